@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Errors that are the user's to fix, and the hint that helps to fix them."""
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = ["ConfigError", "closest"]
+
+
+class ConfigError(ValueError):
+    """A setting is wrong: the scripts print the message without a traceback and exit with code 2.
+
+    The message names the setting, its value, the limit and the next step.
+    """
+
+
+def closest(name: str, names: Iterable[str]) -> str:
+    """Render the known names that are nearest to a misspelt one.
+
+    Args:
+        name: What the user wrote.
+        names: What exists.
+
+    Returns:
+        A sentence for the end of an error message: "did you mean a or b?", or the sorted list of what exists when
+        nothing is near. Empty when nothing exists.
+    """
+    known = sorted(set(names))
+    # Case is the commonest mistake of all, and difflib counts it as a difference.
+    by_lower = {known_name.lower(): known_name for known_name in known}
+    near = [by_lower[match] for match in difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=0.6)]
+    if near:
+        return f"did you mean {' or '.join(near)}?"
+    return f"known: {', '.join(known)}" if known else ""

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Install isaaclab_pc; the version and the description come from extension.toml."""
+
+import tomllib
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+ROOT = Path(__file__).resolve().parent
+PACKAGE = tomllib.loads((ROOT / "extension.toml").read_text(encoding="utf-8"))["package"]
+
+INSTALL_REQUIRES = [
+    "isaaclab>=3.0,<3.1",
+    "filelock",
+    "gymnasium>=1.2",
+    "hydra-core>=1.3,<1.4",
+    "numpy>=2",
+    "nvidia-ml-py>=12",
+    "psutil>=5.9",
+    "pyyaml>=6",
+    "rich>=13",
+]
+
+EXTRAS_REQUIRE = {
+    # Reinforcement-learning libraries beyond RSL-RL, which Isaac Lab itself brings.
+    "rl_games": ["rl-games>=1.6.5,<1.7"],
+    # PhysX without Kit. These wheels come under NVIDIA's Omniverse terms.
+    "ovphysx": ["ovphysx>=0.6.4,<0.7"],
+    # PhysX in Kit and RTX rendering. These wheels come from NVIDIA's own package index.
+    "isaacsim": ["isaacsim[all,extscache]==6.2.0.0"],
+    "cluster": ["hydra-submitit-launcher>=1.2", "ray[tune]>=2.40"],
+    "viz": ["matplotlib>=3.10", "rerun-sdk>=0.20"],
+    "test": ["build>=1.2", "hypothesis>=6.100", "pyright>=1.1.390", "pytest>=8", "pytest-timeout>=2.3", "ruff>=0.8"],
+}
+
+setup(
+    name="isaaclab_pc",
+    version=PACKAGE["version"],
+    description=PACKAGE["description"],
+    long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    author=PACKAGE["author"],
+    maintainer=PACKAGE["maintainer"],
+    license=PACKAGE["license"],
+    keywords=PACKAGE["keywords"],
+    python_requires=">=3.12,<3.13",
+    # isaaclab_pc/tasks and isaaclab_pc/agents are links to the top-level folders; find_packages follows them.
+    packages=find_packages(include=["isaaclab_pc", "isaaclab_pc.*"]),
+    package_data={"isaaclab_pc": ["extension.toml"], "": ["*.yaml", "*.usda", "*.usd", "py.typed"]},
+    install_requires=INSTALL_REQUIRES,
+    extras_require=EXTRAS_REQUIRE,
+    # `isaaclab train --task IsaacPC-...` imports this module to find our tasks.
+    entry_points={"isaaclab.tasks": ["isaaclab_pc = isaaclab_pc.tasks"]},
+    zip_safe=False,
+)

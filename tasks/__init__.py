@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tasks: importing this package registers them with gymnasium and loads no simulator."""
