@@ -1,2 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tasks: importing this package registers them with gymnasium and loads no simulator."""
+
+from isaaclab_pc.tasks import reach
+
+__all__ = ["reach"]

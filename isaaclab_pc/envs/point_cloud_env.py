@@ -1,0 +1,345 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The environment that all tasks share: joint-delta control, guarded steps, point-cloud observations."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium as gym
+import torch
+from isaaclab.assets import Articulation, RigidObject
+from isaaclab.envs import DirectRLEnv
+from isaaclab.sensors import Camera
+from isaaclab.utils.math import quat_apply, subtract_frame_transforms
+
+from isaaclab_pc.assets.kinematics import TCP_OFFSET
+from isaaclab_pc.envs.keyed_random import keyed_hash, keyed_uniform
+from isaaclab_pc.envs.point_cloud_env_cfg import PointCloudEnvCfg
+from isaaclab_pc.guards import Guard
+from isaaclab_pc.physics import prepare_for_device
+from isaaclab_pc.sensors import PointCloud
+
+_JOINT_NOISE_STREAM = 0
+TASK_STREAM = 100
+"""First stream of keyed random numbers that a task may use."""
+
+
+class PointCloudEnv(DirectRLEnv):
+    """Base of every task.
+
+    A task implements :meth:`_reset_task`, :meth:`_task_state`, :meth:`_reward_terms` and :meth:`_success`, and may
+    extend :meth:`_task_proprioception` and :meth:`_failure`.
+
+    Observations are flat groups: ``policy`` (N, P) and ``critic`` (N, S), float32, and with ``obs=points`` also
+    ``points`` (N, K, 3), with ``obs=depth`` also ``depth`` (N, 1, H, W). With ``obs=state``, ``policy`` is the
+    privileged state. Actions are (N, A) in [-1, 1]: changes of the seven arm joints' targets, and one gripper command.
+
+    Valid where an environment is done in this step: :attr:`episode_success` and :attr:`episode_time_to_success`.
+    """
+
+    cfg: PointCloudEnvCfg
+
+    def __init__(self, cfg: PointCloudEnvCfg, render_mode: str | None = None, **kwargs: Any) -> None:
+        """Build the simulation.
+
+        Args:
+            cfg: Environment configuration.
+            render_mode: As for ``DirectRLEnv``.
+            **kwargs: As for ``DirectRLEnv``.
+
+        Raises:
+            ConfigError: The point cloud does not fit the camera.
+        """
+        if cfg.obs == "state":
+            cfg.scene.camera = None
+        if cfg.scene.camera is not None:
+            cfg.points.check(cfg.scene.camera.height, cfg.scene.camera.width)
+            if cfg.obs != "points" or not cfg.points.remove:
+                cfg.scene.camera.data_types = ["depth"]
+        prepare_for_device(cfg)
+        super().__init__(cfg, render_mode, **kwargs)
+
+    # Tasks implement these.
+
+    @abstractmethod
+    def _reset_task(self, env_ids: torch.Tensor) -> None:
+        """Place the task's objects in ``env_ids``, shape (M,), with :meth:`uniform`."""
+
+    @abstractmethod
+    def _task_state(self) -> torch.Tensor:
+        """Return what only the critic knows, shape (N, T)."""
+
+    @abstractmethod
+    def _reward_terms(self) -> dict[str, torch.Tensor]:
+        """Return the summands of the reward, each (N,)."""
+
+    @abstractmethod
+    def _success(self) -> torch.Tensor:
+        """Tell which environments fulfil the task right now, shape (N,), bool."""
+
+    def _task_proprioception(self) -> torch.Tensor:
+        """Return what the policy is told beside the robot's own state, shape (N, Q)."""
+        return torch.zeros(self.num_envs, 0, device=self.device)
+
+    def _failure(self) -> torch.Tensor:
+        """Tell which environments cannot go on, shape (N,), bool."""
+        return torch.zeros(self.num_envs, dtype=torch.bool, device=self.device)
+
+    # Helpers for tasks.
+
+    @property
+    def tool_pos(self) -> torch.Tensor:
+        """Tool centre in the environment frame [m], shape (N, 3)."""
+        hand = self.robot.data.body_pos_w.torch[:, self._hand]
+        return hand + quat_apply(self.tool_quat, self._tcp_offset) - self.scene.env_origins
+
+    @property
+    def tool_quat(self) -> torch.Tensor:
+        """Tool orientation in the world and environment frames, (x, y, z, w), shape (N, 4)."""
+        return self.robot.data.body_quat_w.torch[:, self._hand]
+
+    def uniform(
+        self, env_ids: torch.Tensor, stream: int, lower: Sequence[float], upper: Sequence[float]
+    ) -> torch.Tensor:
+        """Draw one vector per environment, keyed by (seed, environment, episode, stream).
+
+        Args:
+            env_ids: Environments, shape (M,).
+            stream: :data:`TASK_STREAM` or above; equal streams give equal draws within an episode.
+            lower: Lower bounds, D values.
+            upper: Upper bounds, D values.
+
+        Returns:
+            Shape (M, D), float32.
+        """
+        low = torch.tensor(lower, device=self.device, dtype=torch.float32)
+        high = torch.tensor(upper, device=self.device, dtype=torch.float32)
+        unit = keyed_uniform(self._seed, env_ids, self.episode[env_ids], stream, len(lower))
+        return low + (high - low) * unit
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict, dict]:
+        """Reset every environment; a seed also restarts the episode counters that key the randomness."""
+        if seed is not None:
+            self._seed = seed
+            self.episode.zero_()
+        return super().reset(seed=seed, options=options)
+
+    # DirectRLEnv's hooks.
+
+    def _configure_gym_env_spaces(self) -> None:
+        self._bind_scene()
+        self._allocate()
+        observation = self._observe()
+        self.cfg.observation_space = observation["policy"].shape[1]
+        self.cfg.state_space = observation["critic"].shape[1]
+        super()._configure_gym_env_spaces()
+        for group, value in observation.items():
+            dtype = torch.empty(0, dtype=value.dtype).numpy().dtype
+            self.single_observation_space[group] = gym.spaces.Box(
+                -float("inf"), float("inf"), tuple(value.shape[1:]), dtype
+            )
+
+    def _bind_scene(self) -> None:
+        self.robot: Articulation = self.scene["robot"]
+        self.camera: Camera | None = self.scene["camera"] if self.cfg.scene.camera is not None else None
+        self._objects: list[RigidObject] = list(self.scene.rigid_objects.values())
+        self._arm, _ = self.robot.find_joints("panda_joint[1-7]")
+        self._fingers, _ = self.robot.find_joints("panda_finger_joint.*")
+        self._hand = self.robot.find_bodies("panda_hand")[0][0]
+        self._tcp_offset = torch.tensor([0.0, 0.0, TCP_OFFSET], device=self.device).expand(self.num_envs, 3)
+        limits = self.robot.data.soft_joint_pos_limits.torch
+        self._arm_limits = limits[:, self._arm].clone()
+        self._finger_limits = limits[:, self._fingers].clone()
+
+    def _allocate(self) -> None:
+        n, device = self.num_envs, self.device
+        self._seed = self.cfg.seed if self.cfg.seed is not None else 0
+        self.episode = torch.zeros(n, dtype=torch.long, device=device)
+        self._env_ids = torch.arange(n, device=device)
+        self.actions = torch.zeros(n, self.cfg.action_space, device=device)
+        self.guard = Guard(self.cfg.guard, n, device)
+        self._awaits_reset = torch.zeros(n, dtype=torch.bool, device=device)
+        self._succeeds = torch.zeros(n, dtype=torch.bool, device=device)
+        self._success_step = torch.full((n,), float("nan"), device=device)
+        self.episode_success = torch.zeros(n, dtype=torch.bool, device=device)
+        self.episode_time_to_success = torch.full((n,), float("nan"), device=device)
+        self._last_success = torch.full((n,), float("nan"), device=device)
+        self._term_sums: dict[str, torch.Tensor] = {}
+        self._last_term_sums: dict[str, torch.Tensor] = {}
+        self._world_quat = torch.tensor([0.0, 0.0, 0.0, 1.0], device=device).expand(n, 4).contiguous()
+        self._point_cloud = PointCloud(self.cfg.points, n, device, self._seed)
+        self._removed: torch.Tensor | None = None
+
+    def _pre_physics_step(self, actions: torch.Tensor) -> None:
+        self.guard.begin_step()
+        awaiting = self._awaits_reset.nonzero().squeeze(-1)
+        if len(awaiting) > 0:
+            self._reset_idx(awaiting)
+        bad = self.guard.check("action", actions)
+        actions = torch.where(bad[:, None], torch.zeros_like(actions), actions)
+        self.actions = actions.clamp(-1.0, 1.0)
+        arm = self.robot.data.joint_pos.torch[:, self._arm] + self.cfg.joint_delta * self.actions[:, :7]
+        self._arm_target = arm.clamp(self._arm_limits[..., 0], self._arm_limits[..., 1])
+
+    def _apply_action(self) -> None:
+        command = self.robot.actuators.target_command
+        command.set_position_index(value=self._arm_target, joint_ids=self._arm)
+        opens = self.actions[:, -1:] > 0.0 if self.cfg.gripper else torch.zeros_like(self.actions[:, -1:]).bool()
+        fingers = torch.where(opens, self._finger_limits[..., 1], self._finger_limits[..., 0])
+        command.set_position_index(value=fingers, joint_ids=self._fingers)
+
+    def _get_dones(self) -> tuple[torch.Tensor, torch.Tensor]:
+        self.guard.check("state", *self._physics_state())
+        self._succeeds = self._success() & ~self.guard.faulted
+        first = self._succeeds & self._success_step.isnan()
+        self._success_step = torch.where(first, self.episode_length_buf.float(), self._success_step)
+        terminated = self.guard.faulted | self._failure()
+        return terminated, (self.episode_length_buf >= self.max_episode_length) & ~terminated
+
+    def _physics_state(self) -> list[torch.Tensor]:
+        state = [self.robot.data.joint_pos.torch, self.robot.data.joint_vel.torch]
+        for body in self._objects:
+            state.append(body.data.root_pos_w.torch - self.scene.env_origins)
+            state.append(body.data.root_quat_w.torch)
+            state.append(body.data.root_vel_w.torch)
+        return state
+
+    def _get_rewards(self) -> torch.Tensor:
+        terms = self._reward_terms()
+        faulted = self.guard.faulted.clone()
+        reward = torch.where(faulted, 0.0, torch.stack(list(terms.values())).sum(0))
+        faulted |= self.guard.check("reward", reward)
+        for name, value in terms.items():
+            value = torch.where(faulted, 0.0, value)
+            self._term_sums[name] = self._term_sums[name] + value if name in self._term_sums else value
+        # Isaac Lab reads the masks after the rewards, so a bad reward still ends the episode in this step.
+        self.reset_terminated |= faulted
+        self.reset_time_outs &= ~faulted
+        self.reset_buf |= faulted
+        return torch.where(faulted, 0.0, reward)
+
+    def _get_observations(self) -> dict[str, torch.Tensor]:
+        observation = self._observe()
+        bad = self.guard.check("observation", *observation.values()) | self._broken_depth
+        for value in observation.values():
+            value.masked_fill_(bad.view(-1, *[1] * (value.dim() - 1)), 0.0)
+        if self.common_step_counter > 0:
+            self.reward_buf.masked_fill_(bad, 0.0)
+            self.reset_terminated |= bad
+            self.reset_time_outs &= ~bad
+            self.reset_buf |= bad
+        self._awaits_reset |= bad
+        self._log()
+        return observation
+
+    def _observe(self) -> dict[str, torch.Tensor]:
+        self._broken_depth = torch.zeros(self.num_envs, dtype=torch.bool, device=self.device)
+        proprioception = torch.cat([self._robot_state(), self._task_proprioception()], dim=1)
+        state = torch.cat([proprioception, self._task_state()], dim=1)
+        if self.cfg.obs == "state":
+            return {"policy": state, "critic": state.clone()}
+        visual = self._observe_points() if self.cfg.obs == "points" else self._observe_depth()
+        return {"policy": proprioception, self.cfg.obs: visual, "critic": state}
+
+    def _robot_state(self) -> torch.Tensor:
+        joints = self._arm + self._fingers if self.cfg.gripper else self._arm
+        pos = self.robot.data.joint_pos.torch - self.robot.data.default_joint_pos.torch
+        vel = self.robot.data.joint_vel.torch
+        return torch.cat([pos[:, joints], 0.1 * vel[:, joints], self.tool_pos, self.tool_quat, self.actions], dim=1)
+
+    def _read_depth(self) -> torch.Tensor:
+        """Return planar depth [m], shape (N, H, W), and note images that no renderer writes on purpose."""
+        assert self.camera is not None
+        depth = self.camera.data.output["depth"].torch.squeeze(-1)
+        if self.guard.enabled:
+            # Misses are 0 or +inf; NaN and negative depth fail this comparison.
+            self._broken_depth = ~(depth >= 0.0).flatten(1).all(dim=1)
+            self.guard.mark("observation", self._broken_depth)
+        return depth
+
+    def _observe_depth(self) -> torch.Tensor:
+        depth = self._read_depth()
+        seen = (depth > 0.0) & (depth <= self.cfg.max_depth)
+        return torch.where(seen, depth, 0.0).unsqueeze(1)
+
+    def _observe_points(self) -> torch.Tensor:
+        assert self.camera is not None
+        depth = self._read_depth()
+        data = self.camera.data
+        labels = None
+        if self.cfg.points.remove:
+            labels = data.output["semantic_segmentation"].torch.squeeze(-1)
+            if self._removed is None:
+                self._removed = self._removed_ids(data.info["semantic_segmentation"]["idToLabels"])
+        frame_pos, frame_quat = self._cloud_frame()
+        draw = keyed_hash(0, self._env_ids, self.episode, self.episode_length_buf) & 0x7FFFFFFF
+        return self._point_cloud(
+            depth,
+            data.intrinsic_matrices.torch,
+            data.pos_w.torch,
+            data.quat_w_ros.torch,
+            self.scene.env_origins,
+            frame_pos,
+            frame_quat,
+            draw.int(),
+            labels,
+            self._removed,
+        )
+
+    def _cloud_frame(self) -> tuple[torch.Tensor, torch.Tensor]:
+        if self.cfg.points.frame == "gripper":
+            return self.tool_pos, self.tool_quat
+        if self.cfg.points.frame == "robot":
+            root = self.robot.data.root_pose_w.torch
+            return subtract_frame_transforms(self.scene.env_origins, self._world_quat, root[:, :3], root[:, 3:])
+        return torch.zeros_like(self.scene.env_origins), self._world_quat
+
+    def _removed_ids(self, id_to_labels: dict) -> torch.Tensor:
+        ids = {int(key): value for key, value in id_to_labels.items()}
+        removed = torch.zeros(max(ids) + 1, dtype=torch.bool, device=self.device)
+        for index, label in ids.items():
+            removed[index] = isinstance(label, dict) and label.get("class") in self.cfg.points.remove
+        return removed
+
+    def _log(self) -> None:
+        log: dict[str, torch.Tensor] = {"Metrics/success_rate": self._last_success.nanmean()}
+        for name, value in self._last_term_sums.items():
+            log[f"Episode_Reward/{name}"] = value.mean() / self.max_episode_length_s
+        if self.guard.enabled:
+            for cause, count in self.guard.counts.items():
+                log[f"Guard/{cause}"] = count.float()
+        self.extras["log"] = log
+
+    def _reset_idx(self, env_ids: Sequence[int] | torch.Tensor) -> None:
+        ids = torch.as_tensor(env_ids, device=self.device).long()
+        self._finish_episodes(ids)
+        super()._reset_idx(ids.int())
+        self.episode[ids] += 1
+        self._awaits_reset[ids] = False
+        self.actions[ids] = 0.0
+        self._reset_robot(ids)
+        self._reset_task(ids)
+
+    def _finish_episodes(self, ids: torch.Tensor) -> None:
+        self.episode_success[ids] = self._succeeds[ids]
+        self.episode_time_to_success[ids] = self._success_step[ids] * self.step_dt
+        ran = self.episode_length_buf[ids] > 0
+        self._last_success[ids] = torch.where(ran, self._succeeds[ids].float(), self._last_success[ids])
+        self._succeeds[ids] = False
+        self._success_step[ids] = float("nan")
+        for name, value in self._term_sums.items():
+            last = self._last_term_sums.setdefault(name, torch.zeros_like(value))
+            last[ids] = value[ids]
+            value[ids] = 0.0
+
+    def _reset_robot(self, ids: torch.Tensor) -> None:
+        position = self.robot.data.default_joint_pos.torch[ids].clone()
+        bound = [self.cfg.reset_joint_noise] * len(self._arm)
+        position[:, self._arm] += self.uniform(ids, _JOINT_NOISE_STREAM, [-b for b in bound], bound)
+        position[:, self._arm] = position[:, self._arm].clamp(self._arm_limits[ids, :, 0], self._arm_limits[ids, :, 1])
+        env_ids = ids.int()
+        self.robot.write_joint_position_to_sim_index(position=position, env_ids=env_ids)
+        self.robot.write_joint_velocity_to_sim_index(velocity=torch.zeros_like(position), env_ids=env_ids)
+        self.robot.actuators.target_command.set_position_index(value=position, env_ids=env_ids)

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Configuration of the environment that all tasks share."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import isaaclab.sim as sim_utils
+import numpy as np
+from isaaclab.assets import ArticulationCfg, AssetBaseCfg
+from isaaclab.envs import DirectRLEnvCfg
+from isaaclab.scene import InteractiveSceneCfg
+from isaaclab.sensors import CameraCfg
+from isaaclab.sim import SimulationCfg
+from isaaclab.utils import configclass, replace
+from isaaclab.visualizers import VisualizerCfg
+from isaaclab_newton.renderers import NewtonWarpRendererCfg
+from scipy.spatial.transform import Rotation
+
+from isaaclab_pc.assets.franka import FRANKA_PANDA_PRIMITIVE_CFG
+from isaaclab_pc.assets.objects import ground_cfg, table_cfg
+from isaaclab_pc.guards import GuardCfg
+from isaaclab_pc.physics import PhysicsPresetsCfg
+from isaaclab_pc.sensors import PointCloudCfg
+
+Vector = tuple[float, float, float]
+
+
+def depth_camera_cfg(eye: Vector, target: Vector, *, width: int, height: int, fov_deg: float) -> CameraCfg:
+    """Return a fixed depth camera, one per environment, rendered by Newton's Warp renderer.
+
+    Args:
+        eye: Camera position in the environment frame [m].
+        target: Point the optical axis passes through, in the environment frame [m].
+        width: Columns [px].
+        height: Rows [px].
+        fov_deg: Horizontal field of view [deg].
+
+    Returns:
+        A camera that delivers planar depth [m] and semantic ids.
+    """
+    forward = np.subtract(target, eye) / np.linalg.norm(np.subtract(target, eye))
+    right = np.cross(forward, (0.0, 0.0, 1.0))
+    right /= np.linalg.norm(right)
+    optical = np.stack([right, np.cross(forward, right), forward], axis=1)
+    focal_length = 24.0
+    return CameraCfg(
+        prim_path="{ENV_REGEX_NS}/Camera",
+        offset=CameraCfg.OffsetCfg(pos=eye, rot=tuple(Rotation.from_matrix(optical).as_quat()), convention="ros"),
+        spawn=sim_utils.PinholeCameraCfg(
+            focal_length=focal_length,
+            horizontal_aperture=2.0 * focal_length * float(np.tan(np.radians(fov_deg) / 2.0)),
+            clipping_range=(0.01, 5.0),
+        ),
+        width=width,
+        height=height,
+        data_types=["depth", "semantic_segmentation"],
+        renderer_cfg=NewtonWarpRendererCfg(colorize_semantic_segmentation=False),
+        update_latest_camera_pose=True,
+    )
+
+
+@configclass
+class PointCloudSceneCfg(InteractiveSceneCfg):
+    """Robot, table, ground and one depth camera; tasks add their objects."""
+
+    num_envs: int = 64
+    env_spacing: float = 2.5
+    ground: AssetBaseCfg = ground_cfg(height=-0.4)
+    table: AssetBaseCfg = table_cfg()
+    robot: ArticulationCfg = replace(FRANKA_PANDA_PRIMITIVE_CFG, prim_path="{ENV_REGEX_NS}/Robot")
+    camera: CameraCfg | None = depth_camera_cfg((1.35, 0.0, 0.75), (0.5, 0.0, 0.2), width=48, height=48, fov_deg=45.0)
+
+
+@configclass
+class PointCloudEnvCfg(DirectRLEnvCfg):
+    """Base of every task's configuration. Sizes of observation spaces are read off the scene at start."""
+
+    sim: SimulationCfg = SimulationCfg(
+        dt=1.0 / 60.0,
+        render_interval=2,
+        physics=PhysicsPresetsCfg(),
+        default_visualizer_cfg=VisualizerCfg(eye=(1.6, 1.2, 1.0), lookat=(0.4, 0.0, 0.2)),
+    )
+    decimation: int = 2
+    scene: PointCloudSceneCfg = PointCloudSceneCfg()
+
+    action_space: int = 7
+    observation_space: int = 0
+    state_space: int = 0
+
+    obs: Literal["points", "depth", "state"] = "points"
+    """What the policy sees beside proprioception: a point cloud, the depth image, or the privileged state."""
+
+    points: PointCloudCfg = PointCloudCfg()
+    guard: GuardCfg = GuardCfg()
+
+    gripper: bool = False
+    """Whether the last action opens (above 0) and closes the gripper."""
+
+    joint_delta: float = 0.07
+    """Change of an arm joint's target at action 1 [rad]; at 30 Hz 0.07 rad stays below the Panda's speed limits."""
+
+    reset_joint_noise: float = 0.1
+    """Largest offset of an arm joint from its default position at a reset [rad]."""
+
+    max_depth: float = 5.0
+    """Depth beyond which ``obs=depth`` reads 0, like a miss [m]."""

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Physics presets that tasks put into ``cfg.sim.physics``, one per backend."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import warp as wp
+from isaaclab.envs import DirectRLEnvCfg
+from isaaclab.physics import PhysicsCfg, PhysxAutoCfg
+from isaaclab.sensors import CameraCfg
+from isaaclab.utils import configclass
+from isaaclab_newton.physics import MJWarpSolverCfg, NewtonCfg
+from isaaclab_ov.physics import OvPhysxCfg
+from isaaclab_physx.physics import PhysxCfg
+from isaaclab_tasks.utils import PresetCfg
+
+_OVPHYSX_INSTALLED = importlib.util.find_spec("ovphysx") is not None
+
+
+def _newton_for_grasping() -> NewtonCfg:
+    """Newton at a solver step of 1/240 s for ``sim.dt`` 1/60 s: coarser steps lose grasped objects."""
+    return NewtonCfg(
+        num_substeps=4,
+        solver_cfg=MJWarpSolverCfg(
+            njmax=200, nconmax=60, iterations=10, ls_iterations=20, cone="pyramidal", integrator="implicitfast"
+        ),
+    )
+
+
+@configclass
+class PhysicsPresetsCfg(PresetCfg):
+    """One preset per backend, selected by ``physics=<name>`` (also under Isaac Lab's own ``isaaclab train``).
+
+    The default is what runs everywhere and is fastest on a CPU: ``ovphysx`` where it is installed, else Newton.
+    """
+
+    ovphysx: PhysicsCfg = OvPhysxCfg()
+    newton_mjwarp: PhysicsCfg = _newton_for_grasping()
+    isaacsim_physx: PhysicsCfg = PhysxCfg(bounce_threshold_velocity=0.2)
+    physx: PhysicsCfg = PhysxAutoCfg(isaacsim_physx=isaacsim_physx, ovphysx=ovphysx)
+    default: PhysicsCfg = ovphysx if _OVPHYSX_INSTALLED else newton_mjwarp
+
+
+def prepare_for_device(cfg: DirectRLEnvCfg) -> None:
+    """Turn off what needs CUDA when ``cfg.sim.device`` is the CPU; call before the simulation is built.
+
+    CUDA graphs are disabled for physics and cameras, and Warp's pinned host allocations, which ovphysx asks for but a
+    machine without a CUDA driver cannot make, become pageable.
+    """
+    if not str(cfg.sim.device).startswith("cpu"):
+        return
+    if isinstance(cfg.sim.physics, NewtonCfg):
+        cfg.sim.physics.use_cuda_graph = False
+    for sensor in vars(cfg.scene).values():
+        if isinstance(sensor, CameraCfg) and hasattr(sensor.renderer_cfg, "use_cuda_graph"):
+            sensor.renderer_cfg.use_cuda_graph = False
+    wp.init()
+    if not wp.is_cuda_available():
+        cpu = wp.get_device("cpu")
+        cpu.pinned_allocator = cpu.default_allocator

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One vocabulary for time steps and solver iterations, mapped to what each backend reads."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from isaaclab_pc.errors import ConfigError, closest
+
+if TYPE_CHECKING:
+    from isaaclab.envs import DirectRLEnvCfg
+
+BACKENDS = ("auto", "ovphysx", "newton_mjwarp", "isaacsim_physx", "physx")
+"""Names of Isaac Lab's physics selectors, and ``auto``."""
+
+MAX_DT = 0.1
+"""Largest physics step accepted [s]."""
+
+
+@dataclass
+class PhysicsSettings:
+    """What the user asked of physics; ``None`` keeps the task's value."""
+
+    backend: str = "auto"
+    """One of :data:`BACKENDS`."""
+    dt: float | None = None
+    """Physics step [s]; the control rate stays, so decimation follows unless it is given too."""
+    decimation: int | None = None
+    """Physics steps per action."""
+    substeps: int | None = None
+    """Solver steps per physics step (Newton)."""
+    position_iterations: int | None = None
+    """Solver iterations: position iterations on PhysX, Newton iterations on MuJoCo Warp."""
+    velocity_iterations: int | None = None
+    """Velocity iterations (PhysX)."""
+
+    def __post_init__(self) -> None:
+        """Refuse impossible values.
+
+        Raises:
+            ConfigError: A value is out of its range or the backend is unknown.
+        """
+        if self.backend not in BACKENDS:
+            raise ConfigError(f"physics={self.backend} is unknown.{closest(self.backend, BACKENDS)}")
+        if self.dt is not None and not 0.0 < self.dt <= MAX_DT:
+            raise ConfigError(f"physics.dt={self.dt} must be above 0 and at most {MAX_DT} s.")
+        for name in ("decimation", "substeps", "position_iterations"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ConfigError(f"physics.{name}={value} must be at least 1.")
+        if self.velocity_iterations is not None and self.velocity_iterations < 0:
+            raise ConfigError(f"physics.velocity_iterations={self.velocity_iterations} must not be negative.")
+
+
+def _installed(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None
+
+
+def resolve_backend(backend: str, device: str) -> str:
+    """Turn a selector into the backend that will run.
+
+    ``auto`` is ovphysx on the CPU where it is installed, else Newton. ``physx`` is Isaac Sim's PhysX where Isaac Sim
+    is installed, else ovphysx.
+
+    Args:
+        backend: One of :data:`BACKENDS`.
+        device: Simulation device, ``cpu`` or ``cuda:N``.
+
+    Returns:
+        ``ovphysx``, ``newton_mjwarp`` or ``isaacsim_physx``.
+
+    Raises:
+        ConfigError: The backend is not installed; the message says what to install and what works without it.
+    """
+    if backend == "auto":
+        return "ovphysx" if device.startswith("cpu") and _installed("ovphysx") else "newton_mjwarp"
+    if backend == "physx":
+        if not _installed("isaacsim") and not _installed("ovphysx"):
+            raise ConfigError(
+                "physics=physx needs a PhysX: pip install 'isaaclab_pc[ovphysx]' (no Isaac Sim needed) or "
+                "'isaacsim[all,extscache]' from NVIDIA's index. Without either, physics=newton_mjwarp works."
+            )
+        return "isaacsim_physx" if _installed("isaacsim") else "ovphysx"
+    if backend == "isaacsim_physx" and not _installed("isaacsim"):
+        raise ConfigError(
+            "physics=isaacsim_physx needs Isaac Sim: pip install 'isaacsim[all,extscache]' from NVIDIA's index. "
+            "Without it, physics=ovphysx (PhysX without Kit) and physics=newton_mjwarp work."
+        )
+    if backend == "ovphysx" and not _installed("ovphysx"):
+        raise ConfigError(
+            "physics=ovphysx is not installed: pip install 'isaaclab_pc[ovphysx]'. Without it, physics=newton_mjwarp "
+            "works."
+        )
+    return backend
+
+
+def apply_physics(env_cfg: DirectRLEnvCfg, settings: PhysicsSettings) -> str:
+    """Write ``settings`` into an environment's config, in place.
+
+    Args:
+        env_cfg: Config whose ``sim.physics`` is a ``PhysicsPresetsCfg`` or an already resolved physics config.
+        settings: What the user asked for.
+
+    Returns:
+        The name of the backend that will run.
+
+    Raises:
+        ConfigError: The backend is not installed or lacks a setting, or ``dt`` does not divide the control period.
+    """
+    from isaaclab_pc.physics.presets import PhysicsPresetsCfg
+
+    backend = resolve_backend(settings.backend, str(env_cfg.sim.device))
+    presets = env_cfg.sim.physics if isinstance(env_cfg.sim.physics, PhysicsPresetsCfg) else PhysicsPresetsCfg()
+    env_cfg.sim.physics = getattr(presets, backend)
+    _apply_time_steps(env_cfg, settings)
+    if backend == "newton_mjwarp":
+        _apply_newton(env_cfg.sim.physics, settings)
+    else:
+        _apply_physx(env_cfg, settings, backend)
+    return backend
+
+
+def _apply_time_steps(env_cfg: DirectRLEnvCfg, settings: PhysicsSettings) -> None:
+    control_period = env_cfg.sim.dt * env_cfg.decimation
+    if settings.dt is not None:
+        env_cfg.sim.dt = settings.dt
+        if settings.decimation is None:
+            steps = control_period / settings.dt
+            decimation = max(1, round(steps))
+            if abs(steps - decimation) > 1e-3 * decimation:
+                raise ConfigError(
+                    f"physics.dt={settings.dt} does not divide the control period of {control_period:.6g} s: "
+                    f"use physics.dt={control_period / decimation:.6g}, or set physics.decimation too."
+                )
+            env_cfg.decimation = decimation
+    if settings.decimation is not None:
+        env_cfg.decimation = settings.decimation
+    env_cfg.sim.render_interval = env_cfg.decimation
+
+
+def _apply_newton(physics: Any, settings: PhysicsSettings) -> None:
+    if settings.velocity_iterations is not None:
+        raise ConfigError(
+            "physics.velocity_iterations does not exist on newton_mjwarp: use physics.position_iterations "
+            "(solver iterations) or physics.substeps."
+        )
+    if settings.substeps is not None:
+        physics.num_substeps = settings.substeps
+    if settings.position_iterations is not None:
+        physics.solver_cfg.iterations = settings.position_iterations
+
+
+def _apply_physx(env_cfg: DirectRLEnvCfg, settings: PhysicsSettings, backend: str) -> None:
+    if settings.substeps is not None:
+        raise ConfigError(
+            f"physics.substeps does not exist on {backend}: use a smaller physics.dt "
+            f"(now {env_cfg.sim.dt:.6g} s); the control rate stays."
+        )
+    iterations = {
+        "solver_position_iteration_count": settings.position_iterations,
+        "solver_velocity_iteration_count": settings.velocity_iterations,
+    }
+    # PhysX solves the scene with the largest count of any body, so every asset gets the same.
+    for asset in vars(env_cfg.scene).values():
+        for fragment in _physx_fragments(getattr(asset, "spawn", None)):
+            for field, value in iterations.items():
+                if value is not None and hasattr(fragment, field):
+                    setattr(fragment, field, value)
+
+
+def _physx_fragments(spawn: Any) -> list[Any]:
+    fragments: list[Any] = []
+    for name in ("rigid_props", "articulation_props"):
+        props = getattr(spawn, name, None)
+        fragments.extend(props if isinstance(props, (list, tuple)) else [props])
+    return fragments

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The reach task."""
+
+from __future__ import annotations
+
+import torch
+from isaaclab.assets import RigidObject
+
+from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
+from isaaclab_pc.tasks.reach.reach_env_cfg import ReachEnvCfg
+
+
+class ReachEnv(PointCloudEnv):
+    """Bring the tool centre to a visible sphere.
+
+    Randomization: arm joints around their defaults, target uniform in a box. The target's position is in the cloud and
+    in the critic's state, never in the policy's proprioception. Success: the tool centre is within
+    ``success_distance`` of the target; an episode ends at its time limit and counts as its last step.
+    """
+
+    cfg: ReachEnvCfg
+
+    def _bind_scene(self) -> None:
+        super()._bind_scene()
+        self.target: RigidObject = self.scene["target"]
+        self.target_pos = self.target.data.root_pos_w.torch - self.scene.env_origins
+
+    def _distance(self) -> torch.Tensor:
+        return torch.linalg.vector_norm(self.target_pos - self.tool_pos, dim=1)
+
+    def _reset_task(self, env_ids: torch.Tensor) -> None:
+        position = self.uniform(env_ids, TASK_STREAM, self.cfg.target_lower, self.cfg.target_upper)
+        self.target_pos[env_ids] = position
+        pose = torch.cat([position + self.scene.env_origins[env_ids], self._world_quat[env_ids]], dim=1)
+        self.target.write_root_pose_to_sim_index(root_pose=pose, env_ids=env_ids.int())
+
+    def _task_state(self) -> torch.Tensor:
+        return torch.cat([self.target_pos, self.target_pos - self.tool_pos], dim=1)
+
+    def _reward_terms(self) -> dict[str, torch.Tensor]:
+        distance = self._distance()
+        return {
+            "distance": 0.5 * (1.0 - torch.tanh(5.0 * distance)),
+            "close": 0.5 * (1.0 - torch.tanh(distance / 0.04)),
+            "success": 0.5 * (distance < self.cfg.success_distance).float(),
+            "action": -0.005 * self.actions.square().sum(dim=1),
+        }
+
+    def _success(self) -> torch.Tensor:
+        return self._distance() <= self.cfg.success_distance

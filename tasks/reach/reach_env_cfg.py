@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Configuration of the reach task."""
+
+from __future__ import annotations
+
+from isaaclab.assets import RigidObjectCfg
+from isaaclab.utils import configclass
+
+from isaaclab_pc.assets.objects import target_cfg
+from isaaclab_pc.envs import PointCloudEnvCfg, PointCloudSceneCfg
+from isaaclab_pc.sensors import PointCloudCfg
+
+
+@configclass
+class ReachSceneCfg(PointCloudSceneCfg):
+    """The shared scene and a target sphere that nothing collides with."""
+
+    target: RigidObjectCfg = target_cfg(radius=0.04)
+
+
+@configclass
+class ReachEnvCfg(PointCloudEnvCfg):
+    """Bring the tool centre to a sphere that hangs in the workspace."""
+
+    scene: ReachSceneCfg = ReachSceneCfg()
+    episode_length_s: float = 2.0
+    points: PointCloudCfg = PointCloudCfg(
+        num_points=64, crop_lower=(0.2, -0.4, 0.02), crop_upper=(0.85, 0.4, 0.6), frame="gripper"
+    )
+
+    target_lower: tuple[float, float, float] = (0.35, -0.25, 0.1)
+    """Smallest target position in the environment frame [m]."""
+
+    target_upper: tuple[float, float, float] = (0.65, 0.25, 0.4)
+    """Largest target position in the environment frame [m]."""
+
+    success_distance: float = 0.025
+    """Largest distance of the tool centre from the target that counts as success [m]."""
