@@ -30,7 +30,15 @@ EXTRAS_REQUIRE = {
     "isaacsim": ["isaacsim[all,extscache]==6.2.0.0"],
     "cluster": ["hydra-submitit-launcher>=1.2", "ray[tune]>=2.40"],
     "viz": ["matplotlib>=3.10", "rerun-sdk>=0.20"],
-    "test": ["build>=1.2", "hypothesis>=6.100", "pyright>=1.1.390", "pytest>=8", "pytest-timeout>=2.3", "ruff>=0.8"],
+    "test": [
+        "build>=1.2",
+        "hypothesis>=6.100",
+        "pyright[nodejs]>=1.1.390",
+        "pytest>=8",
+        "pytest-timeout>=2.3",
+        "ruff>=0.8",
+        "uv>=0.5",
+    ],
 }
 
 setup(
@@ -46,7 +54,7 @@ setup(
     python_requires=">=3.12,<3.13",
     # isaaclab_pc/tasks and isaaclab_pc/agents are links to the top-level folders; find_packages follows them.
     packages=find_packages(include=["isaaclab_pc", "isaaclab_pc.*"]),
-    package_data={"isaaclab_pc": ["extension.toml"], "": ["*.yaml", "*.usda", "*.usd", "py.typed"]},
+    package_data={"isaaclab_pc": ["extension.toml", "**/*.yaml", "**/*.usda"]},
     install_requires=INSTALL_REQUIRES,
     extras_require=EXTRAS_REQUIRE,
     # `isaaclab train --task IsaacPC-...` imports this module to find our tasks.

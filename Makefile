@@ -1,0 +1,66 @@
+# Every target that needs .venv sets it up the first time, and again when what it is made from changes.
+#   make train ARGS="task=lift num_envs=32"    make test    make test-all    make lint    make format    make bench    make clean
+
+PYTHON3 ?= python3.12
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+UV := $(VENV)/bin/uv
+INSTALLED := $(VENV)/.installed
+PYTEST := $(PYTHON) -m pytest -rs
+
+# One pytest process for each physics backend: two of them do not share a process. A process in which nothing passed fails.
+NEWTON := not physx and not gpu
+PHYSX := physx and not gpu
+
+.PHONY: train test test-all lint format bench clean
+.DELETE_ON_ERROR:
+
+train: $(INSTALLED)
+	$(PYTHON) scripts/train.py $(if $(filter task=%,$(ARGS)),,task=reach) $(ARGS)
+
+test: $(INSTALLED)
+	@failed=0; \
+	$(PYTEST) --fail-if-none-passed -m "$(NEWTON) and not slow" || failed=1; \
+	$(PYTEST) --fail-if-none-passed -m "$(PHYSX) and not slow" || failed=1; \
+	exit $$failed
+
+# The tests that need a CUDA device are skipped, with the reason, where there is none.
+test-all: $(INSTALLED)
+	@failed=0; \
+	$(PYTEST) --fail-if-none-passed -m "$(NEWTON)" || failed=1; \
+	$(PYTEST) --fail-if-none-passed -m "$(PHYSX)" || failed=1; \
+	for backend in "not physx" "physx"; do \
+		$(PYTEST) -m "gpu and $$backend"; code=$$?; \
+		[ $$code -eq 0 ] || [ $$code -eq 5 ] || failed=1; \
+	done; \
+	exit $$failed
+
+lint: $(INSTALLED)
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/pyright
+
+format: $(INSTALLED)
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+bench: $(INSTALLED)
+	$(PYTHON) benchmarks/step_time.py $(ARGS)
+
+clean:
+	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -not -path "./$(VENV)/*" -prune -exec rm -rf {} +
+
+$(INSTALLED): setup.py extension.toml constraints.txt | $(UV)
+	$(UV) pip install --python $(PYTHON) -c constraints.txt -e '.[ovphysx,rl_games,test]'
+	@touch $@
+
+$(UV): | $(PYTHON)
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check -c constraints.txt uv
+
+$(PYTHON):
+	@$(PYTHON3) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 12))' 2>/dev/null || \
+		{ echo "isaaclab_pc needs Python 3.12, and '$(PYTHON3)' is not it." \
+		       "Install python3.12, or name it: make PYTHON3=/path/to/python3.12" >&2; exit 1; }
+	@$(PYTHON3) -m venv $(VENV) || \
+		{ rm -rf $(VENV); echo "Python's venv module is incomplete: on Debian and Ubuntu, apt install python3.12-venv." >&2; exit 1; }

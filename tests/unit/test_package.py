@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What is installed: the metadata, the links, light imports, and a wheel that works in a clean environment."""
+
+import importlib.metadata
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+import uv
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+import isaaclab_pc
+
+ROOT = Path(__file__).resolve().parents[2]
+VERSION = tomllib.loads((ROOT / "extension.toml").read_text(encoding="utf-8"))["package"]["version"]
+SOURCES = (
+    *("setup.py", "pyproject.toml", "MANIFEST.in", "extension.toml", "constraints.txt"),
+    *("LICENSE", "README.md", "CHANGELOG.md", "isaaclab_pc", "tasks", "agents"),
+)
+TESTED_EXTRAS = ("", "ovphysx", "rl_games", "test")
+HEAVY = {"torch", "warp", "isaaclab", "newton", "ovphysx", "pxr", "omni"}
+LIGHT_MODULES = ("isaaclab_pc", "isaaclab_pc.tasks", "isaaclab_pc.errors")
+OFFLINE = ("dns error", "failed to fetch", "error sending request", "network was disabled")
+
+
+def _package_files(root: Path) -> set[str]:
+    """Every file of the package below `root`, through the links, as isaaclab_pc/... paths."""
+    files = set()
+    for folder, names, filenames in (root / "isaaclab_pc").walk(follow_symlinks=True):
+        names[:] = [name for name in names if name != "__pycache__"]
+        files.update((folder / filename).relative_to(root).as_posix() for filename in filenames)
+    return files
+
+
+def _run(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(part) for part in command], cwd=cwd, capture_output=True, text=True, check=False)
+
+
+# Metadata and links
+
+
+def test_version_is_the_one_of_extension_toml():
+    assert isaaclab_pc.__version__ == VERSION
+    assert importlib.metadata.version("isaaclab_pc") == VERSION
+
+
+def test_changelog_describes_this_version():
+    assert re.search(
+        rf"^## \[{re.escape(VERSION)}\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+
+
+@pytest.mark.parametrize("name", ["tasks", "agents", "extension.toml"])
+def test_links_lead_to_the_top_level(name: str):
+    link = ROOT / "isaaclab_pc" / name
+    assert link.is_symlink()
+    assert link.readlink() == Path("..", name)
+    assert link.samefile(ROOT / name)
+
+
+def test_isaac_lab_finds_the_tasks_by_entry_point():
+    (entry_point,) = importlib.metadata.entry_points(group="isaaclab.tasks", name="isaaclab_pc")
+    assert entry_point.load().__name__ == "isaaclab_pc.tasks"
+
+
+@pytest.mark.parametrize("module", LIGHT_MODULES)
+def test_import_loads_no_torch_and_no_simulator(module: str, tmp_path: Path):
+    code = f"import sys, json, {module}; print(json.dumps([name.partition('.')[0] for name in sys.modules]))"
+    result = _run(sys.executable, "-c", code, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert not HEAVY & set(json.loads(result.stdout))
+
+
+def test_constraints_pin_every_requirement_to_what_it_allows():
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pins = {}
+    for line in (line for line in lines if not line.startswith("#")):
+        name, version = re.fullmatch(r"([a-z0-9.-]+)==([a-z0-9.]+)", line).groups()  # pyright: ignore[reportOptionalMemberAccess]
+        pins[canonicalize_name(name)] = version
+    requirements = [Requirement(text) for text in importlib.metadata.requires("isaaclab_pc") or []]
+    tested = [
+        requirement
+        for requirement in requirements
+        if requirement.marker is None or any(requirement.marker.evaluate({"extra": extra}) for extra in TESTED_EXTRAS)
+    ]
+    assert {"isaaclab", "ovphysx", "rl-games", "pytest"} <= {
+        canonicalize_name(requirement.name) for requirement in tested
+    }
+    for requirement in tested:
+        assert requirement.specifier.contains(pins[canonicalize_name(requirement.name)]), str(requirement)
+
+
+# The wheel
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel built from the sdist that a fresh checkout gives."""
+    source = tmp_path_factory.mktemp("source")
+    for name in SOURCES:
+        path = ROOT / name
+        if path.is_dir():
+            shutil.copytree(path, source / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy2(path, source / name)
+    dist = source / "dist"
+    build = (uv.find_uv_bin(), "build", "--no-build-isolation", "--python", sys.executable, "--out-dir", dist)
+    sdist = _run(*build, "--sdist", source, cwd=source)
+    assert sdist.returncode == 0, sdist.stderr
+    built = _run(*build, "--wheel", next(dist.glob("*.tar.gz")), cwd=source)
+    assert built.returncode == 0, built.stderr
+    (path,) = dist.glob("*.whl")
+    return path
+
+
+@pytest.fixture(scope="module")
+def clean_python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of an environment that holds the wheel and gymnasium, nothing else."""
+    folder = tmp_path_factory.mktemp("clean") / "venv"
+    venv.create(folder, with_pip=False)
+    python = folder / "bin" / "python"
+    install = (uv.find_uv_bin(), "pip", "install", "--python", python)
+    bare = _run(*install, "--offline", "--no-deps", wheel, cwd=folder)
+    assert bare.returncode == 0, bare.stderr
+    result = _run(*install, "-c", ROOT / "constraints.txt", "gymnasium", cwd=folder)
+    if result.returncode != 0 and any(sign in result.stderr.lower() for sign in OFFLINE):
+        pytest.skip(f"gymnasium cannot be installed, no package index is reached: {result.stderr.strip()[-300:]}")
+    assert result.returncode == 0, result.stderr
+    return python
+
+
+def test_wheel_holds_every_file_of_the_package_and_nothing_else(wheel: Path):
+    names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    assert names == _package_files(wheel.parents[1])
+    assert {"isaaclab_pc/extension.toml", "isaaclab_pc/tasks/__init__.py", "isaaclab_pc/agents/__init__.py"} <= names
+
+
+def test_wheel_carries_the_version_and_the_license(wheel: Path):
+    assert wheel.name == f"isaaclab_pc-{VERSION}-py3-none-any.whl"
+    (license_file,) = [name for name in zipfile.ZipFile(wheel).namelist() if name.endswith("/LICENSE")]
+    assert zipfile.ZipFile(wheel).read(license_file) == (ROOT / "LICENSE").read_bytes()
+
+
+@pytest.mark.parametrize("module", ["isaaclab_pc", "isaaclab_pc.tasks", "isaaclab_pc.agents"])
+def test_wheel_is_imported_with_gymnasium_alone(clean_python: Path, module: str, tmp_path: Path):
+    result = _run(clean_python, "-c", f"import {module} as m; print(m.__file__)", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert Path(result.stdout.strip()).is_relative_to(clean_python.parents[1])
+
+
+def test_installed_wheel_knows_its_version_and_data(clean_python: Path, tmp_path: Path):
+    code = (
+        "import importlib.resources, json, isaaclab_pc; root = importlib.resources.files('isaaclab_pc');"
+        "print(json.dumps([isaaclab_pc.__version__, root.joinpath('extension.toml').read_text()]))"
+    )
+    result = _run(clean_python, "-c", code, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout) == [VERSION, (ROOT / "extension.toml").read_text(encoding="utf-8")]
