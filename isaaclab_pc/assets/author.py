@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Write the robot's USD file: ``python -m isaaclab_pc.assets.author``.
+
+The Panda is made of capsules and boxes that are visual and collision shapes at once. The file carries what
+every backend needs (UsdPhysics), PhysX's and Newton's own settings come from the spawn config in :mod:`.franka`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from pxr import Gf, Sdf, Usd, UsdGeom, UsdPhysics, UsdShade
+
+from isaaclab_pc.assets.kinematics import JOINTS, LINKS, Joint, forward_kinematics, rotation
+
+FRANKA_USD = Path(__file__).parent / "data" / "franka_panda.usda"
+"""The committed file."""
+
+Vector = tuple[float, float, float]
+
+ARM_GAINS = (400.0, 80.0)
+"""Stiffness and damping of the arm's drives [N*m/rad, N*m*s/rad]: Isaac Lab's high-gain Franka."""
+
+ARMATURE = 0.1
+"""Inertia of the motors as the joints feel it [kg*m^2; kg for the fingers]: the value of MuJoCo Menagerie's Panda."""
+
+FINGER_GAINS = (400.0, 20.0)
+"""Stiffness and damping of the fingers' drives [N/m, N*s/m]."""
+
+FINGER_FRICTION = 1.0
+"""Static and dynamic friction of the finger pads [1]."""
+
+_WHITE = (0.9, 0.9, 0.92)
+_DARK = (0.25, 0.25, 0.28)
+
+
+@dataclass(frozen=True)
+class Inertial:
+    """Mass properties of a link."""
+
+    mass: float
+    """Mass [kg]."""
+
+    com: Vector
+    """Centre of mass in the link frame [m]."""
+
+    inertia: tuple[float, float, float, float, float, float]
+    """Inertia about the centre of mass in the link frame: xx, yy, zz, xy, xz, yz [kg*m^2]."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A primitive fixed to a link, seen and touched."""
+
+    kind: str
+    """``box``, or ``capsule_x``, ``capsule_y``, ``capsule_z`` by the capsule's axis."""
+
+    center: Vector
+    """Centre in the link frame [m]."""
+
+    size: tuple[float, ...]
+    """Edge lengths of a box, or radius and length without the caps of a capsule [m]."""
+
+    color: Vector = _WHITE
+    """Linear RGB in [0, 1]."""
+
+
+INERTIALS: dict[str, Inertial] = {
+    "panda_link0": Inertial(
+        0.629769, (-0.041018, -0.00014, 0.049974), (0.00315, 0.00388, 0.004285, 8.2904e-7, 0.00015, 8.2299e-6)
+    ),
+    "panda_link1": Inertial(
+        4.970684, (0.003875, 0.002081, -0.04762), (0.70337, 0.70661, 0.009117, -0.000139, 0.006772, 0.019169)
+    ),
+    "panda_link2": Inertial(
+        0.646926, (-0.003141, -0.02872, 0.003495), (0.007962, 0.02811, 0.025995, -0.003925, 0.010254, 0.000704)
+    ),
+    "panda_link3": Inertial(
+        3.228604, (0.027518, 0.039252, -0.066502), (0.037242, 0.036155, 0.01083, -0.004761, -0.011396, -0.012805)
+    ),
+    "panda_link4": Inertial(
+        3.587895, (-0.05317, 0.104419, 0.027454), (0.025853, 0.019552, 0.028323, 0.007796, -0.001332, 0.008641)
+    ),
+    "panda_link5": Inertial(
+        1.225946, (-0.011953, 0.041065, -0.038437), (0.035549, 0.029474, 0.008627, -0.002117, -0.004037, 0.000229)
+    ),
+    "panda_link6": Inertial(
+        1.666555, (0.060149, -0.014117, -0.010517), (0.001964, 0.004354, 0.005433, 0.000109, -0.001158, 0.000341)
+    ),
+    "panda_link7": Inertial(
+        0.735522, (0.010517, -0.004252, 0.061597), (0.012516, 0.010027, 0.004815, -0.000428, -0.001196, -0.000741)
+    ),
+    # The flange has no mass of its own in the sources (it is part of link 7); a body needs one.
+    "panda_link8": Inertial(0.01, (0.0, 0.0, -0.005), (4e-6, 4e-6, 8e-6, 0.0, 0.0, 0.0)),
+    "panda_hand": Inertial(0.73, (-0.01, 0.0, 0.03), (0.001, 0.0025, 0.0017, 0.0, 0.0, 0.0)),
+    "panda_leftfinger": Inertial(0.015, (0.0, 0.0, 0.025), (2.375e-6, 2.375e-6, 7.5e-7, 0.0, 0.0, 0.0)),
+    "panda_rightfinger": Inertial(0.015, (0.0, 0.0, 0.025), (2.375e-6, 2.375e-6, 7.5e-7, 0.0, 0.0, 0.0)),
+}
+"""Masses and inertias by link: the arm as identified by Gaz et al., "Dynamic Identification of the Franka Emika
+Panda Robot With Retrieval of Feasible Parameters Using Penalty-Based Optimization", RA-L 2019, in the form
+``franka_ros`` publishes; hand and fingers from ``franka_description``."""
+
+
+def _finger(side: float) -> tuple[Shape, ...]:
+    """Body and pad of a finger; ``side`` is +1 where the pad faces -y (left) and -1 where it faces +y."""
+    return (
+        Shape("box", (0.0, side * 0.0155, 0.020), (0.020, 0.015, 0.034), _DARK),
+        Shape("box", (0.0, side * 0.0075, 0.0445), (0.021, 0.015, 0.019), _DARK),
+    )
+
+
+SHAPES: dict[str, tuple[Shape, ...]] = {
+    # Kept 5 mm above the mounting surface so that the base touches nothing.
+    "panda_link0": (Shape("capsule_x", (-0.075, 0.0, 0.06), (0.055, 0.03)),),
+    "panda_link1": (Shape("capsule_z", (0.0, 0.0, -0.1915), (0.06, 0.283)),),
+    "panda_link2": (Shape("capsule_z", (0.0, 0.0, 0.0), (0.06, 0.12)),),
+    "panda_link3": (Shape("capsule_z", (0.0, 0.0, -0.145), (0.06, 0.15)),),
+    "panda_link4": (Shape("capsule_z", (0.0, 0.0, 0.0), (0.06, 0.12)),),
+    "panda_link5": (
+        Shape("capsule_z", (0.0, 0.0, -0.26), (0.06, 0.10)),
+        Shape("capsule_z", (0.0, 0.08, -0.13), (0.025, 0.14)),
+    ),
+    "panda_link6": (Shape("capsule_z", (0.0, 0.0, -0.03), (0.05, 0.08)),),
+    "panda_link7": (
+        Shape("capsule_z", (0.0, 0.0, 0.01), (0.04, 0.14)),
+        Shape("capsule_x", (0.06, 0.0, 0.082), (0.03, 0.01)),
+    ),
+    "panda_link8": (),
+    "panda_hand": (Shape("box", (0.0, 0.0, 0.03), (0.06, 0.20, 0.06)),),
+    "panda_leftfinger": _finger(1.0),
+    "panda_rightfinger": _finger(-1.0),
+}
+"""Shapes by link: the arm's are the coarse collision capsules of ``franka_description``."""
+
+
+def _quaternion(matrix: NDArray[np.float64]) -> Gf.Quatf:
+    """Return a rotation matrix as a quaternion with a non-negative real part, rounded so that the file is stable."""
+    quat = Gf.Matrix3d(*matrix.T.flatten().tolist()).ExtractRotation().GetQuat()
+    parts = np.array([quat.GetReal(), *quat.GetImaginary()])
+    parts = np.round(parts / np.linalg.norm(parts), 8) + 0.0
+    if parts[0] < 0.0:
+        parts = -parts + 0.0
+    return Gf.Quatf(*parts.tolist())
+
+
+def _principal_inertia(inertial: Inertial) -> tuple[Vector, Gf.Quatf]:
+    """Return the principal moments [kg*m^2] and the rotation from the principal axes to the link frame."""
+    xx, yy, zz, xy, xz, yz = inertial.inertia
+    moments, axes = np.linalg.eigh(np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]))
+    # Eigenvectors come with any sign: make each one's largest entry positive, then the triad right-handed.
+    axes = axes * np.sign(axes[np.abs(axes).argmax(axis=0), range(3)])
+    axes[:, 2] *= np.sign(np.linalg.det(axes))
+    return tuple(np.round(moments, 9).tolist()), _quaternion(axes)
+
+
+def _author_shape(stage: Usd.Stage, path: str, shape: Shape) -> UsdGeom.Gprim:
+    """Write one shape as a visible collider."""
+    if shape.kind == "box":
+        prim = UsdGeom.Cube.Define(stage, path)
+        prim.CreateSizeAttr(1.0)
+        prim.CreateExtentAttr([Gf.Vec3f(-0.5), Gf.Vec3f(0.5)])
+    else:
+        prim = UsdGeom.Capsule.Define(stage, path)
+        radius, length = shape.size
+        prim.CreateAxisAttr(shape.kind[-1].upper())
+        prim.CreateRadiusAttr(radius)
+        prim.CreateHeightAttr(length)
+        reach = [length / 2 + radius if axis == shape.kind[-1] else radius for axis in "xyz"]
+        prim.CreateExtentAttr([Gf.Vec3f(*(-r for r in reach)), Gf.Vec3f(*reach)])
+    prim.AddTranslateOp().Set(Gf.Vec3d(*shape.center))
+    if shape.kind == "box":
+        prim.AddScaleOp().Set(Gf.Vec3f(*shape.size))
+    prim.CreateDisplayColorAttr([Gf.Vec3f(*shape.color)])
+    UsdPhysics.CollisionAPI.Apply(prim.GetPrim())
+    return prim
+
+
+def _author_link(stage: Usd.Stage, root: str, name: str, pose: NDArray[np.float64], pad: UsdShade.Material) -> None:
+    """Write one link: a rigid body at its pose at joint position 0, with its mass and shapes."""
+    link = UsdGeom.Xform.Define(stage, f"{root}/{name}")
+    link.AddTranslateOp().Set(Gf.Vec3d(*np.round(pose[:3, 3], 8).tolist()))
+    link.AddOrientOp().Set(_quaternion(pose[:3, :3]))
+    UsdPhysics.RigidBodyAPI.Apply(link.GetPrim())
+    inertial = INERTIALS[name]
+    moments, axes = _principal_inertia(inertial)
+    mass = UsdPhysics.MassAPI.Apply(link.GetPrim())
+    mass.CreateMassAttr(inertial.mass)
+    mass.CreateCenterOfMassAttr(Gf.Vec3f(*inertial.com))
+    mass.CreateDiagonalInertiaAttr(Gf.Vec3f(*moments))
+    mass.CreatePrincipalAxesAttr(axes)
+    for index, shape in enumerate(SHAPES[name]):
+        prim = _author_shape(stage, f"{root}/{name}/shape_{index}", shape)
+        if name.endswith("finger"):
+            binding = UsdShade.MaterialBindingAPI.Apply(prim.GetPrim())
+            binding.Bind(pad, UsdShade.Tokens.weakerThanDescendants, "physics")
+
+
+def _author_drive(joint: Joint, prim: Usd.Prim) -> None:
+    """Write a joint's limits, drive and speed limit. USD counts angles in degrees, so gains are per degree."""
+    per_unit = 1.0 if joint.prismatic else np.pi / 180.0
+    stiffness, damping = FINGER_GAINS if joint.prismatic else ARM_GAINS
+    typed = UsdPhysics.PrismaticJoint(prim) if joint.prismatic else UsdPhysics.RevoluteJoint(prim)
+    typed.CreateLowerLimitAttr(round(joint.lower / per_unit, 6))
+    typed.CreateUpperLimitAttr(round(joint.upper / per_unit, 6))
+    drive = UsdPhysics.DriveAPI.Apply(prim, "linear" if joint.prismatic else "angular")
+    drive.CreateTypeAttr("force")
+    drive.CreateStiffnessAttr(round(stiffness * per_unit, 6))
+    drive.CreateDampingAttr(round(damping * per_unit, 6))
+    drive.CreateMaxForceAttr(joint.effort)
+    # PhysX's schema classes are not part of USD: its name and attribute are written as they are.
+    prim.AddAppliedSchema("PhysxJointAPI")
+    limit = prim.CreateAttribute("physxJoint:maxJointVelocity", Sdf.ValueTypeNames.Float, custom=False)
+    limit.Set(round(joint.velocity / per_unit, 6))
+
+
+def _author_joint(stage: Usd.Stage, root: str, joint: Joint) -> None:
+    """Write one joint; USD's axes are positive, so a finger that moves along -y gets frames turned about z."""
+    path = f"{root}/joints/{joint.name}"
+    origin = rotation(joint.rpy)
+    turn = np.eye(3)
+    if joint.axis is None:
+        prim = UsdPhysics.FixedJoint.Define(stage, path)
+    elif joint.prismatic:
+        prim = UsdPhysics.PrismaticJoint.Define(stage, path)
+        prim.CreateAxisAttr("Y")
+        turn = np.diag([joint.axis[1], joint.axis[1], 1.0])
+    else:
+        prim = UsdPhysics.RevoluteJoint.Define(stage, path)
+        prim.CreateAxisAttr("Z")
+    prim.CreateBody0Rel().SetTargets([f"{root}/{joint.parent}"])
+    prim.CreateBody1Rel().SetTargets([f"{root}/{joint.child}"])
+    prim.CreateLocalPos0Attr(Gf.Vec3f(*joint.xyz))
+    prim.CreateLocalRot0Attr(_quaternion(origin @ turn))
+    prim.CreateLocalPos1Attr(Gf.Vec3f(0.0))
+    prim.CreateLocalRot1Attr(_quaternion(turn))
+    if joint.axis is not None:
+        _author_drive(joint, prim.GetPrim())
+
+
+def author_franka(path: Path) -> None:
+    """Write the Panda of primitives as a USD file.
+
+    Args:
+        path: Where to write; its folder is made when absent and an existing file is replaced.
+    """
+    stage = Usd.Stage.CreateInMemory()
+    UsdGeom.SetStageUpAxis(stage, UsdGeom.Tokens.z)
+    UsdGeom.SetStageMetersPerUnit(stage, 1.0)
+    UsdPhysics.SetStageKilogramsPerUnit(stage, 1.0)
+    root = UsdGeom.Xform.Define(stage, "/panda").GetPrim()
+    stage.SetDefaultPrim(root)
+    UsdPhysics.ArticulationRootAPI.Apply(root)
+
+    pad = UsdShade.Material.Define(stage, "/panda/finger_pad")
+    material = UsdPhysics.MaterialAPI.Apply(pad.GetPrim())
+    material.CreateStaticFrictionAttr(FINGER_FRICTION)
+    material.CreateDynamicFrictionAttr(FINGER_FRICTION)
+    material.CreateRestitutionAttr(0.0)
+
+    poses = forward_kinematics({})
+    for link in LINKS:
+        _author_link(stage, "/panda", link, poses[link], pad)
+    UsdGeom.Scope.Define(stage, "/panda/joints")
+    # An empty body0 is the world: this joint is what fixes the base, on PhysX and on Newton.
+    anchor = UsdPhysics.FixedJoint.Define(stage, "/panda/joints/root_joint")
+    anchor.CreateBody1Rel().SetTargets([f"/panda/{LINKS[0]}"])
+    for joint in JOINTS:
+        _author_joint(stage, "/panda", joint)
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(stage.GetRootLayer().ExportToString(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    author_franka(FRANKA_USD)
+    print(FRANKA_USD)

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Configurations of the primitives around the robot: ground, table, cube, target marker.
+
+Each takes the prim path it is spawned at, usually ``{ENV_REGEX_NS}/Name``. Every object carries a semantic
+``class`` so that segmentation tells them apart: ``ground``, ``table``, ``cube``, ``target`` (and ``robot``).
+"""
+
+from __future__ import annotations
+
+import isaaclab.sim as sim_utils
+from isaaclab.assets import AssetBaseCfg, RigidObjectCfg
+from isaaclab.sim.schemas import MassCfg, UsdPhysicsCollisionCfg, UsdPhysicsRigidBodyCfg
+from isaaclab.sim.spawners.materials import UsdPhysicsRigidBodyMaterialCfg
+from isaaclab_physx.sim.schemas import PhysxRigidBodyCfg
+
+Vector = tuple[float, float, float]
+
+
+def _friction(value: float) -> UsdPhysicsRigidBodyMaterialCfg:
+    return UsdPhysicsRigidBodyMaterialCfg(static_friction=value, dynamic_friction=value, restitution=0.0)
+
+
+def _static_box(prim_path: str, size: Vector, top: Vector, label: str, color: Vector) -> AssetBaseCfg:
+    return AssetBaseCfg(
+        prim_path=prim_path,
+        spawn=sim_utils.CuboidCfg(
+            size=size,
+            collision_props=UsdPhysicsCollisionCfg(),
+            physics_material=_friction(1.0),
+            visual_material=sim_utils.PreviewSurfaceCfg(diffuse_color=color),
+            semantic_tags=[("class", label)],
+        ),
+        init_state=AssetBaseCfg.InitialStateCfg(pos=(top[0], top[1], top[2] - size[2] / 2)),
+    )
+
+
+def ground_cfg(prim_path: str = "/World/Ground", *, height: float = 0.0, edge: float = 200.0) -> AssetBaseCfg:
+    """Return a large static box whose top is the ground; nothing is downloaded, unlike Isaac Lab's ground plane.
+
+    Args:
+        prim_path: Where it is spawned; one for all environments by default.
+        height: z of its top in the world [m].
+        edge: Length of its sides [m]; it must reach under every environment.
+
+    Returns:
+        The asset's configuration.
+    """
+    return _static_box(prim_path, (edge, edge, 1.0), (0.0, 0.0, height), "ground", (0.35, 0.35, 0.35))
+
+
+def table_cfg(
+    prim_path: str = "{ENV_REGEX_NS}/Table", *, size: Vector = (0.7, 1.0, 0.4), top: Vector = (0.5, 0.0, 0.0)
+) -> AssetBaseCfg:
+    """Return a static box as a table.
+
+    Args:
+        prim_path: Where it is spawned.
+        size: Edge lengths along x, y and z [m].
+        top: Centre of the table's top in the environment's frame [m].
+
+    Returns:
+        The asset's configuration.
+    """
+    return _static_box(prim_path, size, top, "table", (0.55, 0.42, 0.30))
+
+
+def cube_cfg(
+    prim_path: str = "{ENV_REGEX_NS}/Cube",
+    *,
+    edge: float = 0.04,
+    mass: float = 0.1,
+    pos: Vector = (0.5, 0.0, 0.02),
+) -> RigidObjectCfg:
+    """Return a cube to be grasped.
+
+    Args:
+        prim_path: Where it is spawned.
+        edge: Edge length [m]; the gripper opens 0.08 m.
+        mass: Mass [kg].
+        pos: Centre in the environment's frame after a reset [m].
+
+    Returns:
+        The object's configuration.
+    """
+    return RigidObjectCfg(
+        prim_path=prim_path,
+        spawn=sim_utils.CuboidCfg(
+            size=(edge, edge, edge),
+            # The solver takes the most iterations any body asks for: keep in step with the robot's.
+            rigid_props=[
+                UsdPhysicsRigidBodyCfg(rigid_body_enabled=True),
+                PhysxRigidBodyCfg(
+                    solver_position_iteration_count=8, solver_velocity_iteration_count=1, max_depenetration_velocity=5.0
+                ),
+            ],
+            mass_props=MassCfg(mass=mass),
+            collision_props=UsdPhysicsCollisionCfg(),
+            physics_material=_friction(1.0),
+            visual_material=sim_utils.PreviewSurfaceCfg(diffuse_color=(0.10, 0.35, 0.80)),
+            semantic_tags=[("class", "cube")],
+        ),
+        init_state=RigidObjectCfg.InitialStateCfg(pos=pos),
+    )
+
+
+def target_cfg(
+    prim_path: str = "{ENV_REGEX_NS}/Target", *, radius: float = 0.03, pos: Vector = (0.5, 0.0, 0.3)
+) -> RigidObjectCfg:
+    """Return a sphere that is seen and never touched: a kinematic body without a collider.
+
+    Move it by writing its pose only; PhysX complains about velocities written to a kinematic body.
+
+    Args:
+        prim_path: Where it is spawned.
+        radius: Radius [m].
+        pos: Centre in the environment's frame after a reset [m].
+
+    Returns:
+        The object's configuration.
+    """
+    return RigidObjectCfg(
+        prim_path=prim_path,
+        spawn=sim_utils.SphereCfg(
+            radius=radius,
+            rigid_props=[
+                UsdPhysicsRigidBodyCfg(rigid_body_enabled=True, kinematic_enabled=True),
+                PhysxRigidBodyCfg(disable_gravity=True),
+            ],
+            mass_props=MassCfg(mass=0.1),
+            visual_material=sim_utils.PreviewSurfaceCfg(diffuse_color=(0.85, 0.10, 0.10)),
+            semantic_tags=[("class", "target")],
+        ),
+        init_state=RigidObjectCfg.InitialStateCfg(pos=pos),
+    )
