@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The checks of tests/conftest.py catch what they are for: each runs pytest on tests that do wrong."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LEAKS = """
+import os, signal, subprocess, sys, threading, time
+
+def test_environment(): os.environ["LEAKED"] = "1"
+def test_signal(): signal.signal(signal.SIGUSR2, signal.SIG_IGN)
+def test_child(): subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+def test_thread(): threading.Thread(target=time.sleep, args=(4,), name="busy").start()
+
+def test_after():
+    assert "LEAKED" not in os.environ
+    assert signal.getsignal(signal.SIGUSR2) is signal.SIG_DFL
+"""
+
+
+def _pytest(folder: Path, body: str, *options: str) -> tuple[int, str]:
+    """Run pytest with our conftest and configuration on a file with the given body."""
+    shutil.copy(ROOT / "tests" / "conftest.py", folder / "conftest.py")
+    (folder / "test_it.py").write_text(body, encoding="utf-8")
+    command = (sys.executable, "-m", "pytest", "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(folder), *options)
+    result = subprocess.run([*command, "test_it.py"], cwd=folder, capture_output=True, text=True, check=False)
+    return result.returncode, result.stdout + result.stderr
+
+
+def test_a_leak_fails_its_test_and_does_not_reach_the_next(tmp_path: Path):
+    code, output = _pytest(tmp_path, LEAKS)
+    assert code == pytest.ExitCode.TESTS_FAILED
+    # A leak shows after the test itself has passed: five pass, four of them have an error afterwards.
+    assert "5 passed, 4 errors" in output
+    for message in (
+        r"changed environment variables: \['LEAKED'\]",
+        r"left signal handlers behind: \['SIGUSR2'\]",
+        r"left processes behind: \['.*time.sleep\(60\)'\]",
+        r"left threads behind: \['busy'\]",
+    ):
+        assert re.search(message, output), output
+
+
+def test_two_physics_backends_in_one_run_are_refused(tmp_path: Path):
+    body = "import pytest\n@pytest.mark.sim\ndef test_a(): pass\n@pytest.mark.physx\ndef test_b(): pass\n"
+    code, output = _pytest(tmp_path, body)
+    assert code == pytest.ExitCode.USAGE_ERROR
+    assert "one physics backend a process" in output
+    assert _pytest(tmp_path, body, "-m", "not physx")[0] == pytest.ExitCode.OK
+
+
+def test_a_run_in_which_nothing_passed_fails_when_asked(tmp_path: Path):
+    body = "import pytest\ndef test_skipped(): pytest.skip('no')\ndef test_passes(): pass\n"
+    assert _pytest(tmp_path, body, "--fail-if-none-passed")[0] == pytest.ExitCode.OK
+    assert _pytest(tmp_path, body, "-k", "skipped")[0] == pytest.ExitCode.OK
+    code, _ = _pytest(tmp_path, body, "-k", "skipped", "--fail-if-none-passed")
+    assert code == pytest.ExitCode.NO_TESTS_COLLECTED
