@@ -21,8 +21,8 @@ FRANKA_USD = Path(__file__).parent / "data" / "franka_panda.usda"
 
 Vector = tuple[float, float, float]
 
-ARM_GAINS = (400.0, 80.0)
-"""Stiffness and damping of the arm's drives [N*m/rad, N*m*s/rad]: Isaac Lab's high-gain Franka."""
+ARM_GAINS = (1000.0, 100.0)
+"""Stiffness and damping of the arm's drives [N*m/rad, N*m*s/rad]: those of ManiSkill's Panda."""
 
 ARMATURE = 0.1
 """Inertia of the motors as the joints feel it [kg*m^2; kg for the fingers]: the value of MuJoCo Menagerie's Panda."""
