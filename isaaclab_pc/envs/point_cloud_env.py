@@ -12,9 +12,9 @@ import torch
 from isaaclab.assets import Articulation, RigidObject
 from isaaclab.envs import DirectRLEnv
 from isaaclab.sensors import Camera
-from isaaclab.utils.math import quat_apply, subtract_frame_transforms
+from isaaclab.utils.math import subtract_frame_transforms
 
-from isaaclab_pc.assets.kinematics import TCP_OFFSET
+from isaaclab_pc.envs.arm_control import ARM_ACTIONS, ArmControl
 from isaaclab_pc.envs.keyed_random import keyed_hash, keyed_uniform
 from isaaclab_pc.envs.point_cloud_env_cfg import PointCloudEnvCfg
 from isaaclab_pc.guards import Guard
@@ -34,7 +34,8 @@ class PointCloudEnv(DirectRLEnv):
 
     Observations are flat groups: ``policy`` (N, P) and ``critic`` (N, S), float32, and with ``obs=points`` also
     ``points`` (N, K, 3), with ``obs=depth`` also ``depth`` (N, 1, H, W). With ``obs=state``, ``policy`` is the
-    privileged state. Actions are (N, A) in [-1, 1]: changes of the seven arm joints' targets, and one gripper command.
+    privileged state. Actions are (N, A) in [-1, 1]: the arm's part (see
+    :class:`ArmControl`), then, with ``gripper``, one command that opens above 0.
 
     Valid where an environment is done in this step: :attr:`episode_success` and :attr:`episode_time_to_success`.
     """
@@ -52,6 +53,7 @@ class PointCloudEnv(DirectRLEnv):
         Raises:
             ConfigError: The point cloud does not fit the camera.
         """
+        cfg.action_space = ARM_ACTIONS[cfg.action] + int(cfg.gripper)
         if cfg.obs == "state":
             cfg.scene.camera = None
         if cfg.scene.camera is not None:
@@ -92,13 +94,12 @@ class PointCloudEnv(DirectRLEnv):
     @property
     def tool_pos(self) -> torch.Tensor:
         """Tool centre in the environment frame [m], shape (N, 3)."""
-        hand = self.robot.data.body_pos_w.torch[:, self._hand]
-        return hand + quat_apply(self.tool_quat, self._tcp_offset) - self.scene.env_origins
+        return self.arm.tool_pos_w - self.scene.env_origins
 
     @property
     def tool_quat(self) -> torch.Tensor:
         """Tool orientation in the world and environment frames, (x, y, z, w), shape (N, 4)."""
-        return self.robot.data.body_quat_w.torch[:, self._hand]
+        return self.arm.tool_quat
 
     def uniform(
         self, env_ids: torch.Tensor, stream: int, lower: Sequence[float], upper: Sequence[float]
@@ -145,13 +146,9 @@ class PointCloudEnv(DirectRLEnv):
         self.robot: Articulation = self.scene["robot"]
         self.camera: Camera | None = self.scene["camera"] if self.cfg.scene.camera is not None else None
         self._objects: list[RigidObject] = list(self.scene.rigid_objects.values())
-        self._arm, _ = self.robot.find_joints("panda_joint[1-7]")
+        self.arm = ArmControl(self.cfg, self.robot, self.device)
         self._fingers, _ = self.robot.find_joints("panda_finger_joint.*")
-        self._hand = self.robot.find_bodies("panda_hand")[0][0]
-        self._tcp_offset = torch.tensor([0.0, 0.0, TCP_OFFSET], device=self.device).expand(self.num_envs, 3)
-        limits = self.robot.data.soft_joint_pos_limits.torch
-        self._arm_limits = limits[:, self._arm].clone()
-        self._finger_limits = limits[:, self._fingers].clone()
+        self._finger_limits = self.robot.data.soft_joint_pos_limits.torch[:, self._fingers].clone()
 
     def _allocate(self) -> None:
         n, device = self.num_envs, self.device
@@ -180,12 +177,13 @@ class PointCloudEnv(DirectRLEnv):
         bad = self.guard.check("action", actions)
         actions = torch.where(bad[:, None], torch.zeros_like(actions), actions)
         self.actions = actions.clamp(-1.0, 1.0)
-        arm = self.robot.data.joint_pos.torch[:, self._arm] + self.cfg.joint_delta * self.actions[:, :7]
-        self._arm_target = arm.clamp(self._arm_limits[..., 0], self._arm_limits[..., 1])
+        arm_action = self.actions[:, : ARM_ACTIONS[self.cfg.action]]
+        self._arm_pos_target, self._arm_vel_target = self.arm.command(arm_action, self.step_dt)
 
     def _apply_action(self) -> None:
         command = self.robot.actuators.target_command
-        command.set_position_index(value=self._arm_target, joint_ids=self._arm)
+        command.set_position_index(value=self._arm_pos_target, joint_ids=self.arm.joints)
+        command.set_velocity_index(value=self._arm_vel_target, joint_ids=self.arm.joints)
         opens = self.actions[:, -1:] > 0.0 if self.cfg.gripper else torch.zeros_like(self.actions[:, -1:]).bool()
         fingers = torch.where(opens, self._finger_limits[..., 1], self._finger_limits[..., 0])
         command.set_position_index(value=fingers, joint_ids=self._fingers)
@@ -244,7 +242,7 @@ class PointCloudEnv(DirectRLEnv):
         return {"policy": proprioception, self.cfg.obs: visual, "critic": state}
 
     def _robot_state(self) -> torch.Tensor:
-        joints = self._arm + self._fingers if self.cfg.gripper else self._arm
+        joints = self.arm.joints + self._fingers if self.cfg.gripper else self.arm.joints
         pos = self.robot.data.joint_pos.torch - self.robot.data.default_joint_pos.torch
         vel = self.robot.data.joint_vel.torch
         return torch.cat([pos[:, joints], 0.1 * vel[:, joints], self.tool_pos, self.tool_quat, self.actions], dim=1)
@@ -336,10 +334,12 @@ class PointCloudEnv(DirectRLEnv):
 
     def _reset_robot(self, ids: torch.Tensor) -> None:
         position = self.robot.data.default_joint_pos.torch[ids].clone()
-        bound = [self.cfg.reset_joint_noise] * len(self._arm)
-        position[:, self._arm] += self.uniform(ids, _JOINT_NOISE_STREAM, [-b for b in bound], bound)
-        position[:, self._arm] = position[:, self._arm].clamp(self._arm_limits[ids, :, 0], self._arm_limits[ids, :, 1])
+        joints, limits = self.arm.joints, self.arm.limits[ids]
+        bound = [self.cfg.reset_joint_noise] * len(joints)
+        noisy = position[:, joints] + self.uniform(ids, _JOINT_NOISE_STREAM, [-b for b in bound], bound)
+        position[:, joints] = noisy.clamp(limits[..., 0], limits[..., 1])
         env_ids = ids.int()
         self.robot.write_joint_position_to_sim_index(position=position, env_ids=env_ids)
         self.robot.write_joint_velocity_to_sim_index(velocity=torch.zeros_like(position), env_ids=env_ids)
         self.robot.actuators.target_command.set_position_index(value=position, env_ids=env_ids)
+        self.robot.actuators.target_command.set_velocity_index(value=torch.zeros_like(position), env_ids=env_ids)

@@ -74,7 +74,7 @@ class PointCloudSceneCfg(InteractiveSceneCfg):
 
 @configclass
 class PointCloudEnvCfg(DirectRLEnvCfg):
-    """Base of every task's configuration. Sizes of observation spaces are read off the scene at start."""
+    """Base of every task's configuration. Sizes of the spaces are read off the scene at start."""
 
     sim: SimulationCfg = SimulationCfg(
         dt=1.0 / 60.0,
@@ -85,7 +85,7 @@ class PointCloudEnvCfg(DirectRLEnvCfg):
     decimation: int = 2
     scene: PointCloudSceneCfg = PointCloudSceneCfg()
 
-    action_space: int = 7
+    action_space: int = 0
     observation_space: int = 0
     state_space: int = 0
 
@@ -98,8 +98,14 @@ class PointCloudEnvCfg(DirectRLEnvCfg):
     gripper: bool = False
     """Whether the last action opens (above 0) and closes the gripper."""
 
+    action: Literal["tool_delta", "joint_delta"] = "tool_delta"
+    """What the arm's part of an action moves: the tool centre (3) or the joints (7), relative to where they are."""
+
+    tool_delta: float = 0.03
+    """Change of the tool's target at action 1 [m]."""
+
     joint_delta: float = 0.07
-    """Change of an arm joint's target at action 1 [rad]; at 30 Hz 0.07 rad stays below the Panda's speed limits."""
+    """Largest change of an arm joint's target in a step [rad]; 0.07 rad at 30 Hz stays below the Panda's speed limit."""
 
     reset_joint_noise: float = 0.1
     """Largest offset of an arm joint from its default position at a reset [rad]."""

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Actions to joint targets of the arm."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from isaaclab.controllers import DifferentialIKController, DifferentialIKControllerCfg
+from isaaclab.utils.math import quat_apply
+
+from isaaclab_pc.assets.kinematics import TCP_OFFSET
+
+if TYPE_CHECKING:
+    from isaaclab.assets import Articulation
+
+    from isaaclab_pc.envs.point_cloud_env_cfg import PointCloudEnvCfg
+
+ARM_ACTIONS = {"joint_delta": 7, "tool_delta": 3}
+"""Size of each kind of arm action."""
+
+
+class ArmControl:
+    """Turns actions in [-1, 1] into joint targets inside the joint limits.
+
+    ``joint_delta`` moves each joint relative to where it is. ``tool_delta`` moves the tool centre along the axes of
+    the environment and holds the gripper pointing down, by Isaac Lab's differential inverse kinematics (damped least
+    squares, Buss 2004).
+    """
+
+    def __init__(self, cfg: PointCloudEnvCfg, robot: Articulation, device: str) -> None:
+        """Look up joints and bodies.
+
+        Args:
+            cfg: Kind and scale of the action.
+            robot: The initialized robot.
+            device: Torch device.
+        """
+        self.cfg = cfg
+        self.robot = robot
+        self.joints, _ = robot.find_joints("panda_joint[1-7]")
+        self.hand = robot.find_bodies("panda_hand")[0][0]
+        self.limits = robot.data.soft_joint_pos_limits.torch[:, self.joints].clone()
+        n = self.limits.shape[0]
+        self._tcp_offset = torch.tensor([0.0, 0.0, TCP_OFFSET], device=device).expand(n, 3)
+        self._down = torch.tensor([1.0, 0.0, 0.0, 0.0], device=device).expand(n, 4)
+        ik = DifferentialIKControllerCfg(command_type="pose", ik_method="dls", ik_params={"lambda_val": 0.05})
+        self._ik = DifferentialIKController(ik, n, device)
+
+    @property
+    def tool_quat(self) -> torch.Tensor:
+        """Tool orientation in the world frame, (x, y, z, w), shape (N, 4)."""
+        return self.robot.data.body_quat_w.torch[:, self.hand]
+
+    @property
+    def tool_pos_w(self) -> torch.Tensor:
+        """Tool centre in the world frame [m], shape (N, 3)."""
+        return self.robot.data.body_pos_w.torch[:, self.hand] + quat_apply(self.tool_quat, self._tcp_offset)
+
+    def command(self, action: torch.Tensor, step_dt: float) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return joint targets.
+
+        The velocity target is the one that covers the distance in one step: without it the drives' damping would hold
+        the arm to a fraction of the commanded speed.
+
+        Args:
+            action: Arm part of the action in [-1, 1], shape (N, 7) for joint_delta or (N, 3) for tool_delta.
+            step_dt: Duration of an environment step [s].
+
+        Returns:
+            Joint position targets [rad] and velocity targets [rad/s], both (N, 7).
+        """
+        joint_pos = self.robot.data.joint_pos.torch[:, self.joints]
+        if self.cfg.action == "joint_delta":
+            delta = self.cfg.joint_delta * action
+        else:
+            delta = self.inverse_kinematics(self.tool_pos_w + self.cfg.tool_delta * action) - joint_pos
+            # Scaled as a whole, so that the tool keeps its direction near singular poses.
+            delta = delta * (self.cfg.joint_delta / delta.abs().amax(dim=1, keepdim=True).clamp_min(1e-6)).clamp(max=1)
+        position = (joint_pos + delta).clamp(self.limits[..., 0], self.limits[..., 1])
+        return position, (position - joint_pos) / step_dt
+
+    def inverse_kinematics(self, tool_pos_w: torch.Tensor, tool_quat: torch.Tensor | None = None) -> torch.Tensor:
+        """Take one step of differential inverse kinematics.
+
+        Args:
+            tool_pos_w: Wanted tool centre in the world frame [m], shape (N, 3).
+            tool_quat: Wanted orientation (x, y, z, w), shape (N, 4); None points the gripper down.
+
+        Returns:
+            Joint positions [rad], shape (N, 7), not clamped.
+        """
+        joint_pos = self.robot.data.joint_pos.torch[:, self.joints]
+        tool, quat = self.tool_pos_w, self.tool_quat
+        # Isaac Lab's Jacobian has no row for the fixed base.
+        jacobian = self.robot.data.body_link_jacobian_w.torch[:, self.hand - 1][:, :, self.joints].clone()
+        lever = tool - self.robot.data.body_pos_w.torch[:, self.hand]
+        jacobian[:, :3] += torch.linalg.cross(jacobian[:, 3:], lever[:, :, None].expand(-1, -1, 7), dim=1)
+        down = self._down if tool_quat is None else tool_quat
+        self._ik.set_command(torch.cat([tool_pos_w, down], dim=1), ee_quat=quat)
+        return self._ik.compute(tool, quat, jacobian, joint_pos)
