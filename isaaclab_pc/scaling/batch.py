@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""How many steps and minibatches an update takes, so that any number of environments learns from the same batch."""
+
+import math
+from dataclasses import dataclass
+
+from isaaclab_pc.errors import ConfigError
+
+__all__ = ["BatchPlan", "plan_batch"]
+
+SAMPLES_SLACK = 0.1
+"""Relative change of the samples per update that is accepted for minibatches of about the right size."""
+MINIBATCH_SLACK = 1.25
+"""Factor by which a minibatch may miss its target and still be about right."""
+
+
+@dataclass(frozen=True)
+class BatchPlan:
+    """The shape of one on-policy update: `num_envs * horizon == num_minibatches * minibatch_size`, exactly."""
+
+    horizon: int
+    """Steps of each environment per update."""
+    num_minibatches: int
+    """Minibatches per epoch."""
+    minibatch_size: int
+    """Samples per minibatch."""
+
+    @property
+    def samples_per_update(self) -> int:
+        """Samples of all environments per update."""
+        return self.num_minibatches * self.minibatch_size
+
+
+def plan_batch(
+    num_envs: int, samples_per_update: int, minibatch_size: int, horizon: tuple[int, int] = (8, 128)
+) -> BatchPlan:
+    """Choose horizon and minibatches for a number of environments.
+
+    The samples per update come as close to the target as the horizon's bounds allow. Minibatches divide them
+    exactly, because RL-Games refuses a remainder and RSL-RL drops it. Where the closest horizon has no divisor near
+    the wanted minibatch, the samples may move by up to `SAMPLES_SLACK` to find one.
+
+    Args:
+        num_envs: Environments, at least 1.
+        samples_per_update: Samples the agent config wants per update.
+        minibatch_size: Samples the agent config wants per minibatch.
+        horizon: Fewest and most steps per update.
+
+    Returns:
+        The plan.
+
+    Raises:
+        ConfigError: A number is below 1, or the horizon's bounds are the wrong way round.
+    """
+    fewest, most = horizon
+    for name, value in (
+        ("num_envs", num_envs),
+        ("samples per update", samples_per_update),
+        ("minibatch size", minibatch_size),
+        ("the shortest horizon", fewest),
+    ):
+        if value < 1:
+            raise ConfigError(f"{name} is {value}; it must be at least 1")
+    if fewest > most:
+        raise ConfigError(f"horizon bounds {fewest}..{most}: the first must not be larger")
+
+    def distance(steps: int) -> int:
+        return abs(num_envs * steps - samples_per_update)
+
+    closest = min(range(fewest, most + 1), key=distance)
+    close_enough = max(distance(closest), SAMPLES_SLACK * samples_per_update)
+    candidates = [steps for steps in range(fewest, most + 1) if distance(steps) <= close_enough]
+
+    def cost(steps: int) -> tuple[bool, int, int]:
+        miss = _minibatch_miss(num_envs * steps, _minibatch(num_envs * steps, minibatch_size), minibatch_size)
+        return miss > MINIBATCH_SLACK, distance(steps), steps
+
+    chosen = min(candidates, key=cost)
+    total = num_envs * chosen
+    size = _minibatch(total, minibatch_size)
+    return BatchPlan(horizon=chosen, num_minibatches=total // size, minibatch_size=size)
+
+
+def _minibatch(total: int, target: int) -> int:
+    """Return the divisor of `total` whose ratio to `target` is nearest to 1 (the smaller of two)."""
+    small = [d for d in range(1, math.isqrt(total) + 1) if total % d == 0]
+    divisors = sorted({*small, *(total // d for d in small)})
+    return min(divisors, key=lambda d: _ratio(d, target))
+
+
+def _minibatch_miss(total: int, size: int, target: int) -> float:
+    """Return the factor by which a minibatch misses what can be had: all samples at once where they are too few."""
+    return _ratio(size, min(target, total))
+
+
+def _ratio(a: int, b: int) -> float:
+    return max(a, b) / min(a, b)

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`num_envs=auto`: the answer from the cache, or from a search with child processes."""
+
+import os
+import platform
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import psutil
+
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.scaling.gpu import Gpu
+from isaaclab_pc.scaling.memory import free_host_memory, parse_budget, resolve_budget
+from isaaclab_pc.scaling.probe import Budgets, run_probe
+from isaaclab_pc.scaling.profile import CacheMode, Profile, ProfileCache, profile_key
+from isaaclab_pc.scaling.search import Objective, SearchResult, Stop, search
+from isaaclab_pc.scaling.settings import ScalingSettings
+from isaaclab_pc.scaling.trial import Outcome, Trial, format_size
+
+__all__ = ["FitResult", "ProbeError", "ScalingSettings", "fit"]
+
+_HOST_FRACTION = 0.8
+_DEVICE_FRACTION = 0.9
+_MARGIN = 1.05
+"""A cached answer is trusted when the budget is at least this many times the peak it was measured with."""
+_SHOWN = 100_000
+"""How much of a failed child's output an error shows [characters]."""
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """The number of environments to use, and why."""
+
+    num_envs: int
+    """The answer: a size that ran and fitted, now or when it was cached."""
+    trials: tuple[Trial, ...]
+    """Every trial of the search; empty for a cached answer."""
+    cached: bool
+    """Whether the answer comes from the cache."""
+    reason: str
+    """One sentence for the terminal."""
+
+
+class ProbeError(RuntimeError):
+    """The environment or the agent failed by itself in a trial: no size would help. The message shows its output."""
+
+    def __init__(self, trial: Trial) -> None:
+        """Describe a trial.
+
+        Args:
+            trial: The failed trial; its log still exists.
+        """
+        output = Path(trial.log).read_text(encoding="utf-8", errors="replace")
+        shown = output if len(output) <= _SHOWN else f"[...]\n{output[-_SHOWN:]}"
+        super().__init__(
+            f"num_envs={trial.num_envs} failed while looking for the number of environments: {trial.detail}\n"
+            f"{shown.rstrip()}\n(all output: {trial.log})"
+        )
+        self.trial = trial
+
+
+def fit(
+    command: Callable[[int, Path], list[str]],
+    settings: ScalingSettings,
+    key: Mapping[str, str],
+    report: Callable[[Trial], None],
+) -> FitResult:
+    """Find the number of environments for this machine and budget.
+
+    Args:
+        command: Gives the arguments of a child that tries a size: `command(num_envs, result_path)`. The child
+            builds the real environment and agent, trains a little, and writes a `Trial` to the path before it closes.
+        settings: Budget, objective and bounds.
+        key: What the answer depends on besides the settings and this machine: task, config hashes, versions.
+        report: Called after each trial.
+
+    Returns:
+        The answer.
+
+    Raises:
+        ConfigError: No size fits, or the GPU cannot be read.
+        ProbeError: A trial failed for another reason than its size.
+    """
+    gpu = Gpu(settings.device) if settings.on_gpu else None
+    budgets = _budgets(settings, gpu)
+    mode = CacheMode(settings.cache)
+    cache = ProfileCache()
+    digest = profile_key({**key, **_machine(gpu), "settings": _search_settings(settings)})
+    profile = cache.get(digest) if mode is CacheMode.USE else None
+    if profile is not None and _holds(profile, budgets):
+        return FitResult(profile.num_envs, (), True, _cached_reason(profile, cache.path))
+    folder = Path(tempfile.mkdtemp(prefix="isaaclab_pc-scaling-"))
+    try:
+        result = _search(command, settings, budgets, gpu, report, folder)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    # What has failed is worth reading: its folder stays.
+    if result.stop is Stop.ERROR:
+        raise ProbeError(result.trials[-1])
+    if result.best is None:
+        raise ConfigError(_nothing_fits(result.trials, settings))
+    shutil.rmtree(folder, ignore_errors=True)
+    best = result.best
+    if mode is not CacheMode.IGNORE:
+        cache.put(
+            digest,
+            Profile(best.num_envs, best.frames_per_second, best.host_bytes, best.device_bytes, result.stop),
+        )
+    trials = tuple(replace(trial, log="") for trial in result.trials)
+    return FitResult(best.num_envs, trials, False, _searched_reason(result, settings))
+
+
+def _budgets(settings: ScalingSettings, gpu: Gpu | None) -> Budgets:
+    """Turn the budget setting into bytes of host and device memory."""
+    wanted = None if settings.budget is None else parse_budget(settings.budget)
+    free = free_host_memory().size
+    if gpu is None:
+        return Budgets(resolve_budget(_HOST_FRACTION if wanted is None else wanted, free))
+    device = resolve_budget(_DEVICE_FRACTION if wanted is None else wanted, gpu.free())
+    return Budgets(resolve_budget(_HOST_FRACTION, free), device)
+
+
+def _search(
+    command: Callable[[int, Path], list[str]],
+    settings: ScalingSettings,
+    budgets: Budgets,
+    gpu: Gpu | None,
+    report: Callable[[Trial], None],
+    folder: Path,
+) -> SearchResult:
+    """Search with child processes."""
+    deadline = time.monotonic() + settings.max_seconds
+
+    def probe(num_envs: int) -> Trial:
+        limits = replace(budgets, seconds=max(deadline - time.monotonic(), 0.0))
+        result_path, log_path = folder / f"{num_envs}.json", folder / f"{num_envs}.log"
+        trial = run_probe(command(num_envs, result_path), num_envs, result_path, log_path, limits, gpu)
+        report(trial)
+        return trial
+
+    sizes = settings.sizes
+    return search(
+        probe,
+        lo=sizes.lo,
+        hi=sizes.hi,
+        granule=sizes.granule,
+        start=sizes.start,
+        objective=settings.resolved_objective,
+        max_trials=settings.max_trials,
+        max_seconds=settings.max_seconds,
+    )
+
+
+def _holds(profile: Profile, budgets: Budgets) -> bool:
+    """Whether a cached answer still fits, with a margin."""
+    if budgets.host < _MARGIN * profile.host_bytes:
+        return False
+    return budgets.device is None or budgets.device >= _MARGIN * (profile.device_bytes or 0)
+
+
+def _machine(gpu: Gpu | None) -> dict[str, str]:
+    """Return what an answer depends on in this machine."""
+    model = next(
+        (line.partition(":")[2].strip() for line in _lines(Path("/proc/cpuinfo")) if line.startswith("model name")),
+        platform.machine(),
+    )
+    return {
+        "cpu": f"{model}, {len(os.sched_getaffinity(0))} cores",
+        "memory": f"{psutil.virtual_memory().total / 2**30:.0f} GiB",
+        "gpu": "" if gpu is None else gpu.name,
+    }
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(errors="replace").splitlines()
+    except OSError:
+        return []
+
+
+def _search_settings(settings: ScalingSettings) -> dict[str, object]:
+    """Return the settings that the answer depends on: not where it is kept, nor which of several equal GPUs it ran on."""
+    return {**asdict(settings), "cache": None, "device": settings.device.partition(":")[0]}
+
+
+def _cached_reason(profile: Profile, path: Path) -> str:
+    cut = "" if profile.stop == Stop.COMPLETE else f", in a search cut short by scaling.{profile.stop}"
+    return (
+        f"num_envs={profile.num_envs} from an earlier search ({profile.frames_per_second:.0f} frames/s, "
+        f"{format_size(profile.device_bytes or profile.host_bytes)}{cut}; {path}); scaling.cache=refresh searches again"
+    )
+
+
+def _searched_reason(result: SearchResult, settings: ScalingSettings) -> str:
+    best = result.best
+    assert best is not None
+    if settings.resolved_objective is Objective.MEMORY:
+        what = "the largest that fits"
+    else:
+        what = "the fewest environments within 5 % of the best frames per second"
+    cut = "" if result.stop is Stop.COMPLETE else f"; cut short by scaling.{result.stop}"
+    return (
+        f"num_envs={best.num_envs}: {what} of {len(result.trials)} sizes tried ({best.frames_per_second:.0f} frames/s, "
+        f"{format_size(best.device_bytes or best.host_bytes)}{cut})"
+    )
+
+
+def _nothing_fits(trials: tuple[Trial, ...], settings: ScalingSettings) -> str:
+    """Say what to change when even the smallest size failed."""
+    smallest = min(trials, key=lambda trial: trial.num_envs)
+    if smallest.outcome is Outcome.TIMEOUT:
+        advice = f"raise scaling.max_seconds (now {settings.max_seconds:g})"
+    elif smallest.outcome is Outcome.CRASH:
+        advice = "read its output"
+    else:
+        advice = f"raise scaling.budget (now {settings.budget or 'automatic'}), end other programs"
+    return (
+        f"num_envs=auto: no size fits, not even {smallest}. To go on, {advice}, lower scaling.min "
+        f"(now {settings.sizes.lo}), or set num_envs yourself. Output of the trial: {smallest.log}"
+    )

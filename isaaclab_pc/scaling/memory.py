@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""How much host memory may be used: what is free, cgroup limits and SLURM's allocation, and budgets taken from it."""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from isaaclab_pc.errors import ConfigError
+
+__all__ = ["Cgroup", "FreeMemory", "free_host_memory", "memory_cgroups", "oom_kills", "parse_budget", "resolve_budget"]
+
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:(%)|([kmgt]?)(i?)(b?))\s*", re.IGNORECASE)
+_UNLIMITED = 1 << 60
+"""cgroup v1 writes "no limit" as a number near 2**63."""
+
+
+@dataclass(frozen=True)
+class FreeMemory:
+    """Memory that can still be used."""
+
+    size: int
+    """Bytes."""
+    source: str
+    """What sets the limit: "memory", "cgroup" or "SLURM"."""
+
+
+@dataclass(frozen=True)
+class Cgroup:
+    """A memory cgroup of this process, version 1 or 2."""
+
+    folder: Path
+    """Where its files are."""
+    version: int
+    """1 or 2."""
+
+    def free(self) -> int | None:
+        """Return what is left under this group's limit [bytes], or None without a limit."""
+        limit_name, usage_name, cache_name = (
+            ("memory.max", "memory.current", "inactive_file")
+            if self.version == 2
+            else ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+        )
+        limit, usage = self._number(limit_name), self._number(usage_name)
+        if limit is None or usage is None or limit >= _UNLIMITED:
+            return None
+        # File pages that nobody uses count as usage, but the kernel drops them before it kills anything.
+        reclaimable = self._counters("memory.stat").get(cache_name, 0)
+        return max(limit - max(usage - reclaimable, 0), 0)
+
+    def oom_kills(self) -> int:
+        """Return how many processes the kernel has killed here for lack of memory."""
+        return self._counters("memory.events" if self.version == 2 else "memory.oom_control").get("oom_kill", 0)
+
+    def _number(self, name: str) -> int | None:
+        try:
+            return int((self.folder / name).read_text())
+        except (OSError, ValueError):  # not there, or "max"
+            return None
+
+    def _counters(self, name: str) -> dict[str, int]:
+        try:
+            pairs = (line.split() for line in (self.folder / name).read_text().splitlines())
+            return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2}
+        except (OSError, ValueError):
+            return {}
+
+
+def memory_cgroups(proc: Path = Path("/proc/self")) -> list[Cgroup]:
+    """Find the memory cgroups this process is in, innermost first, up to the outermost one that can be seen.
+
+    Args:
+        proc: The process's folder under /proc.
+
+    Returns:
+        The groups of both versions; empty where there are none. Limits apply at every level, so all of them count.
+    """
+    try:
+        paths = [line.split(":", 2) for line in (proc / "cgroup").read_text().splitlines()]
+        mounts = [line.split(" - ", 1) for line in (proc / "mountinfo").read_text().splitlines()]
+    except OSError:
+        return []
+    groups: list[Cgroup] = []
+    for _, controllers, path in paths:
+        version = 2 if not controllers else 1
+        if version == 1 and "memory" not in controllers.split(","):
+            continue
+        for left, right in mounts:
+            kind, _, options = right.split(" ", 2)
+            if kind == ("cgroup2" if version == 2 else "cgroup") and (version == 2 or "memory" in options.split(",")):
+                root, mount_point = left.split()[3:5]
+                groups += [Cgroup(folder, version) for folder in _levels(Path(mount_point), root, path)]
+    return groups
+
+
+def _levels(mount_point: Path, root: str, path: str) -> Iterator[Path]:
+    """Yield a group's folder and its parents' up to the mount point, those that exist.
+
+    In a container the mount shows only the part of the tree below `root`, and the path may start above it.
+    """
+    relative = path.removeprefix(root).lstrip("/") if root != "/" else path.lstrip("/")
+    folder = mount_point / relative
+    for level in (folder, *folder.parents):
+        if not level.is_relative_to(mount_point):
+            return
+        if level.is_dir():
+            yield level
+
+
+def oom_kills(groups: list[Cgroup]) -> int:
+    """Return how many processes the kernel has killed in these groups for lack of memory."""
+    return max((group.oom_kills() for group in groups), default=0)
+
+
+def free_host_memory(
+    groups: list[Cgroup] | None = None, environment: Mapping[str, str] = os.environ, available: int | None = None
+) -> FreeMemory:
+    """Find how much host memory new processes can use.
+
+    Args:
+        groups: Memory cgroups of this process; None: found under /proc.
+        environment: Environment variables; a SLURM job's are respected.
+        available: What the machine has left [bytes]; None: asked for.
+
+    Returns:
+        The smallest of what the machine has left, what each cgroup allows and what SLURM allocated (less what
+        this process uses).
+    """
+    room = [FreeMemory(psutil.virtual_memory().available if available is None else available, "memory")]
+    for group in memory_cgroups() if groups is None else groups:
+        free = group.free()
+        if free is not None:
+            room.append(FreeMemory(free, "cgroup"))
+    allocated = _slurm_allocation(environment)
+    if allocated is not None:
+        room.append(FreeMemory(max(allocated - psutil.Process().memory_info().rss, 0), "SLURM"))
+    return min(room, key=lambda memory: memory.size)
+
+
+def _slurm_allocation(environment: Mapping[str, str]) -> int | None:
+    """Return the memory SLURM gave this job on this node [bytes], or None when it set none (0 means all)."""
+    try:
+        megabytes = int(environment.get("SLURM_MEM_PER_NODE", 0))
+        if not megabytes:
+            megabytes = int(environment.get("SLURM_MEM_PER_CPU", 0)) * int(environment.get("SLURM_CPUS_ON_NODE", 1))
+    except ValueError:
+        return None
+    return megabytes * 2**20 or None
+
+
+def parse_budget(value: float | str) -> float | int:
+    """Read a memory budget as the user writes it.
+
+    Args:
+        value: A fraction of what is free in (0, 1], "80%", or a size such as "20GiB", "512 MB" or a number of bytes.
+
+    Returns:
+        A float for a fraction, an int for a size [bytes].
+
+    Raises:
+        ConfigError: It is neither.
+    """
+    match = None if isinstance(value, bool) else _SIZE.fullmatch(str(value))
+    if match is not None:
+        number, prefix, binary, byte = float(match[1]), (match[3] or "").upper(), match[4], match[5]
+        if match[2]:
+            number /= 100
+        # "GB" is decimal; "GiB" is binary, and so are "Gi" (Kubernetes) and "G" (SLURM).
+        size = int(number * (1000 if byte and not binary else 1024) ** " KMGT".index(prefix or " "))
+        if not (prefix or byte) and 0 < number <= 1:
+            return number
+        if size > 1 and not match[2]:
+            return size
+    raise ConfigError(
+        f"scaling.budget={value} must be a fraction in (0, 1] of what is free, such as 0.8, or a size, such as 20GiB"
+    )
+
+
+def resolve_budget(budget: float | int, free: int) -> int:
+    """Turn a parsed budget into bytes.
+
+    Args:
+        budget: What `parse_budget` returns.
+        free: What is free [bytes].
+
+    Returns:
+        Bytes, never more than what is free.
+    """
+    return int(budget * free) if isinstance(budget, float) else min(budget, free)

@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A child and everything it starts: which processes those are, what memory they use, and how they all end (Linux)."""
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, NamedTuple
+
+__all__ = ["ProcessTree"]
+
+_PROC = Path("/proc")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_MARK = "ISAACLAB_PC_PROBE"
+"""Environment variable that marks a child's descendants, so that daemons among them are found as well."""
+
+_SCAN_SHARE = 0.1
+"""Largest share of the time that is spent on looking for new descendants: a busy machine has thousands of processes."""
+_PSS_SHARE = 0.25
+"""Largest share of the time that is spent on reading PSS: the kernel walks every page, 3 ms per GiB."""
+
+
+class _Process(NamedTuple):
+    """One line of /proc/<pid>/stat. A pid alone may be reused; together with its start time it is not."""
+
+    pid: int
+    started: int
+    parent: int
+    session: int
+    zombie: bool
+
+
+class ProcessTree:
+    """A child process in a session of its own, with its descendants.
+
+    A context manager: whatever happens inside, all the processes are gone after it. The child also dies with
+    this process, even by SIGKILL, and volunteers to be the first victim of the kernel's out-of-memory killer.
+    """
+
+    def __init__(self, argv: Sequence[str], log: IO[bytes], environment: Mapping[str, str] | None = None) -> None:
+        """Start the child.
+
+        Args:
+            argv: Program and arguments.
+            log: Where its stdout and stderr go; its stdin is empty.
+            environment: Its environment variables; None: ours.
+
+        Raises:
+            OSError: The program cannot be started.
+        """
+        self._mark = uuid.uuid4().hex
+        self._known: dict[int, _Process] = {}
+        self._scan = _Paced(_SCAN_SHARE)
+        self._read_pss = _Paced(_PSS_SHARE)
+        self._peak = 0
+        self._child = subprocess.Popen(
+            [sys.executable, "-I", "-S", __file__, str(os.getpid()), *argv],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env={**(os.environ if environment is None else environment), _MARK: self._mark},
+        )
+
+    def __enter__(self) -> "ProcessTree":
+        """Return this tree."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End every process of the tree."""
+        self.end()
+
+    @property
+    def pids(self) -> list[int]:
+        """Process ids of the child and its descendants that were alive at the last look."""
+        return list(self._known)
+
+    @property
+    def host_bytes(self) -> int:
+        """Most host memory that was seen in use at once [bytes]."""
+        return self._peak
+
+    def wait(self, seconds: float) -> int | None:
+        """Wait for the child to end.
+
+        Args:
+            seconds: Longest time to wait [s].
+
+        Returns:
+            Its exit code, negative for a signal; None while it runs.
+        """
+        with suppress(subprocess.TimeoutExpired):
+            return self._child.wait(seconds)
+        return None
+
+    def sample(self, budget: int | None = None) -> int:
+        """Measure the host memory in use now.
+
+        Shared pages count once among the processes that share them (PSS). PSS is slow to read, RSS is fast and never
+        less: it is enough to know that there is no new peak.
+
+        Args:
+            budget: What matters to the caller [bytes]: near it the reading is exact, whatever it costs.
+
+        Returns:
+            The peak since the child started [bytes], including peaks of the child itself between two samples.
+        """
+        if self._scan.due():
+            with self._scan:
+                self._look()
+        usage = {pid: _rss(pid) for pid in self._known}
+        resident = sum(rss for rss, _ in usage.values())
+        now, highest = usage.get(self._child.pid, (0, 0))
+        between = max(highest - now, 0)
+        if resident + between <= self._peak:
+            return self._peak
+        if self._read_pss.due() or (budget is not None and resident + between > budget):
+            with self._read_pss:
+                proportional = sum(_pss(pid, rss) for pid, (rss, _) in usage.items())
+            self._peak = max(self._peak, proportional + between)
+        return self._peak
+
+    def end(self) -> None:
+        """End every process of the tree at once and wait until they are gone."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._child.pid, signal.SIGKILL)
+        self._child.kill()
+        self._child.wait()
+        give_up = time.monotonic() + 5.0
+        # A process may start another while it is being ended, hence the loop.
+        while time.monotonic() < give_up:
+            strangers = self._look()
+            strays = [*self._known, *(pid for pid in strangers if self._is_marked(pid))]
+            if not strays:
+                return
+            for pid in strays:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.01)
+
+    def _look(self) -> list[int]:
+        """Find the child and its descendants, those that left its session included once they have been seen.
+
+        Returns:
+            The process ids of all others.
+        """
+        alive = {process.pid: process for process in _processes() if not process.zombie}
+        members = {
+            pid: process
+            for pid, process in alive.items()
+            if pid == self._child.pid
+            or process.session == self._child.pid
+            or (pid in self._known and self._known[pid].started == process.started)
+        }
+        found = True
+        while found:
+            found = {pid: p for pid, p in alive.items() if pid not in members and p.parent in members}
+            members |= found
+        self._known = members
+        return [pid for pid in alive if pid not in members]
+
+    def _is_marked(self, pid: int) -> bool:
+        try:
+            return f"{_MARK}={self._mark}".encode() in (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
+        except OSError:  # gone, or another user's
+            return False
+
+
+class _Paced:
+    """Keeps costly work to a share of the time: `if work.due(): with work: ...`."""
+
+    def __init__(self, share: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._share = share
+        self._clock = clock
+        self._began = self._next = 0.0
+
+    def due(self) -> bool:
+        """Whether the work may be done now."""
+        return self._clock() >= self._next
+
+    def __enter__(self) -> None:
+        self._began = self._clock()
+
+    def __exit__(self, *_: object) -> None:
+        ended = self._clock()
+        self._next = ended + (ended - self._began) * (1 / self._share - 1)
+
+
+def _processes() -> list[_Process]:
+    """Return all processes of the machine."""
+    processes = []
+    for entry in os.listdir(_PROC):
+        if not entry.isdigit():
+            continue
+        try:
+            stat = (_PROC / entry / "stat").read_text(errors="replace")
+        except OSError:
+            continue
+        # The name stands in parentheses and may hold anything, even parentheses.
+        state, parent, _, session, *rest = stat[stat.rindex(")") + 2 :].split()
+        processes.append(_Process(int(entry), int(rest[15]), int(parent), int(session), state in "ZX"))
+    return processes
+
+
+def _rss(pid: int) -> tuple[int, int]:
+    """Return the resident memory of a process and its highest value ever [bytes]; zeros when it is gone."""
+    try:
+        lines = (_PROC / str(pid) / "status").read_text(errors="replace").splitlines()
+    except OSError:
+        return 0, 0
+    values = {line[:6]: int(line.split()[1]) * 1024 for line in lines if line.startswith(("VmRSS:", "VmHWM:"))}
+    return values.get("VmRSS:", 0), values.get("VmHWM:", 0)
+
+
+def _pss(pid: int, fallback: int) -> int:
+    """Return the proportional memory of a process [bytes], or the fallback where the kernel does not tell."""
+    try:
+        for line in (_PROC / str(pid) / "smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return fallback
+
+
+def _run_as_child() -> None:
+    """Tie this process to its parent, then become the program that is named on the command line."""
+    parent, *argv = sys.argv[1:]
+    set_parent_death_signal = 1
+    ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+    if os.getppid() != int(parent):  # it ended before the line above
+        return
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
+    try:
+        os.execvp(argv[0], argv)
+    except OSError as error:
+        sys.exit(f"{argv[0]}: {error.strerror}")
+
+
+if __name__ == "__main__":
+    _run_as_child()

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The batch plan: exact division, and samples per update that follow the agent config."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.scaling.batch import SAMPLES_SLACK, BatchPlan, plan_batch
+
+
+@pytest.mark.parametrize(
+    ("num_envs", "plan"),
+    [
+        (32, BatchPlan(horizon=64, num_minibatches=4, minibatch_size=512)),
+        (64, BatchPlan(horizon=32, num_minibatches=4, minibatch_size=512)),
+        (256, BatchPlan(horizon=8, num_minibatches=4, minibatch_size=512)),
+        (4096, BatchPlan(horizon=8, num_minibatches=64, minibatch_size=512)),
+        (4, BatchPlan(horizon=128, num_minibatches=1, minibatch_size=512)),
+        (1, BatchPlan(horizon=128, num_minibatches=1, minibatch_size=128)),
+    ],
+)
+def test_horizon_follows_the_number_of_environments(num_envs: int, plan: BatchPlan) -> None:
+    assert plan_batch(num_envs, samples_per_update=2048, minibatch_size=512) == plan
+
+
+def test_awkward_number_of_environments_moves_the_horizon_a_little_for_a_sensible_minibatch() -> None:
+    # 66 x 31 = 2046 is closest to 2048, but its divisors near 512 are 341 and 682.
+    assert plan_batch(31, 2048, 512) == BatchPlan(horizon=68, num_minibatches=4, minibatch_size=527)
+
+
+def test_prime_number_of_environments_gets_the_closest_horizon_when_no_minibatch_is_sensible() -> None:
+    assert plan_batch(1009, 8192, 300) == BatchPlan(horizon=8, num_minibatches=8, minibatch_size=1009)
+
+
+@given(
+    num_envs=st.integers(1, 20_000),
+    samples=st.integers(1, 200_000),
+    minibatch=st.integers(1, 50_000),
+    bounds=st.tuples(st.integers(1, 64), st.integers(0, 128)).map(lambda b: (b[0], b[0] + b[1])),
+)
+def test_minibatches_divide_exactly_and_samples_are_as_close_as_the_bounds_allow(
+    num_envs: int, samples: int, minibatch: int, bounds: tuple[int, int]
+) -> None:
+    plan = plan_batch(num_envs, samples, minibatch, bounds)
+    assert plan.num_minibatches * plan.minibatch_size == plan.horizon * num_envs == plan.samples_per_update
+    assert bounds[0] <= plan.horizon <= bounds[1]
+    closest = min(abs(num_envs * steps - samples) for steps in range(bounds[0], bounds[1] + 1))
+    assert abs(plan.samples_per_update - samples) <= max(closest, SAMPLES_SLACK * samples)
+
+
+@given(
+    num_envs=st.integers(1, 64).map(lambda n: 16 * n),
+    steps=st.sampled_from([16, 24, 32, 64]),
+    count=st.sampled_from([1, 2, 4, 8]),
+)
+def test_target_that_can_be_met_is_met(num_envs: int, steps: int, count: int) -> None:
+    samples = num_envs * steps
+    plan = plan_batch(num_envs, samples, samples // count)
+    assert plan == BatchPlan(horizon=steps, num_minibatches=count, minibatch_size=samples // count)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ((0, 2048, 512), "num_envs is 0"),
+        ((64, 0, 512), "samples per update is 0"),
+        ((64, 2048, 0), "minibatch size is 0"),
+        ((64, 2048, 512, (0, 8)), "shortest horizon is 0"),
+        ((64, 2048, 512, (9, 8)), "horizon bounds 9..8"),
+    ],
+)
+def test_impossible_plans_are_refused(arguments: tuple, named: str) -> None:
+    with pytest.raises(ConfigError, match=named):
+        plan_batch(*arguments)

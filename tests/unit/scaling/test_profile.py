@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The profile cache: shared by many processes, and never in the way."""
+
+import json
+import subprocess
+import sys
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from isaaclab_pc.scaling.profile import Profile, ProfileCache, default_path, profile_key
+
+PROFILE = Profile(num_envs=64, frames_per_second=350.0, host_bytes=1 << 30, device_bytes=None, stop="complete")
+
+
+def test_profile_is_found_again_by_another_process_with_the_same_key(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "profiles.json"
+    ProfileCache(path).put("a", PROFILE)
+    ProfileCache(path).put("b", replace(PROFILE, num_envs=128))
+    cache = ProfileCache(path)
+    assert cache.get("a") == PROFILE
+    assert cache.get("b") == replace(PROFILE, num_envs=128)
+    assert cache.get("c") is None
+
+
+def test_key_depends_on_every_part_and_not_on_their_order() -> None:
+    key = profile_key({"task": "reach", "runner": "rsl_rl"})
+    assert profile_key({"runner": "rsl_rl", "task": "reach"}) == key
+    assert profile_key({"task": "reach", "runner": "rl_games"}) != key
+    assert profile_key({"task": "reach"}) != key
+
+
+def test_file_lies_in_the_users_cache_folder() -> None:
+    assert default_path({"XDG_CACHE_HOME": "/cache"}) == Path("/cache/isaaclab_pc/profiles.json")
+    assert default_path({}) == Path.home() / ".cache/isaaclab_pc/profiles.json"
+
+
+def test_oldest_profiles_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("isaaclab_pc.scaling.profile._KEPT", 2)
+    cache = ProfileCache(tmp_path / "profiles.json")
+    for key in ("a", "b", "a", "c"):
+        cache.put(key, PROFILE)
+    assert [key for key in ("a", "b", "c") if cache.get(key)] == ["a", "c"]
+
+
+def test_jobs_that_write_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "profiles.json"
+    code = f"""
+from pathlib import Path
+from isaaclab_pc.scaling.profile import Profile, ProfileCache
+import sys
+for i in range(10):
+    ProfileCache(Path({str(path)!r})).put(f"{{sys.argv[1]}}-{{i}}", Profile(i + 1, 1.0, 1, None, "complete"))
+"""
+    jobs = [subprocess.Popen([sys.executable, "-c", code, str(job)]) for job in range(4)]
+    assert [job.wait(30) for job in jobs] == [0] * 4
+    cache = ProfileCache(path)
+    assert all(cache.get(f"{job}-{i}") is not None for job in range(4) for i in range(10))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"version": 0, "profiles": {}}', '{"version": 1, "profiles": []}', "\x00"]
+)
+def test_damaged_file_is_replaced_with_one_warning(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "profiles.json"
+    path.write_text(text)
+    cache = ProfileCache(path)
+    with pytest.warns(UserWarning, match=r"profiles\.json") as caught:
+        assert cache.get("a") is None
+        cache.put("a", PROFILE)
+    assert len(caught) == 1
+    assert cache.get("a") == PROFILE
+
+
+@pytest.mark.parametrize("entry", [7, {"num_envs": 64}, {**vars(PROFILE), "num_envs": "64"}, {**vars(PROFILE), "x": 1}])
+def test_damaged_entry_counts_as_missing(entry: object, tmp_path: Path) -> None:
+    path = tmp_path / "profiles.json"
+    path.write_text(json.dumps({"version": 1, "profiles": {"a": entry, "b": vars(PROFILE)}}))
+    assert ProfileCache(path).get("a") is None
+    assert ProfileCache(path).get("b") == PROFILE
+
+
+def test_folder_that_cannot_be_written_is_warned_about_once(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    cache = ProfileCache(tmp_path / "file" / "profiles.json")
+    with pytest.warns(UserWarning, match="not kept") as caught:
+        cache.put("a", PROFILE)
+        cache.put("b", PROFILE)
+    assert len(caught) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert cache.get("a") is None

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The search on synthetic curves: exact probe sequences, and what holds for any curve."""
+
+import math
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.scaling.search import TOLERANCE, Objective, SearchResult, Stop, search
+from isaaclab_pc.scaling.trial import Outcome, Trial
+
+FAILURES = [Outcome.OVER_BUDGET, Outcome.OOM, Outcome.CRASH, Outcome.TIMEOUT]
+
+
+class FakeMachine:
+    """A machine with a limit and a speed, whose trials take time on a fake clock."""
+
+    def __init__(
+        self,
+        limit: float = math.inf,
+        fps: Callable[[int], float] = lambda n: 0.0,
+        seconds: Callable[[int], float] = lambda n: 0.0,
+        failure: Outcome = Outcome.OOM,
+    ) -> None:
+        self.limit, self.fps, self.seconds, self.failure = limit, fps, seconds, failure
+        self.tried: list[int] = []
+        self.now = 0.0
+
+    def probe(self, num_envs: int) -> Trial:
+        self.tried.append(num_envs)
+        self.now += self.seconds(num_envs)
+        if num_envs > self.limit:
+            return Trial(num_envs, self.failure)
+        return Trial(num_envs, Outcome.FITS, frames_per_second=self.fps(num_envs))
+
+    def search(self, **settings: object) -> SearchResult:
+        defaults = {"lo": 32, "hi": 1024, "granule": 16, "objective": Objective.MEMORY}
+        return search(self.probe, **{**defaults, **settings}, clock=lambda: self.now)  # pyright: ignore[reportArgumentType]
+
+
+def saturating(knee: float) -> Callable[[int], float]:
+    return lambda n: 1000.0 * n / (n + knee)
+
+
+def best_size(result: SearchResult) -> int | None:
+    return None if result.best is None else result.best.num_envs
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_memory_search_doubles_until_a_size_fails_then_bisects_to_the_granule(failure: Outcome) -> None:
+    machine = FakeMachine(limit=300, failure=failure)
+    result = machine.search()
+    assert machine.tried == [32, 64, 128, 256, 512, 384, 320, 288, 304]
+    assert best_size(result) == 288
+    assert result.stop is Stop.COMPLETE
+
+
+def test_memory_search_ends_at_the_largest_allowed_size_when_everything_fits() -> None:
+    machine = FakeMachine()
+    result = machine.search(hi=300)
+    assert machine.tried == [32, 64, 128, 256, 288]
+    assert best_size(result) == 288
+    assert result.stop is Stop.COMPLETE
+
+
+def test_search_halves_from_the_start_until_a_size_fits() -> None:
+    machine = FakeMachine(limit=200)
+    result = machine.search(lo=64, hi=65536, granule=64, start=1024)
+    assert machine.tried == [1024, 512, 256, 128, 192]
+    assert best_size(result) == 192
+
+
+def test_nothing_fits_is_an_answer_without_a_winner_after_the_smallest_size() -> None:
+    machine = FakeMachine(limit=10)
+    result = machine.search()
+    assert machine.tried == [32]
+    assert result.best is None
+    assert result.stop is Stop.COMPLETE
+
+
+def test_throughput_search_stops_when_more_environments_are_not_faster() -> None:
+    speeds = {32: 300.0, 64: 340.0, 128: 352.0, 256: 350.0}
+    machine = FakeMachine(fps=speeds.__getitem__)
+    result = machine.search(objective=Objective.THROUGHPUT)
+    assert machine.tried == [32, 64, 128, 256]
+    assert best_size(result) == 64, "340 frames/s are within 5 % of 352"
+
+
+def test_throughput_search_answers_the_fastest_when_speed_grows_to_the_end() -> None:
+    machine = FakeMachine(fps=float)
+    result = machine.search(objective=Objective.THROUGHPUT)
+    assert machine.tried == [32, 64, 128, 256, 512, 1024]
+    assert best_size(result) == 1024
+
+
+def test_throughput_search_bisects_towards_a_memory_limit_only_while_it_pays() -> None:
+    machine = FakeMachine(limit=400, fps=float)
+    result = machine.search(objective=Objective.THROUGHPUT)
+    assert machine.tried == [32, 64, 128, 256, 512, 384, 448, 416, 400]
+    assert best_size(result) == 384, "the fewest within 5 % of the 400 frames/s of 400 environments"
+    near = FakeMachine(limit=390, fps=float)
+    near.search(objective=Objective.THROUGHPUT, granule=8)
+    assert near.tried[-3:] == [448, 416, 400], "392 is not worth a trial: 400 failed and is within 5 % of 384"
+    flat = FakeMachine(limit=400, fps=lambda n: 100.0 if n < 256 else 90.0)
+    assert best_size(flat.search(objective=Objective.THROUGHPUT)) == 32
+    assert flat.tried == [32, 64]
+
+
+def test_error_of_the_users_code_stops_the_search_with_its_trial_last() -> None:
+    machine = FakeMachine(limit=100, failure=Outcome.ERROR)
+    result = machine.search()
+    assert machine.tried == [32, 64, 128]
+    assert result.stop is Stop.ERROR
+    assert result.trials[-1].outcome is Outcome.ERROR
+
+
+def test_time_limit_keeps_the_best_so_far_and_starts_no_trial_that_would_end_too_late() -> None:
+    machine = FakeMachine(seconds=lambda n: 25.0)
+    result = machine.search(max_seconds=120.0)
+    assert machine.tried == [32, 64, 128, 256], "100 s are gone, 20 s are left"
+    assert best_size(result) == 256
+    assert result.stop is Stop.TIME
+
+
+def test_first_trial_that_compiles_kernels_does_not_end_the_search() -> None:
+    machine = FakeMachine(seconds=lambda n: 100.0 if n == 32 else 15.0)
+    machine.search(max_seconds=180.0)
+    assert machine.tried == [32, 64, 128, 256, 512, 1024]
+
+
+def test_first_trial_runs_however_little_time_there_is() -> None:
+    machine = FakeMachine(seconds=lambda n: 5.0)
+    result = machine.search(max_seconds=1.0)
+    assert machine.tried == [32]
+    assert best_size(result) == 32
+
+
+def test_trial_limit_keeps_the_best_so_far() -> None:
+    machine = FakeMachine(limit=300)
+    result = machine.search(max_trials=5)
+    assert machine.tried == [32, 64, 128, 256, 512]
+    assert best_size(result) == 256
+    assert result.stop is Stop.TRIALS
+
+
+@pytest.mark.parametrize(
+    ("bounds", "named"),
+    [
+        ({"lo": 64, "hi": 32}, "scaling.min=64"),
+        ({"granule": 0}, "scaling.granule=0"),
+        ({"lo": 17, "hi": 31}, "scaling.granule=16"),
+    ],
+)
+def test_impossible_bounds_are_refused_before_any_trial(bounds: dict[str, int], named: str) -> None:
+    machine = FakeMachine()
+    with pytest.raises(ConfigError, match=named):
+        machine.search(**bounds)
+    assert machine.tried == []
+
+
+BOUNDS = st.tuples(st.integers(1, 300), st.integers(0, 5000), st.integers(1, 64)).filter(
+    lambda b: -(-b[0] // b[2]) * b[2] <= b[0] + b[1]
+)
+
+
+@given(bounds=BOUNDS, limit=st.integers(0, 6000), start=st.integers(1, 6000))
+def test_memory_search_finds_the_largest_multiple_that_fits(
+    bounds: tuple[int, int, int], limit: int, start: int
+) -> None:
+    lo, extra, granule = bounds
+    machine = FakeMachine(limit=limit)
+    result = machine.search(lo=lo, hi=lo + extra, granule=granule, start=start)
+    sizes = [n for n in range(granule, lo + extra + 1, granule) if n >= lo]
+    assert best_size(result) == max((n for n in sizes if n <= limit), default=None)
+    assert set(machine.tried) <= set(sizes)
+    assert len(machine.tried) <= 2 * math.log2(len(sizes) + 1) + 2 + math.log2(max(sizes) / min(sizes))
+
+
+@given(
+    bounds=BOUNDS,
+    objective=st.sampled_from(list(Objective)),
+    start=st.integers(1, 6000),
+    data=st.data(),
+    max_trials=st.none() | st.integers(1, 6),
+)
+def test_any_machine_however_erratic_gets_a_size_that_ran_and_every_size_is_tried_once(
+    bounds: tuple[int, int, int], objective: Objective, start: int, data: st.DataObject, max_trials: int | None
+) -> None:
+    lo, extra, granule = bounds
+
+    def probe(num_envs: int) -> Trial:
+        outcome = data.draw(st.sampled_from([Outcome.FITS, Outcome.FITS, *Outcome]))
+        return Trial(num_envs, outcome, frames_per_second=data.draw(st.floats(0, 1e5)))
+
+    result = search(
+        probe,
+        lo=lo,
+        hi=lo + extra,
+        granule=granule,
+        objective=objective,
+        start=start,
+        max_trials=max_trials,
+        clock=lambda: 0.0,
+    )
+    tried = [trial.num_envs for trial in result.trials]
+    fits = [trial for trial in result.trials if trial.fits]
+    assert len(tried) == len(set(tried))
+    assert all(lo <= n <= lo + extra and n % granule == 0 for n in tried)
+    assert max_trials is None or len(tried) <= max_trials
+    assert (result.best in fits) if fits else (result.best is None)
+
+
+@given(knee=st.floats(1, 5000), limit=st.integers(32, 2000))
+def test_throughput_winner_is_the_smallest_tried_size_near_the_best_speed(knee: float, limit: int) -> None:
+    machine = FakeMachine(limit=limit, fps=saturating(knee))
+    result = machine.search(objective=Objective.THROUGHPUT)
+    assert result.best is not None
+    fits = [trial for trial in result.trials if trial.fits]
+    enough = (1 - TOLERANCE) * max(trial.frames_per_second for trial in fits)
+    assert result.best.frames_per_second >= enough
+    assert all(t.frames_per_second < enough for t in fits if t.num_envs < result.best.num_envs)
+    reachable = saturating(knee)(min(limit, 1024) // 16 * 16)
+    # Twice the tolerance: once for the winner, once for the bracket that is left; one granule more for small limits.
+    assert result.best.frames_per_second >= reachable * (1 - TOLERANCE) ** 2 * (1 - 16 / limit)
