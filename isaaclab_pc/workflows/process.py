@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One child at a time: started in its own process group, signalled once, never left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from types import FrameType
+
+__all__ = ["SignalFlag", "die_with_parent", "interruptible", "run_child"]
+
+GRACE_SECONDS = 90.0
+"""Time that a child has after a signal: the rest of an iteration, a checkpoint and closing the simulator [s]."""
+
+_POLL_SECONDS = 0.05
+_PR_SET_PDEATHSIG = 1
+
+
+class SignalFlag:
+    """Remember SIGINT and SIGTERM instead of acting on them; a context manager that restores the old handlers."""
+
+    def __init__(self) -> None:
+        """Start with no signal received."""
+        self.received: list[int] = []
+
+    def __enter__(self) -> SignalFlag:
+        """Install the handlers."""
+        self._old = {number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Restore the handlers."""
+        for number, handler in self._old.items():
+            signal.signal(number, handler)
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        self.received.append(number)
+
+    @property
+    def exit_code(self) -> int:
+        """128 + the first signal, or 0."""
+        return 128 + self.received[0] if self.received else 0
+
+
+def run_child(argv: Sequence[str], grace: float = GRACE_SECONDS) -> int:
+    """Run a child to its end.
+
+    The first SIGINT or SIGTERM is passed on to the child, which may then take ``grace`` seconds. A second one, or the
+    end of that time, kills its whole process group.
+
+    Args:
+        argv: The child's command line.
+        grace: Time between the first signal and the kill [s].
+
+    Returns:
+        The child's exit code; 130 or 143 where a signal ended it; 128 + N where it died of signal N by itself.
+    """
+    with SignalFlag() as flag:
+        child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, process_group=0)
+        try:
+            code = _wait(child, flag, grace)
+        finally:
+            # Whatever the child started and left behind goes with it, also when this function is left by an exception.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+    if code < 0:
+        return flag.exit_code or 128 - code
+    return code
+
+
+def _wait(child: subprocess.Popen[bytes], flag: SignalFlag, grace: float) -> int:
+    handled, deadline = 0, float("inf")
+    while True:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return child.wait(_POLL_SECONDS)
+        if len(flag.received) > handled:
+            handled = len(flag.received)
+            if handled == 1:
+                child.send_signal(flag.received[0])
+                deadline = time.monotonic() + grace
+            else:
+                deadline = 0.0
+        if time.monotonic() > deadline:
+            os.killpg(child.pid, signal.SIGKILL)
+            return child.wait()
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Let SIGINT and SIGTERM unwind the stack, for phases in which there is nothing to save.
+
+    Raises:
+        SystemExit: With code 130 or 143, inside the block, where the signal arrives.
+    """
+
+    def leave(number: int, _frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    old = {number: signal.signal(number, leave) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)
+
+
+def die_with_parent() -> None:
+    """Ask Linux to send SIGTERM to this process when its parent dies, however it dies; elsewhere do nothing."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Names of tasks: short names for ours, gym ids for everybody's."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterable
+
+from isaaclab_pc.errors import ConfigError, closest
+
+__all__ = ["all_ids", "our_tasks", "resolve_task", "short_names"]
+
+PREFIX = "IsaacPC-"
+SUFFIX = "-Direct"
+
+_LIST_ALL = """
+import gymnasium, isaaclab_tasks
+from isaaclab.cli import load_external_tasks
+load_external_tasks()
+print("\\nids:", *[i for i, s in gymnasium.registry.items() if "env_cfg_entry_point" in s.kwargs])
+"""
+
+
+def short_names(ids: Iterable[str]) -> dict[str, str]:
+    """Derive short names from ids ``IsaacPC-<Verb>-<Object>-<Robot>-Direct``.
+
+    Args:
+        ids: Our gym ids.
+
+    Returns:
+        Gym id by short name: the verb (``lift``), or verb and object (``lift_cube``) where several tasks share a verb.
+    """
+    by_verb: dict[str, list[list[str]]] = defaultdict(list)
+    for task_id in sorted(ids):
+        parts = task_id.removeprefix(PREFIX).removesuffix(SUFFIX).split("-")
+        by_verb[parts[0].lower()].append([task_id, *parts])
+    names: dict[str, str] = {}
+    for verb, tasks in by_verb.items():
+        for task_id, *parts in tasks:
+            names[verb if len(tasks) == 1 else "_".join(parts[:2]).lower()] = task_id
+    return names
+
+
+def our_tasks() -> dict[str, str]:
+    """Return the gym ids of this package's tasks by short name; loads no simulator."""
+    import gymnasium
+
+    import isaaclab_pc.tasks  # noqa: F401 (registers them)
+
+    return short_names(task_id for task_id in gymnasium.registry if task_id.startswith(PREFIX))
+
+
+def all_ids() -> list[str]:
+    """Return every gym id that Isaac Lab can configure, ours and those of other installed packages.
+
+    They are read in a child process (seconds), because importing Isaac Lab's tasks loads torch.
+
+    Raises:
+        ConfigError: Isaac Lab's tasks cannot be imported.
+    """
+    done = subprocess.run([sys.executable, "-c", _LIST_ALL], capture_output=True, text=True, check=False)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("ids:")]
+    if done.returncode != 0 or not lines:
+        last = (done.stderr.strip().splitlines() or ["no output"])[-1]
+        raise ConfigError(f"Isaac Lab's tasks cannot be imported: {last}")
+    return sorted(lines[-1].split()[1:])
+
+
+def resolve_task(name: str) -> tuple[str, str]:
+    """Turn what the user wrote into a gym id.
+
+    Args:
+        name: A short name or a gym id.
+
+    Returns:
+        The gym id and the name of the experiment's folder: the short name for our tasks, the id for others.
+
+    Raises:
+        ConfigError: Nothing of that name is registered; the message shows the near ones.
+    """
+    ours = our_tasks()
+    by_id = {task_id: short for short, task_id in ours.items()}
+    if name in ours:
+        return ours[name], name
+    if name in by_id:
+        return name, by_id[name]
+    # Gym ids have capitals and dashes. Anything else can only be a short name, and those are known without Isaac Lab.
+    foreign = all_ids() if "-" in name or not name.islower() else []
+    if name in foreign:
+        return name, name
+    raise ConfigError(f"task={name} is not a task: {closest(name, [*ours, *foreign])} scripts/list_tasks.py shows all.")

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What must be installed for a run, checked in the parent: no torch, no simulator, no waiting."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from importlib import metadata
+
+from isaaclab_pc.errors import ConfigError
+
+__all__ = ["check_isaaclab", "check_physics", "check_runner", "resolve_device"]
+
+_ISAACSIM = "pip install 'isaaclab_pc[isaacsim]' with NVIDIA's package index"
+_OVPHYSX = "pip install 'isaaclab_pc[ovphysx]'"
+_RUNNERS = {"rsl_rl": ("rsl_rl", "rsl-rl-lib"), "rl_games": ("rl_games", "isaaclab_pc[rl_games]")}
+
+
+def check_isaaclab() -> None:
+    """Refuse an Isaac Lab that this package was not built for.
+
+    Raises:
+        ConfigError: Isaac Lab is missing or its version is not 3.0.x.
+    """
+    try:
+        version = metadata.version("isaaclab")
+    except metadata.PackageNotFoundError:
+        raise ConfigError("Isaac Lab is not installed: pip install 'isaaclab>=3.0,<3.1'.") from None
+    if version.split(".")[:2] != ["3", "0"]:
+        raise ConfigError(f"Isaac Lab {version} is installed, 3.0.x is needed: pip install 'isaaclab>=3.0,<3.1'.")
+
+
+def resolve_device(device: str) -> str:
+    """Turn ``auto`` into the first GPU where there is one, else the CPU.
+
+    The driver is asked, not torch: the parent opens no CUDA context.
+
+    Args:
+        device: The value of ``device``.
+
+    Returns:
+        ``cpu`` or ``cuda:N``.
+    """
+    if device == "auto":
+        return "cuda:0" if _gpu_count() > 0 else "cpu"
+    return "cuda:0" if device == "cuda" else device
+
+
+def _gpu_count() -> int:
+    if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
+        return 0
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return 0
+    try:
+        return pynvml.nvmlDeviceGetCount()
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def check_runner(name: str) -> None:
+    """Refuse a learning library that is not installed.
+
+    Args:
+        name: The ``runner``.
+
+    Raises:
+        ConfigError: The message says what to install.
+    """
+    module, package = _RUNNERS[name]
+    if not _installed(module):
+        raise ConfigError(f"runner={name} is not installed: pip install '{package}', or use runner=rsl_rl.")
+
+
+def check_physics(backend: str) -> tuple[str, str]:
+    """Refuse a physics backend that is not installed, and settle which PhysX ``physx`` is.
+
+    Args:
+        backend: The value of ``physics.backend``.
+
+    Returns:
+        The backend, ``physx`` replaced, and a note for the user, empty where there is nothing to say.
+
+    Raises:
+        ConfigError: The message says what to install and what works without it.
+    """
+    if backend == "physx":
+        if _installed("isaacsim"):
+            return "isaacsim_physx", ""
+        if _installed("ovphysx"):
+            return (
+                "ovphysx",
+                f"physics=physx: Isaac Sim is not installed, so PhysX runs without it; for Isaac Sim's: {_ISAACSIM}",
+            )
+        raise ConfigError(
+            f"physics=physx needs a PhysX: {_OVPHYSX} (without Isaac Sim), or {_ISAACSIM}. "
+            "Without either, physics=newton_mjwarp works."
+        )
+    if backend == "isaacsim_physx" and not _installed("isaacsim"):
+        works = "physics=ovphysx (PhysX without Isaac Sim) and " if _installed("ovphysx") else ""
+        raise ConfigError(
+            f"physics=isaacsim_physx needs Isaac Sim: {_ISAACSIM}. Without it, {works}physics=newton_mjwarp work"
+            f"{'' if works else 's'}."
+        )
+    if backend == "ovphysx" and not _installed("ovphysx"):
+        raise ConfigError(f"physics=ovphysx is not installed: {_OVPHYSX}. Without it, physics=newton_mjwarp works.")
+    return backend, ""
+
+
+def _installed(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None

@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""From one config file to a running environment and its runner; used by every child process."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.runners import Runner, load_adapter, make_runner
+from isaaclab_pc.scaling import BatchPlan, plan_batch
+from isaaclab_pc.workflows.overrides import check_overrides
+from isaaclab_pc.workflows.requirements import check_isaaclab
+from isaaclab_pc.workflows.settings import flatten
+
+__all__ = ["Resolved", "Session", "open_session", "resolve"]
+
+
+@dataclass
+class Resolved:
+    """What a run is made of, before a simulator starts."""
+
+    task: str
+    """Gym id."""
+
+    env_cfg: Any
+    """The task's config, every setting applied."""
+
+    agent_cfg: Any
+    """The learning library's config, every setting applied."""
+
+    adapter: Any
+    """The runner's adapter, a module of :mod:`isaaclab_pc.runners`."""
+
+    plan: BatchPlan
+    """Horizon and minibatches for this number of environments."""
+
+    backend: str
+    """Physics backend that will run."""
+
+    device: str
+    """Device that will run it."""
+
+    max_iterations: int
+    """The run's last iteration."""
+
+
+@dataclass
+class Session:
+    """A running environment and its runner."""
+
+    resolved: Resolved
+    """What they were made from."""
+
+    env: Any
+    """The gym environment."""
+
+    runner: Runner
+    """The adapter around the learning library."""
+
+    build_s: float
+    """Time that building environment and runner took [s]."""
+
+
+def resolve(config: Mapping[str, Any], num_envs: int, experiment: str) -> Resolved:
+    """Resolve and check the configs of environment and agent; starts no simulator.
+
+    Args:
+        config: The run's plain config.
+        num_envs: Number of environments.
+        experiment: Name of the experiment's folder.
+
+    Returns:
+        The configs, every setting applied.
+
+    Raises:
+        ConfigError: A setting, an ``env.*`` or an ``agent.*`` override does not fit, or something is not installed.
+    """
+    from isaaclab_pc.envs import PointCloudEnvCfg
+
+    check_isaaclab()
+    adapter = load_adapter(config["runner"]["name"])
+    device = _resolve_device(config["device"])
+    env_cfg, agent_cfg, backend = _load_configs(config, adapter, device)
+
+    env_cfg.sim.device = device
+    env_cfg.seed = config["seed"]
+    env_cfg.scene.num_envs = num_envs
+    if isinstance(env_cfg, PointCloudEnvCfg):
+        _apply_task_settings(env_cfg, config, backend)
+    else:
+        _check_foreign(config)
+
+    plan = plan_batch(num_envs, *adapter.batch_target(agent_cfg))
+    adapter.configure(
+        agent_cfg,
+        obs=config["obs"],
+        seed=config["seed"],
+        max_iterations=config["max_iterations"],
+        device=device,
+        plan=plan,
+        experiment=experiment,
+    )
+    return Resolved(
+        task=config["task"],
+        env_cfg=env_cfg,
+        agent_cfg=agent_cfg,
+        adapter=adapter,
+        plan=plan,
+        backend=backend,
+        device=device,
+        max_iterations=adapter.max_iterations(agent_cfg),
+    )
+
+
+@contextmanager
+def open_session(config: Mapping[str, Any], num_envs: int, experiment: str, run_dir: Path) -> Iterator[Session]:
+    """Start the simulation, build environment and runner, and close the environment whatever happens.
+
+    Args:
+        config: The run's plain config.
+        num_envs: Number of environments.
+        experiment: Name of the experiment's folder.
+        run_dir: Where the runner writes its logs.
+
+    Yields:
+        The running session.
+
+    Raises:
+        ConfigError: As for :func:`resolve`.
+    """
+    start = time.perf_counter()
+    resolved = resolve(config, num_envs, experiment)
+
+    import gymnasium as gym
+    from isaaclab.app import launch_simulation
+
+    with launch_simulation(resolved.env_cfg, {"device": resolved.device, "headless": True}):
+        env = gym.make(resolved.task, cfg=resolved.env_cfg)
+        try:
+            runner = make_runner(config["runner"]["name"], env, resolved.agent_cfg, run_dir, resolved.device)
+            yield Session(resolved, env, runner, time.perf_counter() - start)
+        finally:
+            env.close()
+
+
+def _resolve_device(device: str) -> str:
+    import torch
+
+    if device == "auto":
+        return "cuda:0" if torch.cuda.is_available() else "cpu"
+    if device == "cpu":
+        return device
+    index = int(device.partition(":")[2] or 0)
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if index >= count:
+        raise ConfigError(f"device={device}: torch sees {count} GPUs here; use device=auto or device=cpu.")
+    return f"cuda:{index}"
+
+
+def _load_configs(config: Mapping[str, Any], adapter: Any, device: str) -> tuple[Any, Any, str]:
+    """Let Isaac Lab resolve both configs, ``env.*`` and ``agent.*`` included, after checking these."""
+    import gymnasium as gym
+
+    import isaaclab_pc.tasks  # noqa: F401 (registers ours)
+
+    if config["task"] not in gym.registry:
+        import isaaclab_tasks  # noqa: F401 (registers Isaac Lab's)
+        from isaaclab.cli import load_external_tasks
+
+        load_external_tasks()
+
+    from isaaclab_tasks.utils import PresetCfg, resolve_task_config
+    from isaaclab_tasks.utils.parse_cfg import load_cfg_from_registry
+
+    from isaaclab_pc.physics import resolve_backend
+
+    task, overrides = config["task"], [*config["env_overrides"], *config["agent_overrides"]]
+    entry_point = adapter.agent_entry_point(config["agent"])
+    if entry_point not in (gym.spec(task).kwargs or {}):
+        raise ConfigError(
+            f"{task} has no agent for runner={config['runner']['name']} agent={config['agent']}: it registers "
+            f"{', '.join(sorted(k for k in gym.spec(task).kwargs if k.endswith('_cfg_entry_point')))}."
+        )
+    backend = resolve_backend(config["physics"]["backend"], device)
+    try:
+        plain: Any = load_cfg_from_registry(task, "env_cfg_entry_point")
+        presets = isinstance(plain.sim.physics, PresetCfg)
+        selectors = [f"physics={backend}"] if presets else []
+        env_cfg, agent_cfg = resolve_task_config(task, entry_point, overrides=selectors)
+        check_overrides({"env": env_cfg, "agent": agent_cfg}, overrides)
+        env_cfg, agent_cfg = resolve_task_config(task, entry_point, overrides=[*selectors, *overrides])
+    except (ValueError, ImportError) as error:
+        raise ConfigError(str(error)) from error
+    # Deep copies: defaults of Isaac Lab's configs may be shared, and runners change what they are given.
+    return copy.deepcopy(env_cfg), copy.deepcopy(agent_cfg), backend
+
+
+def _check_foreign(config: Mapping[str, Any]) -> None:
+    """Refuse settings that only this package's tasks have."""
+    numbers = {group: {k: v for k, v in config[group].items() if k != "backend"} for group in ("physics", "points")}
+    given = sorted(key for key, value in flatten(numbers).items() if value is not None)
+    if given:
+        raise ConfigError(
+            f"{config['task']} is not one of this package's tasks, so {', '.join(given)} cannot be set: "
+            "set fields of its own config with env.<field>=value."
+        )
+
+
+def _apply_task_settings(env_cfg: Any, config: Mapping[str, Any], backend: str) -> None:
+    """Write the settings of this package's tasks into the env config."""
+    from isaaclab_pc.physics import PhysicsPresetsCfg, PhysicsSettings, apply_physics
+
+    env_cfg.obs = config["obs"]
+    _apply_points(env_cfg.points, config["points"])
+    env_cfg.guard.mode = config["guard"]["mode"]
+    if config["guard"]["max_abs"] is not None:
+        env_cfg.guard.max_abs = config["guard"]["max_abs"]
+    if config["robot"] == "franka_nucleus":
+        _use_nucleus_robot(env_cfg.scene.robot.spawn)
+    # The preset that Isaac Lab resolved may carry env.sim.physics.* overrides: hand exactly that one on.
+    presets = PhysicsPresetsCfg()
+    setattr(presets, backend, env_cfg.sim.physics)
+    env_cfg.sim.physics = presets
+    apply_physics(env_cfg, PhysicsSettings(**{**config["physics"], "backend": backend}))
+    camera = env_cfg.scene.camera
+    if config["obs"] == "points" and camera is not None:
+        env_cfg.points.check(camera.height, camera.width)
+
+
+def _apply_points(points: Any, settings: Mapping[str, Any]) -> None:
+    for name in ("num_points", "frame", "dtype"):
+        if settings[name] is not None:
+            setattr(points, name, settings[name])
+    if settings["crop"] is not None:
+        points.crop_lower, points.crop_upper = zip(*settings["crop"], strict=True)
+    if settings["remove_robot"] is not None:
+        others = tuple(name for name in points.remove if name != "robot")
+        points.remove = ("robot", *others) if settings["remove_robot"] else others
+
+
+def _use_nucleus_robot(spawn: Any) -> None:
+    """Replace the robot of primitives by Isaac Lab's meshes; joints, links, gains and contact settings stay."""
+    from isaaclab.sim import UsdFileCfg
+    from isaaclab.utils.assets import check_file_path
+    from isaaclab_assets.robots.franka import FRANKA_PANDA_CFG
+
+    path = cast(UsdFileCfg, FRANKA_PANDA_CFG.spawn).usd_path
+    if check_file_path(path) == 0:
+        raise ConfigError(f"robot=franka_nucleus: {path} cannot be reached; robot=franka needs no download.")
+    spawn.usd_path = path

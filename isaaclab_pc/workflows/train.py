@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""``scripts/train.py``: check, find num_envs, make the run's folder, run the worker. Loads no torch."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import hydra
+from filelock import FileLock, Timeout
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig
+
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.scaling import ProbeError, ScalingSettings, Trial, fit
+from isaaclab_pc.workflows.config import Command, load_config, parse_command, save_config, to_config
+from isaaclab_pc.workflows.process import interruptible, run_child
+from isaaclab_pc.workflows.registry import resolve_task
+from isaaclab_pc.workflows.requirements import check_isaaclab, check_physics, check_runner, resolve_device
+from isaaclab_pc.workflows.run_record import CONFIG_NAME, RunRecord, find_checkpoint, make_run_folder
+
+__all__ = ["experiment_name", "main", "worker_command"]
+
+LOGS = Path("logs")
+
+MAY_CHANGE = frozenset({"task", "runner", "runner.name", "obs", "resume", "device", "max_iterations"})
+"""Settings that may be given beside ``resume``: those that find the run, and those that do not change what it is."""
+
+LOG_LINES = 25
+"""Lines of the worker's log that are shown when it fails."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Train, once or, with ``-m``, once for each combination of values.
+
+    Args:
+        argv: Arguments without the program's name.
+
+    Returns:
+        The exit code: 0; 2 for wrong settings; 130 and 143 after SIGINT and SIGTERM; 1 otherwise. Of several runs, the
+        highest.
+    """
+    try:
+        command = parse_command(argv)
+        with interruptible(), tempfile.TemporaryDirectory() as scratch:
+            return _run_hydra(command, scratch)
+    except ConfigError as error:
+        return _refuse(error)
+    except SystemExit as error:  # Hydra's help, and signals
+        return error.code if isinstance(error.code, int) else 1
+
+
+def _refuse(error: ConfigError) -> int:
+    print(f"error: {error}", file=sys.stderr)
+    return 2
+
+
+def _run_hydra(command: Command, scratch: str) -> int:
+    codes = [0]
+
+    def job(composed: DictConfig) -> None:
+        if command.multirun:
+            overrides = HydraConfig.get().overrides.task
+            print(f"\n== run {HydraConfig.get().job.num}: {' '.join(overrides)}", flush=True)
+        try:
+            codes.append(run(to_config(composed), command))
+        except ConfigError as error:
+            codes.append(_refuse(error))
+        if codes[-1] in (130, 143):
+            sys.exit(codes[-1])  # Ctrl-C is for all of the runs
+
+    # The sweeper writes its own config into its folder, for which a run's folder has no use.
+    sys.argv = [sys.argv[0], f"hydra.sweep.dir={scratch}", *command.hydra_args()]
+    hydra.main(version_base="1.3", config_path="pkg://isaaclab_pc.conf", config_name="train")(job)()
+    return max(codes)
+
+
+def run(config: dict[str, Any], command: Command) -> int:
+    """Train one run.
+
+    Args:
+        config: The plain config.
+        command: The command line it comes from.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        ConfigError: Something in the config does not fit.
+    """
+    check_isaaclab()
+    check_runner(config["runner"]["name"])
+    if config["resume"] is not None:
+        return _resume(config, command)
+    config["device"] = resolve_device(config["device"])
+    config["physics"]["backend"], note = check_physics(config["physics"]["backend"])
+    if note:
+        print(f"note: {note}", flush=True)
+    settings = ScalingSettings(device=config["device"], **config["scaling"])
+    experiment = experiment_name(config)
+    folder = make_run_folder(LOGS, config["runner"]["name"], experiment)
+    print(f"run: {folder}", flush=True)
+    save_config(folder / CONFIG_NAME, config)
+    record = RunRecord.create(folder, config, experiment)
+    try:
+        if config["num_envs"] == "auto":
+            config["num_envs"] = _fit(config, settings, record)
+            save_config(folder / CONFIG_NAME, config)
+            record.update(num_envs=config["num_envs"], config=config)
+        code = _work(record, None)
+    except ConfigError:
+        shutil.rmtree(folder)
+        raise
+    except ProbeError as error:
+        record.finish("failed", error.trial.detail)
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except SystemExit:
+        record.finish("interrupted")
+        raise
+    if code == 2:
+        shutil.rmtree(folder)  # refused before the first iteration: bad input leaves nothing behind
+    return code
+
+
+def experiment_name(config: Mapping[str, Any]) -> str:
+    """Return the name of the experiment's folder: the task, with the observations where they are not the cloud."""
+    name = resolve_task(config["task"])[1]
+    return name if config["obs"] == "points" else f"{name}_{config['obs']}"
+
+
+def worker_command(mode: str, config: Path, **options: object) -> list[str]:
+    """Return the command line of a worker.
+
+    Args:
+        mode: ``train``, ``probe`` or ``play``.
+        config: The config file that it reads.
+        **options: The worker's options by name; those that are None are left out.
+    """
+    command = [sys.executable, "-m", "isaaclab_pc.workflows.worker", mode, str(config)]
+    for name, value in options.items():
+        if value is not None:
+            command.extend([f"--{name.replace('_', '-')}", str(value)])
+    return command
+
+
+def _resume(config: Mapping[str, Any], command: Command) -> int:
+    """Go on with a run: same folder, same settings, from its checkpoint to its last iteration."""
+    record, checkpoint = find_checkpoint(config["resume"], LOGS, config["runner"]["name"], experiment_name(config))
+    stored = load_config(record.folder / CONFIG_NAME)
+    _check_same_run(config, stored, command, record)
+    for key in ("device", "max_iterations"):
+        if key in command.given:
+            stored[key] = config[key]
+    stored["device"] = resolve_device(stored["device"])
+    check_physics(stored["physics"]["backend"])
+    save_config(record.folder / CONFIG_NAME, stored)
+    record.update(
+        status="running", error=None, ended=None, config=stored, resumed=[*record.data["resumed"], str(checkpoint)]
+    )
+    print(f"run: {record.folder}, resumed from {checkpoint.name}", flush=True)
+    return _work(record, checkpoint)
+
+
+def _check_same_run(config: Mapping[str, Any], stored: Mapping[str, Any], command: Command, record: RunRecord) -> None:
+    found = f"resume={config['resume']} is {record.folder}"
+    for key in command.given & {"task", "obs", "runner"}:
+        if config[key] != stored[key]:
+            raise ConfigError(f"{key}: {found}, a run with {key}={_shown(stored[key])}, not {_shown(config[key])}.")
+    if "num_envs" in command.given and config["num_envs"] != stored["num_envs"]:
+        raise ConfigError(
+            f"num_envs={config['num_envs']}: {found}, a run with num_envs={stored['num_envs']}, which stays."
+        )
+    others = sorted(command.given - MAY_CHANGE - {"num_envs"}) + command.env + command.agent
+    others = [key for key in others if not key.startswith("hydra")]
+    if others:
+        raise ConfigError(
+            f"{', '.join(others)}: a resumed run keeps its settings; only device and max_iterations may be given."
+        )
+    last = config["max_iterations"] if "max_iterations" in command.given else record.data["max_iterations"]
+    if last is not None and record.data["completed_iterations"] >= last and config["resume"] != "best":
+        raise ConfigError(
+            f"{found}, which has all of its {record.data['completed_iterations']} iterations: give a larger "
+            "max_iterations to train on, or evaluate it with scripts/play.py."
+        )
+
+
+def _shown(value: Any) -> str:
+    return value["name"] if isinstance(value, Mapping) else str(value)
+
+
+def _fit(config: Mapping[str, Any], settings: ScalingSettings, record: RunRecord) -> int:
+    """Find the number of environments, showing each trial."""
+    print("num_envs=auto: trying sizes (real rollouts and updates in child processes)", flush=True)
+    path = record.folder / CONFIG_NAME
+
+    def command(num_envs: int, result: Path) -> list[str]:
+        return worker_command("probe", path, num_envs=num_envs, result=result)
+
+    def report(trial: Trial) -> None:
+        record.update(trials=[*record.data["trials"], {**vars(trial)}])
+        print(f"  {trial}", flush=True)
+
+    try:
+        result = fit(command, settings, _profile_key(config, record), report)
+    except ProbeError as error:
+        if error.trial.extra.get("config_error"):
+            raise ConfigError(error.trial.detail) from None
+        raise
+    print(result.reason, flush=True)
+    return result.num_envs
+
+
+def _profile_key(config: Mapping[str, Any], record: RunRecord) -> dict[str, str]:
+    """Return what the best number of environments depends on, besides the machine and the search."""
+    irrelevant = {"num_envs", "seed", "max_iterations", "resume", "scaling", "eval", "device"}
+    relevant = {key: value for key, value in config.items() if key not in irrelevant}
+    digest = hashlib.sha256(json.dumps(relevant, sort_keys=True).encode()).hexdigest()
+    return {"task": config["task"], "config": digest, "versions": json.dumps(record.data["versions"], sort_keys=True)}
+
+
+def _work(record: RunRecord, checkpoint: Path | None) -> int:
+    """Run the training worker and close the run's record, whatever became of the worker."""
+    folder = record.folder
+    lock = FileLock(folder / ".lock")
+    try:
+        with lock.acquire(blocking=False):
+            code = run_child(worker_command("train", folder / CONFIG_NAME, checkpoint=checkpoint))
+    except Timeout:
+        raise ConfigError(f"{folder} is being trained by another process.") from None
+    record.data = RunRecord.load(folder).data
+    if record.data["status"] == "running":
+        error = None if code in (130, 143) else f"the worker ended with exit code {code}"
+        record.finish("interrupted" if error is None else "failed", error)
+    if code == 0:
+        print(f"run: {folder}", flush=True)
+    elif code in (130, 143):
+        print(f"stopped; resume={folder} goes on", flush=True)
+    elif code != 2:
+        show_log(folder / "worker.log", code)
+        code = 1
+    return code
+
+
+def show_log(path: Path, code: int) -> None:
+    """Print the end of a failed worker's log, and where the rest is.
+
+    Args:
+        path: The log.
+        code: The worker's exit code.
+    """
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
+    print("\n".join(lines[-LOG_LINES:]), file=sys.stderr)
+    print(f"error: the worker ended with exit code {code}; all of its output is in {path}", file=sys.stderr)

@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The child process that holds the simulator: ``python -m isaaclab_pc.workflows.worker train|probe|play CONFIG``.
+
+It reads one config file and nothing else. Exit codes: 0; 2 where the user's settings are wrong; 130 and 143 after
+SIGINT and SIGTERM; 1 otherwise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.workflows.config import load_config
+from isaaclab_pc.workflows.process import SignalFlag, die_with_parent, interruptible
+from isaaclab_pc.workflows.run_record import RunRecord, WallClock
+
+if TYPE_CHECKING:
+    from isaaclab_pc.runners import Runner
+    from isaaclab_pc.workflows.session import Session
+
+__all__ = ["main"]
+
+LOG_NAME = "worker.log"
+RESULT_NAME = "result.json"
+
+PROBE_SECONDS = 5.0
+"""A probe measures one iteration, and more while they take less than this together [s]."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one mode.
+
+    Args:
+        argv: Arguments without the program's name.
+
+    Returns:
+        The exit code.
+    """
+    parser = argparse.ArgumentParser(description="Internal: scripts/train.py and scripts/play.py start it.")
+    parser.add_argument("mode", choices=["train", "probe", "play"])
+    parser.add_argument("config", type=Path)
+    parser.add_argument("--checkpoint", type=Path)
+    parser.add_argument("--num-envs", type=int)
+    parser.add_argument("--result", type=Path)
+    args = parser.parse_args(argv)
+    die_with_parent()
+    # A probe's output is kept by the scaler; otherwise what simulators print goes to a log, and the user sees progress.
+    stream = sys.stdout if args.mode == "probe" else _divert_output(args.config.parent / LOG_NAME)
+    try:
+        with interruptible():
+            if args.mode == "probe":
+                return probe(args.config, args.num_envs, args.result)
+            if args.mode == "play":
+                return play(args.config, args.checkpoint, stream)
+            return train(args.config, args.checkpoint, stream)
+    except ConfigError as error:
+        stream.write(f"error: {error}\n")
+        return 2
+    except SystemExit as error:
+        # Isaac Lab leaves this way where Kit is missing, having printed why; our own signals come with their code.
+        return error.code if isinstance(error.code, int) else 1
+    except Exception:
+        traceback.print_exc()
+        return 1
+    finally:
+        stream.flush()
+
+
+def _divert_output(log: Path) -> IO[str]:
+    """Send everything that is printed, by native code too, to a log; return the user's terminal or pipe."""
+    sys.stdout.flush()
+    user = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
+    with log.open("ab") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    # By line, so that the log is complete when native code ends the process.
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True)  # pyright: ignore[reportAttributeAccessIssue]
+    return user
+
+
+def train(config_path: Path, checkpoint: Path | None, stream: IO[str]) -> int:
+    """Train to the run's last iteration, then evaluate.
+
+    Args:
+        config_path: The run's config, in the run's folder.
+        checkpoint: Where to go on; None for a new run.
+        stream: What the user sees.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        ConfigError: The config or the checkpoint does not fit.
+    """
+    from isaaclab_pc.workflows.session import open_session
+
+    config = load_config(config_path)
+    record = RunRecord.load(config_path.parent)
+    with open_session(config, config["num_envs"], record.data["experiment"], record.folder) as session:
+        resolved = session.resolved
+        if checkpoint is not None:
+            session.runner.load(checkpoint, {"task": config["task"]})
+        record.update(
+            max_iterations=resolved.max_iterations,
+            physics=resolved.backend,
+            device=resolved.device,
+            batch=vars(resolved.plan),
+            build_s=session.build_s,
+        )
+        stream.write(
+            f"{config['task']}: {config['num_envs']} environments on {resolved.device}, {resolved.backend}, "
+            f"{resolved.plan.horizon} steps per iteration, built in {session.build_s:.1f} s\n"
+        )
+        with SignalFlag() as flag:
+            _Training(session, record, stream, flag).run()
+            if not flag.received:
+                _evaluate(session, config, record, stream, flag)
+            # Before the environment closes: Kit ends the process as it closes.
+            record.finish("interrupted" if flag.received else "completed")
+            return flag.exit_code
+
+
+class _Training:
+    """What happens between iterations."""
+
+    def __init__(self, session: Session, record: RunRecord, stream: IO[str], flag: SignalFlag) -> None:
+        from isaaclab_pc.workflows.checkpoints import Checkpoints
+        from isaaclab_pc.workflows.progress import make_display
+
+        self._session, self._record, self._flag = session, record, flag
+        self._checkpoints = Checkpoints(record, session.runner.save)
+        self._saved = session.runner.completed_iterations
+        maximum = session.resolved.max_iterations
+        self._display = make_display(stream, session.runner.completed_iterations, maximum)
+        self._clock = WallClock(record)
+        plan = session.resolved.plan
+        self._frames = plan.samples_per_update
+
+    def run(self) -> None:
+        """Train, with a checkpoint at the end however training ends."""
+        runner = self._session.runner
+        try:
+            runner.train(self._session.resolved.max_iterations, self._on_iteration)
+        finally:
+            self._display.close()
+        self._save(runner.completed_iterations)
+
+    def _on_iteration(self, completed: int, metrics: Mapping[str, float]) -> Any:
+        from isaaclab_pc.runners import Decision
+
+        self._display.iteration(completed, metrics)
+        self._checkpoints.note(metrics.get("success_rate", float("nan")))
+        self._record.update(
+            completed_iterations=completed,
+            env_steps=completed * self._frames,
+            wall_s=self._clock.seconds(),
+            metrics=dict(metrics),
+            guard=_guard_counts(self._session.env),
+        )
+        if self._flag.received:
+            self._display.message("stopping: writing a checkpoint")
+            return Decision.STOP
+        if self._checkpoints.due():
+            self._save(completed)
+        return Decision.CONTINUE
+
+    def _save(self, completed: int) -> None:
+        if completed != self._saved:
+            self._checkpoints.write(completed)
+            self._saved = completed
+
+
+def _guard_counts(env: Any) -> dict[str, int]:
+    guard = getattr(env.unwrapped, "guard", None)
+    return {cause: int(count) for cause, count in guard.counts.items()} if guard is not None else {}
+
+
+def _evaluate(
+    session: Session, config: Mapping[str, Any], record: RunRecord, stream: IO[str], flag: SignalFlag
+) -> None:
+    """Evaluate the policy that training ended with."""
+    from isaaclab_pc.workflows.evaluation import evaluate
+
+    stream.write(f"evaluating over {config['eval']['episodes']} episodes with unseen seeds\n")
+    result = evaluate(session.env, session.runner.act, stopped=lambda: bool(flag.received), **config["eval"])
+    if result is not None:
+        record.update(evaluation={**result.to_dict(), "seed": config["eval"]["seed"]}, success=result.success_rate)
+        stream.write(f"{result}\n")
+
+
+def play(config_path: Path, checkpoint: Path, stream: IO[str]) -> int:
+    """Evaluate a checkpoint and write ``result.json`` beside the config.
+
+    Args:
+        config_path: The config to evaluate under.
+        checkpoint: The policy.
+        stream: What the user sees.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        ConfigError: The config or the checkpoint does not fit.
+    """
+    from isaaclab_pc.workflows.evaluation import evaluate
+    from isaaclab_pc.workflows.session import open_session
+
+    config = load_config(config_path)
+    folder = config_path.parent
+    with open_session(config, config["num_envs"], "play", folder) as session:
+        session.runner.load(checkpoint, {"task": config["task"]})
+        with SignalFlag() as flag:
+            result = evaluate(session.env, session.runner.act, stopped=lambda: bool(flag.received), **config["eval"])
+        if result is not None:
+            content = {"checkpoint": str(checkpoint), "config": config, **result.to_dict()}
+            (folder / RESULT_NAME).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+            stream.write(f"{result}\n")
+        return flag.exit_code
+
+
+def probe(config_path: Path, num_envs: int, result_path: Path) -> int:
+    """Try a number of environments: build everything, warm up for one iteration, measure at least one more.
+
+    Args:
+        config_path: The run's config.
+        num_envs: Environments to try.
+        result_path: Where the trial goes, before anything is closed.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        ConfigError: The settings do not fit; the trial says so too.
+    """
+    from isaaclab_pc.scaling import Outcome, Trial
+    from isaaclab_pc.workflows.session import open_session
+
+    config = load_config(config_path)
+    try:
+        with open_session(config, num_envs, "probe", result_path.parent / f"{num_envs}") as session:
+            seconds = _measure(session.runner)
+            frames = session.resolved.plan.samples_per_update
+            rate = frames / (seconds["rollout"] + seconds["update"])
+            trial = Trial(num_envs, Outcome.FITS, rate, {"build": session.build_s, **seconds})
+            trial.write(result_path)
+    except ConfigError as error:
+        Trial(num_envs, Outcome.ERROR, detail=str(error), extra={"config_error": True}).write(result_path)
+        raise
+    return 0
+
+
+def _measure(runner: Runner, clock: Callable[[], float] = time.monotonic) -> dict[str, float]:
+    """Return the mean seconds of a rollout and of an update, without the first iteration."""
+    from isaaclab_pc.runners import Decision
+
+    measured: list[Mapping[str, float]] = []
+    start = 0.0
+
+    def on_iteration(completed: int, metrics: Mapping[str, float]) -> Decision:
+        nonlocal start
+        if completed == 1:
+            start = clock()
+            return Decision.CONTINUE
+        measured.append(metrics)
+        return Decision.STOP if clock() - start >= PROBE_SECONDS else Decision.CONTINUE
+
+    runner.train(1000, on_iteration)
+    return {
+        phase: sum(metrics[key] for metrics in measured) / len(measured)
+        for phase, key in (("rollout", "collect_s"), ("update", "learn_s"))
+    }
+
+
+if __name__ == "__main__":
+    code = main(sys.argv[1:])
+    sys.stdout.flush()
+    # Simulators' own threads and exit handlers can hang or crash here, with everything written and closed.
+    os._exit(code)
