@@ -2,6 +2,8 @@
 #   make train ARGS="task=lift num_envs=32"    make test    make test-all    make lint    make format    make bench    make clean
 
 PYTHON3 ?= python3.12
+# Of setup.py. ovphysx comes under NVIDIA's Omniverse terms: EXTRAS=rl_games,test leaves it out.
+EXTRAS ?= ovphysx,rl_games,test
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 UV := $(VENV)/bin/uv
@@ -52,7 +54,7 @@ clean:
 	find . -name __pycache__ -not -path "./$(VENV)/*" -prune -exec rm -rf {} +
 
 $(INSTALLED): setup.py extension.toml constraints.txt | $(UV)
-	$(UV) pip install --python $(PYTHON) -c constraints.txt -e '.[ovphysx,rl_games,test]'
+	$(UV) pip install --python $(PYTHON) -c constraints.txt -e '.[$(EXTRAS)]'
 	@touch $@
 
 $(UV): | $(PYTHON)
