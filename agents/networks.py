@@ -1,0 +1,343 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Observation encoders and the small modules that every learning library's network is built from. Torch only.
+
+The point-cloud encoder is a PointNet: one perceptron applied to every point, then the maximum over the points. Only the
+points that attain a maximum (the *critical points*) receive a gradient, so training runs the perceptron over the whole
+cloud without a graph, finds those points, and runs it again with a graph on them alone. The gradient is that of the
+plain formulation, at about a third of the time and a small fraction of the memory.
+"""
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+__all__ = [
+    "DensePointNet",
+    "DepthEncoder",
+    "ObservationEncoder",
+    "PointNet",
+    "RunningNorm",
+    "StatePredictor",
+    "make_mlp",
+]
+
+_ACTIVATIONS = {"elu": nn.ELU, "relu": nn.ReLU, "tanh": nn.Tanh, "silu": nn.SiLU}
+
+
+def make_mlp(in_features: int, hidden: Sequence[int], out_features: int, activation: str = "elu") -> nn.Sequential:
+    """Build a perceptron whose last layer is linear.
+
+    Args:
+        in_features: Size of the input.
+        hidden: Sizes of the hidden layers.
+        out_features: Size of the output.
+        activation: Name of the activation after each hidden layer: elu, relu, tanh or silu.
+
+    Returns:
+        Linear layers and activations in turn, mapping (..., in_features) to (..., out_features).
+    """
+    sizes = [in_features, *hidden]
+    layers: list[nn.Module] = []
+    for size_in, size_out in itertools.pairwise(sizes):
+        layers += [nn.Linear(size_in, size_out), _ACTIVATIONS[activation]()]
+    return nn.Sequential(*layers, nn.Linear(sizes[-1], out_features))
+
+
+class DensePointNet(nn.Module):
+    """The textbook PointNet: every point is kept in the graph. TorchScript and ONNX can express it.
+
+    It shares its layers with the :class:`PointNet` it was made from and returns the same values and gradients.
+    """
+
+    def __init__(self, hidden: nn.Sequential, last: nn.Linear, scale: float) -> None:
+        """Wrap existing layers.
+
+        Args:
+            hidden: Layers applied to every point, (..., C) to (..., H).
+            last: Layer before the maximum, (..., H) to (..., L).
+            scale: Factor on the input.
+        """
+        super().__init__()
+        self.hidden = hidden
+        self.last = last
+        self.scale = scale
+
+    def forward(self, points: Tensor) -> Tensor:
+        """Encode clouds.
+
+        Args:
+            points: Clouds, shape (B, K, C), any float dtype.
+
+        Returns:
+            Latents, shape (B, L), float32, non-negative.
+        """
+        features = self.last(self.hidden(points.float() * self.scale))
+        return features.amax(dim=1).relu()
+
+
+class PointNet(nn.Module):
+    """PointNet encoder with exact gradients at the cost of an inference pass.
+
+    The latent does not depend on the order of the points nor on repetitions of a point, so clouds may be padded by
+    repeating points.
+    """
+
+    def __init__(
+        self, in_features: int, channels: Sequence[int], *, scale: float = 1.0, max_points: int = 1 << 18
+    ) -> None:
+        """Create the layers.
+
+        Args:
+            in_features: Features of one point, C; the first three are its position [m].
+            channels: Sizes of the perceptron's layers; the last one is the size of the latent, L.
+            scale: Factor on the input, so that positions [m] of a workspace span about [-1, 1] and more.
+            max_points: Points that are processed at once; bounds the memory for activations.
+        """
+        super().__init__()
+        layers: list[nn.Module] = []
+        sizes = [in_features, *channels]
+        for size_in, size_out in itertools.pairwise(sizes[:-1]):
+            # In place: a linear layer needs its input for the gradient, not its output.
+            layers += [nn.Linear(size_in, size_out), nn.ReLU(inplace=True)]
+        self.hidden = nn.Sequential(*layers)
+        self.last = nn.Linear(sizes[-2], sizes[-1])
+        self.scale = scale
+        self.max_points = max_points
+        self.latent_dim = sizes[-1]
+
+    def dense(self) -> DensePointNet:
+        """Return the textbook formulation on the same layers, for export and as a reference."""
+        return DensePointNet(self.hidden, self.last, self.scale)
+
+    def forward(self, points: Tensor) -> Tensor:
+        """Encode clouds.
+
+        Args:
+            points: Clouds, shape (B, K, C), any float dtype.
+
+        Returns:
+            Latents, shape (B, L), float32, non-negative.
+        """
+        if not torch.is_grad_enabled():
+            return torch.cat([self._features(chunk).amax(dim=1) for chunk in self._chunks(points)]).relu()
+        with torch.no_grad():
+            winners = torch.cat([self._features(chunk).max(dim=1).indices for chunk in self._chunks(points)])
+        clouds = torch.arange(points.shape[0], device=points.device)
+        # Latent-major, (L, B, C), makes the last layer below one batched product over contiguous blocks.
+        critical = points[clouds, winners.t()]
+        samples = max(1, self.max_points // self.latent_dim)
+        if points.shape[0] <= samples:
+            return self._critical_latent(critical)
+        latents = [
+            checkpoint(self._critical_latent, chunk, use_reentrant=False, preserve_rng_state=False)
+            for chunk in critical.split(samples, dim=1)
+        ]
+        return torch.cat(latents)
+
+    def _chunks(self, points: Tensor) -> tuple[Tensor, ...]:
+        """Split the batch so that a chunk holds at most ``max_points`` points."""
+        return points.split(max(1, self.max_points // points.shape[1]))
+
+    def _features(self, points: Tensor) -> Tensor:
+        """Apply the perceptron to every point, (B, K, C) to (B, K, L), without the final activation."""
+        batch, count, features = points.shape
+        flat = points.reshape(batch * count, features).float() * self.scale
+        return self.last(self.hidden(flat)).view(batch, count, self.latent_dim)
+
+    def _critical_latent(self, critical: Tensor) -> Tensor:
+        """Evaluate each latent feature at the point that attains its maximum, (L, B, C) to (B, L)."""
+        latent_dim, batch, features = critical.shape
+        hidden = self.hidden(critical.reshape(latent_dim * batch, features).float() * self.scale)
+        hidden = hidden.view(latent_dim, batch, self.last.in_features)
+        values = torch.bmm(hidden, self.last.weight.unsqueeze(-1)).squeeze(-1)
+        return (values.t() + self.last.bias).relu()
+
+
+class DepthEncoder(nn.Module):
+    """Small convolutional encoder of depth images."""
+
+    def __init__(self, height: int, width: int, channels: Sequence[int], latent_dim: int) -> None:
+        """Create the layers.
+
+        Args:
+            height: Rows of the image, at least 16.
+            width: Columns of the image, at least 16.
+            channels: Output channels of the convolutions; each halves the resolution, the first one quarters it.
+            latent_dim: Size of the latent, L.
+        """
+        super().__init__()
+        layers: list[nn.Module] = []
+        size_in, stride, kernel = 1, 4, 5
+        for size_out in channels:
+            layers += [nn.Conv2d(size_in, size_out, kernel, stride, padding=kernel // 2), nn.ReLU(inplace=True)]
+            height, width = math.ceil(height / stride), math.ceil(width / stride)
+            size_in, stride, kernel = size_out, 2, 3
+        layers += [nn.Flatten(), nn.Linear(size_in * height * width, latent_dim), nn.ReLU(inplace=True)]
+        self.layers = nn.Sequential(*layers)
+        self.latent_dim = latent_dim
+
+    def forward(self, depth: Tensor) -> Tensor:
+        """Encode depth images.
+
+        Args:
+            depth: Distances to the image plane [m], shape (B, 1, H, W), any float dtype.
+
+        Returns:
+            Latents, shape (B, L), float32, non-negative.
+        """
+        return self.layers(depth.float())
+
+
+class ObservationEncoder(nn.Module):
+    """One encoder for each observation group that is not a vector: points (K, C) or depth (1, H, W)."""
+
+    def __init__(
+        self,
+        shapes: Mapping[str, Sequence[int]],
+        *,
+        point_channels: Sequence[int],
+        point_scale: float,
+        depth_channels: Sequence[int],
+        depth_latent: int,
+    ) -> None:
+        """Create the encoders.
+
+        All but the shapes are the fields of :class:`~isaaclab_pc.agents.ppo.EncoderSettings`.
+
+        Args:
+            shapes: Shape of one observation of each group, without the batch dimension. Vectors are left out.
+            point_channels: Layers of the point-cloud perceptron; the last one is the size of the latent.
+            point_scale: Factor on the points' coordinates [1/m].
+            depth_channels: Output channels of the depth encoder's convolutions.
+            depth_latent: Size of the depth encoder's latent.
+
+        Raises:
+            ValueError: A group has neither one, two nor three dimensions.
+        """
+        super().__init__()
+        self.encoders = nn.ModuleDict()
+        self.latent_dim = 0
+        for name, shape in shapes.items():
+            if len(shape) == 1:
+                continue
+            if len(shape) == 2:
+                encoder = PointNet(shape[1], point_channels, scale=point_scale)
+            elif len(shape) == 3:
+                encoder = DepthEncoder(shape[1], shape[2], depth_channels, depth_latent)
+            else:
+                raise ValueError(f"observation group '{name}' has shape {tuple(shape)}: no encoder for it")
+            self.encoders[name] = encoder
+            self.latent_dim += encoder.latent_dim
+
+    @property
+    def groups(self) -> list[str]:
+        """Names of the groups that are encoded, in the order of their latents."""
+        return list(self.encoders)
+
+    def forward(self, obs: Mapping[str, Tensor]) -> list[Tensor]:
+        """Encode every group.
+
+        Args:
+            obs: Observation groups by name; those without an encoder are ignored.
+
+        Returns:
+            The latents, each of shape (B, L), in the order of :attr:`groups`.
+        """
+        return [encoder(obs[name]) for name, encoder in self.encoders.items()]
+
+
+class RunningNorm(nn.Module):
+    """Whitens vectors with the mean and variance of everything seen so far.
+
+    What is seen while training is used from the next rollout on, not at once: the policy that is updated must be the
+    policy that acted.
+    """
+
+    mean: Tensor
+    std: Tensor
+    seen_count: Tensor
+    seen_mean: Tensor
+    seen_var: Tensor
+
+    def __init__(self, features: int, eps: float = 1e-2) -> None:
+        """Create the statistics.
+
+        Args:
+            features: Size of the vectors, S.
+            eps: Added to the standard deviation.
+        """
+        super().__init__()
+        self.eps = eps
+        self.register_buffer("mean", torch.zeros(features))
+        self.register_buffer("std", torch.ones(features))
+        self.register_buffer("seen_count", torch.zeros(()))
+        self.register_buffer("seen_mean", torch.zeros(features))
+        self.register_buffer("seen_var", torch.ones(features))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Whiten vectors, shape (B, S)."""
+        return (x - self.mean) / (self.std + self.eps)
+
+    @torch.no_grad()
+    def see(self, x: Tensor) -> None:
+        """Take vectors, shape (B, S), into the statistics; :meth:`apply_seen` makes them count."""
+        self.seen_count += x.shape[0]
+        rate = x.shape[0] / self.seen_count
+        delta = x.mean(dim=0) - self.seen_mean
+        self.seen_var += rate * (x.var(dim=0, unbiased=False) - self.seen_var + (1.0 - rate) * delta.square())
+        self.seen_mean += rate * delta
+
+    @torch.no_grad()
+    def apply_seen(self) -> None:
+        """Whiten with everything seen so far from now on."""
+        self.mean.copy_(self.seen_mean)
+        self.std.copy_(self.seen_var.sqrt())
+
+
+class _AttachLoss(torch.autograd.Function):
+    """Identity on a tensor that adds the gradient of a loss to the backward pass."""
+
+    @staticmethod
+    def forward(ctx: torch.autograd.function.FunctionCtx, x: Tensor, loss: Tensor) -> Tensor:
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: torch.autograd.function.FunctionCtx, *grads: Tensor) -> tuple[Tensor, Tensor]:
+        return grads[0], torch.ones((), dtype=grads[0].dtype, device=grads[0].device)
+
+
+class StatePredictor(nn.Module):
+    """Auxiliary loss: the latent must tell the privileged state, which the simulator knows and the camera sees.
+
+    The loss rides on the backward pass of whatever the latent is used for, so no learning library needs to know of it.
+    """
+
+    def __init__(self, latent_dim: int, state_dim: int, coef: float) -> None:
+        """Create the head.
+
+        Args:
+            latent_dim: Size of the latent, L.
+            state_dim: Size of the privileged state, S.
+            coef: Weight of the mean squared error of the whitened state.
+        """
+        super().__init__()
+        self.head = nn.Linear(latent_dim, state_dim)
+        self.norm = RunningNorm(state_dim)
+        self.coef = coef
+
+    def forward(self, latent: Tensor, state: Tensor) -> Tensor:
+        """Attach the loss to a latent.
+
+        Args:
+            latent: Latents, shape (B, L).
+            state: Privileged states, shape (B, S).
+
+        Returns:
+            The latents, unchanged.
+        """
+        error = self.head(latent) - self.norm(state)
+        return _AttachLoss.apply(latent, self.coef * error.square().mean())  # type: ignore[no-any-return]

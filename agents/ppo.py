@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The hyperparameters of every task, once for all learning libraries. Loads no torch.
+
+``rsl_rl_cfg`` and ``rl_games_cfg`` translate them; a value means the same in both.
+"""
+
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal
+
+__all__ = ["LIFT", "LIFT_LARGE", "REACH", "REACH_LARGE", "EncoderSettings", "PpoSettings", "obs_groups"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderSettings:
+    """What the policy's encoders look like."""
+
+    point_channels: tuple[int, ...] = (64, 128)
+    """Layers of the point-cloud perceptron; the last one is the size of the latent."""
+
+    point_scale: float = 4.0
+    """Factor on the points' coordinates [1/m]: a workspace of half a metre spans about [-1, 1]."""
+
+    depth_channels: tuple[int, ...] = (16, 32, 32)
+    """Output channels of the depth encoder's convolutions."""
+
+    depth_latent: int = 64
+    """Size of the depth encoder's latent."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain lists and numbers, as configs hold them."""
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PpoSettings:
+    """PPO with an asymmetric actor and critic: the critic reads the privileged state, so only the actor encodes clouds.
+
+    The defaults suit two CPU cores.
+    """
+
+    max_iterations: int
+    """Updates of the policy in a whole run."""
+
+    horizon: int = 32
+    """Steps per environment and update, where the batch plan does not change it."""
+
+    samples_per_update: int = 2048
+    """Samples per update, whatever the number of environments: the batch plan adapts the horizon to it."""
+
+    num_minibatches: int = 4
+    """Minibatches per epoch."""
+
+    num_epochs: int = 5
+    """Passes over the samples per update."""
+
+    learning_rate: float = 1e-3
+    """Step size of Adam; with the adaptive schedule, the first one."""
+
+    schedule: Literal["adaptive", "fixed"] = "adaptive"
+    """``adaptive`` keeps the policy's change per update near ``desired_kl``."""
+
+    desired_kl: float = 0.01
+    """KL divergence between the policy that acted and the updated one."""
+
+    gamma: float = 0.97
+    """Discount per step."""
+
+    lam: float = 0.95
+    """Decay of the generalized advantage estimate."""
+
+    clip: float = 0.2
+    """Clipping range of the probability ratio and of the value's change."""
+
+    entropy_coef: float = 0.0
+    """Weight of the entropy bonus."""
+
+    value_coef: float = 1.0
+    """Weight of the mean squared error of the value."""
+
+    max_grad_norm: float = 1.0
+    """Largest norm of the gradient."""
+
+    aux_coef: float = 0.0
+    """Weight of the loss that makes the policy's latent predict the privileged state; 0 leaves the head out."""
+
+    init_std: float = 1.0
+    """Standard deviation of the actions at the start."""
+
+    actor_hidden: tuple[int, ...] = (128, 64)
+    """Hidden layers of the policy, after the encoders."""
+
+    critic_hidden: tuple[int, ...] = (128, 64)
+    """Hidden layers of the critic."""
+
+    activation: str = "elu"
+    """Activation of the hidden layers: elu, relu, tanh or silu."""
+
+    encoder: EncoderSettings = field(default_factory=EncoderSettings)
+    """The policy's encoders."""
+
+    def __post_init__(self) -> None:
+        """Check that the samples divide into minibatches."""
+        if self.samples_per_update % self.num_minibatches:
+            raise ValueError(
+                f"samples_per_update={self.samples_per_update} is no multiple of num_minibatches={self.num_minibatches}"
+            )
+
+    @property
+    def minibatch_size(self) -> int:
+        """Samples per gradient step."""
+        return self.samples_per_update // self.num_minibatches
+
+
+_LARGE = {
+    "horizon": 24,
+    "samples_per_update": 24 * 4096,
+    "actor_hidden": (256, 128, 64),
+    "critic_hidden": (256, 128, 64),
+    "encoder": EncoderSettings(point_channels=(64, 128, 256)),
+}
+
+REACH = PpoSettings(max_iterations=500)
+REACH_LARGE = replace(REACH, **_LARGE)
+LIFT = PpoSettings(max_iterations=1500, gamma=0.98, entropy_coef=0.002)
+LIFT_LARGE = replace(LIFT, **_LARGE)
+
+
+def obs_groups(obs: str) -> list[str]:
+    """Name the observation groups that the policy reads.
+
+    Args:
+        obs: What the policy sees besides its own joints: ``points``, ``depth`` or ``state``.
+
+    Returns:
+        The groups; the privileged state is inside ``policy`` for ``state``.
+    """
+    return ["policy"] if obs == "state" else ["policy", obs]

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The policy's network for RSL-RL: encoders for clouds and depth images in front of its perceptron."""
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from rsl_rl.models import MLPModel
+from rsl_rl.modules import HiddenState
+from tensordict import TensorDict
+from torch import Tensor, nn
+
+from isaaclab_pc.agents.networks import ObservationEncoder, PointNet, StatePredictor
+
+__all__ = ["PointCloudModel"]
+
+
+class PointCloudModel(MLPModel):
+    """Perceptron over normalized vectors and encoded clouds or depth images.
+
+    Observation groups of shape (B, D) are concatenated and normalized, (B, K, C) pass a PointNet, (B, 1, H, W) a
+    convolutional encoder. Without groups of the latter kinds it is RSL-RL's own ``MLPModel``.
+    """
+
+    def __init__(
+        self,
+        obs: TensorDict,
+        obs_groups: dict[str, list[str]],
+        obs_set: str,
+        output_dim: int,
+        *,
+        encoder: Mapping[str, Any],
+        aux_coef: float = 0.0,
+        **mlp_kwargs: Any,
+    ) -> None:
+        """Create the model.
+
+        Args:
+            obs: Observations by group; only their shapes matter.
+            obs_groups: Observation groups by observation set.
+            obs_set: Set that this model reads, ``actor`` or ``critic``.
+            output_dim: Size of the output.
+            encoder: Fields of :class:`~isaaclab_pc.agents.ppo.EncoderSettings`.
+            aux_coef: Weight of the loss that makes the latent predict the group ``critic``; 0 leaves the head out.
+            **mlp_kwargs: The other arguments of ``MLPModel``.
+        """
+        shapes = {name: tuple(obs[name].shape[1:]) for name in obs_groups[obs_set]}
+        observation_encoder = ObservationEncoder(shapes, **encoder)
+        # The base class asks for the sizes of the latent before modules can be assigned.
+        self.encoded_shapes = {name: shapes[name] for name in observation_encoder.groups}
+        self.encoded_dim = observation_encoder.latent_dim
+        super().__init__(obs, obs_groups, obs_set, output_dim, **mlp_kwargs)
+        self.encoder = observation_encoder
+        self.predictor = (
+            StatePredictor(self._get_latent_dim(), obs["critic"].shape[-1], aux_coef)
+            if aux_coef > 0.0 and self.encoded_dim > 0
+            else None
+        )
+
+    def get_latent(
+        self, obs: TensorDict, masks: Tensor | None = None, hidden_state: HiddenState = None
+    ) -> torch.Tensor:
+        """Concatenate the normalized vectors and the encoded groups.
+
+        Args:
+            obs: Observations by group, batch (B,).
+            masks: Unused; for recurrent models.
+            hidden_state: Unused; for recurrent models.
+
+        Returns:
+            The perceptron's input, shape (B, D).
+        """
+        parts = self.encoder(obs)
+        if self.obs_groups:
+            parts = [super().get_latent(obs), *parts]
+        latent = torch.cat(parts, dim=-1)
+        if self.predictor is not None and torch.is_grad_enabled():
+            latent = self.predictor(latent, obs["critic"])
+        return latent
+
+    def update_normalization(self, obs: TensorDict) -> None:
+        """Take observations into the statistics.
+
+        Args:
+            obs: Observations by group, batch (B,).
+        """
+        if self.obs_groups:
+            super().update_normalization(obs)
+        if self.predictor is not None:
+            self.predictor.norm.see(obs["critic"])
+            self.predictor.norm.apply_seen()
+
+    def as_jit(self) -> nn.Module:
+        """Return the deterministic policy as a module that TorchScript can compile.
+
+        Its ``forward`` takes the concatenated vectors and the list of encoded groups, as RSL-RL's CNN model does.
+        """
+        return _ExportedModel(self)
+
+    def as_onnx(self, verbose: bool = False) -> nn.Module:
+        """Return the deterministic policy as a module that exports to ONNX.
+
+        Args:
+            verbose: Kept for RSL-RL's interface.
+        """
+        return _OnnxModel(self, verbose)
+
+    def _get_obs_dim(self, obs: TensorDict, obs_groups: dict[str, list[str]], obs_set: str) -> tuple[list[str], int]:
+        """Leave the encoded groups to the encoders."""
+        vectors = [name for name in obs_groups[obs_set] if name not in self.encoded_shapes]
+        return super()._get_obs_dim(obs, {obs_set: vectors}, obs_set)
+
+    def _get_latent_dim(self) -> int:
+        """Return the size of the perceptron's input."""
+        return self.obs_dim + self.encoded_dim
+
+
+class _ExportedModel(nn.Module):
+    """Deterministic policy without anything that only training needs."""
+
+    def __init__(self, model: PointCloudModel) -> None:
+        """Copy the model's weights."""
+        super().__init__()
+        source = copy.deepcopy(model)
+        self.obs_normalizer = source.obs_normalizer
+        encoders = [
+            module.dense() if isinstance(module, PointNet) else module for module in source.encoder.encoders.values()
+        ]
+        self.encoders = nn.ModuleList(encoders)
+        self.mlp = source.mlp
+        self.deterministic_output = (
+            nn.Identity() if source.distribution is None else source.distribution.as_deterministic_output_module()
+        )
+
+    def forward(self, vectors: Tensor, encoded: list[Tensor]) -> Tensor:
+        """Compute actions (B, A) from vectors (B, D) and the groups that are encoded."""
+        parts = [self.obs_normalizer(vectors)]
+        for i, encoder in enumerate(self.encoders):
+            parts.append(encoder(encoded[i]))
+        return self.deterministic_output(self.mlp(torch.cat(parts, dim=-1)))
+
+    @torch.jit.export
+    def reset(self) -> None:
+        """Do nothing: the policy has no memory."""
+
+
+class _OnnxModel(nn.Module):
+    """The exported policy behind the interface that RSL-RL's ONNX export asks for."""
+
+    is_recurrent = False
+
+    def __init__(self, model: PointCloudModel, verbose: bool) -> None:
+        """Copy the model's weights."""
+        super().__init__()
+        self.verbose = verbose
+        self.model = _ExportedModel(model)
+        self.obs_dim = model.obs_dim
+        self.shapes = model.encoded_shapes
+
+    def forward(self, vectors: Tensor, *encoded: Tensor) -> Tensor:
+        """Compute actions (B, A) from vectors (B, D) and the groups that are encoded."""
+        return self.model(vectors, list(encoded))
+
+    def get_dummy_inputs(self) -> tuple[Tensor, ...]:
+        """Return inputs of the right shapes, batch 1."""
+        return (torch.zeros(1, self.obs_dim), *(torch.zeros(1, *shape) for shape in self.shapes.values()))
+
+    @property
+    def input_names(self) -> list[str]:
+        """Names of the inputs."""
+        return ["obs", *self.shapes]
+
+    @property
+    def output_names(self) -> list[str]:
+        """Names of the outputs."""
+        return ["actions"]

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Checkpoint files: written atomically, read without running code, and their header readable without torch.
+
+A checkpoint is what ``torch.save`` writes (a zip archive) with one more member, ``header.json``, which says what the
+weights belong to. The state holds tensors, numbers, strings, lists and dicts only, so that ``weights_only=True`` reads
+it: a file from a stranger can be wrong but runs nothing.
+"""
+
+import json
+import os
+import pickle
+import random
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from isaaclab_pc.errors import ConfigError
+
+__all__ = ["check_header", "load_checkpoint", "plain", "read_extra", "rng_state", "save_checkpoint", "set_rng_state"]
+
+FORMAT = 1
+# torch.save calls the archive's folder so when it writes to an open file, and reads no member outside it.
+_HEADER = "archive/header.json"
+
+
+def read_extra(path: Path) -> dict[str, Any]:
+    """Read what a checkpoint says about itself, without torch and without unpickling anything.
+
+    Args:
+        path: The checkpoint.
+
+    Returns:
+        The header: ``format``, ``runner``, ``iteration``, ``observations``, ``num_actions`` and what the caller of
+        ``Runner.save`` added.
+
+    Raises:
+        ConfigError: There is no such file, or it is no checkpoint of this project.
+    """
+    if not path.is_file():
+        raise ConfigError(f"checkpoint {path} does not exist")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            header = json.loads(archive.read(_HEADER))
+    except (zipfile.BadZipFile, KeyError, ValueError) as error:
+        raise ConfigError(f"{path} is not a checkpoint of isaaclab_pc ({error}): nothing was loaded") from error
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise ConfigError(f"{path} has checkpoint format {header.get('format')!r}, this version reads format {FORMAT}")
+    return header
+
+
+def check_header(header: Mapping[str, Any], expected: Mapping[str, Any], path: Path) -> None:
+    """Refuse a checkpoint that belongs to something else.
+
+    Args:
+        header: What :func:`read_extra` returned.
+        expected: What the keys must be; keys that the header lacks are not compared.
+        path: The checkpoint, for the message.
+
+    Raises:
+        ConfigError: A value differs; the message names both.
+    """
+    for key, value in expected.items():
+        if key in header and header[key] != value:
+            raise ConfigError(f"checkpoint {path} has {key}={header[key]}, this run has {key}={value}")
+
+
+def save_checkpoint(path: Path, state: Mapping[str, Any], header: Mapping[str, Any]) -> None:
+    """Write a checkpoint so that the path never holds half of one.
+
+    Args:
+        path: Where to; the folder is made.
+        state: What to resume from: tensors, numbers, strings, lists, dicts; NumPy values are converted.
+        header: What the state belongs to; JSON values.
+
+    Raises:
+        TypeError: The state or the header holds something else.
+    """
+    import torch
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with partial.open("wb") as file:
+            torch.save(plain(state), file)
+        with zipfile.ZipFile(partial, "a") as archive:
+            archive.writestr(_HEADER, json.dumps({"format": FORMAT, **header}, indent=1))
+        with partial.open("rb") as file:
+            os.fsync(file.fileno())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def load_checkpoint(path: Path, device: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Read a checkpoint.
+
+    Args:
+        path: The checkpoint.
+        device: Where the tensors go.
+
+    Returns:
+        The state and the header.
+
+    Raises:
+        ConfigError: The file is no checkpoint, or holds anything but tensors and plain values.
+    """
+    import torch
+
+    header = read_extra(path)
+    try:
+        state = torch.load(path, map_location=device, weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
+        reason = str(error).splitlines()[0]
+        raise ConfigError(f"checkpoint {path} cannot be read safely ({reason}): nothing was loaded") from error
+    if not isinstance(state, dict):
+        raise ConfigError(f"checkpoint {path} holds a {type(state).__name__}, not a state: nothing was loaded")
+    return state, header
+
+
+def plain(value: Any, where: str = "state") -> Any:
+    """Convert a value to what ``weights_only=True`` can read.
+
+    Args:
+        value: Tensors, NumPy arrays and scalars, numbers, strings, None, and containers of them.
+        where: Name of the value, for the message.
+
+    Returns:
+        Tensors without a graph, Python numbers, strings, None, lists, tuples and dicts.
+
+    Raises:
+        TypeError: There is something else inside; the message says where.
+    """
+    import numpy as np
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return value.detach()
+    if isinstance(value, np.ndarray):
+        return torch.from_numpy(value.copy())
+    if isinstance(value, np.generic):
+        return value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Mapping):
+        return {plain(key, where): plain(item, f"{where}.{key}") for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)([plain(item, f"{where}[{i}]") for i, item in enumerate(value)])
+    raise TypeError(f"{where} is a {type(value).__name__}: checkpoints hold tensors and plain values only")
+
+
+def rng_state(device: str) -> dict[str, Any]:
+    """Take the state of every random generator that training draws from.
+
+    Args:
+        device: The learner's device.
+
+    Returns:
+        The states of torch (CPU and, on a CUDA device, that device), NumPy and Python.
+    """
+    import numpy as np
+    import torch
+
+    name, keys, position, has_gauss, gauss = np.random.get_state(legacy=True)
+    version, internal, python_gauss = random.getstate()
+    state: dict[str, Any] = {
+        "torch": torch.get_rng_state(),
+        "numpy": [str(name), torch.from_numpy(np.asarray(keys, dtype=np.int64)), int(position), int(has_gauss)],
+        "numpy_gauss": float(gauss),
+        "python": [version, list(internal)],
+        "python_gauss": python_gauss,
+    }
+    if torch.device(device).type == "cuda":
+        state["cuda"] = torch.cuda.get_rng_state(device)
+    return state
+
+
+def set_rng_state(state: Mapping[str, Any], device: str) -> None:
+    """Put the random generators back to where they were.
+
+    Args:
+        state: What :func:`rng_state` returned.
+        device: The learner's device; a CUDA state is left out where it is not one.
+    """
+    import numpy as np
+    import torch
+
+    name, keys, position, has_gauss = state["numpy"]
+    version, internal = state["python"]
+    torch.set_rng_state(state["torch"].cpu())
+    np.random.set_state((name, keys.cpu().numpy().astype(np.uint32), position, has_gauss, state["numpy_gauss"]))
+    random.setstate((version, tuple(internal), state["python_gauss"]))
+    if "cuda" in state and torch.device(device).type == "cuda":
+        torch.cuda.set_rng_state(state["cuda"].cpu(), device)

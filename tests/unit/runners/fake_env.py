@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A task without physics, deterministic after a reset: the action must point at a cloud's centre."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from rsl_rl.env import VecEnv
+from tensordict import TensorDict
+
+NUM_POINTS = 12
+ACTIONS = 3
+EPISODE = 6
+
+
+class FakeEnv(VecEnv):
+    """Observations of the real environments, dynamics from a counter."""
+
+    def __init__(self, num_envs: int = 4, obs: str = "points") -> None:
+        self.num_envs = num_envs
+        self.num_actions = ACTIONS
+        self.max_episode_length = EPISODE
+        self.device = "cpu"
+        self.cfg = SimpleNamespace(is_finite_horizon=False)
+        self.obs = obs
+        self.steps_taken = 0
+        self.reset()
+
+    def reset(self) -> None:
+        self.episode_length_buf = torch.zeros(self.num_envs, dtype=torch.long)
+        self.count = torch.arange(self.num_envs) * 100
+
+    def observe(self) -> dict[str, torch.Tensor]:
+        phase = self.count[:, None] * torch.tensor([0.7, 1.3, 2.9])
+        centre = 0.2 * torch.sin(phase)
+        offsets = 0.02 * torch.sin(torch.arange(NUM_POINTS * 3, dtype=torch.float32)).view(NUM_POINTS, 3)
+        policy = torch.cos(phase)[:, :2]
+        critic = torch.cat([policy, centre], dim=1)
+        if self.obs == "state":
+            return {"policy": critic, "critic": critic.clone()}
+        if self.obs == "depth":
+            depth = 1.0 + centre[:, :1, None, None] * torch.linspace(0, 1, 16).expand(self.num_envs, 1, 16, 16)
+            return {"policy": policy, "depth": depth, "critic": critic}
+        points = (centre[:, None] + offsets).half()
+        return {"policy": policy, "points": points, "critic": critic}
+
+    def get_observations(self) -> TensorDict:
+        return TensorDict(self.observe(), batch_size=[self.num_envs])
+
+    def step(self, actions: torch.Tensor) -> tuple[TensorDict, torch.Tensor, torch.Tensor, dict[str, Any]]:
+        self.steps_taken += 1
+        target = 0.2 * torch.sin(self.count[:, None] * torch.tensor([0.7, 1.3, 2.9]))
+        reward = -(actions - 5.0 * target).square().sum(dim=1)
+        self.episode_length_buf += 1
+        self.count += 1
+        dones = self.episode_length_buf >= EPISODE
+        self.episode_length_buf[dones] = 0
+        rate = torch.tensor(float("nan")) if not dones.any() else torch.tensor(0.5)
+        extras = {"time_outs": dones.clone(), "log": {"Metrics/success_rate": rate, "Guard/state": 2.0}}
+        return self.get_observations(), reward, dones.long(), extras
