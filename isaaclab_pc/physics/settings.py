@@ -43,7 +43,7 @@ class PhysicsSettings:
             ConfigError: A value is out of its range or the backend is unknown.
         """
         if self.backend not in BACKENDS:
-            raise ConfigError(f"physics={self.backend} is unknown.{closest(self.backend, BACKENDS)}")
+            raise ConfigError(f"physics={self.backend} is unknown: {closest(self.backend, BACKENDS)}")
         if self.dt is not None and not 0.0 < self.dt <= MAX_DT:
             raise ConfigError(f"physics.dt={self.dt} must be above 0 and at most {MAX_DT} s.")
         for name in ("decimation", "substeps", "position_iterations"):

@@ -21,7 +21,7 @@ def sample_points(
     draw: wp.array(dtype=wp.int32),
     points: wp.array2d(dtype=wp.vec3f),
     count: wp.array(dtype=wp.int32),
-):
+) -> None:
     """Unproject, crop and draw K pixels of one image per thread, uniformly without replacement.
 
     Draws by reservoir sampling (Vitter 1985, algorithm R), so nothing of the image's size is stored.
@@ -44,7 +44,8 @@ def sample_points(
             z = depth[env, v, u]
             if not z > 0.0:
                 continue
-            if has_labels:
+            # Warp evaluates both sides of `and`, and without labels the inner read is out of bounds.
+            if has_labels:  # noqa: SIM102
                 if removed[labels[env, v, u]]:
                     continue
             point = position + z * (row_ray + (float(u) + 0.5 - k[0, 2]) * dx)

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One physics vocabulary, mapped to each backend's fields. Starts no simulator."""
+
+import pytest
+
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.physics import PhysicsSettings, apply_physics, resolve_backend, settings
+from isaaclab_pc.tasks.reach.reach_env_cfg import ReachEnvCfg
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch):
+    """Set which physics packages seem installed."""
+
+    def install(*modules: str) -> None:
+        monkeypatch.setattr(settings, "_installed", lambda module: module in modules)
+
+    return install
+
+
+def reach_cfg() -> ReachEnvCfg:
+    cfg = ReachEnvCfg()
+    cfg.sim.device = "cpu"
+    return cfg
+
+
+@pytest.mark.parametrize(
+    ("backend", "device", "modules", "expected"),
+    [
+        ("auto", "cpu", ("ovphysx",), "ovphysx"),
+        ("auto", "cpu", (), "newton_mjwarp"),
+        ("auto", "cuda:0", ("ovphysx",), "newton_mjwarp"),
+        ("physx", "cpu", ("ovphysx",), "ovphysx"),
+        ("physx", "cuda:0", ("ovphysx", "isaacsim"), "isaacsim_physx"),
+        ("newton_mjwarp", "cpu", (), "newton_mjwarp"),
+    ],
+)
+def test_the_backend_follows_selector_device_and_installation(
+    installed, backend: str, device: str, modules: tuple[str, ...], expected: str
+) -> None:
+    installed(*modules)
+    assert resolve_backend(backend, device) == expected
+
+
+@pytest.mark.parametrize("backend", ["physx", "isaacsim_physx", "ovphysx"])
+def test_a_missing_backend_says_what_to_install_and_what_works(installed, backend: str) -> None:
+    installed()
+    with pytest.raises(ConfigError, match="pip install.*newton_mjwarp"):
+        resolve_backend(backend, "cpu")
+
+
+def test_the_control_rate_stays_when_dt_changes() -> None:
+    cfg = reach_cfg()
+    control_period = cfg.sim.dt * cfg.decimation
+    apply_physics(cfg, PhysicsSettings(backend="newton_mjwarp", dt=1 / 240))
+    assert cfg.decimation == 8
+    assert cfg.sim.dt * cfg.decimation == pytest.approx(control_period)
+    assert cfg.sim.render_interval == cfg.decimation
+
+
+def test_decimation_is_kept_when_given_with_dt() -> None:
+    cfg = reach_cfg()
+    apply_physics(cfg, PhysicsSettings(backend="newton_mjwarp", dt=0.01, decimation=5))
+    assert (cfg.sim.dt, cfg.decimation) == (0.01, 5)
+
+
+def test_a_dt_that_does_not_divide_the_control_period_names_one_that_does() -> None:
+    with pytest.raises(ConfigError, match=r"physics.dt=0.0111111"):
+        apply_physics(reach_cfg(), PhysicsSettings(backend="newton_mjwarp", dt=0.01))
+
+
+def test_newton_gets_substeps_and_iterations() -> None:
+    cfg = reach_cfg()
+    apply_physics(cfg, PhysicsSettings(backend="newton_mjwarp", substeps=3, position_iterations=17))
+    assert cfg.sim.physics.num_substeps == 3
+    assert cfg.sim.physics.solver_cfg.iterations == 17
+
+
+def test_physx_gets_iterations_on_every_asset() -> None:
+    cfg = reach_cfg()
+    apply_physics(cfg, PhysicsSettings(backend="ovphysx", position_iterations=3, velocity_iterations=2))
+    fragments = [f for f in cfg.scene.robot.spawn.articulation_props if hasattr(f, "solver_position_iteration_count")]
+    assert [(f.solver_position_iteration_count, f.solver_velocity_iteration_count) for f in fragments] == [(3, 2)]
+
+
+@pytest.mark.parametrize(
+    ("backend", "values", "alternative"),
+    [
+        ("newton_mjwarp", {"velocity_iterations": 1}, "physics.position_iterations"),
+        ("ovphysx", {"substeps": 2}, "physics.dt"),
+    ],
+)
+def test_what_a_backend_lacks_is_an_error_naming_the_alternative(backend: str, values: dict, alternative: str) -> None:
+    with pytest.raises(ConfigError, match=alternative):
+        apply_physics(reach_cfg(), PhysicsSettings(backend=backend, **values))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{"dt": 0.0}, {"dt": -0.01}, {"dt": 0.2}, {"decimation": 0}, {"substeps": 0}, {"position_iterations": 0}],
+)
+def test_impossible_values_are_refused(values: dict) -> None:
+    name, value = next(iter(values.items()))
+    with pytest.raises(ConfigError, match=f"physics.{name}={value}"):
+        PhysicsSettings(**values)
+
+
+def test_an_unknown_backend_names_the_near_ones() -> None:
+    with pytest.raises(ConfigError, match="newton_mjwarp"):
+        PhysicsSettings(backend="newton_mjwrap")
