@@ -31,12 +31,12 @@ EXTRAS_REQUIRE = {
     "cluster": ["hydra-submitit-launcher>=1.2", "ray[tune]>=2.40"],
     "viz": ["matplotlib>=3.10", "rerun-sdk>=0.20"],
     "test": [
-        "build>=1.2",
         "hypothesis>=6.100",
         "pyright[nodejs]>=1.1.390",
         "pytest>=8",
         "pytest-timeout>=2.3",
         "ruff>=0.8",
+        "setuptools>=77",
         "uv>=0.5",
     ],
 }

@@ -27,7 +27,10 @@ SOURCES = (
 )
 TESTED_EXTRAS = ("", "ovphysx", "rl_games", "test")
 HEAVY = {"torch", "warp", "isaaclab", "newton", "ovphysx", "pxr", "omni"}
-LIGHT_MODULES = ("isaaclab_pc", "isaaclab_pc.tasks", "isaaclab_pc.errors")
+LIGHT_MODULES = (
+    *("isaaclab_pc", "isaaclab_pc.tasks", "isaaclab_pc.errors", "isaaclab_pc.workflows.config"),
+    *("isaaclab_pc.scaling.search", "isaaclab_pc.scaling.batch", "isaaclab_pc.scaling.profile"),
+)
 OFFLINE = ("dns error", "failed to fetch", "error sending request", "network was disabled")
 
 
