@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A stand-in for the NVML module: two GPUs whose figures a test sets."""
+
+from types import SimpleNamespace
+
+import pytest
+
+
+class FakeNvml:
+    """The part of `pynvml` that is used, with `used`, `compute` and `graphics` to set."""
+
+    class NVMLError(Exception):
+        """What NVML raises."""
+
+    def __init__(self) -> None:
+        self.total, self.used = 8 << 30, 1 << 30
+        self.compute: list[SimpleNamespace] = []
+        self.graphics: list[SimpleNamespace] | None = []
+        self.driver = True
+
+    def nvmlInit(self) -> None:  # noqa: N802
+        if not self.driver:
+            raise self.NVMLError("Driver Not Loaded")
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> str:  # noqa: N802
+        if index > 1:
+            raise self.NVMLError("Invalid Argument")
+        return f"gpu{index}"
+
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:  # noqa: N802
+        return uuid
+
+    def nvmlDeviceGetMemoryInfo(self, handle: str) -> SimpleNamespace:  # noqa: N802
+        return SimpleNamespace(total=self.total, used=self.used, free=self.total - self.used)
+
+    def nvmlDeviceGetName(self, handle: str) -> str:  # noqa: N802
+        return f"Fake {handle}"
+
+    def nvmlSystemGetDriverVersion(self) -> str:  # noqa: N802
+        return "999.1"
+
+    def nvmlDeviceGetComputeRunningProcesses(self, handle: str) -> list[SimpleNamespace]:  # noqa: N802
+        return self.compute
+
+    def nvmlDeviceGetGraphicsRunningProcesses(self, handle: str) -> list[SimpleNamespace]:  # noqa: N802
+        if self.graphics is None:
+            raise self.NVMLError("Not Supported")
+        return self.graphics
+
+    @staticmethod
+    def process(pid: int, memory: int | None) -> SimpleNamespace:
+        """Return an entry of the process lists."""
+        return SimpleNamespace(pid=pid, usedGpuMemory=memory)
+
+
+@pytest.fixture
+def nvml() -> FakeNvml:
+    """A fake NVML with GPUs of 8 GiB, 1 GiB of them used."""
+    return FakeNvml()

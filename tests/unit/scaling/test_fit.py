@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""num_envs=auto from end to end, with small real children in place of the simulator."""
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.scaling import FitResult, ProbeError, ScalingSettings, Trial, fit
+from isaaclab_pc.scaling.memory import FreeMemory
+
+MIB = 1 << 20
+KEY = {"task": "reach", "runner": "rsl_rl"}
+"""What the callers of `fit` name."""
+
+
+@dataclass
+class Workshop:
+    """Runs `fit` with a child made from source code, in folders of its own."""
+
+    folder: Path
+    trials: list[Trial] = field(default_factory=list)
+
+    def fit(self, code: str, key: dict[str, str] = KEY, **settings: object) -> FitResult:
+        script = f"""
+import json, os, sys, time
+n, path = int(sys.argv[1]), sys.argv[2]
+def fits(fps):
+    json.dump({{"num_envs": n, "outcome": "fits", "frames_per_second": fps}}, open(path + ".tmp", "w"))
+    os.replace(path + ".tmp", path)
+{code}
+"""
+
+        def command(num_envs: int, result_path: Path) -> list[str]:
+            return [sys.executable, "-I", "-S", "-c", script, str(num_envs), str(result_path)]
+
+        self.trials = []
+        return fit(command, ScalingSettings(**settings), key, self.trials.append)  # pyright: ignore[reportArgumentType]
+
+    @property
+    def tried(self) -> list[int]:
+        return [trial.num_envs for trial in self.trials]
+
+    @property
+    def left_over(self) -> list[Path]:
+        return list((self.folder / "tmp").iterdir())
+
+
+@pytest.fixture
+def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return Workshop(tmp_path)
+
+
+@pytest.fixture
+def set_free(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    module = sys.modules[fit.__module__]  # the function hides the module of the same name
+
+    def set_free(size: int) -> None:
+        monkeypatch.setattr(module, "free_host_memory", lambda: FreeMemory(size, "memory"))
+
+    return set_free
+
+
+SATURATED = "fits({32: 300, 64: 340, 128: 352, 256: 350}[n])"
+MEMORY_HUNGRY = "block = bytearray(n * 2**20 // 4)\nblock[::4096] = b'x' * len(block[::4096])\nfits(n); time.sleep(0.2)"
+
+
+def test_fewest_environments_near_the_best_speed_are_chosen_on_the_cpu(workshop: Workshop) -> None:
+    result = workshop.fit(SATURATED)
+    assert (result.num_envs, result.cached) == (64, False)
+    assert workshop.tried == [32, 64, 128, 256]
+    assert [trial.num_envs for trial in result.trials] == workshop.tried
+    assert "num_envs=64" in result.reason
+    assert "4 sizes tried" in result.reason
+    assert "340 frames/s" in result.reason
+    assert workshop.left_over == []
+
+
+def test_largest_size_inside_the_budget_is_chosen_for_memory(workshop: Workshop) -> None:
+    result = workshop.fit(MEMORY_HUNGRY, objective="memory", budget="110MiB", granule=64, min=64)
+    assert workshop.tried == [64, 128, 256, 512, 384, 448]
+    assert [trial.outcome.value for trial in workshop.trials] == [
+        "fits",
+        "fits",
+        "fits",
+        "over_budget",
+        "fits",
+        "over_budget",
+    ]
+    assert result.num_envs == 384, "about 10 MiB of Python and 1 MiB for 4 environments"
+    assert max(trial.host_bytes for trial in result.trials if trial.fits) <= 110 * MIB
+
+
+def test_second_run_takes_the_answer_from_the_cache(workshop: Workshop) -> None:
+    workshop.fit(SATURATED)
+    again = workshop.fit("raise AssertionError('no child is started')")
+    assert (again.num_envs, again.cached, again.trials) == (64, True, ())
+    assert workshop.tried == []
+    assert "scaling.cache=refresh" in again.reason
+
+
+def test_another_key_or_setting_is_another_answer(workshop: Workshop) -> None:
+    workshop.fit(SATURATED)
+    assert not workshop.fit(SATURATED, key={**KEY, "task": "lift"}).cached
+    assert not workshop.fit(SATURATED, max=64).cached
+    assert workshop.fit(SATURATED).cached
+
+
+def test_refresh_searches_again_and_keeps_the_new_answer(workshop: Workshop) -> None:
+    workshop.fit(SATURATED)
+    assert workshop.fit("fits(100)", cache="refresh").num_envs == 32
+    assert workshop.fit("fits(100)").num_envs == 32
+    assert workshop.tried == []
+
+
+def test_ignore_neither_reads_nor_writes_the_cache(workshop: Workshop) -> None:
+    assert not workshop.fit("fits(100)", cache="ignore").cached
+    assert not (workshop.folder / "cache").exists()
+    workshop.fit("fits(100)")
+    assert not workshop.fit("fits(100)", cache="ignore").cached
+
+
+def test_cached_answer_that_may_not_fit_any_more_is_searched_again(
+    workshop: Workshop, set_free: Callable[[int], None]
+) -> None:
+    set_free(1000 * MIB)
+    first = workshop.fit(MEMORY_HUNGRY, max=64)
+    peak = max(trial.host_bytes for trial in first.trials if trial.num_envs == first.num_envs)
+    set_free(int(peak * 1.06 / 0.8))
+    assert workshop.fit(MEMORY_HUNGRY, max=64).cached
+    set_free(int(peak * 1.04 / 0.8))
+    assert not workshop.fit(MEMORY_HUNGRY, max=64).cached
+
+
+def test_cache_that_cannot_be_written_costs_a_warning_and_no_more(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (workshop.folder / "file").write_text("in the way")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(workshop.folder / "file"))
+    with pytest.warns(UserWarning, match="profile cache"):
+        assert workshop.fit("fits(100)").num_envs == 32
+
+
+def test_error_of_the_environment_is_shown_whole_and_not_tried_smaller(workshop: Workshop) -> None:
+    with pytest.raises(ProbeError) as caught:
+        workshop.fit("print('building')\nif n > 32: raise KeyError('no such body: panda_hand')\nfits(n)")
+    assert workshop.tried == [32, 64]
+    message = str(caught.value)
+    assert "num_envs=64" in message
+    assert "building\nTraceback (most recent call last):" in message
+    assert "KeyError: 'no such body: panda_hand'" in message
+    assert Path(caught.value.trial.log).exists()
+    assert not (workshop.folder / "cache").exists()
+
+
+@pytest.mark.parametrize(
+    ("code", "settings", "advice"),
+    [
+        ("raise MemoryError", {}, r"raise scaling\.budget \(now automatic\)"),
+        (MEMORY_HUNGRY + ";time.sleep(9)", {"budget": "9MiB"}, r"raise scaling\.budget \(now 9MiB\)"),
+        ("time.sleep(60)", {"max_seconds": 0.5}, r"raise scaling\.max_seconds \(now 0\.5\)"),
+        ("import signal; os.kill(os.getpid(), signal.SIGSEGV)", {}, "SIGSEGV.*read its output"),
+    ],
+)
+def test_when_nothing_fits_the_message_names_what_to_change(
+    workshop: Workshop, code: str, settings: dict, advice: str
+) -> None:
+    with pytest.raises(ConfigError, match=advice) as caught:
+        workshop.fit(code, **settings)
+    assert workshop.tried == [32]
+    assert "scaling.min (now 32)" in str(caught.value)
+    assert Path(workshop.trials[0].log).exists()
+
+
+def test_search_ends_in_time_with_the_best_so_far_and_says_so(workshop: Workshop) -> None:
+    result = workshop.fit("fits(n); time.sleep(0.4)", max_seconds=1.3)
+    assert workshop.tried[0] == 32
+    assert len(workshop.tried) < 6
+    assert result.num_envs in [trial.num_envs for trial in workshop.trials if trial.fits]
+    assert "cut short by scaling.max_seconds" in result.reason
+    assert "cut short by scaling.max_seconds" in workshop.fit("", max_seconds=1.3).reason
+
+
+def test_gpu_search_holds_both_memories_to_their_budgets(
+    workshop: Workshop, nvml: Any, monkeypatch: pytest.MonkeyPatch, set_free: Callable[[int], None]
+) -> None:
+    set_free(1000 * MIB)
+    nvml.total, nvml.used = 10_000 * MIB, 2000 * MIB
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    result = workshop.fit("fits(n)", device="cuda:0", max=2048)
+    assert workshop.tried == [1024, 2048]
+    assert result.num_envs == 2048
+    assert {(t.host_budget, t.device_budget) for t in result.trials} == {(800 * MIB, 7200 * MIB)}
+    assert workshop.fit("", device="cuda:0", max=2048).cached
+
+
+def test_package_loads_neither_torch_nor_a_simulator() -> None:
+    code = (
+        "import sys, isaaclab_pc.scaling, isaaclab_pc.scaling.probe;"
+        "print([m for m in ('torch', 'warp', 'numpy', 'isaaclab', 'pynvml') if m in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""GPU memory of a process tree, against a fake NVML."""
+
+from typing import Any
+
+import pytest
+
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.scaling.gpu import Gpu
+
+MIB = 1 << 20
+
+
+def test_memory_of_the_trees_processes_is_summed_and_its_peak_kept(nvml: Any) -> None:
+    gpu = Gpu("cuda:0", {}, nvml)
+    gpu.start()
+    nvml.compute = [nvml.process(7, 300 * MIB), nvml.process(8, 50 * MIB), nvml.process(99, 4000 * MIB)]
+    assert gpu.sample([7, 8]) == 350 * MIB
+    nvml.compute = [nvml.process(7, 100 * MIB)]
+    assert gpu.sample([7, 8]) == 350 * MIB
+    gpu.start()
+    assert gpu.sample([7, 8]) == 100 * MIB, "a new tree has its own peak"
+
+
+def test_process_that_computes_and_renders_counts_once(nvml: Any) -> None:
+    gpu = Gpu("cuda", {}, nvml)
+    nvml.compute = [nvml.process(7, 300 * MIB)]
+    nvml.graphics = [nvml.process(7, 300 * MIB), nvml.process(8, 20 * MIB)]
+    assert gpu.sample([7, 8]) == 320 * MIB
+
+
+def test_growth_of_the_whole_device_stands_in_where_the_driver_does_not_tell_per_process(nvml: Any) -> None:
+    nvml.used = 1000 * MIB
+    nvml.graphics = None
+    gpu = Gpu("cuda:1", {}, nvml)
+    gpu.start()
+    nvml.used = 1700 * MIB
+    nvml.compute = [nvml.process(7, None), nvml.process(1, 600 * MIB)]
+    assert gpu.sample([7]) == 700 * MIB
+    nvml.used = 900 * MIB
+    assert gpu.sample([7]) == 700 * MIB
+
+
+@pytest.mark.parametrize(
+    ("device", "visible", "name"),
+    [
+        ("cuda", None, "gpu0"),
+        ("cuda:1", None, "gpu1"),
+        ("cuda:0", "1", "gpu1"),
+        ("cuda:1", "1, 0", "gpu0"),
+        ("cuda:0", "GPU-5a", "GPU-5a"),
+        ("cuda:1", "0,MIG-7b", "MIG-7b"),
+    ],
+)
+def test_devices_are_counted_as_cuda_counts_them(nvml: Any, device: str, visible: str | None, name: str) -> None:
+    environment = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
+    assert Gpu(device, environment, nvml).name == f"Fake {name} {8 << 30} driver 999.1"
+
+
+@pytest.mark.parametrize(("device", "visible"), [("cuda:5", None), ("cuda:1", "0"), ("cuda:0", "")])
+def test_device_that_does_not_exist_is_refused(nvml: Any, device: str, visible: str | None) -> None:
+    environment = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
+    with pytest.raises(ConfigError, match=f"device={device}"):
+        Gpu(device, environment, nvml)
+
+
+def test_missing_driver_is_said_with_what_to_do(nvml: Any) -> None:
+    nvml.driver = False
+    with pytest.raises(ConfigError, match=r"Driver Not Loaded.*nvidia-smi.*num_envs"):
+        Gpu("cuda:0", {}, nvml)
+
+
+def test_real_library_without_a_gpu_gives_the_same_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    with pytest.raises(ConfigError, match="device=cuda:0"):
+        Gpu("cuda:0")
+
+
+@pytest.mark.gpu
+def test_real_gpu_reports_the_memory_of_a_process() -> None:
+    import os
+
+    import torch
+
+    gpu = Gpu("cuda:0")
+    gpu.start()
+    before = gpu.sample([os.getpid()])
+    block = torch.empty(512 * MIB, dtype=torch.uint8, device="cuda:0")
+    assert gpu.sample([os.getpid()]) - before >= block.nbytes
