@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tasks: importing this package registers them with gymnasium and loads no simulator."""
 
-from isaaclab_pc.tasks import reach
+from isaaclab_pc.tasks import lift, reach
 
-__all__ = ["reach"]
+__all__ = ["lift", "reach"]

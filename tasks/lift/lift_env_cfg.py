@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Configuration of the lift task."""
+
+from __future__ import annotations
+
+from isaaclab.assets import RigidObjectCfg
+from isaaclab.utils import configclass
+
+from isaaclab_pc.assets.objects import cube_cfg
+from isaaclab_pc.envs import PointCloudEnvCfg, PointCloudSceneCfg
+from isaaclab_pc.sensors import PointCloudCfg
+
+CUBE_EDGE = 0.05
+"""Edge length of the cube [m]; its diagonal, 0.07 m, fits between the open fingers at any yaw."""
+
+
+@configclass
+class LiftSceneCfg(PointCloudSceneCfg):
+    """The shared scene and a cube on the table."""
+
+    cube: RigidObjectCfg = cube_cfg(edge=CUBE_EDGE, pos=(0.5, 0.0, CUBE_EDGE / 2))
+
+
+@configclass
+class LiftEnvCfg(PointCloudEnvCfg):
+    """Grasp a cube and bring it to a goal above the table."""
+
+    scene: LiftSceneCfg = LiftSceneCfg()
+    episode_length_s: float = 4.0
+    gripper: bool = True
+    points: PointCloudCfg = PointCloudCfg(
+        num_points=128, crop_lower=(0.2, -0.4, 0.005), crop_upper=(0.85, 0.4, 0.6), frame="gripper"
+    )
+
+    cube_lower: tuple[float, float, float] = (0.4, -0.2, -0.7854)
+    """Smallest x [m], y [m] and yaw [rad] of the cube after a reset, in the environment frame."""
+
+    cube_upper: tuple[float, float, float] = (0.6, 0.2, 0.7854)
+    """Largest x [m], y [m] and yaw [rad] of the cube after a reset; by symmetry this is every yaw."""
+
+    goal_lower: tuple[float, float, float] = (0.4, -0.2, 0.15)
+    """Smallest goal of the cube's centre in the environment frame [m]."""
+
+    goal_upper: tuple[float, float, float] = (0.6, 0.2, 0.35)
+    """Largest goal of the cube's centre in the environment frame [m]."""
+
+    success_distance: float = 0.025
+    """Largest distance of the cube's centre from the goal that counts as success [m]."""
+
+    success_joint_speed: float = 0.2
+    """Largest speed of any arm joint that counts as success [rad/s]."""
