@@ -184,7 +184,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _search_settings(settings: ScalingSettings) -> dict[str, object]:
-    """Return the settings that the answer depends on: not where it is kept, nor which of several equal GPUs it ran on."""
+    """Return the settings that the answer depends on: not the cache mode, nor which of several equal GPUs it is."""
     return {**asdict(settings), "cache": None, "device": settings.device.partition(":")[0]}
 
 

@@ -20,10 +20,13 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 _MARK = "ISAACLAB_PC_PROBE"
 """Environment variable that marks a child's descendants, so that daemons among them are found as well."""
 
-_SCAN_SHARE = 0.1
-"""Largest share of the time that is spent on looking for new descendants: a busy machine has thousands of processes."""
-_PSS_SHARE = 0.25
-"""Largest share of the time that is spent on reading PSS: the kernel walks every page, 3 ms per GiB."""
+_IDLE_SHARE = 0.02
+"""Largest share of the time for each kind of costly reading (the list of all processes, PSS) as long as nothing grows:
+the child's speed is being measured, and we share its cores."""
+_GROWING_SHARE = 0.25
+"""The same for PSS while memory grows: the kernel walks every page for it, 3 ms per GiB."""
+_GROWTH = 1.01
+"""Factor by which memory must grow to count as growing."""
 
 
 class _Process(NamedTuple):
@@ -56,8 +59,9 @@ class ProcessTree:
         """
         self._mark = uuid.uuid4().hex
         self._known: dict[int, _Process] = {}
-        self._scan = _Paced(_SCAN_SHARE)
-        self._read_pss = _Paced(_PSS_SHARE)
+        self._scan = _Paced()
+        self._read_pss = _Paced()
+        self._resident = 0
         self._peak = 0
         self._child = subprocess.Popen(
             [sys.executable, "-I", "-S", __file__, str(os.getpid()), *argv],
@@ -111,7 +115,7 @@ class ProcessTree:
         Returns:
             The peak since the child started [bytes], including peaks of the child itself between two samples.
         """
-        if self._scan.due():
+        if self._scan.due(_IDLE_SHARE):
             with self._scan:
                 self._look()
         usage = {pid: _rss(pid) for pid in self._known}
@@ -120,7 +124,10 @@ class ProcessTree:
         between = max(highest - now, 0)
         if resident + between <= self._peak:
             return self._peak
-        if self._read_pss.due() or (budget is not None and resident + between > budget):
+        near = budget is not None and resident + between > budget
+        share = _GROWING_SHARE if resident > _GROWTH * self._resident else _IDLE_SHARE
+        if near or self._read_pss.due(share):
+            self._resident = resident
             with self._read_pss:
                 proportional = sum(_pss(pid, rss) for pid, (rss, _) in usage.items())
             self._peak = max(self._peak, proportional + between)
@@ -173,23 +180,23 @@ class ProcessTree:
 
 
 class _Paced:
-    """Keeps costly work to a share of the time: `if work.due(): with work: ...`."""
+    """Keeps costly work to a share of the time: `if work.due(share): with work: ...`."""
 
-    def __init__(self, share: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._share = share
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._began = self._next = 0.0
+        self._began = self._ended = float("-inf")
+        self._cost = 0.0
 
-    def due(self) -> bool:
-        """Whether the work may be done now."""
-        return self._clock() >= self._next
+    def due(self, share: float) -> bool:
+        """Whether the work may be done now without taking more than a share of the time."""
+        return self._clock() >= self._ended + self._cost * (1 / share - 1)
 
     def __enter__(self) -> None:
         self._began = self._clock()
 
     def __exit__(self, *_: object) -> None:
-        ended = self._clock()
-        self._next = ended + (ended - self._began) * (1 / self._share - 1)
+        self._ended = self._clock()
+        self._cost = self._ended - self._began
 
 
 def _processes() -> list[_Process]:

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The process tree: what it costs to look at it, and that it ends with its block."""
+
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from isaaclab_pc.scaling import processes
+from isaaclab_pc.scaling.processes import ProcessTree, _Paced
+
+SLEEPER = [sys.executable, "-I", "-S", "-c", "import time; time.sleep(60)"]
+
+
+def test_costly_work_keeps_to_its_share_of_the_time() -> None:
+    now = 0.0
+    work = _Paced(clock=lambda: now)
+    spent = 0.0
+    for _ in range(10_000):
+        if work.due(0.1):
+            with work:
+                now += 0.03
+                spent += 0.03
+        now += 0.001
+    assert spent / now == pytest.approx(0.1, rel=0.05)
+
+
+def test_idle_child_is_not_read_page_by_page_all_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    readings = 0
+
+    def slow_pss(pid: int, fallback: int) -> int:
+        nonlocal readings
+        readings += 1
+        time.sleep(0.01)
+        return fallback // 2
+
+    monkeypatch.setattr(processes, "_pss", slow_pss)
+    with (tmp_path / "log").open("wb") as log, ProcessTree(SLEEPER, log) as tree:
+        tree.wait(0.3)  # the launcher has become the sleeper
+        tree.sample()
+        before = readings
+        for _ in range(20):
+            tree.sample()
+            time.sleep(0.01)
+        assert readings - before <= 1
+        tree.sample(budget=1)
+        assert readings - before >= 1, "beyond the budget it is read, whatever it costs"
+
+
+@pytest.mark.parametrize("failure", [None, RuntimeError, KeyboardInterrupt])
+def test_child_has_ended_after_its_block_however_that_is_left(
+    tmp_path: Path, failure: type[BaseException] | None
+) -> None:
+    tree = None
+    try:
+        with (tmp_path / "log").open("wb") as log, ProcessTree(SLEEPER, log) as tree:
+            tree.sample()
+            (pid,) = tree.pids
+            assert psutil.pid_exists(pid)
+            if failure is not None:
+                raise failure
+    except (RuntimeError, KeyboardInterrupt) as error:
+        assert failure is type(error)  # noqa: PT017
+    assert tree is not None
+    assert not psutil.pid_exists(pid)
+    assert tree.wait(0) == -9
+
+
+def test_kernel_takes_the_child_first_when_memory_runs_out(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("wb") as log, ProcessTree(SLEEPER, log) as tree:
+        tree.wait(0.3)
+        tree.sample()
+        assert Path(f"/proc/{tree.pids[0]}/oom_score_adj").read_text().strip() == "1000"
