@@ -205,7 +205,7 @@ def _searched_reason(result: SearchResult, settings: ScalingSettings) -> str:
         what = "the fewest environments within 5 % of the best frames per second"
     cut = "" if result.stop is Stop.COMPLETE else f"; cut short by scaling.{result.stop}"
     return (
-        f"num_envs={best.num_envs}: {what} of {len(result.trials)} sizes tried ({best.frames_per_second:.0f} frames/s, "
+        f"num_envs={best.num_envs}: {what}, {len(result.trials)} tried ({best.frames_per_second:.0f} frames/s, "
         f"{format_size(best.device_bytes or best.host_bytes)}{cut})"
     )
 

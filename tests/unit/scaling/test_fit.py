@@ -80,7 +80,7 @@ def test_fewest_environments_near_the_best_speed_are_chosen_on_the_cpu(workshop:
     assert workshop.tried == [32, 64, 128, 256]
     assert [trial.num_envs for trial in result.trials] == workshop.tried
     assert "num_envs=64" in result.reason
-    assert "4 sizes tried" in result.reason
+    assert "4 tried" in result.reason
     assert "340 frames/s" in result.reason
     assert workshop.left_over == []
 
