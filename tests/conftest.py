@@ -17,7 +17,18 @@ settings.register_profile("isaaclab_pc", deadline=None)
 settings.load_profile("isaaclab_pc")
 
 # Set by libraries when they are first imported or start a simulation, not by us.
-LIBRARY_ENV = ("CRC32C_", "CUDA_", "KMP_", "OVSTAGE_", "PXR_", "PYGAME_", "PYTEST_", "TORCHINDUCTOR_", "TRITON_")
+LIBRARY_ENV = (
+    "CRC32C_",
+    "CUDA_",
+    "KMP_",
+    "OVSTAGE_",
+    "PXR_",
+    "PYGAME_",
+    "PYTHONHASHSEED",
+    "PYTEST_",
+    "TORCHINDUCTOR_",
+    "TRITON_",
+)
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 GRACE_S = 3.0
 

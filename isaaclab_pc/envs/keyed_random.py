@@ -42,7 +42,8 @@ def keyed_hash(seed: int, *key: torch.Tensor | int) -> torch.Tensor:
     Returns:
         Hashes, int64, of the keys' broadcast shape.
     """
-    value = torch.as_tensor(seed, dtype=torch.int64)
+    # Mixed before the first part is added: otherwise seed 3, environment 1 and seed 4, environment 0 would be one key.
+    value = _mix(torch.as_tensor(seed, dtype=torch.int64))
     for part in key:
         value = _mix(value + part)
     return value

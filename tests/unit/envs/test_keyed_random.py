@@ -37,5 +37,5 @@ def test_draws_are_uniform_and_uncorrelated() -> None:
 
 
 def test_hashes_rarely_collide() -> None:
-    hashes = keyed_hash(0, torch.arange(300)[:, None], torch.arange(300))
-    assert len(hashes.unique()) == 300 * 300
+    hashes = [keyed_hash(seed, torch.arange(300)[:, None], torch.arange(300)) for seed in range(3)]
+    assert len(torch.stack(hashes).unique()) == 3 * 300 * 300
