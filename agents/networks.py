@@ -132,11 +132,8 @@ class PointNet(nn.Module):
         samples = max(1, self.max_points // self.latent_dim)
         if points.shape[0] <= samples:
             return self._critical_latent(critical)
-        latents = [
-            checkpoint(self._critical_latent, chunk, use_reentrant=False, preserve_rng_state=False)
-            for chunk in critical.split(samples, dim=1)
-        ]
-        return torch.cat(latents)
+        chunks = critical.split(samples, dim=1)
+        return torch.cat([self._recomputed_latent(chunk) for chunk in chunks])
 
     def _chunks(self, points: Tensor) -> tuple[Tensor, ...]:
         """Split the batch so that a chunk holds at most ``max_points`` points."""
@@ -147,6 +144,12 @@ class PointNet(nn.Module):
         batch, count, features = points.shape
         flat = points.reshape(batch * count, features).float() * self.scale
         return self.last(self.hidden(flat)).view(batch, count, self.latent_dim)
+
+    def _recomputed_latent(self, critical: Tensor) -> Tensor:
+        """Evaluate :meth:`_critical_latent` keeping only its input; the backward pass evaluates it again."""
+        latent = checkpoint(self._critical_latent, critical, use_reentrant=False, preserve_rng_state=False)
+        assert isinstance(latent, Tensor)
+        return latent
 
     def _critical_latent(self, critical: Tensor) -> Tensor:
         """Evaluate each latent feature at the point that attains its maximum, (L, B, C) to (B, L)."""

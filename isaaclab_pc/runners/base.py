@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Decision", "EpisodeLog", "OnIteration", "Runner", "StopTraining", "facts", "quiet", "stagger_episodes"]
+__all__ = ["Decision", "EpisodeLog", "OnIteration", "Runner", "StopTraining", "facts", "quiet", "success_rate"]
 
 
 class Decision(Enum):
@@ -112,31 +112,19 @@ def success_rate(env_log: Mapping[str, float]) -> float:
     return env_log.get("Metrics/success_rate", math.nan)
 
 
-def facts(runner: str, obs: "Mapping[str, Tensor]", groups: Sequence[str], num_actions: int) -> dict[str, Any]:
+def facts(runner: str, shapes: Mapping[str, Sequence[int]], num_actions: int) -> dict[str, Any]:
     """Describe what a policy was made for: the part of a checkpoint's header that must match on load.
 
     Args:
         runner: Name of the adapter.
-        obs: Observations by group.
-        groups: Groups that the networks read.
+        shapes: Shape of one observation of each group that the networks read.
         num_actions: Size of an action.
 
     Returns:
         JSON values.
     """
-    shapes = {name: list(obs[name].shape[1:]) for name in sorted(set(groups))}
-    return {"runner": runner, "observations": shapes, "num_actions": num_actions}
-
-
-def stagger_episodes(env: Any) -> None:
-    """Let the first episodes end at different times, so that an update does not see one phase of the task only.
-
-    Args:
-        env: Has ``episode_length_buf`` [steps], shape (N,), and ``max_episode_length`` [steps].
-    """
-    import torch
-
-    env.episode_length_buf = torch.randint_like(env.episode_length_buf, high=int(env.max_episode_length))
+    observations = {name: list(shape) for name, shape in sorted(shapes.items())}
+    return {"runner": runner, "observations": observations, "num_actions": num_actions}
 
 
 @contextlib.contextmanager

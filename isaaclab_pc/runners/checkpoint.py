@@ -17,7 +17,16 @@ from typing import Any
 
 from isaaclab_pc.errors import ConfigError
 
-__all__ = ["check_header", "load_checkpoint", "plain", "read_extra", "rng_state", "save_checkpoint", "set_rng_state"]
+__all__ = [
+    "check_header",
+    "check_weights",
+    "load_checkpoint",
+    "plain",
+    "read_extra",
+    "rng_state",
+    "save_checkpoint",
+    "set_rng_state",
+]
 
 FORMAT = 1
 # torch.save calls the archive's folder so when it writes to an open file, and reads no member outside it.
@@ -44,7 +53,9 @@ def read_extra(path: Path) -> dict[str, Any]:
             header = json.loads(archive.read(_HEADER))
     except (zipfile.BadZipFile, KeyError, ValueError) as error:
         raise ConfigError(f"{path} is not a checkpoint of isaaclab_pc ({error}): nothing was loaded") from error
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
+    if not isinstance(header, dict):
+        raise ConfigError(f"{path} is not a checkpoint of isaaclab_pc (its header is no object): nothing was loaded")
+    if header.get("format") != FORMAT:
         raise ConfigError(f"{path} has checkpoint format {header.get('format')!r}, this version reads format {FORMAT}")
     return header
 
@@ -63,6 +74,29 @@ def check_header(header: Mapping[str, Any], expected: Mapping[str, Any], path: P
     for key, value in expected.items():
         if key in header and header[key] != value:
             raise ConfigError(f"checkpoint {path} has {key}={header[key]}, this run has {key}={value}")
+
+
+def check_weights(path: Path, current: Mapping[str, Mapping[str, Any]], loaded: Any) -> None:
+    """Refuse weights of other networks before any of them is copied.
+
+    Args:
+        path: The checkpoint, for the message.
+        current: State dict of each network.
+        loaded: What the checkpoint holds in their place; what it holds besides is not compared.
+
+    Raises:
+        ConfigError: A tensor is missing, added or of another shape; the message names the first one.
+    """
+    for network, weights in current.items():
+        here = _shapes(weights)
+        there = _shapes(loaded.get(network) if isinstance(loaded, Mapping) else None)
+        for key in sorted(here.keys() | there.keys()):
+            if here.get(key) != there.get(key):
+                raise ConfigError(
+                    f"checkpoint {path} was trained with other networks: {network}.{key} has shape "
+                    f"{there.get(key, 'none')} there and {here.get(key, 'none')} here; use the agent settings it was "
+                    "trained with"
+                )
 
 
 def save_checkpoint(path: Path, state: Mapping[str, Any], header: Mapping[str, Any]) -> None:
@@ -147,6 +181,12 @@ def plain(value: Any, where: str = "state") -> Any:
     if isinstance(value, list | tuple):
         return type(value)([plain(item, f"{where}[{i}]") for i, item in enumerate(value)])
     raise TypeError(f"{where} is a {type(value).__name__}: checkpoints hold tensors and plain values only")
+
+
+def _shapes(weights: Any) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of a state dict's tensors."""
+    items = weights.items() if isinstance(weights, Mapping) else ()
+    return {key: tuple(value.shape) for key, value in items if hasattr(value, "shape")}
 
 
 def rng_state(device: str) -> dict[str, Any]:

@@ -17,11 +17,13 @@ from rsl_rl.runners import OnPolicyRunner
 from rsl_rl.utils.logger import Logger
 from tensordict import TensorDict
 from torch import Tensor
+from torch.utils.tensorboard import SummaryWriter
 
 from isaaclab_pc.agents.ppo import obs_groups
 from isaaclab_pc.runners.base import Decision, EpisodeLog, OnIteration, StopTraining, facts, quiet, success_rate
 from isaaclab_pc.runners.checkpoint import (
     check_header,
+    check_weights,
     load_checkpoint,
     read_extra,
     rng_state,
@@ -98,15 +100,17 @@ class RslRlRunner:
 
     def __init__(self, env: Any, agent_cfg: "PpoRunnerCfg", run_dir: Path, device: str) -> None:
         """Build networks and storage; see :func:`isaaclab_pc.runners.make_runner` for the arguments."""
-        agent_cfg = handle_deprecated_rsl_rl_cfg(copy.deepcopy(agent_cfg), importlib.metadata.version("rsl-rl-lib"))
+        version = importlib.metadata.version("rsl-rl-lib")
+        cfg = to_dict(handle_deprecated_rsl_rl_cfg(copy.deepcopy(agent_cfg), version))
         self.completed_iterations = 0
         self._env = env if isinstance(env, VecEnv) else RslRlVecEnvWrapper(env, clip_actions=agent_cfg.clip_actions)
         self._device = device
         self._stagger = agent_cfg.init_at_random_ep_len
         with quiet():
-            self._library = _Library(self._env, to_dict(agent_cfg), str(run_dir), device)
-        groups = [name for names in self._library.cfg["obs_groups"].values() for name in names]
-        self._facts = facts(NAME, self._env.get_observations(), groups, self._env.num_actions)
+            self._library = _Library(self._env, cfg, str(run_dir), device)
+        groups = {name for names in self._library.cfg["obs_groups"].values() for name in names}
+        shapes = {name: tensor.shape[1:] for name, tensor in self._env.get_observations().items() if name in groups}
+        self._facts = facts(NAME, shapes, self._env.num_actions)
 
     def train(self, max_iterations: int, on_iteration: OnIteration) -> None:
         """Train; see :meth:`~isaaclab_pc.runners.base.Runner.train`."""
@@ -143,6 +147,8 @@ class RslRlRunner:
         """Take over a checkpoint; see :meth:`~isaaclab_pc.runners.base.Runner.load`."""
         check_header(read_extra(path), {**(expected or {}), **self._facts}, path)
         state, header = load_checkpoint(path, self._device)
+        networks = {key: value for key, value in self._library.alg.save().items() if "optimizer" not in key}
+        check_weights(path, networks, state.get("algorithm"))
         self._library.alg.load(state["algorithm"], None, strict=True)
         self._library.logger.tot_timesteps = state["total_steps"]
         self._library.logger.tot_time = state["total_s"]
@@ -229,5 +235,5 @@ class _Logger(Logger):
     def close(self) -> None:
         """Flush what is written."""
         self.stop_logging_writer()
-        if self.writer is not None and hasattr(self.writer, "close"):
+        if isinstance(self.writer, SummaryWriter):
             self.writer.close()

@@ -4,7 +4,10 @@
 from types import SimpleNamespace
 from typing import Any
 
+import gymnasium
+import numpy as np
 import torch
+from rl_games.common.ivecenv import IVecEnv
 from rsl_rl.env import VecEnv
 from tensordict import TensorDict
 
@@ -58,3 +61,27 @@ class FakeEnv(VecEnv):
         rate = torch.tensor(float("nan")) if not dones.any() else torch.tensor(0.5)
         extras = {"time_outs": dones.clone(), "log": {"Metrics/success_rate": rate, "Guard/state": 2.0}}
         return self.get_observations(), reward, dones.long(), extras
+
+
+class FakeRlGamesEnv(IVecEnv):
+    """The fake environment behind RL-Games' interface, as Isaac Lab's wrapper presents the real ones."""
+
+    def __init__(self, env: FakeEnv) -> None:
+        self.unwrapped = env
+        self.num_envs = env.num_envs
+
+    def get_env_info(self) -> dict[str, Any]:
+        spaces: dict[str, gymnasium.Space] = {
+            name: gymnasium.spaces.Box(-np.inf, np.inf, tuple(value.shape[1:]))
+            for name, value in self.unwrapped.observe().items()
+        }
+        action_space = gymnasium.spaces.Box(-np.inf, np.inf, (ACTIONS,))
+        return {"observation_space": gymnasium.spaces.Dict(spaces), "action_space": action_space, "state_space": None}
+
+    def reset(self) -> dict[str, Any]:
+        self.unwrapped.reset()
+        return {"obs": self.unwrapped.observe()}
+
+    def step(self, actions: torch.Tensor) -> tuple[dict[str, Any], torch.Tensor, torch.Tensor, dict[str, Any]]:
+        _, reward, dones, extras = self.unwrapped.step(actions)
+        return {"obs": self.unwrapped.observe()}, reward, dones.bool(), {**extras, "episode": extras["log"]}

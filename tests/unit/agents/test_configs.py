@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Both libraries get the same hyperparameters."""
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from isaaclab_pc.agents import ppo, rl_games_cfg, rsl_rl_cfg
+
+SETTINGS = replace(
+    ppo.REACH,
+    max_iterations=7,
+    horizon=16,
+    samples_per_update=512,
+    num_minibatches=2,
+    num_epochs=3,
+    learning_rate=3e-4,
+    schedule="fixed",
+    desired_kl=0.02,
+    gamma=0.9,
+    lam=0.8,
+    clip=0.1,
+    entropy_coef=0.01,
+    value_coef=0.5,
+    max_grad_norm=0.7,
+    aux_coef=0.3,
+    init_std=0.6,
+    actor_hidden=(32,),
+    critic_hidden=(48, 24),
+)
+
+
+def test_rsl_rl_gets_every_value() -> None:
+    cfg = rsl_rl_cfg.make_cfg(SETTINGS, "name")
+    assert (cfg.max_iterations, cfg.num_steps_per_env, cfg.samples_per_update) == (7, 16, 512)
+    assert cfg.experiment_name == "name"
+    assert cfg.obs_groups == {"actor": ["policy", "points"], "critic": ["critic"]}
+    algorithm = cfg.algorithm
+    assert (algorithm.num_mini_batches, algorithm.num_learning_epochs) == (2, 3)
+    assert (algorithm.learning_rate, algorithm.schedule, algorithm.desired_kl) == (3e-4, "fixed", 0.02)
+    assert (algorithm.gamma, algorithm.lam, algorithm.clip_param, algorithm.entropy_coef) == (0.9, 0.8, 0.1, 0.01)
+    assert (algorithm.value_loss_coef, algorithm.max_grad_norm) == (0.5, 0.7)
+    actor = cfg.actor.to_dict()  # type: ignore[attr-defined] # configclass adds it
+    assert (actor["hidden_dims"], cfg.critic.hidden_dims, actor["aux_coef"]) == ([32], [48, 24], 0.3)
+    assert actor["distribution_cfg"]["init_std"] == 0.6
+    assert actor["encoder"] == SETTINGS.encoder.to_dict()
+
+
+def test_rl_games_gets_every_value() -> None:
+    params = rl_games_cfg.make_cfg(SETTINGS, "name")["params"]
+    config, network = params["config"], params["network"]
+    assert (config["max_epochs"], config["horizon_length"], config["samples_per_update"]) == (7, 16, 512)
+    assert config["name"] == "name"
+    assert params["env"] == {
+        "obs_groups": {"obs": ["policy", "points", "critic"], "states": []},
+        "concate_obs_groups": False,
+    }
+    assert (config["num_minibatches"], config["minibatch_size_per_env"], config["mini_epochs"]) == (2, 8, 3)
+    assert (config["learning_rate"], config["lr_schedule"], config["kl_threshold"]) == (3e-4, "fixed", 0.02)
+    assert (config["gamma"], config["tau"], config["e_clip"], config["entropy_coef"]) == (0.9, 0.8, 0.1, 0.01)
+    # RL-Games multiplies the squared error by half of it.
+    assert (config["critic_coef"], config["grad_norm"]) == (1.0, 0.7)
+    assert (network["actor_hidden"], network["critic_hidden"], network["aux_coef"]) == ([32], [48, 24], 0.3)
+    assert network["init_std"] == 0.6
+    assert network["encoder"] == SETTINGS.encoder.to_dict()
+
+
+@pytest.mark.parametrize("module", [rsl_rl_cfg, rl_games_cfg])
+@pytest.mark.parametrize("name", ["reach", "reach_large", "lift", "lift_large"])
+def test_entry_points_make_configs_that_nobody_shares(module: object, name: str) -> None:
+    make = getattr(module, name)
+    assert make() is not make()
+    assert make() == make() if isinstance(make(), dict) else make().to_dict() == make().to_dict()
+
+
+def test_samples_divide_into_minibatches() -> None:
+    with pytest.raises(ValueError, match="num_minibatches=3"):
+        replace(SETTINGS, num_minibatches=3)
+
+
+def test_the_policy_reads_the_privileged_state_only_where_it_is_told() -> None:
+    assert [ppo.obs_groups(obs) for obs in ("points", "depth", "state")] == [
+        ["policy", "points"],
+        ["policy", "depth"],
+        ["policy"],
+    ]
+
+
+def test_settings_load_no_torch() -> None:
+    code = "import sys, isaaclab_pc.agents.ppo; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)

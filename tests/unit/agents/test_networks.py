@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The encoders against textbook formulations."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from isaaclab_pc.agents.networks import (
+    DepthEncoder,
+    ObservationEncoder,
+    PointNet,
+    RunningNorm,
+    StatePredictor,
+    make_mlp,
+)
+
+ENCODER = {"point_channels": [8, 16], "point_scale": 4.0, "depth_channels": [4, 8], "depth_latent": 10}
+
+
+def gradients(module: nn.Module) -> torch.Tensor:
+    grads = [p.grad.flatten() for p in module.parameters() if p.grad is not None]
+    assert len(grads) == len(list(module.parameters()))
+    return torch.cat(grads)
+
+
+@pytest.mark.parametrize("channels", [(16,), (8, 16), (8, 12, 16)])
+@pytest.mark.parametrize("max_points", [1 << 18, 40, 1])
+def test_values_and_gradients_are_those_of_the_dense_formulation(channels: tuple[int, ...], max_points: int) -> None:
+    torch.manual_seed(0)
+    net = PointNet(3, channels, scale=2.0, max_points=max_points)
+    points = torch.randn(7, 20, 3)
+    weights = torch.randn(7, 16)
+
+    net.dense()(points).mul(weights).sum().backward()
+    expected_value, expected_grad = net.dense()(points).detach(), gradients(net)
+    net.zero_grad()
+    latent = net(points)
+    latent.mul(weights).sum().backward()
+
+    torch.testing.assert_close(latent.detach(), expected_value)
+    torch.testing.assert_close(gradients(net), expected_grad, rtol=1e-4, atol=1e-5)
+    with torch.no_grad():
+        torch.testing.assert_close(net(points), expected_value)
+
+
+def test_gradient_reaches_the_points() -> None:
+    torch.manual_seed(0)
+    net = PointNet(3, (8, 16))
+    points = torch.randn(4, 10, 3, requires_grad=True)
+    dense = torch.autograd.grad(net.dense()(points).sum(), points)[0]
+    ours = torch.autograd.grad(net(points).sum(), points)[0]
+    torch.testing.assert_close(ours, dense)
+
+
+@given(st.integers(1, 5), st.integers(1, 30), st.integers(0, 2**31 - 1))
+def test_latent_ignores_order_and_repetition(batch: int, count: int, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    torch.manual_seed(1)
+    net = PointNet(3, (8, 16))
+    points = torch.randn(batch, count, 3, generator=generator)
+    order = torch.randperm(count, generator=generator)
+    padded = torch.cat([points[:, order], points[:, torch.randint(count, (4,), generator=generator)]], dim=1)
+    with torch.no_grad():
+        torch.testing.assert_close(net(padded), net(points))
+
+
+def test_half_precision_points_are_taken_as_they_are() -> None:
+    torch.manual_seed(0)
+    net = PointNet(3, (8, 16))
+    points = torch.randn(4, 10, 3).half()
+    assert net(points).dtype == torch.float32
+    torch.testing.assert_close(net(points), net(points.float()))
+
+
+def test_training_keeps_less_for_the_backward_pass_than_the_dense_formulation() -> None:
+    net = PointNet(3, (32, 64))
+    points = torch.randn(32, 512, 3)
+
+    def kept(forward: nn.Module) -> int:
+        sizes: dict[int, int] = {}
+
+        def pack(tensor: torch.Tensor) -> torch.Tensor:
+            sizes[tensor.data_ptr()] = tensor.numel()
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            forward(points)
+        return sum(sizes.values())
+
+    assert kept(net) < 0.3 * kept(net.dense())
+
+
+def test_depth_encoder_sees_the_image() -> None:
+    torch.manual_seed(0)
+    net = DepthEncoder(30, 41, (4, 8), 10)
+    a, b = torch.rand(2, 5, 1, 30, 41)
+    assert net(a).shape == (5, 10)
+    assert not torch.allclose(net(a), net(b))
+
+
+def test_observation_encoder_takes_each_group_to_its_encoder() -> None:
+    shapes = {"policy": (6,), "points": (12, 3), "depth": (1, 16, 16)}
+    encoder = ObservationEncoder(shapes, **ENCODER)
+    obs = {name: torch.rand(2, *shape) for name, shape in shapes.items()}
+    assert encoder.groups == ["points", "depth"]
+    assert [latent.shape[1] for latent in encoder(obs)] == [16, 10]
+    assert encoder.latent_dim == 26
+
+
+def test_observation_encoder_refuses_other_shapes() -> None:
+    with pytest.raises(ValueError, match="'video'"):
+        ObservationEncoder({"video": (2, 3, 16, 16)}, **ENCODER)
+
+
+def test_running_norm_counts_from_the_next_rollout_on() -> None:
+    torch.manual_seed(0)
+    norm = RunningNorm(3, eps=0.0)
+    seen = torch.randn(100, 3) * 4.0 + 2.0
+    for part in seen.split(30):
+        norm.see(part)
+    torch.testing.assert_close(norm(seen), seen)
+    norm.apply_seen()
+    expected = (seen - seen.mean(0)) / seen.std(0, unbiased=False)
+    torch.testing.assert_close(norm(seen), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_predictor_adds_its_loss_to_the_backward_pass_only() -> None:
+    torch.manual_seed(0)
+    predictor = StatePredictor(4, 3, coef=0.5)
+    body = nn.Linear(2, 4)
+    x, state, weights = torch.randn(6, 2), torch.randn(6, 3), torch.randn(6, 4)
+
+    latent = predictor(body(x), state)
+    torch.testing.assert_close(latent, body(x))
+    latent.mul(weights).sum().backward()
+    ours = gradients(nn.ModuleList([body, predictor.head]))
+
+    body.zero_grad()
+    predictor.zero_grad()
+    latent = body(x)
+    loss = 0.5 * (predictor.head(latent) - predictor.norm(state)).square().mean()
+    (latent.mul(weights).sum() + loss).backward()
+    torch.testing.assert_close(ours, gradients(nn.ModuleList([body, predictor.head])))
+
+
+def test_predictor_teaches_the_encoder_where_things_are() -> None:
+    torch.manual_seed(0)
+    net, predictor = PointNet(3, (16, 32), scale=4.0), StatePredictor(32, 3, coef=1.0)
+    optimizer = torch.optim.Adam([*net.parameters(), *predictor.parameters()], lr=3e-3)
+
+    def error() -> torch.Tensor:
+        centre = 0.3 * torch.rand(256, 3)
+        points = centre[:, None] + 0.01 * torch.randn(256, 20, 3)
+        latent = net(points)
+        loss = (predictor.head(latent) - centre / 0.1).square().mean()
+        optimizer.zero_grad()
+        (predictor(latent, centre / 0.1).sum() * 0.0).backward()
+        optimizer.step()
+        return loss.detach()
+
+    first = error()
+    for _ in range(150):
+        last = error()
+    assert last < 0.1 * first
+
+
+def test_mlp_is_linear_at_the_end() -> None:
+    assert [type(layer) for layer in make_mlp(3, (4, 5), 2, "tanh")] == [
+        nn.Linear,
+        nn.Tanh,
+        nn.Linear,
+        nn.Tanh,
+        nn.Linear,
+    ]

@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What every adapter promises, on a fake task."""
+
+import math
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from isaaclab_pc.agents import ppo, rl_games_cfg, rsl_rl_cfg
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.runners import RUNNERS, Decision, Runner, load_adapter, make_runner
+from isaaclab_pc.runners.base import EpisodeLog
+from isaaclab_pc.scaling import BatchPlan
+from tests.unit.runners.fake_env import ACTIONS, FakeEnv, FakeRlGamesEnv
+
+NUM_ENVS = 4
+SETTINGS = replace(
+    ppo.REACH,
+    max_iterations=9,
+    horizon=8,
+    samples_per_update=64,
+    num_minibatches=2,
+    num_epochs=2,
+    learning_rate=3e-3,
+    actor_hidden=(16,),
+    critic_hidden=(16,),
+    encoder=ppo.EncoderSettings(point_channels=(8, 16), depth_channels=(4,), depth_latent=8),
+)
+PLAN = BatchPlan(horizon=8, num_minibatches=2, minibatch_size=16)
+
+
+class Bench:
+    """One library with a fake environment."""
+
+    def __init__(self, name: str, folder: Path, obs: str = "points", **settings: Any) -> None:
+        self.name, self.folder = name, folder
+        make_cfg: Callable = {"rsl_rl": rsl_rl_cfg, "rl_games": rl_games_cfg}[name].make_cfg
+        self.cfg = make_cfg(replace(SETTINGS, **settings), "x")
+        load_adapter(name).configure(
+            self.cfg, obs=obs, seed=3, max_iterations=None, device="cpu", plan=PLAN, experiment="fake"
+        )
+        self.env = FakeEnv(NUM_ENVS, obs)
+        torch.manual_seed(3)
+        self.runner: Runner = make_runner(
+            name, FakeRlGamesEnv(self.env) if name == "rl_games" else self.env, self.cfg, folder, "cpu"
+        )
+
+    def train(self, until: int, stop_at: int | None = None) -> list[tuple[int, dict[str, float]]]:
+        calls = []
+
+        def on_iteration(completed: int, metrics: Mapping[str, float]) -> Decision:
+            calls.append((completed, dict(metrics)))
+            return Decision.STOP if completed == stop_at else Decision.CONTINUE
+
+        self.env.reset()
+        self.runner.train(until, on_iteration)
+        return calls
+
+    def act(self) -> torch.Tensor:
+        return self.runner.act(self.env.observe())
+
+
+@pytest.fixture(params=RUNNERS)
+def name(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+def test_iterations_are_counted_and_measured(name: str, tmp_path: Path) -> None:
+    bench = Bench(name, tmp_path)
+    calls = bench.train(3)
+    assert [completed for completed, _ in calls] == [1, 2, 3]
+    assert bench.runner.completed_iterations == 3
+    assert bench.env.steps_taken == 3 * PLAN.horizon
+    metrics = calls[-1][1]
+    assert metrics["success_rate"] == 0.5  # steps in which no episode ended log NaN
+    assert metrics["Guard/state"] == 2.0
+    assert metrics["mean_reward"] < 0.0
+    assert 0.0 < metrics["mean_episode_length"] <= 6.0
+    for key in ("collect_s", "learn_s", "learning_rate", "action_std", "loss/value"):
+        assert metrics[key] > 0.0, key
+    expected = NUM_ENVS * PLAN.horizon / (metrics["collect_s"] + metrics["learn_s"])
+    assert math.isclose(metrics["env_steps_per_s"], expected, rel_tol=0.2)
+    assert math.isfinite(metrics["loss/surrogate"])
+    assert any(tmp_path.glob("events.out.tfevents.*"))
+    assert not [path for path in tmp_path.rglob("*") if "tfevents" not in path.name]
+
+
+def test_stop_ends_after_that_iteration(name: str, tmp_path: Path) -> None:
+    bench = Bench(name, tmp_path)
+    assert len(bench.train(5, stop_at=2)) == 2
+    assert [completed for completed, _ in bench.train(4)] == [3, 4]
+    assert bench.train(4) == []
+
+
+def test_nothing_is_printed(name: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    Bench(name, tmp_path).train(1)
+    assert capsys.readouterr().out == ""
+
+
+def test_an_error_in_the_callback_passes_through(name: str, tmp_path: Path) -> None:
+    def fail(completed: int, metrics: Mapping[str, float]) -> Decision:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        Bench(name, tmp_path).runner.train(2, fail)
+
+
+def test_resume_is_the_same_run(name: str, tmp_path: Path) -> None:
+    checkpoint = tmp_path / "checkpoints" / "2.pt"
+    unbroken = Bench(name, tmp_path / "a", aux_coef=0.5)
+    unbroken.train(2)
+    unbroken.runner.save(checkpoint, {"task": "fake"})
+    rates = [metrics["learning_rate"] for _, metrics in unbroken.train(4)]
+    unbroken.runner.save(tmp_path / "a.pt", {})
+
+    resumed = Bench(name, tmp_path / "b", aux_coef=0.5)
+    assert not torch.allclose(resumed.act(), unbroken.act())
+    header = resumed.runner.load(checkpoint)
+    assert (header["task"], header["runner"], header["iteration"]) == ("fake", name, 2)
+    assert resumed.runner.completed_iterations == 2
+    calls = resumed.train(4)
+    assert [completed for completed, _ in calls] == [3, 4]
+    assert [metrics["learning_rate"] for _, metrics in calls] == rates
+    resumed.runner.save(tmp_path / "b.pt", {})
+    a, b = _tensors(tmp_path / "a.pt"), _tensors(tmp_path / "b.pt")
+    assert a.keys() == b.keys()
+    for key, tensor in a.items():
+        assert torch.equal(tensor, b[key]), key
+    assert torch.equal(resumed.act(), unbroken.act())
+
+
+def _tensors(path: Path) -> dict[str, torch.Tensor]:
+    from isaaclab_pc.runners.checkpoint import load_checkpoint
+
+    found: dict[str, torch.Tensor] = {}
+
+    def walk(value: Any, where: str) -> None:
+        if isinstance(value, torch.Tensor):
+            found[where] = value
+        elif isinstance(value, dict):
+            for key, item in value.items():
+                walk(item, f"{where}.{key}")
+
+    walk(load_checkpoint(path, "cpu")[0], "")
+    assert len(found) > 20
+    return found
+
+
+def test_checkpoint_may_be_written_by_the_callback(name: str, tmp_path: Path) -> None:
+    bench = Bench(name, tmp_path / "a")
+    actions = []
+
+    def on_iteration(completed: int, metrics: Mapping[str, float]) -> Decision:
+        bench.runner.save(tmp_path / f"{completed}.pt", {})
+        actions.append(bench.act())
+        return Decision.CONTINUE
+
+    bench.runner.train(2, on_iteration)
+    fresh = Bench(name, tmp_path / "b")
+    fresh.env.count = bench.env.count
+    assert fresh.runner.load(tmp_path / "2.pt")["iteration"] == 2
+    torch.testing.assert_close(fresh.act(), actions[1])
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        ({"obs": "depth"}, r"observations=.*points.*observations=.*depth"),
+        ({"expected": "lift"}, "task=reach.*task=lift"),
+    ],
+)
+def test_a_checkpoint_of_something_else_changes_nothing(
+    name: str, tmp_path: Path, other: dict[str, str], message: str
+) -> None:
+    Bench(name, tmp_path / "a").runner.save(tmp_path / "a.pt", {"task": "reach"})
+    bench = Bench(name, tmp_path / "b", other.get("obs", "points"))
+    before = bench.act()
+    with pytest.raises(ConfigError, match=message):
+        bench.runner.load(tmp_path / "a.pt", {"task": other.get("expected", "reach")})
+    assert torch.equal(bench.act(), before)
+
+
+def test_a_checkpoint_of_the_other_library_is_refused(tmp_path: Path) -> None:
+    Bench("rsl_rl", tmp_path / "a").runner.save(tmp_path / "a.pt", {})
+    with pytest.raises(ConfigError, match=r"runner=rsl_rl.*runner=rl_games"):
+        Bench("rl_games", tmp_path / "b").runner.load(tmp_path / "a.pt")
+
+
+def test_clouds_of_another_architecture_are_refused(name: str, tmp_path: Path) -> None:
+    Bench(name, tmp_path / "a").runner.save(tmp_path / "a.pt", {})
+    bench = Bench(name, tmp_path / "b", encoder=ppo.EncoderSettings(point_channels=(8, 20)))
+    before = bench.act()
+    with pytest.raises(ConfigError, match="other networks"):
+        bench.runner.load(tmp_path / "a.pt")
+    assert torch.equal(bench.act(), before)
+
+
+@pytest.mark.parametrize("obs", ["points", "depth", "state"])
+def test_what_the_policy_sees_changes_its_action(name: str, tmp_path: Path, obs: str) -> None:
+    bench = Bench(name, tmp_path, obs)
+    seen = {name: tensor.float() for name, tensor in bench.env.observe().items()}
+    action = bench.runner.act(seen)
+    assert action.shape == (NUM_ENVS, ACTIONS)
+    for group in seen:
+        changed = {**seen, group: seen[group] + torch.randn_like(seen[group])}
+        assert torch.allclose(bench.runner.act(changed), action) == (group == "critic"), group
+
+
+def test_both_libraries_learn_from_the_cloud(name: str, tmp_path: Path) -> None:
+    bench = Bench(name, tmp_path, gamma=0.0, desired_kl=0.02)
+    rewards = [metrics["mean_reward"] for _, metrics in bench.train(60)]
+    assert rewards[-1] > 0.6 * rewards[5]  # returns are negative
+
+
+def test_configure_writes_what_the_run_asks_for(name: str) -> None:
+    adapter = load_adapter(name)
+    cfg = {"rsl_rl": rsl_rl_cfg, "rl_games": rl_games_cfg}[name].make_cfg(SETTINGS, "x")
+    assert adapter.batch_target(cfg) == (64, 32)
+    assert adapter.max_iterations(cfg) == 9
+    adapter.configure(cfg, obs="state", seed=5, max_iterations=2, device="cpu", plan=PLAN, experiment="fake_state")
+    assert adapter.max_iterations(cfg) == 2
+    if name == "rsl_rl":
+        assert (cfg.seed, cfg.device, cfg.experiment_name) == (5, "cpu", "fake_state")
+        assert (cfg.num_steps_per_env, cfg.algorithm.num_mini_batches) == (8, 2)
+        assert cfg.obs_groups == {"actor": ["policy"], "critic": ["critic"]}
+    else:
+        config = cfg["params"]["config"]
+        assert (cfg["params"]["seed"], config["device"], config["name"]) == (5, "cpu", "fake_state")
+        assert (config["horizon_length"], config["minibatch_size"]) == (8, 16)
+        assert cfg["params"]["env"]["obs_groups"]["obs"] == ["policy", "critic"]
+
+
+def test_entry_points_of_agents(name: str) -> None:
+    adapter = load_adapter(name)
+    assert adapter.agent_entry_point("default") == f"{name}_cfg_entry_point"
+    assert adapter.agent_entry_point("large") == f"{name}_large_cfg_entry_point"
+
+
+def test_unknown_runner_names_the_near_one() -> None:
+    with pytest.raises(ConfigError, match=r"'rslrl'.*did you mean rsl_rl"):
+        load_adapter("rslrl")
+
+
+def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "isaaclab_pc.runners.rl_games", raising=False)
+    for module in [module for module in sys.modules if module.partition(".")[0] == "rl_games"]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "rl_games", None)
+    with pytest.raises(ConfigError, match=r'pip install "isaaclab_pc\[rl_games\]"'):
+        load_adapter("rl_games")
+
+
+def test_episode_log_averages_what_is_finite_and_copies() -> None:
+    log = EpisodeLog()
+    entry: dict[str, Any] = {"a": torch.tensor(1.0), "b": math.nan}
+    log.add(entry)
+    entry["a"] = 3.0
+    log.add(entry)
+    log.add({"c": torch.tensor([1.0, 2.0])})
+    first = log.flush()
+    assert (first["a"], first["c"]) == (2.0, 1.5)
+    assert math.isnan(first["b"])
+    assert log.flush() == {}
