@@ -5,6 +5,9 @@ The Panda is made of capsules and boxes that are visual and collision shapes at 
 every backend needs (UsdPhysics), PhysX's and Newton's own settings come from the spawn config in :mod:`.franka`.
 """
 
+# USD's type stubs say that every call returns None.
+# pyright: reportAttributeAccessIssue=false, reportArgumentType=false, reportReturnType=false
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -13,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from pxr import Gf, Sdf, Usd, UsdGeom, UsdPhysics, UsdShade
+from scipy.spatial.transform import Rotation
 
 from isaaclab_pc.assets.kinematics import JOINTS, LINKS, Joint, forward_kinematics, rotation
 
@@ -113,9 +117,9 @@ def _finger(side: float) -> tuple[Shape, ...]:
 
 
 SHAPES: dict[str, tuple[Shape, ...]] = {
-    # Kept 5 mm above the mounting surface so that the base touches nothing.
+    # Links 0 and 1 are kept off the mounting surface so that they touch nothing.
     "panda_link0": (Shape("capsule_x", (-0.075, 0.0, 0.06), (0.055, 0.03)),),
-    "panda_link1": (Shape("capsule_z", (0.0, 0.0, -0.1915), (0.06, 0.283)),),
+    "panda_link1": (Shape("capsule_z", (0.0, 0.0, -0.155), (0.06, 0.21)),),
     "panda_link2": (Shape("capsule_z", (0.0, 0.0, 0.0), (0.06, 0.12)),),
     "panda_link3": (Shape("capsule_z", (0.0, 0.0, -0.145), (0.06, 0.15)),),
     "panda_link4": (Shape("capsule_z", (0.0, 0.0, 0.0), (0.06, 0.12)),),
@@ -138,12 +142,8 @@ SHAPES: dict[str, tuple[Shape, ...]] = {
 
 def _quaternion(matrix: NDArray[np.float64]) -> Gf.Quatf:
     """Return a rotation matrix as a quaternion with a non-negative real part, rounded so that the file is stable."""
-    quat = Gf.Matrix3d(*matrix.T.flatten().tolist()).ExtractRotation().GetQuat()
-    parts = np.array([quat.GetReal(), *quat.GetImaginary()])
-    parts = np.round(parts / np.linalg.norm(parts), 8) + 0.0
-    if parts[0] < 0.0:
-        parts = -parts + 0.0
-    return Gf.Quatf(*parts.tolist())
+    parts = Rotation.from_matrix(matrix).as_quat(canonical=True, scalar_first=True)
+    return Gf.Quatf(*(np.round(parts, 8) + 0.0).tolist())
 
 
 def _principal_inertia(inertial: Inertial) -> tuple[Vector, Gf.Quatf]:

@@ -13,10 +13,10 @@ from isaaclab_pc.tasks.lift.lift_env_cfg import CUBE_EDGE, LiftEnvCfg
 _CUBE_STREAM = TASK_STREAM
 _GOAL_STREAM = TASK_STREAM + 1
 
-_GRASP_DISTANCE = 0.02
+_GRASP_DISTANCE = 0.03
 """Distance of the tool centre from the cube's centre within which the fingers are around the cube [m]."""
 
-_GRASP_OPENINGS = (0.45 * CUBE_EDGE, 0.75 * CUBE_EDGE)
+_GRASP_OPENINGS = (0.4 * CUBE_EDGE, 0.75 * CUBE_EDGE)
 """Finger positions between which a finger touches the cube: about half an edge, up to half a diagonal [m]."""
 
 
