@@ -68,7 +68,8 @@ def evaluate(
     base = env.unwrapped
     per_env = math.ceil(episodes / base.num_envs)
     totals = _Totals(base.num_envs, base.device)
-    with torch.no_grad():
+    # Training steps the environment in inference mode, too, and its buffers cannot be written outside of it then.
+    with torch.inference_mode():
         observations, _ = env.reset(seed=seed)
         while bool((totals.finished < per_env).any()):
             if stopped():

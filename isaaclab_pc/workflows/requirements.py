@@ -91,10 +91,7 @@ def check_physics(backend: str) -> tuple[str, str]:
         if _installed("isaacsim"):
             return "isaacsim_physx", ""
         if _installed("ovphysx"):
-            return (
-                "ovphysx",
-                f"physics=physx: Isaac Sim is not installed, so PhysX runs without it; for Isaac Sim's: {_ISAACSIM}",
-            )
+            return "ovphysx", f"physics=physx runs as ovphysx; for Isaac Sim's PhysX: {_ISAACSIM}"
         raise ConfigError(
             f"physics=physx needs a PhysX: {_OVPHYSX} (without Isaac Sim), or {_ISAACSIM}. "
             "Without either, physics=newton_mjwarp works."

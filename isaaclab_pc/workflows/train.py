@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -75,8 +76,9 @@ def _run_hydra(command: Command, scratch: str) -> int:
         if codes[-1] in (130, 143):
             sys.exit(codes[-1])  # Ctrl-C is for all of the runs
 
-    # The sweeper writes its own config into its folder, for which a run's folder has no use.
-    sys.argv = [sys.argv[0], f"hydra.sweep.dir={scratch}", *command.hydra_args()]
+    # The sweeper writes its own config into its folder, for which a run has no use.
+    sweep_dir = [] if "hydra.sweep.dir" in command.given else [f"hydra.sweep.dir={scratch}"]
+    sys.argv = [sys.argv[0], *command.hydra_args(), *sweep_dir]
     hydra.main(version_base="1.3", config_path="pkg://isaaclab_pc.conf", config_name="train")(job)()
     return max(codes)
 
@@ -105,15 +107,15 @@ def run(config: dict[str, Any], command: Command) -> int:
     settings = ScalingSettings(device=config["device"], **config["scaling"])
     experiment = experiment_name(config)
     folder = make_run_folder(LOGS, config["runner"]["name"], experiment)
-    print(f"run: {folder}", flush=True)
     save_config(folder / CONFIG_NAME, config)
     record = RunRecord.create(folder, config, experiment)
     try:
-        if config["num_envs"] == "auto":
-            config["num_envs"] = _fit(config, settings, record)
-            save_config(folder / CONFIG_NAME, config)
-            record.update(num_envs=config["num_envs"], config=config)
-        code = _work(record, None)
+        with _locked(folder):
+            if config["num_envs"] == "auto":
+                config["num_envs"] = _fit(config, settings, record)
+                save_config(folder / CONFIG_NAME, config)
+                record.update(num_envs=config["num_envs"], config=config)
+            code = _work(record, None)
     except ConfigError:
         shutil.rmtree(folder)
         raise
@@ -160,12 +162,22 @@ def _resume(config: Mapping[str, Any], command: Command) -> int:
             stored[key] = config[key]
     stored["device"] = resolve_device(stored["device"])
     check_physics(stored["physics"]["backend"])
-    save_config(record.folder / CONFIG_NAME, stored)
-    record.update(
-        status="running", error=None, ended=None, config=stored, resumed=[*record.data["resumed"], str(checkpoint)]
-    )
-    print(f"run: {record.folder}, resumed from {checkpoint.name}", flush=True)
-    return _work(record, checkpoint)
+    with _locked(record.folder):
+        save_config(record.folder / CONFIG_NAME, stored)
+        resumed = [*record.data["resumed"], checkpoint.name]
+        record.update(status="running", error=None, ended=None, config=stored, resumed=resumed)
+        print(f"resuming from {checkpoint}", flush=True)
+        return _work(record, checkpoint)
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Keep other processes from training the same run."""
+    try:
+        with FileLock(folder / ".lock", blocking=False):
+            yield
+    except Timeout:
+        raise ConfigError(f"{folder} is being trained by another process.") from None
 
 
 def _check_same_run(config: Mapping[str, Any], stored: Mapping[str, Any], command: Command, record: RunRecord) -> None:
@@ -204,6 +216,8 @@ def _fit(config: Mapping[str, Any], settings: ScalingSettings, record: RunRecord
         return worker_command("probe", path, num_envs=num_envs, result=result)
 
     def report(trial: Trial) -> None:
+        if trial.extra.get("config_error"):
+            return  # the error itself follows, without the trial's numbers
         record.update(trials=[*record.data["trials"], {**vars(trial)}])
         print(f"  {trial}", flush=True)
 
@@ -221,30 +235,35 @@ def _profile_key(config: Mapping[str, Any], record: RunRecord) -> dict[str, str]
     """Return what the best number of environments depends on, besides the machine and the search."""
     irrelevant = {"num_envs", "seed", "max_iterations", "resume", "scaling", "eval", "device"}
     relevant = {key: value for key, value in config.items() if key not in irrelevant}
-    digest = hashlib.sha256(json.dumps(relevant, sort_keys=True).encode()).hexdigest()
-    return {"task": config["task"], "config": digest, "versions": json.dumps(record.data["versions"], sort_keys=True)}
+    package = Path(__file__).parents[1]
+    # tasks and agents may be links, which rglob does not follow by itself.
+    folders = (package, package / "tasks", package / "agents")
+    code = hashlib.sha256()
+    for file in sorted({file.resolve() for folder in folders for file in folder.rglob("*.py")}):
+        code.update(file.read_bytes())
+    return {
+        "task": config["task"],
+        "config": json.dumps(relevant, sort_keys=True),
+        "versions": json.dumps(record.data["versions"], sort_keys=True),
+        "code": code.hexdigest(),
+    }
 
 
 def _work(record: RunRecord, checkpoint: Path | None) -> int:
     """Run the training worker and close the run's record, whatever became of the worker."""
     folder = record.folder
-    lock = FileLock(folder / ".lock")
-    try:
-        with lock.acquire(blocking=False):
-            code = run_child(worker_command("train", folder / CONFIG_NAME, checkpoint=checkpoint))
-    except Timeout:
-        raise ConfigError(f"{folder} is being trained by another process.") from None
+    code = run_child(worker_command("train", folder / CONFIG_NAME, checkpoint=checkpoint))
     record.data = RunRecord.load(folder).data
     if record.data["status"] == "running":
         error = None if code in (130, 143) else f"the worker ended with exit code {code}"
         record.finish("interrupted" if error is None else "failed", error)
-    if code == 0:
-        print(f"run: {folder}", flush=True)
-    elif code in (130, 143):
-        print(f"stopped; resume={folder} goes on", flush=True)
-    elif code != 2:
+    if code in (0, 2):
+        return code
+    if code not in (130, 143):
         show_log(folder / "worker.log", code)
         code = 1
+    if record.checkpoint("latest") is not None:
+        print(f"resume={folder} goes on after iteration {record.data['completed_iterations']}", flush=True)
     return code
 
 

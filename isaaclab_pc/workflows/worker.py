@@ -119,6 +119,7 @@ def train(config_path: Path, checkpoint: Path | None, stream: IO[str]) -> int:
         stream.write(
             f"{config['task']}: {config['num_envs']} environments on {resolved.device}, {resolved.backend}, "
             f"{resolved.plan.horizon} steps per iteration, built in {session.build_s:.1f} s\n"
+            f"run: {record.folder}\n"
         )
         with SignalFlag() as flag:
             _Training(session, record, stream, flag).run()

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The parent of a run, with a fake worker behind the process boundary."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+from filelock import FileLock
+
+from isaaclab_pc.workflows import requirements
+from isaaclab_pc.workflows.train import experiment_name, main
+
+DRIVER = """\
+import sys
+sys.path.insert(0, {folder!r})
+from conftest import fake_command
+from isaaclab_pc.workflows import train
+train.worker_command = fake_command
+sys.exit(train.main(["num_envs=8", "device=cpu", "seed=1"]))
+"""
+
+
+def test_a_run_has_one_folder_with_its_config_and_record(folder, runs, seen, record):
+    assert main(["task=reach", "num_envs=8", "device=cpu", "env.episode_length_s=3"]) == 0
+    (run,) = runs()
+    assert seen(run)["argv"] == ["train", str(run.relative_to(folder) / "config.yaml")]
+    config = seen(run)["config"]
+    assert config["task"] == "IsaacPC-Reach-Franka-Direct"
+    assert config["num_envs"] == 8
+    assert config["env_overrides"] == ["env.episode_length_s=3"]
+    assert record(run)["status"] == "completed"
+    assert sorted(path.name for path in folder.iterdir()) == ["logs"], "Hydra wrote something of its own"
+
+
+def test_auto_tries_sizes_freezes_the_answer_and_remembers_it(capsys, runs, seen, record):
+    arguments = ["num_envs=auto", "device=cpu", "scaling.min=8", "scaling.max=8"]
+    assert main(arguments) == 0
+    (run,) = runs()
+    assert seen(run)["config"]["num_envs"] == 8
+    assert record(run)["num_envs"] == 8
+    assert [trial["num_envs"] for trial in record(run)["trials"]] == [8]
+    assert "num_envs=8: fits" in capsys.readouterr().out
+    assert main([*arguments, "seed=7"]) == 0
+    assert record(runs()[1])["trials"] == []
+    assert seen(runs()[1])["config"]["num_envs"] == 8
+    assert "from an earlier search" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("num_envs", ["8", "auto"])
+def test_settings_that_the_worker_refuses_leave_no_folder_behind(folder, capfd, num_envs, runs):
+    assert main([f"num_envs={num_envs}", "device=cpu", "seed=2"]) == 2
+    assert runs() == []
+    output = capfd.readouterr()
+    assert "error: no such field" in output.out + output.err
+
+
+def test_a_crash_shows_the_end_of_the_log_and_is_recorded(folder, capsys, runs, record):
+    assert main(["num_envs=8", "device=cpu", "seed=3"]) == 1
+    (run,) = runs()
+    assert record(run)["status"] == "failed"
+    output = capsys.readouterr().err
+    assert "RuntimeError: it broke" in output
+    assert "worker.log" in output
+
+
+def test_several_values_are_several_runs_and_children_see_one_each(folder, runs, seen):
+    assert main(["-m", "num_envs=8", "device=cpu", "seed=5,6", "env.a=1,2"]) == 0
+    configs = [seen(run)["config"] for run in runs()]
+    combinations = sorted((config["seed"], config["env_overrides"][0]) for config in configs)
+    assert combinations == [(5, "env.a=1"), (5, "env.a=2"), (6, "env.a=1"), (6, "env.a=2")]
+    assert all("-m" not in seen(run)["argv"] for run in runs())
+    assert sorted(path.name for path in folder.iterdir()) == ["logs"], "Hydra wrote something of its own"
+
+
+def test_a_failing_run_does_not_stop_a_sweep_but_fails_it(folder, runs, record):
+    assert main(["-m", "num_envs=8", "device=cpu", "seed=3,5"]) == 1
+    assert [record(run)["status"] for run in runs()] == ["failed", "completed"]
+
+
+def test_resuming_goes_on_in_the_same_folder(folder, runs, seen, record):
+    assert main(["num_envs=8", "device=cpu", "seed=7", "guard.max_abs=50"]) == 0
+    assert main(["resume=latest", "max_iterations=9"]) == 0
+    (run,) = runs()
+    checkpoint = run.relative_to(folder) / "checkpoints" / "model_3.pt"
+    assert seen(run)["argv"][2:] == ["--checkpoint", str(checkpoint)]
+    config = seen(run)["config"]
+    assert (config["num_envs"], config["seed"], config["max_iterations"]) == (8, 7, 9)
+    assert config["guard"]["max_abs"] == 50
+    assert record(run)["resumed"] == ["model_3.pt"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["resume=latest"], "has all of its 3 iterations"),
+        (["resume=latest", "num_envs=16", "max_iterations=9"], "a run with num_envs=8, which stays"),
+        (["resume=latest", "max_iterations=9", "seed=1"], "seed: a resumed run keeps its settings"),
+        (["resume=latest", "max_iterations=9", "env.x=1"], "env.x=1: a resumed run keeps its settings"),
+        (["resume=latest", "task=lift"], "no run with a checkpoint"),
+        (["resume=RUN", "task=lift", "max_iterations=9"], "a run with task=IsaacPC-Reach-Franka-Direct"),
+        (["resume=RUN", "obs=state", "max_iterations=9"], "a run with obs=points, not state"),
+    ],
+)
+def test_what_would_make_it_another_run_is_refused(folder, capsys, arguments, message, runs):
+    assert main(["num_envs=8", "device=cpu"]) == 0
+    (run,) = runs()
+    before = (run / "config.yaml").read_bytes(), (run / "run.json").read_bytes()
+    assert main([argument.replace("RUN", str(run)) for argument in arguments]) == 2
+    assert message in capsys.readouterr().err
+    assert ((run / "config.yaml").read_bytes(), (run / "run.json").read_bytes()) == before
+
+
+def test_a_run_is_not_trained_twice_at_the_same_time(folder, capsys, runs):
+    assert main(["num_envs=8", "device=cpu"]) == 0
+    (run,) = runs()
+    with FileLock(run / ".lock"):
+        assert main(["resume=latest", "max_iterations=9"]) == 2
+    assert "is being trained by another process" in capsys.readouterr().err
+
+
+def test_physx_without_isaac_sim_runs_ovphysx_and_says_so(folder, capsys, monkeypatch, runs, seen):
+    monkeypatch.setattr(requirements, "_installed", lambda module: module != "isaacsim")
+    assert main(["num_envs=8", "device=cpu", "physics=physx"]) == 0
+    assert "note: physics=physx runs as ovphysx" in capsys.readouterr().out
+    assert seen(runs()[0])["config"]["physics"]["backend"] == "ovphysx"
+
+
+def test_the_experiments_name_tells_observations_apart():
+    config = {"task": "IsaacPC-Reach-Franka-Direct", "obs": "points"}
+    assert experiment_name(config) == "reach"
+    assert experiment_name({**config, "obs": "depth"}) == "reach_depth"
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_stops_the_run_with_a_checkpoint_and_leaves_no_child(tmp_path, number, code, runs, record):
+    driver = DRIVER.format(folder=str(Path(__file__).parent))
+    process = subprocess.Popen([sys.executable, "-c", driver], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "training\n"
+        family = psutil.Process(process.pid).children(recursive=True)
+        process.send_signal(number)
+        output, _ = process.communicate(timeout=30)
+    finally:
+        process.kill()
+        process.communicate()
+    assert process.returncode == code
+    assert len(family) == 1
+    assert psutil.wait_procs(family, timeout=5)[1] == []
+    (run,) = runs()
+    assert record(run)["status"] == "interrupted"
+    assert (run / "checkpoints" / "model_3.pt").is_file()
+    assert f"resume={run.relative_to(tmp_path)} goes on after iteration 3" in output
