@@ -20,6 +20,11 @@ ARM_ACTIONS = {"joint_delta": 7, "tool_delta": 3}
 """Size of each kind of arm action."""
 
 
+def joint_ids(robot: Articulation, pattern: str) -> torch.Tensor:
+    """Look up joints by a regular expression; returns their indices, int64, on the robot's device."""
+    return torch.tensor(robot.find_joints(pattern)[0], device=robot.device)
+
+
 class ArmControl:
     """Turns actions in [-1, 1] into joint targets inside the joint limits.
 
@@ -38,7 +43,7 @@ class ArmControl:
         """
         self.cfg = cfg
         self.robot = robot
-        self.joints, _ = robot.find_joints("panda_joint[1-7]")
+        self.joints = joint_ids(robot, "panda_joint[1-7]")
         self.hand = robot.find_bodies("panda_hand")[0][0]
         self.limits = robot.data.soft_joint_pos_limits.torch[:, self.joints].clone()
         n = self.limits.shape[0]

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 import torch
 from isaaclab.assets import Articulation, RigidObject
 from isaaclab.envs import DirectRLEnv
 from isaaclab.sensors import Camera
 from isaaclab.utils.math import subtract_frame_transforms
 
-from isaaclab_pc.envs.arm_control import ARM_ACTIONS, ArmControl
+from isaaclab_pc.envs.arm_control import ARM_ACTIONS, ArmControl, joint_ids
 from isaaclab_pc.envs.keyed_random import keyed_hash, keyed_uniform
 from isaaclab_pc.envs.point_cloud_env_cfg import PointCloudEnvCfg
 from isaaclab_pc.guards import Guard
@@ -136,18 +137,20 @@ class PointCloudEnv(DirectRLEnv):
         self.cfg.observation_space = observation["policy"].shape[1]
         self.cfg.state_space = observation["critic"].shape[1]
         super()._configure_gym_env_spaces()
-        for group, value in observation.items():
-            dtype = torch.empty(0, dtype=value.dtype).numpy().dtype
-            self.single_observation_space[group] = gym.spaces.Box(
-                -float("inf"), float("inf"), tuple(value.shape[1:]), dtype
-            )
+        # Isaac Lab declares policy and critic only.
+        self.single_observation_space = gym.spaces.Dict(
+            {
+                group: gym.spaces.Box(-np.inf, np.inf, tuple(value.shape[1:]), value[:0].cpu().numpy().dtype.type)
+                for group, value in observation.items()
+            }
+        )
 
     def _bind_scene(self) -> None:
         self.robot: Articulation = self.scene["robot"]
         self.camera: Camera | None = self.scene["camera"] if self.cfg.scene.camera is not None else None
         self._objects: list[RigidObject] = list(self.scene.rigid_objects.values())
         self.arm = ArmControl(self.cfg, self.robot, self.device)
-        self._fingers, _ = self.robot.find_joints("panda_finger_joint.*")
+        self._fingers = joint_ids(self.robot, "panda_finger_joint.*")
         self._finger_limits = self.robot.data.soft_joint_pos_limits.torch[:, self._fingers].clone()
 
     def _allocate(self) -> None:
@@ -178,15 +181,18 @@ class PointCloudEnv(DirectRLEnv):
         actions = torch.where(bad[:, None], torch.zeros_like(actions), actions)
         self.actions = actions.clamp(-1.0, 1.0)
         arm_action = self.actions[:, : ARM_ACTIONS[self.cfg.action]]
-        self._arm_pos_target, self._arm_vel_target = self.arm.command(arm_action, self.step_dt)
+        position, velocity = self.arm.command(arm_action, self.step_dt)
+        command = self.robot.actuators.target_command
+        command.set_position_index(value=position, joint_ids=self.arm.joints)
+        command.set_velocity_index(value=velocity, joint_ids=self.arm.joints)
+        if self.cfg.gripper:
+            lower, upper = self._finger_limits[..., 0], self._finger_limits[..., 1]
+            fingers = torch.where(self.actions[:, -1:] > 0.0, upper, lower)
+            command.set_position_index(value=fingers, joint_ids=self._fingers)
 
     def _apply_action(self) -> None:
-        command = self.robot.actuators.target_command
-        command.set_position_index(value=self._arm_pos_target, joint_ids=self.arm.joints)
-        command.set_velocity_index(value=self._arm_vel_target, joint_ids=self.arm.joints)
-        opens = self.actions[:, -1:] > 0.0 if self.cfg.gripper else torch.zeros_like(self.actions[:, -1:]).bool()
-        fingers = torch.where(opens, self._finger_limits[..., 1], self._finger_limits[..., 0])
-        command.set_position_index(value=fingers, joint_ids=self._fingers)
+        # The targets set before the first physics step of an action hold for the others.
+        pass
 
     def _get_dones(self) -> tuple[torch.Tensor, torch.Tensor]:
         self.guard.check("state", *self._physics_state())
@@ -242,7 +248,7 @@ class PointCloudEnv(DirectRLEnv):
         return {"policy": proprioception, self.cfg.obs: visual, "critic": state}
 
     def _robot_state(self) -> torch.Tensor:
-        joints = self.arm.joints + self._fingers if self.cfg.gripper else self.arm.joints
+        joints = torch.cat([self.arm.joints, self._fingers]) if self.cfg.gripper else self.arm.joints
         pos = self.robot.data.joint_pos.torch - self.robot.data.default_joint_pos.torch
         vel = self.robot.data.joint_vel.torch
         return torch.cat([pos[:, joints], 0.1 * vel[:, joints], self.tool_pos, self.tool_quat, self.actions], dim=1)
@@ -250,7 +256,8 @@ class PointCloudEnv(DirectRLEnv):
     def _read_depth(self) -> torch.Tensor:
         """Return planar depth [m], shape (N, H, W), and note images that no renderer writes on purpose."""
         assert self.camera is not None
-        depth = self.camera.data.output["depth"].torch.squeeze(-1)
+        output: Any = self.camera.data.output
+        depth = output["depth"].torch.squeeze(-1)
         if self.guard.enabled:
             # Misses are 0 or +inf; NaN and negative depth fail this comparison.
             self._broken_depth = ~(depth >= 0.0).flatten(1).all(dim=1)
@@ -265,7 +272,7 @@ class PointCloudEnv(DirectRLEnv):
     def _observe_points(self) -> torch.Tensor:
         assert self.camera is not None
         depth = self._read_depth()
-        data = self.camera.data
+        data: Any = self.camera.data
         labels = None
         if self.cfg.points.remove:
             labels = data.output["semantic_segmentation"].torch.squeeze(-1)
@@ -313,7 +320,7 @@ class PointCloudEnv(DirectRLEnv):
     def _reset_idx(self, env_ids: Sequence[int] | torch.Tensor) -> None:
         ids = torch.as_tensor(env_ids, device=self.device).long()
         self._finish_episodes(ids)
-        super()._reset_idx(ids.int())
+        super()._reset_idx(ids.int())  # pyright: ignore[reportArgumentType]  # its callers pass tensors too
         self.episode[ids] += 1
         self._awaits_reset[ids] = False
         self.actions[ids] = 0.0

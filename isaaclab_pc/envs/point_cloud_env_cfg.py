@@ -79,7 +79,7 @@ class PointCloudEnvCfg(DirectRLEnvCfg):
     sim: SimulationCfg = SimulationCfg(
         dt=1.0 / 60.0,
         render_interval=2,
-        physics=PhysicsPresetsCfg(),
+        physics=PhysicsPresetsCfg(),  # pyright: ignore[reportArgumentType]  # resolved before the simulation starts
         default_visualizer_cfg=VisualizerCfg(eye=(1.6, 1.2, 1.0), lookat=(0.4, 0.0, 0.2)),
     )
     decimation: int = 2
@@ -105,7 +105,7 @@ class PointCloudEnvCfg(DirectRLEnvCfg):
     """Change of the tool's target at action 1 [m]."""
 
     joint_delta: float = 0.07
-    """Largest change of an arm joint's target in a step [rad]; 0.07 rad at 30 Hz stays below the Panda's speed limit."""
+    """Largest change of an arm joint's target in a step [rad]; at 30 Hz, 0.07 rad is just below the speed limits."""
 
     reset_joint_noise: float = 0.1
     """Largest offset of an arm joint from its default position at a reset [rad]."""

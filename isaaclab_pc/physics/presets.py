@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib.util
+from typing import Any
 
 import warp as wp
 from isaaclab.envs import DirectRLEnvCfg
@@ -11,6 +12,7 @@ from isaaclab.physics import PhysicsCfg, PhysxAutoCfg
 from isaaclab.sensors import CameraCfg
 from isaaclab.utils import configclass
 from isaaclab_newton.physics import MJWarpSolverCfg, NewtonCfg
+from isaaclab_newton.renderers import NewtonWarpRendererCfg
 from isaaclab_ov.physics import OvPhysxCfg
 from isaaclab_physx.physics import PhysxCfg
 from isaaclab_tasks.utils import PresetCfg
@@ -53,9 +55,9 @@ def prepare_for_device(cfg: DirectRLEnvCfg) -> None:
     if isinstance(cfg.sim.physics, NewtonCfg):
         cfg.sim.physics.use_cuda_graph = False
     for sensor in vars(cfg.scene).values():
-        if isinstance(sensor, CameraCfg) and hasattr(sensor.renderer_cfg, "use_cuda_graph"):
+        if isinstance(sensor, CameraCfg) and isinstance(sensor.renderer_cfg, NewtonWarpRendererCfg):
             sensor.renderer_cfg.use_cuda_graph = False
     wp.init()
     if not wp.is_cuda_available():
-        cpu = wp.get_device("cpu")
+        cpu: Any = wp.get_device("cpu")
         cpu.pinned_allocator = cpu.default_allocator

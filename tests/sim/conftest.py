@@ -3,6 +3,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import gymnasium as gym
 import pytest
@@ -28,7 +29,7 @@ def make_env(backend: str) -> Iterator[Callable]:
     with ExitStack() as stack:
 
         def make(task: str, num_envs: int, adjust: Callable | None = None):
-            cfg = load_cfg_from_registry(task, "env_cfg_entry_point")
+            cfg: Any = load_cfg_from_registry(task, "env_cfg_entry_point")
             cfg.sim.device = "cpu"
             cfg.scene.num_envs = num_envs
             cfg.seed = 11

@@ -159,14 +159,14 @@ def test_a_fault_ends_its_environment_in_the_same_step_and_no_other(
     assert faulty.episode[SICK] == clean[FAULT_STEP].episode[SICK] + 1
     assert faulty.final_obs is not None
     for step in steps:
-        for name, value in [*step.obs.items(), *(step.final_obs or {}).items()]:
-            assert value.isfinite().all(), name
+        for name, group in [*step.obs.items(), *(step.final_obs or {}).items()]:
+            assert group.isfinite().all(), name
         assert step.reward.isfinite().all()
     assert not any(step.terminated.any() for step in steps[FAULT_STEP + 1 :]), "one reset heals"
     for step, reference in zip(steps, clean, strict=True):
         assert torch.equal(step.reward[HEALTHY], reference.reward[HEALTHY])
-        for name, value in step.obs.items():
-            assert torch.equal(value[HEALTHY], reference.obs[name][HEALTHY]), name
+        for name, group in step.obs.items():
+            assert torch.equal(group[HEALTHY], reference.obs[name][HEALTHY]), name
     assert {name: count - before[name] for name, count in counts(env).items() if count != before[name]} == {cause: 1}
 
 
