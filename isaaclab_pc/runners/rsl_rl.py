@@ -103,7 +103,7 @@ class RslRlRunner:
         version = importlib.metadata.version("rsl-rl-lib")
         cfg = to_dict(handle_deprecated_rsl_rl_cfg(copy.deepcopy(agent_cfg), version))
         self.completed_iterations = 0
-        self._env = env if isinstance(env, VecEnv) else RslRlVecEnvWrapper(env, clip_actions=agent_cfg.clip_actions)
+        self._env = env if isinstance(env, VecEnv) else _Env(env, clip_actions=agent_cfg.clip_actions)
         self._device = device
         self._stagger = agent_cfg.init_at_random_ep_len
         with quiet():
@@ -161,6 +161,19 @@ class RslRlRunner:
         with torch.no_grad():
             batch = TensorDict(dict(obs), batch_size=[self._env.num_envs]).to(self._device)
             return self._library.alg.get_policy()(batch)
+
+
+class _Env(RslRlVecEnvWrapper):
+    """Keeps RSL-RL's inference mode out of the environment.
+
+    Tensors made in that mode must not be written to outside of it, so whoever stepped the environment after the
+    training, to evaluate or to reset it, would fail.
+    """
+
+    def step(self, actions: Tensor) -> tuple[TensorDict, Tensor, Tensor, dict]:
+        """Step the environment on ordinary tensors."""
+        with torch.inference_mode(False), torch.no_grad():
+            return super().step(actions.clone())
 
 
 class _Library(OnPolicyRunner):
