@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Lift: grasp a cube and bring it to a goal above the table."""
 
-import gymnasium as gym
+from isaaclab_pc.tasks.registration import register_task
 
-gym.register(
-    id="IsaacPC-Lift-Cube-Franka-Direct",
-    entry_point=f"{__name__}.lift_env:LiftEnv",
-    disable_env_checker=True,
-    kwargs={
-        "env_cfg_entry_point": f"{__name__}.lift_env_cfg:LiftEnvCfg",
-        "default_agent": "rsl_rl",
-    },
+register_task(
+    "IsaacPC-Lift-Cube-Franka-Direct",
+    env=f"{__name__}.lift_env:LiftEnv",
+    env_cfg=f"{__name__}.lift_env_cfg:LiftEnvCfg",
+    agent="lift",
 )

@@ -1,16 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Reach: bring the tool centre to a visible target."""
 
-import gymnasium as gym
+from isaaclab_pc.tasks.registration import register_task
 
-_AGENTS = "isaaclab_pc.agents.ppo"
-
-gym.register(
-    id="IsaacPC-Reach-Franka-Direct",
-    entry_point=f"{__name__}.reach_env:ReachEnv",
-    disable_env_checker=True,
-    kwargs={
-        "env_cfg_entry_point": f"{__name__}.reach_env_cfg:ReachEnvCfg",
-        "default_agent": "rsl_rl",
-    },
+register_task(
+    "IsaacPC-Reach-Franka-Direct",
+    env=f"{__name__}.reach_env:ReachEnv",
+    env_cfg=f"{__name__}.reach_env_cfg:ReachEnvCfg",
+    agent="reach",
 )
