@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The worker around a fake session: real config, record, checkpoints, progress, signals and exit codes."""
+
+import contextlib
+import io
+import json
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.runners import Decision
+from isaaclab_pc.scaling import BatchPlan, Outcome, Trial
+from isaaclab_pc.workflows import session as session_module
+from isaaclab_pc.workflows import worker
+from isaaclab_pc.workflows.config import compose, save_config
+from isaaclab_pc.workflows.run_record import RunRecord
+
+METRICS = {"mean_reward": 1.0, "success_rate": 0.5, "collect_s": 0.5, "learn_s": 1.5, "env_steps_per_s": 128.0}
+
+
+class FakeEnv:
+    """Episodes of three steps that all succeed."""
+
+    num_envs = 4
+    device = "cpu"
+
+    def __init__(self):
+        self.unwrapped = self
+        self.closed = False
+        self.guard = SimpleNamespace(counts={"action": torch.tensor(2)})
+        self.episode_success = torch.ones(4, dtype=torch.bool)
+        self.episode_time_to_success = torch.full((4,), 0.2)
+
+    def reset(self, seed=None):
+        self.steps = 0
+        return {"policy": torch.zeros(4, 1)}, {}
+
+    def step(self, actions):
+        self.steps += 1
+        done = torch.full((4,), self.steps % 3 == 0)
+        return {"policy": torch.zeros(4, 1)}, torch.ones(4), done, torch.zeros_like(done), {}
+
+
+class FakeRunner:
+    """Iterates as adapters do; ``during`` is called within each iteration."""
+
+    def __init__(self, during=None):
+        self.completed_iterations = 0
+        self.loaded = None
+        self._during = during or (lambda completed: None)
+
+    def train(self, max_iterations, on_iteration):
+        while self.completed_iterations < max_iterations:
+            self.completed_iterations += 1
+            self._during(self.completed_iterations)
+            if on_iteration(self.completed_iterations, METRICS) is Decision.STOP:
+                return
+
+    def save(self, path, extra):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(extra), encoding="utf-8")
+
+    def load(self, path, expected=None):
+        self.loaded = (path, expected)
+        self.completed_iterations = 2
+        return {}
+
+    def act(self, obs):
+        return obs["policy"]
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Make a run's folder as the parent does; return the config's path."""
+    config = compose(["num_envs=4", "max_iterations=5", "eval.episodes=8"])
+    save_config(tmp_path / "config.yaml", config)
+    RunRecord.create(tmp_path, config, "reach")
+    return tmp_path / "config.yaml"
+
+
+@pytest.fixture
+def fake_session(monkeypatch):
+    """Put a session with fakes in the place of a simulator."""
+
+    def install(during=None, error=None):
+        session = SimpleNamespace(env=FakeEnv(), runner=FakeRunner(during), build_s=0.1)
+
+        @contextlib.contextmanager
+        def open_session(config, num_envs, experiment, run_dir):
+            if error is not None:
+                raise error
+            session.resolved = SimpleNamespace(
+                max_iterations=config["max_iterations"],
+                backend="ovphysx",
+                device="cpu",
+                plan=BatchPlan(horizon=64, num_minibatches=4, minibatch_size=64),
+            )
+            try:
+                yield session
+            finally:
+                session.env.closed = True
+
+        monkeypatch.setattr(session_module, "open_session", open_session)
+        return session
+
+    return install
+
+
+def record(run):
+    return RunRecord.load(run.parent).data
+
+
+def test_training_ends_with_a_checkpoint_and_an_evaluation(run, fake_session):
+    session, stream = fake_session(), io.StringIO()
+    assert worker.train(run, None, stream) == 0
+    data = record(run)
+    assert data["status"] == "completed"
+    assert data["completed_iterations"] == 5
+    assert data["env_steps"] == 5 * 256
+    assert data["guard"] == {"action": 2}
+    assert data["checkpoints"]["latest"]["path"] == "checkpoints/model_5.pt"
+    assert data["evaluation"]["episodes"] == 8
+    assert data["success"] == 1.0
+    assert session.env.closed
+    output = stream.getvalue()
+    assert output.count("iteration ") == 5
+    assert "success rate 100.0 % over 8 episodes, mean return 3.00, mean time to success 0.20 s" in output
+
+
+def test_resuming_goes_on_after_the_checkpoint(run, fake_session):
+    session, stream = fake_session(), io.StringIO()
+    assert worker.train(run, Path("model_2.pt"), stream) == 0
+    assert session.runner.loaded == (Path("model_2.pt"), {"task": "IsaacPC-Reach-Franka-Direct"})
+    assert stream.getvalue().count("iteration ") == 3
+    assert record(run)["completed_iterations"] == 5
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_stops_at_the_end_of_the_iteration_with_a_checkpoint(run, fake_session, number, code):
+    def during(completed):
+        if completed == 3:
+            signal.raise_signal(number)
+
+    session, stream = fake_session(during), io.StringIO()
+    assert worker.train(run, None, stream) == code
+    data = record(run)
+    assert data["status"] == "interrupted"
+    assert data["completed_iterations"] == 3
+    assert (run.parent / "checkpoints" / "model_3.pt").is_file()
+    assert session.env.closed
+    assert "evaluation" not in data
+
+
+def test_a_signal_during_the_evaluation_ends_it(run, fake_session, monkeypatch):
+    session = fake_session()
+    monkeypatch.setattr(session.runner, "act", lambda obs: signal.raise_signal(signal.SIGINT) or obs["policy"])
+    assert worker.train(run, None, io.StringIO()) == 130
+    data = record(run)
+    assert (data["status"], data["completed_iterations"]) == ("interrupted", 5)
+    assert "evaluation" not in data
+
+
+def test_an_error_closes_the_environment_and_keeps_what_was_recorded(run, fake_session):
+    def during(completed):
+        if completed == 4:
+            raise RuntimeError("it broke")
+
+    session = fake_session(during)
+    with pytest.raises(RuntimeError, match="it broke"):
+        worker.train(run, None, io.StringIO())
+    assert session.env.closed
+    assert record(run)["completed_iterations"] == 3
+
+
+def test_playing_writes_the_result_beside_its_config(run, fake_session):
+    session, stream = fake_session(), io.StringIO()
+    assert worker.play(run, Path("model_2.pt"), stream) == 0
+    result = json.loads((run.parent / "result.json").read_text(encoding="utf-8"))
+    assert (result["checkpoint"], result["success_rate"], result["episodes"]) == ("model_2.pt", 1.0, 8)
+    assert session.runner.loaded == (Path("model_2.pt"), {"task": "IsaacPC-Reach-Franka-Direct"})
+    assert "success rate 100.0 %" in stream.getvalue()
+
+
+def test_a_probe_measures_training_without_the_first_iteration(run, fake_session, tmp_path, monkeypatch):
+    monkeypatch.setattr(worker, "PROBE_SECONDS", 0.0)
+    session = fake_session()
+    assert worker.probe(run, 16, tmp_path / "trial.json") == 0
+    trial = Trial.read(tmp_path / "trial.json")
+    assert (trial.num_envs, trial.outcome) == (16, Outcome.FITS)
+    assert trial.frames_per_second == 256 / (0.5 + 1.5)
+    assert trial.seconds == {"build": 0.1, "rollout": 0.5, "update": 1.5}
+    assert session.runner.completed_iterations == 2
+
+
+def test_short_iterations_are_measured_more_than_once():
+    runner, now = FakeRunner(), iter(range(100))
+    worker._measure(runner, clock=lambda: float(next(now)))
+    # The clock is read after the first iteration and after every later one; it ticks a second each time.
+    assert runner.completed_iterations == 1 + worker.PROBE_SECONDS
+
+
+def test_a_probe_reports_wrong_settings_as_such(run, fake_session, tmp_path):
+    fake_session(error=ConfigError("no such field"))
+    with pytest.raises(ConfigError):
+        worker.probe(run, 16, tmp_path / "trial.json")
+    trial = Trial.read(tmp_path / "trial.json")
+    assert (trial.outcome, trial.detail) == (Outcome.ERROR, "no such field")
+    assert trial.extra == {"config_error": True}
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "code", "shown", "logged"),
+    [
+        ("raise ConfigError('no such field')", 2, "error: no such field\n", ""),
+        ("raise RuntimeError('it broke')", 1, "", "RuntimeError: it broke"),
+        ("raise SystemExit(1)", 1, "", ""),
+        ("signal.raise_signal(signal.SIGINT)", 130, "", ""),
+        (
+            "print('chatter'); os.system('echo native'); stream.write('progress\\n'); return 0",
+            0,
+            "progress\n",
+            "native",
+        ),
+    ],
+)
+def test_the_user_sees_progress_and_errors_while_chatter_goes_to_the_log(run, behaviour, code, shown, logged):
+    driver = f"""
+        import os, signal, sys
+        from isaaclab_pc.errors import ConfigError
+        from isaaclab_pc.workflows import worker
+        def train(config, checkpoint, stream):
+            {behaviour}
+        worker.train = train
+        sys.exit(worker.main(["train", {str(run)!r}]))
+    """
+    command = [sys.executable, "-c", textwrap.dedent(driver)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (code, shown, "")
+    assert logged in (run.parent / "worker.log").read_text(encoding="utf-8")
