@@ -28,9 +28,6 @@ Vector = tuple[float, float, float]
 ARM_GAINS = (1000.0, 100.0)
 """Stiffness and damping of the arm's drives [N*m/rad, N*m*s/rad]: those of ManiSkill's Panda."""
 
-ARMATURE = 0.1
-"""Inertia of the motors as the joints feel it [kg*m^2; kg for the fingers]: the value of MuJoCo Menagerie's Panda."""
-
 FINGER_GAINS = (400.0, 20.0)
 """Stiffness and damping of the fingers' drives [N/m, N*s/m]."""
 
