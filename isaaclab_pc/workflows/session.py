@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.runners import Runner, load_adapter, make_runner
@@ -222,7 +222,11 @@ def _apply_task_settings(env_cfg: Any, config: Mapping[str, Any], backend: str) 
     if config["guard"]["max_abs"] is not None:
         env_cfg.guard.max_abs = config["guard"]["max_abs"]
     if config["robot"] == "franka_nucleus":
-        _use_nucleus_robot(env_cfg.scene.robot.spawn)
+        from isaaclab_pc.assets.franka import franka_nucleus_cfg
+
+        robot = franka_nucleus_cfg(backend)
+        robot.prim_path = env_cfg.scene.robot.prim_path
+        env_cfg.scene.robot = robot
     # The preset that Isaac Lab resolved may carry env.sim.physics.* overrides: hand exactly that one on.
     presets = PhysicsPresetsCfg()
     setattr(presets, backend, env_cfg.sim.physics)
@@ -242,15 +246,3 @@ def _apply_points(points: Any, settings: Mapping[str, Any]) -> None:
     if settings["remove_robot"] is not None:
         others = tuple(name for name in points.remove if name != "robot")
         points.remove = ("robot", *others) if settings["remove_robot"] else others
-
-
-def _use_nucleus_robot(spawn: Any) -> None:
-    """Replace the robot of primitives by Isaac Lab's meshes; joints, links, gains and contact settings stay."""
-    from isaaclab.sim import UsdFileCfg
-    from isaaclab.utils.assets import check_file_path
-    from isaaclab_assets.robots.franka import FRANKA_PANDA_CFG
-
-    path = cast(UsdFileCfg, FRANKA_PANDA_CFG.spawn).usd_path
-    if check_file_path(path) == 0:
-        raise ConfigError(f"robot=franka_nucleus: {path} cannot be reached; robot=franka needs no download.")
-    spawn.usd_path = path

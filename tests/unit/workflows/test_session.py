@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Resolving configs: Isaac Lab is imported, no simulator is started."""
+
+import pytest
+
+from isaaclab_pc.assets import franka
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.workflows.config import compose
+from isaaclab_pc.workflows.session import resolve
+
+
+def resolved(*settings, num_envs=8, env=(), agent=()):
+    config = compose(["device=cpu", "physics=newton_mjwarp", *settings])
+    config["env_overrides"], config["agent_overrides"] = list(env), list(agent)
+    return resolve(config, num_envs, "reach")
+
+
+def test_settings_reach_the_tasks_config():
+    result = resolved(
+        "seed=7",
+        "points.num_points=32",
+        "points.crop=[[0,1],[-1,1],[0.1,0.5]]",
+        "points.frame=env",
+        "points.dtype=float32",
+        "points.remove_robot=false",
+        "guard.max_abs=50",
+        "guard.mode=disabled",
+        "physics.dt=0.01111111111",
+        "physics.substeps=3",
+        num_envs=12,
+    )
+    cfg = result.env_cfg
+    assert (cfg.scene.num_envs, cfg.seed, cfg.sim.device) == (12, 7, "cpu")
+    assert (cfg.points.num_points, cfg.points.frame, cfg.points.dtype) == (32, "env", "float32")
+    assert (cfg.points.crop_lower, cfg.points.crop_upper) == ((0, -1, 0.1), (1, 1, 0.5))
+    assert "robot" not in cfg.points.remove
+    assert (cfg.guard.mode, cfg.guard.max_abs) == ("disabled", 50)
+    assert cfg.sim.dt == pytest.approx(1 / 90)
+    assert cfg.decimation == 3, "the control rate stays"
+    assert cfg.sim.physics.num_substeps == 3
+    assert result.backend == "newton_mjwarp"
+
+
+def test_overrides_reach_the_field_that_they_name_physics_presets_included():
+    result = resolved(
+        env=["env.episode_length_s=4", "env.sim.physics.solver_cfg.iterations=7"],
+        agent=["agent.algorithm.gamma=0.9"],
+    )
+    assert result.env_cfg.episode_length_s == 4
+    assert result.env_cfg.sim.physics.solver_cfg.iterations == 7
+    assert result.agent_cfg.algorithm.gamma == 0.9
+
+
+@pytest.mark.parametrize("runner", ["rsl_rl", "rl_games"])
+def test_every_number_of_environments_keeps_the_samples_per_update(runner):
+    plans = [resolved(f"runner={runner}", num_envs=number).plan for number in (64, 128)]
+    assert plans[0].samples_per_update == plans[1].samples_per_update
+    assert plans[0].horizon == 2 * plans[1].horizon
+
+
+def test_the_number_of_iterations_is_the_agents_or_the_users():
+    assert resolved().max_iterations > 10
+    assert resolved("max_iterations=3").max_iterations == 3
+
+
+def test_two_runs_share_no_config():
+    first, second = resolved(), resolved()
+    first.env_cfg.scene.num_envs = 99
+    first.env_cfg.points.num_points = 99
+    first.agent_cfg.algorithm.gamma = 0.0
+    assert second.env_cfg.scene.num_envs == 8
+    assert second.env_cfg.points.num_points != 99
+    assert second.agent_cfg.algorithm.gamma != 0.0
+    assert resolved().agent_cfg.algorithm.gamma != 0.0
+
+
+@pytest.mark.parametrize(
+    ("settings", "env", "agent", "message"),
+    [
+        (["points.num_points=100000"], [], [], r"more than the camera's"),
+        (["obs=state", "points.num_points=100000"], [], [], None),
+        ([], ["env.scene.camra.width=3"], [], r"env\.scene has no field camra: did you mean camera\?"),
+        ([], [], ["agent.algorithm.gama=1"], r"agent\.algorithm has no field gama: did you mean gamma"),
+        ([], ["env.decimation=fast"], [], r"expected a whole number, like the present"),
+        (["physics.velocity_iterations=1"], [], [], r"physics\.velocity_iterations does not exist on newton_mjwarp"),
+        (["device=cuda:99"], [], [], r"device=cuda:99: torch sees \d+ GPUs here"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_a_simulator_starts(settings, env, agent, message):
+    if message is None:
+        assert resolved(*settings, env=env, agent=agent).env_cfg.obs == "state"
+        return
+    with pytest.raises(ConfigError, match=message):
+        resolved(*settings, env=env, agent=agent)
+
+
+def test_the_robot_of_meshes_is_isaac_labs_own(monkeypatch):
+    monkeypatch.setattr(franka, "_is_reachable", lambda path: True)
+    robot = resolved("robot=franka_nucleus").env_cfg.scene.robot
+    assert robot.spawn.usd_path.startswith("http")
+    assert robot.prim_path == resolved().env_cfg.scene.robot.prim_path
+
+
+def test_settings_of_our_tasks_are_refused_for_tasks_of_other_packages():
+    with pytest.raises(ConfigError, match=r"points\.num_points cannot be set"):
+        resolved("task=Isaac-Cartpole-Direct", "points.num_points=3")
+
+
+def test_a_missing_agent_names_what_there_is():
+    with pytest.raises(ConfigError, match="has no agent for runner=rsl_rl agent=large: it registers"):
+        resolved("task=Isaac-Cartpole-Direct", "agent=large")
