@@ -69,7 +69,7 @@ class PointCloudSceneCfg(InteractiveSceneCfg):
     ground: AssetBaseCfg = ground_cfg(height=-0.4)
     table: AssetBaseCfg = table_cfg()
     robot: ArticulationCfg = replace(FRANKA_PANDA_PRIMITIVE_CFG, prim_path="{ENV_REGEX_NS}/Robot")
-    camera: CameraCfg | None = depth_camera_cfg((1.35, 0.0, 0.75), (0.5, 0.0, 0.2), width=48, height=48, fov_deg=45.0)
+    camera: CameraCfg | None = depth_camera_cfg((1.35, 0.0, 0.75), (0.5, 0.0, 0.2), width=48, height=36, fov_deg=45.0)
 
 
 @configclass
