@@ -54,7 +54,8 @@ class ScriptedGrasp:
         step = self._advance() - env.tool_pos
         length = torch.linalg.vector_norm(step, dim=1).clamp(min=1e-6)
         step = step * (self._step_lengths[self._phase] / length).clamp(max=1.0)[:, None]
-        arm = step / env.cfg.tool_delta if env.cfg.action == "tool_delta" else self._joint_action(step)
+        tool_action = (step / env.cfg.tool_delta).clamp(-1.0, 1.0)
+        arm = tool_action if env.cfg.action == "tool_delta" else self._joint_action(step)
         gripper = torch.where(self._phase >= _CLOSE, -1.0, 1.0)
         return torch.cat([arm, gripper[:, None]], dim=1)
 
