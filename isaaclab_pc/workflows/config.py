@@ -232,6 +232,8 @@ def validate(config: Mapping[str, Any]) -> None:
     missing = sorted(set(RULES) - set(flat))
     if missing:
         raise ConfigError(f"The config lacks {', '.join(missing)}.")
+    if config["eval"]["seed"] == config["seed"]:
+        raise ConfigError(f"eval.seed={config['seed']} is the seed of training too; evaluation needs unseen resets.")
     scaling = config["scaling"]
     if scaling["min"] is not None and scaling["max"] is not None and scaling["min"] > scaling["max"]:
         raise ConfigError(f"scaling.min={scaling['min']} is above scaling.max={scaling['max']}.")

@@ -83,6 +83,9 @@ def _wait(child: subprocess.Popen[bytes], flag: SignalFlag, grace: float) -> int
         if len(flag.received) > handled:
             handled = len(flag.received)
             if handled == 1:
+                print(
+                    "\nstopping at the end of this iteration; Ctrl-C again stops at once", file=sys.stderr, flush=True
+                )
                 child.send_signal(flag.received[0])
                 deadline = time.monotonic() + grace
             else:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Mapping
 from typing import IO, Protocol
@@ -98,7 +99,7 @@ class _Live:
             TextColumn("iteration"), MofNCompleteColumn(), BarColumn(), TextColumn("ETA {task.fields[eta]}")
         )
         self._task = self._bar.add_task("train", total=maximum, completed=completed, eta="-")
-        self._live = Live(self._bar, console=Console(file=stream), auto_refresh=False)
+        self._live = Live(self._bar, console=Console(file=stream, width=_width(stream)), auto_refresh=False)
         self._live.start(refresh=True)
 
     def iteration(self, completed: int, metrics: Mapping[str, float]) -> None:
@@ -110,6 +111,14 @@ class _Live:
 
     def close(self) -> None:
         self._live.stop()
+
+
+def _width(stream: IO[str]) -> int:
+    """Return the columns of a terminal; rich looks at standard streams only, which the worker's log has taken."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns
+    except OSError:
+        return 80
 
 
 def _clock(seconds: float) -> str:

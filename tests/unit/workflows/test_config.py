@@ -151,3 +151,8 @@ def test_limits_of_the_search_must_be_in_order():
     config["scaling"].update(min=64, max=16)
     with pytest.raises(ConfigError, match=r"scaling.min=64 is above scaling.max=16"):
         validate(config)
+
+
+def test_the_seed_of_training_is_refused_for_the_evaluation():
+    with pytest.raises(ConfigError, match=r"eval\.seed=7 is the seed of training too"):
+        compose(["seed=7", "eval.seed=7"])

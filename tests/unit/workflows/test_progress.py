@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
+import fcntl
 import io
+import os
+import pty
+import re
+import struct
+import termios
 
 import pytest
 
@@ -45,6 +51,20 @@ def test_a_resumed_run_is_timed_from_where_it_goes_on(clock):
     clock[0] += 2.0
     display.iteration(91, METRICS)
     assert "iteration  91/100  ETA 0:00:18" in stream.getvalue()
+
+
+def test_a_real_terminals_width_is_used():
+    parent, child = pty.openpty()
+    fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
+    with os.fdopen(parent, "rb", buffering=0) as screen, os.fdopen(child, "w", encoding="utf-8") as stream:
+        display = make_display(stream, completed=0, maximum=2)
+        display.iteration(1, METRICS)
+        display.close()
+        stream.flush()
+        shown = screen.read(65536).decode()
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "\n", shown).splitlines()
+    assert max(map(len, lines)) <= 40
+    assert "collect 1.00 s  learn 2.00 s" in lines
 
 
 def test_values_that_are_not_finite_are_shown_as_unknown():
