@@ -4,6 +4,7 @@
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import psutil
@@ -19,7 +20,7 @@ sys.path.insert(0, {folder!r})
 from conftest import fake_command
 from isaaclab_pc.workflows import train
 train.worker_command = fake_command
-sys.exit(train.main(["num_envs=8", "device=cpu", "seed=1"]))
+sys.exit(train.main(["num_envs={num_envs}", "device=cpu", "seed=1", "scaling.cache=ignore"]))
 """
 
 
@@ -134,23 +135,54 @@ def test_the_experiments_name_tells_observations_apart():
     assert experiment_name({**config, "obs": "depth"}) == "reach_depth"
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_stops_the_run_with_a_checkpoint_and_leaves_no_child(tmp_path, number, code, runs, record):
-    driver = DRIVER.format(folder=str(Path(__file__).parent))
-    process = subprocess.Popen([sys.executable, "-c", driver], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "training\n"
-        family = psutil.Process(process.pid).children(recursive=True)
-        process.send_signal(number)
-        output, _ = process.communicate(timeout=30)
-    finally:
+@pytest.fixture
+def start(folder):
+    """Start a parent whose worker waits for a signal."""
+    started = []
+
+    def run(num_envs):
+        driver = DRIVER.format(folder=str(Path(__file__).parent), num_envs=num_envs)
+        process = subprocess.Popen([sys.executable, "-c", driver], cwd=folder, stdout=subprocess.PIPE, text=True)
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
         process.kill()
         process.communicate()
+
+
+SIGNALS = pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+
+
+@SIGNALS
+def test_a_signal_stops_the_run_with_a_checkpoint_and_leaves_no_child(folder, start, runs, record, number, code):
+    process = start(num_envs=8)
+    assert process.stdout.readline() == "training\n"
+    family = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(number)
+    output, _ = process.communicate(timeout=30)
     assert process.returncode == code
     assert len(family) == 1
     assert psutil.wait_procs(family, timeout=5)[1] == []
     (run,) = runs()
     assert record(run)["status"] == "interrupted"
     assert (run / "checkpoints" / "model_3.pt").is_file()
-    assert f"resume={run.relative_to(tmp_path)} goes on after iteration 3" in output
+    assert f"resume={run.relative_to(folder)} goes on after iteration 3" in output
+
+
+@SIGNALS
+def test_a_signal_during_the_search_stops_it_and_leaves_no_child(folder, start, runs, record, number, code):
+    process = start(num_envs="auto")
+    deadline = time.monotonic() + 30
+    while not list(folder.glob("logs/*/*/*/probing")):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    family = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(number)
+    process.communicate(timeout=30)
+    assert process.returncode == code
+    assert family
+    assert psutil.wait_procs(family, timeout=5)[1] == []
+    (run,) = runs()
+    assert record(run)["status"] == "interrupted"
