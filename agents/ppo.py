@@ -14,7 +14,7 @@ __all__ = ["LIFT", "LIFT_LARGE", "REACH", "REACH_LARGE", "EncoderSettings", "Ppo
 class EncoderSettings:
     """What the policy's encoders look like."""
 
-    point_channels: tuple[int, ...] = (64, 128)
+    point_channels: tuple[int, ...] = (32, 64)
     """Layers of the point-cloud perceptron; the last one is the size of the latent."""
 
     point_scale: float = 4.0
@@ -119,7 +119,7 @@ _LARGE = {
     "encoder": EncoderSettings(point_channels=(64, 128, 256)),
 }
 
-REACH = PpoSettings(max_iterations=500)
+REACH = PpoSettings(max_iterations=100, horizon=16, samples_per_update=4096)
 REACH_LARGE = replace(REACH, **_LARGE)
 LIFT = PpoSettings(max_iterations=1500, gamma=0.98, entropy_coef=0.002)
 LIFT_LARGE = replace(LIFT, **_LARGE)

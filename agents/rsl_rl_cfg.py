@@ -4,6 +4,7 @@
 from dataclasses import MISSING
 from typing import Any
 
+import torch
 from isaaclab.utils import configclass
 from isaaclab_rl.rsl_rl import RslRlMLPModelCfg, RslRlOnPolicyRunnerCfg, RslRlPpoAlgorithmCfg
 
@@ -45,6 +46,7 @@ def make_cfg(settings: ppo.PpoSettings, experiment: str) -> PpoRunnerCfg:
         A new configuration; the policy reads point clouds.
     """
     return PpoRunnerCfg(
+        device="cuda:0" if torch.cuda.is_available() else "cpu",
         experiment_name=experiment,
         max_iterations=settings.max_iterations,
         num_steps_per_env=settings.horizon,

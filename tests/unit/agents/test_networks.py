@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
+from isaaclab_pc.agents import networks
 from isaaclab_pc.agents.networks import (
     DepthEncoder,
     ObservationEncoder,
@@ -26,8 +27,11 @@ def gradients(module: nn.Module) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("channels", [(16,), (8, 16), (8, 12, 16)])
-@pytest.mark.parametrize("max_points", [1 << 18, 40, 1])
-def test_values_and_gradients_are_those_of_the_dense_formulation(channels: tuple[int, ...], max_points: int) -> None:
+@pytest.mark.parametrize(("max_points", "cached_points"), [(1 << 20, 1 << 14), (1 << 20, 40), (40, 1 << 14), (1, 1)])
+def test_values_and_gradients_are_those_of_the_dense_formulation(
+    monkeypatch: pytest.MonkeyPatch, channels: tuple[int, ...], max_points: int, cached_points: int
+) -> None:
+    monkeypatch.setattr(networks, "_CACHED_POINTS", cached_points)
     torch.manual_seed(0)
     net = PointNet(3, channels, scale=2.0, max_points=max_points)
     points = torch.randn(7, 20, 3)
