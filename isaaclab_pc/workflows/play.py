@@ -12,7 +12,7 @@ from isaaclab_pc.workflows.config import Command, compose, load_config, parse_co
 from isaaclab_pc.workflows.process import interruptible, run_child
 from isaaclab_pc.workflows.requirements import check_isaaclab, check_physics, check_runner, resolve_device
 from isaaclab_pc.workflows.run_record import CONFIG_NAME, find_checkpoint, make_folder
-from isaaclab_pc.workflows.train import LOGS, experiment_name, show_log, worker_command
+from isaaclab_pc.workflows.train import LOGS, check_checkpoint, experiment_name, show_log, worker_command
 
 __all__ = ["main"]
 
@@ -95,6 +95,7 @@ def run(command: Command) -> int:
             raise ConfigError(f"{key}: {checkpoint} comes from a run with {key}={config[key]}, not {asked[key]}.")
     _apply(config, asked, command)
     check_runner(config["runner"]["name"])
+    check_checkpoint(checkpoint, config)
     config["device"] = resolve_device(config["device"])
     config["physics"]["backend"], note = check_physics(config["physics"]["backend"])
     if note:

@@ -126,7 +126,7 @@ def open_session(config: Mapping[str, Any], num_envs: int, experiment: str, run_
         config: The run's plain config.
         num_envs: Number of environments.
         experiment: Name of the experiment's folder.
-        run_dir: Where the runner writes its logs.
+        run_dir: Where the resolved configs and the runner's logs go.
 
     Yields:
         The running session.
@@ -139,7 +139,11 @@ def open_session(config: Mapping[str, Any], num_envs: int, experiment: str, run_
 
     import gymnasium as gym
     from isaaclab.app import launch_simulation
+    from isaaclab.utils.io import dump_yaml
 
+    # Where Isaac Lab's own scripts leave them; before runners, which change what they are given.
+    dump_yaml(str(run_dir / "params" / "env.yaml"), resolved.env_cfg)
+    dump_yaml(str(run_dir / "params" / "agent.yaml"), resolved.agent_cfg)
     with launch_simulation(resolved.env_cfg, {"device": resolved.device, "headless": True}):
         env = gym.make(resolved.task, cfg=resolved.env_cfg)
         try:

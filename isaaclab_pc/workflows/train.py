@@ -19,6 +19,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.runners import check_header, read_extra
 from isaaclab_pc.scaling import ProbeError, ScalingSettings, Trial, fit
 from isaaclab_pc.workflows.config import Command, load_config, parse_command, save_config, to_config
 from isaaclab_pc.workflows.process import interruptible, run_child
@@ -162,12 +163,26 @@ def _resume(config: Mapping[str, Any], command: Command) -> int:
             stored[key] = config[key]
     stored["device"] = resolve_device(stored["device"])
     check_physics(stored["physics"]["backend"])
+    check_checkpoint(checkpoint, stored)
     with _locked(record.folder):
         save_config(record.folder / CONFIG_NAME, stored)
         resumed = [*record.data["resumed"], checkpoint.name]
         record.update(status="running", error=None, ended=None, config=stored, resumed=resumed)
         print(f"resuming from {checkpoint}", flush=True)
         return _work(record, checkpoint)
+
+
+def check_checkpoint(path: Path, config: Mapping[str, Any]) -> None:
+    """Refuse a file that is no checkpoint or belongs to another task or library; reads its header only.
+
+    Args:
+        path: The checkpoint.
+        config: The config of the run that shall use it.
+
+    Raises:
+        ConfigError: It does not fit.
+    """
+    check_header(read_extra(path), {"task": config["task"], "runner": config["runner"]["name"]}, path)
 
 
 @contextlib.contextmanager
@@ -257,6 +272,8 @@ def _work(record: RunRecord, checkpoint: Path | None) -> int:
     if record.data["status"] == "running":
         error = None if code in (130, 143) else f"the worker ended with exit code {code}"
         record.finish("interrupted" if error is None else "failed", error)
+    if code == 0:
+        print(f"run: {folder}", flush=True)
     if code in (0, 2):
         return code
     if code not in (130, 143):

@@ -55,6 +55,8 @@ def test_train_resume_and_play(scripts: Scripts) -> None:
     assert (first["status"], first["completed_iterations"], first["physics"]) == ("completed", 2, scripts.backend)
     assert first["evaluation"]["episodes"] == 4
     assert set(first["guard"].values()) == {0}
+    assert "num_envs: 4" in (run / "params" / "env.yaml").read_text(encoding="utf-8")
+    assert "samples_per_update: 64" in (run / "params" / "agent.yaml").read_text(encoding="utf-8")
 
     output = scripts.run("train.py", "resume=latest", "max_iterations=3")
     assert "iteration 3/3" in output

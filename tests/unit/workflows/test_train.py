@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The parent of a run, with a fake worker behind the process boundary."""
 
+import json
 import signal
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 import psutil
 import pytest
 from filelock import FileLock
 
-from isaaclab_pc.workflows import requirements
+from isaaclab_pc.workflows import play, requirements
 from isaaclab_pc.workflows.train import experiment_name, main
 
 DRIVER = """\
@@ -112,6 +114,29 @@ def test_what_would_make_it_another_run_is_refused(folder, capsys, arguments, me
     assert main([argument.replace("RUN", str(run)) for argument in arguments]) == 2
     assert message in capsys.readouterr().err
     assert ((run / "config.yaml").read_bytes(), (run / "run.json").read_bytes()) == before
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ({"format": 1, "task": "IsaacPC-Lift-Cube-Franka-Direct"}, "has task=IsaacPC-Lift-Cube-Franka-Direct"),
+        ({"format": 1, "runner": "rl_games"}, "has runner=rl_games, this run has runner=rsl_rl"),
+        (None, "is not a checkpoint of isaaclab_pc"),
+    ],
+)
+def test_a_checkpoint_that_does_not_fit_is_refused_before_a_worker_starts(folder, capsys, runs, header, message):
+    assert main(["num_envs=8", "device=cpu"]) == 0
+    (run,) = runs()
+    (run / "seen.json").unlink()
+    checkpoint = run / "checkpoints" / "model_3.pt"
+    checkpoint.write_bytes(b"")
+    if header is not None:
+        with zipfile.ZipFile(checkpoint, "w") as archive:
+            archive.writestr("archive/header.json", json.dumps(header))
+    assert main(["resume=latest", "max_iterations=9"]) == 2
+    assert play.main([]) == 2
+    assert capsys.readouterr().err.count(message) == 2
+    assert not (run / "seen.json").exists()
 
 
 def test_a_run_is_not_trained_twice_at_the_same_time(folder, capsys, runs):
