@@ -46,7 +46,7 @@ def depth_camera_cfg(eye: Vector, target: Vector, *, width: int, height: int, fo
     focal_length = 24.0
     return CameraCfg(
         prim_path="{ENV_REGEX_NS}/Camera",
-        offset=CameraCfg.OffsetCfg(pos=eye, rot=tuple(Rotation.from_matrix(optical).as_quat()), convention="ros"),
+        offset=CameraCfg.OffsetCfg(pos=eye, rot=tuple(Rotation.from_matrix(optical).as_quat().tolist()), convention="ros"),
         spawn=sim_utils.PinholeCameraCfg(
             focal_length=focal_length,
             horizontal_aperture=2.0 * focal_length * float(np.tan(np.radians(fov_deg) / 2.0)),
