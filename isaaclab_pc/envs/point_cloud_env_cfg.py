@@ -43,10 +43,11 @@ def depth_camera_cfg(eye: Vector, target: Vector, *, width: int, height: int, fo
     right = np.cross(forward, (0.0, 0.0, 1.0))
     right /= np.linalg.norm(right)
     optical = np.stack([right, np.cross(forward, right), forward], axis=1)
+    x, y, z, w = Rotation.from_matrix(optical).as_quat().tolist()
     focal_length = 24.0
     return CameraCfg(
         prim_path="{ENV_REGEX_NS}/Camera",
-        offset=CameraCfg.OffsetCfg(pos=eye, rot=tuple(Rotation.from_matrix(optical).as_quat().tolist()), convention="ros"),
+        offset=CameraCfg.OffsetCfg(pos=eye, rot=(x, y, z, w), convention="ros"),
         spawn=sim_utils.PinholeCameraCfg(
             focal_length=focal_length,
             horizontal_aperture=2.0 * focal_length * float(np.tan(np.radians(fov_deg) / 2.0)),

@@ -45,7 +45,7 @@ def test_the_backend_follows_selector_device_and_installation(
 @pytest.mark.parametrize("backend", ["physx", "isaacsim_physx", "ovphysx"])
 def test_a_missing_backend_says_what_to_install_and_what_works(installed, backend: str) -> None:
     installed()
-    with pytest.raises(ConfigError, match="pip install.*newton_mjwarp"):
+    with pytest.raises(ConfigError, match=r"pip install.*newton_mjwarp"):
         resolve_backend(backend, "cpu")
 
 
