@@ -19,7 +19,7 @@ from isaaclab_pc.envs.arm_control import ARM_ACTIONS, ArmControl, joint_ids
 from isaaclab_pc.envs.keyed_random import keyed_hash, keyed_uniform
 from isaaclab_pc.envs.point_cloud_env_cfg import PointCloudEnvCfg
 from isaaclab_pc.guards import Guard
-from isaaclab_pc.physics import prepare_for_device
+from isaaclab_pc.physics.presets import prepare_for_device
 from isaaclab_pc.sensors import PointCloud
 
 _JOINT_NOISE_STREAM = 0
@@ -230,6 +230,11 @@ class PointCloudEnv(DirectRLEnv):
         for value in observation.values():
             value.masked_fill_(bad.view(-1, *[1] * (value.dim() - 1)), 0.0)
         if self.common_step_counter > 0:
+            # Where the episode had already ended in this step, its result stands.
+            unfinished = bad & ~self.reset_buf
+            self._succeeds &= ~unfinished
+            self.episode_success &= ~unfinished
+            self.episode_time_to_success.masked_fill_(unfinished, float("nan"))
             self.reward_buf.masked_fill_(bad, 0.0)
             self.reset_terminated |= bad
             self.reset_time_outs &= ~bad

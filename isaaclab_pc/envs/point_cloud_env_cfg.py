@@ -20,7 +20,7 @@ from scipy.spatial.transform import Rotation
 from isaaclab_pc.assets.franka import FRANKA_PANDA_PRIMITIVE_CFG
 from isaaclab_pc.assets.objects import ground_cfg, table_cfg
 from isaaclab_pc.guards import GuardCfg
-from isaaclab_pc.physics import PhysicsPresetsCfg
+from isaaclab_pc.physics.presets import PhysicsPresetsCfg
 from isaaclab_pc.sensors import PointCloudCfg
 
 Vector = tuple[float, float, float]

@@ -2,17 +2,10 @@
 """Physics backends and their settings in one vocabulary.
 
 ``dt``, ``decimation``, ``substeps``, ``position_iterations`` and ``velocity_iterations`` mean the same for every
-backend and are mapped to the fields that its solver really reads.
+backend and are mapped to the fields that its solver really reads. The presets that tasks use load Isaac Lab and stand
+in :mod:`isaaclab_pc.physics.presets`; importing this package loads neither it nor torch.
 """
 
-from isaaclab_pc.physics.presets import PhysicsPresetsCfg, prepare_for_device
 from isaaclab_pc.physics.settings import BACKENDS, PhysicsSettings, apply_physics, resolve_backend
 
-__all__ = [
-    "BACKENDS",
-    "PhysicsPresetsCfg",
-    "PhysicsSettings",
-    "apply_physics",
-    "prepare_for_device",
-    "resolve_backend",
-]
+__all__ = ["BACKENDS", "PhysicsSettings", "apply_physics", "resolve_backend"]

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 BACKENDS = ("auto", "ovphysx", "newton_mjwarp", "isaacsim_physx", "physx")
 """Names of Isaac Lab's physics selectors, and ``auto``."""
 
+INSTALL_ISAACSIM = "pip install 'isaaclab_pc[isaacsim]' with NVIDIA's package index"
+_INSTALL_OVPHYSX = "pip install 'isaaclab_pc[ovphysx]'"
+
 MAX_DT = 0.1
 """Largest physics step accepted [s]."""
 
@@ -79,19 +82,19 @@ def resolve_backend(backend: str, device: str) -> str:
     if backend == "physx":
         if not _installed("isaacsim") and not _installed("ovphysx"):
             raise ConfigError(
-                "physics=physx needs a PhysX: pip install 'isaaclab_pc[ovphysx]' (no Isaac Sim needed) or "
-                "'isaacsim[all,extscache]' from NVIDIA's index. Without either, physics=newton_mjwarp works."
+                f"physics=physx needs a PhysX: {_INSTALL_OVPHYSX} (without Isaac Sim), or {INSTALL_ISAACSIM}. "
+                "Without either, physics=newton_mjwarp works."
             )
         return "isaacsim_physx" if _installed("isaacsim") else "ovphysx"
     if backend == "isaacsim_physx" and not _installed("isaacsim"):
+        works = "physics=ovphysx (PhysX without Isaac Sim) and " if _installed("ovphysx") else ""
         raise ConfigError(
-            "physics=isaacsim_physx needs Isaac Sim: pip install 'isaacsim[all,extscache]' from NVIDIA's index. "
-            "Without it, physics=ovphysx (PhysX without Kit) and physics=newton_mjwarp work."
+            f"physics=isaacsim_physx needs Isaac Sim: {INSTALL_ISAACSIM}. Without it, {works}physics=newton_mjwarp "
+            f"work{'' if works else 's'}."
         )
     if backend == "ovphysx" and not _installed("ovphysx"):
         raise ConfigError(
-            "physics=ovphysx is not installed: pip install 'isaaclab_pc[ovphysx]'. Without it, physics=newton_mjwarp "
-            "works."
+            f"physics=ovphysx is not installed: {_INSTALL_OVPHYSX}. Without it, physics=newton_mjwarp works."
         )
     return backend
 

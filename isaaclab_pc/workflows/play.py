@@ -10,7 +10,7 @@ from typing import Any
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.workflows.config import Command, compose, load_config, parse_command, save_config
 from isaaclab_pc.workflows.process import interruptible, run_child
-from isaaclab_pc.workflows.requirements import check_isaaclab, check_physics, check_runner, resolve_device
+from isaaclab_pc.workflows.requirements import check_isaaclab, check_runner, settle_platform
 from isaaclab_pc.workflows.run_record import CONFIG_NAME, find_checkpoint, make_folder
 from isaaclab_pc.workflows.train import LOGS, check_checkpoint, experiment_name, show_log, worker_command
 
@@ -96,10 +96,7 @@ def run(command: Command) -> int:
     _apply(config, asked, command)
     check_runner(config["runner"]["name"])
     check_checkpoint(checkpoint, config)
-    config["device"] = resolve_device(config["device"])
-    config["physics"]["backend"], note = check_physics(config["physics"]["backend"])
-    if note:
-        print(f"note: {note}", flush=True)
+    settle_platform(config)
 
     folder = make_folder(record.folder / "play")
     save_config(folder / CONFIG_NAME, config)

@@ -6,13 +6,13 @@ from __future__ import annotations
 import importlib.util
 import os
 from importlib import metadata
+from typing import Any
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.physics.settings import INSTALL_ISAACSIM, resolve_backend
 
-__all__ = ["check_isaaclab", "check_physics", "check_runner", "resolve_device"]
+__all__ = ["check_isaaclab", "check_runner", "resolve_device", "settle_platform"]
 
-_ISAACSIM = "pip install 'isaaclab_pc[isaacsim]' with NVIDIA's package index"
-_OVPHYSX = "pip install 'isaaclab_pc[ovphysx]'"
 _RUNNERS = {"rsl_rl": ("rsl_rl", "rsl-rl-lib"), "rl_games": ("rl_games", "isaaclab_pc[rl_games]")}
 
 
@@ -75,36 +75,20 @@ def check_runner(name: str) -> None:
         raise ConfigError(f"runner={name} is not installed: pip install '{package}', or use runner=rsl_rl.")
 
 
-def check_physics(backend: str) -> tuple[str, str]:
-    """Refuse a physics backend that is not installed, and settle which PhysX ``physx`` is.
+def settle_platform(config: dict[str, Any]) -> None:
+    """Write into a config the device and the physics backend that will run.
 
     Args:
-        backend: The value of ``physics.backend``.
-
-    Returns:
-        The backend, ``physx`` replaced, and a note for the user, empty where there is nothing to say.
+        config: The run's plain config; ``device`` and ``physics.backend`` are changed.
 
     Raises:
-        ConfigError: The message says what to install and what works without it.
+        ConfigError: The backend is not installed; the message says what to install and what works without it.
     """
-    if backend == "physx":
-        if _installed("isaacsim"):
-            return "isaacsim_physx", ""
-        if _installed("ovphysx"):
-            return "ovphysx", f"physics=physx runs as ovphysx; for Isaac Sim's PhysX: {_ISAACSIM}"
-        raise ConfigError(
-            f"physics=physx needs a PhysX: {_OVPHYSX} (without Isaac Sim), or {_ISAACSIM}. "
-            "Without either, physics=newton_mjwarp works."
-        )
-    if backend == "isaacsim_physx" and not _installed("isaacsim"):
-        works = "physics=ovphysx (PhysX without Isaac Sim) and " if _installed("ovphysx") else ""
-        raise ConfigError(
-            f"physics=isaacsim_physx needs Isaac Sim: {_ISAACSIM}. Without it, {works}physics=newton_mjwarp work"
-            f"{'' if works else 's'}."
-        )
-    if backend == "ovphysx" and not _installed("ovphysx"):
-        raise ConfigError(f"physics=ovphysx is not installed: {_OVPHYSX}. Without it, physics=newton_mjwarp works.")
-    return backend, ""
+    config["device"] = resolve_device(config["device"])
+    asked = config["physics"]["backend"]
+    config["physics"]["backend"] = resolve_backend(asked, config["device"])
+    if (asked, config["physics"]["backend"]) == ("physx", "ovphysx"):
+        print(f"note: physics=physx runs as ovphysx; for Isaac Sim's PhysX: {INSTALL_ISAACSIM}", flush=True)
 
 
 def _installed(module: str) -> bool:

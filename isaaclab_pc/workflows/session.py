@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.physics import PhysicsSettings, apply_physics, resolve_backend
 from isaaclab_pc.runners import Runner, load_adapter, make_runner
 from isaaclab_pc.scaling import BatchPlan, plan_batch
 from isaaclab_pc.workflows.overrides import check_overrides
@@ -182,8 +183,6 @@ def _load_configs(config: Mapping[str, Any], adapter: Any, device: str) -> tuple
     from isaaclab_tasks.utils import PresetCfg, resolve_task_config
     from isaaclab_tasks.utils.parse_cfg import load_cfg_from_registry
 
-    from isaaclab_pc.physics import resolve_backend
-
     task, overrides = config["task"], [*config["env_overrides"], *config["agent_overrides"]]
     entry_point = adapter.agent_entry_point(config["agent"])
     if entry_point not in (gym.spec(task).kwargs or {}):
@@ -218,7 +217,7 @@ def _check_foreign(config: Mapping[str, Any]) -> None:
 
 def _apply_task_settings(env_cfg: Any, config: Mapping[str, Any], backend: str) -> None:
     """Write the settings of this package's tasks into the env config."""
-    from isaaclab_pc.physics import PhysicsPresetsCfg, PhysicsSettings, apply_physics
+    from isaaclab_pc.physics.presets import PhysicsPresetsCfg
 
     env_cfg.obs = config["obs"]
     _apply_points(env_cfg.points, config["points"])

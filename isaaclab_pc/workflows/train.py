@@ -24,7 +24,7 @@ from isaaclab_pc.scaling import ProbeError, ScalingSettings, Trial, fit
 from isaaclab_pc.workflows.config import Command, load_config, parse_command, save_config, to_config
 from isaaclab_pc.workflows.process import interruptible, run_child
 from isaaclab_pc.workflows.registry import resolve_task
-from isaaclab_pc.workflows.requirements import check_isaaclab, check_physics, check_runner, resolve_device
+from isaaclab_pc.workflows.requirements import check_isaaclab, check_runner, settle_platform
 from isaaclab_pc.workflows.run_record import CONFIG_NAME, RunRecord, find_checkpoint, make_run_folder
 
 __all__ = ["experiment_name", "main", "worker_command"]
@@ -101,10 +101,7 @@ def run(config: dict[str, Any], command: Command) -> int:
     check_runner(config["runner"]["name"])
     if config["resume"] is not None:
         return _resume(config, command)
-    config["device"] = resolve_device(config["device"])
-    config["physics"]["backend"], note = check_physics(config["physics"]["backend"])
-    if note:
-        print(f"note: {note}", flush=True)
+    settle_platform(config)
     settings = ScalingSettings(device=config["device"], **config["scaling"])
     experiment = experiment_name(config)
     folder = make_run_folder(LOGS, config["runner"]["name"], experiment)
@@ -161,8 +158,7 @@ def _resume(config: Mapping[str, Any], command: Command) -> int:
     for key in ("device", "max_iterations"):
         if key in command.given:
             stored[key] = config[key]
-    stored["device"] = resolve_device(stored["device"])
-    check_physics(stored["physics"]["backend"])
+    settle_platform(stored)
     check_checkpoint(checkpoint, stored)
     with _locked(record.folder):
         save_config(record.folder / CONFIG_NAME, stored)

@@ -30,6 +30,7 @@ class Step:
     truncated: torch.Tensor
     episode: torch.Tensor
     length: torch.Tensor
+    success: torch.Tensor
     final_obs: dict[str, torch.Tensor] | None
 
 
@@ -53,6 +54,7 @@ def roll_out(env, fault: Callable[[torch.Tensor], None] = lambda actions: None) 
                 truncated.clone(),
                 env.episode.clone(),
                 env.episode_length_buf.clone(),
+                env.episode_success.clone(),
                 None if final is None else {name: value.clone() for name, value in final.items()},
             )
         )
@@ -190,6 +192,7 @@ def test_a_broken_image_ends_its_environment_which_is_reset_before_the_next_phys
     def fault(actions: torch.Tensor) -> None:
         def once(action: torch.Tensor):
             state["armed"] = True
+            env.episode_success[SICK] = True  # an earlier episode's
             monkeypatch.setattr(env, "step", real_step)
             result = real_step(action)
             state["armed"] = False
@@ -203,6 +206,7 @@ def test_a_broken_image_ends_its_environment_which_is_reset_before_the_next_phys
     assert faulty.terminated.tolist() == [index == SICK for index in range(NUM_ENVS)]
     assert faulty.reward[SICK] == 0.0
     assert not any(value[SICK].any() for value in faulty.obs.values()), "fill values are zeros"
+    assert not faulty.success[SICK], "a broken episode is no success"
     assert after.episode[SICK] == faulty.episode[SICK] + 1
     assert after.length[SICK] == 1
     assert not after.terminated.any()

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One physics vocabulary, mapped to each backend's fields. Starts no simulator."""
 
+from typing import Any
+
 import pytest
 
 from isaaclab_pc.errors import ConfigError
@@ -18,7 +20,7 @@ def installed(monkeypatch: pytest.MonkeyPatch):
     return install
 
 
-def reach_cfg() -> ReachEnvCfg:
+def reach_cfg() -> Any:
     cfg = ReachEnvCfg()
     cfg.sim.device = "cpu"
     return cfg
@@ -40,6 +42,12 @@ def test_the_backend_follows_selector_device_and_installation(
 ) -> None:
     installed(*modules)
     assert resolve_backend(backend, device) == expected
+
+
+def test_isaac_sims_physx_without_it_names_ovphysx_where_that_is_installed(installed) -> None:
+    installed("ovphysx")
+    with pytest.raises(ConfigError, match=r"needs Isaac Sim.*physics=ovphysx.*physics=newton_mjwarp work\."):
+        resolve_backend("isaacsim_physx", "cpu")
 
 
 @pytest.mark.parametrize("backend", ["physx", "isaacsim_physx", "ovphysx"])

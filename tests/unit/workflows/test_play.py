@@ -43,7 +43,7 @@ def test_what_is_given_replaces_the_runs_settings(evaluation):
     arguments = [
         "eval.episodes=1000",
         "num_envs=32",
-        "physics=auto",
+        "physics=newton_mjwarp",
         "physics.dt=0.01",
         "guard.mode=disabled",
         "env.b=2",
@@ -52,7 +52,7 @@ def test_what_is_given_replaces_the_runs_settings(evaluation):
     config = evaluation()["config"]
     assert config["eval"] == {"episodes": 1000, "seed": 1000}
     assert config["num_envs"] == 32
-    assert config["physics"]["backend"] == "auto"
+    assert config["physics"]["backend"] == "newton_mjwarp"
     assert config["physics"]["dt"] == 0.01
     assert config["guard"]["mode"] == "disabled"
     assert config["env_overrides"] == ["env.a=1", "env.b=2"]

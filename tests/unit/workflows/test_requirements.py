@@ -5,7 +5,7 @@ import pytest
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.workflows import requirements
-from isaaclab_pc.workflows.requirements import check_isaaclab, check_physics, check_runner
+from isaaclab_pc.workflows.requirements import check_isaaclab, check_runner
 
 
 @pytest.fixture
@@ -16,45 +16,6 @@ def installed(monkeypatch):
         monkeypatch.setattr(requirements, "_installed", lambda module: module in modules)
 
     return pretend
-
-
-def test_physx_is_isaac_sims_where_it_is_installed(installed):
-    installed("isaacsim", "ovphysx")
-    assert check_physics("physx") == ("isaacsim_physx", "")
-
-
-def test_physx_without_isaac_sim_is_ovphysx_and_says_so(installed):
-    installed("ovphysx")
-    backend, note = check_physics("physx")
-    assert backend == "ovphysx"
-    assert "isaaclab_pc[isaacsim]" in note
-
-
-def test_physx_without_any_physx_says_what_to_install_and_what_works(installed):
-    installed()
-    with pytest.raises(ConfigError, match=r"isaaclab_pc\[ovphysx\].*isaacsim.*newton_mjwarp works"):
-        check_physics("physx")
-
-
-def test_isaac_sims_physx_without_it_names_what_works(installed):
-    installed("ovphysx")
-    with pytest.raises(ConfigError, match=r"needs Isaac Sim.*physics=ovphysx.*physics=newton_mjwarp work\."):
-        check_physics("isaacsim_physx")
-    installed()
-    with pytest.raises(ConfigError, match=r"needs Isaac Sim.*Without it, physics=newton_mjwarp works\."):
-        check_physics("isaacsim_physx")
-
-
-def test_ovphysx_without_it_says_what_to_install(installed):
-    installed()
-    with pytest.raises(ConfigError, match=r"isaaclab_pc\[ovphysx\]"):
-        check_physics("ovphysx")
-
-
-@pytest.mark.parametrize("backend", ["auto", "newton_mjwarp"])
-def test_other_backends_need_nothing(installed, backend):
-    installed()
-    assert check_physics(backend) == (backend, "")
 
 
 def test_a_missing_library_says_what_to_install(installed):

@@ -13,7 +13,8 @@ import psutil
 import pytest
 from filelock import FileLock
 
-from isaaclab_pc.workflows import play, requirements
+from isaaclab_pc.physics import settings as physics_settings
+from isaaclab_pc.workflows import play
 from isaaclab_pc.workflows.train import experiment_name, main
 
 DRIVER = """\
@@ -148,7 +149,7 @@ def test_a_run_is_not_trained_twice_at_the_same_time(folder, capsys, runs):
 
 
 def test_physx_without_isaac_sim_runs_ovphysx_and_says_so(folder, capsys, monkeypatch, runs, seen):
-    monkeypatch.setattr(requirements, "_installed", lambda module: module != "isaacsim")
+    monkeypatch.setattr(physics_settings, "_installed", lambda module: module != "isaacsim")
     assert main(["num_envs=8", "device=cpu", "physics=physx"]) == 0
     assert "note: physics=physx runs as ovphysx" in capsys.readouterr().out
     assert seen(runs()[0])["config"]["physics"]["backend"] == "ovphysx"
