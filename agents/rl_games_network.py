@@ -71,16 +71,11 @@ class PointCloudNetwork(nn.Module):
         use_predictor = aux_coef > 0.0 and self.encoder.latent_dim > 0
         self.predictor = StatePredictor(latent_dim, critic_dim, aux_coef) if use_predictor else None
 
-    def policy(self, obs: Mapping[str, Tensor]) -> Tensor:
-        """Compute the mean action.
-
-        Args:
-            obs: Observation groups by name, batch (B,).
-
-        Returns:
-            Actions, shape (B, A).
-        """
-        return self.actor(self._latent(obs))
+    def parts(self) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
+        """Return the parameters of the actor, encoders included, and of the critic."""
+        critic = list(self.critic.parameters())
+        members = {id(parameter) for parameter in critic}
+        return [parameter for parameter in self.parameters() if id(parameter) not in members], critic
 
     def forward(self, input_dict: Mapping[str, Any]) -> tuple[Tensor, Tensor, Tensor, None]:
         """Compute what RL-Games asks for.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """RL-Games behind the runner protocol.
 
-Minibatches are shuffled and the KL divergence is measured against the policy that acted, as RSL-RL does, so that the
-hyperparameters mean the same.
+Where a hyperparameter does something else than with RSL-RL, it is made to do the same: minibatches are random, the KL
+divergence is measured against the policy that acted, and the gradients of actor and critic are clipped apart.
 """
 
 import contextlib
@@ -43,6 +43,7 @@ from rl_games.algos_torch.torch_ext import mean_list
 from rl_games.common.algo_observer import AlgoObserver
 from rl_games.common.datasets import PPODataset
 from rl_games.common.ivecenv import IVecEnv
+from rl_games.common.schedulers import AdaptiveScheduler
 from rl_games.common.tr_helpers import DefaultRewardsShaper
 
 from isaaclab_pc.agents import rl_games_network
@@ -133,7 +134,10 @@ class RlGamesRunner:
             params["config"].update(_library_settings(vec_env, params["config"], scratch))
             self._agent = _Agent("run", params)
             self._agent.writer.close()
-        shapes = {name: list(space.shape) for name, space in self._agent.observation_space.items()}
+        space = self._agent.observation_space
+        self._concatenate = not isinstance(space, gymnasium.spaces.Dict)
+        self._groups = list((params["env"].get("obs_groups") or {"obs": ["policy"]})["obs"])
+        shapes = {"obs": space.shape} if self._concatenate else {name: space[name].shape for name in self._groups}
         self._facts = facts(NAME, shapes, self._agent.actions_num)
 
     def train(self, max_iterations: int, on_iteration: OnIteration) -> None:
@@ -172,8 +176,13 @@ class RlGamesRunner:
     def act(self, obs: Mapping[str, Tensor]) -> Tensor:
         """Compute deterministic actions; see :meth:`~isaaclab_pc.runners.base.Runner.act`."""
         with torch.no_grad():
-            batch = {name: obs[name].to(self._device) for name in self._agent.observation_space.spaces}
-            return self._agent.model({"is_train": False, "prev_actions": None, "obs": batch, "rnn_states": None})["mus"]
+            batch: Any = {name: obs[name].to(self._device) for name in self._groups}
+            if self._concatenate:
+                batch = torch.cat(list(batch.values()), dim=-1)
+            self._agent.model.eval()
+            output = self._agent.model({"is_train": False, "prev_actions": None, "obs": batch, "rnn_states": None})
+            actions: Any = self._agent.preprocess_actions(output["mus"])
+            return actions
 
 
 def _library_settings(vec_env: IVecEnv, config: Mapping[str, Any], folder: str) -> dict[str, Any]:
@@ -222,8 +231,28 @@ class _ShuffledDataset(PPODataset):
         """Keep the distribution of the policy that acted: it is what the KL divergence is measured against."""
 
 
+class _Schedule(AdaptiveScheduler):
+    """Adaptive step size that ignores an update's first minibatch: the policy is still the one that acted."""
+
+    min_lr: float
+
+    def __init__(self, kl_threshold: float) -> None:
+        super().__init__(kl_threshold)
+        self.min_lr = MIN_LEARNING_RATE
+        self._update = -1
+
+    def update(  # type: ignore[override]
+        self, current_lr: float, entropy_coef: float, epoch: int, frames: int, kl_dist: float, **kwargs: Any
+    ) -> tuple[float, float]:
+        """Return the next step size and the entropy coefficient."""
+        if epoch != self._update:
+            self._update = epoch
+            return current_lr, entropy_coef
+        return super().update(current_lr, entropy_coef, epoch, frames, kl_dist, **kwargs)
+
+
 class _Agent(A2CAgent):
-    """RL-Games' own loop, with shuffled minibatches, without its checkpoints, and with our callback."""
+    """RL-Games' own loop, with the changes that the module tells, without its checkpoints, and with our callback."""
 
     writer: Any
     scheduler: Any
@@ -235,7 +264,8 @@ class _Agent(A2CAgent):
             self.batch_size, self.minibatch_size, self.is_discrete, self.is_rnn, self.ppo_device, self.seq_length
         )
         if self.is_adaptive_lr:
-            self.scheduler.min_lr = MIN_LEARNING_RATE
+            self.scheduler = _Schedule(self.kl_threshold)
+        self.is_tensor_obses = True
         self.after_iteration = lambda metrics: None
 
     def save(self, fn: str) -> None:
@@ -247,6 +277,16 @@ class _Agent(A2CAgent):
         env = getattr(self.vec_env, "unwrapped", self.vec_env)
         env.episode_length_buf = torch.randint_like(env.episode_length_buf, high=int(env.max_episode_length))
         return obs
+
+    def trancate_gradients_and_step(self) -> None:
+        """Clip actor and critic by themselves: the critic's gradient is the larger one by far."""
+        network = self.model.a2c_network
+        if self.multi_gpu or not self.truncate_grads or not isinstance(network, rl_games_network.PointCloudNetwork):
+            super().trancate_gradients_and_step()
+            return
+        for part in network.parts():
+            torch.nn.utils.clip_grad_norm_(part, self.grad_norm)
+        self.optimizer.step()
 
     def write_stats(
         self,
@@ -283,7 +323,7 @@ class _Agent(A2CAgent):
                 "learn_s": update_time,
                 "env_steps_per_s": self.curr_frames / (play_time + update_time),
                 "learning_rate": float(self.last_lr),
-                "action_std": float(self.model.a2c_network.log_std.detach().exp().mean()),
+                "action_std": float(self.train_result[7].mean()),
                 "loss/value": float(mean_list(c_losses).detach()),
                 "loss/surrogate": float(mean_list(a_losses).detach()),
                 "loss/entropy": float(mean_list(entropies).detach()),

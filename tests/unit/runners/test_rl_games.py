@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Where RL-Games is made to mean what RSL-RL means by a hyperparameter."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from isaaclab_pc.agents import ppo, rl_games_cfg
+from isaaclab_pc.runners import rl_games
+from isaaclab_pc.scaling import BatchPlan
+from tests.unit.runners.fake_env import FakeEnv, FakeRlGamesEnv
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> rl_games.RlGamesRunner:
+    cfg = rl_games_cfg.make_cfg(ppo.REACH, "x")
+    plan = BatchPlan(horizon=8, num_minibatches=2, minibatch_size=16)
+    rl_games.configure(cfg, obs="points", seed=1, max_iterations=2, device="cpu", plan=plan, experiment="x")
+    return rl_games.RlGamesRunner(FakeRlGamesEnv(FakeEnv()), cfg, tmp_path, "cpu")
+
+
+def test_minibatches_are_random_and_keep_a_sample_together(runner: rl_games.RlGamesRunner) -> None:
+    dataset: Any = runner._agent.dataset
+    numbers = torch.arange(32)
+    samples = {"actions": numbers, "obs": {"points": numbers * 10}, "rnn_masks": None}
+    seen = []
+    for _ in range(2):
+        dataset.update_values_dict(samples)
+        batches = [dataset[i] for i in range(len(dataset))]
+        for batch in batches:
+            assert torch.equal(batch["obs"]["points"], batch["actions"] * 10)
+        order = torch.cat([batch["actions"] for batch in batches])
+        assert torch.equal(order.sort().values, numbers)
+        seen.append(order)
+    assert not torch.equal(seen[0], numbers)
+    assert not torch.equal(seen[0], seen[1])
+
+
+def test_divergence_is_measured_against_the_policy_that_acted(runner: rl_games.RlGamesRunner) -> None:
+    dataset: Any = runner._agent.dataset
+    dataset.update_values_dict({"mu": torch.zeros(32, 3), "sigma": torch.ones(32, 3)})
+    dataset[0]
+    dataset.update_mu_sigma(torch.full((16, 3), 5.0), torch.full((16, 3), 5.0))
+    assert not dataset[0]["mu"].any()
+
+
+def test_step_size_follows_the_divergence_but_not_that_of_the_first_minibatch() -> None:
+    schedule = rl_games._Schedule(0.01)
+    assert schedule.update(1e-3, 0.0, 1, 0, 0.0)[0] == 1e-3
+    assert schedule.update(1e-3, 0.0, 1, 0, 0.001)[0] == pytest.approx(1.5e-3)
+    assert schedule.update(1e-3, 0.0, 1, 0, 0.05)[0] == pytest.approx(1e-3 / 1.5)
+    assert schedule.update(1e-3, 0.0, 2, 0, 0.05)[0] == 1e-3
+    assert schedule.update(1.1e-5, 0.0, 2, 0, 0.05)[0] == 1e-5
+
+
+def test_a_large_gradient_of_the_critic_leaves_the_actor_alone(runner: rl_games.RlGamesRunner) -> None:
+    agent: Any = runner._agent
+    actor, critic = agent.model.a2c_network.parts()
+    assert len(actor) + len(critic) == len(list(agent.model.parameters()))
+    for parameter in actor:
+        parameter.grad = torch.full_like(parameter, 1e-6)
+    for parameter in critic:
+        parameter.grad = torch.full_like(parameter, 1e3)
+    agent.trancate_gradients_and_step()
+    assert all(torch.equal(p.grad, torch.full_like(p, 1e-6)) for p in actor if p.grad is not None)
+    norm = nn.utils.get_total_norm([p.grad for p in critic if p.grad is not None])
+    assert float(norm) == pytest.approx(agent.grad_norm, rel=1e-3)
+
+
+def test_playing_leaves_no_files(runner: rl_games.RlGamesRunner, tmp_path: Path) -> None:
+    runner.act(FakeEnv().observe())
+    assert not list(tmp_path.iterdir())
