@@ -11,7 +11,7 @@ import os
 import pickle
 import random
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -126,18 +126,19 @@ def save_checkpoint(path: Path, state: Mapping[str, Any], header: Mapping[str, A
         partial.unlink(missing_ok=True)
 
 
-def load_checkpoint(path: Path, device: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def load_checkpoint(path: Path, device: str, keys: Sequence[str] = ()) -> tuple[dict[str, Any], dict[str, Any]]:
     """Read a checkpoint.
 
     Args:
         path: The checkpoint.
         device: Where the tensors go.
+        keys: What the state must hold.
 
     Returns:
         The state and the header.
 
     Raises:
-        ConfigError: The file is no checkpoint, or holds anything but tensors and plain values.
+        ConfigError: The file is no checkpoint, holds anything but tensors and plain values, or lacks a key.
     """
     import torch
 
@@ -149,6 +150,9 @@ def load_checkpoint(path: Path, device: str) -> tuple[dict[str, Any], dict[str, 
         raise ConfigError(f"checkpoint {path} cannot be read safely ({reason}): nothing was loaded") from error
     if not isinstance(state, dict):
         raise ConfigError(f"checkpoint {path} holds a {type(state).__name__}, not a state: nothing was loaded")
+    missing = sorted(set(keys) - set(state))
+    if missing:
+        raise ConfigError(f"checkpoint {path} lacks {', '.join(missing)}: nothing was loaded")
     return state, header
 
 

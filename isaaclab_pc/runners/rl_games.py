@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 __all__ = ["RlGamesRunner", "agent_entry_point", "batch_target", "configure", "make", "max_iterations"]
 
 NAME = "rl_games"
+_STATE_KEYS = ("algorithm", "rng", "iteration")
 MIN_LEARNING_RATE = 1e-5
 """Lower end of the adaptive schedule; RSL-RL's."""
 
@@ -158,18 +159,22 @@ class RlGamesRunner:
 
     def save(self, path: Path, extra: Mapping[str, Any]) -> None:
         """Write a checkpoint; see :meth:`~isaaclab_pc.runners.base.Runner.save`."""
-        state = {"algorithm": self._agent.get_full_state_weights(), "rng": rng_state(self._device)}
+        state = {
+            "algorithm": self._agent.get_full_state_weights(),
+            "rng": rng_state(self._device),
+            "iteration": self.completed_iterations,
+        }
         save_checkpoint(path, state, {**extra, **self._facts, "iteration": self.completed_iterations})
 
     def load(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Take over a checkpoint; see :meth:`~isaaclab_pc.runners.base.Runner.load`."""
         check_header(read_extra(path), {**(expected or {}), **self._facts}, path)
-        state, header = load_checkpoint(path, self._device)
+        state, header = load_checkpoint(path, self._device, _STATE_KEYS)
         check_weights(path, {"model": self._agent.model.state_dict()}, state.get("algorithm"))
         self._agent.set_full_state_weights(state["algorithm"])
         # RL-Games saves the optimizer's step size, but goes on from the configured one.
         self._agent.last_lr = self._agent.optimizer.param_groups[0]["lr"]
-        self.completed_iterations = header["iteration"]
+        self.completed_iterations = state["iteration"]
         set_rng_state(state["rng"], self._device)
         return header
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["RslRlRunner", "agent_entry_point", "batch_target", "configure", "make", "max_iterations"]
 
 NAME = "rsl_rl"
+_STATE_KEYS = ("algorithm", "rng", "iteration", "total_steps", "total_s")
 
 
 def agent_entry_point(agent: str) -> str:
@@ -138,6 +139,7 @@ class RslRlRunner:
         state = {
             "algorithm": self._library.alg.save(),
             "rng": rng_state(self._device),
+            "iteration": self.completed_iterations,
             "total_steps": logger.tot_timesteps,
             "total_s": logger.tot_time,
         }
@@ -146,13 +148,13 @@ class RslRlRunner:
     def load(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Take over a checkpoint; see :meth:`~isaaclab_pc.runners.base.Runner.load`."""
         check_header(read_extra(path), {**(expected or {}), **self._facts}, path)
-        state, header = load_checkpoint(path, self._device)
+        state, header = load_checkpoint(path, self._device, _STATE_KEYS)
         networks = {key: value for key, value in self._library.alg.save().items() if "optimizer" not in key}
         check_weights(path, networks, state.get("algorithm"))
         self._library.alg.load(state["algorithm"], None, strict=True)
         self._library.logger.tot_timesteps = state["total_steps"]
         self._library.logger.tot_time = state["total_s"]
-        self.completed_iterations = header["iteration"]
+        self.completed_iterations = state["iteration"]
         set_rng_state(state["rng"], self._device)
         return header
 

@@ -114,6 +114,12 @@ def test_a_truncated_file_is_refused(tmp_path: Path) -> None:
         load_checkpoint(path, "cpu")
 
 
+def test_a_state_without_what_is_asked_for_is_refused(tmp_path: Path) -> None:
+    save_checkpoint(tmp_path / "model.pt", {"algorithm": {}}, {})
+    with pytest.raises(ConfigError, match=r"lacks iteration, rng"):
+        load_checkpoint(tmp_path / "model.pt", "cpu", ("algorithm", "rng", "iteration"))
+
+
 def test_a_header_of_something_else_names_both(tmp_path: Path) -> None:
     check_header({"task": "reach", "extra": 1}, {"task": "reach", "unknown to old files": 2}, tmp_path)
     with pytest.raises(ConfigError, match=r"task=reach.*task=lift"):
