@@ -14,6 +14,9 @@ PYTEST := $(PYTHON) -m pytest -rs
 NEWTON := not physx and not gpu
 PHYSX := physx and not gpu
 
+# A start imports thousands of modules: without their bytecode on disk it takes twice as long.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: train test test-all lint format bench clean
 .DELETE_ON_ERROR:
 
