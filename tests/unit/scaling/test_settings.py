@@ -43,12 +43,13 @@ def test_objective_follows_the_device_unless_it_is_set() -> None:
 @pytest.mark.parametrize(
     ("settings", "sizes"),
     [
-        ({}, Sizes(lo=32, hi=1024, granule=16, start=32)),
+        ({}, Sizes(lo=32, hi=256, granule=16, start=32)),
+        ({"objective": "memory"}, Sizes(lo=32, hi=1024, granule=16, start=32)),
         ({"device": "cuda"}, Sizes(lo=64, hi=65536, granule=64, start=1024)),
         ({"min": 2048}, Sizes(lo=2048, hi=2048, granule=16, start=2048)),
         ({"max": 10}, Sizes(lo=10, hi=10, granule=10, start=10)),
         ({"device": "cuda", "max": 512}, Sizes(lo=64, hi=512, granule=64, start=512)),
-        ({"granule": 1, "min": 1}, Sizes(lo=1, hi=1024, granule=1, start=32)),
+        ({"granule": 1, "min": 1}, Sizes(lo=1, hi=256, granule=1, start=32)),
     ],
 )
 def test_what_is_left_open_gives_way_to_what_is_set(settings: dict, sizes: Sizes) -> None:
