@@ -39,6 +39,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_configure() -> None:
+    # A shell's background jobs, CI's among them, inherit an ignored SIGINT, and Python then raises no KeyboardInterrupt.
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     simulators = {"physx" if item.get_closest_marker("physx") else "newton" for item in session.items if _is_sim(item)}
     if len(simulators) > 1:
