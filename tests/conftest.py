@@ -40,7 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
-    # A shell's background jobs, CI's among them, inherit an ignored SIGINT, and Python then raises no KeyboardInterrupt.
+    # A shell's background jobs inherit an ignored SIGINT, and Python then raises no KeyboardInterrupt.
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
