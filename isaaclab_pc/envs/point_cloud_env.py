@@ -16,9 +16,9 @@ from isaaclab.sensors import Camera
 from isaaclab.utils.math import subtract_frame_transforms
 
 from isaaclab_pc.envs.arm_control import ARM_ACTIONS, ArmControl, joint_ids
-from isaaclab_pc.envs.keyed_random import keyed_hash, keyed_uniform
 from isaaclab_pc.envs.point_cloud_env_cfg import PointCloudEnvCfg
 from isaaclab_pc.guards import Guard
+from isaaclab_pc.keyed_random import keyed_hash, keyed_uniform
 from isaaclab_pc.physics.presets import prepare_for_device
 from isaaclab_pc.sensors import PointCloud
 

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isaaclab_pc.envs.keyed_random import keyed_hash, keyed_uniform
+from isaaclab_pc.keyed_random import keyed_hash, keyed_uniform
 
 
 def draw(seed: int, envs: torch.Tensor, episode: int = 0, stream: int = 0, columns: int = 3) -> torch.Tensor:
