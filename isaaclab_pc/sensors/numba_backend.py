@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs the cloud operator's numba functions on torch tensors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numba
+import numpy as np
+import torch
+
+from isaaclab_pc.sensors.numba_kernels import SAMPLERS, sample_clouds
+
+if TYPE_CHECKING:
+    from isaaclab_pc.sensors.depth_to_cloud import DepthToCloud
+
+
+def _flat(images: torch.Tensor) -> np.ndarray:
+    """Return what (N, H, W) images with contiguous rows and columns span in memory, without a copy."""
+    num_envs, height, width = images.shape
+    return images.as_strided(((num_envs - 1) * images.stride(0) + height * width,), (1,)).numpy()
+
+
+class NumbaBackend:
+    """Run :func:`sample_clouds` on torch tensors of the CPU."""
+
+    def __init__(self, operator: DepthToCloud) -> None:
+        """Take the operator's constants."""
+        self._crop, self._near, self._far = operator.crop, operator.near, operator.far
+        self._order = operator.order
+        self._sizes = np.array(operator.image_sizes, dtype=np.int64)
+        self._sampler = SAMPLERS.index(operator.sampler)
+        self._voxel_size = np.float32(operator.voxel_size)
+        self._most_threads: int = numba.config.NUMBA_NUM_THREADS  # pyright: ignore[reportAttributeAccessIssue]
+
+    def __call__(
+        self,
+        depths: tuple[torch.Tensor, ...],
+        labels: tuple[torch.Tensor, ...],
+        removed: torch.Tensor,
+        matrices: torch.Tensor,
+        to_output: torch.Tensor,
+        keys: torch.Tensor,
+        mask: torch.Tensor,
+        points: torch.Tensor,
+        pixels: torch.Tensor,
+        count: torch.Tensor,
+    ) -> None:
+        """Fill ``points``, ``pixels`` and ``count``; the arguments are those of :func:`sample_clouds`."""
+        # Both share one OpenMP runtime: numba would set torch's number of threads to its own.
+        torch_threads = torch.get_num_threads()
+        threads = min(torch_threads, self._most_threads)
+        numba.set_num_threads(threads)
+        sample_clouds(
+            tuple(_flat(image) for image in depths),
+            np.array([image.stride(0) for image in depths]),
+            tuple(_flat(image) for image in labels),
+            np.array([image.stride(0) for image in labels]),
+            removed.numpy(),
+            self._sizes,
+            matrices.numpy(),
+            to_output.numpy(),
+            self._crop,
+            self._near,
+            self._far,
+            self._order,
+            keys.numpy(),
+            mask.numpy(),
+            self._sampler,
+            self._voxel_size,
+            threads,
+            points.numpy(),
+            pixels.numpy(),
+            count.numpy(),
+        )
+        if torch.get_num_threads() != torch_threads:
+            torch.set_num_threads(torch_threads)
