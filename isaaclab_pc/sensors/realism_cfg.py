@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Configuration of what sets a real depth camera apart from a rendered one."""
+
+from __future__ import annotations
+
+import math
+
+from isaaclab.utils import configclass
+
+from isaaclab_pc.errors import ConfigError
+
+Range = float | tuple[float, float]
+"""A number, or bounds (low, high) from which each environment draws at each reset, uniformly."""
+
+
+def bounds(value: Range) -> tuple[float, float]:
+    """Return the smallest and the largest value of a range."""
+    if isinstance(value, (int, float)):
+        return float(value), float(value)
+    low, high = value
+    return float(low), float(high)
+
+
+def can_exceed_zero(value: Range) -> bool:
+    """Tell whether an environment can draw a value above zero."""
+    return bounds(value)[1] > 0.0
+
+
+@configclass
+class GaussianNoiseCfg:
+    """Normal noise on depth, the same at every distance."""
+
+    std: Range = 0.005
+    """Standard deviation [m]."""
+
+    def check(self, name: str) -> None:
+        """Refuse values out of range; ``name`` is this field's full name."""
+        _check_range(f"{name}.std", self.std, unit="m")
+
+
+@configclass
+class StructuredLightNoiseCfg:
+    """Noise of a structured-light camera, measured on the first Kinect.
+
+    Nguyen, Izadi and Lovell 2012, "Modeling Kinect sensor noise for improved 3D reconstruction and tracking"
+    (doi:10.1109/3DIMPVT.2012.84). With depth z [m] and the angle theta [rad] between the surface's normal and the
+    optical axis, standard deviations are
+
+    - axial: 0.0012 + 0.0019 (z - 0.4)^2 + 0.0001 / sqrt(z) * (theta / (pi/2 - theta))^2 m,
+    - lateral: 0.8 + 0.035 theta / (pi/2 - theta) px.
+
+    theta comes from the depth of the neighbouring pixels; above 80 degrees it counts as 80, since the formulas have a
+    pole at 90.
+    """
+
+    scale: Range = 1.0
+    """Multiplies both standard deviations."""
+
+    focal_length: float | None = 585.0
+    """Focal length of the real camera [px], for its lateral noise: a pixel of a coarser rendered image covers many of
+    its pixels, and the noise is that much smaller in it. None: the rendered image's."""
+
+    def check(self, name: str) -> None:
+        """Refuse values out of range; ``name`` is this field's full name."""
+        _check_range(f"{name}.scale", self.scale)
+        _check_focal_length(f"{name}.focal_length", self.focal_length)
+
+
+@configclass
+class StereoNoiseCfg:
+    """Noise of a stereo camera: normal in disparity d = focal_length * baseline / z.
+
+    To first order the standard deviation of depth is z^2 * disparity_std / (focal_length * baseline) (Keselman,
+    Woodfill, Grunnet-Jepsen and Bhowmik 2017, "Intel RealSense stereoscopic depth cameras", arXiv:1705.05548, section
+    2.1). The values are those of a RealSense D435 at 848 x 480 pixels.
+    """
+
+    baseline: Range = 0.05
+    """Distance between the two imagers [m]."""
+
+    disparity_std: Range = 0.08
+    """Standard deviation of disparity [px]: 0.032 at best, 0.08 to reckon with (A. Grunnet-Jepsen in librealsense's
+    issue 3904)."""
+
+    disparity_step: float = 0.0
+    """Smallest step of disparity [px]; 0 does not round. The D400 cameras' is 1/32 (Intel's white paper "Subpixel
+    linearity improvement")."""
+
+    lateral_std: Range = 0.0
+    """Standard deviation of where a pixel looks, along each image axis [px]: the matching window blurs edges."""
+
+    focal_length: float | None = 424.0
+    """Focal length [px] of the real camera, in whose pixels disparity and lateral noise are given. None: the rendered
+    image's, which makes a coarse image very noisy."""
+
+    def check(self, name: str) -> None:
+        """Refuse values out of range; ``name`` is this field's full name."""
+        _check_range(f"{name}.baseline", self.baseline, unit="m", above=True)
+        _check_range(f"{name}.disparity_std", self.disparity_std, unit="px")
+        _check_number(f"{name}.disparity_step", self.disparity_step, unit="px")
+        _check_range(f"{name}.lateral_std", self.lateral_std, unit="px")
+        _check_focal_length(f"{name}.focal_length", self.focal_length)
+
+
+@configclass
+class DepthRealismCfg:
+    """Errors of a real depth camera, in the order in which they act on a pixel; everything is off by default.
+
+    A field of type :data:`Range` takes bounds as well: each environment then draws its own value at each reset.
+    """
+
+    noise: GaussianNoiseCfg | StructuredLightNoiseCfg | StereoNoiseCfg | None = None
+    """Model of the noise. Lateral noise moves where a pixel looks, axial noise what it reads."""
+
+    flying_pixels: Range = 0.0
+    """Probability that a pixel at an edge reads a value between the two surfaces."""
+
+    edge_threshold: float = 0.05
+    """Difference in depth [m] from which two neighbouring pixels make an edge."""
+
+    quantization: float = 0.0
+    """Step to which depth is rounded [m]; 0 does not round."""
+
+    min_range: Range = 0.0
+    """Smallest depth read [m]; below, the pixel is a miss."""
+
+    max_range: Range = math.inf
+    """Largest depth read [m]; above, the pixel is a miss."""
+
+    dropout: Range = 0.0
+    """Probability that a pixel is a miss for no reason."""
+
+    position_jitter: float = 0.0
+    """Error of the calibrated camera position [m]: up to this along each of the camera's axes, drawn at each reset."""
+
+    rotation_jitter: float = 0.0
+    """Error of the calibrated camera orientation [rad]: up to this about each of the camera's axes."""
+
+    focal_jitter: float = 0.0
+    """Relative error of the calibrated focal length, up to this, the same for fx and fy."""
+
+    principal_point_jitter: float = 0.0
+    """Error of the calibrated principal point [px of the rendered image]: up to this along each image axis."""
+
+    latency: int | tuple[int, int] = 0
+    """Age of the frame that is returned [frames], or the smallest and largest age from which each environment draws at
+    each reset. Until an environment has had that many frames since its reset, it sees the first of them."""
+
+    def check(self, name: str = "realism") -> None:
+        """Refuse settings that no camera can have.
+
+        Args:
+            name: Full name of this field, for the messages.
+
+        Raises:
+            ConfigError: A value is out of its range.
+        """
+        if isinstance(self.noise, (GaussianNoiseCfg, StructuredLightNoiseCfg, StereoNoiseCfg)):
+            self.noise.check(f"{name}.noise")
+        elif self.noise is not None:
+            raise ConfigError(
+                f"{name}.noise={self.noise!r} must be None, or a GaussianNoiseCfg, StructuredLightNoiseCfg or "
+                "StereoNoiseCfg."
+            )
+        _check_range(f"{name}.flying_pixels", self.flying_pixels, most=1.0)
+        _check_number(f"{name}.edge_threshold", self.edge_threshold, unit="m")
+        _check_number(f"{name}.quantization", self.quantization, unit="m")
+        _check_range(f"{name}.min_range", self.min_range, unit="m")
+        # Infinity is no bound to draw from.
+        if self.max_range != math.inf:
+            _check_range(f"{name}.max_range", self.max_range, unit="m", above=True)
+        nearest, farthest = bounds(self.min_range)[1], bounds(self.max_range)[0]
+        if nearest >= farthest:
+            raise ConfigError(
+                f"{name}.min_range={self.min_range} m must be below {name}.max_range={self.max_range} m, or every "
+                "pixel is a miss."
+            )
+        _check_range(f"{name}.dropout", self.dropout, most=1.0)
+        _check_number(f"{name}.position_jitter", self.position_jitter, unit="m")
+        _check_number(f"{name}.rotation_jitter", self.rotation_jitter, most=math.pi, unit="rad")
+        _check_number(f"{name}.focal_jitter", self.focal_jitter, most=0.9)
+        _check_number(f"{name}.principal_point_jitter", self.principal_point_jitter, unit="px")
+        _check_latency(f"{name}.latency", self.latency)
+
+
+def structured_light() -> DepthRealismCfg:
+    """Return the settings of a camera like the first Kinect in near mode, which reads 0.4 to 3 m in millimetres.
+
+    Noise and range are published; dropout, flying pixels, jitters and latency are our guesses at a usual set-up.
+    """
+    return DepthRealismCfg(
+        noise=StructuredLightNoiseCfg(scale=(0.75, 1.25)),
+        flying_pixels=(0.0, 0.2),
+        quantization=0.001,
+        min_range=0.4,
+        max_range=3.0,
+        dropout=(0.0, 0.02),
+        position_jitter=0.005,
+        rotation_jitter=0.01,
+        focal_jitter=0.01,
+        latency=(0, 1),
+    )
+
+
+def stereo() -> DepthRealismCfg:
+    """Return the settings of a camera like the RealSense D435 at 848 x 480 pixels.
+
+    It searches 126 disparities, so it reads from 424 px * 0.05 m / 126 px = 0.17 m. Noise and range are published;
+    lateral noise, dropout, flying pixels, jitters and latency are our guesses at a usual set-up.
+    """
+    return DepthRealismCfg(
+        noise=StereoNoiseCfg(disparity_std=(0.032, 0.08), disparity_step=1.0 / 32.0, lateral_std=0.5),
+        flying_pixels=(0.0, 0.2),
+        quantization=0.001,
+        min_range=0.17,
+        max_range=3.0,
+        dropout=(0.0, 0.02),
+        position_jitter=0.005,
+        rotation_jitter=0.01,
+        focal_jitter=0.01,
+        latency=(0, 1),
+    )
+
+
+def _check_number(name: str, value: object, *, most: float = math.inf, above: bool = False, unit: str = "") -> None:
+    """Refuse what is no finite number in [0, most], or with ``above`` in (0, most]."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):  # noqa: SIM102
+        if 0.0 <= value <= most and not (above and value == 0.0):
+            return
+    limit = "be above 0" if above else "not be negative" if most == math.inf else f"be in [0, {most:.4g}]"
+    raise ConfigError(f"{name}={value!r} must {limit} and finite{f' [{unit}]' if unit else ''}.")
+
+
+def _check_range(name: str, value: object, *, most: float = math.inf, above: bool = False, unit: str = "") -> None:
+    """Refuse a number that :func:`_check_number` refuses, and bounds of which one is such or that are inverted."""
+    if not isinstance(value, (tuple, list)):
+        _check_number(name, value, most=most, above=above, unit=unit)
+        return
+    if len(value) != 2:
+        raise ConfigError(f"{name}={value!r} must be one number, or two: (low, high).")
+    for bound in value:
+        _check_number(name, bound, most=most, above=above, unit=unit)
+    if value[0] > value[1]:
+        raise ConfigError(f"{name}={value!r} must be (low, high) with low at most high: swap them.")
+
+
+def _check_focal_length(name: str, value: float | None) -> None:
+    if value is not None:
+        _check_number(name, value, above=True, unit="px")
+
+
+def _check_latency(name: str, value: object) -> None:
+    ages = value if isinstance(value, (tuple, list)) else (value,)
+    if not all(isinstance(age, int) and not isinstance(age, bool) for age in ages):
+        raise ConfigError(f"{name}={value!r} must be whole frames: one number, or two: (low, high).")
+    _check_range(name, value, unit="frames")
