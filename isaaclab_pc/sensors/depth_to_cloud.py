@@ -56,8 +56,9 @@ class DepthToCloud:
     pixel; on the CPU it is one environment's scratch for each thread.
 
     Arithmetic is float32. A coordinate is off by a few units in the last place of the largest number it is made of,
-    about 1e-6 m for cameras within 10 m of the frame; ``float16`` adds its own rounding, at most 2^-12 of the
-    coordinate (0.25 mm at 1 m, 0.5 mm at 2 m).
+    about 1e-6 m for cameras within 10 m of the frame; ``float16`` adds its own rounding, at most 2^-11 of the
+    coordinate (0.25 mm below 1 m, 0.5 mm below 2 m). Points so far away that the output could overflow (16 km in
+    ``float16``) are cropped.
     """
 
     def __init__(
@@ -96,20 +97,23 @@ class DepthToCloud:
         Raises:
             ConfigError: A size, the crop or the sampler is impossible.
         """
+        check_cloud(image_sizes, num_points, sampler, crop_lower, crop_upper, voxel_size)
+        check_buffers(num_envs, len(image_sizes), near, far, dtype, device, backend)
         self.num_envs = num_envs
         self.image_sizes = [(int(height), int(width)) for height, width in image_sizes]
         self.num_points = num_points
         self.sampler = sampler
         self.device = torch.device(device)
-        self.crop = np.array([crop_lower, crop_upper], dtype=np.float32)
+        self._dtype: torch.dtype = getattr(torch, dtype)
+        # A quarter: turned and moved to the output frame, the numbers must still be finite.
+        limit = torch.finfo(self._dtype).max / 4
+        self.crop = np.clip(np.array([crop_lower, crop_upper]), -limit, limit).astype(np.float32)
         self.voxel_size = voxel_size
-        check_cloud(self.image_sizes, num_points, sampler, crop_lower, crop_upper, voxel_size)
         cameras = len(self.image_sizes)
         self.near = np.broadcast_to(np.asarray(near, dtype=np.float32), cameras).copy()
         self.far = np.broadcast_to(np.asarray(far, dtype=np.float32), cameras).copy()
         self.order = pixel_order(self.image_sizes)
         """All pixels, neighbours close together, shape (P,), int32."""
-        self._dtype = getattr(torch, dtype)
         self._all = torch.ones(num_envs, dtype=torch.bool, device=self.device)
         self._points = torch.zeros(num_envs, num_points, 3, device=self.device)
         self._pixels = torch.zeros(num_envs, num_points, dtype=torch.int32, device=self.device)
@@ -123,6 +127,7 @@ class DepthToCloud:
             from isaaclab_pc.sensors.warp_backend import WarpBackend as Backend
         self._sample = Backend(self)
 
+    @torch.no_grad()
     def __call__(
         self,
         depth: torch.Tensor | Sequence[torch.Tensor],
@@ -217,7 +222,7 @@ class DepthToCloud:
         for index, (image, size) in enumerate(zip(images, self.image_sizes, strict=True)):
             where = f"{name}[{index}]"
             self._check(where, image, (self.num_envs, *size), dtype)
-            if image.stride()[1:] != (size[1], 1):
+            if not image[0].is_contiguous():
                 raise ValueError(
                     f"The images of {where}, shape {tuple(image.shape)}, are not contiguous (strides "
                     f"{image.stride()}): pass {name}.contiguous()."
@@ -254,6 +259,9 @@ def check_cloud(
     Raises:
         ConfigError: A value is out of its range; the message names it and what would do.
     """
+    for name, corner in {"crop_lower": crop_lower, "crop_upper": crop_upper}.items():
+        if len(corner) != 3:
+            raise ConfigError(f"{name}={tuple(corner)} has {len(corner)} values, expected 3: x, y and z [m].")
     sizes = " + ".join(f"{height} x {width}" for height, width in image_sizes)
     pixels = sum(height * width for height, width in image_sizes)
     if min((min(size) for size in image_sizes), default=0) < 1:
@@ -285,6 +293,44 @@ def check_cloud(
                 f"voxel_size={voxel_size} m cuts the crop of {' x '.join(f'{edge:g}' for edge in edges)} m into more "
                 "than 2^31 voxels: use larger voxels or a smaller crop."
             )
+
+
+def check_buffers(
+    num_envs: int,
+    num_cameras: int,
+    near: float | Sequence[float],
+    far: float | Sequence[float],
+    dtype: str,
+    device: str,
+    backend: str | None,
+) -> None:
+    """Refuse an operator whose buffers or depth limits cannot be.
+
+    Args:
+        num_envs: Number of environments.
+        num_cameras: Number of cameras.
+        near: Depth that a pixel must exceed, of all cameras or of each [m].
+        far: Depth that a pixel must stay below, of all cameras or of each [m].
+        dtype: Name of the points' type.
+        device: Torch device.
+        backend: Name of the backend; None for the device's own.
+
+    Raises:
+        ConfigError: A value is out of its range; the message names it and what would do.
+    """
+    if num_envs < 1:
+        raise ConfigError(f"num_envs={num_envs} must be at least 1.")
+    if dtype not in ("float16", "float32"):
+        raise ConfigError(f"dtype={dtype!r} is unknown: use float16 or float32.")
+    if backend not in (None, "numba", "warp"):
+        raise ConfigError(f"backend={backend!r} is unknown: use numba or warp, or None for the faster one.")
+    if backend == "numba" and torch.device(device).type != "cpu":
+        raise ConfigError(f"backend='numba' runs on the CPU, not on device={device}: use backend='warp', or None.")
+    for name, value in {"near": near, "far": far}.items():
+        if np.shape(value) not in ((), (num_cameras,)):
+            raise ConfigError(f"{name}={value} must be one depth [m], or one for each of the {num_cameras} cameras.")
+    if not ((np.asarray(near) >= 0) & (np.asarray(near) < np.asarray(far))).all():
+        raise ConfigError(f"near={near} m must be at least 0 and below far={far} m.")
 
 
 def pixel_order(image_sizes: Sequence[tuple[int, int]]) -> np.ndarray:

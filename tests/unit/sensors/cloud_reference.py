@@ -32,7 +32,7 @@ class Scene:
     """True at the ids to remove."""
 
     settings: dict[str, Any] = field(default_factory=dict)
-    """Crop, near and far, by the names of the operator's settings."""
+    """Crop, near and far [m], by the names of the operator's settings."""
 
     @property
     def sizes(self) -> list[tuple[int, int]]:
@@ -45,9 +45,9 @@ class Scene:
         return sum(height * width for height, width in self.sizes)
 
     def operator(self, num_points: int, **settings: Any) -> DepthToCloud:
-        """Make an operator for this scene, float32 unless told otherwise."""
-        num_envs = len(self.depth[0])
-        return DepthToCloud(num_envs, self.sizes, num_points, **{"dtype": "float32", **self.settings, **settings})
+        """Make an operator for this scene: float32 and voxels of 0.1 m unless told otherwise."""
+        defaults = {"dtype": "float32", "voxel_size": 0.1, **self.settings}
+        return DepthToCloud(len(self.depth[0]), self.sizes, num_points, **{**defaults, **settings})
 
     def sample(self, operator: DepthToCloud, **changes: Any) -> Cloud:
         """Call the operator; ``changes`` replace arguments."""
@@ -58,7 +58,7 @@ class Scene:
         """Sample with a new operator."""
         return self.sample(self.operator(num_points, **settings))
 
-    def envs(self, index: torch.Tensor | list[int]) -> "Scene":
+    def envs(self, index: list[int]) -> "Scene":
         """Return a scene of these environments, in this order."""
         return replace(
             self,
@@ -66,6 +66,10 @@ class Scene:
             tensors={name: tensor[index] for name, tensor in self.tensors.items()},
             labels=None if self.labels is None else [image[index] for image in self.labels],
         )
+
+    def in_crop_frame(self) -> "Scene":
+        """Return the same scene with its points in the crop's frame, in which samplers measure."""
+        return replace(self, tensors={name: t for name, t in self.tensors.items() if not name.startswith("output")})
 
 
 def random_scene(
@@ -76,7 +80,7 @@ def random_scene(
     frames: bool = True,
     labelled: bool = False,
     misses: float = 0.2,
-    bounded: bool = True,
+    cropped: bool = True,
 ) -> Scene:
     """Draw cameras, images and frames.
 
@@ -87,7 +91,7 @@ def random_scene(
         frames: Whether the crop and the output have frames of their own; else both are the world.
         labelled: Whether there are labels, some of them removed.
         misses: Share of the pixels that see nothing.
-        bounded: Whether there is a crop and a near and far limit; else there is none.
+        cropped: Whether the crop, near and far take some points away; else they take none.
     """
     rng = np.random.default_rng(seed)
     origins = rng.uniform(-20, 20, (num_envs, 3)) if frames else np.zeros((num_envs, 3))
@@ -116,18 +120,20 @@ def random_scene(
     tensors = {name: torch.tensor(array, dtype=torch.float32) for name, array in arrays.items()}
     tensors["keys"] = torch.tensor(rng.integers(-(2**31), 2**31, num_envs), dtype=torch.int32)
     labels = [torch.tensor(rng.integers(-1, 6, image.shape), dtype=torch.int32) for image in images]
-    settings = {
-        "crop_lower": tuple(rng.uniform(-3.0, -0.5, 3)),
-        "crop_upper": tuple(rng.uniform(0.5, 3.0, 3)),
-        "near": tuple(rng.uniform(0.0, 0.5, len(sizes))),
-        "far": tuple(rng.uniform(1.5, 2.5, len(sizes))),
-    }
+    limits = {"crop_lower": (-50.0,) * 3, "crop_upper": (50.0,) * 3}
+    if cropped:
+        limits = {
+            "crop_lower": tuple(rng.uniform(-3.0, -0.5, 3)),
+            "crop_upper": tuple(rng.uniform(0.5, 3.0, 3)),
+            "near": tuple(rng.uniform(0.0, 0.5, len(sizes))),
+            "far": tuple(rng.uniform(1.5, 2.5, len(sizes))),
+        }
     return Scene(
         depth=[torch.tensor(image, dtype=torch.float32) for image in images],
         tensors=tensors,
         labels=labels if labelled else None,
         removed=torch.tensor([False, True, False, True]) if labelled else None,
-        settings=settings if bounded else {},
+        settings=limits,
     )
 
 

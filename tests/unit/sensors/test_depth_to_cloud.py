@@ -1,13 +1,24 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The cloud operator against float64 references, its samplers against their definitions."""
+"""The cloud operator against a float64 reference and Open3D, and what holds for every sampler."""
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import psutil
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.spatial.transform import Rotation
 
-from isaaclab_pc.sensors.depth_to_cloud import SAMPLERS, Cloud
-from tests.unit.sensors.cloud_reference import Scene, random_scene, reference
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.sensors.depth_to_cloud import SAMPLERS, Cloud, DepthToCloud
+from tests.unit.sensors.cloud_reference import MISSES, Scene, random_scene, reference
+
+every_sampler = pytest.mark.parametrize("sampler", SAMPLERS)
 
 
 def assert_matches_reference(scene: Scene, cloud: Cloud, num_points: int) -> None:
@@ -33,6 +44,16 @@ def assert_matches_reference(scene: Scene, cloud: Cloud, num_points: int) -> Non
         assert (error <= expected.tolerance[pixels]).all(), (error / expected.tolerance[pixels]).max()
 
 
+def same(one: Cloud, other: Cloud) -> bool:
+    """Whether two clouds are equal to the last bit."""
+    return all(torch.equal(getattr(one, name), getattr(other, name)) for name in ("points", "count", "pixels"))
+
+
+def kept(cloud: Cloud) -> Cloud:
+    """Copy a cloud before the next call."""
+    return Cloud(cloud.points.clone(), cloud.count.clone(), cloud.pixels.clone())
+
+
 @settings(max_examples=60)
 @given(
     seed=st.integers(0, 2**32 - 1),
@@ -54,10 +75,10 @@ def test_points_are_distinct_valid_pixels_at_their_places(
 ) -> None:
     scene = random_scene(seed, num_envs, sizes, frames=frames, labelled=labelled)
     num_points = max(1, round(share * scene.num_pixels))
-    assert_matches_reference(scene, scene.cloud(num_points, sampler=sampler, voxel_size=0.1), num_points)
+    assert_matches_reference(scene, scene.cloud(num_points, sampler=sampler), num_points)
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
+@every_sampler
 @pytest.mark.parametrize(
     ("num_envs", "sizes", "num_points"),
     [
@@ -67,9 +88,333 @@ def test_points_are_distinct_valid_pixels_at_their_places(
         (1024, [(5, 7)], 8),
     ],
 )
-def test_sizes_from_one_pixel_to_many(
+def test_from_one_pixel_and_environment_to_many(
     sampler: str, num_envs: int, sizes: list[tuple[int, int]], num_points: int
 ) -> None:
     scene = random_scene(num_envs, num_envs, sizes)
-    cloud = scene.cloud(num_points, sampler=sampler, voxel_size=0.05)
-    assert_matches_reference(scene, cloud, num_points)
+    assert_matches_reference(scene, scene.cloud(num_points, sampler=sampler), num_points)
+
+
+def test_all_points_are_those_of_open3d(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Open3D sets it when it is imported.
+    monkeypatch.setenv("TCM_ENABLE", "1")
+    o3d = pytest.importorskip("open3d", exc_type=ImportError)
+    height, width = 48, 64
+    scene = random_scene(5, 3, [(height, width)], frames=False, cropped=False)
+    cloud = scene.cloud(height * width, crop_lower=(-math.inf,) * 3, crop_upper=(math.inf,) * 3)
+    for env in range(3):
+        fx, fy = scene.tensors["intrinsics"][env, 0].diagonal()[:2].tolist()
+        cx, cy = scene.tensors["intrinsics"][env, 0, :2, 2].tolist()
+        # Open3D unprojects at whole pixel coordinates; the centre of pixel u is u + 0.5.
+        camera = o3d.camera.PinholeCameraIntrinsic(width, height, fx, fy, cx - 0.5, cy - 0.5)
+        world_to_camera = np.eye(4)
+        rotation = Rotation.from_quat(scene.tensors["camera_quat"][env, 0].double().numpy()).inv()
+        world_to_camera[:3, :3] = rotation.as_matrix()
+        world_to_camera[:3, 3] = -rotation.apply(scene.tensors["camera_pos"][env, 0].double().numpy())
+        depth = scene.depth[0][env]
+        image = o3d.geometry.Image(torch.where(depth.isfinite() & (depth > 0), depth, 0).numpy())
+        theirs = o3d.geometry.PointCloud.create_from_depth_image(
+            image, camera, world_to_camera, depth_scale=1.0, depth_trunc=10.0
+        )
+        count = int(cloud.count[env])
+        # Open3D goes row by row.
+        order = cloud.pixels[env, :count].argsort()
+        ours = cloud.points[env, :count][order].double().numpy()
+        np.testing.assert_allclose(ours, np.asarray(theirs.points), rtol=0, atol=1e-5)
+
+
+@every_sampler
+def test_a_key_gives_one_cloud_and_another_key_another(sampler: str) -> None:
+    scene = random_scene(3, 2, [(20, 20)], cropped=False)
+    operator = scene.operator(16, sampler=sampler)
+    first = kept(scene.sample(operator))
+    assert same(first, scene.sample(operator))
+    assert same(first, scene.cloud(16, sampler=sampler))
+    other = scene.sample(operator, keys=scene.tensors["keys"] + 1)
+    assert (first.pixels != other.pixels).any(1).all()
+
+
+@every_sampler
+def test_environments_permuted_with_their_keys_permute_the_clouds(sampler: str) -> None:
+    scene = random_scene(4, 6, [(12, 12), (5, 9)], labelled=True)
+    order = [4, 1, 5, 0, 3, 2]
+    whole = scene.cloud(16, sampler=sampler)
+    permuted = scene.envs(order).cloud(16, sampler=sampler)
+    assert same(permuted, Cloud(whole.points[order], whole.count[order], whole.pixels[order]))
+
+
+@every_sampler
+def test_environments_do_not_influence_each_other(sampler: str) -> None:
+    ones, others = (random_scene(seed, 5, [(12, 12)], cropped=False) for seed in (6, 7))
+    mixed = others.envs([0, 1, 2, 3, 4])
+    for tensor, source in zip(
+        [*mixed.depth, *mixed.tensors.values()], [*ones.depth, *ones.tensors.values()], strict=True
+    ):
+        tensor[2] = source[2]
+    alone, among = (scene.cloud(16, sampler=sampler) for scene in (ones, mixed))
+    assert torch.equal(alone.points[2], among.points[2])
+    assert not torch.equal(alone.points[3], among.points[3])
+
+
+@every_sampler
+def test_masked_environments_keep_their_cloud(sampler: str) -> None:
+    first, second = (random_scene(seed, 4, [(12, 12)], cropped=False) for seed in (1, 2))
+    operator = first.operator(16, sampler=sampler)
+    before, fresh = kept(first.sample(operator)), second.cloud(16, sampler=sampler)
+    mask = torch.tensor([True, False, True, False])
+    after = second.sample(operator, mask=mask)
+    for name in ("points", "count", "pixels"):
+        old, new, got = (getattr(cloud, name) for cloud in (before, fresh, after))
+        assert torch.equal(got, torch.where(mask.view(-1, *[1] * (old.dim() - 1)), new, old))
+    assert same(kept(after), second.sample(operator, mask=torch.zeros(4, dtype=torch.bool)))
+
+
+def test_returned_points_are_not_overwritten_by_the_next_call() -> None:
+    for dtype in ("float16", "float32"):
+        scene = random_scene(1, 2, [(8, 8)])
+        operator = scene.operator(4, dtype=dtype)
+        points = scene.sample(operator).points
+        before = points.clone()
+        scene.sample(operator, keys=scene.tensors["keys"] + 1)
+        assert torch.equal(points, before)
+
+
+@every_sampler
+@pytest.mark.parametrize("miss", [*MISSES, 9.0, 1e6, 3e38])
+def test_misses_give_no_point(sampler: str, miss: float) -> None:
+    scene = random_scene(8, 2, [(8, 8)], misses=0.0, cropped=False)
+    scene.depth[0][0, :, 4:] = miss
+    scene.depth[0][1] = miss
+    cloud = scene.cloud(32, sampler=sampler, far=9.0)
+    assert cloud.count.tolist() == [32, 0]
+    assert sorted(cloud.pixels[0].tolist()) == [pixel for pixel in range(64) if pixel % 8 < 4]
+    assert cloud.points[0].isfinite().all()
+    assert not cloud.points[1].any()
+
+
+@every_sampler
+def test_too_few_points_are_repeated(sampler: str) -> None:
+    scene = random_scene(8, 1, [(4, 4)], misses=0.0, cropped=False)
+    scene.depth[0].view(-1)[3:] = 0.0
+    cloud = scene.cloud(8, sampler=sampler)
+    assert cloud.count.tolist() == [3]
+    assert cloud.mask.tolist() == [[True] * 3 + [False] * 5]
+    assert sorted(cloud.pixels[0, :3].tolist()) == [0, 1, 2]
+    assert torch.equal(cloud.points[0, 3:], cloud.points[0, [0, 1, 2, 0, 1]])
+
+
+def test_each_camera_has_its_own_near_and_far() -> None:
+    depth = torch.tensor([0.2, 0.5, 1.0, 1.5]).view(1, 1, 1, 4).expand(1, 2, 1, 4)
+    scene = random_scene(0, 1, [(1, 4), (1, 4)], cropped=False)
+    cloud = scene.sample(scene.operator(8, near=(0.2, 0.5), far=(1.0, math.inf)), depth=depth)
+    # Both limits themselves are misses.
+    assert sorted(cloud.pixels[0, : cloud.count[0]].tolist()) == [1, 4 + 2, 4 + 3]
+
+
+def test_labels_beyond_the_table_are_kept() -> None:
+    scene = random_scene(2, 1, [(1, 6)], misses=0.0, cropped=False)
+    labels = torch.tensor([0, 1, 2, 3, -1, 2**31 - 1], dtype=torch.int32).view(1, 1, 1, 6)
+    cloud = scene.sample(scene.operator(6), labels=labels, removed=torch.tensor([False, True, True]))
+    assert sorted(cloud.pixels[0, : cloud.count[0]].tolist()) == [0, 3, 4, 5]
+
+
+@every_sampler
+def test_broken_poses_give_no_cloud(sampler: str) -> None:
+    scene = random_scene(2, 3, [(8, 8)], cropped=False)
+    scene.tensors["camera_quat"][0, 0, 1] = math.nan
+    scene.tensors["intrinsics"][1, 0, 0, 0] = 0.0
+    cloud = scene.cloud(16, sampler=sampler)
+    assert cloud.count.tolist()[:2] == [0, 0]
+    assert cloud.count[2] > 0
+    assert cloud.points.isfinite().all()
+
+
+def test_points_that_overflow_are_cropped() -> None:
+    scene = random_scene(2, 3, [(8, 8)], misses=0.0, cropped=False)
+    for dtype, depth in (("float16", 1e5), ("float32", 3e38)):
+        far = [torch.full_like(image, depth) for image in scene.depth]
+        far[0][:, 0] = 1.0
+        operator = scene.operator(16, dtype=dtype, crop_lower=(-math.inf,) * 3, crop_upper=(math.inf,) * 3)
+        cloud = scene.sample(operator, depth=far)
+        assert cloud.count.tolist() == [8] * 3
+        assert cloud.points.isfinite().all()
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=20)
+def test_float16_rounds_within_its_documented_bound(seed: int) -> None:
+    scene = random_scene(seed, 2, [(12, 12)])
+    single, half = (scene.cloud(64, dtype=dtype).points for dtype in ("float32", "float16"))
+    assert half.dtype == torch.float16
+    error = (half.double() - single.double()).abs()
+    # Below 2^-14 float16 has a fixed spacing of 2^-24.
+    assert (error <= (single.abs().double() * 2**-11).clamp_min(2**-25)).all()
+    assert (error[single.abs() <= 1.0] <= 0.25e-3).all()
+
+
+def test_a_tensor_of_all_cameras_is_a_list_of_images() -> None:
+    scene = random_scene(9, 3, [(6, 8), (6, 8)], labelled=True)
+    assert scene.labels is not None
+    listed = scene.cloud(10)
+    operator = scene.operator(10)
+    stacked = scene.sample(operator, depth=torch.stack(scene.depth, 1), labels=torch.stack(scene.labels, 1))
+    assert same(listed, stacked)
+
+
+def test_small_arguments_may_be_views_and_need_gradients() -> None:
+    scene = random_scene(9, 4, [(6, 8)])
+    expected = scene.cloud(10)
+    changes: dict[str, Any] = {name: tensor.repeat_interleave(2, 0)[::2] for name, tensor in scene.tensors.items()}
+    changes["intrinsics"] = changes["intrinsics"].clone().requires_grad_()
+    changes["depth"] = torch.cat([scene.depth[0], scene.depth[0]], 1).split(6, 1)[:1]
+    cloud = scene.sample(scene.operator(10), **changes)
+    assert same(expected, cloud)
+    assert not cloud.points.requires_grad
+
+
+def test_one_row_of_any_stride_is_contiguous() -> None:
+    # torch calls (N, 1, W) with row stride 1 contiguous, and .contiguous() would not change it.
+    scene = random_scene(9, 2, [(1, 8)])
+    row = scene.depth[0].as_strided((2, 1, 8), (8, 3, 1))
+    assert row.is_contiguous()
+    assert same(scene.cloud(5), scene.sample(scene.operator(5), depth=[row]))
+
+
+@pytest.fixture
+def torch_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+@every_sampler
+@pytest.mark.usefixtures("torch_threads")
+def test_threads_are_torchs_and_do_not_change_the_clouds(sampler: str) -> None:
+    scene = random_scene(10, 13, [(16, 16)])
+    clouds = []
+    for threads in (1, 2, 3, 64):
+        torch.set_num_threads(threads)
+        clouds.append(scene.cloud(32, sampler=sampler))
+        assert torch.get_num_threads() == threads
+    assert all(same(clouds[0], cloud) for cloud in clouds[1:])
+
+
+@pytest.mark.usefixtures("torch_threads")
+def test_one_thread_stays_one_thread() -> None:
+    torch.set_num_threads(1)
+    scene = random_scene(10, 64, [(64, 64)])
+    operator = scene.operator(512, sampler="fps")
+    scene.sample(operator)
+    spent = {thread.id: thread.user_time for thread in psutil.Process().threads()}
+    scene.sample(operator)
+    scene.sample(operator)
+    busy = [thread.id for thread in psutil.Process().threads() if thread.user_time > spent.get(thread.id, 0.0)]
+    assert len(busy) <= 1
+
+
+@every_sampler
+@pytest.mark.usefixtures("torch_threads")
+def test_a_call_needs_little_memory(sampler: str) -> None:
+    peak_reset = Path("/proc/self/clear_refs")
+    if not peak_reset.exists():
+        pytest.skip("peak memory is read from Linux's /proc")
+    torch.set_num_threads(2)
+    scene = random_scene(11, 1, [(128, 128)], misses=0.0).envs([0] * 256)
+    operator = scene.operator(256, sampler=sampler)
+    scene.sample(operator)
+    before = psutil.Process().memory_info().rss
+    peak_reset.write_text("5")
+    cloud = scene.sample(operator)
+    status = Path("/proc/self/status").read_text(encoding="utf-8").split()
+    growth = int(status[status.index("VmHWM:") + 1]) * 1024 - before
+    assert growth < 2 * cloud.points.nbytes + (2 << 20)
+    assert growth < 256 * scene.num_pixels  # A byte a pixel; a point image would be twelve.
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"num_envs": 0}, "num_envs=0 must be at least 1"),
+        ({"num_points": 0}, "num_points=0 must be at least 1"),
+        ({"num_points": 65}, "num_points=65 is more than the 8 x 8 = 64 pixels"),
+        ({"image_sizes": []}, "no camera"),
+        ({"image_sizes": [(8, 8), (0, 8)]}, "8 x 8 [+] 0 x 8 hold no pixels"),
+        ({"sampler": "best"}, "sampler='best' is unknown: use one of random, grid, voxel, fps"),
+        ({"crop_lower": (0.0, 1.0, 0.0), "crop_upper": (1.0, 1.0, 1.0)}, "empty along y: crop_lower 1.0 m"),
+        ({"crop_upper": (1.0, 1.0, math.nan)}, "empty along z"),
+        ({"crop_lower": (0.0, 1.0)}, r"crop_lower=\(0.0, 1.0\) has 2 values, expected 3"),
+        ({"sampler": "voxel"}, "bounded on all sides"),
+        ({"sampler": "voxel", "voxel_size": 0.0}, "voxel_size=0.0 m must be above 0"),
+        ({"sampler": "voxel", "crop_lower": (-9,) * 3, "crop_upper": (9,) * 3, "voxel_size": 1e-3}, "2.31 voxels"),
+        ({"near": -0.1}, "near=-0.1 m must be at least 0"),
+        ({"near": 1.0, "far": 1.0}, "near=1.0 m must be at least 0 and below far=1.0 m"),
+        ({"far": math.nan}, "far=nan"),
+        ({"far": (1.0, 2.0)}, r"far=\(1.0, 2.0\) must be one depth .* each of the 1 cameras"),
+        ({"dtype": "float64"}, "dtype='float64' is unknown: use float16 or float32"),
+        ({"backend": "cuda"}, "backend='cuda' is unknown"),
+        ({"backend": "numba", "device": "meta"}, "device=meta"),
+    ],
+)
+def test_an_impossible_cloud_is_refused(changes: dict[str, Any], message: str) -> None:
+    arguments: dict[str, Any] = {"num_envs": 2, "image_sizes": [(8, 8)], "num_points": 8}
+    with pytest.raises(ConfigError, match=message):
+        DepthToCloud(**{**arguments, **changes})
+
+
+WRONG_TENSORS = [
+    (
+        "depth",
+        lambda t: t[0][:, :, 0],
+        ValueError,
+        r"depth has shape \(2, 8\), expected \(N, C, H, W\) = \(2, 2, 8, 6\)",
+    ),
+    ("depth", lambda t: t[:1], ValueError, "depth has images of 1 cameras, expected 2"),
+    ("depth", lambda t: [t[1], t[0]], ValueError, r"depth\[0\] has shape \(2, 5, 7\), expected \(2, 8, 6\)"),
+    ("depth", lambda t: [t[0], t[1][:1]], ValueError, r"depth\[1\] has shape \(1, 5, 7\), expected \(2, 5, 7\)"),
+    (
+        "depth",
+        lambda t: [t[0], t[1].double()],
+        TypeError,
+        r"depth\[1\] of shape .* is torch.float64, expected torch.float32",
+    ),
+    ("depth", lambda t: [t[0], t[1].to("meta")], ValueError, r"depth\[1\] of shape .* is on meta, expected cpu"),
+    (
+        "depth",
+        lambda t: [t[0].mT.contiguous().mT, t[1]],
+        ValueError,
+        r"depth\[0\], shape \(2, 8, 6\), are not contiguous .* pass depth.contiguous\(\)",
+    ),
+    (
+        "labels",
+        lambda t: [t[0], t[1].long()],
+        TypeError,
+        r"labels\[1\] of shape .* is torch.int64, expected torch.int32",
+    ),
+    ("labels", lambda t: None, ValueError, "labels and removed go together"),
+    ("removed", lambda t: None, ValueError, "labels and removed go together"),
+    ("removed", lambda t: t[None], ValueError, r"removed has shape \(1, 4\), expected \(4,\)"),
+    ("removed", lambda t: t.int(), TypeError, "removed of shape .* expected torch.bool"),
+    ("intrinsics", lambda t: t[:, 0], ValueError, r"intrinsics has shape \(2, 3, 3\), expected \(2, 2, 3, 3\)"),
+    ("camera_pos", lambda t: t[..., :2], ValueError, r"camera_pos has shape \(2, 2, 2\), expected \(2, 2, 3\)"),
+    (
+        "camera_quat",
+        lambda t: t.double(),
+        TypeError,
+        "camera_quat of shape .* is torch.float64, expected torch.float32",
+    ),
+    ("keys", lambda t: t.long(), TypeError, r"keys of shape \(2,\) is torch.int64, expected torch.int32"),
+    ("frame_pos", lambda t: t[0], ValueError, r"frame_pos has shape \(3,\), expected \(2, 3\)"),
+    ("frame_quat", lambda t: t[:, :3], ValueError, r"frame_quat has shape \(2, 3\), expected \(2, 4\)"),
+    ("output_pos", lambda t: t.to("meta"), ValueError, "output_pos of shape .* is on meta, expected cpu"),
+    ("output_quat", lambda t: t.half(), TypeError, "output_quat of shape .* is torch.float16, expected torch.float32"),
+    ("mask", lambda t: torch.ones(2), TypeError, r"mask of shape \(2,\) is torch.float32, expected torch.bool"),
+    ("mask", lambda t: torch.ones(3, dtype=torch.bool), ValueError, r"mask has shape \(3,\), expected \(2,\)"),
+]
+
+
+@pytest.mark.parametrize(("name", "change", "error", "message"), WRONG_TENSORS)
+def test_a_wrong_tensor_is_named(name: str, change: Any, error: type[Exception], message: str) -> None:
+    scene = random_scene(0, 2, [(8, 6), (5, 7)], labelled=True)
+    arguments = {"depth": scene.depth, "labels": scene.labels, "removed": scene.removed, **scene.tensors}
+    with pytest.raises(error, match=message):
+        scene.sample(scene.operator(8), **{name: change(arguments.get(name))})
