@@ -224,9 +224,14 @@ def stereo() -> DepthRealismCfg:
 
 def _check_number(name: str, value: object, *, most: float = math.inf, above: bool = False, unit: str = "") -> None:
     """Refuse what is no finite number in [0, most], or with ``above`` in (0, most]."""
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):  # noqa: SIM102
-        if 0.0 <= value <= most and not (above and value == 0.0):
-            return
+    if (
+        isinstance(value, (int, float))
+        and not isinstance(value, bool)
+        and math.isfinite(value)
+        and 0.0 <= value <= most
+        and not (above and value == 0.0)
+    ):
+        return
     limit = "be above 0" if above else "not be negative" if most == math.inf else f"be in [0, {most:.4g}]"
     raise ConfigError(f"{name}={value!r} must {limit} and finite{f' [{unit}]' if unit else ''}.")
 
