@@ -30,15 +30,15 @@ def capture(remove: tuple[str, ...], num_points: int, num_envs: int, resets: int
     """Return clouds (N, K, 3), depth (N, H, W), targets (N, 3) of the last reset, and counts of all (resets * N,)."""
     cfg: Any = ReachEnvCfg()
     cfg.scene.num_envs, cfg.sim.device, cfg.seed = num_envs, "cpu", 0
-    cfg.points.remove, cfg.points.num_points, cfg.points.frame = remove, num_points, "env"
-    cfg.points.crop_lower = cfg.points.crop_lower if remove else (-0.2, -0.6, -0.01)
+    cfg.scene.points.remove, cfg.scene.points.num_points, cfg.scene.points.frame = remove, num_points, "env"
+    cfg.scene.points.crop_lower = cfg.scene.points.crop_lower if remove else (-0.2, -0.6, -0.01)
     apply_physics(cfg, PhysicsSettings())
     with launch_simulation(cfg, {"device": "cpu", "headless": True}):
         env: Any = gym.make(TASK, cfg=cfg).unwrapped
         counts = []
         for seed in range(resets):
             points = env.reset(seed=seed)[0]["points"].float()
-            counts.append(env._point_cloud.count.clone())
+            counts.append(env.point_cloud.data.count.torch.clone())
         depth = env.camera.data.output["depth"].torch.squeeze(-1).clone()
         result = {"points": points, "depth": depth, "target": env.target_pos.clone(), "counts": torch.cat(counts)}
         env.close()

@@ -70,7 +70,7 @@ def instrument(env: Any, timer: PhaseTimer) -> None:
     env.scene.update = timer.wrap("physics", env.scene.update)
     env.guard.check = timer.wrap("guard", env.guard.check)
     env.guard.mark = timer.wrap("guard", env.guard.mark)
-    env._point_cloud = timer.wrap("cloud", env._point_cloud)
+    env.point_cloud._update_buffers_impl = timer.wrap("cloud", env.point_cloud._update_buffers_impl)
     env.step = timer.wrap("rest", env.step)
 
 

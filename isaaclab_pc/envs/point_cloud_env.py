@@ -13,12 +13,11 @@ import torch
 from isaaclab.assets import Articulation, RigidObject
 from isaaclab.envs import DirectRLEnv
 from isaaclab.sensors import Camera
-from isaaclab.utils.math import subtract_frame_transforms
 
 from isaaclab_pc.envs.arm_control import ARM_ACTIONS, ArmControl, joint_ids
-from isaaclab_pc.envs.point_cloud_env_cfg import PointCloudEnvCfg
+from isaaclab_pc.envs.point_cloud_env_cfg import PointCloudEnvCfg, keep_what_is_observed
 from isaaclab_pc.guards import Guard
-from isaaclab_pc.keyed_random import keyed_hash, keyed_uniform
+from isaaclab_pc.keyed_random import keyed_uniform
 from isaaclab_pc.physics.presets import prepare_for_device
 from isaaclab_pc.sensors import PointCloud
 
@@ -55,12 +54,7 @@ class PointCloudEnv(DirectRLEnv):
             ConfigError: The point cloud does not fit the camera.
         """
         cfg.action_space = ARM_ACTIONS[cfg.action] + int(cfg.gripper)
-        if cfg.obs == "state":
-            cfg.scene.camera = None
-        if cfg.scene.camera is not None:
-            cfg.points.check(cfg.scene.camera.height, cfg.scene.camera.width)
-            if cfg.obs != "points" or not cfg.points.remove:
-                cfg.scene.camera.data_types = ["depth"]
+        keep_what_is_observed(cfg)
         prepare_for_device(cfg)
         super().__init__(cfg, render_mode, **kwargs)
 
@@ -126,6 +120,8 @@ class PointCloudEnv(DirectRLEnv):
         if seed is not None:
             self._seed = seed
             self.episode.zero_()
+            if self.point_cloud is not None:
+                self.point_cloud.reseed(seed)
         return super().reset(seed=seed, options=options)
 
     # DirectRLEnv's hooks.
@@ -148,6 +144,7 @@ class PointCloudEnv(DirectRLEnv):
     def _bind_scene(self) -> None:
         self.robot: Articulation = self.scene["robot"]
         self.camera: Camera | None = self.scene["camera"] if self.cfg.scene.camera is not None else None
+        self.point_cloud: PointCloud | None = self.scene["points"] if self.cfg.scene.points is not None else None
         self._objects: list[RigidObject] = list(self.scene.rigid_objects.values())
         self.arm = ArmControl(self.cfg, self.robot, self.device)
         self._fingers = joint_ids(self.robot, "panda_finger_joint.*")
@@ -169,8 +166,8 @@ class PointCloudEnv(DirectRLEnv):
         self._term_sums: dict[str, torch.Tensor] = {}
         self._last_term_sums: dict[str, torch.Tensor] = {}
         self._world_quat = torch.tensor([0.0, 0.0, 0.0, 1.0], device=device).expand(n, 4).contiguous()
-        self._point_cloud = PointCloud(self.cfg.points, n, device, self._seed)
-        self._removed: torch.Tensor | None = None
+        if self.point_cloud is not None:
+            self.point_cloud.reseed(self._seed)
 
     def _pre_physics_step(self, actions: torch.Tensor) -> None:
         self.guard.begin_step()
@@ -275,43 +272,9 @@ class PointCloudEnv(DirectRLEnv):
         return torch.where(seen, depth, 0.0).unsqueeze(1)
 
     def _observe_points(self) -> torch.Tensor:
-        assert self.camera is not None
-        depth = self._read_depth()
-        data: Any = self.camera.data
-        labels = None
-        if self.cfg.points.remove:
-            labels = data.output["semantic_segmentation"].torch.squeeze(-1)
-            if self._removed is None:
-                self._removed = self._removed_ids(data.info["semantic_segmentation"]["idToLabels"])
-        frame_pos, frame_quat = self._cloud_frame()
-        draw = keyed_hash(0, self._env_ids, self.episode, self.episode_length_buf) & 0x7FFFFFFF
-        return self._point_cloud(
-            depth,
-            data.intrinsic_matrices.torch,
-            data.pos_w.torch,
-            data.quat_w_ros.torch,
-            self.scene.env_origins,
-            frame_pos,
-            frame_quat,
-            draw.int(),
-            labels,
-            self._removed,
-        )
-
-    def _cloud_frame(self) -> tuple[torch.Tensor, torch.Tensor]:
-        if self.cfg.points.frame == "gripper":
-            return self.tool_pos, self.tool_quat
-        if self.cfg.points.frame == "robot":
-            root = self.robot.data.root_pose_w.torch
-            return subtract_frame_transforms(self.scene.env_origins, self._world_quat, root[:, :3], root[:, 3:])
-        return torch.zeros_like(self.scene.env_origins), self._world_quat
-
-    def _removed_ids(self, id_to_labels: dict) -> torch.Tensor:
-        ids = {int(key): value for key, value in id_to_labels.items()}
-        removed = torch.zeros(max(ids) + 1, dtype=torch.bool, device=self.device)
-        for index, label in ids.items():
-            removed[index] = isinstance(label, dict) and label.get("class") in self.cfg.points.remove
-        return removed
+        assert self.point_cloud is not None
+        self._read_depth()
+        return self.point_cloud.data.points.torch.clone()
 
     def _log(self) -> None:
         log: dict[str, torch.Tensor] = {"Metrics/success_rate": self._last_success.nanmean()}

@@ -17,7 +17,7 @@ from isaaclab.visualizers import VisualizerCfg
 from isaaclab_newton.renderers import NewtonWarpRendererCfg
 from scipy.spatial.transform import Rotation
 
-from isaaclab_pc.assets.franka import FRANKA_PANDA_PRIMITIVE_CFG
+from isaaclab_pc.assets.franka import FRANKA_PANDA_PRIMITIVE_CFG, TCP_OFFSET
 from isaaclab_pc.assets.objects import ground_cfg, table_cfg
 from isaaclab_pc.guards import GuardCfg
 from isaaclab_pc.physics.presets import PhysicsPresetsCfg
@@ -61,9 +61,34 @@ def depth_camera_cfg(eye: Vector, target: Vector, *, width: int, height: int, fo
     )
 
 
+def workspace_points_cfg(num_points: int, crop_lower: Vector, crop_upper: Vector) -> PointCloudCfg:
+    """Return the cloud of a workspace as the gripper sees it, without the robot's own pixels.
+
+    Dropping the robot's pixels by segmentation is what a self-filter does on a real robot.
+
+    Args:
+        num_points: Points per environment, K.
+        crop_lower: Smallest x, y, z kept, in the environment frame [m].
+        crop_upper: Largest x, y, z kept, in the environment frame [m].
+
+    Returns:
+        A cloud of the scene's camera, relative to the tool centre.
+    """
+    return PointCloudCfg(
+        cameras=("camera",),
+        num_points=num_points,
+        frame="gripper",
+        gripper_offset=(0.0, 0.0, TCP_OFFSET),
+        crop_frame="env",
+        crop_lower=crop_lower,
+        crop_upper=crop_upper,
+        remove=("robot",),
+    )
+
+
 @configclass
 class PointCloudSceneCfg(InteractiveSceneCfg):
-    """Robot, table, ground and one depth camera; tasks add their objects."""
+    """Robot, table, ground, one depth camera and its point cloud; tasks add their objects."""
 
     num_envs: int = 64
     env_spacing: float = 2.5
@@ -71,6 +96,7 @@ class PointCloudSceneCfg(InteractiveSceneCfg):
     table: AssetBaseCfg = table_cfg()
     robot: ArticulationCfg = replace(FRANKA_PANDA_PRIMITIVE_CFG, prim_path="{ENV_REGEX_NS}/Robot")
     camera: CameraCfg | None = depth_camera_cfg((1.35, 0.0, 0.75), (0.5, 0.0, 0.2), width=48, height=36, fov_deg=45.0)
+    points: PointCloudCfg | None = workspace_points_cfg(128, (0.2, -0.4, 0.005), (0.85, 0.4, 0.6))
 
 
 @configclass
@@ -93,7 +119,6 @@ class PointCloudEnvCfg(DirectRLEnvCfg):
     obs: Literal["points", "depth", "state"] = "points"
     """What the policy sees beside proprioception: a point cloud, the depth image, or the privileged state."""
 
-    points: PointCloudCfg = PointCloudCfg()
     guard: GuardCfg = GuardCfg()
 
     gripper: bool = False
@@ -113,3 +138,21 @@ class PointCloudEnvCfg(DirectRLEnvCfg):
 
     max_depth: float = 5.0
     """Depth beyond which ``obs=depth`` reads 0, like a miss [m]."""
+
+
+def keep_what_is_observed(cfg: PointCloudEnvCfg) -> None:
+    """Take out of the scene what ``cfg.obs`` does not need, and let the camera render only what it needs.
+
+    Raises:
+        ConfigError: The point cloud does not fit the camera.
+    """
+    if cfg.obs == "state":
+        cfg.scene.camera = None
+    if cfg.obs != "points":
+        cfg.scene.points = None
+    camera, points = cfg.scene.camera, cfg.scene.points
+    if camera is not None:
+        camera.data_types = ["depth"]
+    if camera is not None and points is not None:
+        points.check([(camera.height, camera.width)])
+        camera.data_types = list(points.data_types())

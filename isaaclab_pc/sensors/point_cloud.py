@@ -1,102 +1,385 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Batched depth images to fixed-size point clouds."""
+"""The point-cloud sensor: reads an Isaac Lab scene's depth cameras and returns one cloud per environment."""
 
 from __future__ import annotations
 
+import logging
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import isaaclab.sim as sim_utils
 import torch
 import warp as wp
+from isaaclab.sensors import SensorBase
+from isaaclab.utils.math import quat_apply
+from isaaclab.utils.warp import ProxyArray
 
-from isaaclab_pc.sensors.kernels import sample_points
-from isaaclab_pc.sensors.point_cloud_cfg import PointCloudCfg
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.keyed_random import keyed_hash
+from isaaclab_pc.sensors.appended_points import BodyPoints, BodyPointsCfg, GivenPointsCfg
+from isaaclab_pc.sensors.depth_to_cloud import Cloud, DepthToCloud, ray_matrices
+from isaaclab_pc.sensors.features import at_pixels, camera_of, estimate_normals
+from isaaclab_pc.sensors.realism import DepthRealism
+
+if TYPE_CHECKING:
+    from isaaclab.sensors import Camera
+
+    from isaaclab_pc.sensors.point_cloud_cfg import PointCloudCfg
+
+logger = logging.getLogger(__name__)
+
+_DEPTH_TYPES = ("depth", "distance_to_image_plane")
+_SAMPLING, _EPISODE, _PIXELS = range(3)
 
 
-class PointCloud:
-    """Turns depth images of all environments into clouds of K points, without a point image in between.
+class PointCloudData:
+    """The sensor's buffers; each is overwritten by the next frame."""
 
-    Pixels are unprojected at their centres, (u + 0.5 - cx) / fx, which is where Newton's and RTX's renderers sample.
-    Misses (0, infinite or NaN depth) give no points. Extra memory is the output alone.
+    def __init__(self, points: torch.Tensor, count: torch.Tensor, mask: torch.Tensor, pixels: torch.Tensor) -> None:
+        """Wrap the buffers as Isaac Lab's other sensors do: read them as ``.torch`` or ``.warp``."""
+        self._points, self._count = ProxyArray(wp.from_torch(points)), ProxyArray(wp.from_torch(count))
+        self._mask, self._pixels = ProxyArray(wp.from_torch(mask)), ProxyArray(wp.from_torch(pixels))
+
+    @property
+    def points(self) -> ProxyArray:
+        """x, y, z [m] and features of each point, shape (N, K + A, F), of ``cfg.dtype``; the last A are appended."""
+        return self._points
+
+    @property
+    def count(self) -> ProxyArray:
+        """Seen points that are distinct pixels, shape (N,), int32; the seen points after them repeat them."""
+        return self._count
+
+    @property
+    def mask(self) -> ProxyArray:
+        """True at distinct seen points and at appended ones, shape (N, K + A), bool."""
+        return self._mask
+
+    @property
+    def pixels(self) -> ProxyArray:
+        """Pixel of each seen point, shape (N, K), int32: row * W + column, after those of the cameras before it."""
+        return self._pixels
+
+
+class PointCloud(SensorBase):
+    """Depth cameras of a scene, fused into one cloud of a fixed size per environment.
+
+    Lazy like the cameras it reads: nothing is rendered or computed until :attr:`data` is read.
+
+    Draws are keyed by (seed, environment, episode, frame of the episode), so an environment's cloud never depends on
+    what happens in the others.
     """
 
-    def __init__(self, cfg: PointCloudCfg, num_envs: int, device: str, seed: int = 0) -> None:
-        """Allocate the output.
+    cfg: PointCloudCfg
 
-        Args:
-            cfg: Crop, frame and size.
-            num_envs: Number of environments, N.
-            device: Torch device.
-            seed: Seed of the draws; equal seeds and draw counters give equal clouds.
-        """
-        self.cfg = cfg
-        self.seed = seed
-        self.device = device
-        self.count = torch.zeros(num_envs, dtype=torch.int32, device=device)
-        """Points of the last cloud that are distinct pixels, shape (N,); the rest repeats them."""
-        self._points = torch.zeros(num_envs, cfg.num_points, 3, device=device)
-        self._no_labels = torch.zeros(0, 0, 0, dtype=torch.int32, device=device)
-        self._none_removed = torch.zeros(1, dtype=torch.bool, device=device)
-        self._dtype = getattr(torch, cfg.dtype)
-
-    def __call__(
-        self,
-        depth: torch.Tensor,
-        intrinsics: torch.Tensor,
-        camera_pos: torch.Tensor,
-        camera_quat: torch.Tensor,
-        origin: torch.Tensor,
-        frame_pos: torch.Tensor,
-        frame_quat: torch.Tensor,
-        draw: torch.Tensor,
-        labels: torch.Tensor | None = None,
-        removed: torch.Tensor | None = None,
-    ) -> torch.Tensor:
-        """Sample one cloud per environment.
-
-        Args:
-            depth: Distance to the image plane [m], shape (N, H, W), float32.
-            intrinsics: Pinhole matrices [px], shape (N, 3, 3).
-            camera_pos: Camera positions in the world [m], shape (N, 3).
-            camera_quat: Camera orientations in the world, optical (ROS) convention, (x, y, z, w), shape (N, 4).
-            origin: Environment origins in the world [m], shape (N, 3).
-            frame_pos: Origin of the output frame in the environment frame [m], shape (N, 3).
-            frame_quat: Orientation of the output frame in the environment frame, (x, y, z, w), shape (N, 4).
-            draw: Counter that keys each environment's random draw, shape (N,), int32.
-            labels: Semantic ids, shape (N, H, W), int32; None keeps every class.
-            removed: True at the ids to drop, shape (num_ids,), bool.
-
-        Returns:
-            Points in the output frame [m], shape (N, K, 3), of ``cfg.dtype``. With fewer than K valid pixels the
-            points repeat, with none they are zero; :attr:`count` tells.
-        """
-        labels = self._no_labels if labels is None else labels
-        removed = self._none_removed if removed is None else removed
-        wp.launch(
-            sample_points,
-            dim=depth.shape[0],
-            inputs=[
-                wp.from_torch(depth.contiguous()),
-                wp.from_torch(labels.contiguous()),
-                wp.from_torch(removed),
-                wp.from_torch(intrinsics.contiguous(), dtype=wp.mat33f),
-                _vectors(camera_pos),
-                _quaternions(camera_quat),
-                _vectors(origin),
-                _vectors(frame_pos),
-                _quaternions(frame_quat),
-                self.cfg.crop_lower,
-                self.cfg.crop_upper,
-                self.seed,
-                wp.from_torch(draw),
-                wp.from_torch(self._points, dtype=wp.vec3f),
-                wp.from_torch(self.count),
-            ],
-            device=self.device,
+    def __str__(self) -> str:
+        """Describe the sensor."""
+        return (
+            f"PointCloud: {self.cfg.num_points} points ({self.cfg.sampler}) of {', '.join(self.cfg.cameras)} "
+            f"in the frame {self.cfg.frame}; channels {', '.join(self.channels)}"
         )
-        return self._points.to(self._dtype, copy=True)
+
+    @property
+    def data(self) -> PointCloudData:
+        """The clouds of the current frame."""
+        self._update_outdated_buffers()
+        return self._data
+
+    @property
+    def channels(self) -> dict[str, slice]:
+        """Which channels of a point hold what: ``xyz`` and each feature."""
+        widths = {"rgb": 3, "normals": 3, "segmentation": 1, "one_hot": len(self.cfg.classes), "camera": 1}
+        result, start = {"xyz": slice(0, 3)}, 3
+        for feature in self.cfg.features:
+            result[feature] = slice(start, start + widths[feature])
+            start += widths[feature]
+        return result
+
+    def reset(self, env_ids: Sequence[int] | None = None, env_mask: wp.array | None = None) -> None:
+        """Start a new episode in some environments: another key for their draws, nothing left of their history.
+
+        Args:
+            env_ids: Environments; None is all.
+            env_mask: Mask of environments; goes before ``env_ids``.
+        """
+        super().reset(env_ids, env_mask)
+        mask = wp.to_torch(self._resolve_indices_and_mask(env_ids, env_mask))
+        self._episode += mask
+        self._frame.masked_fill_(mask, 0)
+        if self._realism is not None:
+            self._realism.redraw(mask, self._key(_EPISODE, self._episode))
+
+    def reseed(self, seed: int) -> None:
+        """Restart the draws of all environments.
+
+        Args:
+            seed: Takes the place of ``cfg.seed``.
+        """
+        self.cfg.seed = seed
+        self._episode.zero_()
+        self._frame.zero_()
+
+    # SensorBase's hooks.
+
+    def _initialize_impl(self) -> None:
+        super()._initialize_impl()
+        simulation: Any = sim_utils.SimulationContext.instance()
+        scene = simulation.get_scene_data_provider().get_interactive_scene()
+        if scene is None:
+            raise RuntimeError(
+                "PointCloud finds its cameras by name in the scene, and none is registered: call "
+                "sim.register_interactive_scene(scene) before sim.reset(). Isaac Lab's environments do this themselves."
+            )
+        self._scene = scene
+        self._cameras = [self._find_camera(name) for name in self.cfg.cameras]
+        sizes = [camera.image_shape for camera in self._cameras]
+        self.cfg.check(sizes)
+        for frame in {self.cfg.frame, self.cfg.crop_frame}:
+            if frame in ("robot", "gripper") and self.cfg.robot not in scene.articulations:
+                raise ConfigError(
+                    f"points.frame={frame!r} needs the articulation {self.cfg.robot!r}, and the scene has "
+                    f"{sorted(scene.articulations)}: set points.robot."
+                )
+        far = [_far(camera) for camera in self._cameras]
+        self._operator = DepthToCloud(
+            self._num_envs,
+            sizes,
+            self.cfg.num_points,
+            sampler=self.cfg.sampler,
+            crop_lower=self.cfg.crop_lower,
+            crop_upper=self.cfg.crop_upper,
+            voxel_size=self.cfg.voxel_size,
+            far=far,
+            dtype="float32" if self.cfg.features else self.cfg.dtype,
+            device=self._device,
+        )
+        self._realism = None
+        if self.cfg.realism is not None:
+            self._realism = DepthRealism(self.cfg.realism, sizes, self._num_envs, self._device, far)
+        self._allocate()
+
+    def _allocate(self) -> None:
+        n, k, device = self._num_envs, self.cfg.num_points, self._device
+        appended = sum(cfg.num_points for cfg in self.cfg.append)
+        width = max(part.stop for part in self.channels.values())
+        self._env_ids = torch.arange(n, device=device)
+        self._episode = torch.zeros(n, dtype=torch.long, device=device)
+        self._frame = torch.zeros(n, dtype=torch.long, device=device)
+        self._points = torch.zeros(n, k + appended, width, dtype=getattr(torch, self.cfg.dtype), device=device)
+        self._count = torch.zeros(n, dtype=torch.int32, device=device)
+        self._mask = torch.zeros(n, k + appended, dtype=torch.bool, device=device)
+        self._pixels = torch.zeros(n, k, dtype=torch.int32, device=device)
+        self._data = PointCloudData(self._points, self._count, self._mask, self._pixels)
+        self._appended: list[BodyPoints | torch.Tensor] | None = None
+        self.given = {
+            cfg.name: torch.zeros(n, cfg.num_points, 3, device=device)
+            for cfg in self.cfg.append
+            if isinstance(cfg, GivenPointsCfg)
+        }
+        """Positions in the world [m] that the environment writes, by name, each (N, M, 3)."""
+        # Per camera: the renderer's table of names, and what was made of it.
+        self._names: list[dict] = [{} for _ in self._cameras]
+        self._removed: list[torch.Tensor] = []
+        self._class_of: list[torch.Tensor] = []
+        if self._realism is not None:
+            self._realism.redraw(torch.ones(n, dtype=torch.bool, device=device), self._key(_EPISODE, self._episode))
+
+    def _update_buffers_impl(self, env_mask: wp.array) -> None:
+        mask = wp.to_torch(env_mask)
+        key = self._key(_SAMPLING, self._episode, self._frame)
+        cloud, labels, poses = self._sample(mask, key)
+        values = [cloud.points]
+        if self.cfg.features:
+            seen = (cloud.count > 0)[:, None, None]
+            values += [torch.where(seen, value, 0.0) for value in self._read_features(cloud, labels, *poses)]
+        points, count, pixels = torch.cat(values, dim=-1).to(self._points.dtype), cloud.count, cloud.pixels
+        if self._realism is not None:
+            points, count, pixels = self._realism.delay(points, count, pixels, mask=mask)
+        k = self.cfg.num_points
+        rows = mask[:, None, None]
+        self._points[:, :k] = torch.where(rows, points, self._points[:, :k])
+        if self.cfg.append:
+            self._points[:, k:] = torch.where(rows, self._appended_points(), self._points[:, k:])
+        self._count.copy_(torch.where(mask, count, self._count))
+        self._mask[:, :k] = torch.arange(k, device=self._device) < self._count[:, None]
+        self._mask[:, k:] = True
+        self._pixels.copy_(torch.where(mask[:, None], pixels, self._pixels))
+        self._frame += mask
+
+    # What one frame is made of.
+
+    def _sample(
+        self, mask: torch.Tensor, key: torch.Tensor
+    ) -> tuple[Cloud, list[torch.Tensor], tuple[list[torch.Tensor], torch.Tensor]]:
+        """Return the cloud, the semantic images and, for the features, depth and the matrices to the points' frame."""
+        depths, poses = [], []
+        noise_key = (self._key(_PIXELS, key) & 0x7FFFFFFF).int()
+        for index, camera in enumerate(self._cameras):
+            data: Any = camera.data
+            depth = data.output[_depth_type(camera)].torch.squeeze(-1)
+            pose = (data.intrinsic_matrices.torch, data.pos_w.torch, data.quat_w_ros.torch)
+            if self._realism is not None:
+                depth = self._realism.corrupt(index, depth, pose[0], noise_key, mask)
+                pose = self._realism.calibrate(index, *pose)
+            depths.append(depth)
+            poses.append(pose)
+        intrinsics, pos, quat = (torch.stack(part, dim=1) for part in zip(*poses, strict=True))
+        frame_pos, frame_quat = self._pose(self.cfg.crop_frame or self.cfg.frame)
+        output_pos, output_quat = self._pose(self.cfg.frame)
+        moves = self.cfg.crop_frame not in (None, self.cfg.frame)
+        labels = self._read_labels()
+        cloud = self._operator(
+            depths,
+            intrinsics,
+            pos,
+            quat,
+            (key & 0x7FFFFFFF).int(),
+            frame_pos=frame_pos,
+            frame_quat=frame_quat,
+            output_pos=output_pos if moves else None,
+            output_quat=output_quat if moves else None,
+            labels=labels if self.cfg.remove else None,
+            removed=self._removed[0] if self.cfg.remove else None,
+            mask=mask,
+        )
+        matrices = pos  # Not read without normals.
+        if "normals" in self.cfg.features:
+            matrices = ray_matrices(intrinsics, pos, quat, output_pos, output_quat)
+        return cloud, labels, (depths, matrices)
+
+    def _read_features(
+        self, cloud: Cloud, labels: list[torch.Tensor], depths: list[torch.Tensor], matrices: torch.Tensor
+    ) -> list[torch.Tensor]:
+        values = []
+        for feature in self.cfg.features:
+            if feature == "rgb":
+                images = [_colors(camera) for camera in self._cameras]
+                values.append(at_pixels(images, cloud.pixels) / 255.0)
+            elif feature == "normals":
+                values.append(estimate_normals(depths, matrices, cloud.pixels))
+            elif feature == "segmentation":
+                values.append(at_pixels([image[..., None] for image in labels], cloud.pixels).float())
+            elif feature == "one_hot":
+                values.append(self._one_hot(cloud, labels))
+            else:
+                values.append(camera_of(self._operator.image_sizes, cloud.pixels)[..., None].float())
+        return values
+
+    def _one_hot(self, cloud: Cloud, labels: list[torch.Tensor]) -> torch.Tensor:
+        ids = at_pixels([image[..., None] for image in labels], cloud.pixels)[..., 0].long()
+        camera = camera_of(self._operator.image_sizes, cloud.pixels)
+        known = torch.stack(self._class_of)
+        index = known[camera, ids.clamp(0, known.shape[1] - 1)]
+        return (index[..., None] == torch.arange(len(self.cfg.classes), device=self._device)).float()
+
+    def _appended_points(self) -> torch.Tensor:
+        if self._appended is None:
+            self._appended = [
+                BodyPoints(cfg, self._scene, self.cfg.seed) if isinstance(cfg, BodyPointsCfg) else self.given[cfg.name]
+                for cfg in self.cfg.append
+            ]
+        world = torch.cat(
+            [source.positions() if isinstance(source, BodyPoints) else source for source in self._appended], dim=1
+        )
+        pos, quat = self._pose(self.cfg.frame)
+        points = world - pos[:, None]
+        if quat is not None:
+            conjugate = quat * torch.tensor([-1.0, -1.0, -1.0, 1.0], device=quat.device)
+            points = quat_apply(conjugate[:, None].expand(-1, points.shape[1], -1), points)
+        result = torch.zeros(*points.shape[:2], self._points.shape[2], device=self._device)
+        result[..., :3] = points
+        if "camera" in self.cfg.features:
+            result[..., self.channels["camera"]] = -1.0
+        return result.to(self._points.dtype)
+
+    def _pose(self, frame: str) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Return a frame's origin [m], (N, 3), and orientation, (N, 4), in the world; None is the world's axes."""
+        if frame == "env":
+            return self._scene.env_origins, None
+        if frame == "camera":
+            data: Any = self._cameras[0].data
+            return data.pos_w.torch, data.quat_w_ros.torch
+        robot = self._scene.articulations[self.cfg.robot]
+        if frame == "robot":
+            return robot.data.root_link_pos_w.torch, robot.data.root_link_quat_w.torch
+        body = robot.body_names.index(self.cfg.gripper_body)
+        quat = robot.data.body_link_quat_w.torch[:, body]
+        offset = torch.tensor(self.cfg.gripper_offset, device=self._device).expand(self._num_envs, 3)
+        return robot.data.body_link_pos_w.torch[:, body] + quat_apply(quat, offset), quat
+
+    # What the cameras must offer.
+
+    def _find_camera(self, name: str) -> Camera:
+        cameras = {key: value for key, value in self._scene.sensors.items() if hasattr(value, "image_shape")}
+        if name not in cameras:
+            raise ConfigError(f"points.cameras names {name!r}, and the scene's cameras are {sorted(cameras)}.")
+        camera = cameras[name]
+        rendered = set(camera.cfg.data_types)
+        for needed in self.cfg.data_types():
+            accepted = {"depth": _DEPTH_TYPES, "rgb": ("rgb", "rgba")}.get(needed, (needed,))
+            if not rendered & set(accepted):
+                raise ConfigError(
+                    f"The camera {name!r} renders {sorted(rendered)}, and the point cloud needs {needed!r}: "
+                    f"add it to the camera's data_types."
+                )
+        if not getattr(camera.cfg, "update_latest_camera_pose", True):
+            # A camera that moves and does not say so would put its points where it was at the start.
+            logger.info("PointCloud sets update_latest_camera_pose of the camera %r.", name)
+            camera.cfg.update_latest_camera_pose = True
+        return camera
+
+    def _read_labels(self) -> list[torch.Tensor]:
+        """Return the semantic images and bring the tables of ids in step with the renderer's."""
+        if "semantic_segmentation" not in self.cfg.data_types():
+            return []
+        images = []
+        for index, camera in enumerate(self._cameras):
+            data: Any = camera.data
+            image = data.output["semantic_segmentation"].torch
+            if image.shape[-1] != 1 or image.dtype != torch.int32:
+                raise ConfigError(
+                    f"The camera {self.cfg.cameras[index]!r} renders semantic_segmentation as colours: set "
+                    "colorize_semantic_segmentation=False in its renderer_cfg."
+                )
+            images.append(image.squeeze(-1))
+            names = data.info["semantic_segmentation"]["idToLabels"]
+            if names != self._names[index]:
+                self._names[index] = dict(names)
+                self._build_tables()
+        return images
+
+    def _build_tables(self) -> None:
+        classes = [
+            {int(key): value.get("class", "") for key, value in names.items() if isinstance(value, dict)}
+            for names in self._names
+        ]
+        size = max((max(table, default=0) for table in classes), default=0) + 1
+        wanted = list(self.cfg.classes)
+        self._removed, self._class_of = [], []
+        for table in classes:
+            removed = torch.zeros(size, dtype=torch.bool)
+            class_of = torch.full((size,), -1)
+            for index, name in table.items():
+                removed[index] = name in self.cfg.remove
+                class_of[index] = wanted.index(name) if name in wanted else -1
+            self._removed.append(removed.to(self._device))
+            self._class_of.append(class_of.to(self._device))
+
+    def _key(self, stream: int, *key: torch.Tensor) -> torch.Tensor:
+        return keyed_hash(self.cfg.seed, self._env_ids, stream, *key)
 
 
-def _vectors(tensor: torch.Tensor) -> wp.array:
-    return wp.from_torch(tensor.contiguous(), dtype=wp.vec3f)
+def _depth_type(camera: Camera) -> str:
+    return next(name for name in _DEPTH_TYPES if name in camera.cfg.data_types)
 
 
-def _quaternions(tensor: torch.Tensor) -> wp.array:
-    return wp.from_torch(tensor.contiguous(), dtype=wp.quatf)
+def _colors(camera: Camera) -> torch.Tensor:
+    output: Any = camera.data.output
+    return output["rgb" if "rgb" in camera.cfg.data_types else "rgba"].torch[..., :3]
+
+
+def _far(camera: Camera) -> float:
+    """Return the depth at which the camera clips [m]: renderers that clip to it report it for a miss."""
+    far = getattr(getattr(camera.cfg, "spawn", None), "clipping_range", (0.0, math.inf))[1]
+    return far * (1.0 - 1e-6)

@@ -1,54 +1,144 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Configuration of the point cloud."""
+"""Configuration of the point-cloud sensor."""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
 
+from isaaclab.sensors import SensorBaseCfg
 from isaaclab.utils import configclass
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.sensors.appended_points import BodyPointsCfg, GivenPointsCfg
+from isaaclab_pc.sensors.depth_to_cloud import check_cloud
+from isaaclab_pc.sensors.realism_cfg import DepthRealismCfg
+
+if TYPE_CHECKING:
+    from isaaclab_pc.sensors.point_cloud import PointCloud
+
+Frame = Literal["env", "robot", "gripper", "camera"]
+Feature = Literal["rgb", "normals", "segmentation", "one_hot", "camera"]
+
+FRAMES: tuple[Frame, ...] = ("env", "robot", "gripper", "camera")
+FEATURES: tuple[Feature, ...] = ("rgb", "normals", "segmentation", "one_hot", "camera")
 
 
 @configclass
-class PointCloudCfg:
-    """Which pixels of a depth camera become points, and in which frame."""
+class PointCloudCfg(SensorBaseCfg):
+    """Which pixels of which depth cameras become points, in which frame, and what is known of each point.
+
+    Put it into any scene beside the cameras it reads::
+
+        scene.points = PointCloudCfg(cameras=("camera",), num_points=512)
+
+    and read ``scene["points"].data.points.torch``, or in a manager-based environment use
+    :func:`isaaclab_pc.sensors.cloud_points` as the observation term.
+    """
+
+    class_type: type[PointCloud] | str = "{DIR}.point_cloud:PointCloud"
+
+    prim_path: str = "{ENV_REGEX_NS}/PointCloud"
+    """A name below each environment; nothing is spawned there."""
+
+    cameras: Sequence[str] = ("camera",)
+    """Names of the scene's depth cameras, fused into one cloud; each may have a resolution of its own. A camera needs
+    ``depth`` or ``distance_to_image_plane`` among its ``data_types``, and what ``remove`` and ``features`` ask for."""
 
     num_points: int = 128
     """Points per environment, K."""
 
+    sampler: Literal["random", "grid", "voxel", "fps"] = "random"
+    """How K of the valid pixels are chosen: see :class:`DepthToCloud`."""
+
+    voxel_size: float = 0.01
+    """Edge of a voxel of ``sampler="voxel"`` [m]."""
+
+    frame: Frame = "env"
+    """Frame of the returned points: the environment's origin, the robot's base, the gripper, or the first camera's
+    optical frame."""
+
+    crop_frame: Frame | None = None
+    """Frame of the crop; None is ``frame``."""
+
     crop_lower: tuple[float, float, float] = (-1.0, -1.0, -1.0)
-    """Smallest x, y, z kept [m], in the environment frame."""
+    """Smallest x, y, z kept [m], in the crop's frame."""
 
     crop_upper: tuple[float, float, float] = (1.0, 1.0, 1.0)
-    """Largest x, y, z kept [m], in the environment frame."""
+    """Largest x, y, z kept [m], in the crop's frame."""
 
-    frame: Literal["env", "robot", "gripper"] = "env"
-    """Frame of the returned points: the environment's origin, the robot's base or the tool centre."""
+    robot: str = "robot"
+    """Name of the scene's articulation that the frames ``robot`` and ``gripper`` belong to."""
 
-    remove: tuple[str, ...] = ("robot",)
-    """Semantic classes whose pixels are dropped; a real robot does the same with a self-filter."""
+    gripper_body: str = "panda_hand"
+    """Body of the robot that carries the frame ``gripper``."""
+
+    gripper_offset: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """Origin of the frame ``gripper`` in the body's frame [m]."""
+
+    remove: Sequence[str] = ()
+    """Semantic classes whose pixels give no points, such as ``("robot", "table", "ground")``. Needs
+    ``semantic_segmentation`` among the cameras' ``data_types``."""
+
+    features: Sequence[Feature] = ()
+    """What each point carries after x, y, z, in this order:
+
+    - ``rgb``: colour in [0, 1], 3 channels; needs ``rgb`` or ``rgba`` from the cameras;
+    - ``normals``: unit normal towards the camera in the points' frame, from the depth of the neighbour pixels, 3;
+    - ``segmentation``: the renderer's semantic id, 1; needs ``semantic_segmentation``;
+    - ``one_hot``: 1 at the point's class of ``classes``; needs ``semantic_segmentation``;
+    - ``camera``: position in ``cameras`` of the camera that saw it, 1.
+
+    Appended points carry zeros, and -1 as camera."""
+
+    classes: Sequence[str] = ()
+    """Semantic classes of ``one_hot``; a point of another class is all zeros."""
+
+    append: Sequence[BodyPointsCfg | GivenPointsCfg] = ()
+    """Points added after the K seen ones, such as the robot's own hand or a goal."""
+
+    realism: DepthRealismCfg | None = None
+    """Errors of a real depth camera; None is the renderer's exact depth."""
 
     dtype: Literal["float16", "float32"] = "float16"
-    """Storage type. At 1 m from the frame's origin, float16 rounds by at most 0.25 mm (half its spacing of 2^-11 m)."""
+    """Storage type. float16 rounds by at most 2^-12 of a coordinate: 0.25 mm at 1 m from the frame's origin."""
 
-    def check(self, height: int, width: int) -> None:
-        """Refuse a cloud that the camera cannot fill.
+    seed: int = 0
+    """Seed of the sampling and of the camera's errors."""
+
+    def check(self, image_sizes: Sequence[tuple[int, int]]) -> None:
+        """Refuse what no camera can fill; starts no simulator.
 
         Args:
-            height: Rows of the depth image.
-            width: Columns of the depth image.
+            image_sizes: (H, W) of each camera.
 
         Raises:
-            ConfigError: A value is out of its range.
+            ConfigError: A value is out of its range; the message names it and what would do.
         """
-        if self.num_points < 1:
-            raise ConfigError(f"points.num_points={self.num_points} must be at least 1.")
-        if self.num_points > height * width:
+        if len(self.cameras) == 0 or len(set(self.cameras)) < len(self.cameras):
+            raise ConfigError(f"points.cameras={list(self.cameras)} must name at least one camera, each once.")
+        for name, value in (("frame", self.frame), ("crop_frame", self.crop_frame or self.frame)):
+            if value not in FRAMES:
+                raise ConfigError(f"points.{name}={value!r} is unknown: use one of {', '.join(FRAMES)}.")
+        unknown = [feature for feature in self.features if feature not in FEATURES]
+        if unknown or len(set(self.features)) < len(self.features):
             raise ConfigError(
-                f"points.num_points={self.num_points} is more than the camera's {height} x {width} = {height * width} "
-                f"pixels: use at most {height * width}, or a larger env.scene.camera.width and height."
+                f"points.features={list(self.features)}: name each of {', '.join(FEATURES)} at most once."
             )
-        for axis, lower, upper in zip("xyz", self.crop_lower, self.crop_upper, strict=True):
-            if not lower < upper:
-                raise ConfigError(f"The crop is empty along {axis}: crop_lower {lower} m is not below {upper} m.")
+        if ("one_hot" in self.features) != (len(self.classes) > 0):
+            raise ConfigError(
+                f"points.features={list(self.features)} with points.classes={list(self.classes)}: the feature one_hot "
+                "and its classes go together."
+            )
+        if self.realism is not None:
+            self.realism.check("points.realism")
+        check_cloud(image_sizes, self.num_points, self.sampler, self.crop_lower, self.crop_upper, self.voxel_size)
+
+    def data_types(self) -> tuple[str, ...]:
+        """Return what the cameras must render."""
+        needed = ["depth"]
+        if self.remove or {"segmentation", "one_hot"} & set(self.features):
+            needed.append("semantic_segmentation")
+        if "rgb" in self.features:
+            needed.append("rgb")
+        return tuple(needed)

@@ -220,7 +220,7 @@ def _apply_task_settings(env_cfg: Any, config: Mapping[str, Any], backend: str) 
     from isaaclab_pc.physics.presets import PhysicsPresetsCfg
 
     env_cfg.obs = config["obs"]
-    _apply_points(env_cfg.points, config["points"])
+    _apply_points(env_cfg.scene.points, config["points"])
     env_cfg.guard.mode = config["guard"]["mode"]
     if config["guard"]["max_abs"] is not None:
         env_cfg.guard.max_abs = config["guard"]["max_abs"]
@@ -237,11 +237,11 @@ def _apply_task_settings(env_cfg: Any, config: Mapping[str, Any], backend: str) 
     apply_physics(env_cfg, PhysicsSettings(**{**config["physics"], "backend": backend}))
     camera = env_cfg.scene.camera
     if config["obs"] == "points" and camera is not None:
-        env_cfg.points.check(camera.height, camera.width)
+        env_cfg.scene.points.check([(camera.height, camera.width)])
 
 
 def _apply_points(points: Any, settings: Mapping[str, Any]) -> None:
-    for name in ("num_points", "frame", "dtype"):
+    for name in ("num_points", "sampler", "frame", "features", "dtype"):
         if settings[name] is not None:
             setattr(points, name, settings[name])
     if settings["crop"] is not None:
@@ -249,3 +249,8 @@ def _apply_points(points: Any, settings: Mapping[str, Any]) -> None:
     if settings["remove_robot"] is not None:
         others = tuple(name for name in points.remove if name != "robot")
         points.remove = ("robot", *others) if settings["remove_robot"] else others
+    if settings["realism"] is not None:
+        from isaaclab_pc.sensors import stereo, structured_light
+
+        cameras = {"none": lambda: None, "stereo": stereo, "structured_light": structured_light}
+        points.realism = cameras[settings["realism"]]()

@@ -64,6 +64,11 @@ def _is_crop(value: Any) -> bool:
     )
 
 
+def _is_features(value: Any) -> bool:
+    known = {"rgb", "normals", "segmentation", "camera"}
+    return isinstance(value, (list, tuple)) and set(value) <= known and len(set(value)) == len(value)
+
+
 def _is_budget(value: Any) -> bool:
     try:
         parse_budget(value)
@@ -106,7 +111,10 @@ RULES: Mapping[str, Rule] = {
     "physics.position_iterations": _or(None, _whole(1)),
     "physics.velocity_iterations": _or(None, _whole(0)),
     "points.num_points": _or(None, _whole(1)),
-    "points.frame": _or(None, _choice("env", "robot", "gripper")),
+    "points.sampler": _or(None, _choice("random", "grid", "voxel", "fps")),
+    "points.frame": _or(None, _choice("env", "robot", "gripper", "camera")),
+    "points.features": _or(None, Rule("a list of rgb, normals, segmentation, camera", _is_features)),
+    "points.realism": _or(None, _choice("none", "structured_light", "stereo")),
     "points.crop": _or(None, Rule("[[x0,x1],[y0,y1],[z0,z1]] with x0 < x1 and so on [m]", _is_crop)),
     "points.remove_robot": _or(None, _FLAG),
     "points.dtype": _or(None, _choice("float16", "float32")),

@@ -8,7 +8,6 @@ from isaaclab.utils import configclass
 
 from isaaclab_pc.assets.objects import cube_cfg
 from isaaclab_pc.envs import PointCloudEnvCfg, PointCloudSceneCfg
-from isaaclab_pc.sensors import PointCloudCfg
 
 CUBE_EDGE = 0.05
 """Edge length of the cube [m]; its diagonal, 0.07 m, fits between the open fingers at any yaw."""
@@ -28,9 +27,6 @@ class LiftEnvCfg(PointCloudEnvCfg):
     scene: LiftSceneCfg = LiftSceneCfg()
     episode_length_s: float = 4.0
     gripper: bool = True
-    points: PointCloudCfg = PointCloudCfg(
-        num_points=128, crop_lower=(0.2, -0.4, 0.005), crop_upper=(0.85, 0.4, 0.6), frame="gripper"
-    )
 
     cube_lower: tuple[float, float, float] = (0.4, -0.2, -0.7854)
     """Smallest x [m], y [m] and yaw [rad] of the cube after a reset, in the environment frame."""

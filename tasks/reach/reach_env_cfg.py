@@ -7,7 +7,7 @@ from isaaclab.assets import RigidObjectCfg
 from isaaclab.utils import configclass
 
 from isaaclab_pc.assets.objects import target_cfg
-from isaaclab_pc.envs import PointCloudEnvCfg, PointCloudSceneCfg
+from isaaclab_pc.envs import PointCloudEnvCfg, PointCloudSceneCfg, workspace_points_cfg
 from isaaclab_pc.sensors import PointCloudCfg
 
 
@@ -16,6 +16,7 @@ class ReachSceneCfg(PointCloudSceneCfg):
     """The shared scene and a target sphere that nothing collides with."""
 
     target: RigidObjectCfg = target_cfg(radius=0.04)
+    points: PointCloudCfg | None = workspace_points_cfg(64, (0.2, -0.4, 0.02), (0.85, 0.4, 0.6))
 
 
 @configclass
@@ -24,9 +25,6 @@ class ReachEnvCfg(PointCloudEnvCfg):
 
     scene: ReachSceneCfg = ReachSceneCfg()
     episode_length_s: float = 2.0
-    points: PointCloudCfg = PointCloudCfg(
-        num_points=64, crop_lower=(0.2, -0.4, 0.02), crop_upper=(0.85, 0.4, 0.6), frame="gripper"
-    )
 
     target_lower: tuple[float, float, float] = (0.35, -0.25, 0.1)
     """Smallest target position in the environment frame [m]."""

@@ -25,10 +25,10 @@ def distance_to_cube(env, points: torch.Tensor) -> torch.Tensor:
 @pytest.fixture(scope="module")
 def env(make_env: Callable):
     def adjust(cfg) -> None:
-        cfg.points.dtype = "float32"
-        cfg.points.frame = "env"
-        cfg.points.num_points = 1024
-        cfg.points.crop_lower = (0.3, -0.3, -0.01)
+        cfg.scene.points.dtype = "float32"
+        cfg.scene.points.frame = "env"
+        cfg.scene.points.num_points = 1024
+        cfg.scene.points.crop_lower = (0.3, -0.3, -0.01)
 
     return make_env("IsaacPC-Lift-Cube-Franka-Direct", 4, adjust)
 
@@ -51,19 +51,20 @@ def test_every_point_lies_on_the_table_or_the_cube(env) -> None:
 
 def test_the_count_tells_distinct_pixels(env) -> None:
     points = env.reset(seed=4)[0]["points"]
-    for cloud, count in zip(points, env._point_cloud.count, strict=True):
+    for cloud, count in zip(points, env.point_cloud.data.count.torch, strict=True):
         assert len(cloud.unique(dim=0)) == int(count)
 
 
 def test_objects_may_be_removed_by_class(env) -> None:
     everything = env.reset(seed=4)[0]["points"].clone()
     assert (distance_to_cube(env, everything) < TOLERANCE).any()
+    points = env.point_cloud
     try:
-        env.cfg.points.remove = ("robot", "cube")
-        env._removed = None
+        points.cfg.remove = ("robot", "cube")
+        points._names[0] = {}
         without = env.reset(seed=4)[0]["points"]
         # Table points next to the cube touch its lower edges, so look above the table only.
         assert not (without[..., 2] > 0.001).any()
     finally:
-        env.cfg.points.remove = ("robot",)
-        env._removed = None
+        points.cfg.remove = ("robot",)
+        points._names[0] = {}

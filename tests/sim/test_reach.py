@@ -24,7 +24,7 @@ def to_env_frame(env, points: torch.Tensor) -> torch.Tensor:
 @pytest.fixture(scope="module")
 def env(make_env: Callable):
     def adjust(cfg) -> None:
-        cfg.points.dtype = "float32"
+        cfg.scene.points.dtype = "float32"
 
     return make_env("IsaacPC-Reach-Franka-Direct", 8, adjust)
 
@@ -40,7 +40,7 @@ def test_only_the_target_is_left_and_it_is_seen(env) -> None:
     for _ in range(3):
         obs = env.step(torch.rand(env.num_envs, env.cfg.action_space) * 2 - 1)[0]
         assert on_target(env, obs["points"]).all()
-        assert (env._point_cloud.count >= 5).all()
+        assert (env.point_cloud.data.count.torch >= 5).all()
 
 
 def test_what_an_environment_sees_right_after_its_reset_is_its_new_episode(env) -> None:

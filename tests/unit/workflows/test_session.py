@@ -31,9 +31,9 @@ def test_settings_reach_the_tasks_config():
     )
     cfg = result.env_cfg
     assert (cfg.scene.num_envs, cfg.seed, cfg.sim.device) == (12, 7, "cpu")
-    assert (cfg.points.num_points, cfg.points.frame, cfg.points.dtype) == (32, "env", "float32")
-    assert (cfg.points.crop_lower, cfg.points.crop_upper) == ((0, -1, 0.1), (1, 1, 0.5))
-    assert "robot" not in cfg.points.remove
+    assert (cfg.scene.points.num_points, cfg.scene.points.frame, cfg.scene.points.dtype) == (32, "env", "float32")
+    assert (cfg.scene.points.crop_lower, cfg.scene.points.crop_upper) == ((0, -1, 0.1), (1, 1, 0.5))
+    assert "robot" not in cfg.scene.points.remove
     assert (cfg.guard.mode, cfg.guard.max_abs) == ("disabled", 50)
     assert cfg.sim.dt == pytest.approx(1 / 90)
     assert cfg.decimation == 3, "the control rate stays"
@@ -66,10 +66,10 @@ def test_the_number_of_iterations_is_the_agents_or_the_users():
 def test_two_runs_share_no_config():
     first, second = resolved(), resolved()
     first.env_cfg.scene.num_envs = 99
-    first.env_cfg.points.num_points = 99
+    first.env_cfg.scene.points.num_points = 99
     first.agent_cfg.algorithm.gamma = 0.0
     assert second.env_cfg.scene.num_envs == 8
-    assert second.env_cfg.points.num_points != 99
+    assert second.env_cfg.scene.points.num_points != 99
     assert second.agent_cfg.algorithm.gamma != 0.0
     assert resolved().agent_cfg.algorithm.gamma != 0.0
 
@@ -77,7 +77,7 @@ def test_two_runs_share_no_config():
 @pytest.mark.parametrize(
     ("settings", "env", "agent", "message"),
     [
-        (["points.num_points=100000"], [], [], r"more than the camera's"),
+        (["points.num_points=100000"], [], [], r"1728 pixels of the cameras"),
         (["obs=state", "points.num_points=100000"], [], [], None),
         ([], ["env.scene.camra.width=3"], [], r"env\.scene has no field camra: did you mean camera\?"),
         ([], [], ["agent.algorithm.gama=1"], r"agent\.algorithm has no field gama: did you mean gamma"),

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Points added to what the cameras see: the robot's own surface, an object's, or positions that a task writes."""
+
+# USD's type stubs say that every call returns None.
+# pyright: reportAttributeAccessIssue=false, reportArgumentType=false, reportOptionalMemberAccess=false
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+import trimesh
+from isaaclab.sim import resolve_matching_prims_from_source
+from isaaclab.utils import configclass
+from isaaclab.utils.math import quat_apply
+from isaaclab.utils.mesh import (
+    PRIMITIVE_MESH_TYPES,
+    create_trimesh_from_geom_mesh,
+    create_trimesh_from_geom_shape,
+)
+from pxr import Usd, UsdGeom, UsdPhysics
+
+from isaaclab_pc.errors import ConfigError
+
+if TYPE_CHECKING:
+    from isaaclab.assets import Articulation, RigidObject
+    from isaaclab.scene import InteractiveScene
+
+
+@configclass
+class BodyPointsCfg:
+    """Points on the surface of an asset's bodies, where forward kinematics puts them.
+
+    On the robot's fingers this is DexPoint's imagined hand (Qin et al. 2022): the policy sees all of the hand, also
+    where the camera does not.
+    """
+
+    num_points: int = 32
+    """Points in all, spread over the bodies by area."""
+
+    asset: str = "robot"
+    """Name of the scene's articulation or rigid object."""
+
+    bodies: str | list[str] = ".*"
+    """Regular expressions of body names."""
+
+
+@configclass
+class GivenPointsCfg:
+    """Points that the environment's code writes, such as a goal.
+
+    Write them with ``scene["points"].given["goal"][:] = goal_pos_w[:, None]``, in the world's frame [m].
+    """
+
+    num_points: int = 1
+    """Points, M; the tensor is (N, M, 3)."""
+
+    name: str = "goal"
+    """Key of the tensor."""
+
+
+class BodyPoints:
+    """Points fixed to an asset's bodies."""
+
+    def __init__(self, cfg: BodyPointsCfg, scene: InteractiveScene, seed: int) -> None:
+        """Sample the surfaces once.
+
+        Args:
+            cfg: Which bodies, and how many points.
+            scene: The initialized scene.
+            seed: Seed of the sampling.
+
+        Raises:
+            ConfigError: No body of that name, or the bodies have no geometry.
+        """
+        self._asset: Any = scene[cfg.asset]
+        try:
+            ids, names = self._asset.find_bodies(cfg.bodies)
+        except ValueError as error:
+            raise ConfigError(f"points.append: {cfg.asset!r} has no body {cfg.bodies!r}. {error}") from error
+        surfaces = [body_surface(self._asset, name) for name in names]
+        areas = np.array([surface.area for surface in surfaces])
+        if not areas.sum() > 0:
+            raise ConfigError(f"points.append: the bodies {names} of {cfg.asset!r} have no geometry to sample.")
+        ends = np.round(np.cumsum(areas) / areas.sum() * cfg.num_points).astype(int)
+        counts = np.diff(ends, prepend=0)
+        points = [
+            trimesh.sample.sample_surface(surface, int(count), seed=seed)[0]
+            for surface, count in zip(surfaces, counts, strict=True)
+            if count > 0
+        ]
+        device = self._asset.device
+        self._body = torch.tensor(np.repeat(ids, counts), device=device)
+        self._local = torch.tensor(np.concatenate(points), dtype=torch.float32, device=device)
+
+    def positions(self) -> torch.Tensor:
+        """Return the points in the world [m], shape (N, M, 3)."""
+        pos = self._asset.data.body_link_pos_w.torch[:, self._body]
+        quat = self._asset.data.body_link_quat_w.torch[:, self._body]
+        return pos + quat_apply(quat, self._local.expand_as(pos))
+
+
+def body_surface(asset: Articulation | RigidObject, name: str) -> trimesh.Trimesh:
+    """Return the visible surface of one body in its own frame [m]; empty where it has none.
+
+    Args:
+        asset: An initialized asset.
+        name: One of its bodies.
+    """
+    bodies = resolve_matching_prims_from_source(
+        asset.cfg.prim_path, lambda prim: prim.HasAPI(UsdPhysics.RigidBodyAPI), raise_if_no_matches=False
+    )
+    # The only body of a rigid object may go by another name in the physics backend than in USD.
+    found = [prim for prim, _ in bodies if len(bodies) == 1 or prim.GetName() == name]
+    meshes = []
+    for body in found[:1]:
+        cache = UsdGeom.XformCache()
+        for prim in Usd.PrimRange(body, Usd.TraverseInstanceProxies()):
+            if prim.GetTypeName() == "Mesh":
+                mesh = create_trimesh_from_geom_mesh(prim)
+            elif prim.GetTypeName() in PRIMITIVE_MESH_TYPES:
+                mesh = create_trimesh_from_geom_shape(prim)
+            else:
+                continue
+            # USD's matrices act on rows; the body's own scale is part of its shape, its pose is not.
+            body_pose: Any = cache.GetLocalToWorldTransform(body).RemoveScaleShear()
+            to_body = cache.GetLocalToWorldTransform(prim) * body_pose.GetInverse()
+            meshes.append(mesh.apply_transform(np.array(to_body).T))
+    surface: Any = trimesh.util.concatenate(meshes) if meshes else trimesh.Trimesh()
+    return surface

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a point carries beside its position, read at the chosen pixels only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+
+def at_pixels(images: Sequence[torch.Tensor], pixels: torch.Tensor) -> torch.Tensor:
+    """Read images at the pixels of a cloud.
+
+    Args:
+        images: One per camera, each (N, H, W, D), of one dtype.
+        pixels: Pixels numbered through all cameras, as :class:`Cloud` gives them, shape (N, K).
+
+    Returns:
+        Shape (N, K, D).
+    """
+    result, offset = None, 0
+    for image in images:
+        flat = image.flatten(1, 2)
+        local = pixels.long() - offset
+        index = local.clamp(0, flat.shape[1] - 1)[..., None].expand(-1, -1, flat.shape[2])
+        values = flat.gather(1, index)
+        result = values if result is None else torch.where((local >= 0)[..., None], values, result)
+        offset += flat.shape[1]
+    assert result is not None
+    return result
+
+
+def camera_of(image_sizes: Sequence[tuple[int, int]], pixels: torch.Tensor) -> torch.Tensor:
+    """Tell which camera saw each pixel of a cloud, shape (N, K), int64."""
+    ends = torch.tensor([height * width for height, width in image_sizes], device=pixels.device).cumsum(0)
+    return torch.bucketize(pixels, ends, right=True)
+
+
+def estimate_normals(depths: Sequence[torch.Tensor], matrices: torch.Tensor, pixels: torch.Tensor) -> torch.Tensor:
+    """Estimate surface normals at the pixels of a cloud from the depth of their neighbours.
+
+    Each normal is the cross product of the differences to one horizontal and one vertical neighbour: of the two
+    sides, the one that is closer in depth, so that edges do not blend surfaces.
+
+    Args:
+        depths: One depth image per camera [m], each (N, H, W).
+        matrices: :func:`ray_matrices` of the frame of the normals, shape (N, C, 3, 4).
+        pixels: Pixels numbered through all cameras, shape (N, K).
+
+    Returns:
+        Unit normals on the camera's side of the surface, shape (N, K, 3); towards the camera where a pixel has no
+        valid neighbour.
+    """
+    result, offset = None, 0
+    for camera, depth in enumerate(depths):
+        height, width = depth.shape[1:]
+        local = pixels.long() - offset
+        index = local.clamp(0, height * width - 1)
+        row, column = index // width, index % width
+        normals = _normals_of_one(depth, matrices[:, camera], row, column)
+        result = normals if result is None else torch.where((local >= 0)[..., None], normals, result)
+        offset += height * width
+    assert result is not None
+    return result
+
+
+def _normals_of_one(depth: torch.Tensor, matrix: torch.Tensor, row: torch.Tensor, column: torch.Tensor) -> torch.Tensor:
+    def read(row: torch.Tensor, column: torch.Tensor) -> torch.Tensor:
+        inside = (row >= 0) & (row < depth.shape[1]) & (column >= 0) & (column < depth.shape[2])
+        index = row.clamp(0, depth.shape[1] - 1) * depth.shape[2] + column.clamp(0, depth.shape[2] - 1)
+        z = depth.flatten(1).gather(1, index)
+        return torch.where(inside & (z > 0) & z.isfinite(), z, torch.inf)
+
+    def ray(row: torch.Tensor, column: torch.Tensor) -> torch.Tensor:
+        """Return the point at depth 1 relative to the camera, shape (N, K, 3)."""
+        image = torch.stack([column + 0.5, row + 0.5, torch.ones_like(row, dtype=torch.float32)], dim=-1)
+        return image.float() @ matrix[..., :3].transpose(1, 2)
+
+    z = read(row, column)
+    z = torch.where(z.isfinite(), z, 1.0)
+    point = z[..., None] * ray(row, column)
+    tangents = []
+    for down, right in ((0, 1), (1, 0)):
+        ahead, behind = read(row + down, column + right), read(row - down, column - right)
+        use_ahead = (ahead - z).abs() <= (behind - z).abs()
+        step = torch.where(use_ahead, 1, -1)
+        z_near = torch.where(use_ahead, ahead, behind)
+        known = z_near.isfinite()
+        near = torch.where(known, z_near, z)[..., None] * ray(row + step * down, column + step * right)
+        tangents.append(torch.where(known[..., None], (near - point) * step[..., None], 0.0))
+    normal = torch.linalg.cross(tangents[0], tangents[1])
+    length = normal.norm(dim=-1, keepdim=True)
+    towards_camera = -point / point.norm(dim=-1, keepdim=True)
+    normal = torch.where(length > 0, normal / length, towards_camera)
+    return normal * torch.where((normal * towards_camera).sum(-1, keepdim=True) < 0, -1.0, 1.0)

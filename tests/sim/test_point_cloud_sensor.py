@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The sensor in a plain Isaac Lab environment: two cameras, one of them on the wrist, on real physics."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import isaaclab.sim as sim_utils
+import pytest
+import torch
+from isaaclab.app import launch_simulation
+from isaaclab.assets import ArticulationCfg, AssetBaseCfg, RigidObjectCfg
+from isaaclab.envs import DirectRLEnv, DirectRLEnvCfg
+from isaaclab.scene import InteractiveSceneCfg
+from isaaclab.sensors import CameraCfg
+from isaaclab.sim import SimulationCfg
+from isaaclab.utils import configclass, replace
+from isaaclab.utils.math import quat_apply, quat_apply_inverse
+from isaaclab_newton.renderers import NewtonWarpRendererCfg
+
+from isaaclab_pc.assets.franka import FRANKA_PANDA_PRIMITIVE_CFG
+from isaaclab_pc.assets.objects import cube_cfg, table_cfg
+from isaaclab_pc.envs import depth_camera_cfg
+from isaaclab_pc.physics import PhysicsSettings, apply_physics
+from isaaclab_pc.physics.presets import PhysicsPresetsCfg, prepare_for_device
+from isaaclab_pc.sensors import BodyPointsCfg, DepthRealismCfg, GivenPointsCfg, PointCloudCfg
+
+pytestmark = pytest.mark.sim
+
+NUM_ENVS = 3
+TOLERANCE = 1e-4  # [m], for float32
+CUBE_EDGE = 0.05
+DATA_TYPES = ["depth", "semantic_segmentation", "rgb"]
+
+
+def wrist_camera_cfg() -> CameraCfg:
+    """A camera on the hand that looks at the fingertips, with Isaac Lab's default of a pose that is never renewed."""
+    return CameraCfg(
+        prim_path="{ENV_REGEX_NS}/Robot/panda_hand/Camera",
+        offset=CameraCfg.OffsetCfg(pos=(0.07, 0.0, 0.0), convention="ros"),
+        spawn=sim_utils.PinholeCameraCfg(clipping_range=(0.01, 3.0)),
+        width=20,
+        height=16,
+        data_types=DATA_TYPES,
+        renderer_cfg=NewtonWarpRendererCfg(colorize_semantic_segmentation=False),
+    )
+
+
+def cloud_cfg(**changes: Any) -> PointCloudCfg:
+    box = {"crop_lower": (0.2, -0.5, -0.01), "crop_upper": (0.84, 0.5, 0.6), "crop_frame": "env"}
+    return PointCloudCfg(**{"cameras": ("front", "wrist"), "num_points": 300, "dtype": "float32", **box, **changes})
+
+
+@configclass
+class SceneCfg(InteractiveSceneCfg):
+    num_envs: int = NUM_ENVS
+    env_spacing: float = 2.0
+    table: AssetBaseCfg = table_cfg()
+    robot: ArticulationCfg = replace(FRANKA_PANDA_PRIMITIVE_CFG, prim_path="{ENV_REGEX_NS}/Robot")
+    cube: RigidObjectCfg = cube_cfg(edge=CUBE_EDGE, pos=(0.5, 0.0, CUBE_EDGE / 2))
+    front: CameraCfg = replace(
+        depth_camera_cfg((1.2, 0.3, 0.6), (0.5, 0.0, 0.05), width=40, height=30, fov_deg=45.0), data_types=DATA_TYPES
+    )
+    wrist: CameraCfg = wrist_camera_cfg()
+    points: PointCloudCfg = cloud_cfg(
+        remove=("robot",), features=("rgb", "normals", "segmentation", "one_hot", "camera"), classes=("table", "cube")
+    )
+    everything: PointCloudCfg = cloud_cfg(
+        num_points=1500, crop_lower=(-1.0, -1.0, -0.01), crop_upper=(2.0, 2.0, 2.0), features=("segmentation",)
+    )
+    in_robot: PointCloudCfg = cloud_cfg(frame="robot", sampler="fps", remove=("robot",))
+    in_gripper: PointCloudCfg = cloud_cfg(
+        frame="gripper",
+        sampler="grid",
+        remove=("robot",),
+        append=(
+            BodyPointsCfg(num_points=40, bodies=["panda_.*finger"]),
+            BodyPointsCfg(num_points=24, asset="cube"),
+            GivenPointsCfg(num_points=2, name="goal"),
+        ),
+        features=("camera",),
+    )
+    in_camera: PointCloudCfg = cloud_cfg(frame="camera", sampler="voxel", voxel_size=0.02, remove=("robot",))
+    late: PointCloudCfg = cloud_cfg(cameras=("wrist",), num_points=64, realism=DepthRealismCfg(latency=2))
+    prompt: PointCloudCfg = cloud_cfg(cameras=("wrist",), num_points=64)
+
+
+@configclass
+class EnvCfg(DirectRLEnvCfg):
+    sim: SimulationCfg = SimulationCfg(dt=1 / 60, render_interval=2, physics=PhysicsPresetsCfg())  # pyright: ignore
+    scene: SceneCfg = SceneCfg()
+    decimation: int = 2
+    episode_length_s: float = 10.0
+    action_space: int = 7
+    observation_space: int = 3
+    seed: int | None = 4
+
+
+class PlainEnv(DirectRLEnv):
+    """Moves the arm's joints; knows nothing of this package's environments."""
+
+    cfg: EnvCfg
+
+    def _pre_physics_step(self, actions: torch.Tensor) -> None:
+        robot = self.scene["robot"]
+        target = robot.data.joint_pos.torch[:, :7] + 0.05 * actions
+        robot.actuators.target_command.set_position_index(value=target, joint_ids=list(range(7)))
+
+    def _apply_action(self) -> None:
+        pass
+
+    def _get_observations(self) -> dict[str, torch.Tensor]:
+        return {"policy": self.scene["points"].data.points.torch[:, 0, :3].clone()}
+
+    def _get_rewards(self) -> torch.Tensor:
+        return torch.zeros(self.num_envs)
+
+    def _get_dones(self) -> tuple[torch.Tensor, torch.Tensor]:
+        never = torch.zeros(self.num_envs, dtype=torch.bool)
+        return never, never
+
+    def _reset_idx(self, env_ids: Any) -> None:
+        super()._reset_idx(env_ids)
+        robot = self.scene["robot"]
+        ids = torch.as_tensor(env_ids).int()
+        position = robot.data.default_joint_pos.torch[ids.long()]
+        robot.write_joint_position_to_sim_index(position=position, env_ids=ids)
+        robot.write_joint_velocity_to_sim_index(velocity=torch.zeros_like(position), env_ids=ids)
+
+
+@pytest.fixture(scope="module")
+def env(backend: str) -> Iterator[PlainEnv]:
+    cfg: Any = EnvCfg()
+    cfg.sim.device = "cpu"
+    apply_physics(cfg, PhysicsSettings(backend=backend))
+    with launch_simulation(cfg, {"device": "cpu", "headless": True}):
+        prepare_for_device(cfg)
+        env = PlainEnv(cfg)
+        yield env
+        env.close()
+
+
+@pytest.fixture
+def moved(env: PlainEnv) -> PlainEnv:
+    """The environment after some motion, so that no pose is the one at the start."""
+    env.reset(seed=4)
+    generator = torch.Generator().manual_seed(2)
+    for _ in range(5):
+        env.step(torch.rand(NUM_ENVS, 7, generator=generator) * 2 - 1)
+    return env
+
+
+def cloud(env: PlainEnv, name: str) -> tuple[torch.Tensor, torch.Tensor]:
+    data = env.scene[name].data
+    return data.points.torch.clone(), data.mask.torch.clone()
+
+
+def off_table_and_cube(env: PlainEnv, points: torch.Tensor) -> torch.Tensor:
+    """Distance [m] of points in the environment frame, (N, K, 3), from the table's top or the cube, (N, K)."""
+    body = env.scene["cube"].data
+    pos, quat = body.root_pos_w.torch - env.scene.env_origins, body.root_quat_w.torch
+    local = quat_apply_inverse(quat[:, None].expand(-1, points.shape[1], -1), points - pos[:, None])
+    outside = (local.abs() - CUBE_EDGE / 2).clamp(min=0).norm(dim=-1)
+    inside = (CUBE_EDGE / 2 - local.abs()).amin(dim=-1).clamp(min=0)
+    return torch.minimum(points[..., 2].abs(), torch.maximum(outside, inside))
+
+
+def test_fixed_and_wrist_camera_are_one_cloud_on_the_surfaces(moved: PlainEnv) -> None:
+    points, mask = cloud(moved, "points")
+    camera = points[..., moved.scene["points"].channels["camera"]].squeeze(-1)
+    assert off_table_and_cube(moved, points[..., :3])[mask].max() < TOLERANCE
+    for index in (0, 1):
+        assert ((camera == index) & mask).sum(1).min() > 10, "both cameras see the table"
+
+
+def test_the_wrist_cameras_pose_is_that_of_the_frame(moved: PlainEnv) -> None:
+    sensor = moved.scene["wrist"].data
+    robot = moved.scene["robot"]
+    hand = robot.body_names.index("panda_hand")
+    for _ in range(3):
+        moved.step(torch.ones(NUM_ENVS, 7))
+        points, _ = cloud(moved, "points")
+        pos, quat = robot.data.body_link_pos_w.torch[:, hand], robot.data.body_link_quat_w.torch[:, hand]
+        expected = pos + quat_apply(quat, torch.tensor([[0.07, 0.0, 0.0]]).expand(NUM_ENVS, 3))
+        torch.testing.assert_close(sensor.pos_w.torch, expected, atol=1e-5, rtol=0)
+        assert off_table_and_cube(moved, points[..., :3]).max() < TOLERANCE
+
+
+def test_each_frame_shows_the_same_surfaces(moved: PlainEnv) -> None:
+    origins, robot = moved.scene.env_origins, moved.scene["robot"].data
+    hand = moved.scene["robot"].body_names.index("panda_hand")
+    camera = moved.scene["front"].data
+    poses = {
+        "in_robot": (robot.root_link_pos_w.torch, robot.root_link_quat_w.torch),
+        "in_gripper": (robot.body_link_pos_w.torch[:, hand], robot.body_link_quat_w.torch[:, hand]),
+        "in_camera": (camera.pos_w.torch, camera.quat_w_ros.torch),
+    }
+    for name, (pos, quat) in poses.items():
+        points, mask = cloud(moved, name)
+        points, mask = points[:, :300, :3], mask[:, :300]
+        world = quat_apply(quat[:, None].expand(-1, 300, -1), points) + pos[:, None]
+        in_env = world - origins[:, None]
+        assert off_table_and_cube(moved, in_env)[mask].max() < TOLERANCE
+        assert (in_env >= torch.tensor([0.2, -0.5, -0.01]) - 1e-5).all()
+        assert (in_env <= torch.tensor([0.84, 0.5, 0.6]) + 1e-5).all()
+
+
+def test_classes_normals_and_colours_are_those_of_the_surface(moved: PlainEnv) -> None:
+    points, _ = cloud(moved, "points")
+    channels = moved.scene["points"].channels
+    one_hot = points[..., channels["one_hot"]]
+    on_top = (points[..., 2] - CUBE_EDGE).abs() < TOLERANCE
+    on_table = (points[..., 2].abs() < TOLERANCE) & (one_hot[..., 0] == 1)
+    assert on_table.any(dim=1).all()
+    assert on_top.any()
+    assert (one_hot[on_top] == torch.tensor([0.0, 1.0])).all()
+    assert (one_hot.sum(-1) == 1).all()
+    upward = points[..., channels["normals"]][..., 2]
+    # Where a neighbour pixel lies on another surface the estimate leans; on the table that is the cube's surroundings.
+    assert (upward[on_table] > 0.999).float().mean() > 0.9
+    torch.testing.assert_close(points[..., channels["normals"]].norm(dim=-1), torch.ones(NUM_ENVS, 300))
+    rgb = points[..., channels["rgb"]]
+    assert ((rgb >= 0) & (rgb <= 1)).all()
+    blue, brown = rgb[on_top].mean(0), rgb[on_table].mean(0)
+    assert blue[2] > blue[0]
+    assert brown[0] > brown[2]
+
+
+def test_segmentation_removes_what_it_is_told_to(moved: PlainEnv) -> None:
+    everything, _ = cloud(moved, "everything")
+    names = moved.scene["front"].data.info["semantic_segmentation"]["idToLabels"]
+    robot = next(int(key) for key, value in names.items() if value.get("class") == "robot")
+    assert (everything[..., 3] == robot).any(dim=1).all()
+    labels, _ = cloud(moved, "points")
+    assert not (labels[..., moved.scene["points"].channels["segmentation"]] == robot).any()
+
+
+def test_appended_points_follow_their_bodies_and_the_goal(moved: PlainEnv) -> None:
+    sensor = moved.scene["in_gripper"]
+    goal = moved.scene.env_origins[:, None] + torch.tensor([[[0.5, 0.1, 0.3], [0.4, 0.0, 0.2]]])
+    sensor.given["goal"].copy_(goal)
+    moved.step(torch.zeros(NUM_ENVS, 7))
+    points, mask = cloud(moved, "in_gripper")
+    assert points.shape == (NUM_ENVS, 300 + 40 + 24 + 2, 4)
+    assert mask[:, 300:].all()
+    assert (points[:, 300:, 3] == -1).all()
+    robot = moved.scene["robot"].data
+    hand = moved.scene["robot"].body_names.index("panda_hand")
+    quat = robot.body_link_quat_w.torch[:, hand, None].expand(-1, points.shape[1], -1)
+    world = quat_apply(quat, points[..., :3]) + robot.body_link_pos_w.torch[:, None, hand]
+    fingers, cube, given = world[:, 300:340], world[:, 340:364], world[:, 364:]
+    torch.testing.assert_close(given, goal, atol=1e-5, rtol=0)
+    # The fingers are two pads and their carriers, at most 6 cm long, below the hand's flange.
+    fingertips = points[:, 300:340, :3]
+    assert (fingertips[..., 2] > 0.05).all()
+    assert (fingertips[..., 2] < 0.13).all()
+    assert (fingertips[..., 1] > 0).any()
+    assert (fingertips[..., 1] < 0).any()
+    assert fingers.shape == (NUM_ENVS, 40, 3)
+    assert off_table_and_cube(moved, cube - moved.scene.env_origins[:, None]).max() < TOLERANCE
+
+
+def test_latency_returns_the_cloud_of_two_frames_before(env: PlainEnv) -> None:
+    env.reset(seed=4)
+    prompt, late = [], []
+    for _ in range(6):
+        env.step(torch.full((NUM_ENVS, 7), 0.5))
+        prompt.append(cloud(env, "prompt")[0])
+        late.append(cloud(env, "late")[0])
+    for frame in range(2, 6):
+        assert torch.equal(late[frame], prompt[frame - 2])
+        assert not torch.equal(late[frame], prompt[frame])
+
+
+def test_the_same_seed_gives_the_same_clouds_and_a_reset_elsewhere_changes_nothing(env: PlainEnv) -> None:
+    def run(reset_in_between: bool) -> torch.Tensor:
+        for sensor in ("points", "in_camera"):
+            env.scene[sensor].reseed(9)
+        env.reset(seed=4)
+        frames = []
+        for step in range(4):
+            if step == 2 and reset_in_between:
+                env._reset_idx([1])
+            env.step(torch.full((NUM_ENVS, 7), 0.3))
+            frames.append(torch.cat([cloud(env, name)[0][..., :3] for name in ("points", "in_camera")], dim=1))
+        return torch.stack(frames)
+
+    first, again, with_reset = run(False), run(False), run(True)
+    assert torch.equal(first, again)
+    others = [0, 2]
+    assert torch.equal(first[:, others], with_reset[:, others])
+    assert not torch.equal(first[2:, 1], with_reset[2:, 1])
+
+
+def test_unread_clouds_cost_nothing(env: PlainEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    monkeypatch.setattr(type(env.scene["late"]), "_sample", lambda *args: calls.append(args))
+    env.scene.update(env.physics_dt)
+    assert calls == []

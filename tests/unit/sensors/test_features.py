@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What is read at a cloud's pixels, against images and surfaces that are known."""
+
+import pytest
+import torch
+from isaaclab.utils.math import quat_apply, random_orientation
+
+from isaaclab_pc.sensors.depth_to_cloud import ray_matrices
+from isaaclab_pc.sensors.features import at_pixels, camera_of, estimate_normals
+
+SIZES = [(4, 6), (3, 5)]
+
+
+def test_pixels_are_numbered_through_all_cameras() -> None:
+    images = [torch.arange(2 * h * w * 2).reshape(2, h, w, 2) + 1000 * camera for camera, (h, w) in enumerate(SIZES)]
+    pixels = torch.tensor([[0, 23, 24, 38], [7, 30, 5, 24]], dtype=torch.int32)
+    values = at_pixels(images, pixels)
+    assert values.shape == (2, 4, 2)
+    for env in range(2):
+        for k, pixel in enumerate(pixels[env].tolist()):
+            camera = int(pixel >= 24)
+            row, column = divmod(pixel - 24 * camera, SIZES[camera][1])
+            assert torch.equal(values[env, k], images[camera][env, row, column])
+    assert camera_of(SIZES, pixels).tolist() == [[0, 0, 1, 1], [0, 1, 0, 1]]
+
+
+def plane_scene(normal: torch.Tensor, height: int = 24, width: int = 32) -> tuple[torch.Tensor, torch.Tensor]:
+    """Depth (N, H, W) of planes through (0, 0, 1) in front of cameras at random poses, and the ray matrices."""
+    n = len(normal)
+    fx, fy, cx, cy = 40.0, 35.0, 14.0, 13.0
+    intrinsics = torch.tensor([[fx, 0, cx], [0, fy, cy], [0, 0, 1]]).expand(n, 1, 3, 3)
+    v, u = torch.meshgrid(torch.arange(height) + 0.5, torch.arange(width) + 0.5, indexing="ij")
+    rays = torch.stack([(u - cx) / fx, (v - cy) / fy, torch.ones_like(u)], dim=-1)
+    depth = normal[:, 2, None, None] / (rays @ normal.T).permute(2, 0, 1)
+    generator = torch.Generator().manual_seed(0)
+    pos = torch.rand(n, 1, 3, generator=generator)
+    torch.manual_seed(0)
+    quat = random_orientation(n, "cpu")
+    return depth, ray_matrices(intrinsics, pos, quat[:, None]), quat
+
+
+def test_normals_of_planes_are_exact_and_face_the_camera() -> None:
+    generator = torch.Generator().manual_seed(3)
+    tilt = torch.rand(16, 2, generator=generator) - 0.5
+    normal = torch.nn.functional.normalize(torch.cat([tilt, -torch.ones(16, 1)], dim=1), dim=1)
+    depth, matrices, quat = plane_scene(normal)
+    pixels = torch.arange(24 * 32, dtype=torch.int32).expand(16, -1)
+    estimated = estimate_normals([depth], matrices, pixels)
+    expected = quat_apply(quat, normal)[:, None].expand_as(estimated)
+    torch.testing.assert_close(estimated, expected, atol=2e-4, rtol=0)
+
+
+def test_normals_at_an_edge_are_those_of_one_surface() -> None:
+    normal = torch.tensor([[0.0, 0.0, -1.0]])
+    depth, matrices, quat = plane_scene(normal)
+    depth[:, :, 16:] += 0.5
+    depth[:, 5] = torch.tensor([0.0, torch.inf, torch.nan, -1.0]).repeat(8)
+    estimated = estimate_normals([depth], matrices, torch.arange(24 * 32, dtype=torch.int32)[None])
+    valid = (depth > 0) & depth.isfinite()
+    expected = quat_apply(quat, normal)[:, None].expand_as(estimated)
+    torch.testing.assert_close(estimated[valid.flatten(1)], expected[valid.flatten(1)], atol=2e-4, rtol=0)
+    assert estimated.isfinite().all()
+
+
+def test_a_lone_pixels_normal_points_at_the_camera() -> None:
+    depth, matrices, _ = plane_scene(torch.tensor([[0.0, 0.0, -1.0]]))
+    lone = torch.zeros_like(depth)
+    lone[0, 10, 20] = 1.0
+    normal = estimate_normals([lone], matrices, torch.tensor([[10 * 32 + 20]], dtype=torch.int32))[0, 0]
+    ray = matrices[0, 0, :, :3] @ torch.tensor([20.5, 10.5, 1.0])
+    torch.testing.assert_close(normal, -ray / ray.norm())
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 4), (4, 1)])
+def test_images_without_neighbours_give_finite_normals(size: tuple[int, int]) -> None:
+    depth, matrices, _ = plane_scene(torch.tensor([[0.0, 0.0, -1.0]]), *size)
+    pixels = torch.arange(size[0] * size[1], dtype=torch.int32)[None]
+    normals = estimate_normals([depth], matrices, pixels)
+    torch.testing.assert_close(normals.norm(dim=-1), torch.ones(1, size[0] * size[1]))

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Settings of the sensor that are refused, each with a message that says what would do."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.sensors import DepthRealismCfg, PointCloud, PointCloudCfg
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"num_points": 0}, "num_points=0"),
+        ({"num_points": 65}, "8 x 8 = 64"),
+        ({"num_points": 8, "crop_lower": (0.0, 1.0, 0.0), "crop_upper": (1.0, 1.0, 1.0)}, "along y"),
+        ({"sampler": "fastest", "num_points": 8}, "random, grid, voxel, fps"),
+        ({"sampler": "voxel", "num_points": 8, "voxel_size": 0.0}, "voxel_size=0.0"),
+        ({"sampler": "voxel", "num_points": 8, "voxel_size": 1e-5}, "2\\^31"),
+        ({"frame": "wrist"}, "points.frame='wrist'"),
+        ({"crop_frame": "table"}, "points.crop_frame='table'"),
+        ({"cameras": ()}, "at least one camera"),
+        ({"cameras": ("a", "a")}, "each once"),
+        ({"features": ("color",)}, "rgb, normals, segmentation, one_hot, camera"),
+        ({"features": ("rgb", "rgb")}, "at most once"),
+        ({"features": ("one_hot",)}, "points.classes"),
+        ({"classes": ("cube",)}, "one_hot"),
+        ({"num_points": 8, "realism": DepthRealismCfg(dropout=2.0)}, "points.realism.dropout"),
+    ],
+)
+def test_an_impossible_cloud_is_refused(changes: dict, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        PointCloudCfg(**changes).check([(8, 8)])
+
+
+def test_cameras_are_told_what_the_cloud_needs() -> None:
+    assert PointCloudCfg().data_types() == ("depth",)
+    assert PointCloudCfg(remove=("robot",)).data_types() == ("depth", "semantic_segmentation")
+    assert PointCloudCfg(features=("rgb", "camera")).data_types() == ("depth", "rgb")
+    assert PointCloudCfg(features=("one_hot",), classes=("cube",)).data_types() == ("depth", "semantic_segmentation")
+
+
+def find_camera(cfg: PointCloudCfg, name: str, **cameras: list[str]) -> Any:
+    """Look a camera up as the sensor does when the simulation starts, in a scene of stand-ins."""
+    sensors: dict[str, Any] = {
+        key: SimpleNamespace(image_shape=(8, 8), cfg=SimpleNamespace(data_types=types, update_latest_camera_pose=False))
+        for key, types in cameras.items()
+    }
+    sensors["contact"] = SimpleNamespace()
+    sensor: Any = SimpleNamespace(cfg=cfg, _scene=SimpleNamespace(sensors=sensors))
+    return PointCloud._find_camera(sensor, name)
+
+
+def test_an_unknown_camera_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(ConfigError, match=r"'wrist'.*\['front'\]"):
+        find_camera(PointCloudCfg(), "wrist", front=["depth"])
+    with pytest.raises(ConfigError, match="'contact'"):
+        find_camera(PointCloudCfg(), "contact", front=["depth"])
+
+
+@pytest.mark.parametrize(
+    ("cfg", "types", "missing"),
+    [
+        (PointCloudCfg(), ["rgb"], "depth"),
+        (PointCloudCfg(), ["distance_to_camera"], "depth"),
+        (PointCloudCfg(remove=("robot",)), ["depth"], "semantic_segmentation"),
+        (PointCloudCfg(features=("rgb",)), ["depth"], "rgb"),
+    ],
+)
+def test_a_camera_that_does_not_render_what_is_needed_is_refused(
+    cfg: PointCloudCfg, types: list[str], missing: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"'front' renders .* needs '{missing}': add it to the camera's data_types"):
+        find_camera(cfg, "front", front=types)
+
+
+def test_a_camera_is_made_to_renew_its_pose() -> None:
+    camera = find_camera(PointCloudCfg(features=("rgb",)), "front", front=["distance_to_image_plane", "rgba"])
+    assert camera.cfg.update_latest_camera_pose
