@@ -24,8 +24,10 @@ def test_pixels_are_numbered_through_all_cameras() -> None:
     assert camera_of(SIZES, pixels).tolist() == [[0, 0, 1, 1], [0, 1, 0, 1]]
 
 
-def plane_scene(normal: torch.Tensor, height: int = 24, width: int = 32) -> tuple[torch.Tensor, torch.Tensor]:
-    """Depth (N, H, W) of planes through (0, 0, 1) in front of cameras at random poses, and the ray matrices."""
+def plane_scene(
+    normal: torch.Tensor, height: int = 24, width: int = 32
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Depth (N, H, W) of planes through (0, 0, 1) of cameras at random poses, their ray matrices and orientations."""
     n = len(normal)
     fx, fy, cx, cy = 40.0, 35.0, 14.0, 13.0
     intrinsics = torch.tensor([[fx, 0, cx], [0, fy, cy], [0, 0, 1]]).expand(n, 1, 3, 3)
