@@ -35,7 +35,7 @@ import shlex
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -91,9 +91,11 @@ def main() -> None:
     if not args.no_memory:
         allocator = {"MALLOC_MMAP_THRESHOLD_": str(1 << 16), "MALLOC_TRIM_THRESHOLD_": str(1 << 16)}
         for size in args.sizes:
+            print(f"measuring memory of {title(size)}", file=sys.stderr)
             memory[size] = in_process(1, allocator, functools.partial(measure_memory, size, settings))
     runs = []
     for threads in args.threads:
+        print(f"measuring time on {threads} threads", file=sys.stderr)
         runs += in_process(threads, {}, functools.partial(measure_times, args.sizes, threads, settings))
     for run in runs:
         for name, extra in memory.get(tuple(run["size"]), {}).items():
@@ -162,14 +164,13 @@ def measure_size(size: tuple[int, ...], settings: dict[str, Any]) -> dict[str, A
     import peers
 
     num_envs, height, width, num_points = size
-    options = {"voxel_size": settings["voxel_size"], "device": settings["device"]}
-    scene = peers.make_scene(*size, **options)
+    scene = peers.make_scene(*size, voxel_size=settings["voxel_size"], device=settings["device"])
     valid = [scene.valid_points(env) for env in range(min(num_envs, COVERED_ENVS))]
     if min(map(len, valid)) < num_points:
         raise SystemExit(f"N,H,W,K={','.join(map(str, size))}: only {min(map(len, valid))} valid pixels, K is more")
     bucket_height = fastest_height(scene)
     builders = make_methods(scene, bucket_height)
-    small = peers.make_scene(min(num_envs, SLOW_ENVS), *size[1:], **options)
+    small = scene.first(SLOW_ENVS)
     calls, methods = {}, {}
     for name, build in builders.items():
         call = build(small if name == TORCH_FPS else scene)
@@ -218,9 +219,7 @@ def fastest_height(scene: Scene) -> int:
     """Return the height of fpsample's tree that is fastest for clouds like these."""
     import peers
 
-    few = dataclasses.replace(
-        scene, depth=scene.depth[:8], intrinsics=scene.intrinsics[:8], pos=scene.pos[:8], quat=scene.quat[:8]
-    )
+    few = scene.first(8)
     return min((3, 4, 5, 6, 7), key=lambda height: min(turn(peers.fpsample_given(few, height), "cpu")))
 
 
@@ -331,7 +330,7 @@ def report(record: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def title(size: list[int]) -> str:
+def title(size: Sequence[int]) -> str:
     """Return a size as text."""
     return f"{size[0]} envs, {size[1]} x {size[2]}, K = {size[3]}"
 

@@ -9,7 +9,7 @@ same surface. The images hold K valid pixels or more; a peer need not pad.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import fpsample
 import numpy as np
@@ -61,6 +61,13 @@ class Scene:
         self.corner_intrinsics[:, :2, 2] -= 0.5
         self.lower = torch.tensor(CROP_LOWER, device=self.depth.device)
         self.upper = torch.tensor(CROP_UPPER, device=self.depth.device)
+
+    def first(self, num_envs: int) -> Scene:
+        """Return the scene of the first so many environments, or of all if there are fewer."""
+        few = slice(num_envs)
+        return replace(
+            self, depth=self.depth[few], intrinsics=self.intrinsics[few], pos=self.pos[few], quat=self.quat[few]
+        )
 
     def valid_points(self, env: int) -> NDArray[np.float64]:
         """Return every pixel's point inside the crop [m], shape (M, 3)."""
