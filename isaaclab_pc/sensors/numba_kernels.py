@@ -133,48 +133,83 @@ def _point(z, pixel, width, m):
 
 
 @njit(cache=True)
-def _voxels(found, points, crop, voxel_size, start, voxels, table, moved):
-    """Bring the first point of every occupied voxel, in order from ``start`` round, to the front of ``found``.
-
-    Returns:
-        The number of occupied voxels.
-    """
-    total = found.size
+def _number_voxels(depth, size, matrix, crop, voxel_size, voxels):
+    """Write the number of the voxel of each pixel of one image, (H * W,) int32; of invalid pixels, any number."""
+    height, width = size
     per_metre = f32(1.0) / voxel_size
     x0, y0, z0 = crop[0, 0], crop[0, 1], crop[0, 2]
     cells_y = np.int32((crop[1, 1] - y0) * per_metre) + np.int32(1)
     cells_z = np.int32((crop[1, 2] - z0) * per_metre) + np.int32(1)
-    xs, ys, zs = points[0], points[1], points[2]
-    for i in range(voxels.size):
-        x, y, z = (
-            np.int32((xs[i] - x0) * per_metre),
-            np.int32((ys[i] - y0) * per_metre),
-            np.int32((zs[i] - z0) * per_metre),
-        )
-        voxels[i] = np.int32(np.int32(np.int32(x * cells_y) + y) * cells_z) + z
+    ax, ay, az = matrix[0, 0], matrix[1, 0], matrix[2, 0]
+    tx, ty, tz = matrix[0, 3], matrix[1, 3], matrix[2, 3]
+    for v in range(height):
+        fv = f32(v) + f32(0.5)
+        rx = matrix[0, 1] * fv + matrix[0, 2]
+        ry = matrix[1, 1] * fv + matrix[1, 2]
+        rz = matrix[2, 1] * fv + matrix[2, 2]
+        row = depth[v * width : (v + 1) * width]
+        out = voxels[v * width : (v + 1) * width]
+        for u in range(width):
+            fu = f32(u) + f32(0.5)
+            z = row[u]
+            x = np.int32((z * (rx + fu * ax) + tx - x0) * per_metre)
+            y = np.int32((z * (ry + fu * ay) + ty - y0) * per_metre)
+            w = np.int32((z * (rz + fu * az) + tz - z0) * per_metre)
+            out[u] = np.int32(np.int32(np.int32(x * cells_y) + y) * cells_z) + w
+
+
+@njit(cache=True)
+def _first_of_voxels(found, voxels, start, scratch):
+    """Bring the first pixel of every occupied voxel, in order from ``start`` round, to the front of ``found``.
+
+    A hash table without probing and without clearing, as both cost mispredicted branches or time: all pixels write
+    their place to the slot of their voxel, the last one first, so that the first one stays. Those that then find
+    another voxel's pixel in their slot go on to the next round, with another hash; every round ends for at least one
+    voxel of each slot.
+
+    Args:
+        found: Valid pixels, (M,) int32; on return those of the first pixels of voxels, then the others.
+        voxels: Voxel of each pixel.
+        start: Place in ``found`` to start from.
+        scratch: Five buffers.
+
+    Returns:
+        The number of occupied voxels.
+    """
+    turned, keys, open_places, is_first, slots = scratch
+    total = np.uintp(found.size)  # numba does not look for negative indices where they are unsigned.
     bits = 1
-    while (1 << bits) < 2 * total:
+    while (1 << bits) < 2 * found.size:
         bits += 1
-    table = table[: 1 << bits]
-    table[:] = -1
-    last = (1 << bits) - 1
-    occupied, filled = 0, total
-    for step in range(total):
-        i = start + step
-        if i >= total:
-            i -= total
-        voxel = voxels[found[i]]
-        slot = np.int64(u32(u32(voxel) * u32(0x9E3779B1)) >> u32(32 - bits))
-        while table[slot] != voxel and table[slot] != -1:
-            slot = (slot + 1) & last
-        # Without branches: whether a voxel is new cannot be predicted, and every second guess would cost its time.
-        is_new = np.int64(table[slot] == -1)
-        table[slot] = voxel
-        filled -= 1 - is_new
-        moved[is_new * occupied + (1 - is_new) * filled] = found[i]
-        occupied += is_new
-    found[:] = moved[:total]
-    return occupied
+    shift = u32(32 - bits)
+    turned[: found.size - start] = found[start:]
+    turned[found.size - start : found.size] = found[:start]
+    for place in range(total):
+        keys[place] = voxels[np.uintp(turned[place])]
+        open_places[place] = np.int32(place)
+    factor = u32(0x9E3779B1)
+    num_open = total
+    while num_open > 0:
+        for i in range(num_open):
+            place = open_places[num_open - np.uintp(1) - i]
+            slots[np.uintp(u32(keys[np.uintp(place)] * factor) >> shift)] = place
+        still_open = np.uintp(0)
+        for i in range(num_open):
+            place = open_places[i]
+            key = keys[np.uintp(place)]
+            winner = slots[np.uintp(u32(key * factor) >> shift)]
+            is_first[np.uintp(place)] = winner == place
+            open_places[still_open] = place
+            still_open += np.uintp(keys[np.uintp(winner)] != key)
+        num_open = still_open
+        factor = u32(u32(factor * u32(0x85EBCA6B)) + u32(2))
+    occupied, filled = np.uintp(0), total
+    for place in range(total):
+        first = np.uintp(is_first[place])
+        filled -= np.uintp(1) - first
+        found[occupied if first else filled] = turned[place]
+        occupied += first
+    return np.int64(occupied)
 
 
 @njit(fastmath={"nnan", "nsz"}, cache=True)
@@ -272,14 +307,17 @@ def _sample_one(
     Returns:
         The number of valid pixels.
     """
-    inside, points, found, voxels, moved, table = scratch
+    inside, points, found, voxels, voxel_scratch = scratch
     offset = 0
     for c in range(len(depths)):
         size = (sizes[c, 0], sizes[c, 1])
         depth = _image(depths, depth_strides, sizes, env, c)
         image = inside[offset : offset + depth.size]
         _mark(depth, size, matrices[env, c], crop, near[c], far[c], image)
-        if sampler >= VOXEL:
+        if sampler == VOXEL:
+            numbers = voxels[offset : offset + depth.size]
+            _number_voxels(depth, size, matrices[env, c], crop, voxel_size, numbers)
+        elif sampler == FPS:
             _unproject(depth, size, matrices[env, c], points[:, offset : offset + depth.size])
         if removed.size > 0:
             classes = _image(labels, label_strides, sizes, env, c)
@@ -313,7 +351,7 @@ def _sample_one(
                     near_points[axis, i] = points[axis, found[i]]
             farthest(near_points, start, pixels)
         else:
-            occupied = _voxels(found, points, crop, voxel_size, start, voxels, table, moved)
+            occupied = _first_of_voxels(found, voxels, start, voxel_scratch)
             permuted(pixels, min(occupied, num_points), occupied, key)
             if occupied < num_points:
                 rest = pixels[occupied:]
@@ -373,18 +411,23 @@ def sample_clouds(
     """
     num_envs, num_points = pixels.shape
     total_pixels = order.size
-    table_size = 2
-    while table_size < 2 * total_pixels:
-        table_size *= 2
+    num_slots = 2
+    while num_slots < 2 * total_pixels:
+        num_slots *= 2
     for thread in prange(num_threads):
         voxel_pixels = total_pixels if sampler == VOXEL else 0
         scratch = (
             np.empty(total_pixels, np.uint8),
-            np.empty((3, total_pixels if sampler >= VOXEL else 0), np.float32),
+            np.empty((3, total_pixels if sampler == FPS else 0), np.float32),
             np.empty(total_pixels, np.int32),
             np.empty(voxel_pixels, np.int32),
-            np.empty(voxel_pixels, np.int32),
-            np.empty(table_size if sampler == VOXEL else 0, np.int32),
+            (
+                np.empty(voxel_pixels, np.int32),
+                np.empty(voxel_pixels, np.uint32),
+                np.empty(voxel_pixels, np.int32),
+                np.empty(voxel_pixels, np.uint8),
+                np.empty(num_slots if sampler == VOXEL else 0, np.int32),
+            ),
         )
         for env in range(thread * num_envs // num_threads, (thread + 1) * num_envs // num_threads):
             if not mask[env]:
