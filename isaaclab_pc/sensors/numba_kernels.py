@@ -120,18 +120,6 @@ def _unproject(depth, size, matrix, points):
                 out[u] = row[u] * (ray + (f32(u) + f32(0.5)) * a) + t
 
 
-@njit(inline="always")
-def _point(z, pixel, width, m):
-    v = np.int32(pixel) // np.int32(width)
-    u = np.int32(pixel) - v * np.int32(width)
-    fu, fv = f32(u) + f32(0.5), f32(v) + f32(0.5)
-    return (
-        z * (m[0, 1] * fv + m[0, 2] + fu * m[0, 0]) + m[0, 3],
-        z * (m[1, 1] * fv + m[1, 2] + fu * m[1, 0]) + m[1, 3],
-        z * (m[2, 1] * fv + m[2, 2] + fu * m[2, 0]) + m[2, 3],
-    )
-
-
 @njit(cache=True)
 def _number_voxels(depth, size, matrix, crop, voxel_size, voxels):
     """Write the number of the voxel of each pixel of one image, (H * W,) int32; of invalid pixels, any number."""
@@ -362,6 +350,32 @@ def _sample_one(
     return total
 
 
+@njit(error_model="numpy", cache=True)  # Without a check for division by zero: an image has columns.
+def _write_points(env, depths, depth_strides, sizes, matrices, to_output, pixels, points):
+    """Unproject the chosen pixels of one environment."""
+    offset = 0
+    for c in range(len(depths)):
+        depth = _image(depths, depth_strides, sizes, env, c)
+        m = matrices[env, c]
+        width = u32(sizes[c, 1])
+        for k in range(pixels.size):
+            pixel = u32(pixels[k] - offset)  # Pixels of the cameras before wrap round, to large numbers.
+            if pixel < depth.size:
+                v = u32(pixel // width)
+                u = u32(pixel - v * width)
+                fu, fv = f32(np.int32(u)) + f32(0.5), f32(np.int32(v)) + f32(0.5)
+                z = depth[np.uintp(pixel)]
+                for axis in range(3):
+                    points[k, axis] = z * (m[axis, 1] * fv + m[axis, 2] + fu * m[axis, 0]) + m[axis, 3]
+        offset += depth.size
+    if to_output.shape[0] > 0:
+        m = to_output[env]
+        for k in range(pixels.size):
+            x, y, z = points[k, 0], points[k, 1], points[k, 2]
+            for axis in range(3):
+                points[k, axis] = m[axis, 0] * x + m[axis, 1] * y + m[axis, 2] * z + m[axis, 3]
+
+
 @njit(parallel=True, cache=True)
 def sample_clouds(
     depths,
@@ -452,19 +466,7 @@ def sample_clouds(
                 pixels[env],
             )
             count[env] = min(total, num_points)
-            for k in range(num_points):
-                pixel = pixels[env, k]
-                camera, local = 0, pixel
-                while local >= sizes[camera, 0] * sizes[camera, 1]:
-                    local -= np.int32(sizes[camera, 0] * sizes[camera, 1])
-                    camera += 1
-                z = depths[camera][env * depth_strides[camera] + local]
-                x, y, z = _point(z, local, sizes[camera, 1], matrices[env, camera])
-                if total == 0:
-                    points[env, k, :] = f32(0.0)
-                elif to_output.shape[0] == 0:
-                    points[env, k, 0], points[env, k, 1], points[env, k, 2] = x, y, z
-                else:
-                    for axis in range(3):
-                        row = to_output[env, axis]
-                        points[env, k, axis] = row[0] * x + row[1] * y + row[2] * z + row[3]
+            if total > 0:
+                _write_points(env, depths, depth_strides, sizes, matrices, to_output, pixels[env], points[env])
+            else:
+                points[env] = f32(0.0)
