@@ -52,9 +52,10 @@ def capture(width: int, height: int) -> dict[str, torch.Tensor]:
 
 def sample(scene: dict[str, torch.Tensor], sampler: Any, num_points: int) -> torch.Tensor:
     """Return the distinct points of one cloud, shape (M, 3)."""
+    height, width = scene["depth"].shape[2:]
     operator = DepthToCloud(
         1,
-        [tuple(scene["depth"].shape[2:])],
+        [(height, width)],
         num_points,
         sampler=sampler,
         crop_lower=CROP_LOWER,

@@ -31,7 +31,7 @@ class NumbaBackend:
         self._sizes = np.array(operator.image_sizes, dtype=np.int64)
         self._sampler = SAMPLERS.index(operator.sampler)
         self._voxel_size = np.float32(operator.voxel_size)
-        self._most_threads: int = numba.config.NUMBA_NUM_THREADS  # pyright: ignore[reportAttributeAccessIssue]
+        self._most_threads: int = numba.config.NUMBA_NUM_THREADS  # pyright: ignore
 
     def __call__(
         self,

@@ -214,20 +214,22 @@ class PointCloud(SensorBase):
     ) -> tuple[Cloud, list[torch.Tensor], tuple[list[torch.Tensor], torch.Tensor]]:
         """Return the cloud, the semantic images and, for the features, depth and the matrices to the points' frame."""
         depths, poses = [], []
-        noise_key = (self._key(_PIXELS, key) & 0x7FFFFFFF).int()
         for index, camera in enumerate(self._cameras):
             data: Any = camera.data
             depth = data.output[_depth_type(camera)].torch.squeeze(-1)
             pose = (data.intrinsic_matrices.torch, data.pos_w.torch, data.quat_w_ros.torch)
             if self._realism is not None:
-                depth = self._realism.corrupt(index, depth, pose[0], noise_key, mask)
+                pixel_key = (self._key(_PIXELS, key) & 0x7FFFFFFF).int()
+                depth = self._realism.corrupt(index, depth, pose[0], pixel_key, mask)
                 pose = self._realism.calibrate(index, *pose)
             depths.append(depth)
             poses.append(pose)
         intrinsics, pos, quat = (torch.stack(part, dim=1) for part in zip(*poses, strict=True))
-        frame_pos, frame_quat = self._pose(self.cfg.crop_frame or self.cfg.frame)
-        output_pos, output_quat = self._pose(self.cfg.frame)
-        moves = self.cfg.crop_frame not in (None, self.cfg.frame)
+        crop_frame = self.cfg.crop_frame or self.cfg.frame
+        frame_pos, frame_quat = output_pos, output_quat = self._pose(crop_frame)
+        moves = crop_frame != self.cfg.frame
+        if moves:
+            output_pos, output_quat = self._pose(self.cfg.frame)
         labels = self._read_labels()
         cloud = self._operator(
             depths,
@@ -354,6 +356,11 @@ class PointCloud(SensorBase):
             {int(key): value.get("class", "") for key, value in names.items() if isinstance(value, dict)}
             for names in self._names
         ]
+        if self.cfg.remove and len({tuple(sorted(table.items())) for table in classes if table}) > 1:
+            raise ConfigError(
+                f"points.remove={list(self.cfg.remove)}: the cameras {list(self.cfg.cameras)} number the semantic "
+                "classes differently. Use one renderer_cfg for all of them, or one PointCloud for each."
+            )
         size = max((max(table, default=0) for table in classes), default=0) + 1
         wanted = list(self.cfg.classes)
         self._removed, self._class_of = [], []
