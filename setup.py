@@ -29,6 +29,8 @@ EXTRAS_REQUIRE = {
     # PhysX in Kit and RTX rendering. These wheels come from NVIDIA's own package index.
     "isaacsim": ["isaacsim[all,extscache]==6.2.0.0"],
     "cluster": ["hydra-submitit-launcher>=1.2", "ray[tune]>=2.40"],
+    # A peer of benchmarks/bench_points.py; the others come with Isaac Lab.
+    "bench": ["fpsample>=1.0,<2"],
     "viz": ["matplotlib>=3.10", "rerun-sdk>=0.20"],
     "test": [
         "hypothesis>=6.100",

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-import fpsample
+import fpsample  # pyright: ignore[reportMissingImports]  # of the extra bench
 import numpy as np
 import open3d as o3d
 import torch
