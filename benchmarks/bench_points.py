@@ -7,14 +7,14 @@ Time is the median of single calls after a warm-up. All methods take turns of at
 busy machine slows all alike; the best call is shown as well. The pure torch farthest-point loop runs once, on at most
 64 environments, and is scaled by their number, as it does the same work for each.
 
-Peak extra memory is what the process grows by while a method is built and called for the second time, the output
-included: the kernel's high-water mark of resident memory is reset before (/proc/self/clear_refs, Linux only), which
-sees the memory of every library. It is measured on one thread in a process of its own, whose malloc hands blocks of
-64 KiB and more back at once: what an earlier call left behind would hide what a later one needs. On a GPU it is
+Peak extra memory is what the process grows by while a method is built and called after a warm-up, the output included
+(median of five). The kernel's high-water mark of resident memory is reset before (/proc/self/clear_refs, Linux only),
+which sees the memory of every library. It is measured on one thread in a process of its own, whose malloc hands blocks
+of 64 KiB and more back at once: what an earlier call left behind would hide what a later one needs. On a GPU it is
 torch's peak; peers that run on the CPU show none.
 
-The floor is the time to read the depth once and write the float16 points once at the bandwidth of a copy of 256 MiB
-(bytes read plus bytes written). Small depth images stay in the cache, so a copy of them may beat the floor.
+The floor is the time to read the depth once and write the float16 points once, at the bandwidth at which torch copies
+the same depth images (bytes read plus bytes written), which small ones reach in the cache.
 
 Coverage is the distance from every valid point to the nearest sample, over up to 16 environments. It also checks that
 each method's points lie on the surface.
@@ -69,7 +69,6 @@ SLOW_ENVS = 64
 TURN_S = 0.02
 BUDGET_S = 10.0
 COVERED_ENVS = 16
-BANDWIDTH_BYTES = 256 << 20
 
 
 def main() -> None:
@@ -86,6 +85,7 @@ def main() -> None:
     for path in args.out:
         if path.suffix not in (".md", ".json"):
             parser.error(f"--out {path}: expected a name that ends in .md or .json")
+    tested = machine(args.device)
     settings = {"device": args.device, "rounds": args.rounds, "voxel_size": args.voxel_size}
     memory: dict[tuple[int, ...], dict[str, int | None]] = {}
     if not args.no_memory:
@@ -100,7 +100,7 @@ def main() -> None:
     for run in runs:
         for name, extra in memory.get(tuple(run["size"]), {}).items():
             run["methods"][name]["extra_bytes"] = extra
-    record = {"machine": machine(args.device), "command": command(), "settings": settings, "runs": runs}
+    record = {"machine": tested, "command": command(), "settings": settings, "runs": runs}
     text = report(record)
     print(text)
     for path in args.out:
@@ -155,8 +155,7 @@ def measure_times(sizes: list[tuple[int, ...]], threads: int, settings: dict[str
     import torch
 
     torch.set_num_threads(threads)
-    bandwidth = copy_bandwidth(settings["device"])
-    return [{"threads": threads, "bandwidth": bandwidth} | measure_size(size, settings) for size in sizes]
+    return [{"threads": threads} | measure_size(size, settings) for size in sizes]
 
 
 def measure_size(size: tuple[int, ...], settings: dict[str, Any]) -> dict[str, Any]:
@@ -238,18 +237,6 @@ def coverage(name: str, cloud: Tensor, valid: list[Any], slack: float) -> dict[s
     return {"mean_mm": 1e3 * float(together.mean()), "max_mm": 1e3 * float(together.max())}
 
 
-def copy_bandwidth(device: str) -> float:
-    """Return the bandwidth of a large copy, bytes read plus bytes written [B/s]."""
-    import torch
-
-    source = torch.ones(BANDWIDTH_BYTES // 4, device=device)
-    target = torch.empty_like(source)
-    target.copy_(source)
-    wait(device)
-    times = [seconds for _ in range(9) for seconds in turn(lambda: target.copy_(source), device)]
-    return 2 * BANDWIDTH_BYTES / statistics.median(times)
-
-
 def measure_memory(size: tuple[int, ...], settings: dict[str, Any]) -> dict[str, int | None]:
     """Return the peak extra memory of each method [B] at one size, in this process; None if there is no telling."""
     import peers
@@ -269,7 +256,7 @@ def measure_memory(size: tuple[int, ...], settings: dict[str, Any]) -> dict[str,
             lambda build, scene: build(scene)(), build, short if name == TORCH_FPS else scene
         )
         build_and_call()
-        extra[name] = peak_extra(build_and_call, device)
+        extra[name] = statistics.median_low(peak_extra(build_and_call, device) for _ in range(5))
     return extra
 
 
@@ -307,7 +294,8 @@ def machine(device: str) -> dict[str, str]:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
         cpu = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), cpu)
     packages = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES)
-    return {"cpu": f"{cpu}, {os.cpu_count()} cores", "device": device, "versions": packages}
+    load = f"{os.getloadavg()[0]:.1f} processes were running before"
+    return {"cpu": f"{cpu}, {os.cpu_count()} cores", "load": load, "device": device, "versions": packages}
 
 
 def command() -> str:
@@ -318,7 +306,12 @@ def command() -> str:
 def report(record: dict[str, Any]) -> str:
     """Return all tables as markdown."""
     runs, info = record["runs"], record["machine"]
-    lines = ["# Depth images to point clouds", "", f"{info['cpu']}; device {info['device']}; {info['versions']}.", ""]
+    lines = [
+        "# Depth images to point clouds",
+        "",
+        f"{info['cpu']}; {info['load']}; device {info['device']}; {info['versions']}.",
+        "",
+    ]
     lines += [f"    {record['command']}", "", __doc__.split("\n\n", 2)[2].strip() if __doc__ else "", ""]
     for threads in dict.fromkeys(run["threads"] for run in runs):
         of_threads = [run for run in runs if run["threads"] == threads]
@@ -339,13 +332,14 @@ def size_table(run: dict[str, Any]) -> list[str]:
     """Return the table of one size."""
     num_envs, height, width, num_points = run["size"]
     depth_bytes = 4 * num_envs * height * width
-    floor_ms = 1e3 * (depth_bytes + 6 * num_envs * num_points) / run["bandwidth"]
-    batched = run["methods"][BATCHED]["ms"]
+    batched, copy = (run["methods"][name]["ms"] for name in (BATCHED, COPY))
+    bandwidth = 2 * depth_bytes / (1e-3 * copy)
+    floor_ms = 1e3 * (depth_bytes + 6 * num_envs * num_points) / bandwidth
     lines = [
         f"## {title(run['size'])}; {run['threads']} thread{'s' if run['threads'] > 1 else ''}",
         "",
         f"{100 * run['valid_share']:.0f} % of the pixels are inside the crop. Depth: {depth_bytes / 2**20:.1f} MiB. "
-        f"Floor: {floor_ms:.2f} ms at {run['bandwidth'] / 1e9:.1f} GB/s. fpsample: h = {run['fpsample_height']}.",
+        f"Floor: {floor_ms:.2f} ms at {bandwidth / 1e9:.1f} GB/s. fpsample: h = {run['fpsample_height']}.",
         "",
         "| method | time [ms] | best [ms] | times as fast as batched | share of floor [%] | extra memory [MiB] |"
         " of the depth | mean gap [mm] | largest gap [mm] |",
@@ -375,26 +369,29 @@ def targets_table(threads: int, runs: list[dict[str, Any]]) -> list[str]:
     lines = [
         f"## Targets; {threads} thread{'s' if threads > 1 else ''}",
         "",
-        "Times as fast, or as small in memory; * is below the target.",
+        "Times as fast, of the best calls in brackets, or as small in memory; * is below the target.",
         "",
         "| | target | " + " | ".join(title(run["size"]) for run in runs) + " |",
         "|---|---:|" + "---:|" * len(runs),
     ]
 
-    def row(label: str, target: float, ratios: list[float | None]) -> None:
-        cells = ["" if ratio is None else f"{ratio:.1f}{'' if ratio >= target else ' *'}" for ratio in ratios]
+    def row(label: str, target: float, cells: list[str]) -> None:
         lines.append(f"| {label} | {target:.0f} | {' | '.join(cells)} |")
 
+    def cell(ratio: float, target: float, best: str = "") -> str:
+        return f"{ratio:.1f}{best}{'' if ratio >= target else ' *'}"
+
     for sampler, peer, target in TARGETS:
-        row(
-            f"time: {sampler} against {peer}",
-            target,
-            [run["methods"][peer]["ms"] / run["methods"][sampler]["ms"] for run in runs],
-        )
+        pairs = [(run["methods"][peer], run["methods"][sampler]) for run in runs]
+        cells = [
+            cell(theirs["ms"] / own["ms"], target, f" ({theirs['best_ms'] / own['best_ms']:.1f})")
+            for theirs, own in pairs
+        ]
+        row(f"time: {sampler} against {peer}", target, cells)
     for sampler in SAMPLERS:
         extras = [[run["methods"][name].get("extra_bytes") for name in (BATCHED, sampler)] for run in runs]
-        ratios = [theirs / max(own, 1) if theirs is not None and own is not None else None for theirs, own in extras]
-        row(f"memory: {sampler} against {BATCHED}", MEMORY_TARGET, ratios)
+        cells = ["" if None in pair else cell(pair[0] / max(pair[1], 1), MEMORY_TARGET) for pair in extras]
+        row(f"memory: {sampler} against {BATCHED}", MEMORY_TARGET, cells)
     return [*lines, ""]
 
 
