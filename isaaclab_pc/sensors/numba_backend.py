@@ -47,7 +47,7 @@ class NumbaBackend:
         count: torch.Tensor,
     ) -> None:
         """Fill ``points``, ``pixels`` and ``count``; the arguments are those of :func:`sample_clouds`."""
-        # Both share one OpenMP runtime: numba would set torch's number of threads to its own.
+        # On OpenMP, one of the layers that numba may find, both share a runtime: numba sets torch's number to its own.
         torch_threads = torch.get_num_threads()
         threads = min(torch_threads, self._most_threads)
         numba.set_num_threads(threads)

@@ -205,8 +205,8 @@ def structured_light() -> DepthRealismCfg:
 def stereo() -> DepthRealismCfg:
     """Return the settings of a camera like the RealSense D435 at 848 x 480 pixels.
 
-    It searches 126 disparities, so it reads from 424 px * 0.05 m / 126 px = 0.17 m. Noise and range are published;
-    lateral noise, dropout, flying pixels, jitters and latency are our guesses at a usual set-up.
+    Noise is published. Range (424 px * 0.05 m / 126 disparities = 0.17 m at least), lateral noise, dropout, flying
+    pixels, jitters and latency are our guesses at a usual set-up.
     """
     return DepthRealismCfg(
         noise=StereoNoiseCfg(disparity_std=(0.032, 0.08), disparity_step=1.0 / 32.0, lateral_std=0.5),
