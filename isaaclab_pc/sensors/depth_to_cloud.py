@@ -119,7 +119,7 @@ class DepthToCloud:
         self._points = torch.zeros(num_envs, num_points, 3, device=self.device)
         self._pixels = torch.zeros(num_envs, num_points, dtype=torch.int32, device=self.device)
         self._count = torch.zeros(num_envs, dtype=torch.int32, device=self.device)
-        self._no_ids = torch.zeros(0, dtype=torch.bool, device=self.device)
+        self._no_ids = torch.zeros(len(self.image_sizes), 0, dtype=torch.bool, device=self.device)
         self._no_frame = torch.zeros(0, 3, 4, device=self.device)
         backend = backend or ("numba" if self.device.type == "cpu" else "warp")
         if backend == "numba":
@@ -159,7 +159,8 @@ class DepthToCloud:
             output_pos: Origin of the points' frame in the world [m], shape (N, 3); None is the crop's frame.
             output_quat: Orientation of the points' frame in the world, shape (N, 4); None is the crop's frame.
             labels: Semantic ids, int32, shaped as ``depth``; None keeps every class.
-            removed: True at the semantic ids that give no point, shape (number of ids,), bool.
+            removed: True at the semantic ids that give no point, bool, shape (number of ids,), or one row for each
+                camera, shape (C, number of ids).
             mask: Environments to sample, shape (N,), bool; the others keep their last cloud. None samples all.
 
         Returns:
@@ -190,7 +191,9 @@ class DepthToCloud:
         if removed is None:
             images, removed = tuple(image.view(torch.int32) for image in depths), self._no_ids
         else:
-            self._check("removed", removed, (removed.numel(),), torch.bool)
+            if removed.dim() == 1:
+                removed = removed.expand(cameras, -1)
+            self._check("removed", removed, (cameras, *removed.shape[1:2]), torch.bool)
             images = self._images("labels", labels, torch.int32)  # pyright: ignore[reportArgumentType]
         matrices = ray_matrices(intrinsics, camera_pos, camera_quat, frame_pos, frame_quat)
         to_output = self._no_frame

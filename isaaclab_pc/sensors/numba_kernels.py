@@ -309,9 +309,10 @@ def _sample_one(
             _unproject(depth, size, matrices[env, c], points[:, offset : offset + depth.size])
         if removed.size > 0:
             classes = _image(labels, label_strides, sizes, env, c)
+            dropped = removed[c]
             for i in range(depth.size):
                 label = classes[i]
-                if 0 <= label < removed.size and removed[label]:
+                if 0 <= label < dropped.size and dropped[label]:
                     image[i] = 0
         offset += depth.size
 
@@ -406,7 +407,7 @@ def sample_clouds(
         depth_strides: From one environment's image to the next, per camera [px].
         labels: Semantic ids of the same pixels, int32; not read where ``removed`` is empty.
         label_strides: As ``depth_strides``.
-        removed: True at the ids to drop, bool.
+        removed: True at the ids to drop, per camera, shape (C, number of ids), bool; empty to keep all.
         sizes: H and W of each camera, shape (C, 2), int64.
         matrices: From (z u, z v, z, 1) to the crop's frame, shape (N, C, 3, 4), float32.
         to_output: From the crop's frame to the output frame, shape (N, 3, 4), float32; empty where it is the same.

@@ -180,8 +180,8 @@ class PointCloud(SensorBase):
         """Positions in the world [m] that the environment writes, by name, each (N, M, 3)."""
         # Per camera: the renderer's table of names, and what was made of it.
         self._names: list[dict] = [{} for _ in self._cameras]
-        self._removed: list[torch.Tensor] = []
-        self._class_of: list[torch.Tensor] = []
+        self._removed = torch.zeros(len(self._cameras), 0, dtype=torch.bool, device=device)
+        self._class_of = self._removed.long()
         if self._realism is not None:
             self._realism.redraw(torch.ones(n, dtype=torch.bool, device=device), self._key(_EPISODE, self._episode))
 
@@ -242,7 +242,7 @@ class PointCloud(SensorBase):
             output_pos=output_pos if moves else None,
             output_quat=output_quat if moves else None,
             labels=labels if self.cfg.remove else None,
-            removed=self._removed[0] if self.cfg.remove else None,
+            removed=self._removed if self.cfg.remove else None,
             mask=mask,
         )
         matrices = pos  # Not read without normals.
@@ -271,8 +271,7 @@ class PointCloud(SensorBase):
     def _one_hot(self, cloud: Cloud, labels: list[torch.Tensor]) -> torch.Tensor:
         ids = at_pixels([image[..., None] for image in labels], cloud.pixels)[..., 0].long()
         camera = camera_of(self._operator.image_sizes, cloud.pixels)
-        known = torch.stack(self._class_of)
-        index = known[camera, ids.clamp(0, known.shape[1] - 1)]
+        index = self._class_of[camera, ids.clamp(0, self._class_of.shape[1] - 1)]
         return (index[..., None] == torch.arange(len(self.cfg.classes), device=self._device)).float()
 
     def _appended_points(self) -> torch.Tensor:
@@ -356,22 +355,14 @@ class PointCloud(SensorBase):
             {int(key): value.get("class", "") for key, value in names.items() if isinstance(value, dict)}
             for names in self._names
         ]
-        if self.cfg.remove and len({tuple(sorted(table.items())) for table in classes if table}) > 1:
-            raise ConfigError(
-                f"points.remove={list(self.cfg.remove)}: the cameras {list(self.cfg.cameras)} number the semantic "
-                "classes differently. Use one renderer_cfg for all of them, or one PointCloud for each."
-            )
         size = max((max(table, default=0) for table in classes), default=0) + 1
-        wanted = list(self.cfg.classes)
-        self._removed, self._class_of = [], []
-        for table in classes:
-            removed = torch.zeros(size, dtype=torch.bool)
-            class_of = torch.full((size,), -1)
+        removed = torch.zeros(len(classes), size, dtype=torch.bool)
+        class_of = torch.full((len(classes), size), -1)
+        for camera, table in enumerate(classes):
             for index, name in table.items():
-                removed[index] = name in self.cfg.remove
-                class_of[index] = wanted.index(name) if name in wanted else -1
-            self._removed.append(removed.to(self._device))
-            self._class_of.append(class_of.to(self._device))
+                removed[camera, index] = name in self.cfg.remove
+                class_of[camera, index] = self.cfg.classes.index(name) if name in self.cfg.classes else -1
+        self._removed, self._class_of = removed.to(self._device), class_of.to(self._device)
 
     def _key(self, stream: int, *key: torch.Tensor) -> torch.Tensor:
         return keyed_hash(self.cfg.seed, self._env_ids, stream, *key)

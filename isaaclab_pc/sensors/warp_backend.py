@@ -65,7 +65,7 @@ class WarpBackend:
                 kernels.mark,
                 (len(keys), *self._sizes[camera]),
                 [
-                    *(image, wp.from_torch(classes), wp.from_torch(removed), transforms, wp_mask),
+                    *(image, wp.from_torch(classes), wp.from_torch(removed[camera]), transforms, wp_mask),
                     *(self._lower, self._upper, self._near[camera], self._far[camera]),
                     *(camera, offsets[camera], unprojected, inside),
                 ],

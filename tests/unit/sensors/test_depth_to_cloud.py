@@ -218,6 +218,14 @@ def test_labels_beyond_the_table_are_kept() -> None:
     assert sorted(cloud.pixels[0, : cloud.count[0]].tolist()) == [0, 3, 4, 5]
 
 
+def test_each_camera_may_number_the_classes_its_own_way() -> None:
+    scene = random_scene(2, 1, [(1, 3), (1, 3)], misses=0.0, cropped=False)
+    labels = torch.tensor([0, 1, 2], dtype=torch.int32).view(1, 1, 1, 3).expand(1, 2, 1, 3)
+    removed = torch.tensor([[False, True, False], [True, False, True]])
+    cloud = scene.sample(scene.operator(6), labels=labels, removed=removed)
+    assert sorted(cloud.pixels[0, : cloud.count[0]].tolist()) == [0, 2, 3 + 1]
+
+
 @every_sampler
 def test_broken_poses_give_no_cloud(sampler: str) -> None:
     scene = random_scene(2, 3, [(8, 8)], cropped=False)
@@ -392,7 +400,7 @@ WRONG_TENSORS = [
     ),
     ("labels", lambda t: None, ValueError, "labels and removed go together"),
     ("removed", lambda t: None, ValueError, "labels and removed go together"),
-    ("removed", lambda t: t[None], ValueError, r"removed has shape \(1, 4\), expected \(4,\)"),
+    ("removed", lambda t: t[None], ValueError, r"removed has shape \(1, 4\), expected \(2, 4\)"),
     ("removed", lambda t: t.int(), TypeError, "removed of shape .* expected torch.bool"),
     ("intrinsics", lambda t: t[:, 0], ValueError, r"intrinsics has shape \(2, 3, 3\), expected \(2, 2, 3, 3\)"),
     ("camera_pos", lambda t: t[..., :2], ValueError, r"camera_pos has shape \(2, 2, 2\), expected \(2, 2, 3\)"),
