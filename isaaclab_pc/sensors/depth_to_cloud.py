@@ -114,7 +114,9 @@ class DepthToCloud:
         self.near = np.broadcast_to(np.asarray(near, dtype=np.float32), cameras).copy()
         self.far = np.broadcast_to(np.asarray(far, dtype=np.float32), cameras).copy()
         self.order = pixel_order(self.image_sizes)
-        """All pixels, neighbours close together, shape (P,), int32."""
+        if sampler == "voxel":
+            self.order = np.sort(self.order)
+        """All pixels, in the order in which they are counted, shape (P,), int32."""
         self._all = torch.ones(num_envs, dtype=torch.bool, device=self.device)
         self._points = torch.zeros(num_envs, num_points, 3, device=self.device)
         self._pixels = torch.zeros(num_envs, num_points, dtype=torch.int32, device=self.device)

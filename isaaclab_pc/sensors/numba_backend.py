@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 import numba
@@ -13,6 +14,9 @@ from isaaclab_pc.sensors.numba_kernels import SAMPLERS, sample_clouds
 
 if TYPE_CHECKING:
     from isaaclab_pc.sensors.depth_to_cloud import DepthToCloud
+
+# Another package's TBB may be too old for numba, which then takes another threading layer: nothing for a user to do.
+warnings.filterwarnings("ignore", message="The TBB threading layer requires TBB version", category=numba.NumbaWarning)
 
 
 def _flat(images: torch.Tensor) -> np.ndarray:

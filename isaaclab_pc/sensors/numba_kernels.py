@@ -10,76 +10,13 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, prange
 
+from isaaclab_pc.sensors.numba_sampler_kernels import below, farthest, first_of_voxels, mix, of_rank, permuted, strata
+
 u32 = np.uint32
 f32 = np.float32
 
-PERMUTATION_ROUNDS = 6
-TILE = 32
-"""Points of one bucket of the farthest-point search."""
-
 SAMPLERS = ("random", "grid", "voxel", "fps")
 RANDOM, GRID, VOXEL, FPS = range(4)
-
-
-@njit(inline="always")
-def _hash(value):
-    """Mix 32 bits (MurmurHash3's finalizer, Appleby)."""
-    value = u32(value)
-    value = u32(value ^ (value >> u32(16)))
-    value = u32(value * u32(0x85EBCA6B))
-    value = u32(value ^ (value >> u32(13)))
-    value = u32(value * u32(0xC2B2AE35))
-    return u32(value ^ (value >> u32(16)))
-
-
-@njit(inline="always")
-def _below(value, bound):
-    """Map 32 random bits to [0, bound) (Lemire 2019, without the rejection: the bias is bound / 2^32)."""
-    return np.int64((np.uint64(value) * np.uint64(bound)) >> np.uint64(32))
-
-
-@njit(cache=True)
-def permuted(ranks, size, total, key):
-    """Write the first ``size`` numbers of a keyed random permutation of [0, total) into ``ranks``.
-
-    Rounds of keyed multiply, add and xor-shift permute the next power of two; numbers outside [0, total) walk on
-    (cycle walking, Black and Rogaway 2002). Every number is a function of its position alone, as on CUDA.
-    """
-    bits = 1
-    while (1 << bits) < total:
-        bits += 1
-    domain = u32((1 << bits) - 1)
-    shift = u32((bits + 1) // 2)
-    factors = np.empty(PERMUTATION_ROUNDS, np.uint32)
-    addends = np.empty(PERMUTATION_ROUNDS, np.uint32)
-    state = u32(key)
-    for r in range(PERMUTATION_ROUNDS):
-        state = _hash(u32(state + u32(0x9E3779B9)))
-        factors[r] = u32(state | u32(1))
-        addends[r] = u32(state >> u32(16))
-    for k in range(size):
-        ranks[k] = k
-    for r in range(PERMUTATION_ROUNDS):
-        factor, addend = factors[r], addends[r]
-        for k in range(size):
-            value = u32((u32(ranks[k]) * factor + addend) & domain)
-            ranks[k] = np.int32(value ^ (value >> shift))
-    for k in range(size):
-        while ranks[k] >= total:
-            value = u32(ranks[k])
-            for r in range(PERMUTATION_ROUNDS):
-                value = u32((value * factors[r] + addends[r]) & domain)
-                value = u32(value ^ (value >> shift))
-            ranks[k] = np.int32(value)
-
-
-@njit(cache=True)
-def strata(ranks, size, total, key):
-    """Write one random rank from each of ``size`` equal shares of [0, total) into ``ranks``."""
-    for k in range(size):
-        lower = k * total // size
-        upper = (k + 1) * total // size
-        ranks[k] = lower + _below(_hash(u32(u32(key) ^ u32(u32(k) * u32(0x9E3779B9)))), upper - lower)
 
 
 @njit(cache=True)
@@ -121,13 +58,14 @@ def _unproject(depth, size, matrix, points):
 
 
 @njit(cache=True)
-def _number_voxels(depth, size, matrix, crop, voxel_size, voxels):
-    """Write the number of the voxel of each pixel of one image, (H * W,) int32; of invalid pixels, any number."""
+def _number_voxels(depth, size, matrix, crop, near, far, voxel_size, voxels):
+    """Write the number of the voxel of each pixel of one image, (H * W,) int32; -1 where it is not inside the crop."""
     height, width = size
     per_metre = f32(1.0) / voxel_size
     x0, y0, z0 = crop[0, 0], crop[0, 1], crop[0, 2]
-    cells_y = np.int32((crop[1, 1] - y0) * per_metre) + np.int32(1)
-    cells_z = np.int32((crop[1, 2] - z0) * per_metre) + np.int32(1)
+    x1, y1, z1 = crop[1, 0], crop[1, 1], crop[1, 2]
+    cells_y = np.int32((y1 - y0) * per_metre) + np.int32(1)
+    cells_z = np.int32((z1 - z0) * per_metre) + np.int32(1)
     ax, ay, az = matrix[0, 0], matrix[1, 0], matrix[2, 0]
     tx, ty, tz = matrix[0, 3], matrix[1, 3], matrix[2, 3]
     for v in range(height):
@@ -140,128 +78,24 @@ def _number_voxels(depth, size, matrix, crop, voxel_size, voxels):
         for u in range(width):
             fu = f32(u) + f32(0.5)
             z = row[u]
-            x = np.int32((z * (rx + fu * ax) + tx - x0) * per_metre)
-            y = np.int32((z * (ry + fu * ay) + ty - y0) * per_metre)
-            w = np.int32((z * (rz + fu * az) + tz - z0) * per_metre)
-            out[u] = np.int32(np.int32(np.int32(x * cells_y) + y) * cells_z) + w
+            x = z * (rx + fu * ax) + tx
+            y = z * (ry + fu * ay) + ty
+            w = z * (rz + fu * az) + tz
+            inside = (z > near) & (z < far) & (x >= x0) & (x <= x1) & (y >= y0) & (y <= y1) & (w >= z0) & (w <= z1)
+            i = np.int32((x - x0) * per_metre)
+            j = np.int32((y - y0) * per_metre)
+            k = np.int32((w - z0) * per_metre)
+            number = np.int32(np.int32(np.int32(i * cells_y) + j) * cells_z) + k
+            out[u] = number if inside else np.int32(-1)
 
 
 @njit(cache=True)
-def _first_of_voxels(found, voxels, start, scratch):
-    """Bring the first pixel of every occupied voxel, in order from ``start`` round, to the front of ``found``.
-
-    A hash table without probing and without clearing, as both cost mispredicted branches or time: all pixels write
-    their place to the slot of their voxel, the last one first, so that the first one stays. Those that then find
-    another voxel's pixel in their slot go on to the next round, with another hash; every round ends for at least one
-    voxel of each slot.
-
-    Args:
-        found: Valid pixels, (M,) int32; on return those of the first pixels of voxels, then the others.
-        voxels: Voxel of each pixel.
-        start: Place in ``found`` to start from.
-        scratch: Five buffers.
-
-    Returns:
-        The number of occupied voxels.
-    """
-    turned, keys, open_places, is_first, slots = scratch
-    total = np.uintp(found.size)  # numba does not look for negative indices where they are unsigned.
-    bits = 1
-    while (1 << bits) < 2 * found.size:
-        bits += 1
-    shift = u32(32 - bits)
-    turned[: found.size - start] = found[start:]
-    turned[found.size - start : found.size] = found[:start]
-    for place in range(total):
-        keys[place] = voxels[np.uintp(turned[place])]
-        open_places[place] = np.int32(place)
-    factor = u32(0x9E3779B1)
-    num_open = total
-    while num_open > 0:
-        for i in range(num_open):
-            place = open_places[num_open - np.uintp(1) - i]
-            slots[np.uintp(u32(keys[np.uintp(place)] * factor) >> shift)] = place
-        still_open = np.uintp(0)
-        for i in range(num_open):
-            place = open_places[i]
-            key = keys[np.uintp(place)]
-            winner = slots[np.uintp(u32(key * factor) >> shift)]
-            is_first[np.uintp(place)] = winner == place
-            open_places[still_open] = place
-            still_open += np.uintp(keys[np.uintp(winner)] != key)
-        num_open = still_open
-        factor = u32(u32(factor * u32(0x85EBCA6B)) + u32(2))
-    occupied, filled = np.uintp(0), total
-    for place in range(total):
-        first = np.uintp(is_first[place])
-        filled -= np.uintp(1) - first
-        found[occupied if first else filled] = turned[place]
-        occupied += first
-    return np.int64(occupied)
-
-
-@njit(fastmath={"nnan", "nsz"}, cache=True)
-def farthest(points, start, picked):
-    """Pick points by the greedy farthest-point rule (Eldar et al. 1997), exactly.
-
-    Points that follow each other lie close together, so each run of :data:`TILE` of them has a small bounding box. A
-    run is visited only if its box is nearer to the new pick than its own farthest point is to the picks so far; the
-    picks are those of the plain algorithm, ties going to the lowest index (compare Han et al. 2023, QuickFPS).
-
-    Args:
-        points: x, y and z in rows [m], shape (3, M), float32.
-        start: Index of the first pick.
-        picked: Output, at most M indices, int32.
-    """
-    total = points.shape[1]
-    num_tiles = (total + TILE - 1) // TILE
-    xyz = np.empty((3, num_tiles * TILE), np.float32)
-    distance = np.full(num_tiles * TILE, f32(-1.0), np.float32)
-    lower = np.empty((3, num_tiles), np.float32)
-    upper = np.empty((3, num_tiles), np.float32)
-    for axis in range(3):
-        xyz[axis, :total] = points[axis]
-        xyz[axis, total:] = points[axis, total - 1]
-        for t in range(num_tiles):
-            lower[axis, t] = xyz[axis, t * TILE : (t + 1) * TILE].min()
-            upper[axis, t] = xyz[axis, t * TILE : (t + 1) * TILE].max()
-    distance[:total] = f32(np.inf)
-    largest = np.full(num_tiles, f32(np.inf), np.float32)
-    visit = np.empty(num_tiles, np.uint8)
-    zero = f32(0.0)
-    index = start
-    for k in range(picked.size):
-        picked[k] = index
-        x, y, z = xyz[0, index], xyz[1, index], xyz[2, index]
-        distance[index] = f32(-1.0)
-        for t in range(num_tiles):
-            dx = max(max(lower[0, t] - x, x - upper[0, t]), zero)
-            dy = max(max(lower[1, t] - y, y - upper[1, t]), zero)
-            dz = max(max(lower[2, t] - z, z - upper[2, t]), zero)
-            visit[t] = dx * dx + dy * dy + dz * dz < largest[t]
-        visit[index // TILE] = 1
-        for t in range(num_tiles):
-            if visit[t]:
-                tile = distance[t * TILE : (t + 1) * TILE]
-                tx = xyz[0, t * TILE : (t + 1) * TILE]
-                ty = xyz[1, t * TILE : (t + 1) * TILE]
-                tz = xyz[2, t * TILE : (t + 1) * TILE]
-                best = f32(-1.0)
-                for i in range(TILE):
-                    dx, dy, dz = tx[i] - x, ty[i] - y, tz[i] - z
-                    nearest = min(tile[i], dx * dx + dy * dy + dz * dz)
-                    tile[i] = nearest
-                    best = max(best, nearest)
-                largest[t] = best
-        best = f32(-1.0)
-        for t in range(num_tiles):
-            best = max(best, largest[t])
-        t = 0
-        while t < num_tiles - 1 and largest[t] != best:
-            t += 1
-        index = t * TILE
-        while index < total - 1 and distance[index] != best:
-            index += 1
+def _remove(classes, removed, values, nothing):
+    """Overwrite the values of the pixels whose class is removed."""
+    for i in range(classes.size):
+        label = classes[i]
+        if 0 <= label < removed.size and removed[label]:
+            values[i] = nothing
 
 
 @njit(inline="always")
@@ -301,33 +135,39 @@ def _sample_one(
         size = (sizes[c, 0], sizes[c, 1])
         depth = _image(depths, depth_strides, sizes, env, c)
         image = inside[offset : offset + depth.size]
-        _mark(depth, size, matrices[env, c], crop, near[c], far[c], image)
         if sampler == VOXEL:
             numbers = voxels[offset : offset + depth.size]
-            _number_voxels(depth, size, matrices[env, c], crop, voxel_size, numbers)
-        elif sampler == FPS:
+            _number_voxels(depth, size, matrices[env, c], crop, near[c], far[c], voxel_size, numbers)
+        else:
+            _mark(depth, size, matrices[env, c], crop, near[c], far[c], image)
+        if sampler == FPS:
             _unproject(depth, size, matrices[env, c], points[:, offset : offset + depth.size])
         if removed.size > 0:
             classes = _image(labels, label_strides, sizes, env, c)
-            dropped = removed[c]
-            for i in range(depth.size):
-                label = classes[i]
-                if 0 <= label < dropped.size and dropped[label]:
-                    image[i] = 0
+            if sampler == VOXEL:
+                _remove(classes, removed[c], numbers, -1)
+            else:
+                _remove(classes, removed[c], image, 0)
         offset += depth.size
 
-    total = 0
-    for i in range(order.size):
-        found[total] = order[i]
-        total += inside[order[i]]
-    found = found[:total]
-
     num_points = pixels.size
+    total = 0
+    if sampler == VOXEL:
+        for i in range(voxels.size):
+            inside[i] = voxels[i] >= 0
+        for i in range(voxels.size):
+            total += inside[i]
+    if sampler != VOXEL or total <= num_points:
+        total = 0
+        for i in range(order.size):
+            found[total] = order[i]
+            total += inside[order[i]]
     if total <= num_points:
         for k in range(num_points):
             pixels[k] = found[k % total] if total > 0 else 0
         return total
-    start = _below(_hash(key), total)
+
+    start = below(mix(key), total)
     if sampler == RANDOM:
         permuted(pixels, num_points, total, key)
     elif sampler == GRID:
@@ -340,7 +180,8 @@ def _sample_one(
                     near_points[axis, i] = points[axis, found[i]]
             farthest(near_points, start, pixels)
         else:
-            occupied = _first_of_voxels(found, voxels, start, voxel_scratch)
+            pixel = of_rank(start, inside)
+            occupied = first_of_voxels(voxels, inside, pixel, num_points, found, voxel_scratch)
             permuted(pixels, min(occupied, num_points), occupied, key)
             if occupied < num_points:
                 rest = pixels[occupied:]
