@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Depth cameras to point clouds: the sensor, the operator beneath it, and what clouds need on their way to a policy."""
 
+from isaaclab_pc.sensors import cloud_ops
 from isaaclab_pc.sensors.appended_points import BodyPointsCfg, GivenPointsCfg
 from isaaclab_pc.sensors.depth_to_cloud import Cloud, DepthToCloud
 from isaaclab_pc.sensors.observations import cloud_points
@@ -29,6 +30,7 @@ __all__ = [
     "PointCloudData",
     "StereoNoiseCfg",
     "StructuredLightNoiseCfg",
+    "cloud_ops",
     "cloud_points",
     "stereo",
     "structured_light",
