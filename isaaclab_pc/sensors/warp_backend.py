@@ -5,41 +5,63 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 import warp as wp
 
+from isaaclab_pc.sensors import warp_base_kernels as base
 from isaaclab_pc.sensors import warp_kernels as kernels
 from isaaclab_pc.sensors.numba_kernels import SAMPLERS
 
 if TYPE_CHECKING:
     from isaaclab_pc.sensors.depth_to_cloud import DepthToCloud
 
+BLOCK_LANES = 256
+WARP_LANES = 32
+SCRATCH_BYTES_PER_PIXEL = 2
+VOXEL_PLACES_PER_PIXEL = 1.25
+"""With every pixel in a voxel of its own, four of five places are taken."""
+
 
 class WarpBackend:
-    """Run :mod:`isaaclab_pc.sensors.warp_kernels` on torch's current stream, without host syncs or allocations."""
+    """Run :mod:`isaaclab_pc.sensors.warp_kernels` on torch's current stream.
+
+    All scratch memory is allocated once. A call allocates nothing and waits for nothing, so it can be captured in a
+    CUDA graph. In bytes per pixel of all environments:
+
+    - valid pixels: 0.25, a bit each and 4 bytes for every 32 of them;
+    - ``voxel``: 0.25 for the first pixels of voxels, and 5 per pixel of the environments that are sampled together;
+    - ``fps``: 4 per pixel of the environments that are sampled together.
+
+    As many environments are sampled together as fit into 2 bytes per pixel of all of them, but at least one. Each
+    camera is rounded up to 32 pixels. The order of the pixels, 4 bytes each, is shared by all environments.
+    """
 
     def __init__(self, operator: DepthToCloud) -> None:
-        """Allocate the scratch: 5 bytes a pixel; ``voxel`` takes 24 more and ``fps`` 16 more."""
+        """Take the operator's constants, allocate scratch memory, and compile or load the kernels."""
         wp.init()
-        n, total, device = operator.num_envs, len(operator.order), operator.device
-        self._device = device
-        self._sizes = operator.image_sizes
-        self._sampler = SAMPLERS.index(operator.sampler)
-        self._lower, self._upper = (wp.vec3f(*corner.tolist()) for corner in operator.crop)
-        self._near, self._far = operator.near.tolist(), operator.far.tolist()
-        self._voxel_size = float(operator.voxel_size)
-        self._order = torch.from_numpy(operator.order).to(device)
-
-        def scratch(columns: int, dtype: torch.dtype, *, wanted: bool = True) -> torch.Tensor:
-            return torch.zeros(n, columns if wanted else 0, dtype=dtype, device=device)
-
-        voxel, fps = operator.sampler == "voxel", operator.sampler == "fps"
-        self._inside = scratch(total, torch.bool)
-        self._found = scratch(total, torch.int32)
-        self._moved = scratch(total, torch.int32, wanted=voxel)
-        self._table = scratch(2 * total, torch.int32, wanted=voxel)
-        self._distance = scratch(total, torch.float32, wanted=fps)
-        self._points = torch.zeros(n, total if voxel or fps else 0, 3, device=device)
+        self._device = wp.device_from_torch(operator.device)
+        self._torch_device = operator.device
+        self._block_lanes, self._warp_lanes = (1, 1) if self._device.is_cpu else (BLOCK_LANES, WARP_LANES)
+        self._streams: dict[int, wp.Stream] = {}
+        self._scratch: list[torch.Tensor] = []
+        self._sampler = operator.sampler
+        self._make_scene(operator)
+        num_envs, pixels = operator.num_envs, len(operator.order)
+        slots = self._scene.order.shape[0]
+        self._valid = self._make_bits(num_envs, slots)
+        self._first = self._make_bits(num_envs if operator.sampler == "voxel" else 0, slots)
+        self._first_words = wp.to_torch(self._first.words)
+        # Kernels cannot be compiled while a CUDA graph is captured.
+        wp.load_module(kernels, device=self._device, block_dim=self._block_lanes)
+        columns = {"voxel": int(VOXEL_PLACES_PER_PIXEL * pixels) + 1, "fps": slots}.get(operator.sampler)
+        if columns is None:
+            return
+        left = SCRATCH_BYTES_PER_PIXEL * num_envs * pixels - sum(tensor.nbytes for tensor in self._scratch)
+        rows = int(np.clip(left // (4 * columns), 1, num_envs))
+        rounds = -(-num_envs // rows)
+        dtype = torch.int32 if operator.sampler == "voxel" else torch.float32
+        self._work = self._allocate((-(-num_envs // rounds), columns), dtype, fill=kernels.FREE)
 
     def __call__(
         self,
@@ -54,45 +76,105 @@ class WarpBackend:
         pixels: torch.Tensor,
         count: torch.Tensor,
     ) -> None:
-        """Fill ``points``, ``pixels`` and ``count``; the arguments are those of the numba backend."""
-        transforms, wp_mask = wp.from_torch(matrices.contiguous(), dtype=kernels.Matrix), wp.from_torch(mask)
-        wp_pixels, wp_count = wp.from_torch(pixels), wp.from_torch(count)
-        unprojected, inside = wp.from_torch(self._points, dtype=wp.vec3f), wp.from_torch(self._inside)
-        offsets = [sum(h * w for h, w in self._sizes[:camera]) for camera in range(len(self._sizes))]
-        images = [wp.from_torch(depth) for depth in depths]
-        for camera, (image, classes) in enumerate(zip(images, labels, strict=True)):
+        """Fill ``points``, ``pixels`` and ``count`` of the masked environments.
+
+        The arguments are those of :func:`isaaclab_pc.sensors.numba_kernels.sample_clouds`, as tensors.
+        """
+        num_envs, num_points = pixels.shape
+        matrices, to_output = matrices.contiguous(), to_output.contiguous()
+        wp_matrices, wp_to_output = _array(matrices, base.Matrix), _array(to_output, base.Matrix)
+        wp_keys, wp_mask, wp_removed = _array(keys, wp.int32), _array(mask, wp.bool), _array(removed, wp.bool)
+        wp_points, wp_pixels = _array(points, wp.vec3f), _array(pixels, wp.int32)
+        scene = [self._scene, wp_matrices]
+        for index, (camera, image, classes) in enumerate(zip(self._cameras, depths, labels, strict=True)):
+            camera.images, camera.stride = image.data_ptr(), image.stride(0) * image.element_size()
+            removal = [_array(classes, wp.int32), wp_removed]
             self._launch(
                 kernels.mark,
-                (len(keys), *self._sizes[camera]),
-                [
-                    *(image, wp.from_torch(classes), wp.from_torch(removed[camera]), transforms, wp_mask),
-                    *(self._lower, self._upper, self._near[camera], self._far[camera]),
-                    *(camera, offsets[camera], unprojected, inside),
-                ],
+                (num_envs, camera.num_words, self._warp_lanes),
+                [index, camera, *removal, self._warp_lanes, *scene, wp_mask, self._valid],
             )
+        self._count(self._valid, num_envs)
+        if self._sampler in ("voxel", "fps"):
+            self._search([*scene, wp_keys, wp_mask, self._valid], wp_keys, wp_pixels, num_envs, num_points)
         self._launch(
-            kernels.choose,
-            (len(keys),),
+            kernels.emit,
+            (num_envs, num_points),
             [
-                *(inside, wp.from_torch(self._order), wp.from_torch(keys), wp_mask, self._sampler, unprojected),
-                *(self._lower, self._upper, self._voxel_size),
-                *(wp.from_torch(scratch) for scratch in (self._found, self._moved, self._table, self._distance)),
-                *(wp_pixels, wp_count),
+                *(*scene, wp_to_output, wp_keys, wp_mask, self._valid, SAMPLERS.index(self._sampler), self._first),
+                *(wp_points, wp_pixels, _array(count, wp.int32)),
             ],
         )
-        output = wp.from_torch(to_output.contiguous(), dtype=kernels.Matrix)
-        for camera, image in enumerate(images):
-            self._launch(
-                kernels.emit,
-                tuple(pixels.shape),
-                [
-                    *(image, transforms, output, wp_mask, camera, offsets[camera]),
-                    *(wp_pixels, wp_count, wp.from_torch(points, dtype=wp.vec3f)),
-                ],
-            )
+
+    def _search(self, inputs: list[Any], keys: Any, pixels: Any, num_envs: int, num_points: int) -> None:
+        is_voxel, slots = self._sampler == "voxel", self._scene.order.shape[0]
+        if is_voxel:
+            self._first_words.zero_()
+        together, places = self._work.shape
+        for env in range(0, num_envs, together):
+            rows = min(together, num_envs - env)
+            if is_voxel:
+                self._launch(kernels.enter_voxels, (rows, slots), [env, *inputs, num_points, self._work])
+                entered = [keys, self._valid, self._work, self._first]
+                self._launch(kernels.collect_voxels, (rows, places), [env, slots, *entered])
+            else:
+                lanes = self._block_lanes
+                self._launch(kernels.pick_farthest, (rows, lanes), [env, lanes, *inputs, self._work, pixels])
+        if is_voxel:
+            self._count(self._first, num_envs)
+
+    def _count(self, bits: Any, num_envs: int) -> None:
+        self._launch(kernels.count_bits, (num_envs, self._block_lanes), [self._block_lanes, bits])
 
     def _launch(self, kernel: Any, dim: tuple[int, ...], inputs: list[Any]) -> None:
-        stream = None
-        if self._device.type == "cuda":
-            stream = wp.stream_from_torch(torch.cuda.current_stream(self._device))
-        wp.launch(kernel, dim=dim, inputs=inputs, device=str(self._device), stream=stream)
+        stream = None if self._device.is_cpu else self._stream()
+        wp.launch(kernel, dim=dim, inputs=inputs, device=self._device, stream=stream, block_dim=self._block_lanes)
+
+    def _stream(self) -> wp.Stream:
+        # Kept: when a wrapper of a stream dies, Warp forgets the stream, even where it is Warp's own current one.
+        stream = torch.cuda.current_stream(self._torch_device)
+        if stream.cuda_stream not in self._streams:
+            self._streams[stream.cuda_stream] = wp.stream_from_torch(stream)
+        return self._streams[stream.cuda_stream]
+
+    def _make_scene(self, operator: DepthToCloud) -> None:
+        self._cameras, order = [], []
+        first_pixel = first_word = 0
+        for (height, width), near, far in zip(operator.image_sizes, operator.near, operator.far, strict=True):
+            camera = base.Camera()
+            camera.width, camera.num_pixels, camera.first_pixel = width, height * width, first_pixel
+            camera.num_words, camera.first_word = -(-camera.num_pixels // WARP_LANES), first_word
+            camera.near, camera.far = float(near), float(far)
+            pixels = np.full(WARP_LANES * camera.num_words, -1, dtype=np.int32)
+            last_pixel = first_pixel + camera.num_pixels
+            pixels[: camera.num_pixels] = operator.order[first_pixel:last_pixel] - first_pixel
+            order.append(pixels)
+            first_pixel, first_word = last_pixel, first_word + camera.num_words
+            self._cameras.append(camera)
+        self._scene = base.Scene()
+        self._scene.cameras = wp.array(self._cameras, dtype=base.Camera, device=self._device)
+        self._scene.order = wp.array(np.concatenate(order), dtype=wp.int32, device=self._device)
+        self._scene.crop_lower, self._scene.crop_upper = (wp.vec3f(*corner) for corner in operator.crop.tolist())
+        if operator.sampler == "voxel":
+            per_metre = np.float32(1.0) / np.float32(operator.voxel_size)
+            voxels = ((operator.crop[1] - operator.crop[0]) * per_metre).astype(np.int32) + 1
+            self._scene.voxels_per_metre = float(per_metre)
+            self._scene.voxels_y, self._scene.voxels_z = int(voxels[1]), int(voxels[2])
+
+    def _make_bits(self, num_envs: int, slots: int) -> Any:
+        bits = base.Bits()
+        bits.words = self._allocate((num_envs, slots // WARP_LANES), torch.int32, wp.uint32)
+        bits.before = self._allocate((num_envs, slots // WARP_LANES), torch.int32)
+        bits.total = self._allocate((num_envs,), torch.int32)
+        return bits
+
+    def _allocate(self, shape: tuple[int, ...], dtype: torch.dtype, wp_dtype: Any = None, fill: int = 0) -> wp.array:
+        # Torch's memory, so that its statistics tell the whole.
+        tensor = torch.full(shape, fill, dtype=dtype, device=self._torch_device)
+        self._scratch.append(tensor)
+        return wp.from_torch(tensor, dtype=wp_dtype)
+
+
+def _array(tensor: torch.Tensor, dtype: Any) -> Any:
+    # Only the address, without the time of a wp.array: the caller keeps the tensor alive.
+    return wp.from_torch(tensor, dtype=dtype, return_ctype=True)

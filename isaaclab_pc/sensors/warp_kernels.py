@@ -1,231 +1,330 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The cloud operator in Warp, for CUDA: :mod:`isaaclab_pc.sensors.numba_kernels`, one thread for each environment."""
+"""The cloud operator on CUDA: the algorithms of :mod:`isaaclab_pc.sensors.numba_kernels`, giving the same pixels.
+
+The same code runs on the CPU, with blocks and warps of one lane, which is for tests.
+"""
 
 import warp as wp
 
-PERMUTATION_ROUNDS = wp.constant(6)
+from isaaclab_pc.sensors.warp_base_kernels import (
+    Bits,
+    Camera,
+    Matrix,
+    Scene,
+    below,
+    camera_of,
+    depth_of,
+    holds,
+    mix,
+    permuted,
+    point_of,
+    popcount,
+    rank_of,
+    slot_of,
+    slot_of_rest,
+    start_of,
+    stratum,
+    unprojected,
+)
+
 RANDOM = wp.constant(0)
 GRID = wp.constant(1)
 VOXEL = wp.constant(2)
 
-Matrix = wp.types.matrix(shape=(3, 4), dtype=wp.float32)
+FREE = wp.constant(-1)
+"""An empty place of the table of voxels."""
+ALL_BITS = wp.constant(wp.uint32(0xFFFFFFFF))
+
+# Products are rounded before they are added, as in numba: otherwise points at the faces of the crop or of voxels would
+# fall on the other side.
+wp.set_module_options({"enable_backward": False, "fuse_fp": False, "fast_math": False})
+
+
+@wp.func_native("""
+#if defined(__CUDA_ARCH__)
+    return __ballot_sync(0xffffffffu, bits != 0u);
+#else
+    return bits;
+#endif
+""")
+def join_bits(bits: wp.uint32) -> wp.uint32:
+    """Join the words of a warp's lanes, lane i having set no bit but bit i. All 32 lanes must come here."""
+    ...
 
 
 @wp.func
-def mix(value: wp.uint32) -> wp.uint32:
-    """Mix 32 bits (MurmurHash3's finalizer, Appleby)."""
-    h = value ^ (value >> wp.uint32(16))
-    h = h * wp.uint32(0x85EBCA6B)
-    h = h ^ (h >> wp.uint32(13))
-    h = h * wp.uint32(0xC2B2AE35)
-    return h ^ (h >> wp.uint32(16))
+def is_removed(label: wp.int32, removed: wp.array2d(dtype=wp.bool), camera: wp.int32) -> wp.bool:
+    if label < 0 or label >= removed.shape[1]:
+        return False
+    return removed[camera, label]
 
 
-@wp.func
-def below(value: wp.uint32, bound: wp.int32) -> wp.int32:
-    return wp.int32((wp.uint64(value) * wp.uint64(bound)) >> wp.uint64(32))
-
-
-@wp.func
-def permuted(rank: wp.int32, total: wp.int32, key: wp.uint32) -> wp.int32:
-    """Return one number of a keyed random permutation of [0, total), by cycle walking (Black and Rogaway 2002)."""
-    bits = wp.int32(1)
-    while (1 << bits) < total:
-        bits += 1
-    domain = wp.uint32((1 << bits) - 1)
-    shift = wp.uint32((bits + 1) // 2)
-    value = wp.uint32(rank)
-    inside = wp.bool(False)
-    while not inside:
-        state = wp.uint32(key)
-        for _ in range(PERMUTATION_ROUNDS):
-            state = mix(state + wp.uint32(0x9E3779B9))
-            value = (value * (state | wp.uint32(1)) + (state >> wp.uint32(16))) & domain
-            value = value ^ (value >> shift)
-        inside = wp.int32(value) < total
-    return wp.int32(value)
-
-
-@wp.func
-def stratum(k: wp.int32, size: wp.int32, total: wp.int32, key: wp.uint32) -> wp.int32:
-    lower = wp.int32(wp.int64(k) * wp.int64(total) / wp.int64(size))
-    upper = wp.int32(wp.int64(k + 1) * wp.int64(total) / wp.int64(size))
-    return lower + below(mix(key ^ (wp.uint32(k) * wp.uint32(0x9E3779B9))), upper - lower)
-
-
-@wp.func
-def unproject(depth: wp.float32, u: wp.int32, v: wp.int32, m: Matrix) -> wp.vec3f:
-    fu = float(u) + 0.5
-    fv = float(v) + 0.5
-    return wp.vec3f(
-        depth * (m[0, 1] * fv + m[0, 2] + fu * m[0, 0]) + m[0, 3],
-        depth * (m[1, 1] * fv + m[1, 2] + fu * m[1, 0]) + m[1, 3],
-        depth * (m[2, 1] * fv + m[2, 2] + fu * m[2, 0]) + m[2, 3],
-    )
-
-
-@wp.kernel(enable_backward=False)
+@wp.kernel
 def mark(
-    depth: wp.array3d(dtype=wp.float32),
+    index: wp.int32,
+    camera: Camera,
     labels: wp.array3d(dtype=wp.int32),
-    removed: wp.array(dtype=wp.bool),
+    removed: wp.array2d(dtype=wp.bool),
+    lanes: wp.int32,
+    scene: Scene,
     matrices: wp.array2d(dtype=Matrix),
     mask: wp.array(dtype=wp.bool),
-    crop_lower: wp.vec3f,
-    crop_upper: wp.vec3f,
-    near: wp.float32,
-    far: wp.float32,
-    camera: wp.int32,
-    offset: wp.int32,
-    points: wp.array2d(dtype=wp.vec3f),
-    inside: wp.array2d(dtype=wp.bool),
-) -> None:
-    """Note which pixels of one camera are valid, one thread a pixel; where ``points`` is not empty, fill it too."""
-    env, v, u = wp.tid()
+    valid: Bits,
+):
+    """Set the bits of one camera's valid pixels, one warp for each word of each environment."""
+    env, word, lane = wp.tid()
+    if env == 0 and word == 0 and lane == 0:
+        scene.cameras[index] = camera
     if not mask[env]:
         return
-    z = depth[env, v, u]
-    p = unproject(z, u, v, matrices[env, camera])
-    keep = z > near and z < far
-    keep = keep and p[0] >= crop_lower[0] and p[1] >= crop_lower[1] and p[2] >= crop_lower[2]
-    keep = keep and p[0] <= crop_upper[0] and p[1] <= crop_upper[1] and p[2] <= crop_upper[2]
-    if keep and removed.shape[0] > 0:
-        label = labels[env, v, u]
-        # Warp evaluates both sides of `and`, and this read may be out of bounds.
-        if label >= 0 and label < removed.shape[0]:  # noqa: SIM102
-            if removed[label]:
-                keep = False
-    pixel = offset + v * depth.shape[2] + u
-    inside[env, pixel] = keep
-    if points.shape[1] > 0:
-        points[env, pixel] = p
+    lower = scene.crop_lower
+    upper = scene.crop_upper
+    bits = wp.uint32(0)
+    for bit in range(lane, 32, lanes):
+        pixel = scene.order[(camera.first_word + word) * 32 + bit]
+        if pixel >= 0:
+            z = depth_of(pixel, camera, env)
+            p = unprojected(z, pixel, camera.width, matrices[env, index])
+            inside = z > camera.near and z < camera.far
+            inside = inside and p[0] >= lower[0] and p[1] >= lower[1] and p[2] >= lower[2]
+            inside = inside and p[0] <= upper[0] and p[1] <= upper[1] and p[2] <= upper[2]
+            if inside and removed.shape[1] > 0:
+                row = pixel // camera.width
+                inside = not is_removed(labels[env, row, pixel - row * camera.width], removed, index)
+            if inside:
+                bits |= wp.uint32(1) << wp.uint32(bit)
+    bits = join_bits(bits)
+    if lane == 0:
+        valid.words[env, camera.first_word + word] = bits
 
 
-@wp.kernel(enable_backward=False)
-def choose(
-    inside: wp.array2d(dtype=wp.bool),
-    order: wp.array(dtype=wp.int32),
+@wp.kernel
+def count_bits(lanes: wp.int32, bits: Bits):
+    """Fill ``before`` and ``total``, one block for each environment."""
+    env, lane = wp.tid()
+    num_words = bits.words.shape[1]
+    total = wp.int32(0)
+    for first in range(0, num_words, lanes):
+        word = first + lane
+        ones = wp.int32(0)
+        if word < num_words:
+            ones = popcount(bits.words[env, word])
+        of_lanes = wp.tile(ones)
+        through = wp.untile(wp.tile_scan_inclusive(of_lanes))
+        if word < num_words:
+            bits.before[env, word] = total + through - ones
+        total += wp.tile_extract(wp.tile_sum(of_lanes), 0)
+    if lane == 0:
+        bits.total[env] = total
+
+
+@wp.func
+def voxel_of(slot: wp.int32, scene: Scene, matrices: wp.array2d(dtype=Matrix), env: wp.int32) -> wp.int32:
+    p = (point_of(slot, scene, matrices, env) - scene.crop_lower) * scene.voxels_per_metre
+    return (wp.int32(p[0]) * scene.voxels_y + wp.int32(p[1])) * scene.voxels_z + wp.int32(p[2])
+
+
+@wp.func
+def slot_after(start: wp.int32, steps: wp.int32, num_slots: wp.int32) -> wp.int32:
+    slot = start + steps
+    return wp.where(slot >= num_slots, slot - num_slots, slot)
+
+
+@wp.kernel
+def enter_voxels(
+    first_env: wp.int32,
+    scene: Scene,
+    matrices: wp.array2d(dtype=Matrix),
     keys: wp.array(dtype=wp.int32),
     mask: wp.array(dtype=wp.bool),
-    sampler: wp.int32,
-    points: wp.array2d(dtype=wp.vec3f),
-    crop_lower: wp.vec3f,
-    crop_upper: wp.vec3f,
-    voxel_size: wp.float32,
-    found: wp.array2d(dtype=wp.int32),
-    moved: wp.array2d(dtype=wp.int32),
+    valid: Bits,
+    num_points: wp.int32,
     table: wp.array2d(dtype=wp.int32),
-    distance: wp.array2d(dtype=wp.float32),
+):
+    """Note the first valid pixel of every occupied voxel, from a random start round, in a hash table.
+
+    One thread for each slot of the environments from ``first_env`` on, one row of ``table`` for each environment. An
+    entry is the least number of slots from the start to a pixel of its voxel. Which place a voxel gets depends on which
+    thread comes first; what is noted does not.
+    """
+    row, slot = wp.tid()
+    env = first_env + row
+    total = valid.total[env]
+    if not mask[env] or total <= num_points:
+        return
+    if not holds(slot, valid, env):
+        return
+    num_slots = scene.order.shape[0]
+    start = start_of(valid, env, wp.uint32(keys[env]))
+    steps = wp.where(slot >= start, slot - start, slot - start + num_slots)
+    voxel = voxel_of(slot, scene, matrices, env)
+    place = below(mix(wp.uint32(voxel)), table.shape[1])
+    other = wp.atomic_cas(table, row, place, FREE, steps)
+    searching = bool(other != FREE)
+    while searching:
+        # A place never passes to another voxel.
+        if voxel_of(slot_after(start, other, num_slots), scene, matrices, env) == voxel:
+            wp.atomic_min(table, row, place, steps)
+            searching = False
+        else:
+            place = wp.where(place + 1 == table.shape[1], 0, place + 1)
+            other = wp.atomic_cas(table, row, place, FREE, steps)
+            searching = other != FREE
+
+
+@wp.kernel
+def collect_voxels(
+    first_env: wp.int32,
+    num_slots: wp.int32,
+    keys: wp.array(dtype=wp.int32),
+    valid: Bits,
+    table: wp.array2d(dtype=wp.int32),
+    first: Bits,
+):
+    """Set the bit of every pixel in ``table`` and empty it, one thread for each place."""
+    row, place = wp.tid()
+    env = first_env + row
+    steps = table[row, place]
+    if steps == FREE:
+        return
+    table[row, place] = FREE
+    slot = slot_after(start_of(valid, env, wp.uint32(keys[env])), steps, num_slots)
+    wp.atomic_or(first.words, env, slot // 32, wp.uint32(1) << wp.uint32(slot % 32))
+
+
+@wp.func
+def voxel_slot(k: wp.int32, key: wp.uint32, env: wp.int32, valid: Bits, first: Bits) -> wp.int32:
+    """Return the slot of the k-th point: one from each voxel at random, then the other pixels at random.
+
+    Both are numbered as numba comes across them: the first pixels of voxels from the start round, the others backwards.
+    """
+    start = start_of(valid, env, key)
+    occupied = first.total[env]
+    first_before = rank_of(start, first, env)
+    if k < occupied:
+        rank = permuted(k, occupied, key) + first_before
+        return slot_of(wp.where(rank >= occupied, rank - occupied, rank), first, env)
+    others = valid.total[env] - occupied
+    rank = others - 1 - permuted(k - occupied, others, key) + rank_of(start, valid, env) - first_before
+    return slot_of_rest(wp.where(rank >= others, rank - others, rank), valid, first, env)
+
+
+@wp.func
+def squared_distance(a: wp.vec3f, b: wp.vec3f) -> wp.float32:
+    d = a - b
+    return d[0] * d[0] + d[1] * d[1] + d[2] * d[2]
+
+
+@wp.func
+def distance_and_slot(distance: wp.float32, slot: wp.int32) -> wp.uint64:
+    """Pack a squared distance and a slot so that the largest is the farthest, of equals the first slot.
+
+    Negative distances, of a lane that has nothing to pick, come last.
+    """
+    if distance < 0.0:
+        return wp.uint64(0)
+    return (wp.uint64(wp.cast(distance, wp.uint32)) << wp.uint64(32)) | wp.uint64(ALL_BITS - wp.uint32(slot))
+
+
+@wp.kernel
+def pick_farthest(
+    first_env: wp.int32,
+    lanes: wp.int32,
+    scene: Scene,
+    matrices: wp.array2d(dtype=Matrix),
+    keys: wp.array(dtype=wp.int32),
+    mask: wp.array(dtype=wp.bool),
+    valid: Bits,
+    distances: wp.array2d(dtype=wp.float32),
     pixels: wp.array2d(dtype=wp.int32),
-    count: wp.array(dtype=wp.int32),
-) -> None:
-    """Choose the pixels of one environment's cloud."""
-    env = wp.tid()
-    if not mask[env]:
-        return
+):
+    """Write slots into ``pixels`` by the greedy farthest-point rule (Eldar et al. 1997), exactly.
+
+    One block for each environment from ``first_env`` on, one row of ``distances`` for each block. Ties go to the first
+    slot.
+    """
+    row, lane = wp.tid()
+    env = first_env + row
     num_points = pixels.shape[1]
-    total = wp.int32(0)
-    for i in range(order.shape[0]):
-        if inside[env, order[i]]:
-            found[env, total] = order[i]
-            total += 1
-    count[env] = wp.min(total, num_points)
-    if total <= num_points:
-        for k in range(num_points):
-            pixel = wp.int32(0)
-            if total > 0:
-                pixel = found[env, k % total]
-            pixels[env, k] = pixel
+    if not mask[env] or valid.total[env] <= num_points:
         return
-    key = wp.uint32(keys[env])
-    start = below(mix(key), total)
-    if sampler == RANDOM:
-        for k in range(num_points):
-            pixels[env, k] = found[env, permuted(k, total, key)]
-    elif sampler == GRID:
-        for k in range(num_points):
-            pixels[env, k] = found[env, stratum(k, num_points, total, key)]
-    elif sampler == VOXEL:
-        per_metre = 1.0 / voxel_size
-        cells_y = wp.int32((crop_upper[1] - crop_lower[1]) * per_metre) + 1
-        cells_z = wp.int32((crop_upper[2] - crop_lower[2]) * per_metre) + 1
-        slots = table.shape[1]
-        for i in range(slots):
-            table[env, i] = -1
-        occupied = wp.int32(0)
-        filled = wp.int32(total)
-        for step in range(total):
-            i = start + step
-            if i >= total:
-                i -= total
-            p = points[env, found[env, i]]
-            x = wp.int32((p[0] - crop_lower[0]) * per_metre)
-            y = wp.int32((p[1] - crop_lower[1]) * per_metre)
-            z = wp.int32((p[2] - crop_lower[2]) * per_metre)
-            voxel = (x * cells_y + y) * cells_z + z
-            slot = below(wp.uint32(voxel) * wp.uint32(0x9E3779B1), slots)
-            while table[env, slot] != voxel and table[env, slot] != -1:
-                slot = (slot + 1) % slots
-            if table[env, slot] == -1:
-                table[env, slot] = voxel
-                moved[env, occupied] = found[env, i]
-                occupied += 1
-            else:
-                filled -= 1
-                moved[env, filled] = found[env, i]
-        for k in range(num_points):
-            if k < occupied:
-                pixels[env, k] = moved[env, permuted(k, occupied, key)]
-            else:
-                pixels[env, k] = moved[env, occupied + permuted(k - occupied, total - occupied, key)]
-    else:
-        for i in range(total):
-            distance[env, i] = wp.inf
-        index = wp.int32(start)
-        for k in range(num_points):
-            pixels[env, k] = found[env, index]
-            q = points[env, found[env, index]]
-            distance[env, index] = -1.0
-            best = wp.float32(-1.0)
-            for i in range(total):
-                p = points[env, found[env, i]]
-                dx = p[0] - q[0]
-                dy = p[1] - q[1]
-                dz = p[2] - q[2]
-                nearest = wp.min(distance[env, i], dx * dx + dy * dy + dz * dz)
-                distance[env, i] = nearest
-                if nearest > best:
-                    best = nearest
-                    index = i
+    # A lane takes the same slots here and below, so it reads no distances but its own.
+    for slot in range(lane, scene.order.shape[0], lanes):
+        distances[row, slot] = wp.where(holds(slot, valid, env), wp.inf, -1.0)
+    pick = start_of(valid, env, wp.uint32(keys[env]))
+    for k in range(num_points):
+        if lane == 0:
+            pixels[env, k] = pick
+        picked = point_of(pick, scene, matrices, env)
+        best = wp.float32(-1.0)
+        best_slot = wp.int32(0)
+        begin = wp.int32(lane)
+        for c in range(scene.cameras.shape[0]):
+            camera = scene.cameras[c]
+            matrix = matrices[env, c]
+            end = (camera.first_word + camera.num_words) * 32
+            for slot in range(begin, end, lanes):
+                begin = slot + lanes
+                distance = distances[row, slot]
+                if distance >= 0.0:
+                    pixel = scene.order[slot]
+                    point = unprojected(depth_of(pixel, camera, env), pixel, camera.width, matrix)
+                    distance = wp.min(distance, squared_distance(point, picked))
+                    if slot == pick:
+                        distance = wp.float32(-1.0)
+                    distances[row, slot] = distance
+                    if distance > best:
+                        best = distance
+                        best_slot = slot
+        farthest = wp.tile_extract(wp.tile_max(wp.tile(distance_and_slot(best, best_slot))), 0)
+        pick = wp.int32(ALL_BITS - wp.uint32(farthest))
 
 
-@wp.kernel(enable_backward=False)
+@wp.kernel
 def emit(
-    depth: wp.array3d(dtype=wp.float32),
+    scene: Scene,
     matrices: wp.array2d(dtype=Matrix),
     to_output: wp.array(dtype=Matrix),
+    keys: wp.array(dtype=wp.int32),
     mask: wp.array(dtype=wp.bool),
-    camera: wp.int32,
-    offset: wp.int32,
+    valid: Bits,
+    sampler: wp.int32,
+    first: Bits,
+    points: wp.array2d(dtype=wp.vec3f),
     pixels: wp.array2d(dtype=wp.int32),
     count: wp.array(dtype=wp.int32),
-    points: wp.array2d(dtype=wp.vec3f),
-) -> None:
-    """Write the points that one camera saw, in the output frame, one thread a point."""
+):
+    """Write one point, its pixel and, with the first, the count; one thread for each point."""
     env, k = wp.tid()
     if not mask[env]:
         return
-    if count[env] == 0:
+    num_points = pixels.shape[1]
+    total = valid.total[env]
+    if k == 0:
+        count[env] = wp.min(total, num_points)
+    if total == 0:
         points[env, k] = wp.vec3f(0.0)
+        pixels[env, k] = 0
         return
-    width = depth.shape[2]
-    local = pixels[env, k] - offset
-    if local < 0 or local >= depth.shape[1] * width:
-        return
-    v = local / width
-    u = local - v * width
-    p = unproject(depth[env, v, u], u, v, matrices[env, camera])
+    key = wp.uint32(keys[env])
+    slot = wp.int32(0)
+    if total <= num_points:
+        slot = slot_of(k % total, valid, env)
+    elif sampler == RANDOM:
+        slot = slot_of(permuted(k, total, key), valid, env)
+    elif sampler == GRID:
+        slot = slot_of(stratum(k, num_points, total, key), valid, env)
+    elif sampler == VOXEL:
+        slot = voxel_slot(k, key, env, valid, first)
+    else:
+        slot = pixels[env, k]
+    pixels[env, k] = scene.cameras[camera_of(slot, scene)].first_pixel + scene.order[slot]
+    p = point_of(slot, scene, matrices, env)
     if to_output.shape[0] > 0:
         m = to_output[env]
-        p = m @ wp.vec4f(p[0], p[1], p[2], 1.0)
+        p = wp.vec3f(
+            m[0, 0] * p[0] + m[0, 1] * p[1] + m[0, 2] * p[2] + m[0, 3],
+            m[1, 0] * p[0] + m[1, 1] * p[1] + m[1, 2] * p[2] + m[1, 3],
+            m[2, 0] * p[0] + m[2, 1] * p[1] + m[2, 2] * p[2] + m[2, 3],
+        )
     points[env, k] = p

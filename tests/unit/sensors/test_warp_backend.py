@@ -1,69 +1,283 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The CUDA backend takes the same pixels as the CPU's; here it runs on Warp's CPU device as well."""
+"""The CUDA backend takes the same pixels as the CPU's; without a GPU it runs on Warp's CPU device."""
 
+import gc
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from isaaclab_pc.sensors import Cloud, DepthToCloud
+from isaaclab_pc.sensors import DepthToCloud
 from isaaclab_pc.sensors.depth_to_cloud import SAMPLERS
+from isaaclab_pc.sensors.numba_backend import NumbaBackend
+from isaaclab_pc.sensors.warp_backend import WarpBackend
 
-NUM_ENVS = 5
+Sizes = list[tuple[int, int]]
+samplers = pytest.mark.parametrize("sampler", SAMPLERS)
+devices = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 
 
-def run(backend: Any, device: str, sampler: Any, sizes: list[tuple[int, int]], num_points: int) -> Cloud:
-    generator = torch.Generator().manual_seed(0)
-    cameras = len(sizes)
-    depths, labels = [], []
-    for height, width in sizes:
-        depth = 0.6 + 0.8 * torch.rand(NUM_ENVS, height, width, generator=generator)
-        depth[torch.rand(depth.shape, generator=generator) < 0.2] = 0.0
-        depths.append(depth.to(device))
-        labels.append(torch.randint(0, 4, depth.shape, generator=generator).int().to(device))
-    intrinsics = torch.stack([torch.tensor([[40.0, 0, w / 2], [0, 35, h / 2], [0, 0, 1]]) for h, w in sizes])
-    pos = (torch.rand(NUM_ENVS, cameras, 3, generator=generator) - 0.5).to(device)
-    quat = torch.nn.functional.normalize(torch.randn(NUM_ENVS, cameras, 4, generator=generator), dim=-1).to(device)
-    operator = DepthToCloud(
-        NUM_ENVS,
+@dataclass
+class Output:
+    points: torch.Tensor
+    pixels: torch.Tensor
+    count: torch.Tensor
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Output) and all(
+            torch.equal(mine.cpu(), others.cpu())
+            for mine, others in zip(vars(self).values(), vars(other).values(), strict=True)
+        )
+
+
+def operator(num_envs: int, sizes: Sizes, num_points: int, sampler: Any, **options: Any) -> DepthToCloud:
+    return DepthToCloud(
+        num_envs,
         sizes,
         num_points,
         sampler=sampler,
         crop_lower=(-1.0, -1.0, -1.0),
         crop_upper=(1.0, 1.0, 1.2),
-        voxel_size=0.1,
-        backend=backend,
-        dtype="float32",
-        device=device,
-    )
-    return operator(
-        depths,
-        intrinsics.expand(NUM_ENVS, -1, -1, -1).contiguous().to(device),
-        pos,
-        quat,
-        (torch.arange(NUM_ENVS, dtype=torch.int32) * 77).to(device),
-        labels=labels,
-        removed=torch.tensor([False, True, False, False], device=device),
-        output_pos=pos[:, 0],
-        output_quat=quat[:, 0],
+        near=0.1,
+        far=[1.35] * len(sizes),
+        **options,
     )
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
+def scene(num_envs: int, sizes: Sizes, seed: int = 0, *, labelled: bool = True, moved: bool = True) -> list[Any]:
+    """Return the arguments of a backend, up to the outputs: wavy surfaces with holes, misses and NaN."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def rand(*shape: int) -> torch.Tensor:
+        return torch.rand(shape, generator=generator)
+
+    depths, labels = [], []
+    for height, width in sizes:
+        v, u = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
+        depth = 1.0 + 0.3 * torch.sin(u / 7 + v / 11) + 0.05 * rand(num_envs, height, width)
+        hole = rand(num_envs, height, width)
+        depth[hole < 0.1] = 0.0
+        depth[hole > 0.97] = torch.inf
+        depth[hole > 0.99] = torch.nan
+        depths.append(depth)
+        labels.append((rand(num_envs, height, width) * 6 - 1).int())
+    matrices = torch.cat([rand(num_envs, len(sizes), 3, 3) - 0.5, rand(num_envs, len(sizes), 3, 1) - 0.5], dim=-1)
+    # As K^-1 makes them: a few hundredths per pixel.
+    matrices[..., :2] /= 20
+    matrices[..., 2] *= 0.5
+    keys = torch.randint(-(2**31), 2**31, (num_envs,), generator=generator).int()
+    # The ids of one camera are not those of the next.
+    removed = torch.tensor([[False, True, False, True], [True, False, False, False]])[torch.arange(len(sizes)) % 2]
+    removed = removed if labelled else removed[:, :0]
+    to_output = rand(num_envs if moved else 0, 3, 4) - 0.5
+    return [tuple(depths), tuple(labels), removed, matrices, to_output, keys, torch.ones(num_envs, dtype=torch.bool)]
+
+
+def on(device: str, inputs: list[Any]) -> list[Any]:
+    return [tuple(t.to(device) for t in x) if isinstance(x, tuple) else x.to(device) for x in inputs]
+
+
+def run(backend: Any, num_points: int, inputs: list[Any], fill: float = 0.0) -> Output:
+    num_envs, device = len(inputs[5]), inputs[5].device
+    output = Output(
+        torch.full((num_envs, num_points, 3), fill, device=device),
+        torch.full((num_envs, num_points), int(fill), dtype=torch.int32, device=device),
+        torch.full((num_envs,), int(fill), dtype=torch.int32, device=device),
+    )
+    backend(*inputs, output.points, output.pixels, output.count)
+    return output
+
+
+def backends(
+    device: str, num_envs: int, sizes: Sizes, num_points: int, sampler: str, voxel_size: float = 0.1
+) -> tuple[Any, Any]:
+    """Return both backends. Their inputs are matrices, not poses: torch computes those otherwise on CUDA."""
+    reference = operator(num_envs, sizes, num_points, sampler, voxel_size=voxel_size)
+    numba = NumbaBackend(reference)
+    reference.device = torch.device(device)
+    return numba, WarpBackend(reference)
+
+
+def storages() -> dict[int, int]:
+    """Return the address and the bytes of what all tensors of this process hold."""
+    tensors = [thing for thing in gc.get_objects() if type(thing) is torch.Tensor]
+    return {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}
+
+
+@devices
+@samplers
 @pytest.mark.parametrize(
-    ("sizes", "num_points"), [([(24, 32)], 100), ([(24, 32), (17, 13)], 16), ([(7, 5)], 35), ([(1, 1)], 1)]
+    ("sizes", "num_points"),
+    [([(1, 1)], 1), ([(7, 5)], 35), ([(24, 32)], 100), ([(17, 13), (24, 32), (3, 90)], 64), ([(64, 64)], 512)],
 )
-def test_warp_and_numba_take_the_same_pixels(sampler: str, sizes: list[tuple[int, int]], num_points: int) -> None:
-    numba, warp = (run(backend, "cpu", sampler, sizes, num_points) for backend in ("numba", "warp"))
-    assert torch.equal(numba.count, warp.count)
-    assert torch.equal(numba.pixels, warp.pixels)
-    torch.testing.assert_close(numba.points, warp.points, atol=1e-6, rtol=0)
+def test_both_backends_give_the_same_cloud(device: str, sampler: str, sizes: Sizes, num_points: int) -> None:
+    numba, warp = backends(device, 5, sizes, num_points, sampler)
+    for labelled, moved in ((False, False), (True, True)):
+        inputs = scene(5, sizes, labelled=labelled, moved=moved)
+        expected = run(numba, num_points, inputs)
+        assert run(warp, num_points, on(device, inputs)) == expected
+    if len(sizes) > 1:
+        assert (expected.count == num_points).all()
+        assert len({int(p > 17 * 13) + int(p >= 17 * 13 + 24 * 32) for p in expected.pixels.flatten()}) == 3
+
+
+@devices
+@samplers
+def test_the_operator_gives_the_same_cloud_from_poses(device: str, sampler: str) -> None:
+    sizes = [(24, 32), (17, 13)]
+    depths, labels, removed, _, _, keys, _ = scene(5, sizes)
+    intrinsics = torch.stack([torch.tensor([[40.0, 0, w / 2], [0, 35, h / 2], [0, 0, 1]]) for h, w in sizes])
+    generator = torch.Generator().manual_seed(0)
+    pos = torch.rand(5, 2, 3, generator=generator) - 0.5
+    quat = torch.nn.functional.normalize(torch.randn(5, 2, 4, generator=generator), dim=-1)
+    inputs = [depths, intrinsics.repeat(5, 1, 1, 1), pos, quat, keys]
+    numba, warp = (
+        operator(5, sizes, 64, sampler, voxel_size=0.1, dtype="float32", device=where, backend=name)(
+            *on(where, inputs),
+            labels=[image.to(where) for image in labels],
+            removed=removed.to(where),
+            output_pos=pos[:, 0].to(where),
+            output_quat=quat[:, 0].to(where),
+        )
+        for where, name in (("cpu", "numba"), (device, "warp"))
+    )
+    same = (numba.pixels == warp.pixels.cpu()).float().mean()
+    # A matrix that differs in its last bits may move a pixel across a face of the crop or turn a near tie.
+    assert same == 1 if device == "cpu" else same > 0.9
+
+
+@devices
+@pytest.mark.parametrize("voxel_size", [0.011, 0.1, 0.5])
+def test_voxels_of_any_size_give_the_same_cloud(device: str, voxel_size: float) -> None:
+    numba, warp = backends(device, 9, [(32, 40), (20, 20)], 200, "voxel", voxel_size=voxel_size)
+    inputs = scene(9, [(32, 40), (20, 20)])
+    assert run(warp, 200, on(device, inputs)) == run(numba, 200, inputs)
+    # More environments than tables, so that these are used again.
+    assert warp._work.shape[0] < 9
+
+
+@given(
+    num_envs=st.integers(1, 6),
+    sizes=st.lists(st.tuples(st.integers(1, 20), st.integers(1, 40)), min_size=1, max_size=3),
+    share=st.floats(0.01, 1.0),
+    sampler=st.sampled_from(SAMPLERS),
+    seed=st.integers(0, 2**31),
+)
+@settings(max_examples=60)
+def test_images_of_any_size_give_the_same_cloud(
+    num_envs: int, sizes: Sizes, share: float, sampler: str, seed: int
+) -> None:
+    num_points = max(1, int(share * sum(height * width for height, width in sizes)))
+    numba, warp = backends("cpu", num_envs, sizes, num_points, sampler)
+    inputs = scene(num_envs, sizes, seed)
+    assert run(warp, num_points, inputs) == run(numba, num_points, inputs)
+
+
+@devices
+@samplers
+def test_inputs_may_be_views(device: str, sampler: str) -> None:
+    numba, warp = backends(device, 4, [(16, 24)] * 2, 50, sampler)
+    inputs = scene(4, [(16, 24)] * 2)
+    expected = run(numba, 50, inputs)
+    inputs = on(device, inputs)
+    inputs[0], inputs[1] = torch.stack(inputs[0], dim=1).unbind(1), torch.stack(inputs[1], dim=1).unbind(1)
+    inputs[3], inputs[4] = inputs[3].mT.contiguous().mT, inputs[4].mT.contiguous().mT
+    assert not any(tensor.is_contiguous() for tensor in (inputs[0][0], inputs[1][1], inputs[3], inputs[4]))
+    assert run(warp, 50, inputs) == expected
+
+
+@devices
+@samplers
+def test_other_environments_keep_their_cloud(device: str, sampler: str) -> None:
+    numba, warp = backends(device, 6, [(16, 24)], 50, sampler)
+    inputs = scene(6, [(16, 24)])
+    inputs[6] = torch.tensor([True, False, True, False, False, True])
+    output = run(warp, 50, on(device, inputs), fill=7.0)
+    assert output == run(numba, 50, inputs, fill=7.0)
+    assert (output.points[1] == 7).all()
+    # The first environment may be one of them.
+    inputs[6] = ~inputs[6]
+    assert run(warp, 50, on(device, inputs), fill=7.0) == run(numba, 50, inputs, fill=7.0)
+
+
+@devices
+@samplers
+def test_no_valid_pixel_gives_zeros(device: str, sampler: str) -> None:
+    _, warp = backends(device, 3, [(16, 24)], 50, sampler)
+    inputs = scene(3, [(16, 24)])
+    inputs[0][0].fill_(torch.nan)
+    output = run(warp, 50, on(device, inputs), fill=7.0)
+    assert (output.points == 0).all()
+    assert (output.count == 0).all()
+    assert (output.pixels == 0).all()
+
+
+@devices
+def test_equal_points_are_each_picked_once_in_order(device: str) -> None:
+    # Three cameras that see the same: after a third of the pixels every distance is 0.
+    sizes, num_points = [(20, 20)] * 3, 800
+    numba, warp = backends(device, 7, sizes, num_points, "fps")
+    inputs = scene(7, sizes, labelled=False)
+    inputs[0][0].clamp_(0.5, 1.3).nan_to_num_(1.0)
+    inputs[0], inputs[3] = (inputs[0][0],) * 3, 0.1 * inputs[3][:, :1].expand(-1, 3, -1, -1)
+    output = run(warp, num_points, on(device, inputs))
+    assert output == run(numba, num_points, inputs)
+    assert (output.count == num_points).all()
+    assert all(len(row.unique()) == num_points for row in output.pixels)
+    # More environments than rows of distances, so that these are used again.
+    assert warp._work.shape[0] < 7
+
+
+@devices
+@samplers
+@pytest.mark.parametrize("sizes", [[(64, 64)], [(128, 128)], [(84, 84), (48, 64)]])
+def test_scratch_is_at_most_two_bytes_a_pixel(device: str, sampler: str, sizes: Sizes) -> None:
+    reference = operator(16, sizes, 256, sampler, voxel_size=0.1)
+    reference.device = torch.device(device)
+    before = storages()
+    backend = WarpBackend(reference)
+    new = {address: size for address, size in storages().items() if address not in before}
+    assert 0 < sum(new.values()) <= 2 * 16 * sum(height * width for height, width in sizes)
+    del backend
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-@pytest.mark.parametrize("sampler", SAMPLERS)
-def test_cuda_gives_the_cpus_cloud(sampler: str) -> None:
-    cpu, cuda = (run(None, device, sampler, [(24, 32), (17, 13)], 64) for device in ("cpu", "cuda"))
-    # Fused multiply-adds may move a pixel across the crop's border or turn a near tie: most must agree.
-    assert (cpu.pixels == cuda.pixels.cpu()).float().mean() > 0.9
+@samplers
+def test_a_call_on_cuda_allocates_nothing_and_is_captured(sampler: str) -> None:
+    sizes = [(48, 64), (32, 32)]
+    numba, warp = backends("cuda", 64, sizes, 256, sampler)
+    inputs, others = scene(64, sizes), scene(64, sizes, seed=1)
+    static = on("cuda", inputs)
+    output = run(warp, 256, static)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        before = torch.cuda.memory_allocated()
+        warp(*static, output.points, output.pixels, output.count)
+    assert torch.cuda.memory_allocated() == before
+    # New images, poses and keys where the old ones were.
+    for images, new_images in zip(static[:2], others[:2], strict=True):
+        for image, new_image in zip(images, new_images, strict=True):
+            image.copy_(new_image)
+    for tensor, new in zip(static[2:], others[2:], strict=True):
+        tensor.copy_(new)
+    # The same operator outside of the graph, in between.
+    run(warp, 256, on("cuda", inputs))
+    graph.replay()
+    torch.cuda.synchronize()
+    assert output == run(numba, 256, others)
+
+
+@pytest.mark.gpu
+@samplers
+def test_no_call_on_cuda_waits_for_the_gpu(sampler: str) -> None:
+    _, warp = backends("cuda", 8, [(32, 32)], 64, sampler)
+    inputs = on("cuda", scene(8, [(32, 32)]))
+    run(warp, 64, inputs)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        run(warp, 64, inputs)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")

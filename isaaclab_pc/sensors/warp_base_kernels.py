@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the cloud operator's Warp kernels share: sets of pixels as bits, keyed draws, and points from depths.
+
+The pixels of all cameras, in the order in which samplers count them, are slots, 32 to a word. Each camera starts a new
+word, and the slots after its last pixel stay empty. A set of pixels has one bit a slot, and a prefix sum over the words
+finds the slot of a rank. Points are computed again wherever they are needed: a depth is 4 bytes, a point 12.
+"""
+
+import warp as wp
+
+PERMUTATION_ROUNDS = wp.constant(6)
+GOLDEN = wp.constant(wp.uint32(0x9E3779B9))
+MIX_1 = wp.constant(wp.uint32(0x85EBCA6B))
+MIX_2 = wp.constant(wp.uint32(0xC2B2AE35))
+
+Matrix = wp.types.matrix(shape=(3, 4), dtype=wp.float32)
+Rounds = wp.types.vector(length=PERMUTATION_ROUNDS, dtype=wp.uint32)
+
+
+@wp.struct
+class Camera:
+    """The depth images of one camera."""
+
+    images: wp.uint64
+    """Address of the first environment's image."""
+    stride: wp.uint64
+    """Bytes from one environment's image to the next."""
+    width: wp.int32
+    num_pixels: wp.int32
+    first_pixel: wp.int32
+    """Pixels of the cameras before this one."""
+    num_words: wp.int32
+    first_word: wp.int32
+    near: wp.float32
+    far: wp.float32
+
+
+@wp.struct
+class Scene:
+    """What all environments have in common."""
+
+    cameras: wp.array(dtype=Camera)
+    """Written on the device at every call, since the images may lie elsewhere."""
+    order: wp.array(dtype=wp.int32)
+    """Index of each slot's pixel in its camera's image, -1 where there is none."""
+    crop_lower: wp.vec3f
+    crop_upper: wp.vec3f
+    voxels_per_metre: wp.float32
+    voxels_y: wp.int32
+    """Voxels along the crop's y axis."""
+    voxels_z: wp.int32
+
+
+@wp.struct
+class Bits:
+    """A set of slots for each environment."""
+
+    words: wp.array2d(dtype=wp.uint32)
+    """Shape (N, W)."""
+    before: wp.array2d(dtype=wp.int32)
+    """Members in the words before each one, shape (N, W)."""
+    total: wp.array(dtype=wp.int32)
+    """Shape (N,)."""
+
+
+@wp.func_native("""
+#if defined(__CUDA_ARCH__)
+    return __popc(bits);
+#else
+    return __builtin_popcount(bits);
+#endif
+""")
+def popcount(bits: wp.uint32) -> wp.int32: ...
+
+
+@wp.func
+def mix(value: wp.uint32) -> wp.uint32:
+    """Mix 32 bits (MurmurHash3's finalizer, Appleby)."""
+    value = value ^ (value >> wp.uint32(16))
+    value = value * MIX_1
+    value = value ^ (value >> wp.uint32(13))
+    value = value * MIX_2
+    return value ^ (value >> wp.uint32(16))
+
+
+@wp.func
+def below(value: wp.uint32, bound: wp.int32) -> wp.int32:
+    """Map 32 random bits to [0, bound)."""
+    return wp.int32((wp.uint64(value) * wp.uint64(bound)) >> wp.uint64(32))
+
+
+@wp.func
+def permuted(position: wp.int32, total: wp.int32, key: wp.uint32) -> wp.int32:
+    """Return one number of a keyed random permutation of [0, total), by cycle walking (Black and Rogaway 2002)."""
+    bits = wp.int32(1)
+    while (1 << bits) < total:
+        bits += 1
+    domain = wp.uint32((1 << bits) - 1)
+    shift = wp.uint32((bits + 1) // 2)
+    factors = Rounds()
+    addends = Rounds()
+    state = key
+    for r in range(PERMUTATION_ROUNDS):
+        state = mix(state + GOLDEN)
+        factors[r] = state | wp.uint32(1)
+        addends[r] = state >> wp.uint32(16)
+    value = wp.uint32(position)
+    outside = bool(True)
+    while outside:
+        for r in range(PERMUTATION_ROUNDS):
+            value = (value * factors[r] + addends[r]) & domain
+            value = value ^ (value >> shift)
+        outside = value >= wp.uint32(total)
+    return wp.int32(value)
+
+
+@wp.func
+def stratum(k: wp.int32, size: wp.int32, total: wp.int32, key: wp.uint32) -> wp.int32:
+    """Return a random rank from the k-th of ``size`` equal shares of [0, total)."""
+    lower = wp.int32(wp.int64(k) * wp.int64(total) / wp.int64(size))
+    upper = wp.int32(wp.int64(k + 1) * wp.int64(total) / wp.int64(size))
+    return lower + below(mix(key ^ (wp.uint32(k) * GOLDEN)), upper - lower)
+
+
+@wp.func
+def nth_bit(bits: wp.uint32, n: wp.int32) -> wp.int32:
+    """Return the position of the n-th bit that is set, n counted from 0."""
+    position = wp.int32(0)
+    width = wp.int32(16)
+    while width > 0:
+        lower = popcount(bits & ((wp.uint32(1) << wp.uint32(width)) - wp.uint32(1)))
+        if n >= lower:
+            n -= lower
+            bits = bits >> wp.uint32(width)
+            position += width
+        width = width // 2
+    return position
+
+
+@wp.func
+def slot_of(rank: wp.int32, bits: Bits, env: wp.int32) -> wp.int32:
+    """Return the slot of the member of the given rank."""
+    lower = wp.int32(0)
+    upper = bits.words.shape[1]
+    while upper - lower > 1:
+        middle = (lower + upper) // 2
+        if bits.before[env, middle] <= rank:
+            lower = middle
+        else:
+            upper = middle
+    return lower * 32 + nth_bit(bits.words[env, lower], rank - bits.before[env, lower])
+
+
+@wp.func
+def slot_of_rest(rank: wp.int32, bits: Bits, without: Bits, env: wp.int32) -> wp.int32:
+    """As :func:`slot_of`, among the members of ``bits`` that are not in its subset ``without``."""
+    lower = wp.int32(0)
+    upper = bits.words.shape[1]
+    while upper - lower > 1:
+        middle = (lower + upper) // 2
+        if bits.before[env, middle] - without.before[env, middle] <= rank:
+            lower = middle
+        else:
+            upper = middle
+    rest = bits.words[env, lower] & ~without.words[env, lower]
+    return lower * 32 + nth_bit(rest, rank - (bits.before[env, lower] - without.before[env, lower]))
+
+
+@wp.func
+def rank_of(slot: wp.int32, bits: Bits, env: wp.int32) -> wp.int32:
+    """Return how many members come before a slot."""
+    lower_bits = (wp.uint32(1) << wp.uint32(slot % 32)) - wp.uint32(1)
+    return bits.before[env, slot // 32] + popcount(bits.words[env, slot // 32] & lower_bits)
+
+
+@wp.func
+def holds(slot: wp.int32, bits: Bits, env: wp.int32) -> wp.bool:
+    return ((bits.words[env, slot // 32] >> wp.uint32(slot % 32)) & wp.uint32(1)) != wp.uint32(0)
+
+
+@wp.func
+def start_of(bits: Bits, env: wp.int32, key: wp.uint32) -> wp.int32:
+    """Return a random member's slot."""
+    return slot_of(below(mix(key), bits.total[env]), bits, env)
+
+
+@wp.func
+def camera_of(slot: wp.int32, scene: Scene) -> wp.int32:
+    camera = wp.int32(0)
+    while slot // 32 >= scene.cameras[camera].first_word + scene.cameras[camera].num_words:
+        camera += 1
+    return camera
+
+
+@wp.func
+def depth_of(pixel: wp.int32, camera: Camera, env: wp.int32) -> wp.float32:
+    """Return the depth at a pixel of one environment's image [m]."""
+    image = wp.array(ptr=camera.images + wp.uint64(env) * camera.stride, shape=(camera.num_pixels,), dtype=wp.float32)
+    return image[pixel]
+
+
+@wp.func
+def unprojected(z: wp.float32, pixel: wp.int32, width: wp.int32, m: Matrix) -> wp.vec3f:
+    """Return the point of a depth in the crop's frame [m]."""
+    row = pixel // width
+    u = wp.float32(pixel - row * width) + 0.5
+    v = wp.float32(row) + 0.5
+    return wp.vec3f(
+        z * (m[0, 1] * v + m[0, 2] + u * m[0, 0]) + m[0, 3],
+        z * (m[1, 1] * v + m[1, 2] + u * m[1, 0]) + m[1, 3],
+        z * (m[2, 1] * v + m[2, 2] + u * m[2, 0]) + m[2, 3],
+    )
+
+
+@wp.func
+def point_of(slot: wp.int32, scene: Scene, matrices: wp.array2d(dtype=Matrix), env: wp.int32) -> wp.vec3f:
+    """Return the point of a slot in the crop's frame [m]."""
+    index = camera_of(slot, scene)
+    camera = scene.cameras[index]
+    pixel = scene.order[slot]
+    return unprojected(depth_of(pixel, camera, env), pixel, camera.width, matrices[env, index])
