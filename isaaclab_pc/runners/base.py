@@ -84,6 +84,14 @@ class Runner(Protocol):
         """
         ...
 
+    def holders(self) -> Mapping[str, Any]:
+        """Return the objects that hold the library's tensors, by kind of memory.
+
+        The kinds are ``rollout storage``, ``network weights`` and ``optimizer``. What an object holds is what
+        :func:`isaaclab_pc.tensor_bytes.tensor_bytes` finds in it.
+        """
+        ...
+
 
 class StopTraining(Exception):  # noqa: N818 - control flow, not an error
     """Leaves a library's training loop after the callback said stop."""

@@ -189,6 +189,16 @@ class RlGamesRunner:
             actions: Any = self._agent.preprocess_actions(output["mus"])
             return actions
 
+    def holders(self) -> Mapping[str, Any]:
+        """Return what holds tensors; see :meth:`~isaaclab_pc.runners.base.Runner.holders`."""
+        # The data set repeats the buffer in the order of the minibatches.
+        storage = [vars(self._agent.experience_buffer), vars(self._agent.dataset)]
+        return {
+            "rollout storage": storage,
+            "network weights": self._agent.model,
+            "optimizer": self._agent.optimizer.state,
+        }
+
 
 def _library_settings(vec_env: IVecEnv, config: Mapping[str, Any], folder: str) -> dict[str, Any]:
     """Return the settings that RL-Games' own entry point would add, and those that turn its loop's extras off."""

@@ -164,6 +164,15 @@ class RslRlRunner:
             batch = TensorDict(dict(obs), batch_size=[self._env.num_envs]).to(self._device)
             return self._library.alg.get_policy()(batch)
 
+    def holders(self) -> Mapping[str, Any]:
+        """Return what holds tensors; see :meth:`~isaaclab_pc.runners.base.Runner.holders`."""
+        alg = self._library.alg
+        return {
+            "rollout storage": alg.storage,
+            "network weights": [alg.actor, alg.critic],
+            "optimizer": alg.optimizer.state,
+        }
+
 
 class _Env(RslRlVecEnvWrapper):
     """Keeps RSL-RL's inference mode out of the environment.

@@ -21,6 +21,7 @@ from isaaclab_pc.sensors.appended_points import BodyPoints, BodyPointsCfg, Given
 from isaaclab_pc.sensors.depth_to_cloud import Cloud, DepthToCloud, ray_matrices
 from isaaclab_pc.sensors.features import at_pixels, camera_of, estimate_normals
 from isaaclab_pc.sensors.realism import DepthRealism
+from isaaclab_pc.tensor_bytes import tensor_bytes
 
 if TYPE_CHECKING:
     from isaaclab.sensors import Camera
@@ -95,6 +96,11 @@ class PointCloud(SensorBase):
             result[feature] = slice(start, start + widths[feature])
             start += widths[feature]
         return result
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the sensor's own buffers, without those of the cameras [bytes]."""
+        return tensor_bytes(self, self._realism) + self._operator.nbytes
 
     def reset(self, env_ids: Sequence[int] | None = None, env_mask: wp.array | None = None) -> None:
         """Start a new episode in some environments: another key for their draws, nothing left of their history.

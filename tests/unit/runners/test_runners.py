@@ -16,6 +16,7 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.runners import RUNNERS, Decision, Runner, load_adapter, make_runner
 from isaaclab_pc.runners.base import EpisodeLog
 from isaaclab_pc.scaling import BatchPlan
+from isaaclab_pc.tensor_bytes import tensor_bytes
 from tests.unit.runners.fake_env import ACTIONS, FakeEnv, FakeRlGamesEnv
 
 NUM_ENVS = 4
@@ -88,6 +89,17 @@ def test_iterations_are_counted_and_measured(name: str, tmp_path: Path) -> None:
     assert math.isfinite(metrics["loss/surrogate"])
     assert any(tmp_path.glob("events.out.tfevents.*"))
     assert not [path for path in tmp_path.rglob("*") if "tfevents" not in path.name]
+
+
+def test_memory_is_told_by_kind(name: str, tmp_path: Path) -> None:
+    bench = Bench(name, tmp_path)
+    bench.train(1)
+    held = {kind: tensor_bytes(holder) for kind, holder in bench.runner.holders().items()}
+    points = bench.env.observe()["points"]
+    assert set(held) == {"rollout storage", "network weights", "optimizer"}
+    assert held["rollout storage"] > PLAN.horizon * points.nbytes
+    # Two moments of each weight; the statistics of normalizers are weights without moments.
+    assert 1.5 * held["network weights"] < held["optimizer"] < 2.1 * held["network weights"]
 
 
 def test_stop_ends_after_that_iteration(name: str, tmp_path: Path) -> None:

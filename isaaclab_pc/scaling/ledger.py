@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the memory of a training run is made of: read off the trials of a search, or predicted from the configs."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from isaaclab_pc.scaling.trial import Trial
+
+__all__ = ["KINDS", "Entry", "Ledger", "measured_ledger", "predicted_ledger"]
+
+OVERHEAD = "libraries and runtime"
+SIMULATION = "simulation and renderer"
+TRAINING = "activations, gradients and the rest"
+KINDS = (
+    OVERHEAD,
+    SIMULATION,
+    "contact buffers",
+    "camera buffers",
+    "clouds",
+    "rollout storage",
+    "network weights",
+    "optimizer",
+    TRAINING,
+)
+"""Names of a ledger's entries, in their order."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One kind of memory."""
+
+    kind: str
+    """One of :data:`KINDS`."""
+    total: int
+    """Memory at the ledger's number of environments [bytes]."""
+    fixed: float | None = None
+    """Part that does not depend on the number of environments [bytes]; None: not known from a single size."""
+    per_env: float | None = None
+    """Memory of one environment more [bytes]; None as for ``fixed``."""
+    note: str = ""
+    """What stands behind the number: shapes and types."""
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """A breakdown for one number of environments."""
+
+    num_envs: int
+    """What it holds for."""
+    entries: tuple[Entry, ...]
+    """The kinds that are known, in the order of :data:`KINDS`."""
+
+    @property
+    def total(self) -> int:
+        """Memory of all entries [bytes]."""
+        return sum(entry.total for entry in self.entries)
+
+
+def predicted_ledger(num_envs: int, parts: Mapping[str, tuple[float, float, str]]) -> Ledger:
+    """Make a ledger of what the configs tell.
+
+    Args:
+        num_envs: Number of environments.
+        parts: By kind: fixed bytes, bytes per environment, and a note. Kinds that only a trial can tell are left out.
+
+    Returns:
+        The ledger, without those kinds.
+    """
+    return Ledger(
+        num_envs,
+        tuple(
+            Entry(kind, round(fixed + num_envs * per_env), fixed, per_env, note)
+            for kind in KINDS
+            if kind in parts
+            for fixed, per_env, note in (parts[kind],)
+        ),
+    )
+
+
+def measured_ledger(trials: Iterable[Trial], num_envs: int) -> Ledger | None:
+    """Break down what a trial used, and how that grows with the number of environments.
+
+    A child reports its memory before and after it built the environment, and the bytes of the tensors that it can name
+    (``Trial.extra["memory"]``); its peak is metered from outside. What lies between is simulation, and training. The
+    entries add up to the peak.
+
+    Args:
+        trials: Trials of a search.
+        num_envs: The size to break down, one that fitted.
+
+    Returns:
+        The ledger; None where the trial reported nothing. Fixed part and growth are least-squares lines through all
+        sizes that fitted, and missing where that is one.
+    """
+    parts = {t.num_envs: of_trial for t in trials if t.fits and (of_trial := _parts(t))}
+    if num_envs not in parts:
+        return None
+    entries = []
+    for kind, total in parts[num_envs].items():
+        fixed, per_env = _line({size: of_size.get(kind, 0) for size, of_size in parts.items()})
+        entries.append(Entry(kind, total, fixed, per_env))
+    return Ledger(num_envs, tuple(entries))
+
+
+def _parts(trial: Trial) -> dict[str, int]:
+    """Return the memory of a trial by kind [bytes]; nothing where the child did not report it."""
+    memory = trial.extra.get("memory")
+    if not isinstance(memory, Mapping):
+        return {}
+    tensors = {kind: int(memory["tensors"].get(kind, 0)) for kind in KINDS}
+    in_scene = sum(tensors[kind] for kind in ("contact buffers", "camera buffers", "clouds"))
+    base, built = int(memory["base"]), int(memory["built"])
+    peak = trial.host_bytes if trial.device_bytes is None else trial.device_bytes
+    # Where the parent's reading is below the child's own, nothing may turn negative.
+    tensors[OVERHEAD] = min(base, peak)
+    tensors[SIMULATION] = max(min(built, peak) - tensors[OVERHEAD] - in_scene, 0)
+    tensors[TRAINING] = max(peak - sum(tensors.values()), 0)
+    return {kind: size for kind, size in tensors.items() if size > 0}
+
+
+def _line(points: Mapping[int, float]) -> tuple[float, float] | tuple[None, None]:
+    """Return intercept and slope of the least-squares line through points, None for both where it is one point."""
+    if len(points) < 2:
+        return None, None
+    mean_x, mean_y = sum(points) / len(points), sum(points.values()) / len(points)
+    spread = sum((x - mean_x) ** 2 for x in points)
+    slope = sum((x - mean_x) * (y - mean_y) for x, y in points.items()) / spread
+    return mean_y - slope * mean_x, slope

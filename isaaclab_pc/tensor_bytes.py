@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""How much memory the tensors of an object take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+import warp as wp
+from tensordict import TensorDictBase
+
+__all__ = ["tensor_bytes"]
+
+
+def tensor_bytes(*holders: Any) -> int:
+    """Add up the memory of tensors.
+
+    Args:
+        *holders: Tensors, Warp arrays, modules, or mappings and sequences of them, nested as they like. Of any other
+            object, its own attributes are looked through, but not the attributes of these.
+
+    Returns:
+        Bytes of their storages; each storage counts once, all of it even where only a view of it is held.
+    """
+    storages: dict[int, int] = {}
+    for holder in holders:
+        for address, size in _storages(holder, look_inside=True):
+            storages[address] = max(size, storages.get(address, 0))
+    return sum(storages.values())
+
+
+def _storages(value: Any, *, look_inside: bool = False) -> Iterator[tuple[int, int]]:
+    """Yield the address and the size of each storage [bytes]."""
+    if isinstance(value, torch.Tensor):
+        storage = value.untyped_storage()
+        yield storage.data_ptr(), storage.nbytes()
+    elif isinstance(value, wp.array):
+        if value.ptr:
+            yield int(value.ptr), value.capacity
+    elif isinstance(value, torch.nn.Module):
+        for tensor in (*value.parameters(), *value.buffers()):
+            yield from _storages(tensor)
+    elif isinstance(value, (list, tuple, set)):
+        for item in value:
+            yield from _storages(item)
+    elif isinstance(value, (Mapping, TensorDictBase)):
+        for item in value.values():
+            yield from _storages(item)
+    elif look_inside and hasattr(value, "__dict__"):
+        yield from _storages(vars(value))

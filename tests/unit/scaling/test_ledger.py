@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: BSD-3-Clause
+import pytest
+
+from isaaclab_pc.scaling import Outcome, Trial
+from isaaclab_pc.scaling.ledger import KINDS, measured_ledger, predicted_ledger
+
+MIB = 2**20
+
+
+def trial(num_envs: int, **changes: object) -> Trial:
+    tensors = {"camera buffers": num_envs * MIB, "clouds": num_envs * MIB // 2, "network weights": 3 * MIB}
+    memory = {"base": 1000 * MIB, "built": (1000 + 200 + 5 * num_envs) * MIB, "tensors": tensors}
+    values = {
+        "num_envs": num_envs,
+        "outcome": Outcome.FITS,
+        "host_bytes": (1000 + 200 + 5 * num_envs + 3 + 2 * num_envs) * MIB,
+        "extra": {"memory": memory},
+    }
+    return Trial(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def test_entries_add_up_to_the_metered_peak() -> None:
+    ledger = measured_ledger([trial(64)], 64)
+    assert ledger is not None
+    assert ledger.total == trial(64).host_bytes
+    assert [entry.kind for entry in ledger.entries] == [
+        kind for kind in KINDS if kind in {e.kind for e in ledger.entries}
+    ]
+
+
+def test_two_sizes_tell_the_fixed_part_and_the_growth() -> None:
+    ledger = measured_ledger([trial(64), trial(128), trial(256, outcome=Outcome.OVER_BUDGET)], 128)
+    assert ledger is not None
+    entries = {entry.kind: entry for entry in ledger.entries}
+    simulation = entries["simulation and renderer"]
+    assert simulation.fixed == pytest.approx(200 * MIB)
+    assert simulation.per_env == pytest.approx(3.5 * MIB)
+    assert entries["camera buffers"].per_env == pytest.approx(MIB)
+    assert entries["network weights"].per_env == pytest.approx(0)
+    assert entries["activations, gradients and the rest"].per_env == pytest.approx(2 * MIB)
+
+
+def test_one_size_tells_no_growth() -> None:
+    ledger = measured_ledger([trial(64)], 64)
+    assert ledger is not None
+    assert all(entry.fixed is None and entry.per_env is None for entry in ledger.entries)
+
+
+def test_a_child_that_reported_nothing_gives_no_ledger() -> None:
+    assert measured_ledger([trial(64, extra={})], 64) is None
+    assert measured_ledger([trial(64)], 128) is None
+
+
+def test_on_a_gpu_the_entries_are_of_the_gpus_memory() -> None:
+    ledger = measured_ledger([trial(64, device_bytes=2000 * MIB)], 64)
+    assert ledger is not None
+    assert ledger.total == 2000 * MIB
+
+
+def test_a_reading_from_outside_below_the_childs_own_turns_nothing_negative() -> None:
+    ledger = measured_ledger([trial(64, host_bytes=900 * MIB)], 64)
+    assert ledger is not None
+    assert all(entry.total > 0 for entry in ledger.entries)
+
+
+def test_a_prediction_has_only_what_the_configs_tell() -> None:
+    ledger = predicted_ledger(100, {"clouds": (0, 1000, "128 x 3 float16"), "camera buffers": (10, 20, "")})
+    assert [(e.kind, e.total) for e in ledger.entries] == [("camera buffers", 2010), ("clouds", 100_000)]
+    assert ledger.total == 102_010
