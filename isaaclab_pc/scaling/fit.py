@@ -17,7 +17,7 @@ from isaaclab_pc.scaling.gpu import Gpu
 from isaaclab_pc.scaling.memory import free_host_memory, parse_budget, resolve_budget
 from isaaclab_pc.scaling.probe import Budgets, run_probe
 from isaaclab_pc.scaling.profile import CacheMode, Profile, ProfileCache, profile_key
-from isaaclab_pc.scaling.search import Objective, SearchResult, Stop, search
+from isaaclab_pc.scaling.search import Objective, SearchResult, Stop, holds, search
 from isaaclab_pc.scaling.settings import ScalingSettings
 from isaaclab_pc.scaling.trial import Outcome, Trial, format_size
 
@@ -38,7 +38,7 @@ class FitResult:
     num_envs: int
     """The answer: a size that ran and fitted, now or when it was cached."""
     trials: tuple[Trial, ...]
-    """Every trial of the search; empty for a cached answer."""
+    """Every trial that ran now; empty for a cached answer that needed none."""
     cached: bool
     """Whether the answer comes from the cache."""
     reason: str
@@ -94,8 +94,14 @@ def fit(
     if profile is not None and _holds(profile, budgets):
         return FitResult(profile.num_envs, (), True, _cached_reason(profile, cache.path))
     folder = Path(tempfile.mkdtemp(prefix="isaaclab_pc-scaling-"))
+    prober = _Prober(command, settings, budgets, gpu, report, folder)
     try:
-        result = _search(command, settings, budgets, gpu, report, folder)
+        # Less memory is free than when the answer was found: one trial tells whether it is still good.
+        again = None if profile is None else prober.probe(profile.num_envs)
+        if again is not None and holds(again):
+            result = SearchResult(again, (again,), Stop.COMPLETE)
+        else:
+            result = _search(prober, settings, again)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -106,13 +112,13 @@ def fit(
         raise ConfigError(_nothing_fits(result.trials, settings))
     shutil.rmtree(folder, ignore_errors=True)
     best = result.best
+    confirmed = profile is not None and best is again and len(result.trials) == 1
+    stop = profile.stop if profile is not None and confirmed else result.stop
     if mode is not CacheMode.IGNORE:
-        cache.put(
-            digest,
-            Profile(best.num_envs, best.frames_per_second, best.host_bytes, best.device_bytes, result.stop),
-        )
+        cache.put(digest, Profile(best.num_envs, best.frames_per_second, best.host_bytes, best.device_bytes, stop))
     trials = tuple(replace(trial, log="") for trial in result.trials)
-    return FitResult(best.num_envs, trials, False, _searched_reason(result, settings))
+    reason = _confirmed_reason(best, cache.path) if confirmed else _searched_reason(result, settings)
+    return FitResult(best.num_envs, trials, confirmed, reason)
 
 
 def _budgets(settings: ScalingSettings, gpu: Gpu | None) -> Budgets:
@@ -125,39 +131,55 @@ def _budgets(settings: ScalingSettings, gpu: Gpu | None) -> Budgets:
     return Budgets(resolve_budget(_HOST_FRACTION, free), device)
 
 
-def _search(
-    command: Callable[[int, Path], list[str]],
-    settings: ScalingSettings,
-    budgets: Budgets,
-    gpu: Gpu | None,
-    report: Callable[[Trial], None],
-    folder: Path,
-) -> SearchResult:
-    """Search with child processes."""
-    deadline = time.monotonic() + settings.max_seconds
+class _Prober:
+    """Tries sizes in child processes, all inside the time for the search."""
 
-    def probe(num_envs: int) -> Trial:
-        limits = replace(budgets, seconds=max(deadline - time.monotonic(), 0.0))
-        result_path, log_path = folder / f"{num_envs}.json", folder / f"{num_envs}.log"
-        trial = run_probe(command(num_envs, result_path), num_envs, result_path, log_path, limits, gpu)
-        report(trial)
+    def __init__(
+        self,
+        command: Callable[[int, Path], list[str]],
+        settings: ScalingSettings,
+        budgets: Budgets,
+        gpu: Gpu | None,
+        report: Callable[[Trial], None],
+        folder: Path,
+    ) -> None:
+        self._command, self._budgets, self._gpu, self._report, self._folder = command, budgets, gpu, report, folder
+        self._deadline = time.monotonic() + settings.max_seconds
+
+    def seconds_left(self) -> float:
+        """Return the time left for the search [s]."""
+        return max(self._deadline - time.monotonic(), 0.0)
+
+    def probe(self, num_envs: int) -> Trial:
+        """Try a size."""
+        limits = replace(self._budgets, seconds=self.seconds_left())
+        result_path, log_path = self._folder / f"{num_envs}.json", self._folder / f"{num_envs}.log"
+        trial = run_probe(self._command(num_envs, result_path), num_envs, result_path, log_path, limits, self._gpu)
+        self._report(trial)
         return trial
 
+
+def _search(prober: _Prober, settings: ScalingSettings, known: Trial | None) -> SearchResult:
+    """Search with child processes, from a trial that has run already or else from the usual size."""
     sizes = settings.sizes
+
+    def probe(num_envs: int) -> Trial:
+        return known if known is not None and num_envs == known.num_envs else prober.probe(num_envs)
+
     return search(
         probe,
         lo=sizes.lo,
         hi=sizes.hi,
         granule=sizes.granule,
-        start=sizes.start,
+        start=sizes.start if known is None else known.num_envs,
         objective=settings.resolved_objective,
         max_trials=settings.max_trials,
-        max_seconds=settings.max_seconds,
+        max_seconds=prober.seconds_left(),
     )
 
 
 def _holds(profile: Profile, budgets: Budgets) -> bool:
-    """Whether a cached answer still fits, with a margin."""
+    """Whether a cached answer still fits, with a margin, so that it need not be tried again."""
     if budgets.host < _MARGIN * profile.host_bytes:
         return False
     return budgets.device is None or budgets.device >= _MARGIN * (profile.device_bytes or 0)
@@ -196,6 +218,14 @@ def _cached_reason(profile: Profile, path: Path) -> str:
     )
 
 
+def _confirmed_reason(trial: Trial, path: Path) -> str:
+    return (
+        f"num_envs={trial.num_envs} from an earlier search still fits the memory that is free now: tried again, "
+        f"{trial.frames_per_second:.0f} frames/s, {format_size(trial.device_bytes or trial.host_bytes)} ({path}); "
+        "scaling.cache=refresh searches again"
+    )
+
+
 def _searched_reason(result: SearchResult, settings: ScalingSettings) -> str:
     best = result.best
     assert best is not None
@@ -220,6 +250,20 @@ def _nothing_fits(trials: tuple[Trial, ...], settings: ScalingSettings) -> str:
     else:
         advice = f"raise scaling.budget (now {settings.budget or 'automatic'}), end other programs"
     return (
-        f"num_envs=auto: no size fits, not even {smallest}. To go on, {advice}, lower scaling.min "
+        f"num_envs=auto: no size fits, not even {smallest}.{_need(smallest)} To go on, {advice}, lower scaling.min "
         f"(now {settings.sizes.lo}), or set num_envs yourself. Output of the trial: {smallest.log}"
+    )
+
+
+def _need(smallest: Trial) -> str:
+    """Say what is known of the memory that the task needs: a trial that was ended shows only that it is more."""
+    if smallest.outcome is not Outcome.OVER_BUDGET:
+        return ""
+    on_gpu = smallest.device_budget is not None and (smallest.device_bytes or 0) > smallest.device_budget
+    budget = smallest.device_budget if on_gpu else smallest.host_budget
+    if budget is None:
+        return ""
+    return (
+        f" The task needs more than {format_size(budget)} of {'GPU' if on_gpu else 'host'} memory for its first "
+        f"{smallest.num_envs} environments; how much before the first one is not known, as nothing smaller was tried."
     )
