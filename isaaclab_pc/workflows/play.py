@@ -9,10 +9,10 @@ from typing import Any
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.workflows.config import Command, compose, load_config, parse_command, save_config
-from isaaclab_pc.workflows.process import interruptible, run_child
+from isaaclab_pc.workflows.process import interruptible, run_child, worker_command
 from isaaclab_pc.workflows.requirements import check_isaaclab, check_runner, settle_platform
 from isaaclab_pc.workflows.run_record import CONFIG_NAME, find_checkpoint, make_folder
-from isaaclab_pc.workflows.train import LOGS, check_checkpoint, experiment_name, show_log, worker_command
+from isaaclab_pc.workflows.train import LOGS, check_checkpoint, experiment_name, show_log
 
 __all__ = ["main"]
 

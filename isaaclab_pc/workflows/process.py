@@ -11,9 +11,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from types import FrameType
 
-__all__ = ["SignalFlag", "die_with_parent", "interruptible", "run_child"]
+__all__ = ["SignalFlag", "die_with_parent", "interruptible", "run_child", "worker_command"]
 
 GRACE_SECONDS = 90.0
 """Time that a child has after a signal: the rest of an iteration, a checkpoint and closing the simulator [s]."""
@@ -46,6 +47,21 @@ class SignalFlag:
     def exit_code(self) -> int:
         """128 + the first signal, or 0."""
         return 128 + self.received[0] if self.received else 0
+
+
+def worker_command(mode: str, config: Path, **options: object) -> list[str]:
+    """Return the command line of a worker.
+
+    Args:
+        mode: ``train``, ``probe``, ``plan`` or ``play``.
+        config: The config file that it reads.
+        **options: The worker's options by name; those that are None are left out.
+    """
+    command = [sys.executable, "-m", "isaaclab_pc.workflows.worker", mode, str(config)]
+    for name, value in options.items():
+        if value is not None:
+            command.extend([f"--{name.replace('_', '-')}", str(value)])
+    return command
 
 
 def run_child(argv: Sequence[str], grace: float = GRACE_SECONDS) -> int:

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.scaling import Trial
 
-__all__ = ["RunRecord", "find_checkpoint", "make_folder", "make_run_folder"]
+__all__ = ["RunRecord", "find_checkpoint", "make_folder", "make_run_folder", "versions"]
 
 RECORD_NAME = "run.json"
 CONFIG_NAME = "config.yaml"
@@ -117,7 +118,7 @@ class RunRecord:
                 "trials": [],
                 "checkpoints": {"latest": None, "best": None},
                 "resumed": [],
-                "versions": _versions(),
+                "versions": versions(),
                 "git": _git_hash(),
                 "config": dict(config),
             },
@@ -160,6 +161,10 @@ class RunRecord:
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
         temporary.write_text(json.dumps(_finite(self.data), indent=2) + "\n", encoding="utf-8")
         temporary.replace(path)
+
+    def add_trial(self, trial: Trial) -> None:
+        """Keep a trial of the search for the number of environments."""
+        self.update(trials=[*self.data["trials"], {**vars(trial)}])
 
     def finish(self, status: str, error: str | None = None) -> None:
         """Close the record.
@@ -235,12 +240,13 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def _versions() -> dict[str, str]:
-    versions = {"python": platform.python_version(), "platform": platform.platform()}
+def versions() -> dict[str, str]:
+    """Return the versions of Python, the platform and the packages that a result depends on."""
+    found = {"python": platform.python_version(), "platform": platform.platform()}
     for name in _PACKAGES:
         with contextlib.suppress(metadata.PackageNotFoundError):
-            versions[name] = metadata.version(name)
-    return versions
+            found[name] = metadata.version(name)
+    return found
 
 
 def _git_hash() -> str | None:

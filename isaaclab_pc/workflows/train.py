@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 import shutil
 import sys
 import tempfile
@@ -20,14 +18,15 @@ from omegaconf import DictConfig
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.runners import check_header, read_extra
-from isaaclab_pc.scaling import ProbeError, ScalingSettings, Trial, fit
+from isaaclab_pc.scaling import ProbeError, ScalingSettings
 from isaaclab_pc.workflows.config import Command, load_config, parse_command, save_config, to_config
-from isaaclab_pc.workflows.process import interruptible, run_child
+from isaaclab_pc.workflows.num_envs import find_num_envs
+from isaaclab_pc.workflows.process import interruptible, run_child, worker_command
 from isaaclab_pc.workflows.registry import resolve_task
 from isaaclab_pc.workflows.requirements import check_isaaclab, check_runner, settle_platform
 from isaaclab_pc.workflows.run_record import CONFIG_NAME, RunRecord, find_checkpoint, make_run_folder
 
-__all__ = ["experiment_name", "main", "worker_command"]
+__all__ = ["experiment_name", "main"]
 
 LOGS = Path("logs")
 
@@ -110,7 +109,8 @@ def run(config: dict[str, Any], command: Command) -> int:
     try:
         with _locked(folder):
             if config["num_envs"] == "auto":
-                config["num_envs"] = _fit(config, settings, record)
+                path, versions = folder / CONFIG_NAME, record.data["versions"]
+                config["num_envs"] = find_num_envs(config, settings, path, versions, record.add_trial).num_envs
                 save_config(folder / CONFIG_NAME, config)
                 record.update(num_envs=config["num_envs"], config=config)
             code = _work(record, None)
@@ -133,21 +133,6 @@ def experiment_name(config: Mapping[str, Any]) -> str:
     """Return the name of the experiment's folder: the task, with the observations where they are not the cloud."""
     name = resolve_task(config["task"])[1]
     return name if config["obs"] == "points" else f"{name}_{config['obs']}"
-
-
-def worker_command(mode: str, config: Path, **options: object) -> list[str]:
-    """Return the command line of a worker.
-
-    Args:
-        mode: ``train``, ``probe`` or ``play``.
-        config: The config file that it reads.
-        **options: The worker's options by name; those that are None are left out.
-    """
-    command = [sys.executable, "-m", "isaaclab_pc.workflows.worker", mode, str(config)]
-    for name, value in options.items():
-        if value is not None:
-            command.extend([f"--{name.replace('_', '-')}", str(value)])
-    return command
 
 
 def _resume(config: Mapping[str, Any], command: Command) -> int:
@@ -216,48 +201,6 @@ def _check_same_run(config: Mapping[str, Any], stored: Mapping[str, Any], comman
 
 def _shown(value: Any) -> str:
     return value["name"] if isinstance(value, Mapping) else str(value)
-
-
-def _fit(config: Mapping[str, Any], settings: ScalingSettings, record: RunRecord) -> int:
-    """Find the number of environments, showing each trial."""
-    print("num_envs=auto: trying sizes (real rollouts and updates in child processes)", flush=True)
-    path = record.folder / CONFIG_NAME
-
-    def command(num_envs: int, result: Path) -> list[str]:
-        return worker_command("probe", path, num_envs=num_envs, result=result)
-
-    def report(trial: Trial) -> None:
-        if trial.extra.get("config_error"):
-            return  # the error itself follows, without the trial's numbers
-        record.update(trials=[*record.data["trials"], {**vars(trial)}])
-        print(f"  {trial}", flush=True)
-
-    try:
-        result = fit(command, settings, _profile_key(config, record), report)
-    except ProbeError as error:
-        if error.trial.extra.get("config_error"):
-            raise ConfigError(error.trial.detail) from None
-        raise
-    print(result.reason, flush=True)
-    return result.num_envs
-
-
-def _profile_key(config: Mapping[str, Any], record: RunRecord) -> dict[str, str]:
-    """Return what the best number of environments depends on, besides the machine and the search."""
-    irrelevant = {"num_envs", "seed", "max_iterations", "resume", "scaling", "eval", "device"}
-    relevant = {key: value for key, value in config.items() if key not in irrelevant}
-    package = Path(__file__).parents[1]
-    # tasks and agents may be links, which rglob does not follow by itself.
-    folders = (package, package / "tasks", package / "agents")
-    code = hashlib.sha256()
-    for file in sorted({file.resolve() for folder in folders for file in folder.rglob("*.py")}):
-        code.update(file.read_bytes())
-    return {
-        "task": config["task"],
-        "config": json.dumps(relevant, sort_keys=True),
-        "versions": json.dumps(record.data["versions"], sort_keys=True),
-        "code": code.hexdigest(),
-    }
 
 
 def _work(record: RunRecord, checkpoint: Path | None) -> int:
