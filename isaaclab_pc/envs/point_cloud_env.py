@@ -18,6 +18,7 @@ from isaaclab_pc.envs.arm_control import ARM_ACTIONS, ArmControl, joint_ids
 from isaaclab_pc.envs.point_cloud_env_cfg import PointCloudEnvCfg, keep_what_is_observed
 from isaaclab_pc.guards import Guard
 from isaaclab_pc.keyed_random import keyed_uniform
+from isaaclab_pc.physics import monitor_contacts
 from isaaclab_pc.physics.presets import prepare_for_device
 from isaaclab_pc.sensors import PointCloud
 
@@ -157,6 +158,7 @@ class PointCloudEnv(DirectRLEnv):
         self._env_ids = torch.arange(n, device=device)
         self.actions = torch.zeros(n, self.cfg.action_space, device=device)
         self.guard = Guard(self.cfg.guard, n, device)
+        self.contact_monitor = monitor_contacts(self.cfg.sim.physics)
         self._awaits_reset = torch.zeros(n, dtype=torch.bool, device=device)
         self._succeeds = torch.zeros(n, dtype=torch.bool, device=device)
         self._success_step = torch.full((n,), float("nan"), device=device)
@@ -192,6 +194,8 @@ class PointCloudEnv(DirectRLEnv):
         pass
 
     def _get_dones(self) -> tuple[torch.Tensor, torch.Tensor]:
+        if self.contact_monitor is not None:
+            self.contact_monitor.update()
         self.guard.check("state", *self._physics_state())
         self._succeeds = self._success() & ~self.guard.faulted
         first = self._succeeds & self._success_step.isnan()
@@ -283,6 +287,8 @@ class PointCloudEnv(DirectRLEnv):
         if self.guard.enabled:
             for cause, count in self.guard.counts.items():
                 log[f"Guard/{cause}"] = count.float()
+        if self.contact_monitor is not None:
+            log["Physics/contacts_used_share"] = self.contact_monitor.share()
         self.extras["log"] = log
 
     def _reset_idx(self, env_ids: Sequence[int] | torch.Tensor) -> None:

@@ -1,11 +1,23 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Physics backends and their settings in one vocabulary.
 
-``dt``, ``decimation``, ``substeps``, ``position_iterations`` and ``velocity_iterations`` mean the same for every
-backend and are mapped to the fields that its solver really reads. The presets that tasks use load Isaac Lab and stand
-in :mod:`isaaclab_pc.physics.presets`; importing this package loads neither it nor torch.
+``dt``, ``decimation``, ``substeps``, ``position_iterations``, ``velocity_iterations``, ``contacts`` and ``constraints``
+mean the same for every backend and are mapped to the fields that its solver really reads. :class:`ContactMonitor` watches
+what the solver has room for. The presets that tasks use load Isaac Lab and stand in :mod:`isaaclab_pc.physics.presets`;
+importing this package loads neither it nor torch.
 """
 
+from isaaclab_pc.physics.contacts import HEADROOM, ContactMonitor, ContactUsage, grown, monitor_contacts
 from isaaclab_pc.physics.settings import BACKENDS, PhysicsSettings, apply_physics, resolve_backend
 
-__all__ = ["BACKENDS", "PhysicsSettings", "apply_physics", "resolve_backend"]
+__all__ = [
+    "BACKENDS",
+    "HEADROOM",
+    "ContactMonitor",
+    "ContactUsage",
+    "PhysicsSettings",
+    "apply_physics",
+    "grown",
+    "monitor_contacts",
+    "resolve_backend",
+]

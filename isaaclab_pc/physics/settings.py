@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One vocabulary for time steps and solver iterations, mapped to what each backend reads."""
+"""One vocabulary for time steps, solver iterations and contact capacity, mapped to what each backend reads."""
 
 from __future__ import annotations
 
@@ -38,6 +38,11 @@ class PhysicsSettings:
     """Solver iterations: position iterations on PhysX, Newton iterations on MuJoCo Warp."""
     velocity_iterations: int | None = None
     """Velocity iterations (PhysX)."""
+    contacts: int | None = None
+    """Contacts that have room, per environment: Newton's ``nconmax``; on PhysX, on a GPU, the least that the contact
+    and patch buffers hold."""
+    constraints: int | None = None
+    """Constraint rows that have room in each environment (Newton's ``njmax``)."""
 
     def __post_init__(self) -> None:
         """Refuse impossible values.
@@ -49,7 +54,7 @@ class PhysicsSettings:
             raise ConfigError(f"physics={self.backend} is unknown: {closest(self.backend, BACKENDS)}")
         if self.dt is not None and not 0.0 < self.dt <= MAX_DT:
             raise ConfigError(f"physics.dt={self.dt} must be above 0 and at most {MAX_DT} s.")
-        for name in ("decimation", "substeps", "position_iterations"):
+        for name in ("decimation", "substeps", "position_iterations", "contacts", "constraints"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"physics.{name}={value} must be at least 1.")
@@ -153,6 +158,10 @@ def _apply_newton(physics: Any, settings: PhysicsSettings) -> None:
         physics.num_substeps = settings.substeps
     if settings.position_iterations is not None:
         physics.solver_cfg.iterations = settings.position_iterations
+    if settings.contacts is not None:
+        physics.solver_cfg.nconmax = settings.contacts
+    if settings.constraints is not None:
+        physics.solver_cfg.njmax = settings.constraints
 
 
 def _apply_physx(env_cfg: DirectRLEnvCfg, settings: PhysicsSettings, backend: str) -> None:
@@ -161,6 +170,10 @@ def _apply_physx(env_cfg: DirectRLEnvCfg, settings: PhysicsSettings, backend: st
             f"physics.substeps does not exist on {backend}: use a smaller physics.dt "
             f"(now {env_cfg.sim.dt:.6g} s); the control rate stays."
         )
+    if settings.constraints is not None:
+        raise ConfigError(f"physics.constraints does not exist on {backend}: use physics.contacts, on a GPU.")
+    if settings.contacts is not None:
+        _apply_physx_capacity(env_cfg, settings.contacts, backend)
     iterations = {
         "solver_position_iteration_count": settings.position_iterations,
         "solver_velocity_iteration_count": settings.velocity_iterations,
@@ -171,6 +184,19 @@ def _apply_physx(env_cfg: DirectRLEnvCfg, settings: PhysicsSettings, backend: st
             for field, value in iterations.items():
                 if value is not None and hasattr(fragment, field):
                     setattr(fragment, field, value)
+
+
+def _apply_physx_capacity(env_cfg: DirectRLEnvCfg, contacts: int, backend: str) -> None:
+    if str(env_cfg.sim.device).startswith("cpu"):
+        raise ConfigError(
+            f"physics.contacts has no meaning for {backend} on the CPU, where PhysX makes room by itself: leave it "
+            "out, or use physics=newton_mjwarp."
+        )
+    physics: Any = env_cfg.sim.physics
+    total = contacts * env_cfg.scene.num_envs
+    # A patch has at least one contact, so as many patches as contacts are always enough.
+    physics.gpu_max_rigid_contact_count = max(total, physics.gpu_max_rigid_contact_count)
+    physics.gpu_max_rigid_patch_count = max(total, physics.gpu_max_rigid_patch_count)
 
 
 def _physx_fragments(spawn: Any) -> list[Any]:

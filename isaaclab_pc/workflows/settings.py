@@ -110,6 +110,8 @@ RULES: Mapping[str, Rule] = {
     "physics.substeps": _or(None, _whole(1)),
     "physics.position_iterations": _or(None, _whole(1)),
     "physics.velocity_iterations": _or(None, _whole(0)),
+    "physics.contacts": _or(None, _whole(1)),
+    "physics.constraints": _or(None, _whole(1)),
     "points.num_points": _or(None, _whole(1)),
     "points.sampler": _or(None, _choice("random", "grid", "voxel", "fps")),
     "points.frame": _or(None, _choice("env", "robot", "gripper", "camera")),

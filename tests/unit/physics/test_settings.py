@@ -84,6 +84,26 @@ def test_newton_gets_substeps_and_iterations() -> None:
     assert cfg.sim.physics.solver_cfg.iterations == 17
 
 
+def test_newton_gets_contacts_and_constraints() -> None:
+    cfg = reach_cfg()
+    apply_physics(cfg, PhysicsSettings(backend="newton_mjwarp", contacts=37, constraints=411))
+    assert (cfg.sim.physics.solver_cfg.nconmax, cfg.sim.physics.solver_cfg.njmax) == (37, 411)
+
+
+@pytest.mark.parametrize(
+    ("contacts", "num_envs", "patches", "points"), [(30, 8192, 245_760, 2**23), (8, 64, 5 * 2**15, 2**23)]
+)
+def test_physx_on_a_gpu_gets_room_for_the_contacts_of_all_environments_and_never_less_than_before(
+    contacts: int, num_envs: int, patches: int, points: int
+) -> None:
+    cfg = reach_cfg()
+    cfg.sim.device = "cuda:0"
+    cfg.scene.num_envs = num_envs
+    apply_physics(cfg, PhysicsSettings(backend="ovphysx", contacts=contacts))
+    assert cfg.sim.physics.gpu_max_rigid_patch_count == patches
+    assert cfg.sim.physics.gpu_max_rigid_contact_count == points
+
+
 def test_physx_gets_iterations_on_every_asset() -> None:
     cfg = reach_cfg()
     apply_physics(cfg, PhysicsSettings(backend="ovphysx", position_iterations=3, velocity_iterations=2))
@@ -96,6 +116,8 @@ def test_physx_gets_iterations_on_every_asset() -> None:
     [
         ("newton_mjwarp", {"velocity_iterations": 1}, "physics.position_iterations"),
         ("ovphysx", {"substeps": 2}, "physics.dt"),
+        ("ovphysx", {"constraints": 200}, "physics.contacts"),
+        ("ovphysx", {"contacts": 60}, "physics=newton_mjwarp"),
     ],
 )
 def test_what_a_backend_lacks_is_an_error_naming_the_alternative(backend: str, values: dict, alternative: str) -> None:
@@ -105,7 +127,15 @@ def test_what_a_backend_lacks_is_an_error_naming_the_alternative(backend: str, v
 
 @pytest.mark.parametrize(
     "values",
-    [{"dt": 0.0}, {"dt": -0.01}, {"dt": 0.2}, {"decimation": 0}, {"substeps": 0}, {"position_iterations": 0}],
+    [
+        {"dt": 0.0},
+        {"dt": -0.01},
+        {"dt": 0.2},
+        {"decimation": 0},
+        {"substeps": 0},
+        {"position_iterations": 0},
+        {"contacts": 0},
+    ],
 )
 def test_impossible_values_are_refused(values: dict) -> None:
     name, value = next(iter(values.items()))
