@@ -15,6 +15,7 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.physics import PhysicsSettings, apply_physics, resolve_backend
 from isaaclab_pc.runners import Runner, load_adapter, make_runner
 from isaaclab_pc.scaling import BatchPlan, plan_batch
+from isaaclab_pc.scaling.preflight import Machine, check_run
 from isaaclab_pc.workflows.overrides import check_overrides
 from isaaclab_pc.workflows.requirements import check_isaaclab
 from isaaclab_pc.workflows.settings import flatten
@@ -133,10 +134,12 @@ def open_session(config: Mapping[str, Any], num_envs: int, experiment: str, run_
         The running session.
 
     Raises:
-        ConfigError: As for :func:`resolve`.
+        ConfigError: As for :func:`resolve`, or the preflight found an error.
+        MemoryError: The preflight found too many environments for a trial; see :func:`check_run`.
     """
     start = time.perf_counter()
     resolved = resolve(config, num_envs, experiment)
+    check_run(resolved.env_cfg, resolved.plan, Machine.here(resolved.device), trial=experiment == "probe")
 
     import gymnasium as gym
     from isaaclab.app import launch_simulation

@@ -1,0 +1,380 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Checks of a run's resolved config against ceilings of renderers, PhysX and the machine, before a simulator starts.
+
+Past most of these ceilings nothing fails: cameras show other environments, contacts vanish, every step is slow.
+"""
+
+# USD's type stubs say that every call returns None.
+# pyright: reportAttributeAccessIssue=false, reportArgumentType=false, reportOptionalMemberAccess=false
+
+import importlib.util
+import math
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.physics.settings import INSTALL_ISAACSIM
+from isaaclab_pc.scaling.batch import BatchPlan
+from isaaclab_pc.scaling.memory import Cgroup, free_host_memory, memory_cgroups
+from isaaclab_pc.scaling.trial import format_size
+
+__all__ = ["Finding", "Machine", "check_run", "preflight", "usable_cores"]
+
+RTX_PARTITIONS = 15_625
+"""Scene partitions, one per environment, of the RTX renderers: Isaac Lab pull request 7573."""
+RTX_TILES = 4096
+"""Views of one camera that Isaac Sim's RTX renderer was seen to return rightly: of 8192 it left out 3093 and gave
+environments each other's images (Isaac Lab pull request 7740, on an L40)."""
+WARP_ELEMENTS = 2**31 - 1
+"""Largest extent of a Warp array along one axis (``warp._src.types.check_array_shape``)."""
+PATCHES_PER_ENV = 40
+"""Contact patches per environment, as PhysX's default buffer has at Isaac Lab's usual 4096 environments. Measured
+elsewhere: 55 needed per environment (Isaac Lab issue 176); 13 let a hand's grasps fail (unilabsim/unisim issue 292)."""
+ROLLOUT_SHARE = 0.5
+"""Share of the free memory from which the rollout's observations are worth a warning; minibatches come on top."""
+TRIANGLES = 10_000
+"""Triangles from which a detailed collision mesh is worth a warning: a rule of thumb."""
+
+_RENDERERS = {"isaac_rtx": ("isaacsim", INSTALL_ISAACSIM), "ovrtx": ("ovrtx", "pip install ovrtx")}
+"""What the renderers with an installation of their own import, and how to install it."""
+_CHANNELS = {"rgb": 3, "normals": 3, "segmentation": 1, "camera": 1}
+"""Channels of a point's features; ``one_hot`` has as many as there are classes."""
+_SIMPLE_COLLIDERS = ("convexHull", "boundingCube", "boundingSphere")
+"""Approximations whose cost does not grow with the mesh."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something about a run that will not work, or not well."""
+
+    severity: Literal["error", "warning"]
+    """Whether the run is refused."""
+    setting: str
+    """What to change first, as it is written on the command line or in the task's config."""
+    message: str
+    """What is wrong and what to do; names the setting."""
+    sized: bool = False
+    """Whether fewer environments may pass."""
+
+    def __str__(self) -> str:
+        """Return the message."""
+        return self.message
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What the checks need to know of the machine."""
+
+    free_bytes: int
+    """Free memory of the device that learns [bytes]."""
+    threads: int
+    """Threads that torch computes with."""
+    cores: int
+    """CPU cores that this process may use."""
+
+    @classmethod
+    def here(cls, device: str) -> "Machine":
+        """Look at this machine.
+
+        Args:
+            device: ``cpu`` or ``cuda:N``; a CUDA context is opened there.
+
+        Returns:
+            What it has now.
+        """
+        import torch
+
+        free = free_host_memory().size if device == "cpu" else torch.cuda.mem_get_info(device)[0]
+        return cls(free, torch.get_num_threads(), usable_cores())
+
+
+def check_run(env_cfg: Any, plan: BatchPlan, machine: Machine, *, trial: bool) -> None:
+    """Refuse a run that cannot work and print warnings to stderr.
+
+    Args:
+        env_cfg: As for :func:`preflight`.
+        plan: As for :func:`preflight`.
+        machine: As for :func:`preflight`.
+        trial: Whether this is one of the sizes that a search tries: it prints no warnings, the run itself does.
+
+    Raises:
+        ConfigError: All errors, one per line.
+        MemoryError: The same in a trial that fewer environments may pass. A search takes it as it takes any trial that
+            needs more than there is: it goes on with smaller sizes.
+    """
+    findings = preflight(env_cfg, plan, machine)
+    errors = [finding for finding in findings if finding.severity == "error"]
+    if errors:
+        kind = MemoryError if trial and all(error.sized for error in errors) else ConfigError
+        raise kind("\n".join(map(str, errors)))
+    if not trial:
+        for finding in findings:
+            print(f"warning: {finding}", file=sys.stderr)
+
+
+def preflight(env_cfg: Any, plan: BatchPlan, machine: Machine) -> list[Finding]:
+    """Check a run; starts nothing.
+
+    Args:
+        env_cfg: Isaac Lab's environment config, resolved: ``scene.num_envs``, ``sim.device`` and ``sim.physics`` set.
+        plan: The update's samples.
+        machine: The machine.
+
+    Returns:
+        What was found, errors and warnings; empty when all is well.
+    """
+    return [
+        *_check_renderers(env_cfg),
+        *_check_rtx(env_cfg),
+        *_check_image_elements(env_cfg),
+        *_check_contact_patches(env_cfg),
+        *_check_rollout(env_cfg, plan, machine.free_bytes),
+        *_check_colliders(env_cfg),
+        *_check_threads(machine),
+    ]
+
+
+def usable_cores(groups: list[Cgroup] | None = None, v1_folder: Path = Path("/sys/fs/cgroup/cpu")) -> int:
+    """Count the CPU cores that this process may use.
+
+    Args:
+        groups: cgroups of this process, of which those of version 2 are read; None: found under /proc.
+        v1_folder: The CPU controller of cgroup version 1 as a container sees it.
+
+    Returns:
+        The smaller of its affinity and of the cgroups' CPU quotas, rounded up; at least 1.
+    """
+    cores = len(os.sched_getaffinity(0))
+    for group in memory_cgroups() if groups is None else groups:
+        if group.version == 2:
+            cores = min(cores, _quota(_words(group.folder / "cpu.max")))
+    return min(cores, _quota(_words(v1_folder / "cpu.cfs_quota_us") + _words(v1_folder / "cpu.cfs_period_us")))
+
+
+def _words(path: Path) -> list[str]:
+    try:
+        return path.read_text().split()
+    except OSError:
+        return []
+
+
+def _quota(words: list[str]) -> int:
+    """Return cores from a quota and its period [us]; without a limit the quota is "max" or -1."""
+    if len(words) != 2 or words[0] in ("max", "-1"):
+        return sys.maxsize
+    return max(math.ceil(int(words[0]) / int(words[1])), 1)
+
+
+def _parts(env_cfg: Any) -> Iterator[tuple[str, Any]]:
+    """Yield what the scene and, in direct environments, the config itself hold, with the path of each."""
+    for prefix, cfg in (("env.scene", env_cfg.scene), ("env", env_cfg)):
+        for name, value in vars(cfg).items():
+            yield f"{prefix}.{name}", value
+
+
+def _cameras(env_cfg: Any) -> Iterator[tuple[str, Any, str]]:
+    """Yield path, config and renderer of every camera."""
+    for path, part in _parts(env_cfg):
+        if hasattr(part, "renderer_cfg"):
+            yield path, part, getattr(part.renderer_cfg, "renderer_type", "")
+
+
+def _rendered_cameras(env_cfg: Any) -> Iterator[tuple[str, Any, str]]:
+    """Yield the cameras that stay in the scene: this package's tasks drop theirs when the policy sees the state."""
+    for path, camera, renderer in _cameras(env_cfg):
+        if not (path == "env.scene.camera" and getattr(env_cfg, "obs", None) == "state"):
+            yield path, camera, renderer
+
+
+def _check_renderers(env_cfg: Any) -> Iterator[Finding]:
+    """Find cameras whose renderer is not installed: Kit would end the process minutes later."""
+    for path, _, renderer in _cameras(env_cfg):
+        module, install = _RENDERERS.get(renderer, ("", ""))
+        if module and not _installed(module):
+            setting = f"{path}.renderer_cfg"
+            yield Finding(
+                "error",
+                setting,
+                f"{setting} is the renderer {renderer}, which needs {module}: {install}. Without it, give the camera "
+                "isaaclab_newton's NewtonWarpRendererCfg in the task's config.",
+            )
+
+
+def _check_rtx(env_cfg: Any) -> Iterator[Finding]:
+    """Find more environments than the RTX renderers tell apart. Known from Isaac Lab's documentation, not measured."""
+    num_envs = env_cfg.scene.num_envs
+    for path, camera, renderer in _rendered_cameras(env_cfg):
+        # Isaac Lab gives an environment one partition, whatever the number of its cameras.
+        partitioned = renderer == "ovrtx" or getattr(camera.renderer_cfg, "enable_scene_partitioning", False)
+        if partitioned and num_envs > RTX_PARTITIONS:
+            yield Finding(
+                "error",
+                "num_envs",
+                f"num_envs={num_envs}: {path}'s renderer {renderer} has {RTX_PARTITIONS} scene partitions, and further "
+                f"environments share images without an error. Use at most num_envs={RTX_PARTITIONS}; with "
+                f"num_envs=auto, scaling.max={RTX_PARTITIONS}.",
+                sized=True,
+            )
+        elif renderer == "isaac_rtx" and num_envs > RTX_TILES:
+            yield Finding(
+                "warning",
+                "num_envs",
+                f"num_envs={num_envs}: above {RTX_TILES} views of {path}, Isaac Sim's RTX renderer was seen to mix up "
+                f"environments' images without an error. Look at them, or use num_envs={RTX_TILES} or less.",
+            )
+
+
+def _check_image_elements(env_cfg: Any) -> Iterator[Finding]:
+    """Find images too large for Newton's renderer, which flattens those of all environments into one Warp array.
+
+    Isaac Sim's RTX renderer and torch keep four axes, of which none comes near the limit.
+    """
+    num_envs = env_cfg.scene.num_envs
+    for path, camera, renderer in _rendered_cameras(env_cfg):
+        pixels = camera.width * camera.height
+        if renderer == "newton_warp" and num_envs * pixels > WARP_ELEMENTS:
+            yield Finding(
+                "error",
+                "num_envs",
+                f"num_envs={num_envs}: with {path}.width={camera.width} and {path}.height={camera.height} the images "
+                f"have {num_envs * pixels} pixels, and a Warp array takes {WARP_ELEMENTS}. Use at most "
+                f"num_envs={WARP_ELEMENTS // pixels} (with num_envs=auto, scaling.max), or smaller images.",
+                sized=True,
+            )
+
+
+def _check_contact_patches(env_cfg: Any) -> Iterator[Finding]:
+    """Find a small buffer of PhysX on a GPU: it drops the contacts that do not fit and only logs it."""
+    patches = getattr(env_cfg.sim.physics, "gpu_max_rigid_patch_count", None)
+    if patches is None or not str(env_cfg.sim.device).startswith("cuda"):
+        return
+    num_envs = env_cfg.scene.num_envs
+    if patches < PATCHES_PER_ENV * num_envs:
+        setting = "env.sim.physics.gpu_max_rigid_patch_count"
+        yield Finding(
+            "warning",
+            setting,
+            f"{setting}={patches} leaves {patches / num_envs:.0f} contact patches to each of {num_envs} environments; "
+            "PhysX drops the contacts for which there is no room. If its log shows a patch buffer overflow, use "
+            f"{setting}={PATCHES_PER_ENV * num_envs}.",
+        )
+
+
+def _check_rollout(env_cfg: Any, plan: BatchPlan, free: int) -> Iterator[Finding]:
+    """Find observations of one rollout that do not fit into memory, or hardly; vectors are small and left out."""
+    sample, setting, remedy = _observation(env_cfg)
+    size = plan.samples_per_update * sample
+    if size <= ROLLOUT_SHARE * free:
+        return
+    yield Finding(
+        "error" if size > free else "warning",
+        setting,
+        f"The observations of one rollout ({plan.samples_per_update} samples of {format_size(sample)}) take "
+        f"{format_size(size)} of {format_size(free)} free memory. Use {remedy}, or fewer samples per update: "
+        "agent.samples_per_update (agent.params.config.samples_per_update of RL-Games), and fewer environments where "
+        f"the horizon of {plan.horizon} steps cannot shrink.",
+        sized=True,
+    )
+
+
+def _observation(env_cfg: Any) -> tuple[int, str, str]:
+    """Return the size of one environment's cloud or image [bytes], the setting it depends on and how to change it."""
+    obs = getattr(env_cfg, "obs", None)
+    if obs == "points":
+        points = env_cfg.scene.points
+        channels = 3 + sum(_CHANNELS.get(feature, len(points.classes)) for feature in points.features)
+        rows = points.num_points + sum(appended.num_points for appended in points.append)
+        smaller = " or points.dtype=float16" if points.dtype == "float32" else ""
+        itemsize = 4 if points.dtype == "float32" else 2
+        remedy = f"less than points.num_points={points.num_points}{smaller}"
+        return rows * channels * itemsize, "points.num_points", remedy
+    if obs == "depth":
+        camera = env_cfg.scene.camera
+        remedy = f"less than env.scene.camera.width={camera.width} and env.scene.camera.height={camera.height}"
+        return camera.height * camera.width * 4, "env.scene.camera.width", remedy
+    return 0, "", ""
+
+
+def _check_colliders(env_cfg: Any) -> Iterator[Finding]:
+    """Find collision meshes that cost every step of every environment; files on asset servers are not read."""
+    for path, part in _parts(env_cfg):
+        spawn = getattr(part, "spawn", None)
+        if getattr(spawn, "collision_from_visuals", False):
+            setting = f"{path}.spawn.collision_from_visuals"
+            yield Finding(
+                "warning",
+                setting,
+                f"{setting}=true makes colliders of the meshes that are there to be looked at: use the file's own "
+                f"collision meshes, {setting}=false.",
+            )
+        triangles, setting = _collider(spawn)
+        if triangles > TRIANGLES:
+            setting = f"{path}.spawn.{setting}"
+            yield Finding(
+                "warning",
+                setting,
+                f"{setting}: each environment collides {triangles} triangles. Give the meshes the approximation "
+                f"convexHull, or use meshes of at most {TRIANGLES} triangles.",
+            )
+
+
+def _collider(spawn: Any) -> tuple[int, str]:
+    """Return the triangles that an asset collides with other than as hulls or boxes, and the field to change."""
+    mesh, usd_path = getattr(spawn, "mesh", None), getattr(spawn, "usd_path", None)
+    if mesh is not None and spawn.collision_props is not None:
+        props = spawn.mesh_collision_props
+        names = [part.mesh_approximation_name for part in (props if isinstance(props, list) else [props]) if part]
+        simple = any(name in _SIMPLE_COLLIDERS for name in names)
+        return (0 if simple else _mesh_triangles(mesh)), "mesh_collision_props"
+    # Whether Kit starts after a stage was opened with its pxr could not be tried.
+    if isinstance(usd_path, str) and Path(usd_path).is_file() and not _installed("isaacsim"):
+        return _usd_triangles(usd_path), "usd_path"
+    return 0, ""
+
+
+def _mesh_triangles(mesh: Any) -> int:
+    """Count the triangles of a mesh in memory or in a local file; 0 where the file cannot be read here."""
+    if not isinstance(mesh, str):
+        return len(getattr(mesh, "mesh", mesh).faces)
+    import trimesh
+
+    path = Path(mesh)
+    if not path.is_file() or path.suffix.lower().lstrip(".") not in trimesh.available_formats():
+        return 0
+    return len(trimesh.load_mesh(path).faces)
+
+
+def _usd_triangles(path: str) -> int:
+    """Count the triangles of the collision meshes in a USD file."""
+    from pxr import Usd, UsdGeom, UsdPhysics
+
+    def collides(prim: Any) -> bool:
+        if not (prim.IsA(UsdGeom.Mesh) and prim.HasAPI(UsdPhysics.CollisionAPI)):
+            return False
+        enabled = UsdPhysics.CollisionAPI(prim).GetCollisionEnabledAttr().Get()
+        approximation = UsdPhysics.MeshCollisionAPI(prim).GetApproximationAttr().Get()
+        return enabled is not False and approximation not in _SIMPLE_COLLIDERS
+
+    stage = Usd.Stage.Open(path)
+    meshes = filter(collides, Usd.PrimRange(stage.GetPseudoRoot(), Usd.TraverseInstanceProxies()))
+    faces = (UsdGeom.Mesh(prim).GetFaceVertexCountsAttr().Get() or () for prim in meshes)
+    return sum(corners - 2 for counts in faces for corners in counts)
+
+
+def _check_threads(machine: Machine) -> Iterator[Finding]:
+    """Find more threads than cores: torch goes by the cores it sees and knows no CPU quota, as containers set one."""
+    if machine.threads > machine.cores:
+        yield Finding(
+            "warning",
+            "OMP_NUM_THREADS",
+            f"torch uses {machine.threads} threads on {machine.cores} usable CPU cores, which slows both down: set the "
+            f"environment variable OMP_NUM_THREADS={machine.cores}.",
+        )
+
+
+def _installed(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None
