@@ -2,9 +2,9 @@
 """Physics backends and their settings in one vocabulary.
 
 ``dt``, ``decimation``, ``substeps``, ``position_iterations``, ``velocity_iterations``, ``contacts`` and ``constraints``
-mean the same for every backend and are mapped to the fields that its solver really reads. :class:`ContactMonitor` watches
-what the solver has room for. The presets that tasks use load Isaac Lab and stand in :mod:`isaaclab_pc.physics.presets`;
-importing this package loads neither it nor torch.
+mean the same for every backend and are mapped to the fields that its solver really reads. :class:`ContactMonitor`
+watches how full the solver's buffers are. The presets that tasks use load Isaac Lab and stand in
+:mod:`isaaclab_pc.physics.presets`; importing this package loads neither it nor torch.
 """
 
 from isaaclab_pc.physics.contacts import HEADROOM, ContactMonitor, ContactUsage, grown, monitor_contacts

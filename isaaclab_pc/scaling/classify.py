@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The one place that decides whether a child ran out of memory, crashed, or failed by the user's code."""
+"""The one place that reads a child's end: out of memory, contacts dropped, a crash, or the user's code."""
 
 import re
 import signal
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from isaaclab_pc.scaling.trial import Outcome
 
-__all__ = ["classify_exit", "out_of_memory_line"]
+__all__ = ["ContactOverflow", "classify_exit", "contact_overflow", "out_of_memory_line"]
 
 _OUT_OF_MEMORY = re.compile(
     "|".join(
@@ -36,8 +38,70 @@ _OUT_OF_MEMORY = re.compile(
     )
 )
 
+_CONTACT_OVERFLOW = re.compile(
+    "|".join(
+        (
+            # One of PhysX's streams; the size is told where the GPU has counted it.
+            r"\b(?P<stream>Contact|Patch|Friction patch|Force) buffer overflow detected\b"
+            r"(?:, please increase its size to at least (?P<stream_size>\d+))?",
+            r"\bPx\w*DynamicsMemoryConfig::(?P<stack>collisionStackSize) buffer overflow detected\b"
+            r"(?:, please increase its size to at least (?P<stack_size>\d+))?",
+            r"\bThe application needs to increase Px\w*DynamicsMemoryConfig::(?P<pairs>\w+)(?: buffers)? to "
+            r"(?P<pairs_size>\d+) ?, otherwise, the simulation will miss interactions",
+        )
+    )
+)
+"""What PhysX 5 prints where it drops contacts on a GPU, as its library (libPhysXGpu_64.so) holds it."""
+
+_PHYSX_FIELDS = {
+    "Contact": "gpu_max_rigid_contact_count",
+    "Force": "gpu_max_rigid_contact_count",
+    "Patch": "gpu_max_rigid_patch_count",
+    "Friction patch": "gpu_max_rigid_patch_count",
+    "collisionStackSize": "gpu_collision_stack_size",
+    "foundLostPairsCapacity": "gpu_found_lost_pairs_capacity",
+    "foundLostAggregatePairsCapacity": "gpu_found_lost_aggregate_pairs_capacity",
+    "totalAggregatePairsCapacity": "gpu_total_aggregate_pairs_capacity",
+}
+"""Field of Isaac Lab's PhysX configs that sizes a buffer."""
+
 _SIGNAL_EXIT = 128
 """Shells and launchers report death by signal N as exit code 128 + N."""
+
+
+@dataclass(frozen=True)
+class ContactOverflow:
+    """PhysX dropped contacts for want of room."""
+
+    line: str
+    """Its first line about that, without surrounding blanks."""
+    sizes: dict[str, int]
+    """The fields of ``sim.physics`` that are too small, each with the largest size that PhysX asked for: a number of
+    all environments together (the collision stack: bytes), or 0 where it told none."""
+
+
+def contact_overflow(lines: Iterable[str]) -> ContactOverflow | None:
+    """Find what PhysX says about contacts that it drops on a GPU.
+
+    PhysX raises no error for it, and other solvers are read directly (:mod:`isaaclab_pc.physics.contacts`).
+
+    Args:
+        lines: A program's output, line by line.
+
+    Returns:
+        What was found; None when nothing was.
+    """
+    first, sizes = "", {}
+    for line in lines:
+        match = _CONTACT_OVERFLOW.search(line)
+        name = match and (match["stream"] or match["stack"] or match["pairs"])
+        if not match or name not in _PHYSX_FIELDS:
+            continue
+        first = first or line.strip()
+        field = _PHYSX_FIELDS[name]
+        size = int(match["stream_size"] or match["stack_size"] or match["pairs_size"] or 0)
+        sizes[field] = max(sizes.get(field, 0), size)
+    return ContactOverflow(first, sizes) if sizes else None
 
 
 def out_of_memory_line(text: str) -> str:

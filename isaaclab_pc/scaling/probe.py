@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from isaaclab_pc.scaling.classify import classify_exit, out_of_memory_line
+from isaaclab_pc.scaling.classify import classify_exit, contact_overflow, out_of_memory_line
 from isaaclab_pc.scaling.gpu import Gpu
 from isaaclab_pc.scaling.memory import memory_cgroups, oom_kills
 from isaaclab_pc.scaling.processes import ProcessTree
@@ -52,7 +52,8 @@ def run_probe(
 
     Returns:
         The trial, with what was metered attached. A child that wrote a good trial has fitted even when it crashes
-        or hangs while it closes: simulators do.
+        or hangs while it closes: simulators do. One that trained while PhysX dropped contacts is an
+        `Outcome.OVERFLOW` with `extra["physx_buffers"]`.
     """
     result_path.unlink(missing_ok=True)
     groups = memory_cgroups()
@@ -70,6 +71,8 @@ def run_probe(
         verdict = Trial(num_envs, outcome, detail=detail)
     elif verdict.outcome is Outcome.ERROR and (line := out_of_memory_line(f"{verdict.detail}\n{_tail(log_path)}")):
         verdict = replace(verdict, outcome=Outcome.OOM, detail=line)
+    elif verdict.outcome in (Outcome.FITS, Outcome.OVERFLOW):
+        verdict = _with_dropped_contacts(verdict, log_path)
     return replace(
         verdict,
         num_envs=num_envs,
@@ -135,6 +138,16 @@ def _read_result(path: Path, num_envs: int) -> Trial | None:
     if trial.num_envs != num_envs:
         return replace(trial, outcome=Outcome.ERROR, detail=f"its result is for num_envs={trial.num_envs}")
     return trial
+
+
+def _with_dropped_contacts(trial: Trial, log_path: Path) -> Trial:
+    """Turn a trial into an overflow where its log says that PhysX dropped contacts."""
+    with log_path.open(encoding="utf-8", errors="replace") as log:
+        overflow = contact_overflow(log)
+    if overflow is None:
+        return trial
+    extra = {**trial.extra, "physx_buffers": overflow.sizes}
+    return replace(trial, outcome=Outcome.OVERFLOW, frames_per_second=0.0, detail=overflow.line, extra=extra)
 
 
 def _tail(path: Path) -> str:

@@ -14,7 +14,11 @@ __all__ = ["Outcome", "Trial", "format_size"]
 
 
 class Outcome(StrEnum):
-    """How a trial ended. All but `FITS` and `ERROR` bound the number of environments from above."""
+    """How a trial ended.
+
+    `OVER_BUDGET`, `OOM`, `CRASH` and `TIMEOUT` bound the number of environments from above. `OVERFLOW` does not: the
+    same size is tried again with larger buffers. `ERROR` and `NAN` end the search, since no other size would help.
+    """
 
     FITS = "fits"
     """It trained inside the budget."""
@@ -26,6 +30,13 @@ class Outcome(StrEnum):
     """A signal other than an out-of-memory kill ended it."""
     TIMEOUT = "timeout"
     """It was not done when the time for the search was up."""
+    OVERFLOW = "overflow"
+    """It trained, but the solver dropped contacts for want of room. Not a limit of memory: whoever searches grows the
+    buffers (`physics.grown` of `extra["contacts"]`, or the fields of `sim.physics` in `extra["physx_buffers"]`) and
+    tries the same size again."""
+    NAN = "nan"
+    """It trained, but on non-finite numbers: a loss was not finite, or too large a share of the environments' steps
+    ended by a fault. The physics or the agent is unstable, whatever the size."""
     ERROR = "error"
     """The user's code or settings failed: a smaller size would fail too, so the search stops."""
 
@@ -61,7 +72,9 @@ class Trial:
     log: str = ""
     """Where the child's output is kept; empty when it was thrown away."""
     extra: Mapping[str, Any] = field(default_factory=dict)
-    """Whatever else the child reported (torch's own peak, say)."""
+    """Whatever else was found. `contacts`: the solver's buffers, a `physics.ContactUsage`, or None where it gives no
+    reading; `physx_buffers`: fields of `sim.physics` that PhysX found too small, and the sizes it asked for;
+    `nonfinite`: environment steps that ended by a fault."""
 
     @property
     def fits(self) -> bool:
@@ -75,6 +88,11 @@ class Trial:
         if self.frames_per_second:
             parts.append(f"{self.frames_per_second:.0f} frames/s")
         parts.append(f"{self.wall_seconds:.1f} s")
+        contacts = self.extra.get("contacts")
+        if isinstance(contacts, dict) and isinstance(contacts.get("share"), int | float):
+            parts.append(f"contact buffers {contacts['share']:.0%} full")
+        if nonfinite := self.extra.get("nonfinite"):
+            parts.append(f"{nonfinite} environment steps not finite")
         if self.detail:
             parts.append(self.detail)
         return f"num_envs={self.num_envs}: {self.outcome.replace('_', ' ')} ({', '.join(parts)})"

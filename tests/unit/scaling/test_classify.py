@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from isaaclab_pc.scaling.classify import classify_exit, out_of_memory_line
+from isaaclab_pc.scaling.classify import ContactOverflow, classify_exit, contact_overflow, out_of_memory_line
 from isaaclab_pc.scaling.trial import Outcome
 
 OUT_OF_MEMORY = [
@@ -86,3 +86,85 @@ def test_good_exit_without_a_result_is_an_error_even_when_the_log_speaks_of_memo
 
 def test_silent_failure_is_an_error_with_its_exit_code() -> None:
     assert classify_exit(3, "\n\n") == (Outcome.ERROR, "exit code 3: no output")
+
+
+# From Isaac Lab's issues 176, 981, 1199 and 1389, and from the texts in PhysX 5's libPhysXGpu_64.so.
+KIT = "2023-12-19 20:04:05 [5,983,110ms] [Error] [omni.physx.plugin] PhysX error: "
+OVERFLOWS = [
+    (
+        KIT + "Patch buffer overflow detected, please increase its size to at least 219146 in the scene desc!",
+        {"gpu_max_rigid_patch_count": 219146},
+    ),
+    ("Patch buffer overflow detected, please increase its size in the scene desc!", {"gpu_max_rigid_patch_count": 0}),
+    (
+        "Friction patch buffer overflow detected, please increase its size in the scene desc!",
+        {"gpu_max_rigid_patch_count": 0},
+    ),
+    (
+        "Contact buffer overflow detected, please increase its size to at least 737280 in the scene desc!",
+        {"gpu_max_rigid_contact_count": 737280},
+    ),
+    ("Force buffer overflow detected, please increase its size in the scene desc!", {"gpu_max_rigid_contact_count": 0}),
+    (
+        "/buildAgent/work/source/gpunarrowphase/src/PxgNarrowphaseCore.cpp (2185) : internal error : "
+        "PxgDynamicsMemoryConfig::collisionStackSize buffer overflow detected, please increase its size to at least "
+        "1484688128 in the scene desc!",
+        {"gpu_collision_stack_size": 1484688128},
+    ),
+    (
+        "PxGpuDynamicsMemoryConfig::collisionStackSize buffer overflow detected, please increase its size to at least "
+        "73774744 in the scene desc! Contacts have been dropped.",
+        {"gpu_collision_stack_size": 73774744},
+    ),
+    (
+        KIT + "The application needs to increase PxGpuDynamicsMemoryConfig::totalAggregatePairsCapacity to 16790 , "
+        "otherwise, the simulation will miss interactions",
+        {"gpu_total_aggregate_pairs_capacity": 16790},
+    ),
+    (
+        "The application needs to increase PxGpuDynamicsMemoryConfig::foundLostPairsCapacity to 4194304, otherwise, "
+        "the simulation will miss interactions",
+        {"gpu_found_lost_pairs_capacity": 4194304},
+    ),
+    (
+        "The application needs to increase PxGpuDynamicsMemoryConfig::foundLostAggregatePairsCapacity buffers to 99, "
+        "otherwise, the simulation will miss interactions",
+        {"gpu_found_lost_aggregate_pairs_capacity": 99},
+    ),
+]
+
+
+@pytest.mark.parametrize(("message", "sizes"), OVERFLOWS)
+def test_physx_that_drops_contacts_names_the_field_and_the_size(message: str, sizes: dict[str, int]) -> None:
+    lines = ["Starting the simulation\n", f"  {message}\n", ", FILE PxgNarrowphaseCore.cpp, LINE 1240\n"]
+    assert contact_overflow(lines) == ContactOverflow(message, sizes)
+
+
+@pytest.mark.parametrize("field", sorted({field for _, sizes in OVERFLOWS for field in sizes}))
+def test_a_field_that_is_named_exists_in_both_physx_configs(field: str) -> None:
+    from isaaclab_ov.physics import OvPhysxCfg
+    from isaaclab_physx.physics import PhysxCfg
+
+    assert hasattr(OvPhysxCfg(), field)
+    assert hasattr(PhysxCfg(), field)
+
+
+def test_the_largest_size_asked_for_counts_and_the_first_line_is_shown() -> None:
+    text = "Patch buffer overflow detected, please increase its size to at least {} in the scene desc!"
+    found = contact_overflow([text.format(size) for size in (219146, 224549, 221977)])
+    assert found == ContactOverflow(text.format(219146), {"gpu_max_rigid_patch_count": 224549})
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "[INFO] gpu_max_rigid_patch_count = 163840",
+        "Particle system contact buffer overflow detected, please increase "
+        "PxGpuDynamicsMemoryConfig::maxParticleContacts to at least 12",
+        "RuntimeError: buffer overflow detected",
+        *OUT_OF_MEMORY,
+    ],
+)
+def test_other_lines_are_no_dropped_contacts(line: str) -> None:
+    assert contact_overflow([line]) is None

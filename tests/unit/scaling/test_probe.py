@@ -144,6 +144,19 @@ def test_end_of_a_child_is_told_apart(run: Callable[..., Trial], code: str, outc
     assert bool(trial.detail) == bool(detail)
 
 
+@pytest.mark.parametrize("written", ["fits", "overflow"])
+def test_training_while_physx_drops_contacts_is_an_overflow(run: Callable[..., Trial], written: str) -> None:
+    line = "Patch buffer overflow detected, please increase its size to at least 219146 in the scene desc!"
+    trial = run(f"print({line!r}); fits(outcome={written!r}, extra={{'contacts': None}})")
+    assert (trial.outcome, trial.detail, trial.frames_per_second) == (Outcome.OVERFLOW, line, 0.0)
+    assert trial.extra == {"contacts": None, "physx_buffers": {"gpu_max_rigid_patch_count": 219146}}
+
+
+def test_a_child_that_crashed_is_no_overflow_though_contacts_were_dropped(run: Callable[..., Trial]) -> None:
+    trial = run("print('Contact buffer overflow detected, please increase its size in the scene desc!'); sys.exit(1)")
+    assert trial.outcome is Outcome.ERROR
+
+
 def test_child_that_hangs_is_ended_when_its_time_is_up(run: Callable[..., Trial]) -> None:
     trial = run(
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: time.sleep(60)", Budgets(2 << 30, seconds=0.4)

@@ -92,3 +92,15 @@ def test_trial_prints_as_one_line_with_what_the_user_wants_to_know() -> None:
 )
 def test_sizes_are_rendered_in_binary_units(size: int, text: str) -> None:
     assert format_size(size) == text
+
+
+def test_the_line_for_people_shows_contacts_and_faults() -> None:
+    extra = {"contacts": {"share": 0.62}, "nonfinite": 3}
+    line = str(Trial(64, Outcome.OVERFLOW, extra=extra))
+    assert "contact buffers 62% full" in line
+    assert "3 environment steps not finite" in line
+
+
+@pytest.mark.parametrize("contacts", [None, {}, {"share": None}, 7])
+def test_the_line_for_people_bears_a_reading_that_is_none(contacts: object) -> None:
+    assert "contact" not in str(Trial(64, Outcome.FITS, extra={"contacts": contacts, "nonfinite": 0}))
