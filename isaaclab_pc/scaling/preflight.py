@@ -22,7 +22,16 @@ from isaaclab_pc.scaling.batch import BatchPlan
 from isaaclab_pc.scaling.memory import Cgroup, free_host_memory, memory_cgroups
 from isaaclab_pc.scaling.trial import format_size
 
-__all__ = ["Finding", "Machine", "check_run", "preflight", "usable_cores"]
+__all__ = [
+    "Finding",
+    "Machine",
+    "check_run",
+    "cloud_shape",
+    "observation_bytes",
+    "preflight",
+    "rendered_cameras",
+    "usable_cores",
+]
 
 RTX_PARTITIONS = 15_625
 """Scene partitions, one per environment, of the RTX renderers: Isaac Lab pull request 7573."""
@@ -39,7 +48,7 @@ ROLLOUT_SHARE = 0.5
 TRIANGLES = 10_000
 """Triangles from which a detailed collision mesh is worth a warning: a rule of thumb."""
 
-_RENDERERS = {"isaac_rtx": ("isaacsim", INSTALL_ISAACSIM), "ovrtx": ("ovrtx", "pip install ovrtx")}
+_RENDERERS = {"isaac_rtx": ("isaacsim", INSTALL_ISAACSIM), "ovrtx": ("ovrtx", "pip install 'isaaclab[ovrtx]'")}
 """What the renderers with an installation of their own import, and how to install it."""
 _CHANNELS = {"rgb": 3, "normals": 3, "segmentation": 1, "camera": 1}
 """Channels of a point's features; ``one_hot`` has as many as there are classes."""
@@ -183,8 +192,12 @@ def _cameras(env_cfg: Any) -> Iterator[tuple[str, Any, str]]:
             yield path, part, getattr(part.renderer_cfg, "renderer_type", "")
 
 
-def _rendered_cameras(env_cfg: Any) -> Iterator[tuple[str, Any, str]]:
-    """Yield the cameras that stay in the scene: this package's tasks drop theirs when the policy sees the state."""
+def rendered_cameras(env_cfg: Any) -> Iterator[tuple[str, Any, str]]:
+    """Yield path, config and renderer of the cameras that render: our tasks drop theirs when the policy sees the state.
+
+    Args:
+        env_cfg: Isaac Lab's environment config.
+    """
     for path, camera, renderer in _cameras(env_cfg):
         if not (path == "env.scene.camera" and getattr(env_cfg, "obs", None) == "state"):
             yield path, camera, renderer
@@ -207,7 +220,7 @@ def _check_renderers(env_cfg: Any) -> Iterator[Finding]:
 def _check_rtx(env_cfg: Any) -> Iterator[Finding]:
     """Find more environments than the RTX renderers tell apart. Known from Isaac Lab's documentation, not measured."""
     num_envs = env_cfg.scene.num_envs
-    for path, camera, renderer in _rendered_cameras(env_cfg):
+    for path, camera, renderer in rendered_cameras(env_cfg):
         # Isaac Lab gives an environment one partition, whatever the number of its cameras.
         partitioned = renderer == "ovrtx" or getattr(camera.renderer_cfg, "enable_scene_partitioning", False)
         if partitioned and num_envs > RTX_PARTITIONS:
@@ -234,7 +247,7 @@ def _check_image_elements(env_cfg: Any) -> Iterator[Finding]:
     Isaac Sim's RTX renderer and torch keep four axes, of which none comes near the limit.
     """
     num_envs = env_cfg.scene.num_envs
-    for path, camera, renderer in _rendered_cameras(env_cfg):
+    for path, camera, renderer in rendered_cameras(env_cfg):
         pixels = camera.width * camera.height
         if renderer == "newton_warp" and num_envs * pixels > WARP_ELEMENTS:
             yield Finding(
@@ -281,15 +294,33 @@ def _check_rollout(env_cfg: Any, plan: BatchPlan, free: int) -> Iterator[Finding
     )
 
 
+def cloud_shape(points: Any) -> tuple[int, int, int]:
+    """Return the points of one cloud, the values of a point, and the size of a value [bytes].
+
+    Args:
+        points: The ``PointCloudCfg``.
+    """
+    channels = 3 + sum(_CHANNELS.get(feature, len(points.classes)) for feature in points.features)
+    rows = points.num_points + sum(appended.num_points for appended in points.append)
+    return rows, channels, 4 if points.dtype == "float32" else 2
+
+
+def observation_bytes(env_cfg: Any) -> int:
+    """Return the size of one environment's cloud or depth image, as the rollout keeps it [bytes]; 0 without either.
+
+    Args:
+        env_cfg: Isaac Lab's environment config.
+    """
+    return _observation(env_cfg)[0]
+
+
 def _observation(env_cfg: Any) -> tuple[int, str, str]:
     """Return the size of one environment's cloud or image [bytes], the setting it depends on and how to change it."""
     obs = getattr(env_cfg, "obs", None)
     if obs == "points":
         points = env_cfg.scene.points
-        channels = 3 + sum(_CHANNELS.get(feature, len(points.classes)) for feature in points.features)
-        rows = points.num_points + sum(appended.num_points for appended in points.append)
+        rows, channels, itemsize = cloud_shape(points)
         smaller = " or points.dtype=float16" if points.dtype == "float32" else ""
-        itemsize = 4 if points.dtype == "float32" else 2
         remedy = f"less than points.num_points={points.num_points}{smaller}"
         return rows * channels * itemsize, "points.num_points", remedy
     if obs == "depth":
