@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import sys
 import time
@@ -24,6 +25,7 @@ from isaaclab_pc.workflows.run_record import RunRecord, WallClock
 
 if TYPE_CHECKING:
     from isaaclab_pc.runners import Runner
+    from isaaclab_pc.scaling import Outcome
     from isaaclab_pc.workflows.session import Session
 
 __all__ = ["main"]
@@ -33,6 +35,9 @@ RESULT_NAME = "result.json"
 
 PROBE_SECONDS = 5.0
 """A probe measures one iteration, and more while they take less than this together [s]."""
+
+FAULTY_SHARE = 0.1
+"""A probe in which a larger share of the environments' steps ended by a fault has not trained: it is ``nan``."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -135,6 +140,7 @@ class _Training:
 
     def __init__(self, session: Session, record: RunRecord, stream: IO[str], flag: SignalFlag) -> None:
         from isaaclab_pc.workflows.checkpoints import Checkpoints
+        from isaaclab_pc.workflows.contact_watch import ContactWatch
         from isaaclab_pc.workflows.progress import make_display
 
         self._session, self._record, self._flag = session, record, flag
@@ -143,6 +149,7 @@ class _Training:
         maximum = session.resolved.max_iterations
         self._display = make_display(stream, session.runner.completed_iterations, maximum)
         self._clock = WallClock(record)
+        self._contacts = ContactWatch(session.env, record.folder / LOG_NAME)
         plan = session.resolved.plan
         self._frames = plan.samples_per_update
 
@@ -160,12 +167,15 @@ class _Training:
 
         self._display.iteration(completed, metrics)
         self._checkpoints.note(metrics.get("success_rate", float("nan")))
+        if warning := self._contacts.look():
+            self._display.message(f"warning: {warning}")
         self._record.update(
             completed_iterations=completed,
             env_steps=completed * self._frames,
             wall_s=self._clock.seconds(),
             metrics=dict(metrics),
             guard=_guard_counts(self._session.env),
+            contacts=self._contacts.usage,
         )
         if self._flag.received:
             self._display.message("stopping: writing a checkpoint")
@@ -248,10 +258,12 @@ def probe(config_path: Path, num_envs: int, result_path: Path) -> int:
     config = load_config(config_path)
     try:
         with open_session(config, num_envs, "probe", result_path.parent / f"{num_envs}") as session:
-            seconds = _measure(session.runner)
+            measured = _measure(session.runner)
+            seconds = _mean_seconds(measured)
             frames = session.resolved.plan.samples_per_update
-            rate = frames / (seconds["rollout"] + seconds["update"])
-            trial = Trial(num_envs, Outcome.FITS, rate, {"build": session.build_s, **seconds})
+            outcome, detail, extra = _verdict(session, measured)
+            rate = frames / sum(seconds.values()) if outcome is Outcome.FITS else 0.0
+            trial = Trial(num_envs, outcome, rate, {"build": session.build_s, **seconds}, detail=detail, extra=extra)
             trial.write(result_path)
     except ConfigError as error:
         Trial(num_envs, Outcome.ERROR, detail=str(error), extra={"config_error": True}).write(result_path)
@@ -259,8 +271,8 @@ def probe(config_path: Path, num_envs: int, result_path: Path) -> int:
     return 0
 
 
-def _measure(runner: Runner, clock: Callable[[], float] = time.monotonic) -> dict[str, float]:
-    """Return the mean seconds of a rollout and of an update, without the first iteration."""
+def _measure(runner: Runner, clock: Callable[[], float] = time.monotonic) -> list[Mapping[str, float]]:
+    """Return the metrics of every iteration but the first."""
     from isaaclab_pc.runners import Decision
 
     measured: list[Mapping[str, float]] = []
@@ -275,10 +287,40 @@ def _measure(runner: Runner, clock: Callable[[], float] = time.monotonic) -> dic
         return Decision.STOP if clock() - start >= PROBE_SECONDS else Decision.CONTINUE
 
     runner.train(1000, on_iteration)
+    return measured
+
+
+def _mean_seconds(measured: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the mean seconds of a rollout and of an update."""
     return {
         phase: sum(metrics[key] for metrics in measured) / len(measured)
         for phase, key in (("rollout", "collect_s"), ("update", "learn_s"))
     }
+
+
+def _verdict(session: Session, measured: Sequence[Mapping[str, float]]) -> tuple[Outcome, str, dict[str, Any]]:
+    """Judge a probe that came through: its outcome, why it does not fit, and what a trial says beside."""
+    from isaaclab_pc.scaling import Outcome
+    from isaaclab_pc.workflows.contact_watch import contact_usage, dropped_contacts
+
+    usage = contact_usage(session.env)
+    nonfinite = sum(_guard_counts(session.env).values())
+    steps = session.resolved.plan.samples_per_update * session.runner.completed_iterations
+    extra = {"contacts": usage, "nonfinite": nonfinite}
+    losses = [
+        f"{name} is {value}"
+        for metrics in measured
+        for name, value in metrics.items()
+        if name.startswith("loss/") and not math.isfinite(value)
+    ]
+    # First: contacts that were dropped also make numbers that are not finite, and more room may cure both.
+    if usage is not None and (dropped := dropped_contacts(usage)):
+        return Outcome.OVERFLOW, dropped, extra
+    if losses:
+        return Outcome.NAN, f"{losses[0]} after an update", extra
+    if nonfinite > FAULTY_SHARE * steps:
+        return Outcome.NAN, f"{nonfinite} of {steps} environment steps ended by a fault that the guard found", extra
+    return Outcome.FITS, "", extra
 
 
 if __name__ == "__main__":

@@ -196,7 +196,53 @@ def test_a_probe_measures_training_without_the_first_iteration(run, fake_session
     assert (trial.num_envs, trial.outcome) == (16, Outcome.FITS)
     assert trial.frames_per_second == 256 / (0.5 + 1.5)
     assert trial.seconds == {"build": 0.1, "rollout": 0.5, "update": 1.5}
+    assert (trial.extra["contacts"], trial.extra["nonfinite"]) == (None, 2)
     assert session.runner.completed_iterations == 2
+
+
+USAGE = {
+    "num_envs": 4,
+    "contacts": {"used": 20, "capacity": 40, "overflowed": False},
+    "constraints": {"used": 80, "capacity": 50, "overflowed": True},
+    "share": 1.6,
+}
+
+
+@pytest.mark.parametrize(
+    ("usage", "faults", "loss", "outcome", "detail"),
+    [
+        (None, 0, 0.5, Outcome.FITS, ""),
+        (None, 51, 0.5, Outcome.FITS, ""),
+        (None, 52, 0.5, Outcome.NAN, "52 of 512 environment steps ended by a fault"),
+        (None, 0, float("nan"), Outcome.NAN, "loss/value is nan"),
+        (None, 0, float("inf"), Outcome.NAN, "loss/value is inf"),
+        (USAGE, 0, 0.5, Outcome.OVERFLOW, "set physics.constraints=120"),
+        (USAGE, 500, float("nan"), Outcome.OVERFLOW, "set physics.constraints=120"),
+    ],
+)
+def test_a_probe_that_trained_badly_does_not_fit_and_says_why(
+    run, fake_session, tmp_path, monkeypatch, usage, faults, loss, outcome, detail
+):
+    monkeypatch.setattr(worker, "PROBE_SECONDS", 0.0)
+    monkeypatch.setitem(METRICS, "loss/value", loss)
+    session = fake_session()
+    session.env.guard.counts = {"state": torch.tensor(faults)}
+    session.env.contact_monitor = None if usage is None else SimpleNamespace(usage=lambda: usage)
+    assert worker.probe(run, 16, tmp_path / "trial.json") == 0
+    trial = Trial.read(tmp_path / "trial.json")
+    assert trial.outcome is outcome
+    assert (detail in trial.detail) if detail else not trial.detail
+    assert (trial.extra["contacts"], trial.extra["nonfinite"]) == (usage, faults)
+    assert (trial.frames_per_second > 0) == (outcome is Outcome.FITS)
+
+
+def test_a_run_that_drops_contacts_says_so_once_and_records_the_marks(run, fake_session):
+    session, stream = fake_session(), io.StringIO()
+    session.env.contact_monitor = SimpleNamespace(usage=lambda: USAGE)
+    assert worker.train(run, None, stream) == 0
+    assert stream.getvalue().count("warning: the solver drops contacts") == 1
+    assert "set physics.constraints=120" in stream.getvalue()
+    assert record(run)["contacts"] == USAGE
 
 
 def test_short_iterations_are_measured_more_than_once():

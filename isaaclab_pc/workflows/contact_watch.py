@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Dropped contacts are said: while a run trains, and of a trial that is over."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+from isaaclab_pc.physics import HEADROOM, ContactUsage, grown
+from isaaclab_pc.scaling.classify import ContactOverflow, contact_overflow
+
+__all__ = ["ContactWatch", "contact_usage", "dropped_contacts"]
+
+_CHUNK = 4 << 20
+"""Most that is read of a log at a time [bytes]."""
+
+
+class ContactWatch:
+    """Looks at the solver's buffers, or at what PhysX prints, and warns once."""
+
+    def __init__(self, env: Any, log: Path) -> None:
+        """Start at the log's present end.
+
+        Args:
+            env: The gym environment, of whichever task.
+            log: Where the simulator's output goes.
+        """
+        self._env, self._log = env, log
+        self._read = log.stat().st_size if log.exists() else 0
+        self._warned = False
+        self.usage: ContactUsage | None = None
+        """What the last look found; None where the solver gives no reading."""
+
+    def look(self) -> str:
+        """Look; this waits for the device.
+
+        Returns:
+            A warning that says what to set, the first time that contacts were dropped; otherwise an empty string.
+        """
+        self.usage = contact_usage(self._env)
+        if self._warned:
+            return ""
+        if self.usage is not None:
+            warning = dropped_contacts(self.usage)
+        else:
+            overflow = contact_overflow(self._new_lines())
+            warning = "" if overflow is None else _physx_warning(overflow)
+        self._warned = bool(warning)
+        return warning
+
+    def _new_lines(self) -> list[str]:
+        if not self._log.exists():
+            return []
+        with self._log.open("rb") as log:
+            log.seek(self._read)
+            chunk = log.read(_CHUNK)
+        end = chunk.rfind(b"\n") + 1
+        self._read += end
+        return chunk[:end].decode(errors="replace").splitlines()
+
+
+def contact_usage(env: Any) -> ContactUsage | None:
+    """Read an environment's contact monitor.
+
+    Args:
+        env: The gym environment, of whichever task.
+
+    Returns:
+        The usage since the start; None where the task or the solver gives no reading.
+    """
+    monitor = getattr(env.unwrapped, "contact_monitor", None)
+    return None if monitor is None else monitor.usage()
+
+
+def dropped_contacts(usage: ContactUsage) -> str:
+    """Say what was dropped, and what to set.
+
+    Args:
+        usage: What a simulation used of its buffers.
+
+    Returns:
+        One line; empty when nothing was dropped.
+    """
+    full = {
+        "contacts of all environments": usage["contacts"],
+        "constraints of an environment": usage["constraints"],
+    }
+    # The marks are looked at once a step, so what overflowed may have been seen at less than its most.
+    parts = [f"room for {b['capacity']} {name}, {b['used']} seen" for name, b in full.items() if b["overflowed"]]
+    if not parts:
+        return ""
+    settings = " ".join(f"physics.{name}={value}" for name, value in grown(usage).items())
+    return f"the solver drops contacts ({'; '.join(parts)}): set {settings}"
+
+
+def _physx_warning(overflow: ContactOverflow) -> str:
+    advice = [
+        f"set env.sim.physics.{field}={math.ceil(HEADROOM * size)}" if size else f"raise env.sim.physics.{field}"
+        for field, size in overflow.sizes.items()
+    ]
+    return f"PhysX drops contacts ({overflow.line}): {', '.join(advice)}"
