@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["HEADROOM", "BufferUsage", "ContactMonitor", "ContactUsage", "grown", "monitor_contacts"]
 
-HEADROOM = 1.5
-"""Room to have over the high-water mark of a short try: a trained policy makes more contacts than a fresh one."""
+HEADROOM = 3.0
+"""Room to have over the high-water mark of a fresh policy, since a trained one makes more contacts: in the lift task on
+Newton a grasp of the cube takes 2.7 times the contacts and 2.8 times the constraint rows."""
 _GRANULE = 8
 """Capacities are multiples of this."""
 
@@ -72,7 +73,8 @@ class ContactMonitor:
     def update(self) -> None:
         """Take over the marks of the solver's last step, without waiting for the device.
 
-        What other steps needed between two calls is not seen, but the solver's own flags keep whether they overflowed.
+        What the steps between two calls needed is not seen (once per environment step found 173 contacts where the
+        most was 176, in 16 environments that grasp), but the solver's own flags keep whether any of them overflowed.
         """
         import torch
 

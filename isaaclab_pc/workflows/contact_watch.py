@@ -7,11 +7,13 @@ import math
 from pathlib import Path
 from typing import Any
 
-from isaaclab_pc.physics import HEADROOM, ContactUsage, grown
+from isaaclab_pc.physics import ContactUsage, grown
 from isaaclab_pc.scaling.classify import ContactOverflow, contact_overflow
 
 __all__ = ["ContactWatch", "contact_usage", "dropped_contacts"]
 
+_ROOM = 1.5
+"""What a PhysX buffer should hold, as a multiple of what PhysX asks for."""
 _CHUNK = 4 << 20
 """Most that is read of a log at a time [bytes]."""
 
@@ -96,7 +98,7 @@ def dropped_contacts(usage: ContactUsage) -> str:
 
 def _physx_warning(overflow: ContactOverflow) -> str:
     advice = [
-        f"set env.sim.physics.{field}={math.ceil(HEADROOM * size)}" if size else f"raise env.sim.physics.{field}"
+        f"set env.sim.physics.{field}={math.ceil(_ROOM * size)}" if size else f"raise env.sim.physics.{field}"
         for field, size in overflow.sizes.items()
     ]
     return f"PhysX drops contacts ({overflow.line}): {', '.join(advice)}"

@@ -108,13 +108,14 @@ def test_buffers_grow_with_headroom_and_at_least_double_after_an_overflow(
     num_envs: int,
     expected: dict[str, int],
 ) -> None:
-    assert grown(usage(used, capacity, overflowed, num_envs)) == expected
+    assert grown(usage(used, capacity, overflowed, num_envs), headroom=1.5) == expected
 
 
-def test_the_headroom_can_be_chosen() -> None:
-    found = usage((20, 10), (30, 30), (False, False))
-    assert grown(found, headroom=1.0) == {}
-    assert grown(found, headroom=3.0) == {"contacts": 64}
+def test_what_a_fresh_policy_uses_leaves_room_for_a_grasp() -> None:
+    """Marks of the lift task on Newton with 16 environments: random actions, then a scripted grasp."""
+    room = grown(usage((64, 17), (16 * 4, 17), (True, True), num_envs=16))
+    assert 16 * room["contacts"] > 176
+    assert room["constraints"] > 48
 
 
 @given(st.integers(0, 5000), st.integers(1, 5000), st.integers(1, 64))

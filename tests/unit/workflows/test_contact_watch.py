@@ -12,7 +12,7 @@ from isaaclab_pc.workflows.contact_watch import ContactWatch, contact_usage, dro
 PATCHES = "Patch buffer overflow detected, please increase its size to at least {} in the scene desc!\n"
 
 
-def usage(contacts: int = 30, constraints: int = 20) -> Any:
+def usage(contacts: int = 10, constraints: int = 16) -> Any:
     """Two environments with room for 20 contacts and 50 constraints each."""
     return {
         "num_envs": 2,
@@ -34,12 +34,12 @@ def env_with(reading: Any) -> Any:
         (usage(), ""),
         (
             usage(contacts=77),
-            "the solver drops contacts (room for 40 contacts of all environments, 77 seen): set physics.contacts=64",
+            "the solver drops contacts (room for 40 contacts of all environments, 77 seen): set physics.contacts=120",
         ),
         (
             usage(contacts=41, constraints=80),
             "the solver drops contacts (room for 40 contacts of all environments, 41 seen; room for 50 constraints of "
-            "an environment, 80 seen): set physics.contacts=40 physics.constraints=120",
+            "an environment, 80 seen): set physics.contacts=64 physics.constraints=240",
         ),
     ],
 )
@@ -52,7 +52,7 @@ def test_a_watch_keeps_the_reading_and_warns_once(tmp_path: Path) -> None:
     watch = ContactWatch(env_with(reading), tmp_path / "worker.log")
     assert watch.look() == ""
     reading["contacts"] = usage(contacts=77)["contacts"]
-    assert "physics.contacts=64" in watch.look()
+    assert "physics.contacts=120" in watch.look()
     assert watch.look() == ""
     assert watch.usage is reading
 

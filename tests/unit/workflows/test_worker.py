@@ -202,7 +202,7 @@ def test_a_probe_measures_training_without_the_first_iteration(run, fake_session
 
 USAGE = {
     "num_envs": 4,
-    "contacts": {"used": 20, "capacity": 40, "overflowed": False},
+    "contacts": {"used": 10, "capacity": 40, "overflowed": False},
     "constraints": {"used": 80, "capacity": 50, "overflowed": True},
     "share": 1.6,
 }
@@ -216,8 +216,8 @@ USAGE = {
         (None, 52, 0.5, Outcome.NAN, "52 of 512 environment steps ended by a fault"),
         (None, 0, float("nan"), Outcome.NAN, "loss/value is nan"),
         (None, 0, float("inf"), Outcome.NAN, "loss/value is inf"),
-        (USAGE, 0, 0.5, Outcome.OVERFLOW, "set physics.constraints=120"),
-        (USAGE, 500, float("nan"), Outcome.OVERFLOW, "set physics.constraints=120"),
+        (USAGE, 0, 0.5, Outcome.OVERFLOW, "set physics.constraints=240"),
+        (USAGE, 500, float("nan"), Outcome.OVERFLOW, "set physics.constraints=240"),
     ],
 )
 def test_a_probe_that_trained_badly_does_not_fit_and_says_why(
@@ -241,7 +241,7 @@ def test_a_run_that_drops_contacts_says_so_once_and_records_the_marks(run, fake_
     session.env.contact_monitor = SimpleNamespace(usage=lambda: USAGE)
     assert worker.train(run, None, stream) == 0
     assert stream.getvalue().count("warning: the solver drops contacts") == 1
-    assert "set physics.constraints=120" in stream.getvalue()
+    assert "set physics.constraints=240" in stream.getvalue()
     assert record(run)["contacts"] == USAGE
 
 
