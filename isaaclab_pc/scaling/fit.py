@@ -7,8 +7,9 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -21,12 +22,23 @@ from isaaclab_pc.scaling.search import Objective, SearchResult, Stop, holds, sea
 from isaaclab_pc.scaling.settings import ScalingSettings
 from isaaclab_pc.scaling.trial import Outcome, Trial, format_size
 
-__all__ = ["FitResult", "ProbeError", "ScalingSettings", "fit"]
+__all__ = ["Adapt", "Changes", "Command", "FitResult", "ProbeError", "ScalingSettings", "fit"]
+
+Changes = Mapping[str, Any]
+"""Settings of the run that differ from what the user gave."""
+Command = Callable[[int, Path, Changes], list[str]]
+"""Gives the arguments of a child that tries a size: ``command(num_envs, result_path, changes)``. The child builds the
+real environment and agent with the changes, trains a little, and writes a `Trial` to the path before it closes."""
+Adapt = Callable[[Trial, Changes], Changes | None]
+"""Tells with which changes a size should be tried once more, given its last trial and the changes that had; None: it is
+as good, or as bad, as it gets."""
 
 _HOST_FRACTION = 0.8
 _DEVICE_FRACTION = 0.9
 _MARGIN = 1.05
 """A cached answer is trusted when the budget is at least this many times the peak it was measured with."""
+_ATTEMPTS = 4
+"""Most trials of one size, each with other changes."""
 _SHOWN = 100_000
 """How much of a failed child's output an error shows [characters]."""
 
@@ -43,6 +55,8 @@ class FitResult:
     """Whether the answer comes from the cache."""
     reason: str
     """One sentence for the terminal."""
+    changes: Changes = field(default_factory=dict)
+    """What the winner was tried with besides the user's settings, and has to be run with."""
 
 
 class ProbeError(RuntimeError):
@@ -64,19 +78,24 @@ class ProbeError(RuntimeError):
 
 
 def fit(
-    command: Callable[[int, Path], list[str]],
+    command: Command,
     settings: ScalingSettings,
     key: Mapping[str, str],
     report: Callable[[Trial], None],
+    *,
+    adapt: Adapt = lambda trial, changes: None,
+    label: str = "",
 ) -> FitResult:
     """Find the number of environments for this machine and budget.
 
     Args:
-        command: Gives the arguments of a child that tries a size: `command(num_envs, result_path)`. The child
-            builds the real environment and agent, trains a little, and writes a `Trial` to the path before it closes.
+        command: Starts a child that tries a size.
         settings: Budget, objective and bounds.
         key: What the answer depends on besides the settings and this machine: task, config hashes, versions.
         report: Called after each trial.
+        adapt: Asked after each trial whether the size should be tried again with other settings. Changes stay for the
+            sizes tried after it.
+        label: What the answer is for, kept beside it for people.
 
     Returns:
         The answer.
@@ -92,9 +111,10 @@ def fit(
     digest = profile_key({**key, **_machine(gpu), "settings": _search_settings(settings)})
     profile = cache.get(digest) if mode is CacheMode.USE else None
     if profile is not None and _holds(profile, budgets):
-        return FitResult(profile.num_envs, (), True, _cached_reason(profile, cache.path))
+        return FitResult(profile.num_envs, (), True, _cached_reason(profile, cache.path), profile.changes)
     folder = Path(tempfile.mkdtemp(prefix="isaaclab_pc-scaling-"))
-    prober = _Prober(command, settings, budgets, gpu, report, folder)
+    known = {} if profile is None else profile.changes
+    prober = _Prober(command, settings, budgets, gpu, report, folder, adapt, known)
     try:
         # Less memory is free than when the answer was found: one trial tells whether it is still good.
         again = None if profile is None else prober.probe(profile.num_envs)
@@ -115,10 +135,13 @@ def fit(
     confirmed = profile is not None and best is again and len(result.trials) == 1
     stop = profile.stop if profile is not None and confirmed else result.stop
     if mode is not CacheMode.IGNORE:
-        cache.put(digest, Profile(best.num_envs, best.frames_per_second, best.host_bytes, best.device_bytes, stop))
+        measured = time.strftime("%Y-%m-%d %H:%M")
+        speed, host, gpu_bytes = best.frames_per_second, best.host_bytes, best.device_bytes
+        changes = best.extra["changes"]
+        cache.put(digest, Profile(best.num_envs, speed, host, gpu_bytes, stop, label, measured, changes))
     trials = tuple(replace(trial, log="") for trial in result.trials)
     reason = _confirmed_reason(best, cache.path) if confirmed else _searched_reason(result, settings)
-    return FitResult(best.num_envs, trials, confirmed, reason)
+    return FitResult(best.num_envs, trials, confirmed, reason, best.extra["changes"])
 
 
 def _budgets(settings: ScalingSettings, gpu: Gpu | None) -> Budgets:
@@ -136,14 +159,17 @@ class _Prober:
 
     def __init__(
         self,
-        command: Callable[[int, Path], list[str]],
+        command: Command,
         settings: ScalingSettings,
         budgets: Budgets,
         gpu: Gpu | None,
         report: Callable[[Trial], None],
         folder: Path,
+        adapt: Adapt,
+        changes: Changes,
     ) -> None:
         self._command, self._budgets, self._gpu, self._report, self._folder = command, budgets, gpu, report, folder
+        self._adapt, self._changes = adapt, changes
         self._deadline = time.monotonic() + settings.max_seconds
 
     def seconds_left(self) -> float:
@@ -151,10 +177,22 @@ class _Prober:
         return max(self._deadline - time.monotonic(), 0.0)
 
     def probe(self, num_envs: int) -> Trial:
-        """Try a size."""
+        """Try a size, again with other settings where those may help."""
+        trial = self._probe_once(num_envs)
+        for _ in range(_ATTEMPTS - 1):
+            changes = self._adapt(trial, self._changes)
+            if changes is None or self.seconds_left() == 0.0:
+                break
+            self._changes = changes
+            trial = self._probe_once(num_envs)
+        return trial
+
+    def _probe_once(self, num_envs: int) -> Trial:
         limits = replace(self._budgets, seconds=self.seconds_left())
         result_path, log_path = self._folder / f"{num_envs}.json", self._folder / f"{num_envs}.log"
-        trial = run_probe(self._command(num_envs, result_path), num_envs, result_path, log_path, limits, self._gpu)
+        argv = self._command(num_envs, result_path, self._changes)
+        trial = run_probe(argv, num_envs, result_path, log_path, limits, self._gpu)
+        trial = replace(trial, extra={**trial.extra, "changes": dict(self._changes)})
         self._report(trial)
         return trial
 

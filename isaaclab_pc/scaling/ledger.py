@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from isaaclab_pc.scaling.trial import Trial
 
-__all__ = ["KINDS", "Entry", "Ledger", "measured_ledger", "predicted_ledger"]
+__all__ = ["KINDS", "Entry", "Ledger", "fit_line", "measured_ledger", "predicted_ledger"]
 
 OVERHEAD = "libraries and runtime"
 SIMULATION = "simulation and renderer"
@@ -97,7 +97,7 @@ def measured_ledger(trials: Iterable[Trial], num_envs: int) -> Ledger | None:
         return None
     entries = []
     for kind, total in parts[num_envs].items():
-        fixed, per_env = _line({size: of_size.get(kind, 0) for size, of_size in parts.items()})
+        fixed, per_env = fit_line({size: of_size.get(kind, 0) for size, of_size in parts.items()})
         entries.append(Entry(kind, total, fixed, per_env))
     return Ledger(num_envs, tuple(entries))
 
@@ -118,8 +118,15 @@ def _parts(trial: Trial) -> dict[str, int]:
     return {kind: size for kind, size in tensors.items() if size > 0}
 
 
-def _line(points: Mapping[int, float]) -> tuple[float, float] | tuple[None, None]:
-    """Return intercept and slope of the least-squares line through points, None for both where it is one point."""
+def fit_line(points: Mapping[int, float]) -> tuple[float, float] | tuple[None, None]:
+    """Fit the least-squares line through points.
+
+    Args:
+        points: y by x.
+
+    Returns:
+        Intercept and slope; None for both where there are less than two points.
+    """
     if len(points) < 2:
         return None, None
     mean_x, mean_y = sum(points) / len(points), sum(points.values()) / len(points)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One trial in a child process, metered and bounded from outside."""
 
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ from isaaclab_pc.scaling.memory import memory_cgroups, oom_kills
 from isaaclab_pc.scaling.processes import ProcessTree
 from isaaclab_pc.scaling.trial import Outcome, Trial, format_size
 
-__all__ = ["Budgets", "run_probe"]
+__all__ = ["Budgets", "phase_path", "run_probe"]
 
 INTERVAL = 0.05
 """Time between two looks at the child [s]."""
@@ -55,7 +56,8 @@ def run_probe(
         or hangs while it closes: simulators do. One that trained while PhysX dropped contacts is an
         `Outcome.OVERFLOW` with `extra["physx_buffers"]`.
     """
-    result_path.unlink(missing_ok=True)
+    for path in (result_path, phase_path(result_path)):
+        path.unlink(missing_ok=True)
     groups = memory_cgroups()
     kills_before = oom_kills(groups)
     if gpu is not None:
@@ -75,6 +77,7 @@ def run_probe(
         verdict = _with_dropped_contacts(verdict, log_path)
     return replace(
         verdict,
+        extra={**_read_phase(result_path), **verdict.extra},
         num_envs=num_envs,
         wall_seconds=round(time.monotonic() - began, 3),
         host_bytes=tree.host_bytes,
@@ -83,6 +86,20 @@ def run_probe(
         device_budget=budgets.device,
         log=str(log_path),
     )
+
+
+def phase_path(result_path: Path) -> Path:
+    """Return where a child writes what it is doing, beside its trial: JSON that goes into the trial's `extra`."""
+    return result_path.with_suffix(".phase")
+
+
+def _read_phase(result_path: Path) -> dict[str, object]:
+    """Return what a child did last; nothing where it did not say, or was ended while it wrote."""
+    try:
+        content = json.loads(phase_path(result_path).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 @dataclass

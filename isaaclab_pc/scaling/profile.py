@@ -6,9 +6,10 @@ import json
 import os
 import warnings
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -45,6 +46,12 @@ class Profile:
     """Its peak of GPU memory [bytes]; None on the CPU."""
     stop: str
     """Why the search ended (a `Stop`)."""
+    label: str = ""
+    """What it was measured for, for people."""
+    measured: str = ""
+    """When it was measured: date and time of the machine."""
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    """Settings that it was measured with besides the user's."""
 
 
 def default_path(environment: Mapping[str, str] = os.environ) -> Path:
@@ -85,6 +92,10 @@ class ProfileCache:
         except TypeError:  # edited by hand
             return None
         return profile if profile is not None and isinstance(profile.num_envs, int) and profile.num_envs > 0 else None
+
+    def all(self) -> list[Profile]:
+        """Return all profiles, the oldest first."""
+        return [profile for key in self._read() if (profile := self.get(key)) is not None]
 
     def put(self, key: str, profile: Profile) -> None:
         """Keep a profile. Other processes may do the same at the same time: none is lost."""

@@ -66,7 +66,7 @@ class Stop(StrEnum):
     TIME = "max_seconds"
     """Another trial would not have been done in time."""
     ERROR = "error"
-    """A trial failed by the user's code; the last trial says how."""
+    """A trial failed by the user's code or trained on NaN; the last trial says how."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def search(
         trial = probe(size)
         trials.append(trial)
         durations.append(clock() - probe_began)
-        if trial.outcome is Outcome.ERROR:
+        if trial.outcome in (Outcome.ERROR, Outcome.NAN):
             stop = Stop.ERROR
             break
         following = _next_size(trials, sizes, objective)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.physics import PhysicsSettings, apply_physics, resolve_backend
@@ -19,6 +19,9 @@ from isaaclab_pc.scaling.preflight import Machine, check_run
 from isaaclab_pc.workflows.overrides import check_overrides
 from isaaclab_pc.workflows.requirements import check_isaaclab
 from isaaclab_pc.workflows.settings import flatten
+
+if TYPE_CHECKING:
+    from isaaclab_pc.workflows.probe_watch import ProbeWatch
 
 __all__ = ["Resolved", "Session", "open_session", "resolve"]
 
@@ -98,7 +101,8 @@ def resolve(config: Mapping[str, Any], num_envs: int, experiment: str) -> Resolv
     else:
         _check_foreign(config)
 
-    plan = plan_batch(num_envs, *adapter.batch_target(agent_cfg))
+    samples, minibatch_size = adapter.batch_target(agent_cfg)
+    plan = plan_batch(num_envs, samples, config["minibatch_size"] or minibatch_size)
     adapter.configure(
         agent_cfg,
         obs=config["obs"],
@@ -121,7 +125,9 @@ def resolve(config: Mapping[str, Any], num_envs: int, experiment: str) -> Resolv
 
 
 @contextmanager
-def open_session(config: Mapping[str, Any], num_envs: int, experiment: str, run_dir: Path) -> Iterator[Session]:
+def open_session(
+    config: Mapping[str, Any], num_envs: int, experiment: str, run_dir: Path, watch: ProbeWatch | None = None
+) -> Iterator[Session]:
     """Start the simulation, build environment and runner, and close the environment whatever happens.
 
     Args:
@@ -129,6 +135,7 @@ def open_session(config: Mapping[str, Any], num_envs: int, experiment: str, run_
         num_envs: Number of environments.
         experiment: Name of the experiment's folder.
         run_dir: Where the resolved configs and the runner's logs go.
+        watch: A probe's; told before and after the environment is built.
 
     Yields:
         The running session.
@@ -149,8 +156,12 @@ def open_session(config: Mapping[str, Any], num_envs: int, experiment: str, run_
     dump_yaml(str(run_dir / "params" / "env.yaml"), resolved.env_cfg)
     dump_yaml(str(run_dir / "params" / "agent.yaml"), resolved.agent_cfg)
     with launch_simulation(resolved.env_cfg, {"device": resolved.device, "headless": True}):
+        if watch is not None:
+            watch.before_env()
         env = gym.make(resolved.task, cfg=resolved.env_cfg)
         try:
+            if watch is not None:
+                watch.after_env(env, resolved.plan)
             runner = make_runner(config["runner"]["name"], env, resolved.agent_cfg, run_dir, resolved.device)
             yield Session(resolved, env, runner, time.perf_counter() - start)
         finally:

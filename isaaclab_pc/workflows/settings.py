@@ -91,6 +91,7 @@ RULES: Mapping[str, Rule] = {
     "task": _TEXT,
     "runner.name": _choice(*group_names("runner")),
     "num_envs": _or("auto", _whole(1)),
+    "minibatch_size": _or(None, _whole(1)),
     "device": Rule(
         "auto, cpu, cuda or cuda:N", lambda v: isinstance(v, str) and bool(re.fullmatch(r"auto|cpu|cuda(:\d+)?", v))
     ),

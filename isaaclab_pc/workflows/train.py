@@ -20,7 +20,7 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.runners import check_header, read_extra
 from isaaclab_pc.scaling import ProbeError, ScalingSettings
 from isaaclab_pc.workflows.config import Command, load_config, parse_command, save_config, to_config
-from isaaclab_pc.workflows.num_envs import find_num_envs
+from isaaclab_pc.workflows.num_envs import changed, find_num_envs
 from isaaclab_pc.workflows.process import interruptible, run_child, worker_command
 from isaaclab_pc.workflows.registry import resolve_task
 from isaaclab_pc.workflows.requirements import check_isaaclab, check_runner, settle_platform
@@ -109,8 +109,8 @@ def run(config: dict[str, Any], command: Command) -> int:
     try:
         with _locked(folder):
             if config["num_envs"] == "auto":
-                path, versions = folder / CONFIG_NAME, record.data["versions"]
-                config["num_envs"] = find_num_envs(config, settings, path, versions, record.add_trial).num_envs
+                result = find_num_envs(config, settings, record.data["versions"], record.add_trial)
+                config = changed(config, {"num_envs": result.num_envs, **result.changes})
                 save_config(folder / CONFIG_NAME, config)
                 record.update(num_envs=config["num_envs"], config=config)
             code = _work(record, None)

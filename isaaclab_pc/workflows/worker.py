@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The child process that holds the simulator: ``python -m isaaclab_pc.workflows.worker train|probe|play CONFIG``.
+"""The child process that holds the simulator: ``python -m isaaclab_pc.workflows.worker train|probe|plan|play CONFIG``.
 
 It reads one config file and nothing else. Exit codes: 0; 2 where the user's settings are wrong; 130 and 143 after
 SIGINT and SIGTERM; 1 otherwise.
@@ -9,35 +9,26 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import sys
-import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.workflows.config import load_config
+from isaaclab_pc.workflows.probe import guard_counts, plan, probe
 from isaaclab_pc.workflows.process import SignalFlag, die_with_parent, interruptible
 from isaaclab_pc.workflows.run_record import RunRecord, WallClock
 
 if TYPE_CHECKING:
-    from isaaclab_pc.runners import Runner
-    from isaaclab_pc.scaling import Outcome
     from isaaclab_pc.workflows.session import Session
 
 __all__ = ["main"]
 
 LOG_NAME = "worker.log"
 RESULT_NAME = "result.json"
-
-PROBE_SECONDS = 5.0
-"""A probe measures one iteration, and more while they take less than this together [s]."""
-
-FAULTY_SHARE = 0.1
-"""A probe in which a larger share of the environments' steps ended by a fault has not trained: it is ``nan``."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -49,8 +40,8 @@ def main(argv: Sequence[str]) -> int:
     Returns:
         The exit code.
     """
-    parser = argparse.ArgumentParser(description="Internal: scripts/train.py and scripts/play.py start it.")
-    parser.add_argument("mode", choices=["train", "probe", "play"])
+    parser = argparse.ArgumentParser(description="Internal: the scripts start it.")
+    parser.add_argument("mode", choices=["train", "probe", "plan", "play"])
     parser.add_argument("config", type=Path)
     parser.add_argument("--checkpoint", type=Path)
     parser.add_argument("--num-envs", type=int)
@@ -61,8 +52,8 @@ def main(argv: Sequence[str]) -> int:
     stream = sys.stdout if args.mode == "probe" else _divert_output(args.config.parent / LOG_NAME)
     try:
         with interruptible():
-            if args.mode == "probe":
-                return probe(args.config, args.num_envs, args.result)
+            if args.mode in ("probe", "plan"):
+                return (probe if args.mode == "probe" else plan)(args.config, args.num_envs, args.result)
             if args.mode == "play":
                 return play(args.config, args.checkpoint, stream)
             return train(args.config, args.checkpoint, stream)
@@ -174,7 +165,7 @@ class _Training:
             env_steps=completed * self._frames,
             wall_s=self._clock.seconds(),
             metrics=dict(metrics),
-            guard=_guard_counts(self._session.env),
+            guard=guard_counts(self._session.env),
             contacts=self._contacts.usage,
         )
         if self._flag.received:
@@ -188,11 +179,6 @@ class _Training:
         if completed != self._saved:
             self._checkpoints.write(completed)
             self._saved = completed
-
-
-def _guard_counts(env: Any) -> dict[str, int]:
-    guard = getattr(env.unwrapped, "guard", None)
-    return {cause: int(count) for cause, count in guard.counts.items()} if guard is not None else {}
 
 
 def _evaluate(
@@ -236,91 +222,6 @@ def play(config_path: Path, checkpoint: Path, stream: IO[str]) -> int:
             (folder / RESULT_NAME).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
             stream.write(f"{result}\n")
         return flag.exit_code
-
-
-def probe(config_path: Path, num_envs: int, result_path: Path) -> int:
-    """Try a number of environments: build everything, warm up for one iteration, measure at least one more.
-
-    Args:
-        config_path: The run's config.
-        num_envs: Environments to try.
-        result_path: Where the trial goes, before anything is closed.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        ConfigError: The settings do not fit; the trial says so too.
-    """
-    from isaaclab_pc.scaling import Outcome, Trial
-    from isaaclab_pc.workflows.session import open_session
-
-    config = load_config(config_path)
-    try:
-        with open_session(config, num_envs, "probe", result_path.parent / f"{num_envs}") as session:
-            measured = _measure(session.runner)
-            seconds = _mean_seconds(measured)
-            frames = session.resolved.plan.samples_per_update
-            outcome, detail, extra = _verdict(session, measured)
-            rate = frames / sum(seconds.values()) if outcome is Outcome.FITS else 0.0
-            trial = Trial(num_envs, outcome, rate, {"build": session.build_s, **seconds}, detail=detail, extra=extra)
-            trial.write(result_path)
-    except ConfigError as error:
-        Trial(num_envs, Outcome.ERROR, detail=str(error), extra={"config_error": True}).write(result_path)
-        raise
-    return 0
-
-
-def _measure(runner: Runner, clock: Callable[[], float] = time.monotonic) -> list[Mapping[str, float]]:
-    """Return the metrics of every iteration but the first."""
-    from isaaclab_pc.runners import Decision
-
-    measured: list[Mapping[str, float]] = []
-    start = 0.0
-
-    def on_iteration(completed: int, metrics: Mapping[str, float]) -> Decision:
-        nonlocal start
-        if completed == 1:
-            start = clock()
-            return Decision.CONTINUE
-        measured.append(metrics)
-        return Decision.STOP if clock() - start >= PROBE_SECONDS else Decision.CONTINUE
-
-    runner.train(1000, on_iteration)
-    return measured
-
-
-def _mean_seconds(measured: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the mean seconds of a rollout and of an update."""
-    return {
-        phase: sum(metrics[key] for metrics in measured) / len(measured)
-        for phase, key in (("rollout", "collect_s"), ("update", "learn_s"))
-    }
-
-
-def _verdict(session: Session, measured: Sequence[Mapping[str, float]]) -> tuple[Outcome, str, dict[str, Any]]:
-    """Judge a probe that came through: its outcome, why it does not fit, and what a trial says beside."""
-    from isaaclab_pc.scaling import Outcome
-    from isaaclab_pc.workflows.contact_watch import contact_usage, dropped_contacts
-
-    usage = contact_usage(session.env)
-    nonfinite = sum(_guard_counts(session.env).values())
-    steps = session.resolved.plan.samples_per_update * session.runner.completed_iterations
-    extra = {"contacts": usage, "nonfinite": nonfinite}
-    losses = [
-        f"{name} is {value}"
-        for metrics in measured
-        for name, value in metrics.items()
-        if name.startswith("loss/") and not math.isfinite(value)
-    ]
-    # First: contacts that were dropped also make numbers that are not finite, and more room may cure both.
-    if usage is not None and (dropped := dropped_contacts(usage)):
-        return Outcome.OVERFLOW, dropped, extra
-    if losses:
-        return Outcome.NAN, f"{losses[0]} after an update", extra
-    if nonfinite > FAULTY_SHARE * steps:
-        return Outcome.NAN, f"{nonfinite} of {steps} environment steps ended by a fault that the guard found", extra
-    return Outcome.FITS, "", extra
 
 
 if __name__ == "__main__":

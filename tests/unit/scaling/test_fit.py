@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """num_envs=auto from end to end, with small real children in place of the simulator."""
 
+import json
 import subprocess
 import sys
 import tempfile
@@ -12,12 +13,17 @@ from typing import Any
 import pytest
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.scaling import FitResult, ProbeError, ScalingSettings, Trial, fit
+from isaaclab_pc.scaling import FitResult, Outcome, ProbeError, ScalingSettings, Trial, fit
+from isaaclab_pc.scaling.fit import Adapt, Changes
 from isaaclab_pc.scaling.memory import FreeMemory
 
 MIB = 1 << 20
 KEY = {"task": "reach", "runner": "rsl_rl"}
 """What the callers of `fit` name."""
+
+
+def never(trial: Trial, changes: Changes) -> Changes | None:
+    return None
 
 
 @dataclass
@@ -26,22 +32,25 @@ class Workshop:
 
     folder: Path
     trials: list[Trial] = field(default_factory=list)
+    adapt: Adapt = never
 
     def fit(self, code: str, key: dict[str, str] = KEY, **settings: object) -> FitResult:
         script = f"""
 import json, os, sys, time
-n, path = int(sys.argv[1]), sys.argv[2]
+n, path, changes = int(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])
 def fits(fps):
     json.dump({{"num_envs": n, "outcome": "fits", "frames_per_second": fps}}, open(path + ".tmp", "w"))
     os.replace(path + ".tmp", path)
 {code}
 """
 
-        def command(num_envs: int, result_path: Path) -> list[str]:
-            return [sys.executable, "-I", "-S", "-c", script, str(num_envs), str(result_path)]
+        def command(num_envs: int, result_path: Path, changes: Changes) -> list[str]:
+            arguments = [str(num_envs), str(result_path), json.dumps(changes)]
+            return [sys.executable, "-I", "-S", "-c", script, *arguments]
 
         self.trials = []
-        return fit(command, ScalingSettings(**settings), key, self.trials.append)  # pyright: ignore[reportArgumentType]
+        given = ScalingSettings(**settings)  # pyright: ignore[reportArgumentType]
+        return fit(command, given, key, self.trials.append, adapt=self.adapt)
 
     @property
     def tried(self) -> list[int]:
@@ -91,6 +100,45 @@ def test_largest_size_inside_the_budget_is_chosen_for_memory(workshop: Workshop)
     assert all(trial.fits for trial in workshop.trials), "the first two tell that the third fits, and no more"
     assert result.num_envs == 384, "about 10 MiB of Python and 1 MiB for 4 environments"
     assert max(trial.host_bytes for trial in result.trials if trial.fits) <= 110 * MIB
+
+
+OVERFLOWS = """
+if changes.get("room", 1) < n // 16:
+    json.dump({"num_envs": n, "outcome": "overflow"}, open(path, "w"))
+else:
+    fits(100)
+"""
+
+
+def double_the_room(trial: Trial, changes: Changes) -> Changes | None:
+    return {"room": 2 * changes.get("room", 1)} if trial.outcome is Outcome.OVERFLOW else None
+
+
+def test_a_size_is_tried_again_with_changes_that_stay_and_are_part_of_the_answer(workshop: Workshop) -> None:
+    workshop.adapt = double_the_room
+    result = workshop.fit(OVERFLOWS, objective="memory", min=32, max=64)
+    assert (result.num_envs, result.changes) == (64, {"room": 4})
+    assert [(trial.num_envs, trial.outcome) for trial in workshop.trials] == [
+        (32, "overflow"),
+        (32, "fits"),
+        (64, "overflow"),
+        (64, "fits"),
+    ]
+    again = workshop.fit("raise AssertionError('no child is started')", objective="memory", min=32, max=64)
+    assert again.changes == {"room": 4}
+
+
+def test_a_size_that_no_change_helps_does_not_fit(workshop: Workshop) -> None:
+    workshop.adapt = double_the_room
+    code = OVERFLOWS.replace("n // 16", "(99 if n > 32 else 1)")
+    assert workshop.fit(code, objective="memory", min=32, max=64, granule=32).num_envs == 32
+    assert workshop.tried == [32, 64, 64, 64, 64]
+
+
+def test_training_on_nan_stops_the_search(workshop: Workshop) -> None:
+    with pytest.raises(ProbeError, match="loss is nan"):
+        workshop.fit('json.dump({"num_envs": n, "outcome": "nan", "detail": "loss is nan"}, open(path, "w"))')
+    assert workshop.tried == [32]
 
 
 def test_second_run_takes_the_answer_from_the_cache(workshop: Workshop) -> None:

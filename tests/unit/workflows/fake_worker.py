@@ -39,7 +39,7 @@ def main() -> int:
         print("error: no such field")
         return 2
     if args.mode == "probe" and seed == WAITS:
-        args.config.with_name("probing").touch()
+        Path("probing").touch()
         time.sleep(60)
     if args.mode == "probe":
         Trial(args.num_envs, Outcome.FITS, frames_per_second=100.0).write(args.result)

@@ -17,8 +17,8 @@ import torch
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.runners import Decision
 from isaaclab_pc.scaling import BatchPlan, Outcome, Trial
+from isaaclab_pc.workflows import probe, worker
 from isaaclab_pc.workflows import session as session_module
-from isaaclab_pc.workflows import worker
 from isaaclab_pc.workflows.config import compose, save_config
 from isaaclab_pc.workflows.run_record import RunRecord
 
@@ -33,6 +33,8 @@ class FakeEnv:
 
     def __init__(self):
         self.unwrapped = self
+        self.single_action_space = SimpleNamespace(shape=(1,))
+        self.scene = SimpleNamespace(sensors={})
         self.closed = False
         self.guard = SimpleNamespace(counts={"action": torch.tensor(2)})
         self.episode_success = torch.ones(4, dtype=torch.bool)
@@ -75,6 +77,9 @@ class FakeRunner:
     def act(self, obs):
         return obs["policy"]
 
+    def holders(self):
+        return {"rollout storage": torch.zeros(64, 4), "network weights": torch.zeros(10), "optimizer": {}}
+
 
 @pytest.fixture
 def run(tmp_path):
@@ -93,7 +98,7 @@ def fake_session(monkeypatch):
         session = SimpleNamespace(env=FakeEnv(), runner=FakeRunner(during), build_s=0.1)
 
         @contextlib.contextmanager
-        def open_session(config, num_envs, experiment, run_dir):
+        def open_session(config, num_envs, experiment, run_dir, watch=None):
             if error is not None:
                 raise error
             session.resolved = SimpleNamespace(
@@ -102,6 +107,9 @@ def fake_session(monkeypatch):
                 device="cpu",
                 plan=BatchPlan(horizon=64, num_minibatches=4, minibatch_size=64),
             )
+            if watch is not None:
+                watch.before_env()
+                watch.after_env(session.env, session.resolved.plan)
             try:
                 yield session
             finally:
@@ -189,15 +197,33 @@ def test_playing_writes_the_result_beside_its_config(run, fake_session):
 
 
 def test_a_probe_measures_training_without_the_first_iteration(run, fake_session, tmp_path, monkeypatch):
-    monkeypatch.setattr(worker, "PROBE_SECONDS", 0.0)
+    monkeypatch.setattr(probe, "PROBE_SECONDS", 0.0)
     session = fake_session()
-    assert worker.probe(run, 16, tmp_path / "trial.json") == 0
+    assert probe.probe(run, 16, tmp_path / "trial.json") == 0
     trial = Trial.read(tmp_path / "trial.json")
     assert (trial.num_envs, trial.outcome) == (16, Outcome.FITS)
     assert trial.frames_per_second == 256 / (0.5 + 1.5)
     assert trial.seconds == {"build": 0.1, "rollout": 0.5, "update": 1.5}
     assert (trial.extra["contacts"], trial.extra["nonfinite"]) == (None, 2)
     assert session.runner.completed_iterations == 2
+    memory = trial.extra["memory"]
+    assert 0 < memory["base"] <= memory["built"]
+    assert memory["tensors"]["rollout storage"] == 1024
+
+
+def test_a_probe_leaves_word_of_what_it_is_doing(run, fake_session, tmp_path, monkeypatch):
+    monkeypatch.setattr(probe, "PROBE_SECONDS", 0.0)
+    phases = []
+
+    def during(completed):
+        for _ in range(64):
+            session.env.step(None)
+            phases.append(json.loads((tmp_path / "trial.phase").read_text(encoding="utf-8")))
+
+    session = fake_session(during)
+    assert probe.probe(run, 16, tmp_path / "trial.json") == 0
+    rollout, update = ({"phase": phase, "minibatch_size": 64} for phase in ("rollout", "update"))
+    assert phases == 2 * (63 * [rollout] + [update])
 
 
 USAGE = {
@@ -223,12 +249,12 @@ USAGE = {
 def test_a_probe_that_trained_badly_does_not_fit_and_says_why(
     run, fake_session, tmp_path, monkeypatch, usage, faults, loss, outcome, detail
 ):
-    monkeypatch.setattr(worker, "PROBE_SECONDS", 0.0)
+    monkeypatch.setattr(probe, "PROBE_SECONDS", 0.0)
     monkeypatch.setitem(METRICS, "loss/value", loss)
     session = fake_session()
     session.env.guard.counts = {"state": torch.tensor(faults)}
     session.env.contact_monitor = None if usage is None else SimpleNamespace(usage=lambda: usage)
-    assert worker.probe(run, 16, tmp_path / "trial.json") == 0
+    assert probe.probe(run, 16, tmp_path / "trial.json") == 0
     trial = Trial.read(tmp_path / "trial.json")
     assert trial.outcome is outcome
     assert (detail in trial.detail) if detail else not trial.detail
@@ -247,15 +273,15 @@ def test_a_run_that_drops_contacts_says_so_once_and_records_the_marks(run, fake_
 
 def test_short_iterations_are_measured_more_than_once():
     runner, now = FakeRunner(), iter(range(100))
-    worker._measure(runner, clock=lambda: float(next(now)))
+    probe._measure(runner, clock=lambda: float(next(now)))
     # The clock is read after the first iteration and after every later one; it ticks a second each time.
-    assert runner.completed_iterations == 1 + worker.PROBE_SECONDS
+    assert runner.completed_iterations == 1 + probe.PROBE_SECONDS
 
 
 def test_a_probe_reports_wrong_settings_as_such(run, fake_session, tmp_path):
     fake_session(error=ConfigError("no such field"))
     with pytest.raises(ConfigError):
-        worker.probe(run, 16, tmp_path / "trial.json")
+        probe.probe(run, 16, tmp_path / "trial.json")
     trial = Trial.read(tmp_path / "trial.json")
     assert (trial.outcome, trial.detail) == (Outcome.ERROR, "no such field")
     assert trial.extra == {"config_error": True}
