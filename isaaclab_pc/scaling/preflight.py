@@ -101,14 +101,17 @@ class Machine:
         return cls(free, torch.get_num_threads(), usable_cores())
 
 
-def check_run(env_cfg: Any, plan: BatchPlan, machine: Machine, *, trial: bool) -> None:
-    """Refuse a run that cannot work and print warnings to stderr.
+def check_run(env_cfg: Any, plan: BatchPlan, machine: Machine, *, trial: bool) -> list[str]:
+    """Refuse a run that cannot work.
 
     Args:
         env_cfg: As for :func:`preflight`.
         plan: As for :func:`preflight`.
         machine: As for :func:`preflight`.
-        trial: Whether this is one of the sizes that a search tries: it prints no warnings, the run itself does.
+        trial: Whether this is one of the sizes that a search tries.
+
+    Returns:
+        Warnings, for the user of a run that may start.
 
     Raises:
         ConfigError: All errors, one per line.
@@ -120,9 +123,7 @@ def check_run(env_cfg: Any, plan: BatchPlan, machine: Machine, *, trial: bool) -
     if errors:
         kind = MemoryError if trial and all(error.sized for error in errors) else ConfigError
         raise kind("\n".join(map(str, errors)))
-    if not trial:
-        for finding in findings:
-            print(f"warning: {finding}", file=sys.stderr)
+    return [str(finding) for finding in findings]
 
 
 def preflight(env_cfg: Any, plan: BatchPlan, machine: Machine) -> list[Finding]:

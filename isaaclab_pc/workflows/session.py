@@ -7,7 +7,7 @@ import copy
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +70,9 @@ class Session:
 
     build_s: float
     """Time that building environment and runner took [s]."""
+
+    warnings: list[str] = field(default_factory=list)
+    """What the preflight found that does not keep it from running."""
 
 
 def resolve(config: Mapping[str, Any], num_envs: int, experiment: str) -> Resolved:
@@ -146,7 +149,8 @@ def open_session(
     """
     start = time.perf_counter()
     resolved = resolve(config, num_envs, experiment)
-    check_run(resolved.env_cfg, resolved.plan, Machine.here(resolved.device), trial=experiment == "probe")
+    machine = Machine.here(resolved.device)
+    warnings = check_run(resolved.env_cfg, resolved.plan, machine, trial=watch is not None)
 
     import gymnasium as gym
     from isaaclab.app import launch_simulation
@@ -163,7 +167,7 @@ def open_session(
             if watch is not None:
                 watch.after_env(env, resolved.plan)
             runner = make_runner(config["runner"]["name"], env, resolved.agent_cfg, run_dir, resolved.device)
-            yield Session(resolved, env, runner, time.perf_counter() - start)
+            yield Session(resolved, env, runner, time.perf_counter() - start, warnings)
         finally:
             env.close()
 

@@ -117,6 +117,7 @@ def train(config_path: Path, checkpoint: Path | None, stream: IO[str]) -> int:
             f"{resolved.plan.horizon} steps per iteration, built in {session.build_s:.1f} s\n"
             f"run: {record.folder}\n"
         )
+        stream.writelines(f"warning: {warning}\n" for warning in session.warnings)
         with SignalFlag() as flag:
             _Training(session, record, stream, flag).run()
             if not flag.received:

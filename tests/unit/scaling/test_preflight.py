@@ -32,6 +32,7 @@ from isaaclab_pc.scaling.preflight import Finding, Machine, check_run, usable_co
 from isaaclab_pc.sensors import GivenPointsCfg, PointCloud
 from isaaclab_pc.tasks.reach.reach_env_cfg import ReachEnvCfg
 from isaaclab_pc.workflows.config import compose
+from isaaclab_pc.workflows.probe_watch import ProbeWatch
 from isaaclab_pc.workflows.session import open_session
 
 PLAN = BatchPlan(horizon=64, num_minibatches=4, minibatch_size=1024)
@@ -359,12 +360,10 @@ def test_all_errors_are_in_one_message(installed) -> None:
             check_run(cfg, PLAN, MACHINE, trial=trial)
 
 
-def test_a_run_warns_once_and_its_trials_do_not(capsys) -> None:
-    machine = Machine(16 << 30, 3, 2)
-    check_run(reach_cfg(), PLAN, machine, trial=True)
-    assert capsys.readouterr().err == ""
-    check_run(reach_cfg(), PLAN, machine, trial=False)
-    assert capsys.readouterr().err.startswith("warning: torch uses 3 threads on 2 usable CPU cores")
+def test_warnings_keep_nothing_from_running() -> None:
+    (warning,) = check_run(reach_cfg(), PLAN, Machine(16 << 30, 3, 2), trial=False)
+    assert warning.startswith("torch uses 3 threads on 2 usable CPU cores")
+    assert check_run(reach_cfg(), PLAN, MACHINE, trial=False) == []
 
 
 def test_a_trial_with_too_many_environments_bounds_the_search_instead_of_ending_it(installed) -> None:
@@ -380,10 +379,11 @@ def test_a_trial_with_too_many_environments_bounds_the_search_instead_of_ending_
     assert "num_envs=16384" in line
 
 
-@pytest.mark.parametrize(("experiment", "error"), [("reach", ConfigError), ("probe", MemoryError)])
-def test_a_session_is_refused_before_a_simulator_starts(tmp_path, experiment: str, error: type[Exception]) -> None:
+@pytest.mark.parametrize(("trial", "error"), [(False, ConfigError), (True, MemoryError)])
+def test_a_session_is_refused_before_a_simulator_starts(tmp_path, trial: bool, error: type[Exception]) -> None:
     config = compose(["device=cpu", "physics=newton_mjwarp"])
-    session = open_session(config, 2_000_000, experiment, tmp_path)
+    watch = ProbeWatch("cpu", tmp_path / "phase") if trial else None
+    session = open_session(config, 2_000_000, "reach", tmp_path, watch)
     with pytest.raises(error, match=r"env\.scene\.camera\.width=48"), session:
         pytest.fail("a simulator was started")
     assert list(tmp_path.iterdir()) == []

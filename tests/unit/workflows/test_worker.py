@@ -95,7 +95,7 @@ def fake_session(monkeypatch):
     """Put a session with fakes in the place of a simulator."""
 
     def install(during=None, error=None):
-        session = SimpleNamespace(env=FakeEnv(), runner=FakeRunner(during), build_s=0.1)
+        session = SimpleNamespace(env=FakeEnv(), runner=FakeRunner(during), build_s=0.1, warnings=["too many threads"])
 
         @contextlib.contextmanager
         def open_session(config, num_envs, experiment, run_dir, watch=None):
@@ -128,6 +128,7 @@ def record(run):
 def test_training_ends_with_a_checkpoint_and_an_evaluation(run, fake_session):
     session, stream = fake_session(), io.StringIO()
     assert worker.train(run, None, stream) == 0
+    assert stream.getvalue().count("warning: too many threads\n") == 1
     data = record(run)
     assert data["status"] == "completed"
     assert data["completed_iterations"] == 5
