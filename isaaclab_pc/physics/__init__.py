@@ -2,17 +2,27 @@
 """Physics backends and their settings in one vocabulary.
 
 ``dt``, ``decimation``, ``substeps``, ``position_iterations``, ``velocity_iterations``, ``contacts`` and ``constraints``
-mean the same for every backend and are mapped to the fields that its solver really reads. :class:`ContactMonitor`
+mean the same for every backend and are mapped to the fields that its solver really reads; ``preset`` names values for
+them that were found by measurement. :class:`ContactMonitor`
 watches how full the solver's buffers are. The presets that tasks use load Isaac Lab and stand in
 :mod:`isaaclab_pc.physics.presets`; importing this package loads neither it nor torch.
 """
 
 from isaaclab_pc.physics.contacts import HEADROOM, ContactMonitor, ContactUsage, grown, monitor_contacts
-from isaaclab_pc.physics.settings import BACKENDS, PhysicsSettings, apply_physics, resolve_backend
+from isaaclab_pc.physics.settings import (
+    BACKENDS,
+    PRESET_NAMES,
+    PRESETS,
+    PhysicsSettings,
+    apply_physics,
+    resolve_backend,
+)
 
 __all__ = [
     "BACKENDS",
     "HEADROOM",
+    "PRESETS",
+    "PRESET_NAMES",
     "ContactMonitor",
     "ContactUsage",
     "PhysicsSettings",

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import importlib.util
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from isaaclab_pc.errors import ConfigError, closest
@@ -21,6 +23,24 @@ _INSTALL_OVPHYSX = "pip install 'isaaclab_pc[ovphysx]'"
 MAX_DT = 0.1
 """Largest physics step accepted [s]."""
 
+PRESETS: Mapping[str, Mapping[str, Mapping[str, float]]] = {
+    "ovphysx": {
+        "fast": {"dt": 1 / 60, "position_iterations": 4, "velocity_iterations": 1},
+        "balanced": {"dt": 1 / 60, "position_iterations": 8, "velocity_iterations": 1},
+        "robust": {"dt": 1 / 120, "position_iterations": 16, "velocity_iterations": 1},
+    },
+    "newton_mjwarp": {
+        "fast": {"dt": 1 / 60, "substeps": 4, "position_iterations": 5},
+        "balanced": {"dt": 1 / 60, "substeps": 4, "position_iterations": 10},
+        "robust": {"dt": 1 / 60, "substeps": 8, "position_iterations": 20},
+    },
+}
+"""Fields of :class:`PhysicsSettings` by backend and preset. ``dt`` is the largest physics step: the one that is used
+divides the task's control period."""
+
+PRESET_NAMES = ("fast", "balanced", "robust")
+"""Names of the presets, from the cheapest to the one that bears the most."""
+
 
 @dataclass
 class PhysicsSettings:
@@ -28,6 +48,8 @@ class PhysicsSettings:
 
     backend: str = "auto"
     """One of :data:`BACKENDS`."""
+    preset: str | None = None
+    """One of :data:`PRESET_NAMES`: values for what is None below."""
     dt: float | None = None
     """Physics step [s]; the control rate stays, so decimation follows unless it is given too."""
     decimation: int | None = None
@@ -52,6 +74,8 @@ class PhysicsSettings:
         """
         if self.backend not in BACKENDS:
             raise ConfigError(f"physics={self.backend} is unknown: {closest(self.backend, BACKENDS)}")
+        if self.preset is not None and self.preset not in PRESET_NAMES:
+            raise ConfigError(f"physics.preset={self.preset} is unknown: {closest(self.preset, PRESET_NAMES)}")
         if self.dt is not None and not 0.0 < self.dt <= MAX_DT:
             raise ConfigError(f"physics.dt={self.dt} must be above 0 and at most {MAX_DT} s.")
         for name in ("decimation", "substeps", "position_iterations", "contacts", "constraints"):
@@ -115,19 +139,52 @@ def apply_physics(env_cfg: DirectRLEnvCfg, settings: PhysicsSettings) -> str:
         The name of the backend that will run.
 
     Raises:
-        ConfigError: The backend is not installed or lacks a setting, or ``dt`` does not divide the control period.
+        ConfigError: The backend is not installed or lacks a setting or the preset, or ``dt`` does not divide the
+            control period.
     """
     from isaaclab_pc.physics.presets import PhysicsPresetsCfg
 
     backend = resolve_backend(settings.backend, str(env_cfg.sim.device))
     presets = env_cfg.sim.physics if isinstance(env_cfg.sim.physics, PhysicsPresetsCfg) else PhysicsPresetsCfg()
     env_cfg.sim.physics = getattr(presets, backend)
+    settings = expand_preset(settings, backend, env_cfg.sim.dt * env_cfg.decimation)
     _apply_time_steps(env_cfg, settings)
     if backend == "newton_mjwarp":
         _apply_newton(env_cfg.sim.physics, settings)
     else:
         _apply_physx(env_cfg, settings, backend)
     return backend
+
+
+def expand_preset(settings: PhysicsSettings, backend: str, control_period: float) -> PhysicsSettings:
+    """Fill in what a preset says about fields that were not given.
+
+    Args:
+        settings: What the user asked for.
+        backend: The backend that will run, of :func:`resolve_backend`.
+        control_period: Time between two actions of the task [s]; it stays.
+
+    Returns:
+        Settings without a preset; what the user gave is as it was.
+
+    Raises:
+        ConfigError: The backend lacks the preset; the message names the alternative.
+    """
+    if settings.preset is None:
+        return settings
+    if backend not in PRESETS:
+        values = PRESETS["ovphysx"][settings.preset]
+        given = " ".join(f"physics.{name}={value:.6g}" for name, value in values.items())
+        raise ConfigError(
+            f"physics.preset={settings.preset} is not known for {backend}, where it was never measured: leave it out "
+            f"and give {given}, which is this preset on ovphysx, the same PhysX without Kit; or use physics=ovphysx."
+        )
+    values = dict(PRESETS[backend][settings.preset])
+    # The tolerance keeps a step that divides the period exactly from being halved by rounding.
+    values["dt"] = control_period / math.ceil(control_period / values["dt"] - 1e-6)
+    given_fields = {field.name for field in fields(settings) if getattr(settings, field.name) is not None}
+    new: dict[str, Any] = {name: value for name, value in values.items() if name not in given_fields}
+    return replace(settings, preset=None, **new)
 
 
 def _apply_time_steps(env_cfg: DirectRLEnvCfg, settings: PhysicsSettings) -> None:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Resolved", "Session", "open_session", "resolve"]
 
+_SET_BY_PRESETS = ("env.sim.dt", "env.sim.physics.num_substeps", "env.sim.physics.solver_cfg.iterations")
+
 
 @dataclass
 class Resolved:
@@ -233,6 +235,17 @@ def _check_foreign(config: Mapping[str, Any]) -> None:
         )
 
 
+def _check_preset(config: Mapping[str, Any]) -> None:
+    """Refuse a preset beside ``env.*`` overrides that it would silently replace."""
+    preset = config["physics"]["preset"]
+    given = [text for text in config["env_overrides"] if text.split("=", 1)[0] in _SET_BY_PRESETS]
+    if preset is not None and given:
+        raise ConfigError(
+            f"{given[0]} and physics.preset={preset} set the same field: give physics.dt, physics.substeps or "
+            "physics.position_iterations, which win over the preset, or leave out physics.preset."
+        )
+
+
 def _apply_task_settings(env_cfg: Any, config: Mapping[str, Any], backend: str) -> None:
     """Write the settings of this package's tasks into the env config."""
     from isaaclab_pc.physics.presets import PhysicsPresetsCfg
@@ -252,6 +265,7 @@ def _apply_task_settings(env_cfg: Any, config: Mapping[str, Any], backend: str) 
     presets = PhysicsPresetsCfg()
     setattr(presets, backend, env_cfg.sim.physics)
     env_cfg.sim.physics = presets
+    _check_preset(config)
     apply_physics(env_cfg, PhysicsSettings(**{**config["physics"], "backend": backend}))
     camera = env_cfg.scene.camera
     if config["obs"] == "points" and camera is not None:

@@ -106,6 +106,7 @@ RULES: Mapping[str, Rule] = {
     "env_overrides": _NAMES,
     "agent_overrides": _NAMES,
     "physics.backend": _choice(*group_names("physics")),
+    "physics.preset": _or(None, _choice("fast", "balanced", "robust")),
     "physics.dt": _or(None, _positive(0.1)),
     "physics.decimation": _or(None, _whole(1)),
     "physics.substeps": _or(None, _whole(1)),

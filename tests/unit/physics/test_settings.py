@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One physics vocabulary, mapped to each backend's fields. Starts no simulator."""
 
+import math
 from typing import Any
 
 import pytest
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.physics import PhysicsSettings, apply_physics, resolve_backend, settings
+from isaaclab_pc.physics import PRESET_NAMES, PRESETS, PhysicsSettings, apply_physics, resolve_backend, settings
 from isaaclab_pc.tasks.reach.reach_env_cfg import ReachEnvCfg
 
 
@@ -123,6 +124,49 @@ def test_physx_gets_iterations_on_every_asset() -> None:
 def test_what_a_backend_lacks_is_an_error_naming_the_alternative(backend: str, values: dict, alternative: str) -> None:
     with pytest.raises(ConfigError, match=alternative):
         apply_physics(reach_cfg(), PhysicsSettings(backend=backend, **values))
+
+
+@pytest.mark.parametrize("preset", PRESET_NAMES)
+@pytest.mark.parametrize("backend", PRESETS)
+def test_a_preset_reaches_the_fields_of_its_backend_and_keeps_the_control_rate(backend: str, preset: str) -> None:
+    cfg, values = reach_cfg(), PRESETS[backend][preset]
+    control_period = cfg.sim.dt * cfg.decimation
+    apply_physics(cfg, PhysicsSettings(backend=backend, preset=preset))
+    assert cfg.sim.dt * cfg.decimation == pytest.approx(control_period)
+    assert cfg.sim.dt == pytest.approx(values["dt"])
+    if backend == "newton_mjwarp":
+        assert cfg.sim.physics.num_substeps == values["substeps"]
+        assert cfg.sim.physics.solver_cfg.iterations == values["position_iterations"]
+    else:
+        robot = cfg.scene.robot.spawn.articulation_props[0]
+        assert robot.solver_position_iteration_count == values["position_iterations"]
+
+
+def test_a_preset_at_another_control_rate_takes_the_next_smaller_step_that_divides_it() -> None:
+    cfg = reach_cfg()
+    cfg.sim.dt, cfg.decimation = 0.04, 1
+    apply_physics(cfg, PhysicsSettings(backend="ovphysx", preset="balanced"))
+    steps = math.ceil(0.04 / PRESETS["ovphysx"]["balanced"]["dt"])
+    assert (cfg.decimation, cfg.sim.dt) == (steps, pytest.approx(0.04 / steps))
+
+
+def test_what_is_given_wins_over_the_preset() -> None:
+    cfg = reach_cfg()
+    given = PhysicsSettings(backend="newton_mjwarp", preset="robust", substeps=3, dt=1 / 90)
+    apply_physics(cfg, given)
+    assert (cfg.sim.physics.num_substeps, cfg.sim.dt, cfg.decimation) == (3, 1 / 90, 3)
+    assert cfg.sim.physics.solver_cfg.iterations == PRESETS["newton_mjwarp"]["robust"]["position_iterations"]
+
+
+def test_a_preset_that_a_backend_lacks_names_the_values_to_give(installed) -> None:
+    installed("isaacsim")
+    with pytest.raises(ConfigError, match=r"preset=robust.*isaacsim_physx.*physics.position_iterations=\d+"):
+        apply_physics(reach_cfg(), PhysicsSettings(backend="isaacsim_physx", preset="robust"))
+
+
+def test_an_unknown_preset_names_the_near_ones() -> None:
+    with pytest.raises(ConfigError, match="robust"):
+        PhysicsSettings(preset="robsut")
 
 
 @pytest.mark.parametrize(

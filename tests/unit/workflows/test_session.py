@@ -5,6 +5,7 @@ import pytest
 
 from isaaclab_pc.assets import franka
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.physics import PRESETS
 from isaaclab_pc.workflows.config import compose
 from isaaclab_pc.workflows.session import resolve
 
@@ -49,6 +50,18 @@ def test_overrides_reach_the_field_that_they_name_physics_presets_included():
     assert result.env_cfg.episode_length_s == 4
     assert result.env_cfg.sim.physics.solver_cfg.iterations == 7
     assert result.agent_cfg.algorithm.gamma == 0.9
+
+
+def test_a_preset_fills_in_what_was_not_given():
+    result = resolved("physics.preset=robust", "physics.position_iterations=3")
+    values = PRESETS["newton_mjwarp"]["robust"]
+    assert result.env_cfg.sim.physics.num_substeps == values["substeps"]
+    assert result.env_cfg.sim.physics.solver_cfg.iterations == 3
+
+
+def test_a_preset_never_replaces_an_override_silently():
+    with pytest.raises(ConfigError, match=r"num_substeps=2 and physics.preset=fast.*physics.substeps"):
+        resolved("physics.preset=fast", env=["env.sim.physics.num_substeps=2"])
 
 
 @pytest.mark.parametrize("runner", ["rsl_rl", "rl_games"])
