@@ -10,9 +10,9 @@ from typing import Literal
 
 import numpy as np
 import torch
-from isaaclab.utils.math import matrix_from_quat
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.sensors.camera_matrices import frame_change, ray_matrices
 from isaaclab_pc.tensor_bytes import tensor_bytes
 
 Sampler = Literal["random", "grid", "voxel", "fps"]
@@ -363,63 +363,3 @@ def pixel_order(image_sizes: Sequence[tuple[int, int]]) -> np.ndarray:
         orders.append(offset + np.argsort(code))
         offset += height * width
     return np.concatenate(orders).astype(np.int32)
-
-
-def ray_matrices(
-    intrinsics: torch.Tensor,
-    camera_pos: torch.Tensor,
-    camera_quat: torch.Tensor,
-    frame_pos: torch.Tensor | None = None,
-    frame_quat: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """Compose K^-1, the camera's pose and the frame's pose.
-
-    Args:
-        intrinsics: Pinhole matrices without skew [px], shape (N, C, 3, 3).
-        camera_pos: Positions in the world [m], shape (N, C, 3).
-        camera_quat: Orientations in the world, optical convention, (x, y, z, w), shape (N, C, 4).
-        frame_pos: Origin of the frame in the world [m], shape (N, 3); None is the world's.
-        frame_quat: Orientation of the frame in the world, shape (N, 4); None is the world's.
-
-    Returns:
-        Matrices that take (z u, z v, z, 1) to the frame, shape (N, C, 3, 4), for pixel coordinates u, v and depth z.
-    """
-    rotation = matrix_from_quat(camera_quat)
-    position = camera_pos if frame_pos is None else camera_pos - frame_pos[:, None]
-    if frame_quat is not None:
-        to_frame = matrix_from_quat(frame_quat).transpose(1, 2)[:, None]
-        rotation = to_frame @ rotation
-        position = (to_frame @ position[..., None])[..., 0]
-    k = intrinsics[..., None, :, :]
-    along_u = rotation[..., 0] / k[..., 0, 0]
-    along_v = rotation[..., 1] / k[..., 1, 1]
-    through_origin = rotation[..., 2] - k[..., 0, 2] * along_u - k[..., 1, 2] * along_v
-    return torch.stack([along_u, along_v, through_origin, position], dim=-1)
-
-
-def frame_change(
-    from_pos: torch.Tensor | None,
-    from_quat: torch.Tensor | None,
-    to_pos: torch.Tensor | None,
-    to_quat: torch.Tensor | None,
-    *,
-    like: torch.Tensor,
-) -> torch.Tensor:
-    """Return the matrices that take points of one frame to another, shape (N, 3, 4).
-
-    Args:
-        from_pos: Origin of the points' frame in the world [m], shape (N, 3); None is the world's.
-        from_quat: Its orientation in the world, (x, y, z, w), shape (N, 4); None is the world's.
-        to_pos: Origin of the new frame in the world [m], shape (N, 3); None is the first frame's.
-        to_quat: Its orientation in the world, shape (N, 4); None is the first frame's.
-        like: Tensor whose length, device and dtype the result takes.
-    """
-    to_pos, to_quat = from_pos if to_pos is None else to_pos, from_quat if to_quat is None else to_quat
-    identity = torch.eye(3, device=like.device).expand(len(like), 3, 3)
-    zero = torch.zeros(len(like), 3, device=like.device)
-    from_matrix = identity if from_quat is None else matrix_from_quat(from_quat)
-    to_matrix = identity if to_quat is None else matrix_from_quat(to_quat)
-    from_pos, to_pos = zero if from_pos is None else from_pos, zero if to_pos is None else to_pos
-    rotation = to_matrix.transpose(1, 2) @ from_matrix
-    translation = to_matrix.transpose(1, 2) @ (from_pos - to_pos)[..., None]
-    return torch.cat([rotation, translation], dim=-1)

@@ -5,7 +5,7 @@ import pytest
 import torch
 from isaaclab.utils.math import quat_apply, random_orientation
 
-from isaaclab_pc.sensors.depth_to_cloud import ray_matrices
+from isaaclab_pc.sensors.camera_matrices import ray_matrices
 from isaaclab_pc.sensors.features import at_pixels, camera_of, estimate_normals
 
 SIZES = [(4, 6), (3, 5)]
