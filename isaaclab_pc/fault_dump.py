@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The file that keeps the last steps of environments which failed. Loads no torch.
+
+It is a NumPy ``.npz`` without pickled objects: one JSON text, ``about``, and plain arrays. E environments, T steps, T
+the longest history in the file; shorter ones are padded with NaN, and with -1 in ``episode_step``.
+
+| Array | Shape | |
+|---|---|---|
+| ``env_id``, ``cause``, ``step`` | (E,) int64 | which, why (bits, named in ``about``), at which step of the run |
+| ``length`` | (E,) int64 | steps of the failed episode that the file has |
+| ``episode``, ``episode_step`` | (E, T) int64 | number of the episode, and steps of it before this one |
+| ``action`` | (E, T, A) float32 | as the environment was given it |
+| ``before.<asset>.<quantity>`` | (E, T, ...) float32 | state at the start of the step, targets already set |
+| ``after.<asset>.<quantity>`` | (E, ...) float32 | state after the last step, before the reset |
+
+Quantities are ``root_pose`` (position [m] in the environment's frame, then x, y, z, w), ``root_velocity`` (linear
+[m/s], angular [rad/s], in the world's axes) and, of articulations, ``joint_pos`` [rad or m], ``joint_vel`` [rad/s or
+m/s], ``joint_pos_target`` and ``joint_vel_target``, in the order of ``about["assets"][<asset>]["joints"]``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import zipfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from isaaclab_pc.errors import ConfigError
+
+__all__ = ["FORMAT", "FaultDump", "installed_versions"]
+
+FORMAT = 1
+"""Number of this layout; a file of another one is refused."""
+
+_ABOUT = ("format", "task", "config", "seed", "backend", "versions", "dt", "decimation", "assets", "causes")
+_PER_ENV = ("env_id", "cause", "step", "length")
+_PER_STEP = ("episode", "episode_step", "action")
+_PACKAGES = ("isaaclab_pc", "isaaclab", "newton", "mujoco-warp", "ovphysx", "isaacsim", "warp-lang", "torch")
+
+
+def installed_versions() -> dict[str, str]:
+    """Return the versions of the installed packages that a simulation depends on, by name."""
+    found = {}
+    for name in _PACKAGES:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
+
+
+@dataclass
+class FaultDump:
+    """The content of one file."""
+
+    about: dict[str, Any]
+    """What was running: ``format``, ``task`` (gym id), ``config`` (the run's plain config), ``seed``, ``backend``,
+    ``versions``, ``dt`` [s], ``decimation``, ``assets`` (kind and joint names by asset), ``causes`` (names of bits)."""
+
+    arrays: dict[str, np.ndarray]
+    """The arrays of the module's table."""
+
+    def save(self, path: Path) -> None:
+        """Write the file; a reader sees all of it or nothing.
+
+        Args:
+            path: Where to; an existing file is replaced.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            with temporary.open("wb") as file:
+                np.savez_compressed(file, about=np.array(json.dumps(self.about)), **self.arrays)  # pyright: ignore[reportArgumentType]
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    @classmethod
+    def load(cls, path: Path) -> FaultDump:
+        """Read and check a file.
+
+        Args:
+            path: What :meth:`save` wrote.
+
+        Returns:
+            Its content.
+
+        Raises:
+            ConfigError: There is no such file, or it is broken, or it is something else.
+        """
+        try:
+            content = np.load(path, allow_pickle=False)
+            if not isinstance(content, np.lib.npyio.NpzFile):
+                raise ValueError("one array, not an archive")
+            with content:
+                arrays = {name: content[name] for name in content.files}
+            about = json.loads(str(arrays.pop("about")))
+        except FileNotFoundError:
+            raise ConfigError(f"dump={path}: there is no such file.") from None
+        except KeyError:
+            raise ConfigError(f"dump={path} was not written by the guard: it says nothing about itself.") from None
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+            raise ConfigError(f"dump={path} cannot be read ({error}): give a .npz that the guard wrote.") from None
+        _check(path, about, arrays)
+        return cls(about, arrays)
+
+    def position_of(self, env_id: int | None) -> int:
+        """Return where in the file an environment is.
+
+        Args:
+            env_id: Index of the environment in its run; None takes the first of the file.
+
+        Raises:
+            ConfigError: The file does not have this environment.
+        """
+        ids = self.arrays["env_id"].tolist()
+        if env_id is None:
+            return 0
+        if env_id not in ids:
+            raise ConfigError(f"env={env_id}: the dump holds {', '.join(map(str, ids))}.")
+        return ids.index(env_id)
+
+    def causes_of(self, position: int) -> list[str]:
+        """Return the names of what the guard found in one of the file's environments."""
+        bits = int(self.arrays["cause"][position])
+        return [name for bit, name in enumerate(self.about["causes"]) if bits >> bit & 1]
+
+
+def _check(path: Path, about: Any, arrays: Mapping[str, np.ndarray]) -> None:
+    if not isinstance(about, dict) or "format" not in about:
+        raise ConfigError(f"dump={path} was not written by the guard: it says nothing about itself.")
+    if about["format"] != FORMAT:
+        raise ConfigError(
+            f"dump={path} has format {about['format']}, this version reads {FORMAT}: replay it with the version that "
+            f"wrote it, isaaclab_pc {about.get('versions', {}).get('isaaclab_pc', 'unknown')}."
+        )
+    missing = [name for name in _ABOUT if name not in about] + [n for n in (*_PER_ENV, *_PER_STEP) if n not in arrays]
+    if missing:
+        raise ConfigError(f"dump={path} is not complete: {', '.join(missing)} is missing.")
+    count = arrays["env_id"].shape[:1]
+    steps = arrays["action"].shape[:2]
+    whole = count and count[0] > 0 and all(arrays[name].shape == count for name in _PER_ENV)
+    states = [value for name, value in arrays.items() if name.startswith("before.")]
+    whole = whole and all(value.shape[:2] == steps for value in (*states, arrays["episode"], arrays["episode_step"]))
+    if not whole or steps[:1] != count or not (arrays["length"] > 0).all() or not (arrays["length"] <= steps[1]).all():
+        raise ConfigError(f"dump={path} is not complete: the sizes of its arrays contradict each other.")
