@@ -10,9 +10,19 @@ from typing import Any
 
 from isaaclab_pc.errors import ConfigError, closest
 from isaaclab_pc.runners.base import Decision, OnIteration, Runner
-from isaaclab_pc.runners.checkpoint import check_header, read_extra
+from isaaclab_pc.runners.checkpoint import NonFiniteError, check_header, read_extra
 
-__all__ = ["RUNNERS", "Decision", "OnIteration", "Runner", "check_header", "load_adapter", "make_runner", "read_extra"]
+__all__ = [
+    "RUNNERS",
+    "Decision",
+    "NonFiniteError",
+    "OnIteration",
+    "Runner",
+    "check_header",
+    "load_adapter",
+    "make_runner",
+    "read_extra",
+]
 
 RUNNERS = ("rsl_rl", "rl_games")
 """Names of the adapters, which are modules of this package."""

@@ -40,7 +40,8 @@ class Runner(Protocol):
 
         Metrics are ``mean_reward`` (return of the last 100 episodes, NaN before the first one ends),
         ``mean_episode_length``, ``success_rate`` (NaN when the environment logged none), ``collect_s`` and ``learn_s``
-        [s], ``env_steps_per_s`` [1/s], ``learning_rate``, ``action_std``, ``loss/*``, and whatever the environment
+        [s], ``env_steps_per_s`` [1/s], ``learning_rate``, ``action_std``, ``loss/*``, ``Learner/updates`` and
+        ``Learner/skipped_updates`` (see :class:`~isaaclab_pc.runners.tripwire.Tripwire`), and whatever the environment
         logged, under its own names.
 
         Args:
@@ -55,6 +56,9 @@ class Runner(Protocol):
         Args:
             path: Where to.
             extra: What to tell about the run, such as the task's id; JSON values.
+
+        Raises:
+            NonFiniteError: Weights, optimizer or normalizers are not finite; nothing was written.
         """
         ...
 

@@ -11,13 +11,17 @@ import os
 import pickle
 import random
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from isaaclab_pc.errors import ConfigError
 
+if TYPE_CHECKING:
+    import torch
+
 __all__ = [
+    "NonFiniteError",
     "check_header",
     "check_weights",
     "load_checkpoint",
@@ -31,6 +35,10 @@ __all__ = [
 FORMAT = 1
 # torch.save calls the archive's folder so when it writes to an open file, and reads no member outside it.
 _HEADER = "archive/header.json"
+
+
+class NonFiniteError(ValueError):
+    """What should be saved holds NaN or inf, of which no training recovers."""
 
 
 def read_extra(path: Path) -> dict[str, Any]:
@@ -108,15 +116,22 @@ def save_checkpoint(path: Path, state: Mapping[str, Any], header: Mapping[str, A
         header: What the state belongs to; JSON values.
 
     Raises:
+        NonFiniteError: A tensor holds a value that is not finite; nothing was written.
         TypeError: The state or the header holds something else.
     """
     import torch
 
+    state = plain(state)
+    finite = [tensor.isfinite().all() for tensor in _tensors(state) if tensor.is_floating_point()]
+    if finite and not torch.stack([flag.cpu() for flag in finite]).all():
+        raise NonFiniteError(
+            f"weights, optimizer or normalizers hold values that are not finite: {path} was not written"
+        )
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with partial.open("wb") as file:
-            torch.save(plain(state), file)
+            torch.save(state, file)
         with zipfile.ZipFile(partial, "a") as archive:
             archive.writestr(_HEADER, json.dumps({"format": FORMAT, **header}, indent=1))
         with partial.open("rb") as file:
@@ -185,6 +200,17 @@ def plain(value: Any, where: str = "state") -> Any:
     if isinstance(value, list | tuple):
         return type(value)([plain(item, f"{where}[{i}]") for i, item in enumerate(value)])
     raise TypeError(f"{where} is a {type(value).__name__}: checkpoints hold tensors and plain values only")
+
+
+def _tensors(value: Any) -> "Iterator[torch.Tensor]":
+    """Yield the tensors in nested containers."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for item in value:
+            yield from _tensors(item)
+    elif hasattr(value, "is_floating_point"):
+        yield value
 
 
 def _shapes(weights: Any) -> dict[str, tuple[int, ...]]:

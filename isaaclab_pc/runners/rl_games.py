@@ -31,6 +31,7 @@ from isaaclab_pc.runners.checkpoint import (
     save_checkpoint,
     set_rng_state,
 )
+from isaaclab_pc.runners.tripwire import Tripwire
 
 if importlib.util.find_spec("gym") is None:
     # isaaclab_rl asks for the package that gymnasium replaced; it uses the spaces only, which are the same.
@@ -281,6 +282,7 @@ class _Agent(A2CAgent):
         if self.is_adaptive_lr:
             self.scheduler = _Schedule(self.kl_threshold)
         self.is_tensor_obses = True
+        self.tripwire = Tripwire(self.optimizer, [self.model])
         self.after_iteration = lambda metrics: None
 
     def save(self, fn: str) -> None:
@@ -292,6 +294,11 @@ class _Agent(A2CAgent):
         env = getattr(self.vec_env, "unwrapped", self.vec_env)
         env.episode_length_buf = torch.randint_like(env.episode_length_buf, high=int(env.max_episode_length))
         return obs
+
+    def prepare_dataset(self, batch_dict: dict[str, Any]) -> None:
+        """Start an update; the rollout has put the statistics of the last one to use."""
+        self.tripwire.remember()
+        super().prepare_dataset(batch_dict)
 
     def trancate_gradients_and_step(self) -> None:
         """Clip actor and critic by themselves: the critic's gradient is the larger one by far."""
@@ -322,7 +329,7 @@ class _Agent(A2CAgent):
         """Write the iteration to TensorBoard and report it."""
         timings = (total_time, epoch_num, step_time, play_time, update_time)
         super().write_stats(*timings, a_losses, c_losses, entropies, kls, last_lr, lr_mul, frame, *rest)
-        env_log = self.algo_observer.env_log.flush()
+        env_log = {**self.algo_observer.env_log.flush(), **self.tripwire.end_iteration()}
         episodes = self.game_rewards.current_size > 0
         mean_reward = float(self.game_rewards.get_mean()[0]) if episodes else math.nan
         for key, value in {**env_log, "Train/mean_reward": mean_reward}.items():

@@ -5,7 +5,7 @@ import copy
 import importlib.metadata
 import math
 import statistics
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,7 @@ from isaaclab_pc.runners.checkpoint import (
     save_checkpoint,
     set_rng_state,
 )
+from isaaclab_pc.runners.tripwire import Tripwire
 
 if TYPE_CHECKING:
     from isaaclab_pc.agents.rsl_rl_cfg import PpoRunnerCfg
@@ -103,12 +104,17 @@ class RslRlRunner:
         """Build networks and storage; see :func:`isaaclab_pc.runners.make_runner` for the arguments."""
         version = importlib.metadata.version("rsl-rl-lib")
         cfg = to_dict(handle_deprecated_rsl_rl_cfg(copy.deepcopy(agent_cfg), version))
+        # It waits for the device once a tensor and step, misses inf, and ends the run for a single environment's NaN.
+        cfg["check_for_nan"] = False
         self.completed_iterations = 0
         self._env = env if isinstance(env, VecEnv) else _Env(env, clip_actions=agent_cfg.clip_actions)
         self._device = device
         self._stagger = agent_cfg.init_at_random_ep_len
         with quiet():
             self._library = _Library(self._env, cfg, str(run_dir), device)
+        alg = self._library.alg
+        self._tripwire = Tripwire(alg.optimizer, [alg.actor, alg.critic])
+        self._library.logger.end_iteration = self._tripwire.end_iteration
         groups = {name for names in self._library.cfg["obs_groups"].values() for name in names}
         shapes = {name: tensor.shape[1:] for name, tensor in self._env.get_observations().items() if name in groups}
         self._facts = facts(NAME, shapes, self._env.num_actions)
@@ -124,6 +130,7 @@ class RslRlRunner:
             if on_iteration(self.completed_iterations, metrics) is Decision.STOP:
                 raise StopTraining
 
+        self._tripwire.remember()
         self._library.current_learning_iteration = self.completed_iterations
         self._library.logger.after_iteration = after
         try:
@@ -215,6 +222,7 @@ class _Logger(Logger):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.env_log = EpisodeLog()
+        self.end_iteration: Callable[[], dict[str, float]] = dict
         self.after_iteration = lambda metrics: None
 
     def process_env_step(
@@ -231,7 +239,7 @@ class _Logger(Logger):
         """Write the iteration to TensorBoard and report it."""
         with quiet():
             super().log(it=it, collect_time=collect_time, learn_time=learn_time, **kwargs)
-        env_log = self.env_log.flush()
+        env_log = {**self.env_log.flush(), **self.end_iteration()}
         if self.writer is not None:
             for key, value in env_log.items():
                 if math.isfinite(value):
