@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What to try when a simulation is unstable: the next rung of smaller steps and more iterations. Loads no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from isaaclab_pc.physics.settings import _physx_fragments
+
+__all__ = ["SOLVER_SETTINGS", "harder", "present_values"]
+
+SOLVER_SETTINGS = ("dt", "decimation", "substeps", "position_iterations")
+"""Fields of :class:`~isaaclab_pc.physics.PhysicsSettings` that the ladder changes; the task stays the same task."""
+
+_START: Mapping[str, Mapping[str, float]] = {
+    "newton_mjwarp": {"substeps": 4, "position_iterations": 10, "dt": 1 / 60},
+    "physx": {"dt": 1 / 60, "position_iterations": 8},
+}
+"""The foot of each ladder, what this package's tasks start from; in the order in which equal rungs are taken."""
+
+_MAX_SUBSTEPS = 32
+_MAX_ITERATIONS = 255
+"""PhysX takes no more, and where so many do not help, more will not."""
+_MIN_DT = 1 / 2000
+"""Smallest physics step that is worth a try [s]."""
+
+
+def harder(values: Mapping[str, float], backend: str) -> dict[str, float]:
+    """Return the next rung of the ladder: substeps times 2 (Newton), iterations times 2, or half the physics step.
+
+    The rung that was climbed least is next, counted in doublings from where this package's tasks start, so that they
+    are taken in turn. With half the step comes twice the decimation: the control rate stays.
+
+    Args:
+        values: Present ``dt`` [s], ``decimation``, ``position_iterations`` and, on Newton, ``substeps``.
+        backend: ``newton_mjwarp``, ``ovphysx`` or ``isaacsim_physx``.
+
+    Returns:
+        Fields of :class:`~isaaclab_pc.physics.PhysicsSettings` that change; empty at the top of the ladder.
+    """
+    start = _START.get(backend, _START["physx"])
+    climbed = {
+        name: value / values[name] if name == "dt" else values[name] / value
+        for name, value in start.items()
+        if _has_room(name, values[name])
+    }
+    if not climbed:
+        return {}
+    # The tolerance makes equal what differs by rounding, so that their order decides.
+    least = min(climbed.values())
+    rung = next(name for name, times in climbed.items() if times < 1.01 * least)
+    if rung == "dt":
+        return {"dt": values["dt"] / 2, "decimation": int(2 * values["decimation"])}
+    return {rung: int(2 * values[rung])}
+
+
+def _has_room(name: str, value: float) -> bool:
+    if name == "dt":
+        return value / 2 >= _MIN_DT
+    return 2 * value <= (_MAX_SUBSTEPS if name == "substeps" else _MAX_ITERATIONS)
+
+
+def present_values(env_cfg: Any, backend: str) -> dict[str, float]:
+    """Read what a task runs with.
+
+    Args:
+        env_cfg: The task's config, every setting applied.
+        backend: ``newton_mjwarp``, ``ovphysx`` or ``isaacsim_physx``.
+
+    Returns:
+        The values that :func:`harder` needs.
+    """
+    values = {"dt": float(env_cfg.sim.dt), "decimation": int(env_cfg.decimation)}
+    if backend == "newton_mjwarp":
+        physics = env_cfg.sim.physics
+        return {**values, "substeps": physics.num_substeps, "position_iterations": physics.solver_cfg.iterations}
+    # PhysX solves the scene with the largest count of any body, and has 4 where none says so.
+    counts = [
+        getattr(fragment, "solver_position_iteration_count", None) or 4
+        for asset in vars(env_cfg.scene).values()
+        for fragment in _physx_fragments(getattr(asset, "spawn", None))
+    ]
+    return {**values, "position_iterations": max(counts, default=4)}
