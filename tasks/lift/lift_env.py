@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from isaaclab.assets import RigidObject
 from isaaclab.utils.math import quat_from_euler_xyz
@@ -57,6 +59,12 @@ class LiftEnv(PointCloudEnv):
         low, high = _GRASP_OPENINGS
         held = ((fingers > low) & (fingers < high)).all(dim=1)
         return near & held & (self.actions[:, -1] <= 0.0)
+
+    def scripted_policy(self) -> Callable[[], torch.Tensor]:
+        """Return a policy that solves the task from the simulator's own state: actions (N, A) in [-1, 1] per call."""
+        from isaaclab_pc.tasks.lift.scripted import ScriptedGrasp
+
+        return ScriptedGrasp(self)
 
     def _goal_distance(self) -> torch.Tensor:
         return torch.linalg.vector_norm(self.goal_pos - self.cube_pos, dim=1)

@@ -26,11 +26,9 @@ def env(make_env: Callable):
 @pytest.fixture(scope="module")
 def held(env) -> dict[str, torch.Tensor]:
     """Grasp, carry to the goal and stay; what was seen in the last two seconds, all (N,)."""
-    from isaaclab_pc.tasks.lift.scripted import ScriptedGrasp
-
     env.reset(seed=7)
     start = {"cube": env.cube_pos.clone(), "quat": env.cube_quat.clone(), "goal": env.goal_pos.clone()}
-    policy = ScriptedGrasp(env)
+    policy = env.scripted_policy()
     lowest = torch.full((NUM_ENVS,), float("inf"))
     for step in range(round((GRASP_S + HOLD_S) / env.step_dt)):
         env.step(policy())

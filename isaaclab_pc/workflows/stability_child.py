@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The child that measures one setting of physics: ``python -m isaaclab_pc.workflows.stability_child CONFIG``.
+
+Exit codes: 0; 2 where the user's settings are wrong; 130 and 143 after SIGINT and SIGTERM; 1 otherwise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import os
+import sys
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.workflows.config import load_config
+from isaaclab_pc.workflows.process import die_with_parent, interruptible
+from isaaclab_pc.workflows.stability_cell import Cell
+
+__all__ = ["RandomActions", "main", "measure"]
+
+RANDOM_SECONDS = 30.0
+"""How long a setting is run with random actions at most [s]."""
+
+RANDOM_ENV_STEPS = 1_000_000
+"""Environment steps with random actions at most."""
+
+WARMUP_STEPS = 5
+"""Steps that are not timed."""
+
+HOLD_STEPS = 10
+"""Mean number of steps for which an environment keeps a random action: one drawn anew at each step averages out."""
+
+
+class RandomActions:
+    """Full-range actions: kept for a random time, half of them uniform in [-1, 1], half at the corners of that box."""
+
+    def __init__(self, num_envs: int, num_actions: int, device: str, seed: int) -> None:
+        """Draw the first actions.
+
+        Args:
+            num_envs: N.
+            num_actions: A.
+            device: Where the actions are.
+            seed: Of all draws.
+        """
+        self._generator = torch.Generator(device).manual_seed(seed)
+        self._shape, self._device = (num_envs, num_actions), device
+        self._actions = self._draw()
+
+    def __call__(self) -> torch.Tensor:
+        """Return the actions of the next step, shape (N, A), float32."""
+        redraw = torch.rand(self._shape[0], 1, generator=self._generator, device=self._device) < 1.0 / HOLD_STEPS
+        self._actions = torch.where(redraw, self._draw(), self._actions)
+        return self._actions
+
+    def _draw(self) -> torch.Tensor:
+        uniform = 2.0 * torch.rand(self._shape, generator=self._generator, device=self._device) - 1.0
+        corner = torch.rand(self._shape[0], 1, generator=self._generator, device=self._device) < 0.5
+        return torch.where(corner, uniform.sign(), uniform)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Measure one setting and write the :class:`Cell`.
+
+    Args:
+        argv: Arguments without the program's name.
+
+    Returns:
+        The exit code.
+    """
+    parser = argparse.ArgumentParser(description="Internal: scripts/scale.py --stability starts it.")
+    parser.add_argument("config", type=Path)
+    parser.add_argument("--settings", type=json.loads, required=True)
+    parser.add_argument("--log", type=Path, required=True)
+    parser.add_argument("--result", type=Path, required=True)
+    args = parser.parse_args(argv)
+    die_with_parent()
+    user = os.fdopen(os.dup(2), "w", encoding="utf-8")
+    with args.log.open("ab") as log:
+        os.dup2(log.fileno(), 1)
+        os.dup2(log.fileno(), 2)
+    try:
+        with interruptible():
+            measure(load_config(args.config), args.settings, args.result)
+            return 0
+    except ConfigError as error:
+        user.write(f"error: {error}\n")
+        return 2
+    except SystemExit as error:
+        return error.code if isinstance(error.code, int) else 1
+    except Exception:
+        traceback.print_exc()
+        return 1
+    finally:
+        user.flush()
+
+
+def measure(config: Mapping[str, Any], settings: Mapping[str, int], result: Path) -> None:
+    """Run the scripted policy and random actions under one setting.
+
+    Args:
+        config: The run's plain config, with a number of environments.
+        settings: Fields of ``physics`` to change; ``decimation`` stands for ``dt`` at the task's own control rate.
+        result: Where the cell goes, before anything is closed.
+
+    Raises:
+        ConfigError: The settings do not fit.
+    """
+    from isaaclab_pc.workflows.session import resolve
+
+    changed = copy.deepcopy(dict(config))
+    values: dict[str, float] = dict(settings)
+    if "decimation" in values:
+        task = resolve(config, config["num_envs"], "stability").env_cfg
+        values = {"dt": task.sim.dt * task.decimation / values.pop("decimation"), **values}
+    changed["physics"].update(values)
+    resolved = resolve(changed, config["num_envs"], "stability")
+
+    import gymnasium as gym
+    from isaaclab.app import launch_simulation
+
+    with launch_simulation(resolved.env_cfg, {"device": resolved.device, "headless": True}):
+        env = gym.make(resolved.task, cfg=resolved.env_cfg)
+        try:
+            cell = _measure(env, config, values, resolved.device)
+            result.write_text(json.dumps(asdict(cell)) + "\n", encoding="utf-8")
+        finally:
+            env.close()
+
+
+def _measure(env: Any, config: Mapping[str, Any], values: Mapping[str, float], device: str) -> Cell:
+    from isaaclab_pc.workflows.contact_watch import contact_usage, dropped_contacts
+    from isaaclab_pc.workflows.evaluation import evaluate
+    from isaaclab_pc.workflows.probe import guard_counts
+
+    success, episodes = None, 0
+    scripted = getattr(env.unwrapped, "scripted_policy", None)
+    if scripted is not None:
+        policy = scripted()
+        evaluation = evaluate(env, lambda _: policy(), **config["eval"])
+        assert evaluation is not None, "nothing stops it"
+        success, episodes = evaluation.success_rate, evaluation.episodes
+    before = guard_counts(env)
+    env_steps, rate = _run_random(env, config["seed"], device)
+    failures = {cause: count - before[cause] for cause, count in guard_counts(env).items()}
+    usage = contact_usage(env)
+    note = dropped_contacts(usage) if usage is not None else ""
+    return Cell(values, env_steps, failures, rate, success, episodes, note or "")
+
+
+def _run_random(env: Any, seed: int, device: str) -> tuple[int, float]:
+    """Return environment steps, and how many there were per second."""
+    num_envs = env.unwrapped.num_envs
+    actions = RandomActions(num_envs, env.unwrapped.single_action_space.shape[0], device, seed)
+    most = max(WARMUP_STEPS + 1, RANDOM_ENV_STEPS // num_envs)
+    steps, start = 0, time.perf_counter()
+    with torch.inference_mode():
+        env.reset(seed=seed)
+        while steps < most and (steps <= WARMUP_STEPS or time.perf_counter() - start < RANDOM_SECONDS):
+            env.step(actions())
+            steps += 1
+            if steps == WARMUP_STEPS:
+                start = _now(device)
+    return steps * num_envs, (steps - WARMUP_STEPS) * num_envs / (_now(device) - start)
+
+
+def _now(device: str) -> float:
+    """Return the time, when the device has done what it was asked to [s]."""
+    if device.startswith("cuda"):
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
+
+
+if __name__ == "__main__":
+    code = main(sys.argv[1:])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Simulators' own threads and exit handlers can hang or crash here, with everything written and closed.
+    os._exit(code)
