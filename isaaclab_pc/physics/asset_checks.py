@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What in the assets makes a simulation fragile: drives too stiff for the time step, mass ratios, missing limits.
+
+The checks are functions of arrays; :func:`check_scene` reads the arrays from a running Isaac Lab scene. Nothing is an
+error: a scene may work all the same, and the warning is where to look when it does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["MAX_MASS_RATIO", "check_drives", "check_limits", "check_masses", "check_scene", "largest_stable_dt"]
+
+MAX_MASS_RATIO = 1000.0
+"""Heaviest over lightest body: above, iterative contact solvers converge slowly or not at all."""
+
+_UNLIMITED = 1e6
+"""Limits of this magnitude and more stand for none: PhysX uses the largest float, Newton 1e10."""
+
+
+def largest_stable_dt(
+    stiffness: ArrayLike, damping: ArrayLike, inertia: ArrayLike, *, implicit_damping: bool = False
+) -> NDArray[np.float64]:
+    """Return the largest time step at which a drive's motion does not grow by itself.
+
+    A joint of inertia m under the drive force -k x - d v is stepped by semi-implicit Euler,
+    v' = v - dt (k x + d v) / m and x' = x + dt v'. The eigenvalues of this map lie in the unit circle, by Jury's
+    criterion, while dt^2 k + 2 dt d < 4 m; without damping this is the known dt < 2 / sqrt(k / m). With the damping
+    taken at the end of the step (MuJoCo's ``implicitfast``) the map has v' = (v - dt k x / m) / (1 + dt d / m), and the
+    bound is dt^2 k - 2 dt d < 4 m.
+
+    Sources: E. I. Jury, "Theory and Application of the z-Transform Method", 1964; E. Hairer, C. Lubich, G. Wanner,
+    "Geometric Numerical Integration", I.1.4; MuJoCo's documentation, "Computation", "Numerical integration".
+
+    Args:
+        stiffness: k [N*m/rad or N/m], any shape.
+        damping: d [N*m*s/rad or N*s/m], broadcast with it.
+        inertia: m, what the joint feels, armature included [kg*m^2 or kg], above 0, broadcast with it.
+        implicit_damping: Whether the solver takes the damping at the end of the step.
+
+    Returns:
+        The step [s], of the common shape; inf where every step is stable.
+    """
+    k, d, m = np.broadcast_arrays(*(np.asarray(value, dtype=np.float64) for value in (stiffness, damping, inertia)))
+    root = np.sqrt(d**2 + 4.0 * k * m)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # The positive root of k dt^2 -+ 2 d dt - 4 m, in the form that does not cancel.
+        step = (d + root) / k if implicit_damping else 4.0 * m / (d + root)
+    return np.where((k <= 0.0) & ((d <= 0.0) | implicit_damping), np.inf, step)
+
+
+def check_drives(
+    names: Sequence[str],
+    stiffness: ArrayLike,
+    damping: ArrayLike,
+    inertia: ArrayLike,
+    dt: float,
+    *,
+    implicit_damping: bool = False,
+) -> list[str]:
+    """Find drives whose gains are beyond the stability limit of :func:`largest_stable_dt`.
+
+    Args:
+        names: Joints, J.
+        stiffness: Shape (J,) [N*m/rad or N/m].
+        damping: Shape (J,) [N*m*s/rad or N*s/m].
+        inertia: What each joint feels, armature included, shape (J,) [kg*m^2 or kg].
+        dt: Step at which the drive's force is computed [s].
+        implicit_damping: As for :func:`largest_stable_dt`.
+
+    Returns:
+        One warning per joint, with the step and the armature that would do.
+    """
+    k, d, m = (np.asarray(value, dtype=np.float64) for value in (stiffness, damping, inertia))
+    limits = largest_stable_dt(k, d, m, implicit_damping=implicit_damping)
+    needed = (dt**2 * k + (-2.0 if implicit_damping else 2.0) * dt * d) / 4.0
+    return [
+        f"the drive of {name} (stiffness {k[i]:.4g}, damping {d[i]:.4g}, inertia {m[i]:.4g}) is unstable at a step of "
+        f"{dt:.4g} s: the limit is {limits[i]:.4g} s; use a smaller physics.dt, lower gains, or {needed[i] - m[i]:.2g} "
+        "more armature"
+        for i, name in enumerate(names)
+        if dt > limits[i]
+    ]
+
+
+def check_masses(names: Sequence[str], masses: ArrayLike) -> list[str]:
+    """Find a ratio of masses that contact solvers do not bear.
+
+    Args:
+        names: Bodies, B.
+        masses: Shape (B,) [kg]; bodies without mass do not count.
+
+    Returns:
+        One warning where the heaviest body has more than :data:`MAX_MASS_RATIO` times the mass of the lightest.
+    """
+    values = np.asarray(masses, dtype=np.float64)
+    moving = np.flatnonzero(values > 0.0)
+    if len(moving) == 0:
+        return []
+    light, heavy = moving[values[moving].argmin()], moving[values[moving].argmax()]
+    ratio = values[heavy] / values[light]
+    if ratio <= MAX_MASS_RATIO:
+        return []
+    return [
+        f"{names[heavy]} ({values[heavy]:.4g} kg) has {ratio:.0f} times the mass of {names[light]} "
+        f"({values[light]:.4g} kg): above {MAX_MASS_RATIO:.0f} contacts between such bodies are not solved well; "
+        "raise the smaller mass"
+    ]
+
+
+def check_limits(
+    names: Sequence[str], position: ArrayLike, velocity: ArrayLike, effort: ArrayLike, *, asset: str = "the robot"
+) -> list[str]:
+    """Find joints without limits.
+
+    Args:
+        names: Joints, J.
+        position: Lower and upper limits, shape (J, 2) [rad or m].
+        velocity: Shape (J,) [rad/s or m/s].
+        effort: Shape (J,) [N*m or N].
+        asset: What they belong to, for the message.
+
+    Returns:
+        One warning per kind of limit, with the joints that lack it; NaN, inf, 0 and magnitudes from 1e6 on stand for
+        none, for positions if it is so on both sides.
+    """
+    lower, upper = np.asarray(position, dtype=np.float64).reshape(-1, 2).T
+    missing = {
+        "position": ~(_limits(lower) | _limits(upper)) | (lower >= upper),
+        "velocity": ~_limits(velocity) | (np.asarray(velocity) == 0.0),
+        "effort": ~_limits(effort) | (np.asarray(effort) == 0.0),
+    }
+    return [
+        f"{int(lacks.sum())} of {len(names)} joints of {asset} have no {kind} limit "
+        f"({', '.join(name for name, lack in zip(names, lacks, strict=True) if lack)}): a bad action is not bounded"
+        for kind, lacks in missing.items()
+        if lacks.any()
+    ]
+
+
+def _limits(values: ArrayLike) -> NDArray[np.bool_]:
+    return np.abs(np.asarray(values, dtype=np.float64)) < _UNLIMITED
+
+
+def check_scene(scene: Any, sim_cfg: Any) -> list[str]:
+    """Check every articulation and rigid body of a running scene, as they are in its first environment.
+
+    Drives that the solver integrates implicitly (PhysX) have no limit and are left out. MuJoCo Warp takes damping at
+    the end of its own step and stiffness at the beginning. Isaac Lab's explicit actuators compute a force once per
+    physics step.
+
+    The inertia of a joint is what it feels while all others are free, the inverse of the diagonal of the inverse mass
+    matrix, in the present pose: no drive is stable that this finds unstable.
+
+    Args:
+        scene: Isaac Lab's ``InteractiveScene``, initialized.
+        sim_cfg: Its ``SimulationCfg``.
+
+    Returns:
+        The warnings.
+    """
+    warnings: list[str] = []
+    bodies: dict[str, float] = {}
+    for asset_name, asset in scene.articulations.items():
+        data = asset.data
+        warnings += _check_actuators(asset, sim_cfg)
+        limits = (data.joint_pos_limits, data.joint_vel_limits, data.joint_effort_limits)
+        warnings += check_limits(
+            asset.joint_names, *(value.torch[0].cpu().numpy() for value in limits), asset=asset_name
+        )
+    for asset_name, asset in {**scene.articulations, **scene.rigid_objects}.items():
+        masses = asset.data.body_mass.torch[0].flatten().tolist()
+        bodies |= {f"{asset_name}/{name}": mass for name, mass in zip(asset.body_names, masses, strict=True)}
+    return warnings + check_masses(list(bodies), list(bodies.values()))
+
+
+def _check_actuators(asset: Any, sim_cfg: Any) -> list[str]:
+    solver_cfg = getattr(sim_cfg.physics, "solver_cfg", None)
+    warnings: list[str] = []
+    inertia = _joint_inertia(asset)
+    for actuator in asset.actuators.values():
+        step, implicit_damping = sim_cfg.dt, False
+        if actuator.is_implicit_model:
+            if solver_cfg is None:
+                continue
+            step /= sim_cfg.physics.num_substeps
+            implicit_damping = getattr(solver_cfg, "integrator", "") in ("implicit", "implicitfast")
+        ids, names = actuator.joint_indices, actuator.joint_names
+        ids = list(range(len(names))) if isinstance(ids, slice) else [int(i) for i in ids]
+        gains = (actuator.stiffness[0].cpu().numpy(), actuator.damping[0].cpu().numpy())
+        warnings += check_drives(names, *gains, inertia[ids], step, implicit_damping=implicit_damping)
+    return warnings
+
+
+def _joint_inertia(asset: Any) -> NDArray[np.float64]:
+    """Return what each joint feels, armature included, shape (J,)."""
+    mass_matrix = asset.data.mass_matrix.torch[0].double().cpu().numpy()
+    armature = asset.data.joint_armature.torch[0].double().cpu().numpy()
+    base = len(mass_matrix) - len(armature)
+    mass_matrix = mass_matrix + np.diag(np.concatenate([np.zeros(base), armature]))
+    return 1.0 / np.diag(np.linalg.inv(mass_matrix))[base:]

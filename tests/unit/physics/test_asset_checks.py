@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Asset checks against numbers worked out by hand, and against the maps that they are about."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from isaaclab_pc.physics.asset_checks import check_drives, check_limits, check_masses, largest_stable_dt
+
+GAINS = st.floats(1e-2, 1e4)
+
+
+@pytest.mark.parametrize(
+    ("stiffness", "damping", "inertia", "implicit_damping", "limit"),
+    [
+        (400.0, 0.0, 1.0, False, 0.1),  # 2 / omega, omega = 20 rad/s
+        (400.0, 0.0, 1.0, True, 0.1),  # no damping: both are the same
+        (0.0, 80.0, 0.1, False, 0.0025),  # 2 m / d
+        (0.0, 80.0, 0.1, True, math.inf),
+        (300.0, 40.0, 1.0, False, 0.0430501),  # 300 dt^2 + 80 dt = 4: (sqrt(2800) - 40) / 300
+        (300.0, 40.0, 1.0, True, 0.3097168),  # 300 dt^2 - 80 dt = 4: (sqrt(2800) + 40) / 300
+        (0.0, 0.0, 1.0, False, math.inf),
+    ],
+)
+def test_the_largest_step_is_the_one_worked_out_by_hand(
+    stiffness: float, damping: float, inertia: float, implicit_damping: bool, limit: float
+) -> None:
+    step = largest_stable_dt(stiffness, damping, inertia, implicit_damping=implicit_damping)
+    assert float(step) == pytest.approx(limit, rel=1e-5)
+
+
+def spectral_radius(k: float, d: float, m: float, dt: float, implicit_damping: bool) -> float:
+    """Return the largest eigenvalue of one step of (x, v), written down from the integrator."""
+    divisor = 1.0 + dt * d / m if implicit_damping else 1.0
+    velocity = np.array([-dt * k / m, 1.0 if implicit_damping else 1.0 - dt * d / m]) / divisor
+    step = np.array([np.array([1.0, 0.0]) + dt * velocity, velocity])
+    return float(np.abs(np.linalg.eigvals(step)).max())
+
+
+@given(GAINS, GAINS, GAINS, st.booleans())
+def test_the_integrator_is_stable_below_the_limit_and_not_above(k: float, d: float, m: float, implicit: bool) -> None:
+    limit = float(largest_stable_dt(k, d, m, implicit_damping=implicit))
+    assert spectral_radius(k, d, m, 0.99 * limit, implicit) < 1.0
+    assert spectral_radius(k, d, m, 1.01 * limit, implicit) > 1.0
+
+
+def test_an_unstable_drive_is_named_with_the_limit_and_the_armature_that_would_do() -> None:
+    # 80 / 0.1 at 1/240 s: the limit is 0.0025 s; 2 * 80 / 240 / 4 = 0.16667 is needed, 0.0667 more.
+    (warning,) = check_drives(["wrist", "shoulder"], [0.0, 0.0], [80.0, 80.0], [0.1, 1.0], 1 / 240)
+    assert "wrist" in warning
+    assert "limit is 0.0025 s" in warning
+    assert "0.067 more armature" in warning
+    assert check_drives(["wrist"], [0.0], [80.0], [0.1 + 0.0667], 1 / 240) == []
+    assert check_drives(["wrist"], [0.0], [80.0], [0.1], 1 / 240, implicit_damping=True) == []
+
+
+def test_a_mass_ratio_above_a_thousand_is_named() -> None:
+    (warning,) = check_masses(["base", "arm", "grain"], [0.0, 4.0, 0.002])
+    assert "arm (4 kg) has 2000 times the mass of grain (0.002 kg)" in warning
+    assert check_masses(["arm", "grain"], [4.0, 0.004]) == []
+    assert check_masses(["marker"], [0.0]) == []
+
+
+def test_missing_limits_are_counted_and_named() -> None:
+    largest = float(np.finfo(np.float32).max)
+    position = [(-1.0, 1.0), (-largest, largest), (-1e10, 1e10)]
+    warnings = check_limits(["a", "b", "c"], position, [2.0, math.inf, 2.0], [0.0, 5.0, 5.0])
+    assert [warning.split(":")[0] for warning in warnings] == [
+        "2 of 3 joints of the robot have no position limit (b, c)",
+        "1 of 3 joints of the robot have no velocity limit (b)",
+        "1 of 3 joints of the robot have no effort limit (a)",
+    ]
+
+
+def test_a_limit_on_one_side_is_one() -> None:
+    assert check_limits(["slide"], [(0.0, math.inf)], [1.0], [1.0]) == []
