@@ -81,6 +81,7 @@ class Recorder:
         }
         self._recorded = 0
         self._pending = False
+        self._announced: torch.Tensor | None = None
         if self.active:
             self._allocate()
 
@@ -113,7 +114,7 @@ class Recorder:
         read_faults = faults or (lambda: env.guard.faulted)
         # The state that an environment failed in is gone after its reset, which follows the rewards; what the guard
         # finds in the observations is known after them.
-        _extend(env, "_pre_physics_step", after=recorder.record)
+        _extend(env, "_pre_physics_step", before=recorder.announce, after=recorder.record)
         _extend(env, "_get_dones", before=recorder.note_outcome)
         _extend(env, "_get_observations", after=lambda: recorder.keep(read_faults()))
         _extend(env, "close", before=recorder.flush)
@@ -126,6 +127,10 @@ class Recorder:
             return 0
         tensors = (self._ring, self._clock, self._after, self._kept, self._kept_clock, self._kept_after)
         return sum(tensor.nbytes for tensor in tensors)
+
+    def announce(self, action: torch.Tensor) -> None:
+        """Note the action of a step that may fail before its targets are set."""
+        self._announced = action
 
     def record(self, action: torch.Tensor) -> None:
         """Write the start of a step to the ring: after the targets were set, before the first physics step.
@@ -142,7 +147,7 @@ class Recorder:
         self._clock[row, :, 0] = getattr(self._env, "episode", -1)
         self._clock[row, :, 1] = self._env.episode_length_buf
         self._recorded += 1
-        self._pending = True
+        self._announced, self._pending = None, True
 
     def note_outcome(self) -> None:
         """Keep the state after the step's last physics step until the next one, since a reset would overwrite it."""
@@ -173,6 +178,20 @@ class Recorder:
         self._kept_ids = torch.where(new[:, None], found, self._kept_ids)
         self._taken = rank[-1:].clamp(max=self.cfg.envs)
         self._taken_on_host.copy_(self._taken[0], non_blocking=True)
+
+    def write(self, faults: torch.Tensor) -> Path | None:
+        """Write the history of environments that failed at once, in the middle of a step; waits for the device.
+
+        Args:
+            faults: As for :meth:`keep`.
+
+        Returns:
+            The file, or None where no more are written.
+        """
+        if self._announced is not None:
+            self.record(self._announced)
+        self.keep(faults)
+        return self.flush()
 
     def flush(self) -> Path | None:
         """Write what is kept to a file; waits for the device.
@@ -289,14 +308,14 @@ def _describe(env: Any) -> dict[str, dict[str, Any]]:
 
 
 def _extend(
-    env: Any, name: str, before: Callable[[], Any] | None = None, after: Callable[..., Any] | None = None
+    env: Any, name: str, before: Callable[..., Any] | None = None, after: Callable[..., Any] | None = None
 ) -> None:
-    """Make an environment's method call more: ``before`` it, or ``after`` it with its arguments."""
+    """Make an environment's method call ``before`` first, and ``after`` last, with its own arguments."""
     method = getattr(env, name)
 
     def extended(*args: Any) -> Any:
         if before is not None:
-            before()
+            before(*args)
         result = method(*args)
         if after is not None:
             after(*args)
