@@ -106,8 +106,9 @@ class ProcessTree:
     def sample(self, budget: int | None = None) -> int:
         """Measure the host memory in use now.
 
-        Shared pages count once among the processes that share them (PSS). PSS is slow to read, RSS is fast and never
-        less: it is enough to know that there is no new peak.
+        Pages that processes of the tree share count once (PSS). What a process shares with strangers, such as the
+        libraries of another simulator, counts in full (RSS): the strangers may end. PSS is slow to read, RSS is fast
+        and never less: it is enough to know that there is no new peak.
 
         Args:
             budget: What matters to the caller [bytes]: near it the reading is exact, whatever it costs.
@@ -129,8 +130,9 @@ class ProcessTree:
         if near or self._read_pss.due(share):
             self._resident = resident
             with self._read_pss:
-                proportional = sum(_pss(pid, rss) for pid, (rss, _) in usage.items())
-            self._peak = max(self._peak, proportional + between)
+                proportional = sum(_pss(pid, rss) for pid, (rss, _) in usage.items()) if len(usage) > 1 else 0
+            largest = max((rss for rss, _ in usage.values()), default=0)
+            self._peak = max(self._peak, max(proportional, largest) + between)
         return self._peak
 
     def end(self) -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Probes with real children that behave badly: the right outcome, an honest meter, and no process left."""
 
+import mmap
 import os
 import signal
 import subprocess
@@ -100,6 +101,22 @@ time.sleep(0.5)
 fits()
 """)
     assert trial.host_bytes == pytest.approx(200 * MIB, rel=0.15)
+
+
+def test_memory_that_is_shared_with_strangers_counts_in_full(run: Callable[..., Trial], tmp_path: Path) -> None:
+    path = tmp_path / "shared"
+    path.write_bytes(bytes(100 * MIB))
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as ours:
+        assert sum(ours[:: mmap.PAGESIZE]) == 0
+        trial = run(f"""
+with open({str(path)!r}, "r+b") as file:
+    shared = mmap.mmap(file.fileno(), 0)
+assert sum(shared[:: mmap.PAGESIZE]) == 0
+time.sleep(0.5)
+fits()
+""")
+    # The stranger may end, and then the child alone holds it.
+    assert trial.host_bytes > 100 * MIB
 
 
 def test_child_that_passes_the_budget_is_ended_soon_after(run: Callable[..., Trial]) -> None:

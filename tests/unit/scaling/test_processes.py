@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The process tree: what it costs to look at it, and that it ends with its block."""
 
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -37,8 +38,9 @@ def test_idle_child_is_not_read_page_by_page_all_the_time(tmp_path: Path, monkey
         return fallback // 2
 
     monkeypatch.setattr(processes, "_pss", slow_pss)
-    with (tmp_path / "log").open("wb") as log, ProcessTree(SLEEPER, log) as tree:
-        tree.wait(0.3)  # the launcher has become the sleeper
+    two_sleepers = ["sh", "-c", f"{shlex.join(SLEEPER)} & wait"]
+    with (tmp_path / "log").open("wb") as log, ProcessTree(two_sleepers, log) as tree:
+        tree.wait(0.5)  # the launcher has become the shell, which has a child
         tree.sample()
         before = readings
         for _ in range(20):
