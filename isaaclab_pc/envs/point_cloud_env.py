@@ -10,13 +10,13 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import torch
-from isaaclab.assets import Articulation, RigidObject
+from isaaclab.assets import Articulation
 from isaaclab.envs import DirectRLEnv
 from isaaclab.sensors import Camera
 
 from isaaclab_pc.envs.arm_control import ARM_ACTIONS, ArmControl, joint_ids
 from isaaclab_pc.envs.point_cloud_env_cfg import PointCloudEnvCfg, keep_what_is_observed
-from isaaclab_pc.guards import Guard
+from isaaclab_pc.guards import Cause, Guard, SceneState
 from isaaclab_pc.keyed_random import keyed_uniform
 from isaaclab_pc.physics import monitor_contacts
 from isaaclab_pc.physics.presets import prepare_for_device
@@ -42,6 +42,9 @@ class PointCloudEnv(DirectRLEnv):
     """
 
     cfg: PointCloudEnvCfg
+
+    _sees_final = False
+    """Whether the observation being made is the last one of the episodes that end in this step."""
 
     def __init__(self, cfg: PointCloudEnvCfg, render_mode: str | None = None, **kwargs: Any) -> None:
         """Build the simulation.
@@ -118,6 +121,7 @@ class PointCloudEnv(DirectRLEnv):
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict, dict]:
         """Reset every environment; a seed also restarts the episode counters that key the randomness."""
+        self.guard.release()
         if seed is not None:
             self._seed = seed
             self.episode.zero_()
@@ -146,7 +150,6 @@ class PointCloudEnv(DirectRLEnv):
         self.robot: Articulation = self.scene["robot"]
         self.camera: Camera | None = self.scene["camera"] if self.cfg.scene.camera is not None else None
         self.point_cloud: PointCloud | None = self.scene["points"] if self.cfg.scene.points is not None else None
-        self._objects: list[RigidObject] = list(self.scene.rigid_objects.values())
         self.arm = ArmControl(self.cfg, self.robot, self.device)
         self._fingers = joint_ids(self.robot, "panda_finger_joint.*")
         self._finger_limits = self.robot.data.soft_joint_pos_limits.torch[:, self._fingers].clone()
@@ -157,9 +160,9 @@ class PointCloudEnv(DirectRLEnv):
         self.episode = torch.zeros(n, dtype=torch.long, device=device)
         self._env_ids = torch.arange(n, device=device)
         self.actions = torch.zeros(n, self.cfg.action_space, device=device)
-        self.guard = Guard(self.cfg.guard, n, device)
+        self.guard = Guard(self.cfg.guard, n, device, task=type(self).__name__)
+        self.scene_state = SceneState(self.guard, self.scene)
         self.contact_monitor = monitor_contacts(self.cfg.sim.physics)
-        self._awaits_reset = torch.zeros(n, dtype=torch.bool, device=device)
         self._succeeds = torch.zeros(n, dtype=torch.bool, device=device)
         self._success_step = torch.full((n,), float("nan"), device=device)
         self.episode_success = torch.zeros(n, dtype=torch.bool, device=device)
@@ -172,12 +175,10 @@ class PointCloudEnv(DirectRLEnv):
             self.point_cloud.reseed(self._seed)
 
     def _pre_physics_step(self, actions: torch.Tensor) -> None:
-        self.guard.begin_step()
-        awaiting = self._awaits_reset.nonzero().squeeze(-1)
-        if len(awaiting) > 0:
-            self._reset_idx(awaiting)
-        bad = self.guard.check("action", actions)
-        actions = torch.where(bad[:, None], torch.zeros_like(actions), actions)
+        if self.guard.enabled:
+            self._reset_late()
+            self.guard.begin_step()
+            actions = self.guard.check_actions(actions)
         self.actions = actions.clamp(-1.0, 1.0)
         arm_action = self.actions[:, : ARM_ACTIONS[self.cfg.action]]
         position, velocity = self.arm.command(arm_action, self.step_dt)
@@ -193,43 +194,83 @@ class PointCloudEnv(DirectRLEnv):
         # The targets set before the first physics step of an action hold for the others.
         pass
 
+    def _reset_late(self) -> None:
+        """Reset what an observation showed to be faulty, and hold what is benched, before the next physics step."""
+        awaiting, benched = self.guard.pending()
+        if awaiting > 0:
+            self._reset_idx(self.guard.awaiting.nonzero().squeeze(-1))
+        if benched > 0:
+            ids = self.guard.benched_ids()
+            self.scene_state.restore_defaults(ids)
+            self.actions[ids] = 0.0
+
     def _get_dones(self) -> tuple[torch.Tensor, torch.Tensor]:
         if self.contact_monitor is not None:
             self.contact_monitor.update()
-        self.guard.check("state", *self._physics_state())
-        self._succeeds = self._success() & ~self.guard.faulted
+        if self.guard.enabled:
+            self.scene_state.check()
+        self._succeeds, terminated = self._success(), self._failure()
+        if self.guard.enabled:
+            counts = ~self.guard.muted
+            self._succeeds, terminated = self._succeeds & counts, terminated & counts
+        truncated = (self.episode_length_buf >= self.max_episode_length) & ~terminated
+        if self.guard.enabled:
+            self._end(self.guard.faulted, terminated, truncated)
         first = self._succeeds & self._success_step.isnan()
         self._success_step = torch.where(first, self.episode_length_buf.float(), self._success_step)
-        terminated = self.guard.faulted | self._failure()
-        return terminated, (self.episode_length_buf >= self.max_episode_length) & ~terminated
+        return terminated, truncated
 
-    def _physics_state(self) -> list[torch.Tensor]:
-        state = [self.robot.data.joint_pos.torch, self.robot.data.joint_vel.torch]
-        for body in self._objects:
-            state.append(body.data.root_pos_w.torch - self.scene.env_origins)
-            state.append(body.data.root_quat_w.torch)
-            state.append(body.data.root_vel_w.torch)
-        return state
+    def _end(self, faulted: torch.Tensor, terminated: torch.Tensor, truncated: torch.Tensor) -> None:
+        """Write into the two masks that episodes end for a fault, whatever else they end for."""
+        as_set, other = (terminated, truncated) if self.cfg.guard.ends == "terminated" else (truncated, terminated)
+        as_set |= faulted
+        other &= ~faulted
 
     def _get_rewards(self) -> torch.Tensor:
         terms = self._reward_terms()
-        faulted = self.guard.faulted.clone()
-        reward = torch.where(faulted, 0.0, torch.stack(list(terms.values())).sum(0))
-        faulted |= self.guard.check("reward", reward)
+        reward = torch.stack(list(terms.values())).sum(0)
+        if self.guard.enabled:
+            # What is muted was found already, and its reward says nothing more.
+            reward.masked_fill_(self.guard.muted, 0.0)
+            bad = self.guard.check(Cause.REWARD, reward, names=("reward",))
+            # Isaac Lab reads the masks after the rewards, so a bad reward still ends the episode in this step.
+            faulted, hidden = self.guard.faulted, self.guard.muted | bad
+            self._end(faulted, self.reset_terminated, self.reset_time_outs)
+            self.reset_buf |= faulted
+            reward.masked_fill_(self.guard.muted, 0.0)
+            terms = {name: torch.where(hidden, 0.0, value) for name, value in terms.items()}
         for name, value in terms.items():
-            value = torch.where(faulted, 0.0, value)
             self._term_sums[name] = self._term_sums[name] + value if name in self._term_sums else value
-        # Isaac Lab reads the masks after the rewards, so a bad reward still ends the episode in this step.
-        self.reset_terminated |= faulted
-        self.reset_time_outs &= ~faulted
-        self.reset_buf |= faulted
-        return torch.where(faulted, 0.0, reward)
+        return reward
+
+    def _reset_envs_from_buffer(self) -> torch.Tensor | None:
+        self._sees_final = True
+        try:
+            return super()._reset_envs_from_buffer()
+        finally:
+            self._sees_final = False
 
     def _get_observations(self) -> dict[str, torch.Tensor]:
         observation = self._observe()
-        bad = self.guard.check("observation", *observation.values()) | self._broken_depth
+        if self.guard.enabled:
+            self._guard_observations(observation)
+        if not self._sees_final:
+            if self.guard.enabled:
+                self.guard.end_step()
+            self._log()
+        return observation
+
+    def _guard_observations(self, observation: dict[str, torch.Tensor]) -> None:
+        """Fill the observations of environments in which one is bad with zeros, and end their episodes."""
+        bad = self.guard.check(Cause.OBSERVATION, *observation.values(), names=tuple(observation))
+        if self.cfg.guard.mode == "sanitize":
+            return
+        if self.camera is not None:
+            bad |= self._bad_depth
+        hidden = bad | self.guard.benched
         for value in observation.values():
-            value.masked_fill_(bad.view(-1, *[1] * (value.dim() - 1)), 0.0)
+            value.masked_fill_(hidden.view(-1, *[1] * (value.dim() - 1)), 0.0)
+        bad &= ~self.guard.benched
         if self.common_step_counter > 0:
             # Where the episode had already ended in this step, its result stands.
             unfinished = bad & ~self.reset_buf
@@ -237,15 +278,11 @@ class PointCloudEnv(DirectRLEnv):
             self.episode_success &= ~unfinished
             self.episode_time_to_success.masked_fill_(unfinished, float("nan"))
             self.reward_buf.masked_fill_(bad, 0.0)
-            self.reset_terminated |= bad
-            self.reset_time_outs &= ~bad
+            self._end(bad, self.reset_terminated, self.reset_time_outs)
             self.reset_buf |= bad
-        self._awaits_reset |= bad
-        self._log()
-        return observation
+        self.guard.awaiting |= bad
 
     def _observe(self) -> dict[str, torch.Tensor]:
-        self._broken_depth = torch.zeros(self.num_envs, dtype=torch.bool, device=self.device)
         proprioception = torch.cat([self._robot_state(), self._task_proprioception()], dim=1)
         state = torch.cat([proprioception, self._task_state()], dim=1)
         if self.cfg.obs == "state":
@@ -265,9 +302,7 @@ class PointCloudEnv(DirectRLEnv):
         output: Any = self.camera.data.output
         depth = output["depth"].torch.squeeze(-1)
         if self.guard.enabled:
-            # Misses are 0 or +inf; NaN and negative depth fail this comparison.
-            self._broken_depth = ~(depth >= 0.0).flatten(1).all(dim=1)
-            self.guard.mark("observation", self._broken_depth)
+            self._bad_depth = self.guard.check(Cause.DEPTH, depth, names=("depth",))
         return depth
 
     def _observe_depth(self) -> torch.Tensor:
@@ -285,8 +320,7 @@ class PointCloudEnv(DirectRLEnv):
         for name, value in self._last_term_sums.items():
             log[f"Episode_Reward/{name}"] = value.mean() / self.max_episode_length_s
         if self.guard.enabled:
-            for cause, count in self.guard.counts.items():
-                log[f"Guard/{cause}"] = count.float()
+            log |= self.guard.log()
         if self.contact_monitor is not None:
             log["Physics/contacts_used_share"] = self.contact_monitor.share()
         self.extras["log"] = log
@@ -296,7 +330,8 @@ class PointCloudEnv(DirectRLEnv):
         self._finish_episodes(ids)
         super()._reset_idx(ids.int())  # pyright: ignore[reportArgumentType]  # its callers pass tensors too
         self.episode[ids] += 1
-        self._awaits_reset[ids] = False
+        if self.guard.enabled:
+            self.guard.forget(ids)
         self.actions[ids] = 0.0
         self._reset_robot(ids)
         self._reset_task(ids)
@@ -305,7 +340,8 @@ class PointCloudEnv(DirectRLEnv):
         self.episode_success[ids] = self._succeeds[ids]
         self.episode_time_to_success[ids] = self._success_step[ids] * self.step_dt
         ran = self.episode_length_buf[ids] > 0
-        self._last_success[ids] = torch.where(ran, self._succeeds[ids].float(), self._last_success[ids])
+        outcome = self._succeeds[ids].float().masked_fill(self.guard.benched[ids], float("nan"))
+        self._last_success[ids] = torch.where(ran, outcome, self._last_success[ids])
         self._succeeds[ids] = False
         self._success_step[ids] = float("nan")
         for name, value in self._term_sums.items():

@@ -1,81 +1,293 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Per-environment detection of non-finite and out-of-range values."""
+"""Per-environment detection, counting and repair of non-finite and out-of-bound values."""
 
 from __future__ import annotations
 
-from typing import Literal
+import logging
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 import torch
+import warp as wp
 
+from isaaclab_pc.guards import kernels
+from isaaclab_pc.guards.causes import CAUSES, Cause, FaultError
 from isaaclab_pc.guards.guard_cfg import GuardCfg
 
-Cause = Literal["action", "state", "reward", "observation"]
+_LANES = 32
+"""Threads that read one environment's numbers on CUDA; a warp."""
+
+_BOUND_NAMES = {Cause.ACTION: "action", Cause.REWARD: "reward", Cause.OBSERVATION: "observation"}
+
+_WARP_TYPES = {torch.float16: wp.float16, torch.float32: wp.float32}
+
+_log = logging.getLogger(__name__)
 
 
 class Guard:
-    """Finds environments whose values are non-finite or larger than ``cfg.max_abs``, and counts them by cause.
+    """Finds environments with bad values, counts them by cause, and benches those that keep failing.
 
-    Counters stay on the device: reading them is the caller's decision.
+    A step is :meth:`begin_step`, any number of checks, :meth:`end_step`. Everything stays on the device: nothing here
+    waits for it, except in mode ``raise``, for :meth:`pending`, which waits for what was copied at the end of the last
+    step and so long finished, and while environments are benched.
     """
 
-    def __init__(self, cfg: GuardCfg, num_envs: int, device: str) -> None:
+    def __init__(self, cfg: GuardCfg, num_envs: int, device: str, task: str = "") -> None:
         """Allocate the masks and counters.
 
         Args:
-            cfg: Bounds and mode.
+            cfg: Mode and bounds.
             num_envs: Number of environments.
             device: Torch device of the checked tensors.
+            task: Name for messages.
+
+        Raises:
+            ConfigError: The configuration makes no sense.
         """
-        self.cfg = cfg
+        cfg.check()
+        self.cfg, self.num_envs, self.task = cfg, num_envs, task
         self.enabled = cfg.mode != "disabled"
-        self.faulted = torch.zeros(num_envs, dtype=torch.bool, device=device)
-        """Environments with a fault in the current step, shape (num_envs,)."""
-        self.counts: dict[Cause, torch.Tensor] = {
-            cause: torch.zeros((), dtype=torch.long, device=device)
-            for cause in ("action", "state", "reward", "observation")
-        }
-        """Environment steps ended by each cause since the start."""
+        self.dump: Callable[[torch.Tensor], Path | None] | None = None
+        """Called in mode ``raise`` with the failed environments, shape (M,): writes their history, returns where."""
+        self.steps = 0
+        """Steps begun since the start."""
+        self._device = torch.device(device)
+        self._warp_device = wp.get_device(device)
+        self._lanes = _LANES if self._warp_device.is_cuda else 1
+        self._repairs = cfg.mode == "sanitize"
+        n = num_envs
+        self.causes = self._zeros(n, torch.int32)
+        """Bits of :class:`Cause` found in the current step, shape (num_envs,), int32."""
+        self.benched = self._zeros(n, torch.bool)
+        """Environments that failed too often right after a reset, shape (num_envs,), bool."""
+        self.awaiting = self._zeros(n, torch.bool)
+        """Environments that must be reset before the next physics step, shape (num_envs,), bool."""
+        self.env_counts = self._zeros(n, torch.int64)
+        """Faulty steps of each environment since the start, shape (num_envs,)."""
+        self._counts = self._zeros(len(CAUSES), torch.int64)
+        self.counts: dict[str, torch.Tensor] = {name: self._counts[i] for i, name in enumerate(CAUSES)}
+        """Faulty environment steps since the start by their first cause, views of shape (): they count on."""
+        self._since_fault = self._zeros(n, torch.int32).fill_(cfg.bench_steps)
+        self._relapses = self._zeros(n, torch.int32)
+        self._pending = self._zeros(2, torch.int32)
+        self._pending_on_host = torch.zeros(2, dtype=torch.int32, pin_memory=self._warp_device.is_cuda)
+        self._copied = torch.cuda.Event() if self._warp_device.is_cuda else None
+        self._warned: set[int] = set()
+        self._rates = self._zeros(2, torch.float32)
+        self._bad = {cause: self._zeros(n, torch.bool) for cause in Cause}
+        self.findings = kernels.Findings()
+        """Where kernels note what they find."""
+        self.findings.causes, self.findings.benched = wp.from_torch(self.causes), wp.from_torch(self.benched)
+        self.findings.counts, self.findings.env_counts = wp.from_torch(self._counts), wp.from_torch(self.env_counts)
+        self._commands: dict[Any, Any] = {}
+        self._previous_action: torch.Tensor | None = None
+
+    @property
+    def faulted(self) -> torch.Tensor:
+        """Environments whose episode a fault of the current step ends, shape (num_envs,), bool."""
+        return torch.zeros_like(self.benched) if self._repairs else self.causes != 0
+
+    @property
+    def muted(self) -> torch.Tensor:
+        """Environments of which no value counts in the current step: faulted or benched, shape (num_envs,), bool."""
+        return self.faulted | self.benched
 
     def begin_step(self) -> None:
         """Forget the faults of the previous step."""
-        self.faulted.zero_()
+        self.steps += 1
+        self.causes.zero_()
 
-    def check(self, cause: Cause, *tensors: torch.Tensor) -> torch.Tensor:
-        """Mark the environments in which a tensor has a bad value.
+    def check(self, cause: Cause, *tensors: torch.Tensor, names: Sequence[str] = ()) -> torch.Tensor:
+        """Mark the environments in which a tensor has a number outside the bounds of ``cause``.
 
         Args:
-            cause: Counter that a new fault goes to.
-            *tensors: Tensors of shape (num_envs, ...), any floating dtype.
+            cause: ``ACTION``, ``REWARD``, ``OBSERVATION``, or ``DEPTH`` for planar depth [m], in which +inf is a miss.
+            *tensors: Shape (num_envs, ...), float16 or float32. In mode ``sanitize`` they are repaired in place.
+            names: What messages call the tensors.
 
         Returns:
-            Environments found bad in these tensors, shape (num_envs,), bool.
+            Environments found bad in these tensors, shape (num_envs,), bool; valid until the next check of ``cause``.
+
+        Raises:
+            FaultError: Something was found, and the mode is ``raise``.
         """
-        bad = torch.zeros_like(self.faulted)
-        if self.enabled:
-            for tensor in tensors:
-                bad |= ~within(tensor, self.cfg.max_abs)
-            self.mark(cause, bad)
+        bad = self._bad[cause]
+        bad.zero_()
+        if not self.enabled:
+            return bad
+
+        def constants() -> list[Any]:
+            low, high = (0.0, self.cfg.max_abs) if cause is Cause.DEPTH else self.cfg.bounds(_BOUND_NAMES[cause])
+            passes = math.inf if cause is Cause.DEPTH else math.nan
+            return [low, high, passes, self._repairs, int(cause), self._lanes, wp.from_torch(bad), self.findings]
+
+        for index, tensor in enumerate(tensors):
+            values = wp.from_torch(tensor.reshape(self.num_envs, -1))
+            kernel = kernels.CHECK_VALUES[_WARP_TYPES[tensor.dtype]]
+            self.launch((cause, tensor.dtype), kernel, (self.num_envs, self._lanes), [values], constants)
+            self.raise_if(bad, names[index] if names else cause.label)
         return bad
 
-    def mark(self, cause: Cause, bad: torch.Tensor) -> None:
-        """Count environments found bad by the caller's own check; each counts once per step.
+    def check_actions(self, actions: torch.Tensor) -> torch.Tensor:
+        """Check actions and their change since the step before.
 
         Args:
-            cause: Counter that a new fault goes to.
+            actions: Shape (num_envs, A), float32; not changed.
+
+        Returns:
+            The actions to take: in mode ``sanitize`` repaired, else 0 in environments that are muted.
+
+        Raises:
+            FaultError: Something was found, and the mode is ``raise``.
+        """
+        actions = actions.clone(memory_format=torch.contiguous_format)
+        self.check(Cause.ACTION, actions, names=("actions",))
+        if self.cfg.action_rate is not None:
+            self._check_change(actions)
+        return actions.masked_fill_(self.muted[:, None], 0.0)
+
+    def _check_change(self, actions: torch.Tensor) -> None:
+        if self._previous_action is None:
+            self._previous_action = torch.full_like(actions, math.nan)
+        previous, bad, bit = self._previous_action, self._bad[Cause.ACTION_RATE], int(Cause.ACTION_RATE)
+        bad.zero_()
+
+        def constants() -> list[Any]:
+            arrays = [wp.from_torch(previous), wp.from_torch(bad)]
+            return [self.cfg.action_rate, self._repairs, bit, *arrays, self.findings]
+
+        self.launch("change", kernels.check_change, self.num_envs, [wp.from_torch(actions)], constants)
+        self.raise_if(bad, "actions")
+
+    def mark(self, cause: Cause, bad: torch.Tensor) -> None:
+        """Take over what the caller's own check found.
+
+        Args:
+            cause: Counter that a first fault goes to.
             bad: Shape (num_envs,), bool.
         """
-        self.counts[cause] += (bad & ~self.faulted).sum()
-        self.faulted |= bad
+        constants = [int(cause), self.findings]
+        self.launch(("mark", cause), kernels.note_mask, self.num_envs, [wp.from_torch(bad)], lambda: constants)
 
+    def end_step(self) -> None:
+        """Bench who relapsed too often, and send to the host how many wait for a reset and how many are benched."""
+        self._pending.zero_()
+        if "settle" not in self._commands:
+            kept = (self._since_fault, self._relapses, self.benched, self._pending)
+            inputs = [wp.from_torch(self.causes), wp.from_torch(self.awaiting), self.cfg.bench_steps]
+            inputs += [self.cfg.bench_after, *map(wp.from_torch, kept)]
+            self._record("settle", kernels.settle, self.num_envs, inputs)
+        self._commands["settle"].launch(stream=self._stream())
+        self._pending_on_host.copy_(self._pending, non_blocking=True)
+        if self._copied is not None:
+            self._copied.record()
 
-def within(tensor: torch.Tensor, max_abs: float) -> torch.Tensor:
-    """Tell which rows hold only numbers of magnitude up to ``max_abs``.
+    def pending(self) -> tuple[int, int]:
+        """Return how many environments await a reset and how many are benched, as of the last :meth:`end_step`."""
+        if self._copied is not None:
+            self._copied.synchronize()
+        awaiting, benched = self._pending_on_host.tolist()
+        return awaiting, benched
 
-    Args:
-        tensor: Shape (num_envs, ...).
-        max_abs: Bound, in the tensor's unit.
+    def benched_ids(self) -> torch.Tensor:
+        """Return the benched environments, int64, and warn once of each; this waits for the device."""
+        ids = self.benched.nonzero().squeeze(-1)
+        if new := sorted(set(ids.tolist()) - self._warned):
+            self._warned.update(new)
+            _log.warning(
+                "%s: environments %s failed %d times in a row within %d steps of a reset and are benched: they stay at "
+                "their default state with reward 0. Check what their resets write, or take a smaller physics.dt.",
+                self.task,
+                ", ".join(map(str, new)),
+                self.cfg.bench_after + 1,
+                self.cfg.bench_steps,
+            )
+        return ids
 
-    Returns:
-        Shape (num_envs,), bool. NaN fails every comparison and infinities pass no finite bound, so both give False.
-    """
-    return (tensor.abs() <= max_abs).flatten(1).all(dim=1) if tensor.dim() > 1 else tensor.abs() <= max_abs
+    def forget(self, env_ids: torch.Tensor) -> None:
+        """Take note of environments that start a new episode, shape (M,), int64."""
+        self.awaiting[env_ids] = False
+        if self._previous_action is not None:
+            self._previous_action[env_ids] = math.nan
+
+    def release(self) -> None:
+        """Give benched environments a new chance; counters stay."""
+        self.causes.zero_()
+        self.benched.zero_()
+        self._relapses.zero_()
+        self._pending.zero_()
+        self._pending_on_host.zero_()
+        self._warned.clear()
+
+    def log(self) -> dict[str, torch.Tensor]:
+        """Return the counters for a training log, all of shape ().
+
+        They are the counters themselves and not copies, so that logging costs nothing: whoever reads them once an
+        iteration sees their values at its end. ``Guard/<cause>`` counts faulty environment steps since the start by
+        their first cause, ``Guard/per_million_steps`` relates them to all, ``Guard/worst_env`` is the environment that
+        has most of them (0 while there are none), ``Guard/benched`` how many are benched.
+        """
+        torch.mul(self._counts.sum(), 1e6 / (max(self.steps, 1) * self.num_envs), out=self._rates[0])
+        self._rates[1] = self.env_counts.argmax()
+        log = {f"Guard/{name}": count for name, count in self.counts.items()}
+        log["Guard/per_million_steps"], log["Guard/worst_env"] = self._rates[0], self._rates[1]
+        log["Guard/benched"] = self._pending[1]
+        return log
+
+    def launch(
+        self,
+        key: Any,
+        kernel: Any,
+        dim: int | tuple[int, ...],
+        arrays: Sequence[wp.array],
+        constants: Callable[[], Sequence[Any]],
+    ) -> None:
+        """Launch a kernel on torch's stream; its last arguments are kept from the first launch of ``key``.
+
+        Args:
+            key: Names the launch.
+            kernel: What to run.
+            dim: Threads.
+            arrays: First arguments, which may be others at every launch.
+            constants: Returns the remaining ones.
+        """
+        if key not in self._commands:
+            self._record(key, kernel, dim, [*arrays, *constants()])
+        command = self._commands[key]
+        for index, array in enumerate(arrays):
+            command.set_param_at_index(index, array)
+        command.launch(stream=self._stream())
+
+    def raise_if(self, bad: torch.Tensor, tensor: str) -> None:
+        """In mode ``raise``, stop if anything is bad.
+
+        Args:
+            bad: Shape (num_envs,), bool or bits.
+            tensor: What was checked.
+
+        Raises:
+            FaultError: Something is bad, and the mode is ``raise``.
+        """
+        if self.cfg.mode != "raise" or not bool(bad.any()):
+            return
+        ids = bad.nonzero().squeeze(-1)
+        bits = 0
+        for found in self.causes[ids].tolist():
+            bits |= found
+        dump = self.dump(ids) if self.dump is not None else None
+        raise FaultError(self.task, ids.tolist(), Cause.labels(bits), tensor, self.steps, dump)
+
+    def _record(self, key: Any, kernel: Any, dim: int | tuple[int, ...], inputs: Sequence[Any]) -> None:
+        self._commands[key] = wp.launch(
+            kernel, dim=dim, inputs=list(inputs), device=self._warp_device, stream=self._stream(), record_cmd=True
+        )
+
+    def _stream(self) -> wp.Stream | None:
+        if not self._warp_device.is_cuda:
+            return None
+        return wp.stream_from_torch(torch.cuda.current_stream(self._device))
+
+    def _zeros(self, size: int, dtype: torch.dtype) -> torch.Tensor:
+        return torch.zeros(size, dtype=dtype, device=self._device)

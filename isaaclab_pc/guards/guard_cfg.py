@@ -3,17 +3,112 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import math
+from typing import Literal, get_args
 
 from isaaclab.utils import configclass
+
+from isaaclab_pc.errors import ConfigError, closest
+
+Bounds = tuple[float, float]
+"""Smallest and largest value that is no fault."""
+
+Mode = Literal["quarantine", "sanitize", "raise", "disabled"]
+
+_OWN_BOUNDS = ("action", "position", "reward", "observation")
+_SETTINGS = ("mode", "ends", "max_abs")
+"""Fields that are settings of a run, ``guard.<name>``; the others are reached as ``env.guard.<name>``."""
+
+_POSITIVE = ("max_abs", "linear_velocity", "angular_velocity", "joint_velocity_factor")
 
 
 @configclass
 class GuardCfg:
-    """What counts as a fault, and what follows."""
+    """What counts as a fault, and what follows.
 
-    mode: Literal["quarantine", "disabled"] = "quarantine"
-    """``quarantine`` ends a faulty environment's episode with reward 0 and resets it; ``disabled`` checks nothing."""
+    Bounds of joints come from the assets' own limits. Bounds of None are ``max_abs`` both ways.
+    """
+
+    mode: Mode = "quarantine"
+    """``quarantine`` ends a faulty environment's episode with reward 0 and resets it; ``sanitize`` replaces bad values
+    by the nearest bound, and those that are no number by 0 or the asset's default, and goes on; ``raise`` stops with a
+    :class:`FaultError`, for which it waits for the device at every check; ``disabled`` checks nothing."""
+
+    ends: Literal["terminated", "truncated"] = "terminated"
+    """How ``quarantine`` marks the end of a faulty episode. Learners take ``terminated`` as: no reward follows;
+    ``truncated`` makes them estimate what would have followed, from the observation after the fault."""
 
     max_abs: float = 1000.0
-    """Largest magnitude accepted in actions, physics state, rewards and observations, in each tensor's SI unit."""
+    """Largest magnitude accepted anywhere, in each tensor's SI unit; what follows can only be narrower."""
+
+    action: Bounds | None = None
+    """Actions as the policy gives them, before they are clipped."""
+
+    action_rate: float | None = None
+    """Largest change of an action from one step of an episode to the next; None accepts any: exploration jumps."""
+
+    position: Bounds = (-100.0, 100.0)
+    """Coordinates of free bodies, relative to their environment's origin [m]."""
+
+    linear_velocity: float = 200.0
+    """Largest component of a free body's velocity [m/s]."""
+
+    angular_velocity: float = 1000.0
+    """Largest component of a free body's angular velocity [rad/s]."""
+
+    quaternion_tolerance: float = 0.05
+    """Largest deviation of a quaternion's length from 1."""
+
+    joint_position_margin: float = 0.5
+    """How far a joint may be beyond its limits, as a share of their range; limits are soft in most solvers."""
+
+    joint_velocity_factor: float = 20.0
+    """How much faster than its limit a joint may be; most solvers enforce no such limit, and fingers snap shut."""
+
+    reward: Bounds | None = None
+    """Reward of one step."""
+
+    observation: Bounds | None = None
+    """Numbers in observation groups."""
+
+    bench_steps: int = 5
+    """A fault within so many steps of the last one is a relapse."""
+
+    bench_after: int = 3
+    """So many relapses in a row bench an environment: it is kept at its default state and its reward is 0."""
+
+    def check(self) -> None:
+        """Refuse values that make no sense.
+
+        Raises:
+            ConfigError: The message names the setting, its value and what was expected.
+        """
+        for name, choices in (("mode", get_args(Mode)), ("ends", ("terminated", "truncated"))):
+            if getattr(self, name) not in choices:
+                raise ConfigError(f"guard.{name}={getattr(self, name)}: {closest(str(getattr(self, name)), choices)}")
+        for name in _POSITIVE:
+            self._need(name, 0 < getattr(self, name) < math.inf, "a number above 0")
+        self._need("action_rate", self.action_rate is None or self.action_rate > 0, "null or a number above 0")
+        self._need("quaternion_tolerance", 0 < self.quaternion_tolerance < 1, "a number above 0 and below 1")
+        self._need("joint_position_margin", 0 <= self.joint_position_margin < math.inf, "a number of at least 0")
+        for name in ("bench_steps", "bench_after"):
+            self._need(name, getattr(self, name) >= 1, "a whole number of at least 1")
+        for name in _OWN_BOUNDS:
+            given = getattr(self, name)
+            self._need(name, given is None or _is_pair(given), "null, or (least, most) with least < most")
+            low, high = self.bounds(name)
+            self._need(name, low < high, f"an interval that guard.max_abs={self.max_abs:g} leaves open")
+
+    def bounds(self, name: str) -> Bounds:
+        """Return the bounds of ``action``, ``position``, ``reward`` or ``observation``, within ``max_abs``."""
+        low, high = getattr(self, name) or (-self.max_abs, self.max_abs)
+        return max(low, -self.max_abs), min(high, self.max_abs)
+
+    def _need(self, name: str, holds: bool, expected: str) -> None:
+        if not holds:
+            prefix = "guard" if name in _SETTINGS else "env.guard"
+            raise ConfigError(f"{prefix}.{name}={getattr(self, name)}: expected {expected}.")
+
+
+def _is_pair(value: object) -> bool:
+    return isinstance(value, (tuple, list)) and len(value) == 2 and value[0] < value[1]

@@ -252,9 +252,11 @@ def _apply_task_settings(env_cfg: Any, config: Mapping[str, Any], backend: str) 
 
     env_cfg.obs = config["obs"]
     _apply_points(env_cfg.scene.points, config["points"])
-    env_cfg.guard.mode = config["guard"]["mode"]
-    if config["guard"]["max_abs"] is not None:
-        env_cfg.guard.max_abs = config["guard"]["max_abs"]
+    for name in ("mode", "ends", "max_abs"):
+        value = config["guard"][name]
+        if value is not None:
+            setattr(env_cfg.guard, name, value)
+    env_cfg.guard.check()
     if config["robot"] == "franka_nucleus":
         from isaaclab_pc.assets.franka import franka_nucleus_cfg
 

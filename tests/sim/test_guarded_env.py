@@ -3,6 +3,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 import torch
@@ -10,8 +11,8 @@ import torch
 pytestmark = pytest.mark.sim
 
 NUM_ENVS, SICK, STEPS, FAULT_STEP = 6, 2, 6, 3
-HEALTHY = [env for env in range(NUM_ENVS) if env != SICK]
 BAD_VALUES = [float("nan"), float("inf"), -float("inf"), 1e30]
+STATE_CAUSES = {"position", "orientation", "velocity", "joint_position", "joint_velocity"}
 
 
 @pytest.fixture(scope="module")
@@ -65,36 +66,45 @@ def counts(env) -> dict[str, int]:
     return {cause: int(count) for cause, count in env.guard.counts.items()}
 
 
-def inject_action(env, monkeypatch: pytest.MonkeyPatch, value: float) -> Callable:
-    return lambda actions: actions[SICK, 1].fill_(value)
+def newly_counted(env, before: dict[str, int]) -> dict[str, int]:
+    return {cause: count - before[cause] for cause, count in counts(env).items() if count != before[cause]}
 
 
-def inject_joint_velocity(env, monkeypatch: pytest.MonkeyPatch, value: float) -> Callable:
+Inject = Callable[[Any, pytest.MonkeyPatch, float, list[int]], Callable[[torch.Tensor], None]]
+
+
+def inject_action(env, monkeypatch: pytest.MonkeyPatch, value: float, sick: list[int]) -> Callable:
     def fault(actions: torch.Tensor) -> None:
-        velocity = torch.full((1, env.robot.num_joints), value)
-        env.robot.write_joint_velocity_to_sim_index(velocity=velocity, env_ids=torch.tensor([SICK], dtype=torch.int32))
+        actions[sick, 1] = value
 
     return fault
 
 
-def inject_object_velocity(env, monkeypatch: pytest.MonkeyPatch, value: float) -> Callable:
+def inject_joint_velocity(env, monkeypatch: pytest.MonkeyPatch, value: float, sick: list[int]) -> Callable:
     def fault(actions: torch.Tensor) -> None:
-        velocity = torch.full((1, 6), value)
-        env.cube.write_root_velocity_to_sim_index(
-            root_velocity=velocity, env_ids=torch.tensor([SICK], dtype=torch.int32)
-        )
+        velocity = torch.full((len(sick), env.robot.num_joints), value)
+        env.robot.write_joint_velocity_to_sim_index(velocity=velocity, env_ids=torch.tensor(sick, dtype=torch.int32))
 
     return fault
 
 
-def inject_reward(env, monkeypatch: pytest.MonkeyPatch, value: float) -> Callable:
+def inject_object_velocity(env, monkeypatch: pytest.MonkeyPatch, value: float, sick: list[int]) -> Callable:
+    def fault(actions: torch.Tensor) -> None:
+        velocity = torch.full((len(sick), 6), value)
+        ids = torch.tensor(sick, dtype=torch.int32)
+        env.cube.write_root_velocity_to_sim_index(root_velocity=velocity, env_ids=ids)
+
+    return fault
+
+
+def inject_reward(env, monkeypatch: pytest.MonkeyPatch, value: float, sick: list[int]) -> Callable:
     def fault(actions: torch.Tensor) -> None:
         real = env._reward_terms
 
         def once() -> dict[str, torch.Tensor]:
             monkeypatch.setattr(env, "_reward_terms", real)
             terms = real()
-            terms["reach"][SICK] = value
+            terms["reach"][sick] = value
             return terms
 
         monkeypatch.setattr(env, "_reward_terms", once)
@@ -102,26 +112,35 @@ def inject_reward(env, monkeypatch: pytest.MonkeyPatch, value: float) -> Callabl
     return fault
 
 
-def inject_reading(env, monkeypatch: pytest.MonkeyPatch, value: float) -> Callable:
-    def fault(actions: torch.Tensor) -> None:
-        real = env._physics_state
+def inject_reading(read: Callable[[Any], torch.Tensor]) -> Inject:
+    """Overwrite what the guard is about to read of the physics state."""
 
-        def once() -> list[torch.Tensor]:
-            monkeypatch.setattr(env, "_physics_state", real)
-            env.cube.data.root_vel_w.torch[SICK] = value
-            return real()
+    def inject(env, monkeypatch: pytest.MonkeyPatch, value: float, sick: list[int]) -> Callable:
+        def fault(actions: torch.Tensor) -> None:
+            real = env.scene_state.check
 
-        monkeypatch.setattr(env, "_physics_state", once)
+            def once() -> None:
+                monkeypatch.setattr(env.scene_state, "check", real)
+                read(env)[sick] = value
+                real()
 
-    return fault
+            monkeypatch.setattr(env.scene_state, "check", once)
+
+        return fault
+
+    return inject
 
 
-INJECTIONS = {
-    "action": (inject_action, "action"),
-    "joint velocity": (inject_joint_velocity, "state"),
-    "object velocity": (inject_object_velocity, "state"),
-    "object velocity as read": (inject_reading, "state"),
-    "reward": (inject_reward, "reward"),
+INJECTIONS: dict[str, tuple[Inject, set[str]]] = {
+    "action": (inject_action, {"action"}),
+    "joint velocity": (inject_joint_velocity, STATE_CAUSES),
+    "object velocity": (inject_object_velocity, STATE_CAUSES),
+    "joint position as read": (inject_reading(lambda env: env.robot.data.joint_pos.torch[:, 3:4]), {"joint_position"}),
+    "joint velocity as read": (inject_reading(lambda env: env.robot.data.joint_vel.torch[:, 8:]), {"joint_velocity"}),
+    "position as read": (inject_reading(lambda env: env.cube.data.root_link_pose_w.torch[:, 2:3]), {"position"}),
+    "quaternion as read": (inject_reading(lambda env: env.cube.data.root_link_pose_w.torch[:, 5:6]), {"orientation"}),
+    "velocity as read": (inject_reading(lambda env: env.cube.data.root_com_vel_w.torch[:, 4:5]), {"velocity"}),
+    "reward": (inject_reward, {"reward"}),
 }
 
 
@@ -141,38 +160,89 @@ def test_the_same_seed_gives_the_same_trajectory(env, clean: list[Step]) -> None
         assert all(torch.equal(value, second.obs[name]) for name, value in first.obs.items())
 
 
-@pytest.mark.parametrize("value", BAD_VALUES)
+@pytest.mark.parametrize(
+    ("value", "sick"),
+    [*((value, [SICK]) for value in BAD_VALUES), (BAD_VALUES[0], [1, 4]), (BAD_VALUES[0], list(range(NUM_ENVS)))],
+)
 @pytest.mark.parametrize("where", INJECTIONS)
-def test_a_fault_ends_its_environment_in_the_same_step_and_no_other(
-    env, backend: str, clean: list[Step], monkeypatch: pytest.MonkeyPatch, where: str, value: float
+def test_a_fault_ends_its_environments_in_the_same_step_and_no_other(
+    env, backend: str, clean: list[Step], monkeypatch: pytest.MonkeyPatch, where: str, value: float, sick: list[int]
 ) -> None:
-    inject, cause = INJECTIONS[where]
-    before = counts(env)
-    steps = roll_out(env, inject(env, monkeypatch, value))
+    inject, causes = INJECTIONS[where]
+    before, worst = counts(env), env.guard.env_counts.clone()
+    steps = roll_out(env, inject(env, monkeypatch, value, sick))
     faulty = steps[FAULT_STEP]
     if is_refused(backend, where, value):
         assert not any(step.terminated.any() for step in steps)
         assert counts(env) == before
         return
-    assert faulty.terminated.tolist() == [index == SICK for index in range(NUM_ENVS)]
+    assert faulty.terminated.tolist() == [index in sick for index in range(NUM_ENVS)]
     assert not faulty.truncated.any()
-    assert faulty.reward[SICK] == 0.0
-    assert faulty.length[SICK] == 0, "the environment is reset in the step of the fault"
-    assert faulty.episode[SICK] == clean[FAULT_STEP].episode[SICK] + 1
+    assert not faulty.reward[sick].any()
+    assert not faulty.length[sick].any(), "the environment is reset in the step of the fault"
+    assert torch.equal(faulty.episode[sick], clean[FAULT_STEP].episode[sick] + 1)
     assert faulty.final_obs is not None
     for step in steps:
         for name, group in [*step.obs.items(), *(step.final_obs or {}).items()]:
             assert group.isfinite().all(), name
         assert step.reward.isfinite().all()
     assert not any(step.terminated.any() for step in steps[FAULT_STEP + 1 :]), "one reset heals"
+    healthy = [index for index in range(NUM_ENVS) if index not in sick]
     for step, reference in zip(steps, clean, strict=True):
-        assert torch.equal(step.reward[HEALTHY], reference.reward[HEALTHY])
+        assert torch.equal(step.reward[healthy], reference.reward[healthy])
         for name, group in step.obs.items():
-            assert torch.equal(group[HEALTHY], reference.obs[name][HEALTHY]), name
-    assert {name: count - before[name] for name, count in counts(env).items() if count != before[name]} == {cause: 1}
+            assert torch.equal(group[healthy], reference.obs[name][healthy]), name
+    counted = newly_counted(env, before)
+    assert set(counted) <= causes
+    assert sum(counted.values()) == len(sick)
+    assert (env.guard.env_counts - worst).tolist() == [int(index in sick) for index in range(NUM_ENVS)]
 
 
-@pytest.mark.parametrize("value", [float("nan"), -float("inf"), -1.0])
+@pytest.mark.parametrize("where", ["action", "reward"])
+def test_denormals_are_no_fault(env, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    before = counts(env)
+    steps = roll_out(env, INJECTIONS[where][0](env, monkeypatch, 1e-42, [SICK]))
+    assert not any(step.terminated.any() for step in steps)
+    assert counts(env) == before
+
+
+@pytest.mark.parametrize("value", BAD_VALUES)
+@pytest.mark.parametrize("group", ["policy", "points", "critic"])
+def test_a_bad_observation_is_filled_and_its_environment_reset_before_the_next_physics_step(
+    env, clean: list[Step], monkeypatch: pytest.MonkeyPatch, group: str, value: float
+) -> None:
+    real = env._observe
+
+    def fault(actions: torch.Tensor) -> None:
+        def once() -> dict[str, torch.Tensor]:
+            monkeypatch.setattr(env, "_observe", real)
+            observation = real()
+            observation[group].view(NUM_ENVS, -1)[SICK, -1] = value
+            return observation
+
+        monkeypatch.setattr(env, "_observe", once)
+
+    before = counts(env)
+    steps = roll_out(env, fault)
+    assert_ended_by_its_observation(steps, clean)
+    assert newly_counted(env, before) == {"observation": 1}
+
+
+def assert_ended_by_its_observation(steps: list[Step], clean: list[Step]) -> None:
+    faulty, after = steps[FAULT_STEP], steps[FAULT_STEP + 1]
+    assert faulty.terminated.tolist() == [index == SICK for index in range(NUM_ENVS)]
+    assert faulty.reward[SICK] == 0.0
+    assert not any(value[SICK].any() for value in faulty.obs.values()), "fill values are zeros"
+    assert after.episode[SICK] == faulty.episode[SICK] + 1
+    assert after.length[SICK] == 1
+    assert not after.terminated.any()
+    healthy = [index for index in range(NUM_ENVS) if index != SICK]
+    for step, reference in zip(steps, clean, strict=True):
+        assert all(value.isfinite().all() for value in step.obs.values())
+        assert torch.equal(step.reward[healthy], reference.reward[healthy])
+
+
+@pytest.mark.parametrize("value", [float("nan"), -float("inf"), -1.0, 1e30])
 def test_a_broken_image_ends_its_environment_which_is_reset_before_the_next_physics_step(
     env, clean: list[Step], monkeypatch: pytest.MonkeyPatch, value: float
 ) -> None:
@@ -202,18 +272,9 @@ def test_a_broken_image_ends_its_environment_which_is_reset_before_the_next_phys
 
     before = counts(env)
     steps = roll_out(env, fault)
-    faulty, after = steps[FAULT_STEP], steps[FAULT_STEP + 1]
-    assert faulty.terminated.tolist() == [index == SICK for index in range(NUM_ENVS)]
-    assert faulty.reward[SICK] == 0.0
-    assert not any(value[SICK].any() for value in faulty.obs.values()), "fill values are zeros"
-    assert not faulty.success[SICK], "a broken episode is no success"
-    assert after.episode[SICK] == faulty.episode[SICK] + 1
-    assert after.length[SICK] == 1
-    assert not after.terminated.any()
-    for step, reference in zip(steps, clean, strict=True):
-        assert all(value.isfinite().all() for value in step.obs.values())
-        assert torch.equal(step.reward[HEALTHY], reference.reward[HEALTHY])
-    assert counts(env)["observation"] == before["observation"] + 1
+    assert_ended_by_its_observation(steps, clean)
+    assert not steps[FAULT_STEP].success[SICK], "a broken episode is no success"
+    assert newly_counted(env, before) == {"depth": 1}
 
 
 def test_infinite_depth_is_a_miss_and_no_fault(env, clean: list[Step], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,48 +1,244 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Detection and counting of bad values."""
+"""Detection, counting, repair and benching."""
+
+import logging
+import math
+from pathlib import Path
 
 import pytest
 import torch
 
-from isaaclab_pc.guards import Guard, GuardCfg
-from isaaclab_pc.guards.guard import within
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.guards import CAUSES, Cause, FaultError, Guard, GuardCfg
 
-BAD = [float("nan"), float("inf"), float("-inf"), 1e30, -1e4]
+BAD = [float("nan"), float("inf"), float("-inf"), 1e30, -1e30]
+CHECKED = [Cause.ACTION, Cause.REWARD, Cause.OBSERVATION]
+
+
+def counted(guard: Guard) -> dict[str, int]:
+    return {cause: int(count) for cause, count in guard.counts.items() if count > 0}
 
 
 @pytest.mark.parametrize("value", BAD)
-@pytest.mark.parametrize("shape", [(4,), (4, 3), (4, 2, 3)])
-def test_a_bad_value_marks_its_environment_alone(value: float, shape: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("envs", [[2], [0, 3], [0, 1, 2, 3]], ids=["one", "some", "all"])
+@pytest.mark.parametrize("shape", [(4,), (4, 3), (4, 2, 70)])
+@pytest.mark.parametrize("cause", CHECKED)
+def test_a_bad_value_marks_the_environments_that_have_it(cause: Cause, shape: tuple, envs: list, value: float) -> None:
+    guard = Guard(GuardCfg(), 4, "cpu")
     tensor = torch.zeros(shape)
-    tensor[2] = value
-    assert within(tensor, 1000.0).tolist() == [True, True, False, True]
+    tensor.view(4, -1)[envs, -1] = value
+    guard.begin_step()
+    bad = guard.check(cause, torch.zeros(4), tensor)
+    expected = [env in envs for env in range(4)]
+    assert bad.tolist() == guard.faulted.tolist() == expected
+    assert counted(guard) == {cause.label: len(envs)}
+    assert guard.env_counts.tolist() == [int(is_bad) for is_bad in expected]
 
 
-def test_denormals_and_the_bound_itself_pass() -> None:
-    assert within(torch.tensor([[1e-45], [1000.0], [-1000.0]]), 1000.0).all()
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf"), -60000.0])
+def test_half_precision_is_checked(value: float) -> None:
+    guard = Guard(GuardCfg(), 3, "cpu")
+    points = torch.zeros(3, 5, 3, dtype=torch.float16)
+    points[1, 4, 2] = value
+    assert guard.check(Cause.OBSERVATION, points).tolist() == [False, True, False]
 
 
-def test_an_environment_counts_once_per_step_under_its_first_cause() -> None:
+@pytest.mark.parametrize("cause", CHECKED)
+def test_denormals_and_the_bounds_themselves_pass(cause: Cause) -> None:
+    guard = Guard(GuardCfg(max_abs=50.0), 4, "cpu")
+    assert not guard.check(cause, torch.tensor([[1e-45], [-1e-45], [50.0], [-50.0]])).any()
+
+
+@pytest.mark.parametrize("value", [math.nan, -math.inf, -1e-3, 1e30])
+def test_depth_that_no_renderer_writes_is_bad_and_a_miss_is_not(value: float) -> None:
+    guard = Guard(GuardCfg(), 2, "cpu")
+    depth = torch.tensor([[[0.0, math.inf]], [[0.7, value]]])
+    assert guard.check(Cause.DEPTH, depth).tolist() == [False, True]
+
+
+def test_an_environment_counts_once_per_step_under_its_first_cause_and_keeps_all_of_them() -> None:
     guard = Guard(GuardCfg(), 3, "cpu")
     bad = torch.tensor([[0.0], [float("nan")], [0.0]])
     guard.begin_step()
-    guard.check("action", bad)
-    guard.check("state", bad, bad)
-    assert guard.faulted.tolist() == [False, True, False]
-    assert {cause: int(count) for cause, count in guard.counts.items()} == {
-        "action": 1,
-        "state": 0,
-        "reward": 0,
-        "observation": 0,
-    }
+    guard.check(Cause.ACTION, bad)
+    guard.check(Cause.REWARD, bad, bad)
+    assert counted(guard) == {"action": 1}
+    assert guard.causes.tolist() == [0, Cause.ACTION | Cause.REWARD, 0]
     guard.begin_step()
     assert not guard.faulted.any()
-    guard.check("state", bad)
-    assert int(guard.counts["state"]) == 1
+    guard.check(Cause.REWARD, bad)
+    assert counted(guard) == {"action": 1, "reward": 1}
+    assert guard.env_counts.tolist() == [0, 2, 0]
+
+
+def test_what_others_found_is_counted_too() -> None:
+    guard = Guard(GuardCfg(), 3, "cpu")
+    guard.begin_step()
+    guard.mark(Cause.DEPTH, torch.tensor([True, False, True]))
+    guard.mark(Cause.DEPTH, torch.tensor([False, True, False]))
+    assert guard.faulted.all()
+    assert counted(guard) == {"depth": 3}
+
+
+def test_a_faulty_environment_takes_no_action_and_the_callers_tensor_is_not_changed() -> None:
+    guard = Guard(GuardCfg(), 2, "cpu")
+    actions = torch.tensor([[0.5, math.nan], [0.5, -0.5]])
+    guard.begin_step()
+    assert guard.check_actions(actions).tolist() == [[0.0, 0.0], [0.5, -0.5]]
+    assert actions[0, 1].isnan()
+
+
+def test_the_change_of_actions_is_bounded_within_an_episode() -> None:
+    guard = Guard(GuardCfg(action_rate=1.0), 3, "cpu")
+    for actions in ([[9.0], [0.0], [0.0]], [[9.5], [1.5], [0.0]]):
+        guard.begin_step()
+        guard.check_actions(torch.tensor(actions))
+    assert guard.faulted.tolist() == [False, True, False]
+    assert counted(guard) == {"action_rate": 1}
+    guard.forget(torch.tensor([2]))
+    guard.begin_step()
+    guard.check_actions(torch.tensor([[9.5], [1.5], [5.0]]))
+    assert not guard.faulted.any(), "an episode's first action follows none"
+
+
+def test_sanitize_repairs_in_place_and_ends_nothing() -> None:
+    guard = Guard(GuardCfg(mode="sanitize", max_abs=10.0, action_rate=4.0), 4, "cpu")
+    reward = torch.tensor([math.nan, math.inf, -1e30, 3.0])
+    guard.begin_step()
+    assert guard.check(Cause.REWARD, reward).tolist() == [True, True, True, False]
+    assert reward.tolist() == [0.0, 10.0, -10.0, 3.0]
+    assert not guard.faulted.any()
+    assert counted(guard) == {"reward": 3}
+    depth = torch.tensor([[math.nan], [math.inf], [-1.0], [0.5]])
+    guard.check(Cause.DEPTH, depth)
+    assert depth.tolist() == [[0.0], [math.inf], [0.0], [0.5]]
+    assert guard.check_actions(torch.full((4, 1), math.inf)).tolist() == [[10.0]] * 4
+    assert guard.check_actions(torch.zeros(4, 1)).tolist() == [[6.0]] * 4
+
+
+def test_raise_names_everything() -> None:
+    guard = Guard(GuardCfg(mode="raise"), 4, "cpu", task="Lift")
+    asked = []
+    guard.begin_step()
+    guard.begin_step()
+    guard.check(Cause.OBSERVATION, torch.zeros(4), names=("policy",))
+    groups = torch.zeros(4, 2), torch.tensor([0.0, 1e30, 0.0, math.nan])
+    with pytest.raises(FaultError, match=r"bad values in points \(observation\) of 2 .*\(1, 3\) at step 2") as one:
+        guard.check(Cause.OBSERVATION, *groups, names=("policy", "points"))
+    error = one.value
+    assert (error.task, error.env_ids, error.causes) == ("Lift", (1, 3), ("observation",))
+    assert (error.tensor, error.step, error.dump) == ("points", 2, None)
+    guard.dump = lambda env_ids: asked.append(env_ids.tolist()) or Path("x/dump_0.npz")
+    with pytest.raises(FaultError, match=r"dump_0\.npz"):
+        guard.check(Cause.REWARD, groups[1])
+    assert asked == [[1, 3]]
 
 
 def test_disabled_finds_nothing() -> None:
     guard = Guard(GuardCfg(mode="disabled"), 2, "cpu")
-    assert not guard.check("state", torch.full((2, 1), float("nan"))).any()
+    assert not guard.check(Cause.REWARD, torch.full((2, 1), float("nan"))).any()
     assert not guard.faulted.any()
-    assert int(guard.counts["state"]) == 0
+    assert counted(guard) == {}
+
+
+def run(guard: Guard, pattern: str) -> list[bool]:
+    """Steps of two environments, the first faulty where ``pattern`` has an x; whether it is benched after each."""
+    benched = []
+    for mark in pattern:
+        guard.begin_step()
+        guard.check(Cause.REWARD, torch.tensor([math.nan if mark == "x" else 0.0, 0.0]))
+        guard.end_step()
+        benched.append(bool(guard.benched[0]))
+    assert not guard.benched[1]
+    return benched
+
+
+@pytest.mark.parametrize(
+    ("pattern", "benched_at"),
+    [
+        ("xxx", 2),  # the first fault is none of a reset's; two relapses
+        ("x.x.x", 4),
+        ("x..x..x", 6),
+        ("x...x...x...x", None),  # too late to be the reset's fault
+        ("xx...x", None),  # not in a row
+        ("xx...xxx", 7),
+    ],
+)
+def test_an_environment_that_keeps_failing_right_after_its_reset_is_benched(
+    pattern: str, benched_at: int | None
+) -> None:
+    guard = Guard(GuardCfg(bench_steps=3, bench_after=2), 2, "cpu")
+    benched = run(guard, pattern)
+    assert (benched.index(True) if any(benched) else None) == benched_at
+
+
+def test_a_benched_environment_counts_no_longer_is_muted_and_is_warned_of_once(caplog) -> None:
+    guard = Guard(GuardCfg(bench_steps=1, bench_after=1), 2, "cpu", task="Lift")
+    run(guard, "xx")
+    assert guard.pending() == (0, 1)
+    before = counted(guard)
+    run(guard, "x")
+    assert counted(guard) == before == {"reward": 2}
+    assert guard.muted.tolist() == [True, False]
+    assert not guard.faulted.any()
+    with caplog.at_level(logging.WARNING):
+        assert guard.benched_ids().tolist() == guard.benched_ids().tolist() == [0]
+    assert len(caplog.records) == 1
+    assert "Lift: environments 0 failed 2 times" in caplog.text
+    guard.release()
+    assert not guard.benched.any()
+    assert guard.pending() == (0, 0)
+
+
+def test_what_awaits_a_reset_is_told_to_the_host_until_it_is_reset() -> None:
+    guard = Guard(GuardCfg(), 3, "cpu")
+    guard.begin_step()
+    guard.awaiting[1] = True
+    guard.end_step()
+    assert guard.pending() == (1, 0)
+    guard.forget(torch.tensor([1]))
+    guard.end_step()
+    assert guard.pending() == (0, 0)
+
+
+def test_the_log_holds_the_counters_themselves() -> None:
+    guard = Guard(GuardCfg(), 4, "cpu")
+    guard.begin_step()
+    early = guard.log()
+    for _ in range(2):
+        guard.check(Cause.REWARD, torch.tensor([0.0, 0.0, math.nan, 0.0]))
+        guard.end_step()
+        guard.begin_step()
+    log = guard.log()
+    assert set(log) == {f"Guard/{name}" for name in (*CAUSES, "per_million_steps", "worst_env", "benched")}
+    assert float(early["Guard/reward"]) == float(log["Guard/reward"]) == 2.0
+    assert float(log["Guard/worst_env"]) == 2.0
+    assert float(log["Guard/per_million_steps"]) == pytest.approx(2e6 / (3 * 4))
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "name"),
+    [
+        ("mode", "quarantin", "guard.mode=quarantin: did you mean quarantine"),
+        ("ends", "done", "guard.ends=done"),
+        ("max_abs", 0.0, "guard.max_abs=0"),
+        ("max_abs", math.inf, "guard.max_abs=inf"),
+        ("max_abs", math.nan, "guard.max_abs=nan"),
+        ("position", (1.0, 1.0), "env.guard.position"),
+        ("position", (2000.0, 3000.0), "env.guard.position"),
+        ("action", (1.0, -1.0), "env.guard.action"),
+        ("reward", (0.0,), "env.guard.reward"),
+        ("observation", (5.0, math.nan), "env.guard.observation"),
+        ("action_rate", -1.0, "env.guard.action_rate"),
+        ("linear_velocity", 0.0, "env.guard.linear_velocity"),
+        ("quaternion_tolerance", 1.0, "env.guard.quaternion_tolerance"),
+        ("joint_position_margin", -0.1, "env.guard.joint_position_margin"),
+        ("joint_velocity_factor", -2.0, "env.guard.joint_velocity_factor"),
+        ("bench_after", 0, "env.guard.bench_after"),
+    ],
+)
+def test_bad_bounds_are_refused_by_name(field: str, value: object, name: str) -> None:
+    cfg = GuardCfg()
+    setattr(cfg, field, value)
+    with pytest.raises(ConfigError, match=f"^{name}"):
+        Guard(cfg, 2, "cpu")

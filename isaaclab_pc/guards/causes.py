@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the guard finds, as bits, and the error that names it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntFlag
+from pathlib import Path
+
+__all__ = ["CAUSES", "Cause", "FaultError"]
+
+
+class Cause(IntFlag):
+    """Where a bad value was found; an environment may have several in one step."""
+
+    ACTION = 1 << 0
+    """The action is not finite or too large."""
+
+    ACTION_RATE = 1 << 1
+    """The action changed too much since the step before."""
+
+    POSITION = 1 << 2
+    """A body is too far from its environment's origin."""
+
+    ORIENTATION = 1 << 3
+    """A body's quaternion is not of length 1."""
+
+    VELOCITY = 1 << 4
+    """A body moves or turns too fast."""
+
+    JOINT_POSITION = 1 << 5
+    """A joint is beyond its limits by more than the margin."""
+
+    JOINT_VELOCITY = 1 << 6
+    """A joint is too fast."""
+
+    REWARD = 1 << 7
+    """The reward is not finite or too large."""
+
+    OBSERVATION = 1 << 8
+    """A number of an observation group is not finite or too large."""
+
+    DEPTH = 1 << 9
+    """A depth image has a value that no renderer writes on purpose."""
+
+    @property
+    def label(self) -> str:
+        """The name in logs and counters."""
+        return str(self.name).lower()
+
+    @property
+    def index(self) -> int:
+        """Number of the bit."""
+        return self.value.bit_length() - 1
+
+    @classmethod
+    def labels(cls, bits: int) -> tuple[str, ...]:
+        """Return the names of the causes in a bit mask."""
+        return tuple(cause.label for cause in cls if cause & bits)
+
+
+CAUSES: tuple[str, ...] = tuple(cause.label for cause in Cause)
+"""Names of the bits, the lowest one first."""
+
+
+class FaultError(RuntimeError):
+    """A guard in mode ``raise`` found a bad value."""
+
+    def __init__(
+        self, task: str, env_ids: Sequence[int], causes: Sequence[str], tensor: str, step: int, dump: Path | None
+    ) -> None:
+        """Say everything that is known.
+
+        Args:
+            task: Name of the task.
+            env_ids: Environments with the fault.
+            causes: Names of what was found in them.
+            tensor: What was being checked: ``actions``, ``reward``, an observation group, or an asset's name.
+            step: Steps since the environment was made.
+            dump: File with the history of these environments, if one was written.
+        """
+        self.task, self.env_ids, self.causes = task, tuple(env_ids), tuple(causes)
+        self.tensor, self.step, self.dump = tensor, step, dump
+        shown = ", ".join(map(str, self.env_ids[:8])) + (", ..." if len(self.env_ids) > 8 else "")
+        text = (
+            f"{task}: bad values in {tensor} ({', '.join(causes)}) of {len(self.env_ids)} "
+            f"environment(s) ({shown}) at step {step}. guard.mode=quarantine resets such environments and goes on."
+        )
+        super().__init__(text if dump is None else f"{text} Their last steps: {dump}")

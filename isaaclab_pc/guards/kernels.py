@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Warp kernels of the guard: each reads a tensor once and notes the environments with bad values.
+
+Two integers an environment carry the result: ``causes``, bits of :class:`~isaaclab_pc.guards.causes.Cause`, and the
+counters of the environment. Whoever sets the first bit of an environment in a step counts it, whatever the order of
+the threads, so that counts are exact. Comparisons are written so that NaN fails them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import warp as wp
+
+wp.set_module_options({"enable_backward": False})
+
+
+@wp.struct
+class Findings:
+    """Where faults are noted; N environments, C causes."""
+
+    causes: wp.array(dtype=wp.int32)
+    """Bits found in this step, shape (N,)."""
+
+    benched: wp.array(dtype=wp.bool)
+    """Environments whose faults no longer count, shape (N,)."""
+
+    counts: wp.array(dtype=wp.int64)
+    """Faulty environment steps by their first cause, shape (C,)."""
+
+    env_counts: wp.array(dtype=wp.int64)
+    """Faulty steps of each environment, shape (N,)."""
+
+
+@wp.func
+def note(findings: Findings, env: wp.int32, bits: wp.int32):
+    """Add bits to an environment; its first ones in a step count under the lowest of them."""
+    if findings.benched[env]:
+        return
+    before = wp.atomic_or(findings.causes, env, bits)
+    if before == 0:
+        index = wp.int32(0)
+        while (bits >> index) & 1 == 0:
+            index += 1
+        wp.atomic_add(findings.counts, index, wp.int64(1))
+        wp.atomic_add(findings.env_counts, env, wp.int64(1))
+
+
+@wp.kernel
+def check_values(
+    values: wp.array2d(dtype=Any),
+    low: wp.float32,
+    high: wp.float32,
+    passes: wp.float32,
+    repairs: wp.bool,
+    bits: wp.int32,
+    lanes: wp.int32,
+    bad: wp.array(dtype=wp.bool),
+    findings: Findings,
+):
+    """Check numbers (N, D) against one interval; ``passes`` is one more value that is none of its business.
+
+    Threads: (N, lanes), each takes every ``lanes``-th number.
+    """
+    env, lane = wp.tid()
+    found = wp.bool(False)
+    column = lane
+    while column < values.shape[1]:
+        if not (wp.float32(values[env, column]) >= low and wp.float32(values[env, column]) <= high):
+            value = wp.float32(values[env, column])
+            if value != passes:
+                found = True
+                if repairs:
+                    repaired = wp.clamp(wp.where(wp.isnan(value), 0.0, value), low, high)
+                    values[env, column] = values.dtype(repaired)
+        column += lanes
+    if found:
+        bad[env] = True
+        note(findings, env, bits)
+
+
+@wp.kernel
+def check_change(
+    values: wp.array2d(dtype=wp.float32),
+    most: wp.float32,
+    repairs: wp.bool,
+    bits: wp.int32,
+    previous: wp.array2d(dtype=wp.float32),
+    bad: wp.array(dtype=wp.bool),
+    findings: Findings,
+):
+    """Check the change of numbers (N, D) since the last call and keep them for the next; NaN before accepts any."""
+    env = wp.tid()
+    found = wp.bool(False)
+    for column in range(values.shape[1]):
+        value, before = values[env, column], previous[env, column]
+        if wp.abs(value - before) > most:
+            found = True
+            if repairs:
+                values[env, column] = wp.clamp(value, before - most, before + most)
+        previous[env, column] = values[env, column]
+    if found:
+        bad[env] = True
+        note(findings, env, bits)
+
+
+@wp.kernel
+def check_joints(
+    position: wp.array2d(dtype=wp.float32),
+    velocity: wp.array2d(dtype=wp.float32),
+    lower: wp.array(dtype=wp.float32),
+    upper: wp.array(dtype=wp.float32),
+    fastest: wp.array(dtype=wp.float32),
+    position_bit: wp.int32,
+    velocity_bit: wp.int32,
+    findings: Findings,
+):
+    """Check joint positions and velocities (N, J) against limits (J,), one thread an environment."""
+    env = wp.tid()
+    bits = wp.int32(0)
+    for joint in range(position.shape[1]):
+        if not (position[env, joint] >= lower[joint] and position[env, joint] <= upper[joint]):
+            bits = bits | position_bit
+        if not (wp.abs(velocity[env, joint]) <= fastest[joint]):
+            bits = bits | velocity_bit
+    if bits != 0:
+        note(findings, env, bits)
+
+
+@wp.kernel
+def check_bodies(
+    pose: wp.array(dtype=wp.transformf),
+    velocity: wp.array(dtype=wp.spatial_vectorf),
+    origins: wp.array(dtype=wp.vec3f),
+    lowest: wp.float32,
+    highest: wp.float32,
+    tolerance: wp.float32,
+    fastest: wp.vec2f,
+    position_bit: wp.int32,
+    orientation_bit: wp.int32,
+    velocity_bit: wp.int32,
+    findings: Findings,
+):
+    """Check poses and velocities (linear, angular) of a free body (N,), one thread an environment."""
+    env = wp.tid()
+    bits = wp.int32(0)
+    place = wp.transform_get_translation(pose[env]) - origins[env]
+    for axis in range(3):
+        if not (place[axis] >= lowest and place[axis] <= highest):
+            bits = bits | position_bit
+        if not (wp.abs(velocity[env][axis]) <= fastest[0] and wp.abs(velocity[env][axis + 3]) <= fastest[1]):
+            bits = bits | velocity_bit
+    if not (wp.abs(wp.length(wp.transform_get_rotation(pose[env])) - 1.0) <= tolerance):
+        bits = bits | orientation_bit
+    if bits != 0:
+        note(findings, env, bits)
+
+
+@wp.kernel
+def note_mask(
+    mask: wp.array(dtype=wp.bool),
+    bits: wp.int32,
+    findings: Findings,
+):
+    """Take over what somebody else found, one thread an environment."""
+    env = wp.tid()
+    if mask[env]:
+        note(findings, env, bits)
+
+
+@wp.kernel
+def settle(
+    causes: wp.array(dtype=wp.int32),
+    awaiting: wp.array(dtype=wp.bool),
+    bench_steps: wp.int32,
+    bench_after: wp.int32,
+    since_fault: wp.array(dtype=wp.int32),
+    relapses: wp.array(dtype=wp.int32),
+    benched: wp.array(dtype=wp.bool),
+    pending: wp.array(dtype=wp.int32),
+):
+    """End a step: bench who relapsed too often; ``pending`` (2,) gets how many await a reset and are benched."""
+    env = wp.tid()
+    since = since_fault[env] + 1
+    if causes[env] != 0:
+        relapses[env] = wp.where(since <= bench_steps, relapses[env] + 1, 0)
+        since = 0
+        if relapses[env] >= bench_after:
+            benched[env] = True
+    elif since > bench_steps:
+        since = bench_steps
+        relapses[env] = 0
+    since_fault[env] = since
+    if awaiting[env]:
+        wp.atomic_add(pending, 0, 1)
+    if benched[env]:
+        wp.atomic_add(pending, 1, 1)
+
+
+# Named here, since a type that is first met at a launch compiles the module again.
+CHECK_VALUES = {
+    dtype: wp.overload(check_values, {"values": wp.array2d(dtype=dtype)}) for dtype in (wp.float16, wp.float32)
+}

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The guard's view of a scene's physics state: every articulation and rigid object in it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import warp as wp
+
+from isaaclab_pc.guards import kernels
+from isaaclab_pc.guards.causes import Cause
+from isaaclab_pc.guards.guard import Guard
+from isaaclab_pc.guards.guard_cfg import GuardCfg
+
+STATE = Cause.POSITION | Cause.ORIENTATION | Cause.VELOCITY | Cause.JOINT_POSITION | Cause.JOINT_VELOCITY
+"""What is found in the physics state."""
+
+_BODY_BITS = [int(Cause.POSITION), int(Cause.ORIENTATION), int(Cause.VELOCITY)]
+
+
+@dataclass
+class _Joints:
+    """Joints of one articulation, J of them, and the bounds of their state, each (J,)."""
+
+    name: str
+    asset: Any
+    lower: torch.Tensor
+    upper: torch.Tensor
+    fastest: torch.Tensor
+
+
+@dataclass
+class _Body:
+    """A free body: a rigid object, or the root of a floating articulation."""
+
+    name: str
+    asset: Any
+
+
+class SceneState:
+    """Checks, repairs and restores the state of all assets of a scene.
+
+    Articulations with a fixed base have joints only; the links' poses follow from them. Deformable objects and
+    collections are not checked.
+    """
+
+    def __init__(self, guard: Guard, scene: Any) -> None:
+        """Read the assets' limits.
+
+        Args:
+            guard: Where findings go.
+            scene: An initialized ``InteractiveScene``.
+        """
+        self._guard, self._scene, cfg = guard, scene, guard.cfg
+        self._joints = [_joints(cfg, name, asset) for name, asset in scene.articulations.items() if asset.num_joints]
+        self._bodies = [_Body(name, asset) for name, asset in scene.rigid_objects.items()]
+        self._bodies += [_Body(name, asset) for name, asset in scene.articulations.items() if not asset.is_fixed_base]
+
+    def check(self) -> None:
+        """Mark the environments whose state is not finite or out of bounds; in mode ``sanitize``, repair them.
+
+        Raises:
+            FaultError: Something was found, and the mode is ``raise``.
+        """
+        guard = self._guard
+        for joints in self._joints:
+            data = joints.asset.data
+
+            def bounds(joints: _Joints = joints) -> list[Any]:
+                arrays = [wp.from_torch(bound) for bound in (joints.lower, joints.upper, joints.fastest)]
+                return [*arrays, int(Cause.JOINT_POSITION), int(Cause.JOINT_VELOCITY), guard.findings]
+
+            state = [data.joint_pos.warp, data.joint_vel.warp]
+            guard.launch((joints.name, "joints"), kernels.check_joints, guard.num_envs, state, bounds)
+            guard.raise_if(guard.causes & STATE, joints.name)
+        for body in self._bodies:
+            data = body.asset.data
+            state = [data.root_link_pose_w.warp, data.root_com_vel_w.warp]
+            guard.launch((body.name, "body"), kernels.check_bodies, guard.num_envs, state, self._body_bounds)
+            guard.raise_if(guard.causes & STATE, body.name)
+        if guard.cfg.mode == "sanitize":
+            self._repair((guard.causes & STATE) != 0)
+
+    def restore_defaults(self, env_ids: torch.Tensor) -> None:
+        """Write every asset's default state, and hold it as the target of the drives.
+
+        Args:
+            env_ids: Environments, shape (M,), int64.
+        """
+        ids = env_ids.int()
+        for body in self._bodies:
+            pose = body.asset.data.default_root_pose.torch[env_ids].clone()
+            pose[:, :3] += self._scene.env_origins[env_ids]
+            body.asset.write_root_pose_to_sim_index(root_pose=pose, env_ids=ids)
+            if not _is_kinematic(body.asset):
+                velocity = body.asset.data.default_root_vel.torch[env_ids]
+                body.asset.write_root_velocity_to_sim_index(root_velocity=velocity, env_ids=ids)
+        for joints in self._joints:
+            data, command = joints.asset.data, joints.asset.actuators.target_command
+            position, velocity = data.default_joint_pos.torch[env_ids], data.default_joint_vel.torch[env_ids]
+            joints.asset.write_joint_position_to_sim_index(position=position, env_ids=ids)
+            joints.asset.write_joint_velocity_to_sim_index(velocity=velocity, env_ids=ids)
+            command.set_position_index(value=position, env_ids=ids)
+            command.set_velocity_index(value=velocity, env_ids=ids)
+
+    def _body_bounds(self) -> list[Any]:
+        cfg = self._guard.cfg
+        origins = wp.from_torch(self._scene.env_origins.contiguous(), dtype=wp.vec3f)
+        fastest = wp.vec2f(*(min(v, cfg.max_abs) for v in (cfg.linear_velocity, cfg.angular_velocity)))
+        bounds = (*cfg.bounds("position"), cfg.quaternion_tolerance, fastest)
+        return [origins, *bounds, *_BODY_BITS, self._guard.findings]
+
+    def _repair(self, bad: torch.Tensor) -> None:
+        if bad.device.type == "cpu" and not bad.any():
+            return
+        mask = wp.from_torch(bad)
+        for joints in self._joints:
+            data = joints.asset.data
+            default = data.default_joint_pos.torch
+            position = _within(data.joint_pos.torch, default, joints.lower, joints.upper)
+            velocity = _within(data.joint_vel.torch, torch.zeros_like(default), -joints.fastest, joints.fastest)
+            joints.asset.write_joint_position_to_sim_mask(position=position, env_mask=mask)
+            joints.asset.write_joint_velocity_to_sim_mask(velocity=velocity, env_mask=mask)
+        for body in self._bodies:
+            self._repair_body(body.asset, mask)
+
+    def _repair_body(self, asset: Any, mask: wp.array) -> None:
+        cfg, origins = self._guard.cfg, self._scene.env_origins
+        pose, default = asset.data.root_link_pose_w.torch, asset.data.default_root_pose.torch
+        low, high = cfg.bounds("position")
+        place = _within(pose[:, :3] - origins, default[:, :3], low, high) + origins
+        length = torch.linalg.vector_norm(pose[:, 3:], dim=1, keepdim=True)
+        usable = (length - 1.0).abs() <= 0.5
+        turn = torch.where(usable, pose[:, 3:] / length, default[:, 3:])
+        asset.write_root_pose_to_sim_mask(root_pose=torch.cat([place, turn], dim=1), env_mask=mask)
+        if not _is_kinematic(asset):
+            velocity = asset.data.root_com_vel_w.torch
+            linear, angular = (min(v, cfg.max_abs) for v in (cfg.linear_velocity, cfg.angular_velocity))
+            fastest = velocity.new_tensor([linear] * 3 + [angular] * 3)
+            velocity = _within(velocity, torch.zeros_like(velocity), -fastest, fastest)
+            asset.write_root_velocity_to_sim_mask(root_velocity=velocity, env_mask=mask)
+
+
+def _joints(cfg: GuardCfg, name: str, asset: Any) -> _Joints:
+    """Widen the limits of an articulation's joints by the margins; the widest environment counts."""
+    limits = asset.data.joint_pos_limits.torch
+    least, most = limits[..., 0].amin(dim=0), limits[..., 1].amax(dim=0)
+    margin = cfg.joint_position_margin * (most - least)
+    speed = asset.data.joint_vel_limits.torch.amax(dim=0)
+    # A limit of 0 or inf is how simulators write that there is none.
+    fastest = torch.where((speed > 0) & speed.isfinite(), cfg.joint_velocity_factor * speed, math.inf)
+    cap = cfg.max_abs
+    return _Joints(
+        name,
+        asset,
+        lower=torch.nan_to_num(least - margin, nan=-cap).clamp(-cap, cap).contiguous(),
+        upper=torch.nan_to_num(most + margin, nan=cap).clamp(-cap, cap).contiguous(),
+        fastest=fastest.clamp(max=cap).contiguous(),
+    )
+
+
+def _within(values: torch.Tensor, default: torch.Tensor, low: Any, high: Any) -> torch.Tensor:
+    """Return values in an interval, and the default where there is no number."""
+    return torch.where(values.isnan(), default, values).clamp(low, high)
+
+
+def _is_kinematic(asset: Any) -> bool:
+    """Whether a body is moved by its pose only; PhysX floods the log when such a body gets a velocity."""
+    properties = getattr(asset.cfg.spawn, "rigid_props", None) or []
+    properties = properties if isinstance(properties, (list, tuple)) else [properties]
+    return any(getattr(part, "kinematic_enabled", None) for part in properties)
