@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The picture of a stability measurement: failures, scripted success and speed over the physics settings."""
+"""The picture of a stability measurement: failures, scripted success and cost over the physics settings."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def save_stability_plot(cells: Sequence[Cell], chosen: Cell | None, title: str, 
     """Draw three maps, with the iterations to the right and the time step or substeps downwards.
 
     Left: failures per million environment steps; "<" is the 95 % bound where none was seen. Middle: success of the
-    scripted policy, where the task has one. Right: environment steps per second. A star marks a setting whose
+    scripted policy, where the task has one. Right: what 1000 environment steps cost. A star marks a setting whose
     measurement is spoiled.
 
     Args:
@@ -50,9 +50,7 @@ def save_stability_plot(cells: Sequence[Cell], chosen: Cell | None, title: str, 
         maps.append(
             _Map("scripted success [%]", "Greens", _success, lambda c: f"{_success(c) or 0:.0f}", Normalize(0.0, 100.0))
         )
-    maps.append(
-        _Map("env steps per second", "Blues", lambda c: c.env_steps_per_s, lambda c: f"{c.env_steps_per_s:.0f}")
-    )
+    maps.append(_Map("seconds per 1000 env steps", "Blues", lambda c: c.cost, lambda c: f"{c.cost:.2f}"))
     row_name = next((name for cell in cells for name in cell.settings if name != _COLUMN), "dt")
     rows = _values(cells, row_name)
     figure = Figure(figsize=(4.6 * len(maps), 1.6 + 0.7 * len(rows)), layout="constrained")

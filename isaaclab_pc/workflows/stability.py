@@ -162,16 +162,16 @@ def _show(cells: Sequence[Cell], command: Command, config: Mapping[str, Any], fo
 def _print_table(cells: Sequence[Cell], chosen: Cell | None, title: str) -> None:
     table = Table(title=title, title_justify="left")
     names = list(dict.fromkeys(name for cell in cells for name in cell.settings))
-    columns = [*names, "env steps", "failures per million", "scripted success", "env steps/s"]
+    columns = [*names, "env steps", "failures per million", "scripted success", "env steps/s", "s per 1000"]
     for column in columns:
         table.add_column(column, justify="right")
     table.add_column("")
     for cell in cells:
         values = [f"{cell.settings[name]:.6g}" if name in cell.settings else "" for name in names]
-        rate = f"{cell.env_steps_per_s:.0f}" if cell.env_steps else ""
+        rate, cost = (f"{cell.env_steps_per_s:.0f}", f"{cell.cost:.2f}") if cell.env_steps else ("", "")
         note = cell.note or ("cheapest that holds" if cell is chosen else "")
-        table.add_row(*values, str(cell.env_steps), _failures(cell), _percent(cell.success), rate, note)
-    Console(width=None if sys.stdout.isatty() else 140).print(table)
+        table.add_row(*values, str(cell.env_steps), _failures(cell), _percent(cell.success), rate, cost, note)
+    Console(width=None if sys.stdout.isatty() else 150).print(table)
 
 
 def _command_line(command: Command, config: Mapping[str, Any], cell: Cell) -> str:

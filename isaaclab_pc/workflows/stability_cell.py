@@ -37,6 +37,10 @@ class Cell:
     env_steps_per_s: float = 0.0
     """Environment steps of all environments per second, under random actions."""
 
+    cost: float = 0.0
+    """Seconds per 1000 environment steps under random actions: CPU time of the process on the CPU, which other
+    processes hardly change; wall time on a GPU."""
+
     success: float | None = None
     """Success rate of the task's scripted policy; None where it has none."""
 
@@ -97,7 +101,7 @@ def cheapest(cells: Sequence[Cell]) -> Cell | None:
         cells: What was measured.
 
     Returns:
-        The one with the most environment steps per second among those that hold; None where none does.
+        The one with the lowest :attr:`Cell.cost` among those that hold; None where none does.
     """
     best = max((cell.success for cell in cells if cell.success is not None), default=None)
     holding = [
@@ -108,4 +112,4 @@ def cheapest(cells: Sequence[Cell]) -> Cell | None:
         and not cell.note
         and (best is None or (cell.success is not None and cell.success >= best - TOLERATED_LOSS))
     ]
-    return max(holding, key=lambda cell: cell.env_steps_per_s, default=None)
+    return min(holding, key=lambda cell: cell.cost, default=None)

@@ -16,14 +16,15 @@ import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.workflows.config import load_config
 from isaaclab_pc.workflows.process import die_with_parent, interruptible
 from isaaclab_pc.workflows.stability_cell import Cell
+
+if TYPE_CHECKING:
+    import torch
 
 __all__ = ["RandomActions", "main", "measure"]
 
@@ -52,17 +53,23 @@ class RandomActions:
             device: Where the actions are.
             seed: Of all draws.
         """
+        import torch
+
         self._generator = torch.Generator(device).manual_seed(seed)
         self._shape, self._device = (num_envs, num_actions), device
         self._actions = self._draw()
 
     def __call__(self) -> torch.Tensor:
         """Return the actions of the next step, shape (N, A), float32."""
+        import torch
+
         redraw = torch.rand(self._shape[0], 1, generator=self._generator, device=self._device) < 1.0 / HOLD_STEPS
         self._actions = torch.where(redraw, self._draw(), self._actions)
         return self._actions
 
     def _draw(self) -> torch.Tensor:
+        import torch
+
         uniform = 2.0 * torch.rand(self._shape, generator=self._generator, device=self._device) - 1.0
         corner = torch.rand(self._shape[0], 1, generator=self._generator, device=self._device) < 0.5
         return torch.where(corner, uniform.sign(), uniform)
@@ -150,32 +157,39 @@ def _measure(env: Any, config: Mapping[str, Any], values: Mapping[str, float], d
         assert evaluation is not None, "nothing stops it"
         success, episodes = evaluation.success_rate, evaluation.episodes
     before = guard_counts(env)
-    env_steps, rate = _run_random(env, config["seed"], device)
+    env_steps, rate, cost = _run_random(env, config["seed"], device)
     failures = {cause: count - before[cause] for cause, count in guard_counts(env).items()}
     usage = contact_usage(env)
     note = dropped_contacts(usage) if usage is not None else ""
-    return Cell(values, env_steps, failures, rate, success, episodes, note or "")
+    return Cell(values, env_steps, failures, rate, cost, success, episodes, note)
 
 
-def _run_random(env: Any, seed: int, device: str) -> tuple[int, float]:
-    """Return environment steps, and how many there were per second."""
+def _run_random(env: Any, seed: int, device: str) -> tuple[int, float, float]:
+    """Return environment steps, how many there were per second, and :attr:`Cell.cost`."""
+    import torch
+
     num_envs = env.unwrapped.num_envs
     actions = RandomActions(num_envs, env.unwrapped.single_action_space.shape[0], device, seed)
     most = max(WARMUP_STEPS + 1, RANDOM_ENV_STEPS // num_envs)
-    steps, start = 0, time.perf_counter()
+    steps, start, cpu_start = 0, time.perf_counter(), time.process_time()
     with torch.inference_mode():
         env.reset(seed=seed)
         while steps < most and (steps <= WARMUP_STEPS or time.perf_counter() - start < RANDOM_SECONDS):
             env.step(actions())
             steps += 1
             if steps == WARMUP_STEPS:
-                start = _now(device)
-    return steps * num_envs, (steps - WARMUP_STEPS) * num_envs / (_now(device) - start)
+                start, cpu_start = _now(device), time.process_time()
+    wall = _now(device) - start
+    busy = wall if device.startswith("cuda") else time.process_time() - cpu_start
+    timed = (steps - WARMUP_STEPS) * num_envs
+    return steps * num_envs, timed / wall, 1000.0 * busy / timed
 
 
 def _now(device: str) -> float:
     """Return the time, when the device has done what it was asked to [s]."""
     if device.startswith("cuda"):
+        import torch
+
         torch.cuda.synchronize(device)
     return time.perf_counter()
 

@@ -44,7 +44,8 @@ def main() -> int:
         if config["seed"] == CRASHES:
             os.kill(os.getpid(), signal.SIGSEGV)
     settings = {"dt": 1 / 30 / args.settings["decimation"]}
-    cell = Cell(settings, 10_000, {"state": 2 - args.settings["decimation"] // 2}, 1000 / args.settings["decimation"])
+    failures, rate = {"state": 2 - args.settings["decimation"] // 2}, 1000 / args.settings["decimation"]
+    cell = Cell(settings, 10_000, failures, rate, cost=1000 / rate)
     args.result.write_text(json.dumps(asdict(cell)), encoding="utf-8")
     return 0
 
