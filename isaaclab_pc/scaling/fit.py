@@ -113,8 +113,7 @@ def fit(
     if profile is not None and _holds(profile, budgets):
         return FitResult(profile.num_envs, (), True, _cached_reason(profile, cache.path), profile.changes)
     folder = Path(tempfile.mkdtemp(prefix="isaaclab_pc-scaling-"))
-    known = {} if profile is None else profile.changes
-    prober = _Prober(command, settings, budgets, gpu, report, folder, adapt, known)
+    prober = _Prober(command, settings, budgets, gpu, report, folder, adapt, profile)
     try:
         # Less memory is free than when the answer was found: one trial tells whether it is still good.
         again = None if profile is None else prober.probe(profile.num_envs)
@@ -166,10 +165,12 @@ class _Prober:
         report: Callable[[Trial], None],
         folder: Path,
         adapt: Adapt,
-        changes: Changes,
+        profile: Profile | None,
     ) -> None:
         self._command, self._budgets, self._gpu, self._report, self._folder = command, budgets, gpu, report, folder
-        self._adapt, self._changes = adapt, changes
+        self._adapt: Adapt = adapt
+        self._changes: Changes = {} if profile is None else profile.changes
+        self._cold = profile is None
         self._deadline = time.monotonic() + settings.max_seconds
 
     def seconds_left(self) -> float:
@@ -179,6 +180,10 @@ class _Prober:
     def probe(self, num_envs: int) -> Trial:
         """Try a size, again with other settings where those may help."""
         trial = self._probe_once(num_envs)
+        if self._cold and trial.outcome in (Outcome.OVER_BUDGET, Outcome.OOM):
+            # Compiling kernels takes memory that no later process needs: they are kept on disk.
+            trial = self._probe_once(num_envs)
+        self._cold = False
         for _ in range(_ATTEMPTS - 1):
             changes = self._adapt(trial, self._changes)
             if changes is None or self.seconds_left() == 0.0:

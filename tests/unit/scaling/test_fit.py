@@ -128,6 +128,20 @@ def test_a_size_is_tried_again_with_changes_that_stay_and_are_part_of_the_answer
     assert again.changes == {"room": 4}
 
 
+def test_first_trial_gets_a_second_try_as_it_may_have_compiled_kernels(workshop: Workshop) -> None:
+    compiled = workshop.folder / "compiled"
+    code = f"""
+if not os.path.exists({str(compiled)!r}):
+    open({str(compiled)!r}, "w").close()
+    block = bytearray(100 * 2**20)
+    block[::4096] = b"x" * len(block[::4096])
+    time.sleep(5)
+fits(100)
+"""
+    assert workshop.fit(code, objective="memory", budget="60MiB", max=32).num_envs == 32
+    assert [trial.outcome for trial in workshop.trials] == ["over_budget", "fits"]
+
+
 def test_a_size_that_no_change_helps_does_not_fit(workshop: Workshop) -> None:
     workshop.adapt = double_the_room
     code = OVERFLOWS.replace("n // 16", "(99 if n > 32 else 1)")
@@ -262,7 +276,7 @@ def test_when_nothing_fits_the_message_names_what_to_change(
 ) -> None:
     with pytest.raises(ConfigError, match=advice) as caught:
         workshop.fit(code, **settings)
-    assert workshop.tried == [32]
+    assert set(workshop.tried) == {32}
     assert "scaling.min (now 32)" in str(caught.value)
     needs = "needs more than 9.0 MiB of host memory for its first 32 environments" in str(caught.value)
     assert needs == (settings.get("budget") == "9MiB")
