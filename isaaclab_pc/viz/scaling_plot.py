@@ -39,8 +39,9 @@ def save_scaling_plot(trials: Sequence[Trial], num_envs: int, title: str, path: 
     _draw_speed(speed, trials, num_envs)
     for axes in (memory, speed):
         axes.set_xlabel("environments")
-        axes.set_xlim(left=0)
-        axes.set_ylim(bottom=0)
+        # Room for what is written beside the marks.
+        axes.set_xlim(0, 1.1 * axes.get_xlim()[1])
+        axes.set_ylim(0, 1.1 * axes.get_ylim()[1])
         axes.grid(alpha=0.3)
     figure.suptitle(title)
     figure.savefig(path, dpi=120)

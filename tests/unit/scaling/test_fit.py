@@ -235,7 +235,7 @@ def test_error_while_a_cached_answer_is_tried_again_is_shown(
     set_free(1 * MIB)
     with pytest.raises(ConfigError, match="no size fits"):
         workshop.fit(MEMORY_HUNGRY, max=64)
-    set_free(10 * MIB)
+    set_free(20 * MIB)
     with pytest.raises(ProbeError, match="KeyError"):
         workshop.fit("raise KeyError('gone')", max=64)
     assert workshop.tried == [64]
