@@ -11,16 +11,42 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from enum import IntEnum
 from pathlib import Path
 from types import FrameType
 
-__all__ = ["SignalFlag", "die_with_parent", "interruptible", "run_child", "worker_command"]
+__all__ = ["ExitCode", "SignalFlag", "die_with_parent", "interruptible", "run_child", "worker_command"]
 
 GRACE_SECONDS = 90.0
 """Time that a child has after a signal: the rest of an iteration, a checkpoint and closing the simulator [s]."""
 
 _POLL_SECONDS = 0.05
 _PR_SET_PDEATHSIG = 1
+
+
+class ExitCode(IntEnum):
+    """How the scripts and the worker end; after another signal N it is 128 + N."""
+
+    OK = 0
+    """What was asked for is done."""
+
+    FAILED = 1
+    """An error of the program, or of something that it uses."""
+
+    REFUSED = 2
+    """The user's settings do not fit; nothing was started."""
+
+    DIVERGED = 3
+    """Loss, gradient or weights stopped being finite; a checkpoint from before is there if there was time for one."""
+
+    STORM = 4
+    """Too many environments failed; there is a checkpoint, and ``run.json`` has the physics to go on with."""
+
+    INTERRUPTED = 130
+    """SIGINT; a training run has written a checkpoint."""
+
+    TERMINATED = 143
+    """SIGTERM; likewise."""
 
 
 class SignalFlag:

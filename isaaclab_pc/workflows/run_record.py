@@ -170,7 +170,7 @@ class RunRecord:
         """Close the record.
 
         Args:
-            status: ``completed``, ``interrupted`` or ``failed``.
+            status: ``completed``, ``interrupted``, ``failed`` or ``storm``.
             error: What went wrong, for people.
         """
         self.update(status=status, error=error, ended=_now())

@@ -17,11 +17,12 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.physics.ladder import SOLVER_SETTINGS
 from isaaclab_pc.runners import check_header, read_extra
 from isaaclab_pc.scaling import ProbeError, ScalingSettings
 from isaaclab_pc.workflows.config import Command, load_config, parse_command, save_config, to_config
 from isaaclab_pc.workflows.num_envs import changed, find_num_envs
-from isaaclab_pc.workflows.process import interruptible, run_child, worker_command
+from isaaclab_pc.workflows.process import ExitCode, interruptible, run_child, worker_command
 from isaaclab_pc.workflows.registry import resolve_task
 from isaaclab_pc.workflows.requirements import check_isaaclab, check_runner, settle_platform
 from isaaclab_pc.workflows.run_record import CONFIG_NAME, RunRecord, find_checkpoint, make_run_folder
@@ -32,6 +33,11 @@ LOGS = Path("logs")
 
 MAY_CHANGE = frozenset({"task", "runner", "runner.name", "obs", "resume", "device", "max_iterations"})
 """Settings that may be given beside ``resume``: those that find the run, and those that do not change what it is."""
+
+SOLVER = frozenset(f"physics.{name}" for name in SOLVER_SETTINGS)
+"""Settings that may be given too: the advice after a storm."""
+
+SIGNALLED = (ExitCode.INTERRUPTED, ExitCode.TERMINATED)
 
 LOG_LINES = 25
 """Lines of the worker's log that are shown when it fails."""
@@ -44,8 +50,7 @@ def main(argv: Sequence[str]) -> int:
         argv: Arguments without the program's name.
 
     Returns:
-        The exit code: 0; 2 for wrong settings; 130 and 143 after SIGINT and SIGTERM; 1 otherwise. Of several runs, the
-        highest.
+        The exit code, an :class:`~isaaclab_pc.workflows.process.ExitCode`; of several runs, the highest.
     """
     try:
         command = parse_command(argv)
@@ -54,12 +59,12 @@ def main(argv: Sequence[str]) -> int:
     except ConfigError as error:
         return _refuse(error)
     except SystemExit as error:  # Hydra's help, and signals
-        return error.code if isinstance(error.code, int) else 1
+        return error.code if isinstance(error.code, int) else ExitCode.FAILED
 
 
 def _refuse(error: ConfigError) -> int:
     print(f"error: {error}", file=sys.stderr)
-    return 2
+    return ExitCode.REFUSED
 
 
 def _run_hydra(command: Command, scratch: str) -> int:
@@ -73,7 +78,7 @@ def _run_hydra(command: Command, scratch: str) -> int:
             codes.append(run(to_config(composed), command))
         except ConfigError as error:
             codes.append(_refuse(error))
-        if codes[-1] in (130, 143):
+        if codes[-1] in SIGNALLED:
             sys.exit(codes[-1])  # Ctrl-C is for all of the runs
 
     # The sweeper writes its own config into its folder, for which a run has no use.
@@ -120,11 +125,11 @@ def run(config: dict[str, Any], command: Command) -> int:
     except ProbeError as error:
         record.finish("failed", error.trial.detail)
         print(f"error: {error}", file=sys.stderr)
-        return 1
+        return ExitCode.FAILED
     except SystemExit:
         record.finish("interrupted")
         raise
-    if code == 2:
+    if code == ExitCode.REFUSED:
         shutil.rmtree(folder)  # refused before the first iteration: bad input leaves nothing behind
     return code
 
@@ -143,12 +148,15 @@ def _resume(config: Mapping[str, Any], command: Command) -> int:
     for key in ("device", "max_iterations"):
         if key in command.given:
             stored[key] = config[key]
+    for name in SOLVER_SETTINGS:
+        if f"physics.{name}" in command.given:
+            stored["physics"][name] = config["physics"][name]
     settle_platform(stored)
     check_checkpoint(checkpoint, stored)
     with _locked(record.folder):
         save_config(record.folder / CONFIG_NAME, stored)
         resumed = [*record.data["resumed"], checkpoint.name]
-        record.update(status="running", error=None, ended=None, config=stored, resumed=resumed)
+        record.update(status="running", error=None, ended=None, harder_physics=None, config=stored, resumed=resumed)
         print(f"resuming from {checkpoint}", flush=True)
         return _work(record, checkpoint)
 
@@ -185,18 +193,27 @@ def _check_same_run(config: Mapping[str, Any], stored: Mapping[str, Any], comman
         raise ConfigError(
             f"num_envs={config['num_envs']}: {found}, a run with num_envs={stored['num_envs']}, which stays."
         )
-    others = sorted(command.given - MAY_CHANGE - {"num_envs"}) + command.env + command.agent
+    others = sorted(command.given - MAY_CHANGE - SOLVER - {"num_envs"}) + command.env + command.agent
     others = [key for key in others if not key.startswith("hydra")]
     if others:
         raise ConfigError(
-            f"{', '.join(others)}: a resumed run keeps its settings; only device and max_iterations may be given."
+            f"{', '.join(others)}: a resumed run keeps its settings; only device, max_iterations and "
+            f"{', '.join(sorted(SOLVER))} may be given."
         )
+    _check_control_rate(stored, command)
     last = config["max_iterations"] if "max_iterations" in command.given else record.data["max_iterations"]
     if last is not None and record.data["completed_iterations"] >= last and config["resume"] != "best":
         raise ConfigError(
             f"{found}, which has all of its {record.data['completed_iterations']} iterations: give a larger "
             "max_iterations to train on, or evaluate it with scripts/play.py."
         )
+
+
+def _check_control_rate(stored: Mapping[str, Any], command: Command) -> None:
+    dt, decimation = (f"physics.{name}" in command.given for name in ("dt", "decimation"))
+    follows = stored["physics"]["decimation"] is None
+    if (decimation and not dt) or (dt and not decimation and not follows):
+        raise ConfigError("physics.dt and physics.decimation: give both, so that the run keeps its control rate.")
 
 
 def _shown(value: Any) -> str:
@@ -208,16 +225,17 @@ def _work(record: RunRecord, checkpoint: Path | None) -> int:
     folder = record.folder
     code = run_child(worker_command("train", folder / CONFIG_NAME, checkpoint=checkpoint))
     record.data = RunRecord.load(folder).data
+    crashed = record.data["status"] == "running" and code not in SIGNALLED
     if record.data["status"] == "running":
-        error = None if code in (130, 143) else f"the worker ended with exit code {code}"
-        record.finish("interrupted" if error is None else "failed", error)
-    if code == 0:
+        error = f"the worker ended with exit code {code}" if crashed else None
+        record.finish("failed" if crashed else "interrupted", error)
+    if code == ExitCode.OK:
         print(f"run: {folder}", flush=True)
-    if code in (0, 2):
+    if code in (ExitCode.OK, ExitCode.REFUSED):
         return code
-    if code not in (130, 143):
+    if crashed:
         show_log(folder / "worker.log", code)
-        code = 1
+        code = ExitCode.FAILED
     if record.checkpoint("latest") is not None:
         print(f"resume={folder} goes on after iteration {record.data['completed_iterations']}", flush=True)
     return code

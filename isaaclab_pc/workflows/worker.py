@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The child process that holds the simulator: ``python -m isaaclab_pc.workflows.worker train|probe|plan|play CONFIG``.
 
-It reads one config file and nothing else. Exit codes: 0; 2 where the user's settings are wrong; 130 and 143 after
-SIGINT and SIGTERM; 1 otherwise.
+It reads one config file and nothing else. It ends with one of :class:`~isaaclab_pc.workflows.process.ExitCode`.
 """
 
 from __future__ import annotations
@@ -19,11 +18,12 @@ from typing import IO, TYPE_CHECKING, Any
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.workflows.config import load_config
 from isaaclab_pc.workflows.probe import guard_counts, plan, probe
-from isaaclab_pc.workflows.process import SignalFlag, die_with_parent, interruptible
+from isaaclab_pc.workflows.process import ExitCode, SignalFlag, die_with_parent, interruptible
 from isaaclab_pc.workflows.run_record import RunRecord, WallClock
 
 if TYPE_CHECKING:
     from isaaclab_pc.workflows.session import Session
+    from isaaclab_pc.workflows.watchdog import Stop
 
 __all__ = ["main"]
 
@@ -59,13 +59,13 @@ def main(argv: Sequence[str]) -> int:
             return train(args.config, args.checkpoint, stream)
     except ConfigError as error:
         stream.write(f"error: {error}\n")
-        return 2
+        return ExitCode.REFUSED
     except SystemExit as error:
         # Isaac Lab leaves this way where Kit is missing, having printed why; our own signals come with their code.
-        return error.code if isinstance(error.code, int) else 1
+        return error.code if isinstance(error.code, int) else ExitCode.FAILED
     except Exception:
         traceback.print_exc()
-        return 1
+        return ExitCode.FAILED
     finally:
         stream.flush()
 
@@ -119,7 +119,12 @@ def train(config_path: Path, checkpoint: Path | None, stream: IO[str]) -> int:
         )
         stream.writelines(f"warning: {warning}\n" for warning in session.warnings)
         with SignalFlag() as flag:
-            _Training(session, record, stream, flag).run()
+            stop = _Training(session, config, record, stream, flag).run()
+            if stop is not None:
+                stream.write(f"error: {stop.message}\n")
+                record.update(harder_physics=stop.physics)
+                record.finish(stop.status, stop.message)
+                return stop.code
             if not flag.received:
                 _evaluate(session, config, record, stream, flag)
             # Before the environment closes: Kit ends the process as it closes.
@@ -130,29 +135,36 @@ def train(config_path: Path, checkpoint: Path | None, stream: IO[str]) -> int:
 class _Training:
     """What happens between iterations."""
 
-    def __init__(self, session: Session, record: RunRecord, stream: IO[str], flag: SignalFlag) -> None:
+    def __init__(
+        self, session: Session, config: Mapping[str, Any], record: RunRecord, stream: IO[str], flag: SignalFlag
+    ) -> None:
         from isaaclab_pc.workflows.checkpoints import Checkpoints
         from isaaclab_pc.workflows.contact_watch import ContactWatch
         from isaaclab_pc.workflows.progress import make_display
+        from isaaclab_pc.workflows.watchdog import LearnerWatch, StormWatch
 
-        self._session, self._record, self._flag = session, record, flag
+        self._session, self._config, self._record, self._flag = session, config, record, flag
         self._checkpoints = Checkpoints(record, session.runner.save)
         self._saved = session.runner.completed_iterations
         maximum = session.resolved.max_iterations
         self._display = make_display(stream, session.runner.completed_iterations, maximum)
         self._clock = WallClock(record)
         self._contacts = ContactWatch(session.env, record.folder / LOG_NAME)
+        self._learner = LearnerWatch(config)
+        self._storm = StormWatch(session.env, session.resolved, config["guard"]["storm"], record.folder)
+        self._stop: Stop | None = None
         plan = session.resolved.plan
         self._frames = plan.samples_per_update
 
-    def run(self) -> None:
-        """Train, with a checkpoint at the end however training ends."""
+    def run(self) -> Stop | None:
+        """Train, with a checkpoint at the end, and return why it stopped early, if anything is wrong."""
         runner = self._session.runner
         try:
             runner.train(self._session.resolved.max_iterations, self._on_iteration)
         finally:
             self._display.close()
         self._save(runner.completed_iterations)
+        return self._stop
 
     def _on_iteration(self, completed: int, metrics: Mapping[str, float]) -> Any:
         from isaaclab_pc.runners import Decision
@@ -172,14 +184,23 @@ class _Training:
         if self._flag.received:
             self._display.message("stopping: writing a checkpoint")
             return Decision.STOP
-        if self._checkpoints.due():
+        self._stop = self._learner.look(metrics) or self._storm.look()
+        if self._stop is None and self._checkpoints.due():
             self._save(completed)
-        return Decision.CONTINUE
+        return Decision.CONTINUE if self._stop is None else Decision.STOP
 
     def _save(self, completed: int) -> None:
-        if completed != self._saved:
+        from isaaclab_pc.runners import NonFiniteError
+        from isaaclab_pc.workflows.watchdog import diverged
+
+        if completed == self._saved:
+            return
+        try:
             self._checkpoints.write(completed)
-            self._saved = completed
+        except NonFiniteError as error:
+            # The checkpoint before it stays the latest one.
+            self._stop = diverged(self._config, str(error))
+        self._saved = completed
 
 
 def _evaluate(

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Stands in for isaaclab_pc.workflows.worker: same arguments, files and exit codes, no simulator.
 
-The config's seed chooses what happens: 1 waits for a signal, 2 is refused, 3 crashes, anything else completes.
+The config's seed chooses what happens: 1 waits for a signal, 2 is refused, 3 crashes, 11 ends in a storm, 12 diverges,
+anything else completes.
 """
 
 import argparse
@@ -14,10 +15,11 @@ from pathlib import Path
 
 from isaaclab_pc.scaling import Outcome, Trial
 from isaaclab_pc.workflows.config import load_config
-from isaaclab_pc.workflows.process import SignalFlag
+from isaaclab_pc.workflows.process import ExitCode, SignalFlag
 from isaaclab_pc.workflows.run_record import RunRecord
 
 WAITS, REFUSED, CRASHES = 1, 2, 3
+STOPS = {11: ("storm", ExitCode.STORM), 12: ("failed", ExitCode.DIVERGED)}
 
 
 def main() -> int:
@@ -65,6 +67,10 @@ def train(record: RunRecord, seed: int) -> int:
             archive.writestr("archive/header.json", json.dumps(header))
         entry = {"path": "checkpoints/model_3.pt", "iteration": 3, "success_rate": 0.5}
         record.update(completed_iterations=3, max_iterations=3, checkpoints={"latest": entry, "best": entry})
+        if seed in STOPS:
+            print("error: stopped, with advice", flush=True)
+            record.finish(STOPS[seed][0], "stopped, with advice")
+            return STOPS[seed][1]
         record.finish("interrupted" if flag.received else "completed")
         return flag.exit_code
 

@@ -14,7 +14,7 @@ import pytest
 from filelock import FileLock
 
 from isaaclab_pc.physics import settings as physics_settings
-from isaaclab_pc.workflows import play
+from isaaclab_pc.workflows import play, train
 from isaaclab_pc.workflows.train import experiment_name, main
 
 DRIVER = """\
@@ -70,6 +70,46 @@ def test_a_crash_shows_the_end_of_the_log_and_is_recorded(folder, capsys, runs, 
     assert "worker.log" in output
 
 
+def test_a_crash_with_the_code_of_a_storm_is_a_crash(folder, capsys, runs, record, monkeypatch):
+    monkeypatch.setattr(train, "worker_command", lambda *_, **__: [sys.executable, "-c", "raise SystemExit(4)"])
+    assert main(["num_envs=8", "device=cpu"]) == 1
+    assert record(runs()[0])["status"] == "failed"
+    assert "the worker ended with exit code 4" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("seed", "status", "code"), [(11, "storm", 4), (12, "failed", 3)])
+def test_a_run_that_stops_by_itself_keeps_its_code_status_and_advice(capfd, runs, record, seed, status, code):
+    assert main(["num_envs=8", "device=cpu", f"seed={seed}"]) == code
+    (run,) = runs()
+    assert (record(run)["status"], record(run)["error"]) == (status, "stopped, with advice")
+    output = capfd.readouterr()
+    assert output.out.count("error: stopped, with advice\n") == 1
+    assert f"resume=logs/rsl_rl/reach/{run.name} goes on after iteration 3" in output.out
+    assert "worker.log" not in output.err
+
+
+def test_a_run_goes_on_with_harder_physics(runs, seen, record):
+    assert main(["num_envs=8", "device=cpu", "seed=11", "physics.substeps=4"]) == 4
+    assert main(["resume=latest", "max_iterations=9", "physics.substeps=8", "physics.position_iterations=20"]) == 4
+    (run,) = runs()
+    physics = seen(run)["config"]["physics"]
+    assert (physics["substeps"], physics["position_iterations"], physics["dt"]) == (8, 20, None)
+    assert main(["resume=latest", "max_iterations=9", "physics.dt=0.005", "physics.decimation=8"]) == 4
+    physics = seen(run)["config"]["physics"]
+    assert (physics["dt"], physics["decimation"], physics["substeps"]) == (0.005, 8, 8)
+    assert record(run)["config"]["physics"] == physics
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [([], ["physics.decimation=8"]), (["physics.dt=0.01", "physics.decimation=4"], ["physics.dt=0.005"])],
+)
+def test_harder_physics_keeps_the_control_rate(folder, capsys, first, then):
+    assert main(["num_envs=8", "device=cpu", *first]) == 0
+    assert main(["resume=latest", "max_iterations=9", *then]) == 2
+    assert "give both, so that the run keeps its control rate" in capsys.readouterr().err
+
+
 def test_several_values_are_several_runs_and_children_see_one_each(folder, runs, seen):
     assert main(["-m", "num_envs=8", "device=cpu", "seed=5,6", "env.a=1,2"]) == 0
     configs = [seen(run)["config"] for run in runs()]
@@ -102,6 +142,7 @@ def test_resuming_goes_on_in_the_same_folder(folder, runs, seen, record):
         (["resume=latest"], "has all of its 3 iterations"),
         (["resume=latest", "num_envs=16", "max_iterations=9"], "a run with num_envs=8, which stays"),
         (["resume=latest", "max_iterations=9", "seed=1"], "seed: a resumed run keeps its settings"),
+        (["resume=latest", "max_iterations=9", "physics.contacts=9"], "physics.contacts: a resumed run keeps"),
         (["resume=latest", "max_iterations=9", "env.x=1"], "env.x=1: a resumed run keeps its settings"),
         (["resume=latest", "task=lift"], "no run with a checkpoint"),
         (["resume=RUN", "task=lift", "max_iterations=9"], "a run with task=IsaacPC-Reach-Franka-Direct"),

@@ -15,11 +15,13 @@ import pytest
 import torch
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.runners import Decision
+from isaaclab_pc.runners import Decision, NonFiniteError
 from isaaclab_pc.scaling import BatchPlan, Outcome, Trial
-from isaaclab_pc.workflows import probe, worker
+from isaaclab_pc.tasks.reach.reach_env_cfg import ReachEnvCfg
+from isaaclab_pc.workflows import checkpoints, probe, worker
 from isaaclab_pc.workflows import session as session_module
 from isaaclab_pc.workflows.config import compose, save_config
+from isaaclab_pc.workflows.process import ExitCode
 from isaaclab_pc.workflows.run_record import RunRecord
 
 METRICS = {"mean_reward": 1.0, "success_rate": 0.5, "collect_s": 0.5, "learn_s": 1.5, "env_steps_per_s": 128.0}
@@ -36,7 +38,11 @@ class FakeEnv:
         self.single_action_space = SimpleNamespace(shape=(1,))
         self.scene = SimpleNamespace(sensors={})
         self.closed = False
-        self.guard = SimpleNamespace(counts={"action": torch.tensor(2)})
+        self.guard = SimpleNamespace(
+            counts={"action": torch.tensor(2)},
+            env_counts=torch.zeros(4, dtype=torch.long),
+            benched=torch.zeros(4, dtype=torch.bool),
+        )
         self.episode_success = torch.ones(4, dtype=torch.bool)
         self.episode_time_to_success = torch.full((4,), 0.2)
 
@@ -105,6 +111,7 @@ def fake_session(monkeypatch):
                 max_iterations=config["max_iterations"],
                 backend="ovphysx",
                 device="cpu",
+                env_cfg=ReachEnvCfg(),
                 plan=BatchPlan(horizon=64, num_minibatches=4, minibatch_size=64),
             )
             if watch is not None:
@@ -186,6 +193,65 @@ def test_an_error_closes_the_environment_and_keeps_what_was_recorded(run, fake_s
         worker.train(run, None, io.StringIO())
     assert session.env.closed
     assert record(run)["completed_iterations"] == 3
+
+
+def test_a_storm_stops_with_a_checkpoint_and_says_how_to_go_on(run, fake_session):
+    def during(completed):
+        if completed == 3:
+            session.env.guard.env_counts += 1
+
+    session, stream = fake_session(during), io.StringIO()
+    assert worker.train(run, None, stream) == ExitCode.STORM
+    data = record(run)
+    assert (data["status"], data["completed_iterations"]) == ("storm", 4)  # a window is two iterations of 64 steps
+    assert data["checkpoints"]["latest"]["path"] == "checkpoints/model_4.pt"
+    assert (run.parent / "checkpoints" / "model_4.pt").is_file()
+    assert data["harder_physics"] == {"dt": 1 / 120, "decimation": 4}
+    assert "4 of 4 environments failed within 128 steps" in data["error"]
+    assert f"scripts/train.py resume={run.parent} physics.dt=0.008333333333333333 physics.decimation=4\n" in (
+        stream.getvalue()
+    )
+    assert "evaluation" not in data
+    assert session.env.closed
+
+
+def test_storms_are_ridden_out_where_the_user_says_so(run, fake_session):
+    config = compose(["num_envs=4", "max_iterations=5", "eval.episodes=8", "guard.storm=null"])
+    save_config(run, config)
+    session = fake_session(lambda completed: session.env.guard.env_counts.add_(1))
+    assert worker.train(run, None, io.StringIO()) == 0
+    assert record(run)["status"] == "completed"
+
+
+def test_a_learner_without_updates_stops_with_the_weights_from_before(run, fake_session, monkeypatch):
+    monkeypatch.setitem(METRICS, "Learner/updates", 20.0)
+    monkeypatch.setitem(METRICS, "Learner/skipped_updates", 20.0)
+    stream = io.StringIO()
+    fake_session()
+    assert worker.train(run, None, stream) == ExitCode.DIVERGED
+    data = record(run)
+    assert (data["status"], data["completed_iterations"]) == ("failed", 3)
+    assert data["checkpoints"]["latest"]["path"] == "checkpoints/model_3.pt"
+    assert "all updates of 3 iterations in a row were skipped" in data["error"]
+    assert "error: the learner's loss, gradient or weights are not finite" in stream.getvalue()
+
+
+def test_weights_that_cannot_be_saved_stop_the_run_and_the_checkpoint_before_stays(run, fake_session, monkeypatch):
+    monkeypatch.setattr(checkpoints, "INTERVAL_SECONDS", 0.0)
+    session = fake_session()
+    save = session.runner.save
+
+    def refuse(path, extra):
+        if session.runner.completed_iterations == 3:
+            raise NonFiniteError("weights are not finite")
+        save(path, extra)
+
+    session.runner.save = refuse
+    assert worker.train(run, None, io.StringIO()) == ExitCode.DIVERGED
+    data = record(run)
+    assert (data["status"], data["completed_iterations"]) == ("failed", 3)
+    assert data["checkpoints"]["latest"]["path"] == "checkpoints/model_2.pt"
+    assert "weights are not finite" in data["error"]
 
 
 def test_playing_writes_the_result_beside_its_config(run, fake_session):
