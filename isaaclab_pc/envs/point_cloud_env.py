@@ -121,7 +121,8 @@ class PointCloudEnv(DirectRLEnv):
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict, dict]:
         """Reset every environment; a seed also restarts the episode counters that key the randomness."""
-        self.guard.release()
+        if self.guard.enabled:
+            self.guard.release()
         if seed is not None:
             self._seed = seed
             self.episode.zero_()
@@ -210,19 +211,23 @@ class PointCloudEnv(DirectRLEnv):
         if self.guard.enabled:
             self.scene_state.check()
         self._succeeds, terminated = self._success(), self._failure()
-        if self.guard.enabled:
-            counts = ~self.guard.muted
-            self._succeeds, terminated = self._succeeds & counts, terminated & counts
         truncated = (self.episode_length_buf >= self.max_episode_length) & ~terminated
         if self.guard.enabled:
-            self._end(self.guard.faulted, terminated, truncated)
+            terminated = self._guard_outcome(terminated, truncated)
         first = self._succeeds & self._success_step.isnan()
         self._success_step = torch.where(first, self.episode_length_buf.float(), self._success_step)
         return terminated, truncated
 
+    def _guard_outcome(self, terminated: torch.Tensor, truncated: torch.Tensor) -> torch.Tensor:
+        counts = ~self.guard.muted
+        self._succeeds = self._succeeds & counts
+        terminated = terminated & counts
+        self._end(self.guard.faulted, terminated, truncated)
+        return terminated
+
     def _end(self, faulted: torch.Tensor, terminated: torch.Tensor, truncated: torch.Tensor) -> None:
         """Write into the two masks that episodes end for a fault, whatever else they end for."""
-        as_set, other = (terminated, truncated) if self.cfg.guard.ends == "terminated" else (truncated, terminated)
+        as_set, other = (terminated, truncated) if self.guard.cfg.ends == "terminated" else (truncated, terminated)
         as_set |= faulted
         other &= ~faulted
 
@@ -230,18 +235,23 @@ class PointCloudEnv(DirectRLEnv):
         terms = self._reward_terms()
         reward = torch.stack(list(terms.values())).sum(0)
         if self.guard.enabled:
-            # What is muted was found already, and its reward says nothing more.
-            reward.masked_fill_(self.guard.muted, 0.0)
-            bad = self.guard.check(Cause.REWARD, reward, names=("reward",))
-            # Isaac Lab reads the masks after the rewards, so a bad reward still ends the episode in this step.
-            faulted, hidden = self.guard.faulted, self.guard.muted | bad
-            self._end(faulted, self.reset_terminated, self.reset_time_outs)
-            self.reset_buf |= faulted
-            reward.masked_fill_(self.guard.muted, 0.0)
-            terms = {name: torch.where(hidden, 0.0, value) for name, value in terms.items()}
+            terms = self._guard_reward(reward, terms)
         for name, value in terms.items():
             self._term_sums[name] = self._term_sums[name] + value if name in self._term_sums else value
         return reward
+
+    def _guard_reward(self, reward: torch.Tensor, terms: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Make the reward 0, in place, and its summands where it does not count; end the episodes with a bad one."""
+        # What is muted was found already, and its reward says nothing more.
+        reward.masked_fill_(self.guard.muted, 0.0)
+        bad = self.guard.check(Cause.REWARD, reward, names=("reward",))
+        # Isaac Lab reads the masks after the rewards, so a bad reward still ends the episode in this step.
+        faulted, muted = self.guard.faulted, self.guard.muted
+        self._end(faulted, self.reset_terminated, self.reset_time_outs)
+        self.reset_buf |= faulted
+        reward.masked_fill_(muted, 0.0)
+        hidden = muted | bad
+        return {name: torch.where(hidden, 0.0, value) for name, value in terms.items()}
 
     def _reset_envs_from_buffer(self) -> torch.Tensor | None:
         self._sees_final = True
@@ -263,7 +273,7 @@ class PointCloudEnv(DirectRLEnv):
     def _guard_observations(self, observation: dict[str, torch.Tensor]) -> None:
         """Fill the observations of environments in which one is bad with zeros, and end their episodes."""
         bad = self.guard.check(Cause.OBSERVATION, *observation.values(), names=tuple(observation))
-        if self.cfg.guard.mode == "sanitize":
+        if self.guard.cfg.mode == "sanitize":
             return
         if self.camera is not None:
             bad |= self._bad_depth

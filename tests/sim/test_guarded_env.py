@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import torch
 
+from isaaclab_pc.guards import FaultError, Guard, GuardCfg, SceneState
+
 pytestmark = pytest.mark.sim
 
 NUM_ENVS, SICK, STEPS, FAULT_STEP = 6, 2, 6, 3
@@ -290,3 +292,115 @@ def test_infinite_depth_is_a_miss_and_no_fault(env, clean: list[Step], monkeypat
     steps = roll_out(env)
     assert not any(step.terminated.any() for step in steps)
     assert all(not step.obs["points"][SICK].any() for step in steps), "an empty cloud is zeros"
+
+
+def use_guard(env, monkeypatch: pytest.MonkeyPatch, **fields: Any) -> Guard:
+    """Give the environment a guard of its own for one test."""
+    cfg = GuardCfg()
+    for name, value in fields.items():
+        setattr(cfg, name, value)
+    guard = Guard(cfg, NUM_ENVS, "cpu", task="Lift")
+    monkeypatch.setattr(env, "guard", guard)
+    monkeypatch.setattr(env, "scene_state", SceneState(guard, env.scene))
+    return guard
+
+
+def test_a_healed_environment_goes_on_as_after_any_other_reset(env, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever solver, actuators and buffers keep between steps holds nothing of the fault."""
+
+    def time_out(actions: torch.Tensor) -> None:
+        env.episode_length_buf[SICK] = env.max_episode_length
+
+    reference = roll_out(env, time_out)
+    fault = inject_joint_velocity(env, monkeypatch, float("nan"), [SICK])
+    healed = roll_out(env, fault)
+    assert reference[FAULT_STEP].truncated[SICK]
+    assert healed[FAULT_STEP].terminated[SICK]
+    for step, expected in zip(healed[FAULT_STEP:], reference[FAULT_STEP:], strict=True):
+        assert all(torch.equal(value, expected.obs[name]) for name, value in step.obs.items())
+
+
+@pytest.mark.parametrize("where", INJECTIONS)
+def test_sanitize_replaces_bad_values_and_ends_no_episode(
+    env, backend: str, clean: list[Step], monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    guard = use_guard(env, monkeypatch, mode="sanitize")
+    inject, causes = INJECTIONS[where]
+    steps = roll_out(env, inject(env, monkeypatch, float("nan"), [SICK]))
+    counted = {cause for cause, count in guard.counts.items() if count > 0}
+    if not is_refused(backend, where, float("nan")):
+        assert counted
+        assert counted <= causes
+    healthy = [index for index in range(NUM_ENVS) if index != SICK]
+    for step, reference in zip(steps, clean, strict=True):
+        assert not step.terminated.any()
+        assert step.reward.isfinite().all()
+        for name, group in step.obs.items():
+            assert group.isfinite().all(), name
+            assert torch.equal(group[healthy], reference.obs[name][healthy]), name
+    assert env.robot.data.joint_pos.torch.isfinite().all()
+    assert env.cube.data.root_link_pose_w.torch.isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("where", "tensor"),
+    [("action", "actions"), ("joint velocity as read", "robot"), ("position as read", "cube"), ("reward", "reward")],
+)
+def test_raise_stops_and_names_the_tensor(env, monkeypatch: pytest.MonkeyPatch, where: str, tensor: str) -> None:
+    use_guard(env, monkeypatch, mode="raise")
+    inject, causes = INJECTIONS[where]
+    with pytest.raises(FaultError, match=rf"Lift: bad values in {tensor} .*\({SICK}\) at step {FAULT_STEP + 1}") as one:
+        roll_out(env, inject(env, monkeypatch, float("nan"), [SICK]))
+    assert set(one.value.causes) <= causes
+
+
+def test_truncated_is_the_other_way_to_end(env, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_guard(env, monkeypatch, ends="truncated")
+    faulty = roll_out(env, inject_reward(env, monkeypatch, float("nan"), [SICK]))[FAULT_STEP]
+    assert not faulty.terminated.any()
+    assert faulty.truncated.tolist() == [index == SICK for index in range(NUM_ENVS)]
+
+
+def test_disabled_runs_none_of_the_guards_code(env, clean: list[Step], monkeypatch: pytest.MonkeyPatch) -> None:
+    use_guard(env, monkeypatch, mode="disabled")
+
+    def called(*args: object, **kwargs: object) -> None:
+        raise AssertionError("the guard ran")
+
+    for owner in (Guard, SceneState):
+        for name, value in vars(owner).items():
+            if isinstance(value, property):
+                monkeypatch.setattr(owner, name, property(called))
+            elif callable(value):
+                monkeypatch.setattr(owner, name, called)
+    for step, reference in zip(roll_out(env), clean, strict=True):
+        assert torch.equal(step.reward, reference.reward)
+        assert all(torch.equal(value, reference.obs[name]) for name, value in step.obs.items())
+
+
+def test_an_environment_that_fails_again_and_again_is_benched(
+    env, clean: list[Step], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guard = use_guard(env, monkeypatch, bench_after=1)
+    real = env.scene_state.check
+
+    def always() -> None:
+        env.robot.data.joint_vel.torch[SICK] = float("nan")
+        real()
+
+    monkeypatch.setattr(env.scene_state, "check", always)
+    steps = roll_out(env)
+    assert [bool(step.terminated[SICK]) for step in steps] == [True, True, False, False, False, False]
+    assert int(guard.counts["joint_velocity"]) == 2
+    assert guard.benched.tolist() == [index == SICK for index in range(NUM_ENVS)]
+    assert float(env.extras["log"]["Guard/benched"]) == 1.0
+    default = env.robot.data.default_joint_pos.torch[SICK]
+    assert (env.robot.data.joint_pos.torch[SICK, :7] - default[:7]).abs().max() < 0.1
+    healthy = [index for index in range(NUM_ENVS) if index != SICK]
+    for index, (step, reference) in enumerate(zip(steps, clean, strict=True)):
+        assert step.reward[SICK] == 0.0
+        assert torch.equal(step.reward[healthy], reference.reward[healthy])
+        for name, group in step.obs.items():
+            assert group.isfinite().all()
+            assert index < 2 or not group[SICK].any()
+            assert torch.equal(group[healthy], reference.obs[name][healthy])
