@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from isaaclab_pc.fault_dump import FORMAT, FaultDump, installed_versions
+from isaaclab_pc.guards.causes import CAUSES
 
 __all__ = ["Recorder", "RecorderCfg"]
 
@@ -49,9 +50,7 @@ class Recorder:
     ``DirectRLEnv`` call them.
     """
 
-    def __init__(
-        self, cfg: RecorderCfg, env: Any, folder: Path, about: Mapping[str, Any], causes: Sequence[str] = ("fault",)
-    ) -> None:
+    def __init__(self, cfg: RecorderCfg, env: Any, folder: Path, about: Mapping[str, Any]) -> None:
         """Allocate the ring.
 
         Args:
@@ -59,14 +58,13 @@ class Recorder:
             env: An unwrapped environment, built.
             folder: Where the files go, ``dump_<number>.npz``; those that are there count.
             about: ``task``, ``config``, ``backend`` of the run, as of :class:`FaultDump`.
-            causes: Names of the bits that :meth:`keep` is given.
         """
         self.cfg = cfg
         self.paths: list[Path] = []
         """Files that were written, oldest first."""
         self._env, self._folder = env, folder
         self._written = len(list(folder.glob("dump_*.npz")))
-        self.active = self._written < cfg.dumps
+        self.active = self._written < cfg.dumps and env.guard.enabled
         """Whether anything is recorded; no longer once the last file is written."""
         self._sources = _sources(env)
         self._about = {
@@ -77,7 +75,7 @@ class Recorder:
             "dt": env.cfg.sim.dt,
             "decimation": env.cfg.decimation,
             "assets": _describe(env),
-            "causes": list(causes),
+            "causes": list(CAUSES),
         }
         self._recorded = 0
         self._pending = False
@@ -92,31 +90,34 @@ class Recorder:
         folder: Path,
         about: Mapping[str, Any],
         cfg: RecorderCfg | None = None,
-        faults: Callable[[], torch.Tensor] | None = None,
-        causes: Sequence[str] = ("fault",),
     ) -> Recorder:
         """Record an environment from outside, from now until it is closed.
 
         Args:
-            env: An unwrapped ``DirectRLEnv``, built.
+            env: An unwrapped ``DirectRLEnv``, built, with its :class:`~isaaclab_pc.guards.Guard` as ``guard``.
             folder: As for the class.
             about: As for the class.
             cfg: How much is kept.
-            faults: Returns the argument of :meth:`keep`; by default the faults that ``env.guard`` has found.
-            causes: As for the class.
 
         Returns:
-            The recorder.
+            The recorder. It leaves the environment alone where nothing is to be recorded.
         """
-        recorder = cls(cfg or RecorderCfg(), env, folder, about, causes)
+        recorder = cls(cfg or RecorderCfg(), env, folder, about)
         if not recorder.active:
             return recorder
-        read_faults = faults or (lambda: env.guard.faulted)
+        guard = env.guard
+
+        def write(env_ids: torch.Tensor) -> Path | None:
+            chosen = torch.zeros_like(guard.causes)
+            chosen[env_ids] = guard.causes[env_ids]
+            return recorder.write(chosen)
+
+        guard.dump = write
         # The state that an environment failed in is gone after its reset, which follows the rewards; what the guard
         # finds in the observations is known after them.
         _extend(env, "_pre_physics_step", before=recorder.announce, after=recorder.record)
         _extend(env, "_get_dones", before=recorder.note_outcome)
-        _extend(env, "_get_observations", after=lambda: recorder.keep(read_faults()))
+        _extend(env, "_get_observations", after=lambda: recorder.keep(guard.causes))
         _extend(env, "close", before=recorder.flush)
         return recorder
 
@@ -158,7 +159,7 @@ class Recorder:
         """Copy the history of the environments that failed in this step to free slots.
 
         Args:
-            faults: Shape (num_envs,): bool, or bits of causes; everything but 0 is a failure.
+            faults: Bits of :class:`~isaaclab_pc.guards.Cause`, shape (num_envs,); everything but 0 is a failure.
         """
         if not self.active or not self._pending:
             return  # the observations of a reset follow no step

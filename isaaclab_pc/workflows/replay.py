@@ -196,6 +196,8 @@ def _config(dump: FaultDump, command: Command) -> dict[str, Any]:
             config[group][name] = asked[group][name]
         else:
             config[group] = asked[group]
+    if config["guard"]["mode"] == "raise":
+        config["guard"]["mode"] = "quarantine"  # the replay itself says what is bad
     # The state is all that a replay looks at; cameras would only cost time.
     return config | {"obs": "state", "num_envs": 1}
 

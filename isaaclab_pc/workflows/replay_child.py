@@ -20,6 +20,8 @@ import torch
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.fault_dump import FaultDump
+from isaaclab_pc.guards import GuardCfg
+from isaaclab_pc.guards.scene_state import _joints as joint_bounds
 from isaaclab_pc.workflows.config import load_config
 from isaaclab_pc.workflows.process import die_with_parent, interruptible
 from isaaclab_pc.workflows.run_record import CONFIG_NAME
@@ -48,27 +50,41 @@ class Watch:
     """Smallest value that is no fault; a number, or shape (len(names), 1)."""
     high: torch.Tensor | float
     """Largest value that is no fault, likewise."""
+    follows: bool = False
+    """Whether the joints decide it, as for the links of an arm: named where a joint fails, no fault by itself."""
 
 
 def watches(env: Any) -> list[Watch]:
-    """Return what is watched in an environment: every joint and body, with the guard's bounds.
+    """Return what is watched in an environment, with the guard's bounds: joints, free bodies, and links.
 
     Args:
         env: The unwrapped environment with one environment.
     """
-    most = env.cfg.guard.max_abs
+    cfg = _guard_cfg(env)
     origin = env.scene.env_origins[0]
     found = []
     for name, asset in [*env.scene.articulations.items(), *env.scene.rigid_objects.items()]:
-        data, bodies = asset.data, list(asset.body_names)
-        if name in env.scene.articulations:
-            joints = list(asset.joint_names)
-            found.append(Watch(name, "joint position [rad, m]", joints, _reader(data, "joint_pos"), -most, most))
-            found.append(Watch(name, "joint velocity [rad/s, m/s]", joints, _reader(data, "joint_vel"), -most, most))
-        found.append(Watch(name, "position [m]", bodies, _reader(data, "body_pos_w", origin), -most, most))
-        found.append(Watch(name, "velocity [m/s]", bodies, _reader(data, "body_lin_vel_w"), -most, most))
-        found.append(Watch(name, "angular velocity [rad/s]", bodies, _reader(data, "body_ang_vel_w"), -most, most))
+        data, bodies, is_articulation = asset.data, list(asset.body_names), name in env.scene.articulations
+        if is_articulation:
+            names, limits = list(asset.joint_names), joint_bounds(cfg, name, asset)
+            low, high, fastest = (bound[:, None] for bound in (limits.lower, limits.upper, limits.fastest))
+            found.append(Watch(name, "joint position [rad, m]", names, _reader(data, "joint_pos"), low, high))
+            speeds = _reader(data, "joint_vel")
+            found.append(Watch(name, "joint velocity [rad/s, m/s]", names, speeds, -fastest, fastest))
+        follows = is_articulation and asset.is_fixed_base
+        linear, angular = (min(v, cfg.max_abs) for v in (cfg.linear_velocity, cfg.angular_velocity))
+        for quantity, field, bounds, offset in (
+            ("position [m]", "body_pos_w", cfg.bounds("position"), origin),
+            ("velocity [m/s]", "body_lin_vel_w", (-linear, linear), 0.0),
+            ("angular velocity [rad/s]", "body_ang_vel_w", (-angular, angular), 0.0),
+        ):
+            found.append(Watch(name, quantity, bodies, _reader(data, field, offset), *bounds, follows=follows))
     return found
+
+
+def _guard_cfg(env: Any) -> GuardCfg:
+    guard = getattr(env, "guard", None)
+    return guard.cfg if guard is not None else GuardCfg()
 
 
 def _reader(data: Any, field: str, origin: torch.Tensor | float = 0.0) -> Callable[[], torch.Tensor]:
@@ -84,8 +100,8 @@ def look(watched: Sequence[Watch]) -> list[dict[str, Any]]:
 
     Returns:
         For every joint or body: ``asset``, ``name``, ``quantity``, the ``value`` and the ``bound`` of its worst
-        component, and ``excess``: the distance from the middle of the allowed interval in halves of its width, so that
-        faults are above 1; infinite where the value is not finite.
+        component, ``follows``, and ``excess``: the distance from the middle of the allowed interval in halves of its
+        width, so that faults are above 1; infinite where the value is not finite.
     """
     found = []
     for watch in watched:
@@ -97,7 +113,15 @@ def look(watched: Sequence[Watch]) -> list[dict[str, Any]]:
         bound = torch.where(value < (low + high) / 2, low, high)
         rows = zip(watch.names, value.tolist(), bound.tolist(), excess.squeeze(1).tolist(), strict=True)
         found += [
-            {"asset": watch.asset, "name": name, "quantity": watch.quantity, "value": v, "bound": b, "excess": e}
+            {
+                "asset": watch.asset,
+                "name": name,
+                "quantity": watch.quantity,
+                "value": v,
+                "bound": b,
+                "excess": e,
+                "follows": watch.follows,
+            }
             for name, v, b, e in rows
         ]
     return found
@@ -223,7 +247,7 @@ def replay(env: Any, history: History, watched: Sequence[Watch], from_each_step:
             if substep > 0:
                 _physics_step(env)
                 values = look(watched)
-            if any(value["excess"] > 1.0 for value in values):
+            if any(value["excess"] > 1.0 and not value["follows"] for value in values):
                 return result | _finding(step, substep, values, result["trace"])
             if substep > 0:
                 result["trace"].append({"step": step, "substep": substep, "values": values})
@@ -233,8 +257,7 @@ def replay(env: Any, history: History, watched: Sequence[Watch], from_each_step:
 
 def _watch_action(env: Any, action: torch.Tensor) -> Watch:
     names = [f"component {index}" for index in range(action.shape[1])]
-    most = env.cfg.guard.max_abs
-    return Watch("", "action", names, lambda: action.view(-1, 1), -most, most)
+    return Watch("", "action", names, lambda: action.view(-1, 1), *_guard_cfg(env).bounds("action"))
 
 
 def _physics_step(env: Any) -> None:
@@ -261,7 +284,7 @@ def _finding(step: int, substep: int, values: list[dict[str, Any]], trace: list[
 
     offenders = [value for value in values if value["excess"] > 1.0]
     # Where several fail in the same physics step, the one that was on its way to the bound before is named first.
-    offenders.sort(key=lambda value: (value["excess"], growth(value)), reverse=True)
+    offenders.sort(key=lambda value: (not value["follows"], value["excess"], growth(value)), reverse=True)
     return {
         "found": True,
         "step": step,

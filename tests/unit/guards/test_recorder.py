@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from isaaclab_pc.fault_dump import FaultDump
+from isaaclab_pc.guards import Cause
 from isaaclab_pc.guards.recorder import Recorder, RecorderCfg
 
 NUM_ENVS = 5
@@ -28,7 +29,7 @@ class CountingEnv:
         self.single_action_space = SimpleNamespace(shape=(2,))
         self.episode = torch.zeros(NUM_ENVS, dtype=torch.long)
         self.episode_length_buf = torch.zeros(NUM_ENVS, dtype=torch.long)
-        self.guard = SimpleNamespace(faulted=torch.zeros(NUM_ENVS, dtype=torch.bool))
+        self.guard = SimpleNamespace(enabled=True, causes=torch.zeros(NUM_ENVS, dtype=torch.int32), dump=None)
         self.closed = False
         self._state = {
             name: torch.zeros(NUM_ENVS, width)
@@ -52,7 +53,7 @@ class CountingEnv:
         )
 
     def _pre_physics_step(self, action: torch.Tensor) -> None:
-        self.guard.faulted.zero_()
+        self.guard.causes.zero_()
         self._target[:] = action
 
     def _get_dones(self) -> None:
@@ -71,7 +72,7 @@ class CountingEnv:
         for value in self._state.values():
             value[:] = 100.0 * torch.arange(NUM_ENVS)[:, None] + self.common_step_counter
         self._get_dones()
-        self.guard.faulted[list(faulted)] = True
+        self.guard.causes[list(faulted)] = int(Cause.VELOCITY)
         for value in self._state.values():
             value[list(faulted)] = -1.0  # the reset
         self.episode_length_buf[list(faulted)] = 0
@@ -207,11 +208,40 @@ def test_a_full_disk_ends_the_recording_and_not_the_run(
     assert not recorder.active
 
 
-def test_causes_are_bits(env: CountingEnv, tmp_path: Path) -> None:
-    causes = torch.tensor([0, 3, 0, 4, 0])
-    recorder = Recorder.attach(env, tmp_path, ABOUT, faults=lambda: causes, causes=("action", "state", "reward"))
-    env.run(1)
+def test_a_dump_names_what_was_found_in_each_environment(env: CountingEnv, tmp_path: Path) -> None:
+    recorder = attach(env, tmp_path)
+    env._pre_physics_step(torch.zeros(NUM_ENVS, 2))
+    env.guard.causes[1] = int(Cause.ACTION | Cause.JOINT_VELOCITY)
+    env.guard.causes[3] = int(Cause.DEPTH)
+    env._get_observations()
     path = recorder.flush()
     assert path is not None
     dump = FaultDump.load(path)
-    assert [dump.causes_of(0), dump.causes_of(1)] == [["action", "state"], ["reward"]]
+    assert [dump.causes_of(0), dump.causes_of(1)] == [["action", "joint_velocity"], ["depth"]]
+
+
+def test_a_guard_that_raises_gets_the_file_in_the_middle_of_the_step(env: CountingEnv, tmp_path: Path) -> None:
+    set_target = env._pre_physics_step
+
+    def raising(action: torch.Tensor) -> None:
+        set_target(action)
+        if action[2, 0] > 99:
+            env.guard.causes[2:4] = int(Cause.ACTION)
+            env.guard.dump(torch.tensor([2]))
+            raise RuntimeError
+
+    env._pre_physics_step = raising
+    recorder = attach(env, tmp_path)
+    env.run(3)
+    with pytest.raises(RuntimeError):
+        env.step(torch.full((NUM_ENVS, 2), 1e9))
+    (path,) = recorder.paths
+    arrays = FaultDump.load(path).arrays
+    assert arrays["env_id"].tolist() == [2]
+    assert arrays["action"][0, :, 0].tolist() == [0.0, 1.0, 2.0, 1e9]
+
+
+def test_a_disabled_guard_records_nothing(env: CountingEnv, tmp_path: Path) -> None:
+    env.guard.enabled = False
+    assert not attach(env, tmp_path).active
+    assert "close" not in vars(env)

@@ -135,13 +135,16 @@ def test_the_child_gets_one_environment_with_the_runs_settings(dump: Path, child
     assert config["physics"]["substeps"] == 4
 
 
-def test_another_backend_keeps_the_other_physics_settings(tmp_path: Path, child) -> None:
+def test_a_backend_that_is_given_keeps_the_other_settings(tmp_path: Path, child) -> None:
     config = make_dump().about["config"]
     config["physics"]["dt"] = 0.01
+    config["guard"]["mode"] = "raise"
     make_dump(config=config).save(tmp_path / "a.npz")
     calls = child(FOUND)
     assert replay.main([f"dump={tmp_path / 'a.npz'}", "physics=newton_mjwarp"]) == 0
-    assert load_config(Path(calls[0][2]) / "config.yaml")["physics"]["dt"] == 0.01
+    config = load_config(Path(calls[0][2]) / "config.yaml")
+    assert config["physics"]["dt"] == 0.01
+    assert config["guard"]["mode"] == "quarantine", "a replay reports what is bad, and must not stop at it"
 
 
 def test_what_the_child_refuses_is_an_error(dump: Path, child, capsys) -> None:
