@@ -14,6 +14,7 @@ INSTALL_REQUIRES = [
     "filelock",
     "gymnasium>=1.2",
     "hydra-core>=1.3,<1.4",
+    "matplotlib>=3.10",
     "numpy>=2",
     "nvidia-ml-py>=12",
     "psutil>=5.9",
@@ -31,7 +32,7 @@ EXTRAS_REQUIRE = {
     "cluster": ["hydra-submitit-launcher>=1.2", "ray[tune]>=2.40"],
     # A peer of benchmarks/bench_points.py; the others come with Isaac Lab.
     "bench": ["fpsample>=1.0,<2"],
-    "viz": ["matplotlib>=3.10", "rerun-sdk>=0.20"],
+    "viz": ["rerun-sdk>=0.20"],
     "test": [
         "hypothesis>=6.100",
         "pyright[nodejs]>=1.1.390",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from isaaclab_pc.workflows import num_envs, play, train
+from isaaclab_pc.workflows import num_envs, play, scale, train
 from isaaclab_pc.workflows.process import worker_command
 
 FAKE_WORKER = Path(__file__).with_name("fake_worker.py")
@@ -23,7 +23,7 @@ def folder(tmp_path, monkeypatch):
     """An empty working folder, in which runs use the fake worker and a profile cache of their own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    for module in (num_envs, play, train):
+    for module in (num_envs, play, scale, train):
         monkeypatch.setattr(module, "worker_command", fake_command)
     monkeypatch.setattr(sys, "argv", ["train.py"])
     return tmp_path

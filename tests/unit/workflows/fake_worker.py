@@ -44,7 +44,15 @@ def main() -> int:
         Path("probing").touch()
         time.sleep(60)
     if args.mode == "probe":
-        Trial(args.num_envs, Outcome.FITS, frames_per_second=100.0).write(args.result)
+        tensors = {"camera buffers": args.num_envs << 12}
+        extra = {"memory": {"base": 6 << 20, "built": 8 << 20, "tensors": tensors}}
+        Trial(args.num_envs, Outcome.FITS, frames_per_second=100.0, extra=extra).write(args.result)
+        return 0
+    if args.mode == "plan":
+        batch = {"horizon": 8, "num_minibatches": 4, "minibatch_size": 2 * args.num_envs}
+        parts = {"clouds": (0, 1 << 20, "128 x 3 float16")}
+        plan = {"parts": parts, "batch": batch, "findings": ["warning: too many threads"]}
+        args.result.write_text(json.dumps(plan), encoding="utf-8")
         return 0
     if args.mode == "play":
         (folder / "result.json").write_text("{}", encoding="utf-8")
