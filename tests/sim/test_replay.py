@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A real failure is recorded, and running its history again finds the same one."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.fault_dump import FaultDump
+from isaaclab_pc.guards.recorder import Recorder
+from isaaclab_pc.workflows.replay_child import History, replay, watches
+
+pytestmark = pytest.mark.sim
+
+KICK_STEP = 6
+KICK = 400.0
+"""Upward speed of the cube after the kick: above the guard's bound [m/s]."""
+
+
+@pytest.fixture(scope="module")
+def env(make_env: Callable):
+    def adjust(cfg) -> None:
+        cfg.obs = "state"
+
+    return make_env("IsaacPC-Lift-Cube-Franka-Direct", 1, adjust)
+
+
+@pytest.fixture(scope="module")
+def dump(env, tmp_path_factory: pytest.TempPathFactory) -> FaultDump:
+    """The arm moves at random, then the cube is shot up, as by a bad contact, before a step's physics."""
+    folder = tmp_path_factory.mktemp("dumps")
+    recorder = Recorder.attach(env, folder, {"task": "lift", "config": {}, "backend": "this"})
+    env.reset(seed=3)
+    generator = torch.Generator().manual_seed(0)
+    for step in range(KICK_STEP + 2):
+        if step == KICK_STEP:
+            velocity = torch.tensor([[0.0, 0.0, KICK, 0.0, 0.0, 0.0]])
+            env.cube.write_root_velocity_to_sim_index(root_velocity=velocity, env_ids=torch.tensor([0]).int())
+        env.step(torch.rand(1, env.cfg.action_space, generator=generator) * 2 - 1)
+    (path,) = recorder.paths
+    return FaultDump.load(path)
+
+
+def test_the_history_ends_with_the_failure(dump: FaultDump) -> None:
+    assert dump.arrays["length"].tolist() == [KICK_STEP + 1]
+    assert dump.arrays["episode_step"][0].tolist() == list(range(KICK_STEP + 1))
+    assert "velocity" in dump.causes_of(0)
+    assert dump.arrays["after.cube.root_velocity"][0, 2] > 200.0
+
+
+def test_a_replay_follows_the_recording_and_finds_the_first_bad_physics_step(env, dump: FaultDump) -> None:
+    """The kick is no action, so only the replay that begins every step in its recorded state sees it."""
+    history, watched = History(env, dump, 0), watches(env)
+    through = replay(env, history, watched, from_each_step=False)
+    assert not through["found"]
+    assert max(through["differences"][: KICK_STEP - 1]) < 1e-3
+    again = replay(env, history, watched, from_each_step=True)
+    assert again["found"]
+    assert (again["step"], again["substep"]) == (KICK_STEP, 1)
+    first = again["offenders"][0]
+    assert (first["asset"], first["quantity"]) == ("cube", "velocity [m/s]")
+    assert first["value"] == pytest.approx(KICK, rel=0.05)
+    assert first["bound"] == 200.0
+    assert len(again["trace"]) > 0
+    assert all(abs(entry["value"]) < 10.0 for entry in again["trace"])
+
+
+def test_a_bad_action_is_found_before_the_physics(env, dump: FaultDump) -> None:
+    arrays = {name: value.copy() for name, value in dump.arrays.items()}
+    arrays["action"][0, 2, 1] = float("nan")
+    result = replay(env, History(env, FaultDump(dump.about, arrays), 0), watches(env), from_each_step=False)
+    assert (result["step"], result["substep"]) == (2, 0)
+    assert (result["offenders"][0]["quantity"], result["offenders"][0]["name"]) == ("action", "component 1")
+
+
+def test_a_history_of_other_joints_is_refused(env, dump: FaultDump) -> None:
+    assets = {**dump.about["assets"], "robot": {"kind": "articulation", "joints": ["a"]}}
+    with pytest.raises(ConfigError, match="robot differs"):
+        History(env, FaultDump({**dump.about, "assets": assets}, dump.arrays), 0)
