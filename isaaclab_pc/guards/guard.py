@@ -134,15 +134,15 @@ class Guard:
         """Check actions and their change since the step before.
 
         Args:
-            actions: Shape (num_envs, A), float32; not changed.
+            actions: Shape (num_envs, A), any floating dtype; not changed.
 
         Returns:
-            The actions to take: in mode ``sanitize`` repaired, else 0 in environments that are muted.
+            The actions to take, float32: in mode ``sanitize`` repaired, else 0 in environments that are muted.
 
         Raises:
             FaultError: Something was found, and the mode is ``raise``.
         """
-        actions = actions.clone(memory_format=torch.contiguous_format)
+        actions = actions.detach().to(torch.float32, copy=True).contiguous()
         self.check(Cause.ACTION, actions, names=("actions",))
         if self.cfg.action_rate is not None:
             self._check_change(actions)

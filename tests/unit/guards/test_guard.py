@@ -82,7 +82,7 @@ def test_what_others_found_is_counted_too() -> None:
 
 def test_a_faulty_environment_takes_no_action_and_the_callers_tensor_is_not_changed() -> None:
     guard = Guard(GuardCfg(), 2, "cpu")
-    actions = torch.tensor([[0.5, math.nan], [0.5, -0.5]])
+    actions = torch.tensor([[0.5, math.nan], [0.5, -0.5]], dtype=torch.float64, requires_grad=True)
     guard.begin_step()
     assert guard.check_actions(actions).tolist() == [[0.0, 0.0], [0.5, -0.5]]
     assert actions[0, 1].isnan()
