@@ -48,7 +48,8 @@ def measure_stability(command: Command, config: dict[str, Any]) -> int:
     settings = grid(config["physics"]["backend"], config["physics"] | {"backend": None})
     folder = make_folder(LOGS / "scale" / resolve_task(config["task"])[1])
     save_config(folder / CONFIG_NAME, config)
-    print(f"{config['task']}: {len(settings)} settings on {config['num_envs']} environments, at one control rate")
+    number = f"{len(settings)} setting{'s' if len(settings) > 1 else ''}"
+    print(f"{config['task']}: {number} on {config['num_envs']} environments, at one control rate")
     cells: list[Cell] = []
     try:
         return _measure_all(settings, folder, cells)

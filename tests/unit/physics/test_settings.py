@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.physics import PRESET_NAMES, PRESETS, PhysicsSettings, apply_physics, resolve_backend, settings
+from isaaclab_pc.physics import PRESETS, PhysicsSettings, apply_physics, resolve_backend, settings
 from isaaclab_pc.tasks.reach.reach_env_cfg import ReachEnvCfg
 
 
@@ -126,8 +126,7 @@ def test_what_a_backend_lacks_is_an_error_naming_the_alternative(backend: str, v
         apply_physics(reach_cfg(), PhysicsSettings(backend=backend, **values))
 
 
-@pytest.mark.parametrize("preset", PRESET_NAMES)
-@pytest.mark.parametrize("backend", PRESETS)
+@pytest.mark.parametrize(("backend", "preset"), [(backend, name) for backend in PRESETS for name in PRESETS[backend]])
 def test_a_preset_reaches_the_fields_of_its_backend_and_keeps_the_control_rate(backend: str, preset: str) -> None:
     cfg, values = reach_cfg(), PRESETS[backend][preset]
     control_period = cfg.sim.dt * cfg.decimation
@@ -162,6 +161,11 @@ def test_a_preset_that_a_backend_lacks_names_the_values_to_give(installed) -> No
     installed("isaacsim")
     with pytest.raises(ConfigError, match=r"preset=robust.*isaacsim_physx.*physics.position_iterations=\d+"):
         apply_physics(reach_cfg(), PhysicsSettings(backend="isaacsim_physx", preset="robust"))
+
+
+def test_newton_has_no_fast_preset_and_names_those_it_has() -> None:
+    with pytest.raises(ConfigError, match=r"preset=fast.*newton_mjwarp.*preset=balanced or physics.preset=robust"):
+        apply_physics(reach_cfg(), PhysicsSettings(backend="newton_mjwarp", preset="fast"))
 
 
 def test_an_unknown_preset_names_the_near_ones() -> None:

@@ -60,8 +60,8 @@ def test_a_preset_fills_in_what_was_not_given():
 
 
 def test_a_preset_never_replaces_an_override_silently():
-    with pytest.raises(ConfigError, match=r"num_substeps=2 and physics.preset=fast.*physics.substeps"):
-        resolved("physics.preset=fast", env=["env.sim.physics.num_substeps=2"])
+    with pytest.raises(ConfigError, match=r"num_substeps=2 and physics.preset=robust.*physics.substeps"):
+        resolved("physics.preset=robust", env=["env.sim.physics.num_substeps=2"])
 
 
 @pytest.mark.parametrize("runner", ["rsl_rl", "rl_games"])
