@@ -68,9 +68,9 @@ def watches(env: Any) -> list[Watch]:
         if is_articulation:
             names, limits = list(asset.joint_names), joint_bounds(cfg, name, asset)
             low, high, fastest = (bound[:, None] for bound in (limits.lower, limits.upper, limits.fastest))
-            found.append(Watch(name, "joint position [rad, m]", names, _reader(data, "joint_pos"), low, high))
+            found.append(Watch(name, "joint position [rad or m]", names, _reader(data, "joint_pos"), low, high))
             speeds = _reader(data, "joint_vel")
-            found.append(Watch(name, "joint velocity [rad/s, m/s]", names, speeds, -fastest, fastest))
+            found.append(Watch(name, "joint velocity [rad/s or m/s]", names, speeds, -fastest, fastest))
         follows = is_articulation and asset.is_fixed_base
         linear, angular = (min(v, cfg.max_abs) for v in (cfg.linear_velocity, cfg.angular_velocity))
         for quantity, field, bounds, offset in (
