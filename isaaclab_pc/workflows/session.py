@@ -158,6 +158,9 @@ def open_session(
     from isaaclab.app import launch_simulation
     from isaaclab.utils.io import dump_yaml
 
+    from isaaclab_pc.envs import PointCloudEnvCfg
+    from isaaclab_pc.physics.asset_checks import check_scene
+
     # Where Isaac Lab's own scripts leave them; before runners, which change what they are given.
     dump_yaml(str(run_dir / "params" / "env.yaml"), resolved.env_cfg)
     dump_yaml(str(run_dir / "params" / "agent.yaml"), resolved.agent_cfg)
@@ -168,6 +171,8 @@ def open_session(
         try:
             if watch is not None:
                 watch.after_env(env, resolved.plan)
+            if isinstance(resolved.env_cfg, PointCloudEnvCfg):
+                warnings += check_scene(env.unwrapped.scene, resolved.env_cfg.sim)  # pyright: ignore[reportAttributeAccessIssue]
             runner = make_runner(config["runner"]["name"], env, resolved.agent_cfg, run_dir, resolved.device)
             yield Session(resolved, env, runner, time.perf_counter() - start, warnings)
         finally:

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The search with real physics, in processes of their own."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from isaaclab_pc.scaling.memory import parse_budget
+from isaaclab_pc.scaling.processes import ProcessTree
+
+pytestmark = pytest.mark.sim
+
+SCRIPTS = Path(__file__).parents[2] / "scripts"
+
+
+def scale(folder: Path, *arguments: str, code: int = 0) -> tuple[Path, list[dict[str, Any]]]:
+    """Run a search; return its folder and its trials."""
+    command = [sys.executable, str(SCRIPTS / "scale.py"), "device=cpu", "scaling.cache=ignore", *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=1500, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    result = max(folder.glob("logs/scale/*/*"))
+    return result, json.loads((result / "trials.json").read_text(encoding="utf-8"))
+
+
+def test_a_trial_tells_its_memory_and_its_contacts(tmp_path: Path, backend: str) -> None:
+    result, trials = scale(tmp_path, "task=lift", "num_envs=4", f"physics={backend}", "agent.samples_per_update=64")
+    trial = trials[-1]
+    assert (trial["num_envs"], trial["outcome"]) == (4, "fits")
+    assert trial["extra"]["phase"] == "update"
+    contacts = trial["extra"]["contacts"]
+    assert (contacts is None) == (backend == "ovphysx")
+    entries = {entry["kind"]: entry["total"] for entry in json.loads((result / "ledger.json").read_text())["entries"]}
+    assert sum(entries.values()) == trial["host_bytes"]
+    assert entries["libraries and runtime"] > 200 << 20
+    # 4 images of 36 x 48 pixels, each with a depth and a class of 4 bytes.
+    assert entries["camera buffers"] == 4 * 36 * 48 * 8
+    assert min(entries["clouds"], entries["rollout storage"], entries["network weights"]) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("budget", ["1.5GiB", "2GiB"])
+def test_the_answer_trains_inside_the_budget_and_a_tenth_more_does_not_fit(
+    tmp_path: Path, backend: str, budget: str
+) -> None:
+    settings = ["task=lift", f"physics={backend}", f"scaling.budget={budget}", "scaling.max=4096"]
+    search = [*settings, "scaling.objective=memory", "scaling.max_seconds=1200"]
+    scale(tmp_path, "num_envs=32", *search)  # kernels are compiled
+    _, trials = scale(tmp_path, *search)
+    best = max(trial["num_envs"] for trial in trials if trial["outcome"] == "fits")
+    train = ["train.py", "device=cpu", *settings, f"num_envs={best}", "max_iterations=20", "eval.episodes=1"]
+    command = [sys.executable, str(SCRIPTS / train[0]), *train[1:]]
+    with (tmp_path / "log").open("wb") as log, ProcessTree(command, log) as tree:
+        while (code := tree.wait(0.05)) is None:
+            tree.sample()
+    assert code == 0, (tmp_path / "log").read_text()
+    # The parent of the run is metered here as well, and it imports no torch.
+    assert tree.host_bytes < int(parse_budget(budget)) + (200 << 20)
+    scale(tmp_path, f"num_envs={int(1.1 * best)}", *search, code=2)
