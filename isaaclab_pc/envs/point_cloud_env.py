@@ -219,6 +219,8 @@ class PointCloudEnv(DirectRLEnv):
         return terminated, truncated
 
     def _guard_outcome(self, terminated: torch.Tensor, truncated: torch.Tensor) -> torch.Tensor:
+        if self.guard.is_quiet():
+            return terminated
         counts = ~self.guard.muted
         self._succeeds = self._succeeds & counts
         terminated = terminated & counts
@@ -242,9 +244,12 @@ class PointCloudEnv(DirectRLEnv):
 
     def _guard_reward(self, reward: torch.Tensor, terms: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Make the reward 0, in place, and its summands where it does not count; end the episodes with a bad one."""
-        # What is muted was found already, and its reward says nothing more.
-        reward.masked_fill_(self.guard.muted, 0.0)
+        if not self.guard.is_quiet():
+            # What is muted was found already, and its reward says nothing more.
+            reward.masked_fill_(self.guard.muted, 0.0)
         bad = self.guard.check(Cause.REWARD, reward, names=("reward",))
+        if self.guard.is_quiet():
+            return terms
         # Isaac Lab reads the masks after the rewards, so a bad reward still ends the episode in this step.
         faulted, muted = self.guard.faulted, self.guard.muted
         self._end(faulted, self.reset_terminated, self.reset_time_outs)
@@ -273,7 +278,7 @@ class PointCloudEnv(DirectRLEnv):
     def _guard_observations(self, observation: dict[str, torch.Tensor]) -> None:
         """Fill the observations of environments in which one is bad with zeros, and end their episodes."""
         bad = self.guard.check(Cause.OBSERVATION, *observation.values(), names=tuple(observation))
-        if self.guard.cfg.mode == "sanitize":
+        if self.guard.cfg.mode == "sanitize" or self.guard.is_quiet():
             return
         if self.camera is not None:
             bad |= self._bad_depth

@@ -94,6 +94,10 @@ class Guard:
         """Environments of which no value counts in the current step: faulted or benched, shape (num_envs,), bool."""
         return self.faulted | self.benched
 
+    def is_quiet(self) -> bool:
+        """Whether it is known without waiting that nothing is muted: always False on CUDA."""
+        return not self._warp_device.is_cuda and self.pending()[1] == 0 and not bool(self.causes.any())
+
     def begin_step(self) -> None:
         """Forget the faults of the previous step."""
         self.steps += 1
@@ -146,7 +150,7 @@ class Guard:
         self.check(Cause.ACTION, actions, names=("actions",))
         if self.cfg.action_rate is not None:
             self._check_change(actions)
-        return actions.masked_fill_(self.muted[:, None], 0.0)
+        return actions if self.is_quiet() else actions.masked_fill_(self.muted[:, None], 0.0)
 
     def _check_change(self, actions: torch.Tensor) -> None:
         if self._previous_action is None:
