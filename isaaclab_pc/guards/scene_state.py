@@ -55,7 +55,9 @@ class SceneState:
             scene: An initialized ``InteractiveScene``.
         """
         self._guard, self._scene, cfg = guard, scene, guard.cfg
-        self._joints = [_joints(cfg, name, asset) for name, asset in scene.articulations.items() if asset.num_joints]
+        self._joints = [
+            joint_bounds(cfg, name, asset) for name, asset in scene.articulations.items() if asset.num_joints
+        ]
         self._bodies = [_Body(name, asset) for name, asset in scene.rigid_objects.items()]
         self._bodies += [_Body(name, asset) for name, asset in scene.articulations.items() if not asset.is_fixed_base]
 
@@ -144,7 +146,7 @@ class SceneState:
             asset.write_root_velocity_to_sim_mask(root_velocity=velocity, env_mask=mask)
 
 
-def _joints(cfg: GuardCfg, name: str, asset: Any) -> _Joints:
+def joint_bounds(cfg: GuardCfg, name: str, asset: Any) -> _Joints:
     """Widen the limits of an articulation's joints by the margins; the widest environment counts."""
     limits = asset.data.joint_pos_limits.torch
     least, most = limits[..., 0].amin(dim=0), limits[..., 1].amax(dim=0)

@@ -21,7 +21,7 @@ import torch
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.fault_dump import FaultDump
 from isaaclab_pc.guards import GuardCfg
-from isaaclab_pc.guards.scene_state import _joints as joint_bounds
+from isaaclab_pc.guards.scene_state import joint_bounds
 from isaaclab_pc.workflows.config import load_config
 from isaaclab_pc.workflows.process import die_with_parent, interruptible
 from isaaclab_pc.workflows.run_record import CONFIG_NAME

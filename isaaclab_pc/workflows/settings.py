@@ -125,6 +125,7 @@ RULES: Mapping[str, Rule] = {
     "guard.mode": _choice("quarantine", "sanitize", "raise", "disabled"),
     "guard.ends": _choice("terminated", "truncated"),
     "guard.max_abs": _or(None, _positive()),
+    "guard.dump": _whole(0),
     "guard.storm": _or(None, _positive(1)),
     "scaling.budget": _or(None, Rule("a fraction up to 1 or a size such as 12GB", _is_budget)),
     "scaling.objective": _choice("auto", "memory", "throughput"),

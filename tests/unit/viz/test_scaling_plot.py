@@ -13,9 +13,9 @@ GIB = 2**30
 
 def trial(num_envs: int, outcome: Outcome = Outcome.FITS, *, on_gpu: bool = False) -> Trial:
     size = GIB + num_envs * 2**20
-    gpu = {"device_bytes": size, "device_budget": 2 * GIB} if on_gpu else {}
+    device, device_budget = (size, 2 * GIB) if on_gpu else (None, None)
     speed = 1000.0 * num_envs / (num_envs + 50) if outcome is Outcome.FITS else 0.0
-    return Trial(num_envs, outcome, speed, host_bytes=size, host_budget=2 * GIB, **gpu)
+    return Trial(num_envs, outcome, speed, {}, 0.0, size, 2 * GIB, device, device_budget)
 
 
 @pytest.mark.parametrize("on_gpu", [False, True])
