@@ -21,11 +21,15 @@ from isaaclab_pc.workflows.requirements import check_isaaclab
 from isaaclab_pc.workflows.settings import flatten
 
 if TYPE_CHECKING:
+    from isaaclab_pc.guards import GuardCfg
     from isaaclab_pc.workflows.probe_watch import ProbeWatch
 
 __all__ = ["Resolved", "Session", "open_session", "resolve"]
 
 _SET_BY_PRESETS = ("env.sim.dt", "env.sim.physics.num_substeps", "env.sim.physics.solver_cfg.iterations")
+
+_FOREIGN_MAX_ABS = 1e6
+"""Largest magnitude that is no fault in tasks of other packages; contact forces and summed rewards may be large."""
 
 
 @dataclass
@@ -55,6 +59,9 @@ class Resolved:
 
     max_iterations: int
     """The run's last iteration."""
+
+    guard: GuardCfg | None = None
+    """What guards an environment that has no guard of its own."""
 
 
 @dataclass
@@ -101,10 +108,12 @@ def resolve(config: Mapping[str, Any], num_envs: int, experiment: str) -> Resolv
     env_cfg.sim.device = device
     env_cfg.seed = config["seed"]
     env_cfg.scene.num_envs = num_envs
+    guard = None
     if isinstance(env_cfg, PointCloudEnvCfg):
         _apply_task_settings(env_cfg, config, backend)
     else:
         _check_foreign(config)
+        guard = _foreign_guard(config["guard"])
 
     samples, minibatch_size = adapter.batch_target(agent_cfg)
     plan = plan_batch(num_envs, samples, config["minibatch_size"] or minibatch_size)
@@ -126,6 +135,7 @@ def resolve(config: Mapping[str, Any], num_envs: int, experiment: str) -> Resolv
         backend=backend,
         device=device,
         max_iterations=adapter.max_iterations(agent_cfg),
+        guard=guard,
     )
 
 
@@ -169,6 +179,10 @@ def open_session(
             watch.before_env()
         env = gym.make(resolved.task, cfg=resolved.env_cfg)
         try:
+            if resolved.guard is not None and resolved.guard.mode != "disabled":
+                from isaaclab_pc.guards import attach_guard
+
+                attach_guard(env, resolved.guard, resolved.task)
             if watch is not None:
                 watch.after_env(env, resolved.plan)
             if isinstance(resolved.env_cfg, PointCloudEnvCfg):
@@ -240,6 +254,22 @@ def _check_foreign(config: Mapping[str, Any]) -> None:
         )
 
 
+def _foreign_guard(settings: Mapping[str, Any]) -> GuardCfg:
+    """Return the guard for a task of which neither units nor scales are known."""
+    from isaaclab_pc.guards import GuardCfg
+
+    guard = GuardCfg(max_abs=_FOREIGN_MAX_ABS)
+    _apply_guard(guard, settings)
+    return guard
+
+
+def _apply_guard(guard: GuardCfg, settings: Mapping[str, Any]) -> None:
+    for name in ("mode", "ends", "max_abs"):
+        if settings[name] is not None:
+            setattr(guard, name, settings[name])
+    guard.check()
+
+
 def _check_preset(config: Mapping[str, Any]) -> None:
     """Refuse a preset beside ``env.*`` overrides that it would silently replace."""
     preset = config["physics"]["preset"]
@@ -257,11 +287,7 @@ def _apply_task_settings(env_cfg: Any, config: Mapping[str, Any], backend: str) 
 
     env_cfg.obs = config["obs"]
     _apply_points(env_cfg.scene.points, config["points"])
-    for name in ("mode", "ends", "max_abs"):
-        value = config["guard"][name]
-        if value is not None:
-            setattr(env_cfg.guard, name, value)
-    env_cfg.guard.check()
+    _apply_guard(env_cfg.guard, config["guard"])
     if config["robot"] == "franka_nucleus":
         from isaaclab_pc.assets.franka import franka_nucleus_cfg
 

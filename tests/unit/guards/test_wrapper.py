@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The guard around an environment that knows nothing of it, in Isaac Lab's own step without a simulator."""
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from isaaclab.envs import DirectRLEnv
+
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.guards import FaultError, Guard, GuardCfg, attach_guard
+
+NUM_ENVS, SICK = 4, 1
+NAN = math.nan
+
+
+class CountingEnv(DirectRLEnv):
+    """Sums up its actions; the sum is also the reward."""
+
+    def __init__(self) -> None:
+        self.cfg: Any = SimpleNamespace(
+            action_noise_model=None, observation_noise_model=None, compute_final_obs=False, events=None, decimation=1
+        )
+        self.cfg.sim, self.cfg.wait_for_textures = SimpleNamespace(render_interval=1, dt=0.1), False
+        nothing = lambda *args, **kwargs: None  # noqa: E731
+        self.sim: Any = SimpleNamespace(device="cpu", is_rendering=False, step=nothing, forward=nothing)
+        self.sim.consume_reset_request = lambda: False
+        self.scene: Any = SimpleNamespace(num_envs=NUM_ENVS, env_origins=torch.zeros(NUM_ENVS, 3))
+        self.scene.write_data_to_sim = self.scene.update = self.scene.reset = nothing
+        # Shared by all environments: no state of any of them.
+        self.scene.articulations = {}
+        self.scene.rigid_objects = {"table": SimpleNamespace(num_instances=1)}
+        self.has_rtx_sensors, self.render_enabled, self.video_recorders = False, False, []
+        self._physics_handles_decimation, self._sim_step_counter, self.common_step_counter = False, 0, 0
+        self._is_closed, self.extras = True, {}
+        self.episode_length_buf = torch.zeros(NUM_ENVS, dtype=torch.long)
+        self.reset_terminated, self.reset_time_outs = torch.zeros(2, NUM_ENVS, dtype=torch.bool)
+        self.total = torch.zeros(NUM_ENVS)
+        self.resets: list[list[int]] = []
+        self.taken: list[torch.Tensor] = []
+        self.bad_reward: float | None = None
+        self.bad_obs: float | None = None
+        self.done = torch.zeros(NUM_ENVS, dtype=torch.bool)
+
+    def _pre_physics_step(self, actions: torch.Tensor) -> None:
+        self.taken.append(actions)
+        self.total = self.total + actions.sum(-1)
+
+    def _apply_action(self) -> None:
+        pass
+
+    def _get_dones(self) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.done, torch.zeros_like(self.done)
+
+    def _get_rewards(self) -> torch.Tensor:
+        reward = self.total.clone()
+        if self.bad_reward is not None:
+            reward[SICK] = self.bad_reward
+        return reward
+
+    def _get_observations(self) -> Any:
+        values = self.total[:, None].repeat(1, 2)
+        if self.bad_obs is not None:
+            values[SICK, 1] = self.bad_obs
+        pixels = torch.full((NUM_ENVS, 2, 2, 3), 7, dtype=torch.uint8)
+        return {"policy": self.total[:, None].clone(), "cameras": {"rgb": pixels, "range": values.double()}}
+
+    def _reset_idx(self, env_ids: Any) -> None:
+        super()._reset_idx(env_ids)
+        self.resets.append(env_ids.tolist())
+        self.total[env_ids] = 0.0
+
+
+def guarded(**fields: Any) -> tuple[CountingEnv, Guard]:
+    cfg = GuardCfg()
+    for name, value in fields.items():
+        setattr(cfg, name, value)
+    env = CountingEnv()
+    guard = attach_guard(env, cfg, "Foreign")
+    env.reset()
+    env.resets.clear()
+    return env, guard
+
+
+def step(env: CountingEnv, value: float = 1.0, action: torch.Tensor | None = None) -> Any:
+    return env.step(torch.full((NUM_ENVS, 1), value) if action is None else action)
+
+
+def only(env: int = SICK) -> list[bool]:
+    return [index == env for index in range(NUM_ENVS)]
+
+
+def test_a_step_without_a_fault_is_the_tasks_own() -> None:
+    env, guard = guarded()
+    plain = CountingEnv()
+    plain.reset()
+    for value in (0.5, -2.0):
+        result, expected = step(env, value), step(plain, value)
+        assert torch.equal(result[0]["policy"], expected[0]["policy"])
+        assert torch.equal(result[0]["cameras"]["rgb"], expected[0]["cameras"]["rgb"])
+        for mine, others in zip(result[1:4], expected[1:4], strict=True):
+            assert torch.equal(mine, others)
+    assert env.guard is guard  # pyright: ignore[reportAttributeAccessIssue]
+    assert env.extras["log"]["Guard/action"] == 0
+
+
+@pytest.mark.parametrize("value", [NAN, math.inf, -math.inf, 1e30])
+def test_a_bad_action_is_not_taken_and_ends_its_environment(value: float) -> None:
+    env, guard = guarded()
+    action = torch.ones(NUM_ENVS, 1)
+    action[SICK] = value
+    obs, reward, terminated, truncated, extras = step(env, action=action)
+    assert env.taken[-1].flatten().tolist() == [0.0 if sick else 1.0 for sick in only()]
+    assert terminated.tolist() == only()
+    assert not truncated.any()
+    assert reward.tolist() == [0.0 if sick else 1.0 for sick in only()]
+    assert env.resets == [[SICK]], "in the step of the fault"
+    assert env.episode_length_buf.tolist() == [0 if sick else 1 for sick in only()]
+    assert obs["policy"].isfinite().all()
+    assert extras["log"]["Guard/action"] == 1
+    assert not step(env)[2].any()
+    assert int(guard.counts["action"]) == 1
+
+
+@pytest.mark.parametrize("ends", ["terminated", "truncated"])
+def test_a_bad_reward_ends_its_environment_as_set(ends: str) -> None:
+    env, guard = guarded(ends=ends)
+    env.bad_reward = NAN
+    _, reward, terminated, truncated, _ = step(env)
+    ended, other = (terminated, truncated) if ends == "terminated" else (truncated, terminated)
+    assert ended.tolist() == only()
+    assert not other.any()
+    assert reward.isfinite().all()
+    assert env.resets == [[SICK]]
+    assert int(guard.counts["reward"]) == 1
+
+
+@pytest.mark.parametrize("value", [NAN, math.inf, -1e30])
+def test_a_bad_observation_in_a_nested_group_is_filled_and_its_environment_reset_before_the_next_step(
+    value: float,
+) -> None:
+    env, guard = guarded()
+    env.bad_obs = value
+    obs, reward, terminated, _, _ = step(env)
+    env.bad_obs = None
+    assert terminated.tolist() == only()
+    assert reward[SICK] == 0.0
+    assert env.resets == []
+    for group in (obs["policy"], obs["cameras"]["rgb"], obs["cameras"]["range"]):
+        assert not group[SICK].any()
+        assert group[0].any()
+    assert obs["cameras"]["range"].dtype == torch.float64
+    assert env.obs_buf is obs, "learning libraries' wrappers read it there"
+    obs = step(env)[0]
+    assert env.resets == [[SICK]]
+    assert env.episode_length_buf.tolist() == [1 if sick else 2 for sick in only()]
+    assert obs["policy"].flatten().tolist() == [1.0 if sick else 2.0 for sick in only()]
+    assert int(guard.counts["observation"]) == 1
+
+
+def test_a_bad_observation_of_a_reset_is_filled_and_reset_again() -> None:
+    env = CountingEnv()
+    attach_guard(env, GuardCfg(), "Foreign")
+    env.bad_obs = NAN
+    obs: Any = env.reset()[0]
+    env.bad_obs = None
+    assert not obs["cameras"]["range"][SICK].any()
+    step(env)
+    assert env.resets == [list(range(NUM_ENVS)), [SICK]]
+
+
+def test_the_last_observation_of_an_episode_is_guarded_too() -> None:
+    env, _ = guarded()
+    env.cfg.compute_final_obs = True
+    env.bad_obs = NAN
+    env.done = torch.tensor(only())
+    final = step(env)[4]["final_obs"]
+    assert not final["cameras"]["range"][SICK].any()
+    assert final["cameras"]["range"].isfinite().all()
+
+
+def test_sanitize_repairs_and_ends_nothing() -> None:
+    env, guard = guarded(mode="sanitize", max_abs=5.0)
+    env.bad_reward, env.bad_obs = math.inf, -math.inf
+    action = torch.ones(NUM_ENVS, 1)
+    action[SICK] = NAN
+    obs, reward, terminated, truncated, _ = step(env, action=action)
+    assert env.taken[-1][SICK] == 0.0
+    assert reward.tolist() == [5.0 if sick else 1.0 for sick in only()]
+    assert obs["cameras"]["range"][SICK].tolist() == [0.0, -5.0]
+    assert obs["cameras"]["range"].dtype == torch.float64
+    assert not (terminated | truncated).any()
+    assert env.resets == []
+    assert int(guard.env_counts[SICK]) == 1
+
+
+def test_raise_names_the_task_and_the_group() -> None:
+    env, _ = guarded(mode="raise")
+    env.bad_obs = NAN
+    with pytest.raises(FaultError, match=rf"Foreign: bad values in cameras/range .*\({SICK}\) at step 1"):
+        step(env)
+
+
+def test_an_environment_that_fails_again_and_again_is_benched() -> None:
+    env, guard = guarded(bench_after=1)
+    env.bad_reward = NAN
+    ended = [bool(step(env)[2][SICK]) for _ in range(4)]
+    assert ended == [True, True, False, False]
+    obs, reward, _, _, _ = step(env)
+    assert reward[SICK] == 0.0
+    assert not obs["policy"][SICK].any()
+    assert guard.benched.tolist() == only()
+    env.bad_reward = None
+    env.reset()
+    assert step(env)[1].all(), "a reset of all gives it a new chance"
+
+
+def test_discrete_actions_pass_as_they_are() -> None:
+    env, _ = guarded()
+    action = torch.ones(NUM_ENVS, 1, dtype=torch.long)
+    step(env, action=action)
+    assert env.taken[-1] is action
+
+
+def test_disabled_leaves_the_environment_as_it_is() -> None:
+    env = CountingEnv()
+    before = set(vars(env))
+    attach_guard(env, GuardCfg(mode="disabled"), "Foreign")
+    assert set(vars(env)) == before
+
+
+def test_what_cannot_be_guarded_is_refused() -> None:
+    env, _ = guarded()
+    with pytest.raises(ConfigError, match="Foreign has a guard already"):
+        attach_guard(env, GuardCfg(), "Foreign")
+    with pytest.raises(ConfigError, match=r"neither direct nor manager-based; use guard\.mode=disabled"):
+        attach_guard(SimpleNamespace(unwrapped=object()), GuardCfg(), "Foreign")
+    with pytest.raises(ConfigError, match=r"guard\.max_abs"):
+        attach_guard(CountingEnv(), GuardCfg(max_abs=-1.0), "Foreign")
