@@ -64,7 +64,7 @@ class LiftEnv(PointCloudEnv):
         """Return a policy that solves the task from the simulator's own state: actions (N, A) in [-1, 1] per call."""
         from isaaclab_pc.tasks.lift.scripted import ScriptedGrasp
 
-        return ScriptedGrasp(self)
+        return ScriptedGrasp(self)  # pyright: ignore[reportArgumentType]  # it knows this file by both of its names
 
     def _goal_distance(self) -> torch.Tensor:
         return torch.linalg.vector_norm(self.goal_pos - self.cube_pos, dim=1)

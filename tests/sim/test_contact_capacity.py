@@ -20,7 +20,7 @@ CONTACTS, CONSTRAINTS = 5, 24
 def make(make_env: Callable, backend: str) -> Callable[..., Any]:
     """Build the environment with physics settings."""
 
-    def make(**settings: int) -> Any:
+    def make(**settings: Any) -> Any:
         def adjust(cfg: Any) -> None:
             cfg.obs = "state"
             apply_physics(cfg, PhysicsSettings(backend=backend, **settings))
