@@ -95,9 +95,9 @@ if os.fork() == 0:
     own = allocate(50)
     if os.fork() == 0:
         own = (own, allocate(50))
-    time.sleep(0.5)
+    time.sleep(1.5)
     os._exit(0)
-time.sleep(0.5)
+time.sleep(1.5)
 fits()
 """)
     assert trial.host_bytes == pytest.approx(200 * MIB, rel=0.15)
