@@ -25,7 +25,7 @@ import json
 import os
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -46,10 +46,14 @@ _PER_STEP = ("episode", "episode_step", "action")
 _PACKAGES = ("isaaclab_pc", "isaaclab", "newton", "mujoco-warp", "ovphysx", "isaacsim", "warp-lang", "torch")
 
 
-def installed_versions() -> dict[str, str]:
-    """Return the versions of the installed packages that a simulation depends on, by name."""
+def installed_versions(packages: Sequence[str] = _PACKAGES) -> dict[str, str]:
+    """Return the versions of those packages that are installed, by name.
+
+    Args:
+        packages: Names; what a simulation depends on, unless given.
+    """
     found = {}
-    for name in _PACKAGES:
+    for name in packages:
         with contextlib.suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
     return found

@@ -74,12 +74,14 @@ def probe(config_path: Path, num_envs: int, result_path: Path) -> int:
     from isaaclab_pc.scaling import Outcome, Trial
     from isaaclab_pc.scaling.probe import phase_path
     from isaaclab_pc.workflows.probe_watch import ProbeWatch
-    from isaaclab_pc.workflows.session import open_session
+    from isaaclab_pc.workflows.session import open_session, record_faults
 
     config = load_config(config_path)
     try:
         watch = ProbeWatch(config["device"], phase_path(result_path))
         with open_session(config, num_envs, "probe", result_path.parent / f"{num_envs}", watch) as session:
+            # As the run does: its ring is part of the memory.
+            record_faults(session, config, result_path.parent / f"{num_envs}" / "dumps")
             measured = _measure(session.runner)
             seconds = _mean_seconds(measured)
             frames = session.resolved.plan.samples_per_update

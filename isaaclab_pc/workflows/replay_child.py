@@ -328,25 +328,18 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _run(dump: FaultDump, position: int, folder: Path) -> dict[str, Any]:
-    import gymnasium as gym
-    from isaaclab.app import launch_simulation
-
-    from isaaclab_pc.workflows.session import resolve
+    from isaaclab_pc.workflows.session import open_env, resolve
 
     resolved = resolve(load_config(folder / CONFIG_NAME), 1, "replay")
-    with launch_simulation(resolved.env_cfg, {"device": resolved.device, "headless": True}):
-        made = gym.make(resolved.task, cfg=resolved.env_cfg)
-        env: Any = made.unwrapped
-        try:
-            history = History(env, dump, position)
-            watched = watches(env)
-            result = replay(env, history, watched, from_each_step=False)
-            if not result["found"]:
-                again = replay(env, history, watched, from_each_step=True)
-                again["differences"] = result["differences"]
-                result = again
-        finally:
-            made.close()
+    with open_env(resolved) as made:
+        env = made.unwrapped
+        history = History(env, dump, position)
+        watched = watches(env)
+        result = replay(env, history, watched, from_each_step=False)
+        if not result["found"]:
+            again = replay(env, history, watched, from_each_step=True)
+            again["differences"] = result["differences"]
+            result = again
     settings = {"dt": resolved.env_cfg.sim.dt, "decimation": resolved.env_cfg.decimation, "backend": resolved.backend}
     return result | settings | {"steps": history.steps, "episode_step": history.episode_step}
 

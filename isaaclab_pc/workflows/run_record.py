@@ -13,11 +13,11 @@ import subprocess
 import time
 from collections.abc import Mapping
 from datetime import datetime
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.fault_dump import installed_versions
 from isaaclab_pc.scaling import Trial
 
 __all__ = ["RunRecord", "find_checkpoint", "make_folder", "make_run_folder", "versions"]
@@ -243,10 +243,7 @@ def _finite(value: Any) -> Any:
 def versions() -> dict[str, str]:
     """Return the versions of Python, the platform and the packages that a result depends on."""
     found = {"python": platform.python_version(), "platform": platform.platform()}
-    for name in _PACKAGES:
-        with contextlib.suppress(metadata.PackageNotFoundError):
-            found[name] = metadata.version(name)
-    return found
+    return found | installed_versions(_PACKAGES)
 
 
 def _git_hash() -> str | None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from isaaclab_pc.guards import GuardCfg
     from isaaclab_pc.workflows.probe_watch import ProbeWatch
 
-__all__ = ["Resolved", "Session", "open_session", "resolve"]
+__all__ = ["Resolved", "Session", "open_env", "open_session", "record_faults", "resolve"]
 
 _SET_BY_PRESETS = ("env.sim.dt", "env.sim.physics.num_substeps", "env.sim.physics.solver_cfg.iterations")
 
@@ -164,8 +164,6 @@ def open_session(
     machine = Machine.here(resolved.device)
     warnings = check_run(resolved.env_cfg, resolved.plan, machine, trial=watch is not None)
 
-    import gymnasium as gym
-    from isaaclab.app import launch_simulation
     from isaaclab.utils.io import dump_yaml
 
     from isaaclab_pc.envs import PointCloudEnvCfg
@@ -174,6 +172,29 @@ def open_session(
     # Where Isaac Lab's own scripts leave them; before runners, which change what they are given.
     dump_yaml(str(run_dir / "params" / "env.yaml"), resolved.env_cfg)
     dump_yaml(str(run_dir / "params" / "agent.yaml"), resolved.agent_cfg)
+    with open_env(resolved, watch) as env:
+        if watch is not None:
+            watch.after_env(env, resolved.plan)
+        if isinstance(resolved.env_cfg, PointCloudEnvCfg):
+            warnings += check_scene(env.unwrapped.scene, resolved.env_cfg.sim)
+        runner = make_runner(config["runner"]["name"], env, resolved.agent_cfg, run_dir, resolved.device)
+        yield Session(resolved, env, runner, time.perf_counter() - start, warnings)
+
+
+@contextmanager
+def open_env(resolved: Resolved, watch: ProbeWatch | None = None) -> Iterator[Any]:
+    """Start the simulation and build the environment, guarded; close it whatever happens.
+
+    Args:
+        resolved: What to build.
+        watch: A probe's; told before the environment is built.
+
+    Yields:
+        The gym environment.
+    """
+    import gymnasium as gym
+    from isaaclab.app import launch_simulation
+
     with launch_simulation(resolved.env_cfg, {"device": resolved.device, "headless": True}):
         if watch is not None:
             watch.before_env()
@@ -183,14 +204,26 @@ def open_session(
                 from isaaclab_pc.guards import attach_guard
 
                 attach_guard(env, resolved.guard, resolved.task)
-            if watch is not None:
-                watch.after_env(env, resolved.plan)
-            if isinstance(resolved.env_cfg, PointCloudEnvCfg):
-                warnings += check_scene(env.unwrapped.scene, resolved.env_cfg.sim)  # pyright: ignore[reportAttributeAccessIssue]
-            runner = make_runner(config["runner"]["name"], env, resolved.agent_cfg, run_dir, resolved.device)
-            yield Session(resolved, env, runner, time.perf_counter() - start, warnings)
+            yield env
         finally:
             env.close()
+
+
+def record_faults(session: Session, config: Mapping[str, Any], folder: Path) -> None:
+    """Keep the last steps of environments that fail; of this package's tasks only.
+
+    Args:
+        session: The running session.
+        config: The run's plain config.
+        folder: Where the dumps go.
+    """
+    from isaaclab_pc.envs import PointCloudEnv
+    from isaaclab_pc.guards.recorder import Recorder, RecorderCfg
+
+    env = session.env.unwrapped
+    if isinstance(env, PointCloudEnv):
+        about = {"task": config["task"], "config": dict(config), "backend": session.resolved.backend}
+        Recorder.attach(env, folder, about, RecorderCfg(dumps=config["guard"]["dump"]))
 
 
 def _resolve_device(device: str) -> str:

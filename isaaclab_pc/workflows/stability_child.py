@@ -122,7 +122,7 @@ def measure(config: Mapping[str, Any], settings: Mapping[str, int], result: Path
     Raises:
         ConfigError: The settings do not fit.
     """
-    from isaaclab_pc.workflows.session import resolve
+    from isaaclab_pc.workflows.session import open_env, resolve
 
     changed = copy.deepcopy(dict(config))
     values: dict[str, float] = dict(settings)
@@ -132,16 +132,9 @@ def measure(config: Mapping[str, Any], settings: Mapping[str, int], result: Path
     changed["physics"].update(values)
     resolved = resolve(changed, config["num_envs"], "stability")
 
-    import gymnasium as gym
-    from isaaclab.app import launch_simulation
-
-    with launch_simulation(resolved.env_cfg, {"device": resolved.device, "headless": True}):
-        env = gym.make(resolved.task, cfg=resolved.env_cfg)
-        try:
-            cell = _measure(env, config, values, resolved.device)
-            result.write_text(json.dumps(asdict(cell)) + "\n", encoding="utf-8")
-        finally:
-            env.close()
+    with open_env(resolved) as env:
+        cell = _measure(env, config, values, resolved.device)
+        result.write_text(json.dumps(asdict(cell)) + "\n", encoding="utf-8")
 
 
 def _measure(env: Any, config: Mapping[str, Any], values: Mapping[str, float], device: str) -> Cell:

@@ -97,9 +97,7 @@ def train(config_path: Path, checkpoint: Path | None, stream: IO[str]) -> int:
     Raises:
         ConfigError: The config or the checkpoint does not fit.
     """
-    from isaaclab_pc.envs import PointCloudEnv
-    from isaaclab_pc.guards.recorder import Recorder, RecorderCfg
-    from isaaclab_pc.workflows.session import open_session
+    from isaaclab_pc.workflows.session import open_session, record_faults
 
     config = load_config(config_path)
     record = RunRecord.load(config_path.parent)
@@ -120,10 +118,7 @@ def train(config_path: Path, checkpoint: Path | None, stream: IO[str]) -> int:
             f"run: {record.folder}\n"
         )
         stream.writelines(f"warning: {warning}\n" for warning in session.warnings)
-        if isinstance(session.env.unwrapped, PointCloudEnv):
-            about = {"task": config["task"], "config": config, "backend": resolved.backend}
-            cfg = RecorderCfg(dumps=config["guard"]["dump"])
-            Recorder.attach(session.env.unwrapped, record.folder / "dumps", about, cfg)
+        record_faults(session, config, record.folder / "dumps")
         with SignalFlag() as flag:
             stop = _Training(session, config, record, stream, flag).run()
             if stop is not None:
