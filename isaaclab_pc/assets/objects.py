@@ -17,11 +17,12 @@ from isaaclab_physx.sim.schemas import PhysxRigidBodyCfg
 Vector = tuple[float, float, float]
 
 
-def _friction(value: float) -> UsdPhysicsRigidBodyMaterialCfg:
+def friction(value: float) -> UsdPhysicsRigidBodyMaterialCfg:
+    """Return a material with this static and dynamic friction [1] that does not bounce."""
     return UsdPhysicsRigidBodyMaterialCfg(static_friction=value, dynamic_friction=value, restitution=0.0)
 
 
-def _held_firmly() -> MujocoCollisionCfg:
+def held_firmly() -> MujocoCollisionCfg:
     """Return contacts on Newton that hold: at MuJoCo's defaults a grasped cube creeps 2 mm/s out of the fingers."""
     return MujocoCollisionCfg(priority=1, solref=(0.01, 1.0), solimp=(0.99, 0.999, 0.001, 0.5, 2.0))
 
@@ -32,7 +33,7 @@ def _static_box(prim_path: str, size: Vector, top: Vector, label: str, color: Ve
         spawn=sim_utils.CuboidCfg(
             size=size,
             collision_props=UsdPhysicsCollisionCfg(),
-            physics_material=_friction(1.0),
+            physics_material=friction(1.0),
             visual_material=sim_utils.PreviewSurfaceCfg(diffuse_color=color),
             semantic_tags=[("class", label)],
         ),
@@ -100,8 +101,8 @@ def cube_cfg(
                 ),
             ],
             mass_props=MassCfg(mass=mass),
-            collision_props=[UsdPhysicsCollisionCfg(), _held_firmly()],
-            physics_material=_friction(1.0),
+            collision_props=[UsdPhysicsCollisionCfg(), held_firmly()],
+            physics_material=friction(1.0),
             visual_material=sim_utils.PreviewSurfaceCfg(diffuse_color=(0.10, 0.35, 0.80)),
             semantic_tags=[("class", "cube")],
         ),
