@@ -153,8 +153,58 @@ def _principal_inertia(inertial: Inertial) -> tuple[Vector, Gf.Quatf]:
     return tuple(np.round(moments, 9).tolist()), _quaternion(axes)
 
 
-def _author_shape(stage: Usd.Stage, path: str, shape: Shape) -> UsdGeom.Gprim:
-    """Write one shape as a visible collider."""
+def new_articulation(path: str) -> Usd.Stage:
+    """Return a stage in memory, in metres and kilograms with z up, whose default prim is an articulation's root.
+
+    Args:
+        path: Path of that prim.
+
+    Returns:
+        The stage; :func:`save` writes it.
+    """
+    stage = Usd.Stage.CreateInMemory()
+    UsdGeom.SetStageUpAxis(stage, UsdGeom.Tokens.z)
+    UsdGeom.SetStageMetersPerUnit(stage, 1.0)
+    UsdPhysics.SetStageKilogramsPerUnit(stage, 1.0)
+    root = UsdGeom.Xform.Define(stage, path).GetPrim()
+    stage.SetDefaultPrim(root)
+    UsdPhysics.ArticulationRootAPI.Apply(root)
+    return stage
+
+
+def author_anchor(stage: Usd.Stage, path: str, body: str) -> None:
+    """Write the joint that fixes a body to the world: with an empty body0 it does so on PhysX and on Newton.
+
+    Args:
+        stage: Where to write.
+        path: Path of the joint.
+        body: Path of the rigid body.
+    """
+    UsdPhysics.FixedJoint.Define(stage, path).CreateBody1Rel().SetTargets([body])
+
+
+def save(stage: Usd.Stage, path: Path) -> None:
+    """Write a stage as text.
+
+    Args:
+        stage: What to write.
+        path: Where to write; its folder is made when absent and an existing file is replaced.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(stage.GetRootLayer().ExportToString(), encoding="utf-8")
+
+
+def author_shape(stage: Usd.Stage, path: str, shape: Shape) -> UsdGeom.Gprim:
+    """Write one shape as a visible collider.
+
+    Args:
+        stage: Where to write.
+        path: Path of the shape, below its link.
+        shape: What to write.
+
+    Returns:
+        The prim.
+    """
     if shape.kind == "box":
         prim = UsdGeom.Cube.Define(stage, path)
         prim.CreateSizeAttr(1.0)
@@ -189,7 +239,7 @@ def _author_link(stage: Usd.Stage, root: str, name: str, pose: NDArray[np.float6
     mass.CreateDiagonalInertiaAttr(Gf.Vec3f(*moments))
     mass.CreatePrincipalAxesAttr(axes)
     for index, shape in enumerate(SHAPES[name]):
-        prim = _author_shape(stage, f"{root}/{name}/shape_{index}", shape)
+        prim = author_shape(stage, f"{root}/{name}/shape_{index}", shape)
         if name.endswith("finger"):
             binding = UsdShade.MaterialBindingAPI.Apply(prim.GetPrim())
             binding.Bind(pad, UsdShade.Tokens.weakerThanDescendants, "physics")
@@ -243,14 +293,7 @@ def author_franka(path: Path) -> None:
     Args:
         path: Where to write; its folder is made when absent and an existing file is replaced.
     """
-    stage = Usd.Stage.CreateInMemory()
-    UsdGeom.SetStageUpAxis(stage, UsdGeom.Tokens.z)
-    UsdGeom.SetStageMetersPerUnit(stage, 1.0)
-    UsdPhysics.SetStageKilogramsPerUnit(stage, 1.0)
-    root = UsdGeom.Xform.Define(stage, "/panda").GetPrim()
-    stage.SetDefaultPrim(root)
-    UsdPhysics.ArticulationRootAPI.Apply(root)
-
+    stage = new_articulation("/panda")
     pad = UsdShade.Material.Define(stage, "/panda/finger_pad")
     material = UsdPhysics.MaterialAPI.Apply(pad.GetPrim())
     material.CreateStaticFrictionAttr(FINGER_FRICTION)
@@ -261,14 +304,10 @@ def author_franka(path: Path) -> None:
     for link in LINKS:
         _author_link(stage, "/panda", link, poses[link], pad)
     UsdGeom.Scope.Define(stage, "/panda/joints")
-    # An empty body0 is the world: this joint is what fixes the base, on PhysX and on Newton.
-    anchor = UsdPhysics.FixedJoint.Define(stage, "/panda/joints/root_joint")
-    anchor.CreateBody1Rel().SetTargets([f"/panda/{LINKS[0]}"])
+    author_anchor(stage, "/panda/joints/root_joint", f"/panda/{LINKS[0]}")
     for joint in JOINTS:
         _author_joint(stage, "/panda", joint)
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(stage.GetRootLayer().ExportToString(), encoding="utf-8")
+    save(stage, path)
 
 
 if __name__ == "__main__":
