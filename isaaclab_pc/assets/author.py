@@ -245,10 +245,9 @@ def _author_link(stage: Usd.Stage, root: str, name: str, pose: NDArray[np.float6
             binding.Bind(pad, UsdShade.Tokens.weakerThanDescendants, "physics")
 
 
-def _author_drive(joint: Joint, prim: Usd.Prim) -> None:
+def _author_drive(joint: Joint, prim: Usd.Prim, stiffness: float, damping: float) -> None:
     """Write a joint's limits, drive and speed limit. USD counts angles in degrees, so gains are per degree."""
     per_unit = 1.0 if joint.prismatic else np.pi / 180.0
-    stiffness, damping = FINGER_GAINS if joint.prismatic else ARM_GAINS
     typed = UsdPhysics.PrismaticJoint(prim) if joint.prismatic else UsdPhysics.RevoluteJoint(prim)
     typed.CreateLowerLimitAttr(round(joint.lower / per_unit, 6))
     typed.CreateUpperLimitAttr(round(joint.upper / per_unit, 6))
@@ -263,8 +262,16 @@ def _author_drive(joint: Joint, prim: Usd.Prim) -> None:
     limit.Set(round(joint.velocity / per_unit, 6))
 
 
-def _author_joint(stage: Usd.Stage, root: str, joint: Joint) -> None:
-    """Write one joint; USD's axes are positive, so a finger that moves along -y gets frames turned about z."""
+def author_joint(stage: Usd.Stage, root: str, joint: Joint, stiffness: float, damping: float) -> None:
+    """Write one joint between two links of an articulation.
+
+    Args:
+        stage: Where to write.
+        root: Path of the articulation, above its links and the scope ``joints``.
+        joint: Turns about z, slides along an axis of either sign, or is fixed.
+        stiffness: Of the drive [N*m/rad or N/m].
+        damping: Of the drive [N*m*s/rad or N*s/m].
+    """
     path = f"{root}/joints/{joint.name}"
     origin = rotation(joint.rpy)
     turn = np.eye(3)
@@ -272,8 +279,10 @@ def _author_joint(stage: Usd.Stage, root: str, joint: Joint) -> None:
         prim = UsdPhysics.FixedJoint.Define(stage, path)
     elif joint.prismatic:
         prim = UsdPhysics.PrismaticJoint.Define(stage, path)
-        prim.CreateAxisAttr("Y")
-        turn = np.diag([joint.axis[1], joint.axis[1], 1.0])
+        along = int(np.abs(joint.axis).argmax())
+        prim.CreateAxisAttr("XYZ"[along])
+        # USD's axes are positive: what slides along -x or -y gets frames turned about z.
+        turn = np.diag([joint.axis[along], joint.axis[along], 1.0])
     else:
         prim = UsdPhysics.RevoluteJoint.Define(stage, path)
         prim.CreateAxisAttr("Z")
@@ -284,7 +293,7 @@ def _author_joint(stage: Usd.Stage, root: str, joint: Joint) -> None:
     prim.CreateLocalPos1Attr(Gf.Vec3f(0.0))
     prim.CreateLocalRot1Attr(_quaternion(turn))
     if joint.axis is not None:
-        _author_drive(joint, prim.GetPrim())
+        _author_drive(joint, prim.GetPrim(), stiffness, damping)
 
 
 def author_franka(path: Path) -> None:
@@ -306,7 +315,7 @@ def author_franka(path: Path) -> None:
     UsdGeom.Scope.Define(stage, "/panda/joints")
     author_anchor(stage, "/panda/joints/root_joint", f"/panda/{LINKS[0]}")
     for joint in JOINTS:
-        _author_joint(stage, "/panda", joint)
+        author_joint(stage, "/panda", joint, *(FINGER_GAINS if joint.prismatic else ARM_GAINS))
     save(stage, path)
 
 
