@@ -3,23 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from isaaclab.assets import RigidObject
 from isaaclab.utils.math import quat_from_euler_xyz
 
+from isaaclab_pc.envs import manipulation
+from isaaclab_pc.envs.manipulation import closeness, joint_speed
 from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
+from isaaclab_pc.envs.scripted import ScriptedPolicy
 from isaaclab_pc.tasks.lift.lift_env_cfg import CUBE_EDGE, LiftEnvCfg
+from isaaclab_pc.tasks.lift.scripted import PHASES
 
 _CUBE_STREAM = TASK_STREAM
 _GOAL_STREAM = TASK_STREAM + 1
-
-_GRASP_DISTANCE = 0.03
-"""Distance of the tool centre from the cube's centre within which the fingers are around the cube [m]."""
-
-_GRASP_OPENINGS = (0.4 * CUBE_EDGE, 0.75 * CUBE_EDGE)
-"""Finger positions between which a finger touches the cube: about half an edge, up to half a diagonal [m]."""
 
 
 class LiftEnv(PointCloudEnv):
@@ -44,7 +40,7 @@ class LiftEnv(PointCloudEnv):
     @property
     def cube_pos(self) -> torch.Tensor:
         """Centre of the cube in the environment frame [m], shape (N, 3)."""
-        return self.cube.data.root_pos_w.torch - self.scene.env_origins
+        return manipulation.position(self, self.cube)
 
     @property
     def cube_quat(self) -> torch.Tensor:
@@ -54,36 +50,22 @@ class LiftEnv(PointCloudEnv):
     @property
     def grasped(self) -> torch.Tensor:
         """Whether the closed gripper is stopped by the cube between its fingers, shape (N,), bool."""
-        near = torch.linalg.vector_norm(self.cube_pos - self.tool_pos, dim=1) < _GRASP_DISTANCE
-        fingers = self.robot.data.joint_pos.torch[:, self._fingers]
-        low, high = _GRASP_OPENINGS
-        held = ((fingers > low) & (fingers < high)).all(dim=1)
-        return near & held & (self.actions[:, -1] <= 0.0)
+        return manipulation.between_fingers(self, self.cube_pos, CUBE_EDGE)
 
-    def scripted_policy(self) -> Callable[[], torch.Tensor]:
+    def scripted_policy(self) -> ScriptedPolicy:
         """Return a policy that solves the task from the simulator's own state: actions (N, A) in [-1, 1] per call."""
-        from isaaclab_pc.tasks.lift.scripted import ScriptedGrasp
-
-        return ScriptedGrasp(self)  # pyright: ignore[reportArgumentType]  # it knows this file by both of its names
+        return ScriptedPolicy(self, PHASES)
 
     def _goal_distance(self) -> torch.Tensor:
         return torch.linalg.vector_norm(self.goal_pos - self.cube_pos, dim=1)
-
-    @property
-    def joint_speed(self) -> torch.Tensor:
-        """Speed of the fastest arm joint [rad/s], shape (N,)."""
-        return self.robot.data.joint_vel.torch[:, self.arm.joints].abs().amax(dim=1)
 
     def _reset_task(self, env_ids: torch.Tensor) -> None:
         cube = self.uniform(env_ids, _CUBE_STREAM, self.cfg.cube_lower, self.cfg.cube_upper)
         self.goal_pos[env_ids] = self.uniform(env_ids, _GOAL_STREAM, self.cfg.goal_lower, self.cfg.goal_upper)
         level = torch.zeros(len(env_ids), device=self.device)
         height = torch.full_like(level, CUBE_EDGE / 2)
-        position = torch.stack([cube[:, 0], cube[:, 1], height], dim=1) + self.scene.env_origins[env_ids]
-        pose = torch.cat([position, quat_from_euler_xyz(level, level, cube[:, 2])], dim=1)
-        self.cube.write_root_pose_to_sim_index(root_pose=pose, env_ids=env_ids.int())
-        velocity = torch.zeros(len(env_ids), 6, device=self.device)
-        self.cube.write_root_velocity_to_sim_index(root_velocity=velocity, env_ids=env_ids.int())
+        position = torch.stack([cube[:, 0], cube[:, 1], height], dim=1)
+        manipulation.place(self, self.cube, env_ids, position, quat_from_euler_xyz(level, level, cube[:, 2]))
 
     def _task_proprioception(self) -> torch.Tensor:
         return torch.cat([self.goal_pos, self.goal_pos - self.tool_pos], dim=1)
@@ -95,22 +77,22 @@ class LiftEnv(PointCloudEnv):
         return torch.cat([cube_pos, self.cube_quat, velocity, *relative, self.grasped[:, None].float()], dim=1)
 
     def _reward_terms(self) -> dict[str, torch.Tensor]:
-        reach = 1.0 - torch.tanh(5.0 * torch.linalg.vector_norm(self.cube_pos - self.tool_pos, dim=1))
+        tool_distance = torch.linalg.vector_norm(self.cube_pos - self.tool_pos, dim=1)
         goal_distance = self._goal_distance()
         grasped = self.grasped.float()
         placed = (goal_distance <= self.cfg.success_distance).float()
         return {
-            "reach": 0.2 * reach,
+            "reach": 0.2 * closeness(tool_distance),
             "grasp": 0.2 * grasped,
-            "goal": 0.4 * grasped * (1.0 - torch.tanh(5.0 * goal_distance)),
-            "still": 0.2 * placed * (1.0 - torch.tanh(5.0 * self.joint_speed)),
+            "goal": 0.4 * grasped * closeness(goal_distance),
+            "still": 0.2 * placed * closeness(joint_speed(self)),
             "success": 0.5 * self._success().float(),
             "action": -0.005 * self.actions[:, :-1].square().sum(dim=1),
         }
 
     def _success(self) -> torch.Tensor:
         placed = self._goal_distance() <= self.cfg.success_distance
-        return placed & (self.joint_speed <= self.cfg.success_joint_speed)
+        return placed & (joint_speed(self) <= self.cfg.success_joint_speed)
 
     def _failure(self) -> torch.Tensor:
         return self.cube_pos[:, 2] < -CUBE_EDGE

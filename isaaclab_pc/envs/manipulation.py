@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What several tasks do with objects: place them at a reset, tell whether they are grasped, score the way to them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from isaaclab.assets import RigidObject
+
+    from isaaclab_pc.envs.point_cloud_env import PointCloudEnv
+
+__all__ = ["between_fingers", "closeness", "joint_speed", "place", "position"]
+
+_GRASP_DISTANCE = 0.03
+"""Distance of the tool centre from the object's centre within which the fingers are around the object [m]."""
+
+_GRASP_OPENINGS = (0.4, 0.75)
+"""Finger positions between which a finger touches an object, in its widths: about half, up to half a diagonal."""
+
+
+def position(env: PointCloudEnv, body: RigidObject) -> torch.Tensor:
+    """Return a body's origin in the environment frame [m], shape (N, 3)."""
+    return body.data.root_pos_w.torch - env.scene.env_origins
+
+
+def place(
+    env: PointCloudEnv, body: RigidObject, env_ids: torch.Tensor, position: torch.Tensor, quat: torch.Tensor
+) -> None:
+    """Put a body at a pose, at rest.
+
+    Args:
+        env: The environment.
+        body: A dynamic body; of a kinematic one only the pose may be written.
+        env_ids: Environments, shape (M,).
+        position: Its origin in the environment frame [m], shape (M, 3).
+        quat: Its orientation (x, y, z, w), shape (M, 4).
+    """
+    pose = torch.cat([position + env.scene.env_origins[env_ids], quat], dim=1)
+    body.write_root_pose_to_sim_index(root_pose=pose, env_ids=env_ids.int())
+    rest = torch.zeros(len(env_ids), 6, device=env.device)
+    body.write_root_velocity_to_sim_index(root_velocity=rest, env_ids=env_ids.int())
+
+
+def between_fingers(env: PointCloudEnv, position: torch.Tensor, width: float | torch.Tensor) -> torch.Tensor:
+    """Tell whether the closed gripper is stopped by an object between its fingers.
+
+    Args:
+        env: An environment with a gripper.
+        position: Where the object is held, in the environment frame [m], shape (N, 3).
+        width: Its width [m], a number or shape (N,); the fingers may close across its diagonal.
+
+    Returns:
+        Shape (N,), bool.
+    """
+    near = torch.linalg.vector_norm(position - env.tool_pos, dim=1) < _GRASP_DISTANCE
+    share = env.robot.data.joint_pos.torch[:, env._fingers] / torch.as_tensor(width, device=env.device).reshape(-1, 1)
+    low, high = _GRASP_OPENINGS
+    held = ((share > low) & (share < high)).all(dim=1)
+    return near & held & (env.actions[:, -1] <= 0.0)
+
+
+def joint_speed(env: PointCloudEnv) -> torch.Tensor:
+    """Return the speed of the fastest arm joint [rad/s], shape (N,)."""
+    return env.robot.data.joint_vel.torch[:, env.arm.joints].abs().amax(dim=1)
+
+
+def closeness(distance: torch.Tensor, scale: float = 5.0) -> torch.Tensor:
+    """Return ``1 - tanh(scale * distance)``, ManiSkill's measure for rewards: 1 at the goal, 0 far away.
+
+    Args:
+        distance: A distance [m] or speed [rad/s] of at least 0, any shape.
+        scale: Its reciprocal is the distance at which 0.24 is left [1/m or s/rad].
+
+    Returns:
+        The same shape, in (0, 1].
+    """
+    return 1.0 - torch.tanh(scale * distance)

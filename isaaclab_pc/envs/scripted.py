@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Scripted policies: an ordered list of poses that the tool goes through, by inverse kinematics on the true state.
+
+They show that a task is physically solvable, record demonstrations, and are the yardstick for what a policy can learn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from isaaclab.utils.math import euler_xyz_from_quat, quat_error_magnitude, quat_from_euler_xyz
+
+from isaaclab_pc.envs.manipulation import joint_speed
+from isaaclab_pc.envs.point_cloud_env import PointCloudEnv
+from isaaclab_pc.errors import ConfigError
+
+__all__ = ["Phase", "Pose", "ScriptedPolicy", "downward"]
+
+Pose = tuple[torch.Tensor, torch.Tensor]
+"""Tool centres in the environment frame [m], shape (N, 3), and orientations (x, y, z, w), shape (N, 4)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Phase:
+    """One pose to go to, how, and when the next phase begins: once every condition that is set holds."""
+
+    target: Callable[[Any], Pose]
+    """Computes the tool's target from the environment, for all environments, whether they are in this phase or not."""
+
+    closed: bool = False
+    """Whether the gripper closes."""
+
+    hold: bool = False
+    """Whether the target stays as it is when the phase begins; otherwise it is computed anew in every step."""
+
+    step_length: float = 0.012
+    """Longest way the tool centre is asked to go in one control step [m]."""
+
+    tolerance: float = math.inf
+    """Largest distance from the target at which the phase is done [m]."""
+
+    turn_tolerance: float = math.inf
+    """Largest angle to the target's orientation at which the phase is done [rad]."""
+
+    still: float = math.inf
+    """Largest speed of any arm joint at which the phase is done [rad/s]."""
+
+    dwell_s: float = 0.0
+    """Shortest time that the phase takes [s]; it takes a control step at least."""
+
+
+class ScriptedPolicy:
+    """Takes each environment through the phases at its own pace; the last phase lasts until the episode ends.
+
+    Call it once before every step; it starts over where an episode has just begun.
+    """
+
+    def __init__(self, env: PointCloudEnv, phases: Sequence[Phase]) -> None:
+        """Prepare for an environment.
+
+        Args:
+            env: The unwrapped environment; its state is read, never written.
+            phases: At least one.
+
+        Raises:
+            ConfigError: The environment's kind of action is none that a scripted policy speaks.
+        """
+        if env.cfg.action not in ("joint_delta", "tool_delta"):
+            raise ConfigError(
+                f"action={env.cfg.action}: scripted policies need env.action=joint_delta or env.action=tool_delta."
+            )
+        self._env = env
+        self._phases = phases
+        self.phase = torch.zeros(env.num_envs, dtype=torch.long, device=env.device)
+        """Index of the phase of each environment, shape (N,)."""
+        self._steps = torch.zeros_like(self.phase)
+        self._held_pos = torch.zeros(env.num_envs, 3, device=env.device)
+        self._held_quat = torch.zeros(env.num_envs, 4, device=env.device)
+        self._ids = torch.arange(env.num_envs, device=env.device)
+        self._closed = self._per_phase([phase.closed for phase in phases])
+        self._hold = self._per_phase([phase.hold for phase in phases])
+        self._step_length = self._per_phase([phase.step_length for phase in phases])
+        self._tolerance = self._per_phase([phase.tolerance for phase in phases])
+        self._turn_tolerance = self._per_phase([phase.turn_tolerance for phase in phases])
+        self._still = self._per_phase([phase.still for phase in phases])
+        self._dwell = self._per_phase([max(1, math.ceil(phase.dwell_s / env.step_dt)) for phase in phases])
+
+    def __call__(self) -> torch.Tensor:
+        """Return the actions for the current state, shape (N, A), in [-1, 1]."""
+        env = self._env
+        fresh = env.episode_length_buf == 0
+        self.phase[fresh] = 0
+        self._steps[fresh] = 0
+        position, quat = self._advance()
+        step = position - env.tool_pos
+        length = torch.linalg.vector_norm(step, dim=1).clamp(min=1e-6)
+        step = step * (self._step_length[self.phase] / length).clamp(max=1.0)[:, None]
+        if env.cfg.action == "tool_delta":
+            action = (step / env.cfg.tool_delta).clamp(-1.0, 1.0)
+        else:
+            action = self._joint_action(step, quat)
+        if not env.cfg.gripper:
+            return action
+        gripper = torch.where(self._closed[self.phase], -1.0, 1.0)
+        return torch.cat([action, gripper[:, None]], dim=1)
+
+    def _per_phase(self, values: list) -> torch.Tensor:
+        return torch.tensor(values, device=self._env.device)
+
+    def _advance(self) -> Pose:
+        """Move each environment to its next phase where the present one is done; return its target."""
+        poses = [phase.target(self._env) for phase in self._phases]
+        positions = torch.stack([pose[0] for pose in poses])
+        quats = torch.stack([pose[1] for pose in poses])
+        done = self._done(*self._target(positions, quats)) & (self.phase < len(self._phases) - 1)
+        self.phase += done.long()
+        self._steps[done] = 0
+        target = self._target(positions, quats)
+        self._steps += 1
+        return target
+
+    def _target(self, positions: torch.Tensor, quats: torch.Tensor) -> Pose:
+        """Select from the targets of all phases, (P, N, 3) and (P, N, 4), and keep those of phases that begin now."""
+        begins = (self._steps == 0)[:, None]
+        position, quat = positions[self.phase, self._ids], quats[self.phase, self._ids]
+        self._held_pos = torch.where(begins, position, self._held_pos)
+        self._held_quat = torch.where(begins, quat, self._held_quat)
+        hold = self._hold[self.phase][:, None]
+        return torch.where(hold, self._held_pos, position), torch.where(hold, self._held_quat, quat)
+
+    def _done(self, position: torch.Tensor, quat: torch.Tensor) -> torch.Tensor:
+        env, phase = self._env, self.phase
+        distance = torch.linalg.vector_norm(position - env.tool_pos, dim=1)
+        return (
+            (distance <= self._tolerance[phase])
+            & (quat_error_magnitude(quat, env.tool_quat) <= self._turn_tolerance[phase])
+            & (joint_speed(env) <= self._still[phase])
+            & (self._steps >= self._dwell[phase])
+        )
+
+    def _joint_action(self, step: torch.Tensor, quat: torch.Tensor) -> torch.Tensor:
+        """Return joint steps that move the tool centre by ``step`` and turn it to ``quat``, shape (N, 7)."""
+        env = self._env
+        joints = env.robot.data.joint_pos.torch[:, env.arm.joints]
+        action = (env.arm.inverse_kinematics(env.arm.tool_pos_w + step, quat) - joints) / env.cfg.joint_delta
+        # One factor for all joints keeps the direction of the motion.
+        return action / action.abs().amax(dim=1, keepdim=True).clamp(min=1.0)
+
+
+def downward(quat: torch.Tensor, symmetry: float = math.pi / 2) -> torch.Tensor:
+    """Point the gripper down, turned by an object's yaw to close across its sides.
+
+    Args:
+        quat: Orientation of the object, which stands upright, (x, y, z, w), shape (N, 4).
+        symmetry: Yaw after which the object looks the same [rad]: a quarter turn for a cube, a half turn for a bar.
+            Of the equal grasps, the one nearest to the default pose is taken.
+
+    Returns:
+        Tool orientation (x, y, z, w), shape (N, 4).
+    """
+    _, _, yaw = euler_xyz_from_quat(quat)
+    yaw = torch.remainder(yaw + symmetry / 2, symmetry) - symmetry / 2
+    return quat_from_euler_xyz(torch.full_like(yaw, math.pi), torch.zeros_like(yaw), yaw)
