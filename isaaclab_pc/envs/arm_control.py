@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from isaaclab.controllers import DifferentialIKController, DifferentialIKControllerCfg
-from isaaclab.utils.math import quat_apply
+from isaaclab.utils.math import apply_delta_pose, quat_apply
 
 from isaaclab_pc.assets.kinematics import TCP_OFFSET
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from isaaclab_pc.envs.point_cloud_env_cfg import PointCloudEnvCfg
 
-ARM_ACTIONS = {"joint_delta": 7, "tool_delta": 3}
+ARM_ACTIONS = {"tool_delta": 3, "tool_pose": 6, "joint_delta": 7, "joint_position": 7}
 """Size of each kind of arm action."""
 
 
@@ -28,9 +28,19 @@ def joint_ids(robot: Articulation, pattern: str) -> torch.Tensor:
 class ArmControl:
     """Turns actions in [-1, 1] into joint targets inside the joint limits.
 
-    ``joint_delta`` moves each joint relative to where it is. ``tool_delta`` moves the tool centre along the axes of
-    the environment and holds the gripper pointing down, by Isaac Lab's differential inverse kinematics (damped least
-    squares, Buss 2004).
+    ================== ==== ==========================================================================================
+    ``cfg.action``     size what an action means
+    ================== ==== ==========================================================================================
+    ``tool_delta``     3    translation of the tool centre along the axes of the environment, ``cfg.tool_delta`` [m] at
+                            1; the gripper is held pointing down
+    ``tool_pose``      6    translation as above, then a rotation vector about the same axes through the tool centre,
+                            ``cfg.tool_rotation`` [rad] at 1
+    ``joint_delta``    7    change of each joint from where it is, ``cfg.joint_delta`` [rad] at 1
+    ``joint_position`` 7    where each joint goes, from its lower limit at -1 to its upper limit at 1
+    ================== ==== ==========================================================================================
+
+    No joint is asked to move further than ``cfg.joint_delta`` in a step. The tool's motions go through Isaac Lab's
+    differential inverse kinematics (damped least squares, Buss 2004).
     """
 
     def __init__(self, cfg: PointCloudEnvCfg, robot: Articulation, device: str) -> None:
@@ -69,21 +79,33 @@ class ArmControl:
         the arm to a fraction of the commanded speed.
 
         Args:
-            action: Arm part of the action in [-1, 1], shape (N, 7) for joint_delta or (N, 3) for tool_delta.
+            action: Arm part of the action in [-1, 1], shape (N, size of ``cfg.action``).
             step_dt: Duration of an environment step [s].
 
         Returns:
             Joint position targets [rad] and velocity targets [rad/s], both (N, 7).
         """
         joint_pos = self.robot.data.joint_pos.torch[:, self.joints]
+        limit = self.cfg.joint_delta
         if self.cfg.action == "joint_delta":
-            delta = self.cfg.joint_delta * action
+            delta = limit * action
+        elif self.cfg.action == "joint_position":
+            lower, upper = self.limits[..., 0], self.limits[..., 1]
+            delta = (lower + (upper - lower) * (action + 1.0) / 2.0 - joint_pos).clamp(-limit, limit)
         else:
-            delta = self.inverse_kinematics(self.tool_pos_w + self.cfg.tool_delta * action) - joint_pos
+            delta = self.inverse_kinematics(*self._tool_target(action)) - joint_pos
             # Scaled as a whole, so that the tool keeps its direction near singular poses.
-            delta = delta * (self.cfg.joint_delta / delta.abs().amax(dim=1, keepdim=True).clamp_min(1e-6)).clamp(max=1)
+            delta = delta * (limit / delta.abs().amax(dim=1, keepdim=True).clamp_min(1e-6)).clamp(max=1)
         position = (joint_pos + delta).clamp(self.limits[..., 0], self.limits[..., 1])
         return position, (position - joint_pos) / step_dt
+
+    def _tool_target(self, action: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Return the position [m] and the orientation of the tool in the world that an action asks for."""
+        translation = self.cfg.tool_delta * action[:, :3]
+        if self.cfg.action == "tool_delta":
+            return self.tool_pos_w + translation, None
+        delta = torch.cat([translation, self.cfg.tool_rotation * action[:, 3:]], dim=1)
+        return apply_delta_pose(self.tool_pos_w, self.tool_quat, delta)
 
     def inverse_kinematics(self, tool_pos_w: torch.Tensor, tool_quat: torch.Tensor | None = None) -> torch.Tensor:
         """Take one step of differential inverse kinematics.

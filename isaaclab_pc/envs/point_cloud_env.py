@@ -36,7 +36,7 @@ class PointCloudEnv(DirectRLEnv):
     Observations are flat groups: ``policy`` (N, P) and ``critic`` (N, S), float32, and with ``obs=points`` also
     ``points`` (N, K, 3), with ``obs=depth`` also ``depth`` (N, 1, H, W). With ``obs=state``, ``policy`` is the
     privileged state. Actions are (N, A) in [-1, 1]: the arm's part (see
-    :class:`ArmControl`), then, with ``gripper``, one command that opens above 0.
+    :class:`ArmControl`), then, with ``gripper``, one command of the gripper.
 
     Valid where an environment is done in this step: :attr:`episode_success` and :attr:`episode_time_to_success`.
     """
@@ -55,8 +55,9 @@ class PointCloudEnv(DirectRLEnv):
             **kwargs: As for ``DirectRLEnv``.
 
         Raises:
-            ConfigError: The point cloud does not fit the camera.
+            ConfigError: A choice is unknown, or the point cloud does not fit the camera.
         """
+        cfg.check()
         cfg.action_space = ARM_ACTIONS[cfg.action] + int(cfg.gripper)
         keep_what_is_observed(cfg)
         prepare_for_device(cfg)
@@ -169,6 +170,7 @@ class PointCloudEnv(DirectRLEnv):
         self.episode_success = torch.zeros(n, dtype=torch.bool, device=device)
         self.episode_time_to_success = torch.full((n,), float("nan"), device=device)
         self._last_success = torch.full((n,), float("nan"), device=device)
+        self._last_time_to_success = torch.full((n,), float("nan"), device=device)
         self._term_sums: dict[str, torch.Tensor] = {}
         self._last_term_sums: dict[str, torch.Tensor] = {}
         self._world_quat = torch.tensor([0.0, 0.0, 0.0, 1.0], device=device).expand(n, 4).contiguous()
@@ -188,7 +190,10 @@ class PointCloudEnv(DirectRLEnv):
         command.set_velocity_index(value=velocity, joint_ids=self.arm.joints)
         if self.cfg.gripper:
             lower, upper = self._finger_limits[..., 0], self._finger_limits[..., 1]
-            fingers = torch.where(self.actions[:, -1:] > 0.0, upper, lower)
+            opening = (self.actions[:, -1:] + 1.0) / 2.0
+            if self.cfg.gripper_action == "binary":
+                opening = (opening > 0.5).float()
+            fingers = lower + (upper - lower) * opening
             command.set_position_index(value=fingers, joint_ids=self._fingers)
 
     def _apply_action(self) -> None:
@@ -234,7 +239,7 @@ class PointCloudEnv(DirectRLEnv):
         other &= ~faulted
 
     def _get_rewards(self) -> torch.Tensor:
-        terms = self._reward_terms()
+        terms = {"success": self._succeeds.float()} if self.cfg.reward == "sparse" else self._reward_terms()
         reward = torch.stack(list(terms.values())).sum(0)
         if self.guard.enabled:
             terms = self._guard_reward(reward, terms)
@@ -331,7 +336,10 @@ class PointCloudEnv(DirectRLEnv):
         return self.point_cloud.data.points.torch.clone()
 
     def _log(self) -> None:
-        log: dict[str, torch.Tensor] = {"Metrics/success_rate": self._last_success.nanmean()}
+        log: dict[str, torch.Tensor] = {
+            "Metrics/success_rate": self._last_success.nanmean(),
+            "Metrics/time_to_success": self._last_time_to_success.nanmean(),
+        }
         for name, value in self._last_term_sums.items():
             log[f"Episode_Reward/{name}"] = value.mean() / self.max_episode_length_s
         if self.guard.enabled:
@@ -357,6 +365,8 @@ class PointCloudEnv(DirectRLEnv):
         ran = self.episode_length_buf[ids] > 0
         outcome = self._succeeds[ids].float().masked_fill(self.guard.benched[ids], float("nan"))
         self._last_success[ids] = torch.where(ran, outcome, self._last_success[ids])
+        seconds = torch.where(outcome > 0.0, self.episode_time_to_success[ids], float("nan"))
+        self._last_time_to_success[ids] = torch.where(ran, seconds, self._last_time_to_success[ids])
         self._succeeds[ids] = False
         self._success_step[ids] = float("nan")
         for name, value in self._term_sums.items():

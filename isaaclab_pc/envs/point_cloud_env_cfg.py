@@ -19,6 +19,8 @@ from scipy.spatial.transform import Rotation
 
 from isaaclab_pc.assets.franka import FRANKA_PANDA_PRIMITIVE_CFG, TCP_OFFSET
 from isaaclab_pc.assets.objects import ground_cfg, table_cfg
+from isaaclab_pc.envs.arm_control import ARM_ACTIONS
+from isaaclab_pc.errors import ConfigError, closest
 from isaaclab_pc.guards import GuardCfg
 from isaaclab_pc.physics.presets import PhysicsPresetsCfg
 from isaaclab_pc.sensors import PointCloudCfg
@@ -99,6 +101,15 @@ class PointCloudSceneCfg(InteractiveSceneCfg):
     points: PointCloudCfg | None = workspace_points_cfg(128, (0.2, -0.4, 0.005), (0.85, 0.4, 0.6))
 
 
+CHOICES = {
+    "obs": ("points", "depth", "state"),
+    "reward": ("dense", "sparse"),
+    "action": tuple(ARM_ACTIONS),
+    "gripper_action": ("binary", "continuous"),
+}
+"""Values of the fields that are a name."""
+
+
 @configclass
 class PointCloudEnvCfg(DirectRLEnvCfg):
     """Base of every task's configuration. Sizes of the spaces are read off the scene at start."""
@@ -119,16 +130,25 @@ class PointCloudEnvCfg(DirectRLEnvCfg):
     obs: Literal["points", "depth", "state"] = "points"
     """What the policy sees beside proprioception: a point cloud, the depth image, or the privileged state."""
 
+    reward: Literal["dense", "sparse"] = "dense"
+    """``dense``: the sum of the task's terms; ``sparse``: 1 in a step in which the task is fulfilled, else 0."""
+
     guard: GuardCfg = GuardCfg()
 
     gripper: bool = False
-    """Whether the last action opens (above 0) and closes the gripper."""
+    """Whether the last action commands the gripper."""
 
-    action: Literal["tool_delta", "joint_delta"] = "tool_delta"
-    """What the arm's part of an action moves: the tool centre (3) or the joints (7), relative to where they are."""
+    gripper_action: Literal["binary", "continuous"] = "binary"
+    """``binary`` opens above 0 and closes else; ``continuous`` goes from closed at -1 to open at 1."""
+
+    action: Literal["tool_delta", "tool_pose", "joint_delta", "joint_position"] = "tool_delta"
+    """What the arm's part of an action means, and its size: see :class:`~isaaclab_pc.envs.arm_control.ArmControl`."""
 
     tool_delta: float = 0.03
     """Change of the tool's target at action 1 [m]."""
+
+    tool_rotation: float = 0.1
+    """Rotation of the tool's target about an axis at action 1 [rad], with ``action="tool_pose"``."""
 
     joint_delta: float = 0.07
     """Largest change of an arm joint's target in a step [rad]; at 30 Hz, 0.07 rad is just below the speed limits."""
@@ -138,6 +158,17 @@ class PointCloudEnvCfg(DirectRLEnvCfg):
 
     max_depth: float = 5.0
     """Depth beyond which ``obs=depth`` reads 0, like a miss [m]."""
+
+    def check(self) -> None:
+        """Refuse a name that one of the choices does not have.
+
+        Raises:
+            ConfigError: The message names the field, its value and the near names.
+        """
+        for name, choices in CHOICES.items():
+            value = getattr(self, name)
+            if value not in choices:
+                raise ConfigError(f"env.{name}={value} is unknown: {closest(str(value), choices)}")
 
 
 def keep_what_is_observed(cfg: PointCloudEnvCfg) -> None:

@@ -278,7 +278,9 @@ def _load_configs(config: Mapping[str, Any], adapter: Any, device: str) -> tuple
 
 def _check_foreign(config: Mapping[str, Any]) -> None:
     """Refuse settings that only this package's tasks have."""
-    numbers = {group: {k: v for k, v in config[group].items() if k != "backend"} for group in ("physics", "points")}
+    numbers: dict[str, Any] = {"reward": config["reward"]}
+    for group in ("physics", "points"):
+        numbers[group] = {k: v for k, v in config[group].items() if k != "backend"}
     given = sorted(key for key, value in flatten(numbers).items() if value is not None)
     if given:
         raise ConfigError(
@@ -319,6 +321,9 @@ def _apply_task_settings(env_cfg: Any, config: Mapping[str, Any], backend: str) 
     from isaaclab_pc.physics.presets import PhysicsPresetsCfg
 
     env_cfg.obs = config["obs"]
+    if config["reward"] is not None:
+        env_cfg.reward = config["reward"]
+    env_cfg.check()
     _apply_points(env_cfg.scene.points, config["points"])
     _apply_guard(env_cfg.guard, config["guard"])
     if config["robot"] == "franka_nucleus":

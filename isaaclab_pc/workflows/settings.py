@@ -98,6 +98,7 @@ RULES: Mapping[str, Rule] = {
     "seed": _whole(0),
     "max_iterations": _or(None, _whole(1)),
     "obs": _choice("points", "depth", "state"),
+    "reward": _or(None, _choice("dense", "sparse")),
     "agent": _choice("default", "large"),
     "robot": _choice("franka", "franka_nucleus"),
     "resume": _or(None, Rule("latest, best, or a run's folder or checkpoint", _TEXT.accepts)),

@@ -24,6 +24,7 @@ def test_settings_reach_the_tasks_config():
         "points.frame=env",
         "points.dtype=float32",
         "points.remove_robot=false",
+        "reward=sparse",
         "guard.max_abs=50",
         "guard.mode=disabled",
         "physics.dt=0.01111111111",
@@ -35,6 +36,7 @@ def test_settings_reach_the_tasks_config():
     assert (cfg.scene.points.num_points, cfg.scene.points.frame, cfg.scene.points.dtype) == (32, "env", "float32")
     assert (cfg.scene.points.crop_lower, cfg.scene.points.crop_upper) == ((0, -1, 0.1), (1, 1, 0.5))
     assert "robot" not in cfg.scene.points.remove
+    assert cfg.reward == "sparse"
     assert (cfg.guard.mode, cfg.guard.max_abs) == ("disabled", 50)
     assert cfg.sim.dt == pytest.approx(1 / 90)
     assert cfg.decimation == 3, "the control rate stays"
@@ -50,6 +52,12 @@ def test_overrides_reach_the_field_that_they_name_physics_presets_included():
     assert result.env_cfg.episode_length_s == 4
     assert result.env_cfg.sim.physics.solver_cfg.iterations == 7
     assert result.agent_cfg.algorithm.gamma == 0.9
+
+
+def test_the_reward_is_the_tasks_own_unless_it_is_set():
+    assert resolved().env_cfg.reward == "dense"
+    assert resolved(env=["env.reward=sparse"]).env_cfg.reward == "sparse"
+    assert resolved("reward=dense", env=["env.reward=sparse"]).env_cfg.reward == "dense"
 
 
 def test_a_preset_fills_in_what_was_not_given():
@@ -94,6 +102,8 @@ def test_two_runs_share_no_config():
         (["obs=state", "points.num_points=100000"], [], [], None),
         ([], ["env.scene.camra.width=3"], [], r"env\.scene has no field camra: did you mean camera\?"),
         ([], [], ["agent.algorithm.gama=1"], r"agent\.algorithm has no field gama: did you mean gamma"),
+        ([], ["env.action=tool_poze"], [], r"env\.action=tool_poze is unknown: did you mean tool_pose"),
+        ([], ["env.reward=spars"], [], r"env\.reward=spars is unknown: did you mean sparse"),
         ([], ["env.decimation=fast"], [], r"expected a whole number, like the present"),
         (["physics.velocity_iterations=1"], [], [], r"physics\.velocity_iterations does not exist on newton_mjwarp"),
         (["device=cuda:99"], [], [], r"device=cuda:99: torch sees \d+ GPUs here"),
