@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tasks: importing this package registers them with gymnasium and loads no simulator."""
 
-from isaaclab_pc.tasks import lift, reach
+from isaaclab_pc.tasks import lift, push, reach, stack
 
-__all__ = ["lift", "reach"]
+__all__ = ["lift", "push", "reach", "stack"]

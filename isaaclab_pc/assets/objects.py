@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Configurations of the primitives around the robot: ground, table, cube, target marker.
+"""Configurations of the primitives around the robot: ground, table, cube, target markers.
 
 Each takes the prim path it is spawned at, usually ``{ENV_REGEX_NS}/Name``. Every object carries a semantic
 ``class`` so that segmentation tells them apart: ``ground``, ``table``, ``cube``, ``target`` (and ``robot``).
@@ -77,6 +77,8 @@ def cube_cfg(
     edge: float = 0.04,
     mass: float = 0.1,
     pos: Vector = (0.5, 0.0, 0.02),
+    label: str = "cube",
+    color: Vector = (0.10, 0.35, 0.80),
 ) -> RigidObjectCfg:
     """Return a cube to be grasped.
 
@@ -85,6 +87,8 @@ def cube_cfg(
         edge: Edge length [m]; the gripper opens 0.08 m.
         mass: Mass [kg].
         pos: Centre in the environment's frame after a reset [m].
+        label: Its semantic class.
+        color: Red, green and blue, 0 to 1.
 
     Returns:
         The object's configuration.
@@ -103,11 +107,23 @@ def cube_cfg(
             mass_props=MassCfg(mass=mass),
             collision_props=[UsdPhysicsCollisionCfg(), held_firmly()],
             physics_material=friction(1.0),
-            visual_material=sim_utils.PreviewSurfaceCfg(diffuse_color=(0.10, 0.35, 0.80)),
-            semantic_tags=[("class", "cube")],
+            visual_material=sim_utils.PreviewSurfaceCfg(diffuse_color=color),
+            semantic_tags=[("class", label)],
         ),
         init_state=RigidObjectCfg.InitialStateCfg(pos=pos),
     )
+
+
+def _marker(prim_path: str, spawn: sim_utils.ShapeCfg, pos: Vector) -> RigidObjectCfg:
+    """Return a kinematic body without a collider; ``spawn`` holds its shape."""
+    spawn.rigid_props = [
+        UsdPhysicsRigidBodyCfg(rigid_body_enabled=True, kinematic_enabled=True),
+        PhysxRigidBodyCfg(disable_gravity=True),
+    ]
+    spawn.mass_props = MassCfg(mass=0.1)
+    spawn.visual_material = sim_utils.PreviewSurfaceCfg(diffuse_color=(0.85, 0.10, 0.10))
+    spawn.semantic_tags = [("class", "target")]
+    return RigidObjectCfg(prim_path=prim_path, spawn=spawn, init_state=RigidObjectCfg.InitialStateCfg(pos=pos))
 
 
 def target_cfg(
@@ -125,17 +141,26 @@ def target_cfg(
     Returns:
         The object's configuration.
     """
-    return RigidObjectCfg(
-        prim_path=prim_path,
-        spawn=sim_utils.SphereCfg(
-            radius=radius,
-            rigid_props=[
-                UsdPhysicsRigidBodyCfg(rigid_body_enabled=True, kinematic_enabled=True),
-                PhysxRigidBodyCfg(disable_gravity=True),
-            ],
-            mass_props=MassCfg(mass=0.1),
-            visual_material=sim_utils.PreviewSurfaceCfg(diffuse_color=(0.85, 0.10, 0.10)),
-            semantic_tags=[("class", "target")],
-        ),
-        init_state=RigidObjectCfg.InitialStateCfg(pos=pos),
-    )
+    return _marker(prim_path, sim_utils.SphereCfg(radius=radius), pos)
+
+
+def region_cfg(
+    prim_path: str = "{ENV_REGEX_NS}/Target",
+    *,
+    radius: float = 0.1,
+    thickness: float = 0.01,
+    pos: Vector = (0.5, 0.0, 0.0),
+) -> RigidObjectCfg:
+    """Return a flat disc that lies on the table, is seen and never touched, as :func:`target_cfg`.
+
+    Args:
+        prim_path: Where it is spawned.
+        radius: Radius [m].
+        thickness: Height of its upper side above the table [m]; a cloud that is cropped above the table keeps it.
+        pos: Point of the table below its centre, in the environment's frame after a reset [m].
+
+    Returns:
+        The object's configuration; its origin is the middle of the disc.
+    """
+    centre = (pos[0], pos[1], pos[2] + thickness / 2)
+    return _marker(prim_path, sim_utils.CylinderCfg(radius=radius, height=thickness, axis="Z"), centre)

@@ -6,13 +6,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import torch
+from isaaclab.utils.math import quat_from_euler_xyz
 
 if TYPE_CHECKING:
     from isaaclab.assets import RigidObject
 
     from isaaclab_pc.envs.point_cloud_env import PointCloudEnv
 
-__all__ = ["between_fingers", "closeness", "joint_speed", "place", "position"]
+__all__ = ["between_fingers", "closeness", "joint_speed", "place", "place_marker", "position", "upright"]
 
 _GRASP_DISTANCE = 0.03
 """Distance of the tool centre from the object's centre within which the fingers are around the object [m]."""
@@ -42,6 +43,25 @@ def place(
     body.write_root_pose_to_sim_index(root_pose=pose, env_ids=env_ids.int())
     rest = torch.zeros(len(env_ids), 6, device=env.device)
     body.write_root_velocity_to_sim_index(root_velocity=rest, env_ids=env_ids.int())
+
+
+def place_marker(env: PointCloudEnv, body: RigidObject, env_ids: torch.Tensor, position: torch.Tensor) -> None:
+    """Put a kinematic body at a position, upright.
+
+    Args:
+        env: The environment.
+        body: The body; its velocity is not written, because PhysX complains about that of a kinematic body.
+        env_ids: Environments, shape (M,).
+        position: Its origin in the environment frame [m], shape (M, 3).
+    """
+    pose = torch.cat([position + env.scene.env_origins[env_ids], env._world_quat[env_ids]], dim=1)
+    body.write_root_pose_to_sim_index(root_pose=pose, env_ids=env_ids.int())
+
+
+def upright(yaw: torch.Tensor) -> torch.Tensor:
+    """Return the orientations (x, y, z, w), shape (N, 4), of bodies that stand turned by ``yaw`` [rad], shape (N,)."""
+    level = torch.zeros_like(yaw)
+    return quat_from_euler_xyz(level, level, yaw)
 
 
 def between_fingers(env: PointCloudEnv, position: torch.Tensor, width: float | torch.Tensor) -> torch.Tensor:

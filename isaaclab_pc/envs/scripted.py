@@ -18,7 +18,7 @@ from isaaclab_pc.envs.manipulation import joint_speed
 from isaaclab_pc.envs.point_cloud_env import PointCloudEnv
 from isaaclab_pc.errors import ConfigError
 
-__all__ = ["Phase", "Pose", "ScriptedPolicy", "downward"]
+__all__ = ["Phase", "Pose", "ScriptedPolicy", "downward", "raised", "unturned"]
 
 Pose = tuple[torch.Tensor, torch.Tensor]
 """Tool centres in the environment frame [m], shape (N, 3), and orientations (x, y, z, w), shape (N, 4)."""
@@ -165,3 +165,23 @@ def downward(quat: torch.Tensor, symmetry: float = math.pi / 2) -> torch.Tensor:
     _, _, yaw = euler_xyz_from_quat(quat)
     yaw = torch.remainder(yaw + symmetry / 2, symmetry) - symmetry / 2
     return quat_from_euler_xyz(torch.full_like(yaw, math.pi), torch.zeros_like(yaw), yaw)
+
+
+def unturned(env: PointCloudEnv) -> torch.Tensor:
+    """Point the gripper down with the yaw that it has now.
+
+    A grasped object's own yaw would flip to another of its equal grasps where it slips past half its symmetry.
+
+    Args:
+        env: The environment.
+
+    Returns:
+        Tool orientation (x, y, z, w), shape (N, 4).
+    """
+    return downward(env.tool_quat, symmetry=2.0 * math.pi)
+
+
+def raised(pose: Pose, height: float) -> Pose:
+    """Return the pose that is ``height`` [m] above another."""
+    position, quat = pose
+    return position + position.new_tensor([0.0, 0.0, height]), quat

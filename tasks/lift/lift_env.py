@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import torch
 from isaaclab.assets import RigidObject
-from isaaclab.utils.math import quat_from_euler_xyz
 
 from isaaclab_pc.envs import manipulation
 from isaaclab_pc.envs.manipulation import closeness, joint_speed
@@ -62,10 +61,8 @@ class LiftEnv(PointCloudEnv):
     def _reset_task(self, env_ids: torch.Tensor) -> None:
         cube = self.uniform(env_ids, _CUBE_STREAM, self.cfg.cube_lower, self.cfg.cube_upper)
         self.goal_pos[env_ids] = self.uniform(env_ids, _GOAL_STREAM, self.cfg.goal_lower, self.cfg.goal_upper)
-        level = torch.zeros(len(env_ids), device=self.device)
-        height = torch.full_like(level, CUBE_EDGE / 2)
-        position = torch.stack([cube[:, 0], cube[:, 1], height], dim=1)
-        manipulation.place(self, self.cube, env_ids, position, quat_from_euler_xyz(level, level, cube[:, 2]))
+        position = torch.cat([cube[:, :2], torch.full_like(cube[:, :1], CUBE_EDGE / 2)], dim=1)
+        manipulation.place(self, self.cube, env_ids, position, manipulation.upright(cube[:, 2]))
 
     def _task_proprioception(self) -> torch.Tensor:
         return torch.cat([self.goal_pos, self.goal_pos - self.tool_pos], dim=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from isaaclab_pc.envs.scripted import Phase, Pose, downward
+from isaaclab_pc.envs.scripted import Phase, Pose, downward, raised, unturned
 
 if TYPE_CHECKING:
     from isaaclab_pc.tasks.lift.lift_env import LiftEnv
@@ -19,13 +19,12 @@ def _at_cube(env: LiftEnv) -> Pose:
 
 
 def _above_cube(env: LiftEnv) -> Pose:
-    position, quat = _at_cube(env)
-    return position + position.new_tensor([0.0, 0.0, _CLEARANCE]), quat
+    return raised(_at_cube(env), _CLEARANCE)
 
 
 def _cube_at_goal(env: LiftEnv) -> Pose:
     # Whatever the cube slipped in the fingers, it is the cube that has to arrive.
-    return env.goal_pos - env.cube_pos + env.tool_pos, downward(env.cube_quat)
+    return env.goal_pos - env.cube_pos + env.tool_pos, unturned(env)
 
 
 PHASES = (

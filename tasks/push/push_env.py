@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The push task."""
+
+from __future__ import annotations
+
+import torch
+from isaaclab.assets import RigidObject
+
+from isaaclab_pc.envs import manipulation
+from isaaclab_pc.envs.manipulation import closeness
+from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
+from isaaclab_pc.envs.scripted import ScriptedPolicy
+from isaaclab_pc.tasks.push.push_env_cfg import CUBE_EDGE, REGION_RADIUS, PushEnvCfg
+from isaaclab_pc.tasks.push.scripted import PHASES
+
+_CUBE_STREAM = TASK_STREAM
+_GOAL_STREAM = TASK_STREAM + 1
+
+_PUSH_DISTANCE = 0.035
+"""Distance from the cube's centre at which the tool centre pushes: half an edge, up to half a diagonal, and half a
+finger [m]."""
+
+_REACHED = 0.015
+"""Distance from there within which the tool counts as pushing, whichever side of the cube it touches [m]."""
+
+
+class PushEnv(PointCloudEnv):
+    """Push a cube into a region on the table.
+
+    Randomization: arm joints around their defaults, the cube's x, y and yaw on the table, distance and bearing of the
+    goal region from the cube. A flat disc marks the region: the policy sees it, and only the critic is told where it
+    is. Success, as in ManiSkill's PushCube: the cube's centre is inside the region and the cube lies on the table. A
+    cube that leaves the table ends the episode.
+
+    The reward is that of PushCube, divided by its maximum (https://github.com/haosulab/ManiSkill): ``reach`` the side
+    of the cube that is away from the region; from there, bring the cube to the ``goal``; the maximum in a step with
+    ``success``. PushCube itself always pushes 0.2 m along x and never turns the cube:
+    ``goal_lower=goal_upper=(0.2, 0)`` and yaws of 0 make this task the same.
+    """
+
+    cfg: PushEnvCfg
+
+    def _bind_scene(self) -> None:
+        super()._bind_scene()
+        self.cube: RigidObject = self.scene["cube"]
+        self.region: RigidObject = self.scene["region"]
+        self.goal_pos = torch.zeros(self.num_envs, 3, device=self.device)
+        self.goal_pos[:, 2] = CUBE_EDGE / 2
+
+    @property
+    def cube_pos(self) -> torch.Tensor:
+        """Centre of the cube in the environment frame [m], shape (N, 3)."""
+        return manipulation.position(self, self.cube)
+
+    @property
+    def push_direction(self) -> torch.Tensor:
+        """Unit vector in the table's plane from the cube to the middle of the region, shape (N, 3)."""
+        way = self.goal_pos - self.cube_pos
+        way[:, 2] = 0.0
+        return way / torch.linalg.vector_norm(way, dim=1, keepdim=True).clamp_min(1e-6)
+
+    @property
+    def push_pos(self) -> torch.Tensor:
+        """Where the tool centre is to push the cube, in the environment frame [m], shape (N, 3)."""
+        return self.cube_pos - _PUSH_DISTANCE * self.push_direction
+
+    @property
+    def goal_distance(self) -> torch.Tensor:
+        """Distance of the cube's centre from the middle of the region in the table's plane [m], shape (N,)."""
+        return torch.linalg.vector_norm((self.goal_pos - self.cube_pos)[:, :2], dim=1)
+
+    def scripted_policy(self) -> ScriptedPolicy:
+        """Return a policy that solves the task from the simulator's own state: actions (N, A) in [-1, 1] per call."""
+        return ScriptedPolicy(self, PHASES)
+
+    def _reset_task(self, env_ids: torch.Tensor) -> None:
+        cube = self.uniform(env_ids, _CUBE_STREAM, self.cfg.cube_lower, self.cfg.cube_upper)
+        goal = self.uniform(env_ids, _GOAL_STREAM, self.cfg.goal_lower, self.cfg.goal_upper)
+        position = torch.cat([cube[:, :2], torch.full_like(cube[:, :1], CUBE_EDGE / 2)], dim=1)
+        manipulation.place(self, self.cube, env_ids, position, manipulation.upright(cube[:, 2]))
+        distance, bearing = goal.unbind(1)
+        way = torch.stack([distance * bearing.cos(), distance * bearing.sin()], dim=1)
+        self.goal_pos[env_ids, :2] = cube[:, :2] + way
+        marker = self.region.data.default_root_pose.torch[env_ids, :3].clone()
+        marker[:, :2] = self.goal_pos[env_ids, :2]
+        manipulation.place_marker(self, self.region, env_ids, marker)
+
+    def _task_state(self) -> torch.Tensor:
+        cube_pos, quat = self.cube_pos, self.cube.data.root_quat_w.torch
+        velocity = self.cube.data.root_vel_w.torch[:, :3]
+        relative = [cube_pos - self.tool_pos, self.push_pos - self.tool_pos, self.goal_pos - cube_pos]
+        return torch.cat([cube_pos, quat, velocity, self.goal_pos, *relative], dim=1)
+
+    def _reward_terms(self) -> dict[str, torch.Tensor]:
+        success = self._success().float()
+        distance = torch.linalg.vector_norm(self.push_pos - self.tool_pos, dim=1)
+        pushing = (distance < _REACHED).float()
+        return {
+            "reach": (1.0 - success) * closeness(distance) / 3.0,
+            "goal": (1.0 - success) * pushing * closeness(self.goal_distance) / 3.0,
+            "success": success,
+        }
+
+    def _success(self) -> torch.Tensor:
+        lies = self.cube_pos[:, 2] < CUBE_EDGE / 2 + self.cfg.success_height
+        return lies & (self.goal_distance < REGION_RADIUS)
+
+    def _failure(self) -> torch.Tensor:
+        return self.cube_pos[:, 2] < -CUBE_EDGE

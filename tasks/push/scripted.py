@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A scripted push for the push task."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import torch
+
+from isaaclab_pc.envs.manipulation import upright
+from isaaclab_pc.envs.scripted import Phase, Pose, downward, raised
+
+if TYPE_CHECKING:
+    from isaaclab_pc.tasks.push.push_env import PushEnv
+
+_CLEARANCE = 0.1
+"""Height above the cube's centre at which the gripper moves behind the cube [m]."""
+
+_GAP = 0.03
+"""Distance behind the place to push from at which the gripper goes down [m]."""
+
+_STOP = 0.04
+"""Distance of the cube from the middle of the region at which the push ends [m]; beyond the middle it would turn."""
+
+_AHEAD = 0.03
+"""How far ahead of the tool its target is while it pushes [m]."""
+
+
+def _across(env: PushEnv) -> torch.Tensor:
+    """Turn the gripper so that its fingers stand side by side across the way to the region."""
+    direction = env.push_direction
+    return downward(upright(torch.atan2(direction[:, 1], direction[:, 0])), symmetry=math.pi)
+
+
+def _behind(env: PushEnv) -> Pose:
+    return env.push_pos - _GAP * env.push_direction, _across(env)
+
+
+def _above(env: PushEnv) -> Pose:
+    return raised(_behind(env), _CLEARANCE)
+
+
+def _push(env: PushEnv) -> Pose:
+    # The cube sticks to the fingers: moving around it to push from another side would drag it along.
+    ahead = (env.goal_distance - _STOP).clamp(0.0, _AHEAD)[:, None]
+    position = env.tool_pos + ahead * env.push_direction
+    position[:, 2] = env.cube_pos[:, 2]
+    return position, _across(env)
+
+
+PHASES = (
+    Phase(target=_above, closed=True, step_length=0.03, tolerance=0.02),
+    Phase(target=_behind, closed=True, tolerance=0.01),
+    Phase(target=_push, closed=True),
+)
+"""Moves behind the cube, goes down, and pushes it well into the region."""

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The stack task."""
+
+from __future__ import annotations
+
+import torch
+from isaaclab.assets import RigidObject
+
+from isaaclab_pc.envs import manipulation
+from isaaclab_pc.envs.manipulation import closeness
+from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
+from isaaclab_pc.envs.scripted import ScriptedPolicy
+from isaaclab_pc.tasks.stack.scripted import PHASES
+from isaaclab_pc.tasks.stack.stack_env_cfg import CUBE_EDGE, StackEnvCfg
+
+_MIDDLE_STREAM = TASK_STREAM
+_APART_STREAM = TASK_STREAM + 1
+_YAW_STREAM = TASK_STREAM + 2
+
+
+class StackEnv(PointCloudEnv):
+    """Put cube A on cube B and let go.
+
+    Randomization: arm joints around their defaults, place and yaw of both cubes on the table, never closer than the
+    gripper needs. Both are in the cloud and look the same, so the policy is told where cube A is to go: the place above
+    cube B as it stood when the episode began; later motion of either cube is seen, and known to the critic only.
+    Success, as in ManiSkill's StackCube: cube A is on cube B within a tolerance, does not move, and is not grasped. A
+    cube that leaves the table ends the episode.
+
+    The reward is that of StackCube, divided by its maximum (https://github.com/haosulab/ManiSkill): ``reach`` cube A;
+    ``place`` it while it is grasped; ``release`` it and wait until it is still; the maximum in a step with ``success``.
+    In every step one of the four terms counts.
+    """
+
+    cfg: StackEnvCfg
+
+    def _bind_scene(self) -> None:
+        super()._bind_scene()
+        self.cube_a: RigidObject = self.scene["cube_a"]
+        self.cube_b: RigidObject = self.scene["cube_b"]
+        self.goal_pos = torch.zeros(self.num_envs, 3, device=self.device)
+
+    @property
+    def cube_a_pos(self) -> torch.Tensor:
+        """Centre of cube A in the environment frame [m], shape (N, 3)."""
+        return manipulation.position(self, self.cube_a)
+
+    @property
+    def cube_b_pos(self) -> torch.Tensor:
+        """Centre of cube B in the environment frame [m], shape (N, 3)."""
+        return manipulation.position(self, self.cube_b)
+
+    @property
+    def stack_pos(self) -> torch.Tensor:
+        """Where cube A's centre is to be, above cube B as it stands now, in the environment frame [m], shape (N, 3)."""
+        return self.cube_b_pos + self.cube_b_pos.new_tensor([0.0, 0.0, CUBE_EDGE])
+
+    @property
+    def grasped(self) -> torch.Tensor:
+        """Whether the closed gripper is stopped by cube A between its fingers, shape (N,), bool."""
+        return manipulation.between_fingers(self, self.cube_a_pos, CUBE_EDGE)
+
+    @property
+    def stacked(self) -> torch.Tensor:
+        """Whether cube A is on cube B, shape (N,), bool."""
+        offset = self.cube_a_pos - self.stack_pos
+        above = torch.linalg.vector_norm(offset[:, :2], dim=1) <= self.cfg.success_offset
+        return above & (offset[:, 2].abs() <= self.cfg.success_height)
+
+    def scripted_policy(self) -> ScriptedPolicy:
+        """Return a policy that solves the task from the simulator's own state: actions (N, A) in [-1, 1] per call."""
+        return ScriptedPolicy(self, PHASES)
+
+    def _reset_task(self, env_ids: torch.Tensor) -> None:
+        middle = self.uniform(env_ids, _MIDDLE_STREAM, self.cfg.middle_lower, self.cfg.middle_upper)
+        apart = self.uniform(env_ids, _APART_STREAM, self.cfg.apart_lower, self.cfg.apart_upper)
+        yaws = self.uniform(env_ids, _YAW_STREAM, [-self.cfg.yaw] * 2, [self.cfg.yaw] * 2)
+        distance, bearing = apart.unbind(1)
+        half = 0.5 * torch.stack([distance * bearing.cos(), distance * bearing.sin()], dim=1)
+        height = torch.full_like(half[:, :1], CUBE_EDGE / 2)
+        for cube, place, yaw in zip((self.cube_a, self.cube_b), (middle + half, middle - half), yaws.T, strict=True):
+            position = torch.cat([place, height], dim=1)
+            manipulation.place(self, cube, env_ids, position, manipulation.upright(yaw))
+        self.goal_pos[env_ids] = torch.cat([middle - half, height + CUBE_EDGE], dim=1)
+
+    def _task_proprioception(self) -> torch.Tensor:
+        return torch.cat([self.goal_pos, self.goal_pos - self.tool_pos], dim=1)
+
+    def _task_state(self) -> torch.Tensor:
+        cube_a, cube_b = self.cube_a_pos, self.cube_b_pos
+        quats = [self.cube_a.data.root_quat_w.torch, self.cube_b.data.root_quat_w.torch]
+        velocity = self.cube_a.data.root_vel_w.torch[:, :3]
+        relative = [cube_a - self.tool_pos, cube_b - self.tool_pos, self.stack_pos - cube_a]
+        return torch.cat([cube_a, cube_b, *quats, velocity, *relative, self.grasped[:, None].float()], dim=1)
+
+    def _motion(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return cube A's speed [m/s] and angular speed [rad/s], each (N,)."""
+        velocity = self.cube_a.data.root_vel_w.torch
+        return torch.linalg.vector_norm(velocity[:, :3], dim=1), torch.linalg.vector_norm(velocity[:, 3:], dim=1)
+
+    def _reward_terms(self) -> dict[str, torch.Tensor]:
+        success, stacked, grasped = self._success(), self.stacked, self.grasped
+        reach = closeness(torch.linalg.vector_norm(self.cube_a_pos - self.tool_pos, dim=1))
+        place = closeness(torch.linalg.vector_norm(self.stack_pos - self.cube_a_pos, dim=1))
+        speed, spin = self._motion()
+        still = closeness(10.0 * speed + spin, scale=1.0)
+        fingers = self.robot.data.joint_pos.torch[:, self._fingers]
+        opening = fingers.sum(dim=1) / self._finger_limits[..., 1].sum(dim=1)
+        release = torch.where(grasped, opening, 1.0)
+        return {
+            "reach": (~grasped & ~stacked) * 2.0 * reach / 8.0,
+            "place": (grasped & ~stacked) * (4.0 + place) / 8.0,
+            "release": (stacked & ~success) * (6.0 + (release + still) / 2.0) / 8.0,
+            "success": success.float(),
+        }
+
+    def _success(self) -> torch.Tensor:
+        speed, spin = self._motion()
+        still = (speed <= self.cfg.success_speed) & (spin <= self.cfg.success_spin)
+        return self.stacked & still & ~self.grasped
+
+    def _failure(self) -> torch.Tensor:
+        return torch.minimum(self.cube_a_pos[:, 2], self.cube_b_pos[:, 2]) < -CUBE_EDGE
