@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from isaaclab_pc.output_filter import OutputFilter, full_log
 from isaaclab_pc.scaling.classify import classify_exit, contact_overflow, out_of_memory_line
 from isaaclab_pc.scaling.gpu import Gpu
 from isaaclab_pc.scaling.memory import memory_cgroups, oom_kills
@@ -54,18 +55,22 @@ def run_probe(
     Returns:
         The trial, with what was metered attached. A child that wrote a good trial has fitted even when it crashes
         or hangs while it closes: simulators do. One that trained while PhysX dropped contacts is an
-        `Outcome.OVERFLOW` with `extra["physx_buffers"]`.
+        `Outcome.OVERFLOW` with `extra["physx_buffers"]`. Lines that came over and over are in `extra["floods"]`,
+        each with its number.
     """
     for path in (result_path, phase_path(result_path)):
         path.unlink(missing_ok=True)
+    for path in (log_path, full_log(log_path)):
+        path.write_bytes(b"")
     groups = memory_cgroups()
     kills_before = oom_kills(groups)
     if gpu is not None:
         gpu.start()
     began = time.monotonic()
-    with log_path.open("wb") as log, ProcessTree(argv, log) as tree:
+    with OutputFilter(log_path, inlets=1) as output, ProcessTree(argv, output.inlets[0]) as tree:
         meter = _Meter(tree, gpu, budgets)
         verdict, returncode = _watch(tree, meter, result_path, budgets.seconds, began)
+    floods = {"floods": output.floods} if output.floods else {}
     verdict = verdict or _read_result(result_path, num_envs)
     if verdict is None:
         kills = oom_kills(groups) - kills_before
@@ -77,7 +82,7 @@ def run_probe(
         verdict = _with_dropped_contacts(verdict, log_path)
     return replace(
         verdict,
-        extra={**_read_phase(result_path), **verdict.extra},
+        extra={**_read_phase(result_path), **floods, **verdict.extra},
         num_envs=num_envs,
         wall_seconds=round(time.monotonic() - began, 3),
         host_bytes=tree.host_bytes,
@@ -159,7 +164,7 @@ def _read_result(path: Path, num_envs: int) -> Trial | None:
 
 def _with_dropped_contacts(trial: Trial, log_path: Path) -> Trial:
     """Turn a trial into an overflow where its log says that PhysX dropped contacts."""
-    with log_path.open(encoding="utf-8", errors="replace") as log:
+    with full_log(log_path).open(encoding="utf-8", errors="replace") as log:
         overflow = contact_overflow(log)
     if overflow is None:
         return trial

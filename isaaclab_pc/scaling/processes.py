@@ -46,12 +46,12 @@ class ProcessTree:
     this process, even by SIGKILL, and volunteers to be the first victim of the kernel's out-of-memory killer.
     """
 
-    def __init__(self, argv: Sequence[str], log: IO[bytes], environment: Mapping[str, str] | None = None) -> None:
+    def __init__(self, argv: Sequence[str], log: IO[bytes] | int, environment: Mapping[str, str] | None = None) -> None:
         """Start the child.
 
         Args:
             argv: Program and arguments.
-            log: Where its stdout and stderr go; its stdin is empty.
+            log: Where its stdout and stderr go, a file or a descriptor; its stdin is empty.
             environment: Its environment variables; None: ours.
 
         Raises:

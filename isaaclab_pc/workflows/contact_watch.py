@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from isaaclab_pc.output_filter import LogTail
 from isaaclab_pc.physics import ContactUsage, grown
 from isaaclab_pc.scaling.classify import ContactOverflow, contact_overflow
 
@@ -14,8 +15,6 @@ __all__ = ["ContactWatch", "contact_usage", "dropped_contacts"]
 
 _ROOM = 1.5
 """What a PhysX buffer should hold, as a multiple of what PhysX asks for."""
-_CHUNK = 4 << 20
-"""Most that is read of a log at a time [bytes]."""
 
 
 class ContactWatch:
@@ -28,8 +27,7 @@ class ContactWatch:
             env: The gym environment, of whichever task.
             log: Where the simulator's output goes.
         """
-        self._env, self._log = env, log
-        self._read = log.stat().st_size if log.exists() else 0
+        self._env, self._log = env, LogTail(log)
         self._warned = False
         self.usage: ContactUsage | None = None
         """What the last look found; None where the solver gives no reading."""
@@ -46,20 +44,10 @@ class ContactWatch:
         if self.usage is not None:
             warning = dropped_contacts(self.usage)
         else:
-            overflow = contact_overflow(self._new_lines())
+            overflow = contact_overflow(self._log.lines())
             warning = "" if overflow is None else _physx_warning(overflow)
         self._warned = bool(warning)
         return warning
-
-    def _new_lines(self) -> list[str]:
-        if not self._log.exists():
-            return []
-        with self._log.open("rb") as log:
-            log.seek(self._read)
-            chunk = log.read(_CHUNK)
-        end = chunk.rfind(b"\n") + 1
-        self._read += end
-        return chunk[:end].decode(errors="replace").splitlines()
 
 
 def contact_usage(env: Any) -> ContactUsage | None:

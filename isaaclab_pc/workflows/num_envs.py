@@ -57,6 +57,8 @@ def find_num_envs(
             return  # the error itself follows, without the trial's numbers
         keep(trial)
         print(f"  {trial}", flush=True)
+        for line, count in trial.extra.get("floods", ()):
+            print(f"    native code printed {count} lines such as: {line}", flush=True)
 
     try:
         key, label = profile_key(config, versions), _label(config, settings)

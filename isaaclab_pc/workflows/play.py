@@ -101,7 +101,7 @@ def run(command: Command) -> int:
     folder = make_folder(record.folder / "play")
     save_config(folder / CONFIG_NAME, config)
     print(f"checkpoint: {checkpoint}", flush=True)
-    code = run_child(worker_command("play", folder / CONFIG_NAME, checkpoint=checkpoint))
+    code = run_child(worker_command("play", folder / CONFIG_NAME, checkpoint=checkpoint), log=folder / "worker.log")
     if code == 0:
         print(f"result: {folder / 'result.json'}", flush=True)
     elif code not in (2, 130, 143):

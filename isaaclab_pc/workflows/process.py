@@ -15,6 +15,8 @@ from enum import IntEnum
 from pathlib import Path
 from types import FrameType
 
+from isaaclab_pc.output_filter import INLETS, OutputFilter
+
 __all__ = ["ExitCode", "SignalFlag", "die_with_parent", "interruptible", "run_child", "worker_command"]
 
 GRACE_SECONDS = 90.0
@@ -90,7 +92,7 @@ def worker_command(mode: str, config: Path, **options: object) -> list[str]:
     return command
 
 
-def run_child(argv: Sequence[str], grace: float = GRACE_SECONDS) -> int:
+def run_child(argv: Sequence[str], grace: float = GRACE_SECONDS, log: Path | None = None) -> int:
     """Run a child to its end.
 
     The first SIGINT or SIGTERM is passed on to the child, which may then take ``grace`` seconds. A second one, or the
@@ -99,12 +101,25 @@ def run_child(argv: Sequence[str], grace: float = GRACE_SECONDS) -> int:
     Args:
         argv: The child's command line.
         grace: Time between the first signal and the kill [s].
+        log: Where the child diverts its output to, with :func:`~isaaclab_pc.output_filter.divert_output`: what native
+            code prints is filtered, and floods of it are told of at the end.
 
     Returns:
         The child's exit code; 130 or 143 where a signal ended it; 128 + N where it died of signal N by itself.
     """
+    if log is None:
+        return _run(argv, grace, ())
+    with OutputFilter(log) as output:
+        code = _run(argv, grace, output.inlets)
+    for line in output.summary():
+        print(line, file=sys.stderr, flush=True)
+    return code
+
+
+def _run(argv: Sequence[str], grace: float, inlets: Sequence[int]) -> int:
+    environment = {**os.environ, INLETS: ",".join(map(str, inlets))} if inlets else None
     with SignalFlag() as flag:
-        child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, process_group=0)
+        child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, process_group=0, pass_fds=inlets, env=environment)
         try:
             code = _wait(child, flag, grace)
         finally:

@@ -101,7 +101,7 @@ def run(argv: Sequence[str]) -> int:
     folder = _make_folder(path.resolve().parent / "replay")
     save_config(folder / CONFIG_NAME, config)
     print(_introduce(path, dump, position), flush=True)
-    code = run_child(child_command(path.resolve(), position, folder))
+    code = run_child(child_command(path.resolve(), position, folder), log=folder / "worker.log")
     result = _read_result(folder / RESULT_NAME)
     if code == 0:
         print(f"\n{describe(result)}\n\nresult: {folder / RESULT_NAME}", flush=True)

@@ -22,6 +22,7 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.fault_dump import FaultDump
 from isaaclab_pc.guards import GuardCfg
 from isaaclab_pc.guards.scene_state import joint_bounds
+from isaaclab_pc.output_filter import divert_output
 from isaaclab_pc.workflows.config import load_config
 from isaaclab_pc.workflows.process import die_with_parent, interruptible
 from isaaclab_pc.workflows.run_record import CONFIG_NAME
@@ -310,9 +311,7 @@ def main(argv: Sequence[str]) -> int:
     """
     dump_path, position, folder = Path(argv[0]), int(argv[1]), Path(argv[2])
     die_with_parent()
-    with (folder / "worker.log").open("ab") as log:
-        os.dup2(log.fileno(), 1)
-        os.dup2(log.fileno(), 2)
+    divert_output(folder / "worker.log")
     try:
         with interruptible():
             result, code = _run(FaultDump.load(dump_path), position, folder), 0

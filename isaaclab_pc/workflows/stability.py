@@ -87,7 +87,7 @@ def _measure_all(settings: Sequence[Mapping[str, int]], folder: Path, cells: lis
         shown = " ".join(f"{name}={value}" for name, value in values.items()) or "as given"
         print(f"  [{number}/{len(settings)}] {shown}: ", end="", flush=True)
         result = folder / f"cell_{number}.json"
-        code = run_child(_child_command(folder, values, result))
+        code = run_child(_child_command(folder, values, result), log=folder / LOG_NAME)
         if code in (130, 143):
             print("stopped")
             return code

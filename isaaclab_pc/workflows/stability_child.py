@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.output_filter import divert_output
 from isaaclab_pc.workflows.config import load_config
 from isaaclab_pc.workflows.process import die_with_parent, interruptible
 from isaaclab_pc.workflows.stability_cell import Cell
@@ -91,10 +92,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--result", type=Path, required=True)
     args = parser.parse_args(argv)
     die_with_parent()
-    user = os.fdopen(os.dup(2), "w", encoding="utf-8")
-    with args.log.open("ab") as log:
-        os.dup2(log.fileno(), 1)
-        os.dup2(log.fileno(), 2)
+    user = divert_output(args.log, user=2)
     try:
         with interruptible():
             measure(load_config(args.config), args.settings, args.result)

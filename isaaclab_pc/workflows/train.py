@@ -223,7 +223,7 @@ def _shown(value: Any) -> str:
 def _work(record: RunRecord, checkpoint: Path | None) -> int:
     """Run the training worker and close the run's record, whatever became of the worker."""
     folder = record.folder
-    code = run_child(worker_command("train", folder / CONFIG_NAME, checkpoint=checkpoint))
+    code = run_child(worker_command("train", folder / CONFIG_NAME, checkpoint=checkpoint), log=folder / "worker.log")
     record.data = RunRecord.load(folder).data
     crashed = record.data["status"] == "running" and code not in SIGNALLED
     if record.data["status"] == "running":

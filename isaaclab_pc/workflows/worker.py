@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.output_filter import LogTail, divert_output, flood_warnings, full_log
 from isaaclab_pc.workflows.config import load_config
 from isaaclab_pc.workflows.probe import guard_counts, plan, probe
 from isaaclab_pc.workflows.process import ExitCode, SignalFlag, die_with_parent, interruptible
@@ -49,7 +50,7 @@ def main(argv: Sequence[str]) -> int:
     args = parser.parse_args(argv)
     die_with_parent()
     # A probe's output is kept by the scaler; otherwise what simulators print goes to a log, and the user sees progress.
-    stream = sys.stdout if args.mode == "probe" else _divert_output(args.config.parent / LOG_NAME)
+    stream = sys.stdout if args.mode == "probe" else divert_output(args.config.parent / LOG_NAME)
     try:
         with interruptible():
             if args.mode in ("probe", "plan"):
@@ -68,19 +69,6 @@ def main(argv: Sequence[str]) -> int:
         return ExitCode.FAILED
     finally:
         stream.flush()
-
-
-def _divert_output(log: Path) -> IO[str]:
-    """Send everything that is printed, by native code too, to a log; return the user's terminal or pipe."""
-    sys.stdout.flush()
-    user = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
-    with log.open("ab") as file:
-        os.dup2(file.fileno(), 1)
-        os.dup2(file.fileno(), 2)
-    # By line, so that the log is complete when native code ends the process.
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(line_buffering=True)  # pyright: ignore[reportAttributeAccessIssue]
-    return user
 
 
 def train(config_path: Path, checkpoint: Path | None, stream: IO[str]) -> int:
@@ -150,7 +138,8 @@ class _Training:
         maximum = session.resolved.max_iterations
         self._display = make_display(stream, session.runner.completed_iterations, maximum)
         self._clock = WallClock(record)
-        self._contacts = ContactWatch(session.env, record.folder / LOG_NAME)
+        self._output = LogTail(record.folder / LOG_NAME)
+        self._contacts = ContactWatch(session.env, full_log(record.folder / LOG_NAME))
         self._learner = LearnerWatch(config)
         self._storm = StormWatch(session.env, session.resolved, config["guard"]["storm"], record.folder)
         self._stop: Stop | None = None
@@ -173,6 +162,8 @@ class _Training:
         self._display.iteration(completed, metrics)
         self._checkpoints.note(metrics.get("success_rate", float("nan")))
         if warning := self._contacts.look():
+            self._display.message(f"warning: {warning}")
+        for warning in flood_warnings(self._output.lines()):
             self._display.message(f"warning: {warning}")
         self._record.update(
             completed_iterations=completed,

@@ -309,3 +309,15 @@ def test_kill_counted_by_the_cgroup_is_out_of_memory(
     trial = run("sys.exit('a worker died')")
     assert trial.outcome is Outcome.OOM
     assert "cgroup" in trial.detail
+
+
+def test_a_flood_is_counted_in_the_trial_and_shown_once_in_its_log(run: Callable[..., Trial]) -> None:
+    trial = run("""
+for number in range(400):
+    os.write(1 + number % 2, b"nefc overflow - please increase njmax to %d\\n" % number)
+fits(extra={"nonfinite": 0})
+""")
+    assert trial.outcome is Outcome.FITS
+    assert trial.extra["floods"] == [("nefc overflow - please increase njmax to 0", 400)]
+    assert trial.extra["nonfinite"] == 0
+    assert Path(trial.log).read_text().count("nefc overflow") == 4, "the first, at 10 and 100, and in all"

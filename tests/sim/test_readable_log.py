@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A real flood of a simulator is one line and a count in the log."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from isaaclab_pc.output_filter import full_log
+from isaaclab_pc.workflows.process import run_child
+
+pytestmark = pytest.mark.sim
+
+CHILD = """
+import os, sys
+from pathlib import Path
+from isaaclab_pc.output_filter import divert_output
+
+divert_output(Path(sys.argv[1]))
+import gymnasium as gym
+import torch
+from isaaclab.app import launch_simulation
+from isaaclab_tasks.utils import load_cfg_from_registry
+import isaaclab_pc.tasks
+from isaaclab_pc.physics import PhysicsSettings, apply_physics
+
+backend = sys.argv[2]
+cfg = load_cfg_from_registry("IsaacPC-Lift-Cube-Franka-Direct", "env_cfg_entry_point")
+cfg.sim.device, cfg.scene.num_envs, cfg.seed, cfg.obs, cfg.guard.mode = "cpu", 2, 1, "state", "disabled"
+apply_physics(cfg, PhysicsSettings(backend=backend))
+if backend == "newton_mjwarp":
+    cfg.sim.physics.solver_cfg.njmax = 12
+with launch_simulation(cfg, {"device": "cpu", "headless": True}):
+    env = gym.make("IsaacPC-Lift-Cube-Franka-Direct", cfg=cfg).unwrapped
+    env.reset()
+    velocity = torch.full((1, env.robot.num_joints), float("nan"))
+    env.robot.write_joint_velocity_to_sim_index(velocity=velocity, env_ids=torch.tensor([1], dtype=torch.int32))
+    for _ in range(10):
+        env.step(torch.zeros(2, env.cfg.action_space))
+    print("stepped")
+    env.close()
+os._exit(0)
+"""
+FLOODS = {
+    "ovphysx": "[Warning] [] Invalid PhysX transform detected for /World/envs/env_1/Robot/",
+    "newton_mjwarp": "nefc overflow - please increase njmax to",
+}
+
+
+def test_a_simulators_flood_is_shown_once_and_counted(
+    backend: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "worker.log"
+    assert run_child([sys.executable, "-c", CHILD, str(log), backend], log=log) == 0, log.read_text()
+    line, text, full = FLOODS[backend], log.read_text(), full_log(log).read_text()
+    lines = full.count(line)
+    assert lines >= 40
+    assert text.count(line) == 2 + len(str(lines)) - 1, "the first, at each tenfold, and in all"
+    assert f"(in all {lines} lines such as) {line}" in text
+    assert "stepped\n" in text
+    assert f"note: native code printed {lines} lines such as: {line}" in capfd.readouterr().err
