@@ -9,11 +9,20 @@ import torch
 from isaaclab.utils.math import quat_from_euler_xyz
 
 if TYPE_CHECKING:
-    from isaaclab.assets import RigidObject
+    from isaaclab.assets import Articulation, RigidObject
 
     from isaaclab_pc.envs.point_cloud_env import PointCloudEnv
 
-__all__ = ["between_fingers", "closeness", "joint_speed", "place", "place_marker", "position", "upright"]
+__all__ = [
+    "between_fingers",
+    "closeness",
+    "joint_speed",
+    "place",
+    "place_fixed_base",
+    "place_marker",
+    "position",
+    "upright",
+]
 
 _GRASP_DISTANCE = 0.03
 """Distance of the tool centre from the object's centre within which the fingers are around the object [m]."""
@@ -56,6 +65,25 @@ def place_marker(env: PointCloudEnv, body: RigidObject, env_ids: torch.Tensor, p
     """
     pose = torch.cat([position + env.scene.env_origins[env_ids], env._world_quat[env_ids]], dim=1)
     body.write_root_pose_to_sim_index(root_pose=pose, env_ids=env_ids.int())
+
+
+def place_fixed_base(
+    env: PointCloudEnv, asset: Articulation, env_ids: torch.Tensor, position: torch.Tensor, quat: torch.Tensor
+) -> None:
+    """Put an articulation with a fixed base at a pose, its joints at their defaults and at rest.
+
+    Args:
+        env: The environment.
+        asset: The articulation; its base stays where it is put.
+        env_ids: Environments, shape (M,).
+        position: Its root in the environment frame [m], shape (M, 3).
+        quat: Its root's orientation (x, y, z, w), shape (M, 4).
+    """
+    ids, data = env_ids.int(), asset.data
+    pose = torch.cat([position + env.scene.env_origins[env_ids], quat], dim=1)
+    asset.write_root_pose_to_sim_index(root_pose=pose, env_ids=ids)
+    asset.write_joint_position_to_sim_index(position=data.default_joint_pos.torch[env_ids], env_ids=ids)
+    asset.write_joint_velocity_to_sim_index(velocity=data.default_joint_vel.torch[env_ids], env_ids=ids)
 
 
 def upright(yaw: torch.Tensor) -> torch.Tensor:
