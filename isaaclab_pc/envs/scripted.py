@@ -12,11 +12,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from isaaclab.utils.math import euler_xyz_from_quat, quat_error_magnitude, quat_from_euler_xyz
+from isaaclab.utils.math import (
+    apply_delta_pose,
+    compute_pose_error,
+    euler_xyz_from_quat,
+    quat_error_magnitude,
+    quat_from_euler_xyz,
+)
 
 from isaaclab_pc.envs.manipulation import joint_speed
 from isaaclab_pc.envs.point_cloud_env import PointCloudEnv
-from isaaclab_pc.errors import ConfigError
 
 __all__ = ["Phase", "Pose", "ScriptedPolicy", "downward", "raised", "unturned"]
 
@@ -40,6 +45,10 @@ class Phase:
     step_length: float = 0.012
     """Longest way the tool centre is asked to go in one control step [m]."""
 
+    gain: float = 1.0
+    """Share of the way and of the turn to the target that is asked for in one control step, in (0, 1]. At 1 the arm may
+    keep swinging about the target by some millimetres; below, it settles."""
+
     tolerance: float = math.inf
     """Largest distance from the target at which the phase is done [m]."""
 
@@ -56,7 +65,9 @@ class Phase:
 class ScriptedPolicy:
     """Takes each environment through the phases at its own pace; the last phase lasts until the episode ends.
 
-    Call it once before every step; it starts over where an episode has just begun.
+    Call it once before every step; it starts over where an episode has just begun. It speaks every kind of action of
+    :class:`~isaaclab_pc.envs.arm_control.ArmControl`; ``tool_delta`` cannot turn the gripper, so that orientations are
+    ignored there.
     """
 
     def __init__(self, env: PointCloudEnv, phases: Sequence[Phase]) -> None:
@@ -65,14 +76,7 @@ class ScriptedPolicy:
         Args:
             env: The unwrapped environment; its state is read, never written.
             phases: At least one.
-
-        Raises:
-            ConfigError: The environment's kind of action is none that a scripted policy speaks.
         """
-        if env.cfg.action not in ("joint_delta", "tool_delta"):
-            raise ConfigError(
-                f"action={env.cfg.action}: scripted policies need env.action=joint_delta or env.action=tool_delta."
-            )
         self._env = env
         self._phases = phases
         self.phase = torch.zeros(env.num_envs, dtype=torch.long, device=env.device)
@@ -84,6 +88,7 @@ class ScriptedPolicy:
         self._closed = self._per_phase([phase.closed for phase in phases])
         self._hold = self._per_phase([phase.hold for phase in phases])
         self._step_length = self._per_phase([phase.step_length for phase in phases])
+        self._gain = self._per_phase([phase.gain for phase in phases])
         self._tolerance = self._per_phase([phase.tolerance for phase in phases])
         self._turn_tolerance = self._per_phase([phase.turn_tolerance for phase in phases])
         self._still = self._per_phase([phase.still for phase in phases])
@@ -96,13 +101,12 @@ class ScriptedPolicy:
         self.phase[fresh] = 0
         self._steps[fresh] = 0
         position, quat = self._advance()
-        step = position - env.tool_pos
+        way, turn = compute_pose_error(env.tool_pos, env.tool_quat, position, quat)
+        gain = self._gain[self.phase][:, None]
+        step, turn = gain * way, gain * turn
         length = torch.linalg.vector_norm(step, dim=1).clamp(min=1e-6)
         step = step * (self._step_length[self.phase] / length).clamp(max=1.0)[:, None]
-        if env.cfg.action == "tool_delta":
-            action = (step / env.cfg.tool_delta).clamp(-1.0, 1.0)
-        else:
-            action = self._joint_action(step, quat)
+        action = self._joint_action(step, turn) if "joint" in env.cfg.action else self._tool_action(step, turn)
         if not env.cfg.gripper:
             return action
         gripper = torch.where(self._closed[self.phase], -1.0, 1.0)
@@ -142,13 +146,28 @@ class ScriptedPolicy:
             & (self._steps >= self._dwell[phase])
         )
 
-    def _joint_action(self, step: torch.Tensor, quat: torch.Tensor) -> torch.Tensor:
-        """Return joint steps that move the tool centre by ``step`` and turn it to ``quat``, shape (N, 7)."""
+    def _tool_action(self, step: torch.Tensor, turn: torch.Tensor) -> torch.Tensor:
+        """Return the action for a step of the tool centre [m] and, where it has one, a turn [rad], each (N, 3)."""
+        cfg = self._env.cfg
+        translation = (step / cfg.tool_delta).clamp(-1.0, 1.0)
+        if cfg.action == "tool_delta":
+            return translation
+        rotation = turn / cfg.tool_rotation
+        rotation = rotation / torch.linalg.vector_norm(rotation, dim=1, keepdim=True).clamp(min=1.0)
+        return torch.cat([translation, rotation], dim=1)
+
+    def _joint_action(self, step: torch.Tensor, turn: torch.Tensor) -> torch.Tensor:
+        """Return the action, (N, 7), for a step of the tool centre [m] and a turn of the tool [rad], each (N, 3)."""
         env = self._env
         joints = env.robot.data.joint_pos.torch[:, env.arm.joints]
-        action = (env.arm.inverse_kinematics(env.arm.tool_pos_w + step, quat) - joints) / env.cfg.joint_delta
+        goal = apply_delta_pose(env.arm.tool_pos_w, env.tool_quat, torch.cat([step, turn], dim=1))
+        delta = (env.arm.inverse_kinematics(*goal) - joints) / env.cfg.joint_delta
         # One factor for all joints keeps the direction of the motion.
-        return action / action.abs().amax(dim=1, keepdim=True).clamp(min=1.0)
+        delta = delta / delta.abs().amax(dim=1, keepdim=True).clamp(min=1.0)
+        if env.cfg.action == "joint_delta":
+            return delta
+        lower, upper = env.arm.limits.unbind(-1)
+        return (2.0 * (joints + env.cfg.joint_delta * delta - lower) / (upper - lower) - 1.0).clamp(-1.0, 1.0)
 
 
 def downward(quat: torch.Tensor, symmetry: float = math.pi / 2) -> torch.Tensor:

@@ -10,18 +10,18 @@ import torch
 from isaaclab.utils.math import quat_apply, quat_from_euler_xyz
 
 from isaaclab_pc.envs.scripted import Phase, Pose, ScriptedPolicy, downward
-from isaaclab_pc.errors import ConfigError
 
 STEP_DT = 0.1
 UPRIGHT = (0.0, 0.0, 0.0, 1.0)
 
 
 class PointArm:
-    """Stands for an environment: ``tool_delta`` moves the tool exactly; ``joints`` are what ``joint_delta`` reads."""
+    """Stands for an environment: ``tool_delta`` moves the tool exactly; two joints are what the other kinds read."""
 
     def __init__(self, num_envs: int = 2, action: str = "tool_delta", gripper: bool = True) -> None:
         self.num_envs, self.device, self.step_dt = num_envs, "cpu", STEP_DT
-        self.cfg = SimpleNamespace(action=action, tool_delta=0.1, joint_delta=0.1, gripper=gripper)
+        self.cfg = SimpleNamespace(action=action, tool_delta=0.1, tool_rotation=0.2, joint_delta=0.1)
+        self.cfg.gripper = gripper
         self.tool_pos = torch.zeros(num_envs, 3)
         self.tool_quat = torch.tensor([UPRIGHT]).repeat(num_envs, 1)
         self.episode_length_buf = torch.zeros(num_envs, dtype=torch.long)
@@ -32,7 +32,8 @@ class PointArm:
             joint_pos=SimpleNamespace(torch=self.joint_pos), joint_vel=SimpleNamespace(torch=self.joint_vel)
         )
         self.robot = SimpleNamespace(data=data)
-        self.arm = SimpleNamespace(joints=[0, 1], tool_pos_w=self.tool_pos, inverse_kinematics=self._ik)
+        limits = torch.tensor([-2.0, 2.0]).expand(num_envs, 2, 2)
+        self.arm = SimpleNamespace(joints=[0, 1], limits=limits, tool_pos_w=self.tool_pos, inverse_kinematics=self._ik)
 
     def _ik(self, position: torch.Tensor, quat: torch.Tensor) -> torch.Tensor:
         self.asked = position, quat
@@ -84,6 +85,17 @@ def test_no_step_is_longer_than_asked_and_none_overshoots() -> None:
         env.step(policy())
         ways.append(float((env.tool_pos - before).norm()))
     assert ways == pytest.approx([0.05, 0.02, 0.0], abs=1e-6)
+
+
+def test_a_gain_shortens_steps_near_the_target_only() -> None:
+    env = PointArm(1)
+    env.tool_pos[0, 0] = 0.93
+    policy = machine(env, Phase(target=at_goal, step_length=0.05, gain=0.5))
+    env.step(policy())
+    assert float(env.tool_pos[0, 0]) == pytest.approx(0.965)
+    env.tool_pos[0, 0] = 0.5
+    env.step(policy())
+    assert float(env.tool_pos[0, 0]) == pytest.approx(0.55)
 
 
 def test_a_dwell_lasts_its_time_and_at_least_one_step() -> None:
@@ -142,9 +154,20 @@ def test_joint_steps_keep_their_direction() -> None:
     assert quat[0].tolist() == pytest.approx(UPRIGHT)
 
 
-def test_other_kinds_of_action_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"action=torque.*env\.action=joint_delta"):
-        machine(PointArm(1, action="torque"), Phase(target=at_goal))
+def test_joint_positions_are_given_in_their_limits() -> None:
+    env = PointArm(1, action="joint_position")
+    env.joint_pos += torch.tensor([0.5, 0.0])
+    action = machine(env, Phase(target=at_goal))()
+    # A step of 0.1 and one of -0.05 rad, between limits of -2 and 2 rad.
+    assert action[0].tolist() == pytest.approx([0.6 / 2.0, -0.05 / 2.0, 1.0])
+
+
+@pytest.mark.parametrize(("angle", "turn"), [(0.05, -0.25), (1.5, -1.0)])
+def test_tool_poses_turn_the_tool_no_faster_than_allowed(angle: float, turn: float) -> None:
+    env = PointArm(1, action="tool_pose")
+    env.tool_quat[0] = quat_from_euler_xyz(*torch.tensor([[0.0], [angle], [0.0]]))[0]
+    action = machine(env, Phase(target=at_goal, step_length=0.05))()
+    assert action[0].tolist() == pytest.approx([0.5, 0.0, 0.0, 0.0, turn, 0.0, 1.0], abs=1e-5)
 
 
 @pytest.mark.parametrize(("yaw", "symmetry", "expected"), [(1.4, math.pi / 2, 1.4 - math.pi / 2), (1.4, math.pi, 1.4)])
