@@ -32,7 +32,8 @@ EXTRAS_REQUIRE = {
     "cluster": ["hydra-submitit-launcher>=1.2", "ray[tune]>=2.40"],
     # A peer of benchmarks/bench_points.py; the others come with Isaac Lab.
     "bench": ["fpsample>=1.0,<2"],
-    "viz": ["rerun-sdk>=0.20"],
+    # Visualizers in a browser; the extras and their versions are Isaac Lab's own.
+    "viz": ["isaaclab[rerun,viser]>=3.0,<3.1"],
     "test": [
         "hypothesis>=6.100",
         "pyright[nodejs]>=1.1.390",

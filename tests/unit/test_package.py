@@ -25,7 +25,7 @@ SOURCES = (
     *("setup.py", "pyproject.toml", "MANIFEST.in", "extension.toml", "constraints.txt"),
     *("LICENSE", "README.md", "CHANGELOG.md", "isaaclab_pc", "tasks", "agents"),
 )
-TESTED_EXTRAS = ("", "ovphysx", "rl_games", "test")
+TESTED_EXTRAS = ("", "ovphysx", "rl_games", "viz", "test")
 HEAVY = {"torch", "warp", "isaaclab", "newton", "ovphysx", "pxr", "omni"}
 LIGHT_MODULES = (
     *("isaaclab_pc", "isaaclab_pc.tasks", "isaaclab_pc.errors", "isaaclab_pc.workflows.config"),
