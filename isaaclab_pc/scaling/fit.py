@@ -85,6 +85,8 @@ def fit(
     *,
     adapt: Adapt = lambda trial, changes: None,
     label: str = "",
+    processes: int = 1,
+    reserve: int = 0,
 ) -> FitResult:
     """Find the number of environments for this machine and budget.
 
@@ -96,6 +98,8 @@ def fit(
         adapt: Asked after each trial whether the size should be tried again with other settings. Changes stay for the
             sizes tried after it.
         label: What the answer is for, kept beside it for people.
+        processes: Processes of the run, each with a GPU and so many environments; they share the host's memory.
+        reserve: GPU memory that something else of the run will need beside the environments [bytes].
 
     Returns:
         The answer.
@@ -105,10 +109,11 @@ def fit(
         ProbeError: A trial failed for another reason than its size.
     """
     gpu = Gpu(settings.device) if settings.on_gpu else None
-    budgets = _budgets(settings, gpu)
+    budgets = _budgets(settings, gpu, processes, reserve)
     mode = CacheMode(settings.cache)
     cache = ProfileCache()
-    digest = profile_key({**key, **_machine(gpu), "settings": _search_settings(settings)})
+    share = {"processes": processes, "reserve": reserve}
+    digest = profile_key({**key, **_machine(gpu), **share, "settings": _search_settings(settings)})
     profile = cache.get(digest) if mode is CacheMode.USE else None
     if profile is not None and _holds(profile, budgets):
         return FitResult(profile.num_envs, (), True, _cached_reason(profile, cache.path), profile.changes)
@@ -143,14 +148,14 @@ def fit(
     return FitResult(best.num_envs, trials, confirmed, reason, best.extra["changes"])
 
 
-def _budgets(settings: ScalingSettings, gpu: Gpu | None) -> Budgets:
-    """Turn the budget setting into bytes of host and device memory."""
+def _budgets(settings: ScalingSettings, gpu: Gpu | None, processes: int, reserve: int) -> Budgets:
+    """Turn the budget setting into bytes of host and device memory for one of the run's processes."""
     wanted = None if settings.budget is None else parse_budget(settings.budget)
     free = free_host_memory().size
     if gpu is None:
         return Budgets(resolve_budget(_HOST_FRACTION if wanted is None else wanted, free))
     device = resolve_budget(_DEVICE_FRACTION if wanted is None else wanted, gpu.free())
-    return Budgets(resolve_budget(_HOST_FRACTION, free), device)
+    return Budgets(resolve_budget(_HOST_FRACTION, free) // processes, max(device - reserve, 0))
 
 
 class _Prober:

@@ -52,8 +52,12 @@ class Gpu:
     @property
     def name(self) -> str:
         """Model, memory and driver: what a measured answer holds for."""
-        model = self._nvml.nvmlDeviceGetName(self._handle)
-        return f"{model} {self._memory().total} driver {self._nvml.nvmlSystemGetDriverVersion()}"
+        return f"{self.model} driver {self._nvml.nvmlSystemGetDriverVersion()}"
+
+    @property
+    def model(self) -> str:
+        """Model and total memory [bytes]: GPUs that have these in common can stand for each other."""
+        return f"{self._nvml.nvmlDeviceGetName(self._handle)} {self._memory().total}"
 
     def free(self) -> int:
         """Return the memory that is free now [bytes]."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A stand-in for the NVML module: two GPUs whose figures a test sets."""
+"""A stand-in for the NVML module: GPUs whose figures a test sets."""
 
 from types import SimpleNamespace
 
@@ -7,7 +7,7 @@ import pytest
 
 
 class FakeNvml:
-    """The part of `pynvml` that is used, with `used`, `compute` and `graphics` to set."""
+    """The part of `pynvml` that is used, with `used`, `compute` and `graphics` to set; `gpus` where they differ."""
 
     class NVMLError(Exception):
         """What NVML raises."""
@@ -17,13 +17,15 @@ class FakeNvml:
         self.compute: list[SimpleNamespace] = []
         self.graphics: list[SimpleNamespace] | None = []
         self.driver = True
+        self.gpus: list[tuple[str, int, int]] | None = None
+        """Model, total and used memory [bytes] of each GPU; None: two, of which all figures are the same."""
 
     def nvmlInit(self) -> None:  # noqa: N802
         if not self.driver:
             raise self.NVMLError("Driver Not Loaded")
 
     def nvmlDeviceGetHandleByIndex(self, index: int) -> str:  # noqa: N802
-        if index > 1:
+        if index >= (2 if self.gpus is None else len(self.gpus)):
             raise self.NVMLError("Invalid Argument")
         return f"gpu{index}"
 
@@ -31,10 +33,11 @@ class FakeNvml:
         return uuid
 
     def nvmlDeviceGetMemoryInfo(self, handle: str) -> SimpleNamespace:  # noqa: N802
-        return SimpleNamespace(total=self.total, used=self.used, free=self.total - self.used)
+        total, used = (self.total, self.used) if self.gpus is None else self.gpus[int(handle[3:])][1:]
+        return SimpleNamespace(total=total, used=used, free=total - used)
 
     def nvmlDeviceGetName(self, handle: str) -> str:  # noqa: N802
-        return f"Fake {handle}"
+        return f"Fake {handle}" if self.gpus is None else self.gpus[int(handle[3:])][0]
 
     def nvmlSystemGetDriverVersion(self) -> str:  # noqa: N802
         return "999.1"

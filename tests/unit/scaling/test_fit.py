@@ -34,7 +34,9 @@ class Workshop:
     trials: list[Trial] = field(default_factory=list)
     adapt: Adapt = never
 
-    def fit(self, code: str, key: dict[str, str] = KEY, **settings: object) -> FitResult:
+    def fit(
+        self, code: str, key: dict[str, str] = KEY, processes: int = 1, reserve: int = 0, **settings: object
+    ) -> FitResult:
         script = f"""
 import json, os, sys, time
 n, path, changes = int(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])
@@ -50,7 +52,8 @@ def fits(fps):
 
         self.trials = []
         given = ScalingSettings(**settings)  # pyright: ignore[reportArgumentType]
-        return fit(command, given, key, self.trials.append, adapt=self.adapt)
+        report = self.trials.append
+        return fit(command, given, key, report, adapt=self.adapt, processes=processes, reserve=reserve)
 
     @property
     def tried(self) -> list[int]:
@@ -303,6 +306,19 @@ def test_gpu_search_holds_both_memories_to_their_budgets(
     assert result.num_envs == 2048
     assert {(t.host_budget, t.device_budget) for t in result.trials} == {(800 * MIB, 7200 * MIB)}
     assert workshop.fit("", device="cuda:0", max=2048).cached
+
+
+def test_a_run_on_several_gpus_shares_the_hosts_memory_and_keeps_some_of_the_first_gpus(
+    workshop: Workshop, nvml: Any, monkeypatch: pytest.MonkeyPatch, set_free: Callable[[int], None]
+) -> None:
+    set_free(1000 * MIB)
+    nvml.total, nvml.used = 10_000 * MIB, 2000 * MIB
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    shared = {"device": "cuda:0", "max": 1024, "processes": 4, "reserve": 600 * MIB}
+    result = workshop.fit("fits(n)", **shared)
+    assert {(t.host_budget, t.device_budget) for t in result.trials} == {(200 * MIB, 6600 * MIB)}
+    assert workshop.fit("", **shared).cached
+    assert not workshop.fit("fits(n)", device="cuda:0", max=1024).cached
 
 
 def test_package_loads_neither_torch_nor_a_simulator() -> None:

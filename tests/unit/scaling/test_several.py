@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One number for several GPUs, against a fake NVML and with searches that are told their answers."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.scaling import FitResult
+from isaaclab_pc.scaling.fit import Changes
+from isaaclab_pc.scaling.gpu import Gpu
+from isaaclab_pc.scaling.several import GpuGroup, fit_several, group_gpus
+
+GIB = 1 << 30
+EXTRA = GIB // 2
+
+
+@pytest.fixture
+def group(nvml: Any) -> Callable[..., list[GpuGroup]]:
+    """Group GPUs of a machine, given (model, total GiB, used GiB) of each."""
+
+    def make(gpus: list[tuple[str, int, int]], devices: list[str] | None = None) -> list[GpuGroup]:
+        nvml.gpus = [(model, total * GIB, used * GIB) for model, total, used in gpus]
+        named = devices or [f"cuda:{index}" for index in range(len(gpus))]
+        return group_gpus(named, EXTRA, lambda device: Gpu(device, {}, nvml))
+
+    return make
+
+
+def test_equal_gpus_are_one_group_searched_on_the_first_which_has_the_least_room(group) -> None:
+    first, second, third = "cuda:0", "cuda:1", "cuda:2"
+    assert group([("A", 8, 1)] * 3) == [GpuGroup((first, second, third), first, 2 * EXTRA)]
+
+
+def test_a_gpu_that_others_use_may_have_less_room_than_the_first(group) -> None:
+    assert group([("A", 8, 1), ("A", 8, 2)]) == [GpuGroup(("cuda:0", "cuda:1"), "cuda:1", 0)]
+
+
+def test_other_models_and_sizes_are_other_groups(group) -> None:
+    assert group([("A", 8, 1), ("B", 8, 1), ("A", 16, 1), ("B", 8, 1)]) == [
+        GpuGroup(("cuda:0",), "cuda:0", 3 * EXTRA),
+        GpuGroup(("cuda:1", "cuda:3"), "cuda:1", 0),
+        GpuGroup(("cuda:2",), "cuda:2", 0),
+    ]
+
+
+def test_the_first_that_is_named_is_the_first_process(group) -> None:
+    assert group([("A", 8, 1), ("B", 8, 1)], ["cuda:1", "cuda:0"])[0] == GpuGroup(("cuda:1",), "cuda:1", EXTRA)
+
+
+def test_a_single_gpu_keeps_all_of_its_memory(group) -> None:
+    assert group([("A", 8, 1)]) == [GpuGroup(("cuda:0",), "cuda:0", 0)]
+
+
+def test_a_gpu_that_is_named_twice_is_refused(group) -> None:
+    with pytest.raises(ConfigError, match="device=cuda:0,cuda:0 names a GPU twice"):
+        group([("A", 8, 1)], ["cuda:0", "cuda:0"])
+
+
+GROUPS = [GpuGroup((f"cuda:{index}",), f"cuda:{index}", 0) for index in range(3)]
+
+
+class Searches:
+    """Answers searches by device, and confirms any size with the changes that it is given."""
+
+    def __init__(self, *answers: tuple[int, Changes]) -> None:
+        self._answers = dict(zip([group.device for group in GROUPS], answers, strict=True))
+        self.asked: list[tuple[str, int | None, Changes]] = []
+
+    def __call__(self, group: GpuGroup, num_envs: int | None, changes: Changes) -> FitResult:
+        self.asked.append((group.device, num_envs, changes))
+        found, with_changes = self._answers[group.device]
+        if num_envs is not None:
+            return FitResult(num_envs, (), False, "", changes)
+        return FitResult(found, (), False, "", with_changes)
+
+
+def test_the_smallest_answer_is_tried_on_the_gpus_that_bear_more() -> None:
+    changes = {"physics.contacts": 80}
+    search = Searches((1024, {}), (512, changes), (512, changes))
+    assert fit_several(GROUPS, search).num_envs == 512
+    assert search.asked == [("cuda:0", None, {}), ("cuda:1", None, {}), ("cuda:2", None, {}), ("cuda:0", 512, changes)]
+
+
+def test_one_answer_for_all_needs_no_further_trial() -> None:
+    search = Searches(*[(512, {})] * 3)
+    assert fit_several(GROUPS, search).num_envs == 512
+    assert len(search.asked) == 3
+
+
+def test_changes_that_another_gpu_needs_are_part_of_the_answer() -> None:
+    search = Searches((512, {"minibatch_size": 64}), (1024, {}), (512, {"minibatch_size": 64}))
+
+    def grow(group: GpuGroup, num_envs: int | None, changes: Changes) -> FitResult:
+        answer = search(group, num_envs, changes)
+        return answer if num_envs is None else FitResult(num_envs, (), False, "", {**changes, "physics.contacts": 80})
+
+    assert fit_several(GROUPS, grow).changes == {"minibatch_size": 64, "physics.contacts": 80}
+
+
+def test_a_gpu_on_which_nothing_fits_ends_it() -> None:
+    def search(group: GpuGroup, num_envs: int | None, changes: Changes) -> FitResult:
+        if group.device == "cuda:1":
+            raise ConfigError("no size fits")
+        return FitResult(512, (), False, "")
+
+    with pytest.raises(ConfigError, match="no size fits"):
+        fit_several(GROUPS, search)
