@@ -11,7 +11,7 @@ import importlib.util
 import math
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -101,7 +101,9 @@ class Machine:
         return cls(free, torch.get_num_threads(), usable_cores())
 
 
-def check_run(env_cfg: Any, plan: BatchPlan, machine: Machine, *, trial: bool) -> list[str]:
+def check_run(
+    env_cfg: Any, plan: BatchPlan, machine: Machine, *, trial: bool, visualizers: Sequence[str] = ()
+) -> list[str]:
     """Refuse a run that cannot work.
 
     Args:
@@ -109,6 +111,7 @@ def check_run(env_cfg: Any, plan: BatchPlan, machine: Machine, *, trial: bool) -
         plan: As for :func:`preflight`.
         machine: As for :func:`preflight`.
         trial: Whether this is one of the sizes that a search tries.
+        visualizers: As for :func:`preflight`.
 
     Returns:
         Warnings, for the user of a run that may start.
@@ -118,7 +121,7 @@ def check_run(env_cfg: Any, plan: BatchPlan, machine: Machine, *, trial: bool) -
         MemoryError: The same in a trial that fewer environments may pass. A search takes it as it takes any trial that
             needs more than there is: it goes on with smaller sizes.
     """
-    findings = preflight(env_cfg, plan, machine)
+    findings = preflight(env_cfg, plan, machine, visualizers)
     errors = [finding for finding in findings if finding.severity == "error"]
     if errors:
         kind = MemoryError if trial and all(error.sized for error in errors) else ConfigError
@@ -126,13 +129,14 @@ def check_run(env_cfg: Any, plan: BatchPlan, machine: Machine, *, trial: bool) -
     return [str(finding) for finding in findings]
 
 
-def preflight(env_cfg: Any, plan: BatchPlan, machine: Machine) -> list[Finding]:
+def preflight(env_cfg: Any, plan: BatchPlan, machine: Machine, visualizers: Sequence[str] = ()) -> list[Finding]:
     """Check a run; starts nothing.
 
     Args:
         env_cfg: Isaac Lab's environment config, resolved: ``scene.num_envs``, ``sim.device`` and ``sim.physics`` set.
         plan: The update's samples.
         machine: The machine.
+        visualizers: Isaac Lab's visualizers that will be on.
 
     Returns:
         What was found, errors and warnings; empty when all is well.
@@ -140,6 +144,7 @@ def preflight(env_cfg: Any, plan: BatchPlan, machine: Machine) -> list[Finding]:
     return [
         *_check_renderers(env_cfg),
         *_check_rtx(env_cfg),
+        *_check_viewport(env_cfg, visualizers),
         *_check_image_elements(env_cfg),
         *_check_contact_patches(env_cfg),
         *_check_rollout(env_cfg, plan, machine.free_bytes),
@@ -240,6 +245,22 @@ def _check_rtx(env_cfg: Any) -> Iterator[Finding]:
                 f"num_envs={num_envs}: above {RTX_TILES} views of {path}, Isaac Sim's RTX renderer was seen to mix up "
                 f"environments' images without an error. Look at them, or use num_envs={RTX_TILES} or less.",
             )
+
+
+def _check_viewport(env_cfg: Any, visualizers: Sequence[str]) -> Iterator[Finding]:
+    """Find cameras beside Isaac Sim's viewport, which its renderer draws as one more image at each step.
+
+    Isaac Lab turns the viewport off in headless runs for that reason: its pull request 851. Not measured here.
+    """
+    paths = [path for path, _, renderer in rendered_cameras(env_cfg) if renderer == "isaac_rtx"]
+    if "kit" in visualizers and paths:
+        yield Finding(
+            "warning",
+            "visualizer",
+            f"visualizer=kit: Isaac Sim draws its viewport beside {', '.join(paths)} at each step, which costs time "
+            "and GPU memory that num_envs=auto did not measure without it. Train with visualizer=null, or watch with "
+            "visualizer=viser.",
+        )
 
 
 def _check_image_elements(env_cfg: Any) -> Iterator[Finding]:

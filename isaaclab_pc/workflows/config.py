@@ -22,7 +22,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from isaaclab_pc.errors import ConfigError, closest
 from isaaclab_pc.workflows.registry import resolve_task
-from isaaclab_pc.workflows.settings import GROUPS, INTERNAL, RULES, check_key, check_setting, flatten
+from isaaclab_pc.workflows.settings import GROUPS, INTERNAL, RULES, SEVERAL_GPUS, check_key, check_setting, flatten
 
 __all__ = ["Command", "compose", "load_config", "parse_command", "save_config", "to_config", "validate"]
 
@@ -96,11 +96,19 @@ def parse_command(argv: Sequence[str]) -> Command:
             (command.env if argument.startswith("env.") else command.agent).append(argument)
         else:
             command.settings.append(argument)
+    if not command.multirun:
+        command.settings[:] = map(_quote_gpus, command.settings)
     for text in command.settings:
         _check_override(text, command.multirun)
     for text in (*command.env, *command.agent):
         _check_several(_parse(text), command.multirun)
     return command
+
+
+def _quote_gpus(text: str) -> str:
+    """Keep the commas of several GPUs, which are one value where there is one run, from Hydra."""
+    key, _, value = text.partition("=")
+    return f"device='{value}'" if key == "device" and SEVERAL_GPUS.fullmatch(value) else text
 
 
 def _refuse_flag(argument: str) -> None:
@@ -120,7 +128,9 @@ def _parse(text: str) -> Override:
 
 def _check_several(override: Override, multirun: bool) -> None:
     if override.is_sweep_override() and not multirun:
-        raise ConfigError(f"{override.input_line}: several values need -m, which makes one run of each.")
+        raise ConfigError(
+            f"{override.input_line}: several values need -m, which makes one run of each; a list is written [a,b]."
+        )
 
 
 def _check_override(text: str, multirun: bool) -> None:

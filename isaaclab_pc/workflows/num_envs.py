@@ -29,6 +29,9 @@ def find_num_envs(
     settings: ScalingSettings,
     versions: Mapping[str, str],
     keep: Callable[[Trial], None],
+    *,
+    processes: int = 1,
+    reserve: int = 0,
 ) -> FitResult:
     """Find the number of environments, showing each trial.
 
@@ -37,6 +40,8 @@ def find_num_envs(
         settings: How to search.
         versions: Versions of the packages that matter.
         keep: Called with each trial.
+        processes: As for :func:`~isaaclab_pc.scaling.fit`.
+        reserve: Likewise.
 
     Returns:
         The answer; its reason has been printed.
@@ -62,7 +67,7 @@ def find_num_envs(
 
     try:
         key, label = profile_key(config, versions), _label(config, settings)
-        result = fit(command, settings, key, report, adapt=adapt, label=label)
+        result = fit(command, settings, key, report, adapt=adapt, label=label, processes=processes, reserve=reserve)
     except ProbeError as error:
         if error.trial.extra.get("config_error"):
             raise ConfigError(error.trial.detail) from None

@@ -29,6 +29,7 @@ Examples
   python scripts/play.py task=lift runner=rl_games           the latest run of another task and library
   python scripts/play.py resume=best eval.episodes=1000      its best checkpoint, over more episodes
   python scripts/play.py resume=logs/rsl_rl/reach/<time>/checkpoints/model_100.pt    a certain checkpoint
+  python scripts/play.py visualizer=viser                    watch it in a browser
   python scripts/play.py physics=newton_mjwarp               does the policy survive another physics backend?
   python scripts/play.py env.success_distance=0.02           a stricter task
 
@@ -39,12 +40,13 @@ Which policy
 How to evaluate it
   eval.episodes          200       episodes at least; every environment contributes equally
   eval.seed              1000      seed of the resets
-  num_envs               as trained, but not more than episodes
+  num_envs               as trained, but not more than episodes; 4 with a visualizer
+  visualizer             null      viser or rerun (in a browser), newton_gl, newton_rtx or kit (a window): watch it
   device, robot, physics*, guard*, env.*     as in scripts/train.py --help; as trained
 """
 
 SELECTS = frozenset({"task", "runner", "runner.name", "obs", "resume"})
-MAY_CHANGE = ("device", "num_envs", "robot", "physics", "guard", "eval")
+MAY_CHANGE = ("device", "num_envs", "visualizer", "robot", "physics", "guard", "eval")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -123,7 +125,9 @@ def _apply(config: dict[str, Any], asked: Mapping[str, Any], command: Command) -
     if command.agent:
         raise ConfigError(f"{command.agent[0]} has no effect on a trained policy.")
     config["env_overrides"] = [*config["env_overrides"], *command.env]
+    config["visualizer"] = asked["visualizer"]
     if "num_envs" not in command.given:
-        config["num_envs"] = min(config["num_envs"], config["eval"]["episodes"])
-    elif config["num_envs"] == "auto":
+        trained = min(config["num_envs"], config["eval"]["episodes"])
+        config["num_envs"] = "auto" if config["visualizer"] else trained
+    elif config["num_envs"] == "auto" and not config["visualizer"]:
         raise ConfigError("num_envs=auto finds what trains fastest; give a number here, or leave it as trained.")

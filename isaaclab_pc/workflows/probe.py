@@ -47,7 +47,7 @@ def plan(config_path: Path, num_envs: int, result_path: Path) -> int:
     from isaaclab_pc.workflows.session import resolve
 
     resolved = resolve(load_config(config_path), num_envs, "plan")
-    findings = preflight(resolved.env_cfg, resolved.plan, Machine.here(resolved.device))
+    findings = preflight(resolved.env_cfg, resolved.plan, Machine.here(resolved.device), resolved.visualizers)
     content = {
         "parts": predict_memory(resolved),
         "batch": vars(resolved.plan),

@@ -37,12 +37,15 @@ Examples
   python scripts/replay.py dump=<path> env=12                                      another environment of the same file
   python scripts/replay.py dump=<path> physics.substeps=4                          would this have kept it whole?
   python scripts/replay.py dump=<path> physics=ovphysx                             would the other backend?
+  python scripts/replay.py dump=<path> visualizer=viser                            watch it break, in a browser
 
 Settings
   dump                   the file
   env        null        environment, by its index in the run; null: the first of the file
   task       null        refuses a dump of another task
   physics, physics.*, device, guard.max_abs     as in scripts/train.py --help; as recorded
+  visualizer null        viser or rerun (in a browser), newton_gl, newton_rtx or kit (a window): the steps are shown
+                         again and again, not faster than real time, until the window is closed or Ctrl-C
 
 The finding is printed, and written to replay/<time>/result.json beside the dump. Exit codes: 0, reproduced or not; 2
 where the dump cannot be used; 130 and 143 after SIGINT and SIGTERM; 1 otherwise.
@@ -50,7 +53,7 @@ where the dump cannot be used; 130 and 143 after SIGINT and SIGTERM; 1 otherwise
 
 RESULT_NAME = "result.json"
 OWN = ("dump", "env", "task")
-MAY_CHANGE = ("physics", "device", "guard.max_abs")
+MAY_CHANGE = ("physics", "device", "visualizer", "guard.max_abs")
 FOLLOWS = 1e-3
 """Largest difference of a replay that still follows its recording [rad, m]."""
 
@@ -103,7 +106,8 @@ def run(argv: Sequence[str]) -> int:
     print(_introduce(path, dump, position), flush=True)
     code = run_child(child_command(path.resolve(), position, folder), log=folder / "worker.log")
     result = _read_result(folder / RESULT_NAME)
-    if code == 0:
+    if code == 0 or (code in (130, 143) and config["visualizer"] and "found" in result):
+        code = 0  # a replay that is watched ends with Ctrl-C
         print(f"\n{describe(result)}\n\nresult: {folder / RESULT_NAME}", flush=True)
     elif code == 2:
         raise ConfigError(result.get("error", f"the replay was refused; see {folder / 'worker.log'}"))
@@ -187,6 +191,7 @@ def _config(dump: FaultDump, command: Command) -> dict[str, Any]:
     if config["task"] != dump.about["task"]:
         raise ConfigError(f"The dump contradicts itself: it names {dump.about['task']} and {config['task']}.")
     asked = compose(command.settings)
+    config["visualizer"] = asked["visualizer"]
     config["physics"]["backend"] = dump.about["backend"]
     for key in sorted(command.given):
         group, _, name = key.partition(".")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ __all__ = ["RESULT_NAME", "History", "Watch", "look", "replay", "watches"]
 RESULT_NAME = "result.json"
 TRACE = 8
 """Physics steps before the fault of which the first offender's value is told."""
+BREAK = 1.0
+"""Time between two replays for somebody who watches [s]."""
 _MOST_OFFENDERS = 8
 
 
@@ -217,7 +220,9 @@ def _match(env: Any, dump: FaultDump, actions: int) -> dict[str, torch.Tensor]:
     return order
 
 
-def replay(env: Any, history: History, watched: Sequence[Watch], from_each_step: bool) -> dict[str, Any]:
+def replay(
+    env: Any, history: History, watched: Sequence[Watch], from_each_step: bool, pause: float = 0.0
+) -> dict[str, Any]:
     """Run the recorded actions and stop at the first value that is not finite or out of its bound.
 
     Args:
@@ -225,6 +230,7 @@ def replay(env: Any, history: History, watched: Sequence[Watch], from_each_step:
         history: What was recorded of it.
         watched: What is checked after every physics step.
         from_each_step: Start every step from its recorded state, not from where the replay is.
+        pause: Time to wait after each physics step, for somebody who watches [s].
 
     Returns:
         ``found``, ``step`` (of the history) and ``substep`` (0: the action itself, else the physics step, from 1),
@@ -248,6 +254,7 @@ def replay(env: Any, history: History, watched: Sequence[Watch], from_each_step:
             if substep > 0:
                 _physics_step(env)
                 values = look(watched)
+                time.sleep(pause)
             if any(value["excess"] > 1.0 and not value["follows"] for value in values):
                 return result | _finding(step, substep, values, result["trace"])
             if substep > 0:
@@ -314,19 +321,23 @@ def main(argv: Sequence[str]) -> int:
     divert_output(folder / "worker.log")
     try:
         with interruptible():
-            result, code = _run(FaultDump.load(dump_path), position, folder), 0
+            _run(FaultDump.load(dump_path), position, folder)
     except ConfigError as error:
-        result, code = {"error": str(error)}, 2
+        _write(folder, {"error": str(error)})
+        return 2
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else 1
     except Exception:
         traceback.print_exc()
         return 1
+    return 0
+
+
+def _write(folder: Path, result: dict[str, Any]) -> None:
     (folder / RESULT_NAME).write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    return code
 
 
-def _run(dump: FaultDump, position: int, folder: Path) -> dict[str, Any]:
+def _run(dump: FaultDump, position: int, folder: Path) -> None:
     from isaaclab_pc.workflows.session import open_env, resolve
 
     resolved = resolve(load_config(folder / CONFIG_NAME), 1, "replay")
@@ -339,8 +350,11 @@ def _run(dump: FaultDump, position: int, folder: Path) -> dict[str, Any]:
             again = replay(env, history, watched, from_each_step=True)
             again["differences"] = result["differences"]
             result = again
-    settings = {"dt": resolved.env_cfg.sim.dt, "decimation": resolved.env_cfg.decimation, "backend": resolved.backend}
-    return result | settings | {"steps": history.steps, "episode_step": history.episode_step}
+        settings = {"dt": env.physics_dt, "decimation": env.cfg.decimation, "backend": resolved.backend}
+        _write(folder, result | settings | {"steps": history.steps, "episode_step": history.episode_step})
+        while resolved.visualizers and env.sim.is_running():
+            replay(env, history, watched, result["from_each_step"], pause=env.physics_dt)
+            time.sleep(BREAK)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from typing import Any
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.physics.settings import INSTALL_ISAACSIM, resolve_backend
+from isaaclab_pc.workflows.visualizers import settle_visualizers
 
 __all__ = ["check_isaaclab", "check_runner", "resolve_device", "settle_platform"]
 
@@ -75,20 +76,29 @@ def check_runner(name: str) -> None:
         raise ConfigError(f"runner={name} is not installed: pip install '{package}', or use runner=rsl_rl.")
 
 
-def settle_platform(config: dict[str, Any]) -> None:
-    """Write into a config the device and the physics backend that will run.
+def settle_platform(config: dict[str, Any], *, several: bool = False) -> None:
+    """Write into a config the device and the physics backend that will run, and check its visualizers.
 
     Args:
-        config: The run's plain config; ``device`` and ``physics.backend`` are changed.
+        config: The run's plain config; ``device`` and ``physics.backend`` are changed, and ``num_envs=auto`` with a
+            visualizer on.
+        several: Whether ``device`` may name several GPUs.
 
     Raises:
-        ConfigError: The backend is not installed; the message says what to install and what works without it.
+        ConfigError: ``device`` names several GPUs where it may not, or the backend or a visualizer is not installed or
+            cannot start here; the message says what to install and what works without it.
     """
+    if "," in config["device"] and not several:
+        raise ConfigError(
+            f"device={config['device']}: training on several GPUs is not there yet; give one of them. scripts/scale.py "
+            "takes several, and finds how many environments all of them bear."
+        )
     config["device"] = resolve_device(config["device"])
     asked = config["physics"]["backend"]
     config["physics"]["backend"] = resolve_backend(asked, config["device"])
     if (asked, config["physics"]["backend"]) == ("physx", "ovphysx"):
         print(f"note: physics=physx runs as ovphysx; for Isaac Sim's PhysX: {INSTALL_ISAACSIM}", flush=True)
+    settle_visualizers(config)
 
 
 def _installed(module: str) -> bool:

@@ -28,6 +28,7 @@ from isaaclab_pc.workflows.num_envs import find_num_envs
 from isaaclab_pc.workflows.process import interruptible, run_child, worker_command
 from isaaclab_pc.workflows.requirements import check_isaaclab, check_runner, settle_platform
 from isaaclab_pc.workflows.run_record import CONFIG_NAME, make_folder, versions
+from isaaclab_pc.workflows.several_gpus import find_for_several
 from isaaclab_pc.workflows.stability import measure_stability
 from isaaclab_pc.workflows.train import LOGS, experiment_name, show_log
 
@@ -48,6 +49,7 @@ Examples
   python scripts/scale.py task=lift scaling.budget=4GiB          inside 4 GiB
   python scripts/scale.py task=lift scaling.objective=memory     the most that fits
   python scripts/scale.py task=lift num_envs=512                 what 512 environments would take: one trial
+  python scripts/scale.py task=lift device=cuda:0,cuda:1         a number that all of several GPUs bear
   python scripts/scale.py --plan task=lift num_envs=1024         what the configs tell, in seconds, nothing is simulated
   python scripts/scale.py --list                                 all remembered answers
   python scripts/scale.py --stability task=lift physics=newton_mjwarp   which time steps and iterations the task bears
@@ -94,6 +96,8 @@ def main(argv: Sequence[str]) -> int:
             if "--list" in options:
                 return show_profiles()
             if "--stability" in options:
+                if "visualizer" in command.given:
+                    raise ConfigError("visualizer has no use with --stability, where nothing is watched.")
                 return measure_stability(command, compose_settled(command))
             return run(command, plan="--plan" in options)
     except ConfigError as error:
@@ -106,11 +110,12 @@ def main(argv: Sequence[str]) -> int:
         return error.code if isinstance(error.code, int) else 1
 
 
-def compose_settled(command: Command) -> dict[str, Any]:
+def compose_settled(command: Command, *, several: bool = False) -> dict[str, Any]:
     """Compose the config of a command line, with the device and the physics backend that will run.
 
     Args:
         command: The checked command line.
+        several: Whether it may name several GPUs.
 
     Returns:
         The plain config.
@@ -122,7 +127,7 @@ def compose_settled(command: Command) -> dict[str, Any]:
     config = compose(command.settings)
     config["env_overrides"], config["agent_overrides"] = command.env, command.agent
     check_runner(config["runner"]["name"])
-    settle_platform(config)
+    settle_platform(config, several=several)
     return config
 
 
@@ -140,7 +145,7 @@ def run(command: Command, *, plan: bool) -> int:
         ConfigError: A setting does not fit, or no size does.
         ProbeError: A trial failed for another reason than its size.
     """
-    config = compose_settled(command)
+    config = compose_settled(command, several=not plan)
     if "scaling.cache" not in command.given:
         config["scaling"]["cache"] = "refresh"
     settings = _settings(config)
@@ -151,7 +156,8 @@ def run(command: Command, *, plan: bool) -> int:
     save_config(folder / CONFIG_NAME, config)
     trials: list[Trial] = []
     try:
-        result = find_num_envs(config, settings, versions(), trials.append)
+        find = find_for_several if "," in config["device"] else find_num_envs
+        result = find(config, settings, versions(), trials.append)
     finally:
         # Also what was tried before an error or Ctrl-C; where nothing was, nothing stays.
         if trials:

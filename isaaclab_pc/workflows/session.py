@@ -19,6 +19,7 @@ from isaaclab_pc.scaling.preflight import Machine, check_run
 from isaaclab_pc.workflows.overrides import check_overrides
 from isaaclab_pc.workflows.requirements import check_isaaclab
 from isaaclab_pc.workflows.settings import flatten
+from isaaclab_pc.workflows.visualizers import visualizer_names
 
 if TYPE_CHECKING:
     from isaaclab_pc.guards import GuardCfg
@@ -62,6 +63,9 @@ class Resolved:
 
     guard: GuardCfg | None = None
     """What guards an environment that has no guard of its own."""
+
+    visualizers: tuple[str, ...] = ()
+    """Isaac Lab's visualizers that show it."""
 
 
 @dataclass
@@ -136,6 +140,7 @@ def resolve(config: Mapping[str, Any], num_envs: int, experiment: str) -> Resolv
         device=device,
         max_iterations=adapter.max_iterations(agent_cfg),
         guard=guard,
+        visualizers=visualizer_names(config["visualizer"]),
     )
 
 
@@ -162,7 +167,9 @@ def open_session(
     start = time.perf_counter()
     resolved = resolve(config, num_envs, experiment)
     machine = Machine.here(resolved.device)
-    warnings = check_run(resolved.env_cfg, resolved.plan, machine, trial=watch is not None)
+    warnings = check_run(
+        resolved.env_cfg, resolved.plan, machine, trial=watch is not None, visualizers=resolved.visualizers
+    )
 
     from isaaclab.utils.io import dump_yaml
 
@@ -183,7 +190,7 @@ def open_session(
 
 @contextmanager
 def open_env(resolved: Resolved, watch: ProbeWatch | None = None) -> Iterator[Any]:
-    """Start the simulation and build the environment, guarded; close it whatever happens.
+    """Start the simulation and its visualizers and build the environment, guarded; close it whatever happens.
 
     Args:
         resolved: What to build.
@@ -195,7 +202,13 @@ def open_env(resolved: Resolved, watch: ProbeWatch | None = None) -> Iterator[An
     import gymnasium as gym
     from isaaclab.app import launch_simulation
 
-    with launch_simulation(resolved.env_cfg, {"device": resolved.device, "headless": True}):
+    # None leaves it to the task's config; only Kit asks whether it is headless.
+    launcher = {
+        "device": resolved.device,
+        "headless": "kit" not in resolved.visualizers,
+        "visualizer": list(resolved.visualizers) or None,
+    }
+    with launch_simulation(resolved.env_cfg, launcher):
         if watch is not None:
             watch.before_env()
         env = gym.make(resolved.task, cfg=resolved.env_cfg)

@@ -14,8 +14,12 @@ from typing import Any
 
 from isaaclab_pc.errors import ConfigError, closest
 from isaaclab_pc.scaling.memory import parse_budget
+from isaaclab_pc.workflows.visualizers import VISUALIZERS
 
-__all__ = ["GROUPS", "RULES", "Rule", "check_key", "check_setting", "flatten"]
+__all__ = ["GROUPS", "RULES", "SEVERAL_GPUS", "Rule", "check_key", "check_setting", "flatten"]
+
+SEVERAL_GPUS = re.compile(r"cuda:\d+(,cuda:\d+)*")
+"""One GPU or several, as ``scripts/scale.py`` takes them."""
 
 GROUPS = ("runner", "physics", "points", "scaling", "guard")
 """Settings that are Hydra groups: ``physics=ovphysx`` chooses ``conf/physics/ovphysx.yaml``."""
@@ -69,6 +73,11 @@ def _is_features(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and set(value) <= known and len(set(value)) == len(value)
 
 
+def _is_visualizer(value: Any) -> bool:
+    names = value if isinstance(value, (list, tuple)) else [value]
+    return all(isinstance(name, str) and name in VISUALIZERS for name in names) and 0 < len(set(names)) == len(names)
+
+
 def _is_budget(value: Any) -> bool:
     try:
         parse_budget(value)
@@ -93,7 +102,11 @@ RULES: Mapping[str, Rule] = {
     "num_envs": _or("auto", _whole(1)),
     "minibatch_size": _or(None, _whole(1)),
     "device": Rule(
-        "auto, cpu, cuda or cuda:N", lambda v: isinstance(v, str) and bool(re.fullmatch(r"auto|cpu|cuda(:\d+)?", v))
+        "auto, cpu, cuda or cuda:N",
+        lambda v: isinstance(v, str) and bool(re.fullmatch(rf"auto|cpu|cuda|{SEVERAL_GPUS.pattern}", v)),
+    ),
+    "visualizer": _or(
+        None, Rule(f"one of {', '.join(VISUALIZERS)}, or a list of them", _is_visualizer, tuple(VISUALIZERS))
     ),
     "seed": _whole(0),
     "max_iterations": _or(None, _whole(1)),
@@ -177,6 +190,8 @@ def check_setting(key: str, value: Any) -> None:
     rule = _choice(*group_names(key)) if key in GROUPS else RULES[key]
     if not rule.accepts(value):
         shown = "null" if value is None else value
-        near = closest(value, rule.choices) if isinstance(value, str) and rule.choices else ""
+        names = value if isinstance(value, list) else [value]
+        wrong = [name for name in names if isinstance(name, str) and name not in rule.choices]
+        near = closest(wrong[0], rule.choices) if wrong and rule.choices else ""
         hint = f"; {near}" if near.startswith("did") else "."
         raise ConfigError(f"{key}={shown}: expected {rule.expects}{hint}")

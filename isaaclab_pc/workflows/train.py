@@ -31,7 +31,7 @@ __all__ = ["experiment_name", "main"]
 
 LOGS = Path("logs")
 
-MAY_CHANGE = frozenset({"task", "runner", "runner.name", "obs", "resume", "device", "max_iterations"})
+MAY_CHANGE = frozenset({"task", "runner", "runner.name", "obs", "resume", "device", "max_iterations", "visualizer"})
 """Settings that may be given beside ``resume``: those that find the run, and those that do not change what it is."""
 
 SOLVER = frozenset(f"physics.{name}" for name in SOLVER_SETTINGS)
@@ -148,6 +148,7 @@ def _resume(config: Mapping[str, Any], command: Command) -> int:
     for key in ("device", "max_iterations"):
         if key in command.given:
             stored[key] = config[key]
+    stored["visualizer"] = config["visualizer"]  # who watched then need not watch now
     for name in SOLVER_SETTINGS:
         if f"physics.{name}" in command.given:
             stored["physics"][name] = config["physics"][name]
@@ -197,7 +198,7 @@ def _check_same_run(config: Mapping[str, Any], stored: Mapping[str, Any], comman
     others = [key for key in others if not key.startswith("hydra")]
     if others:
         raise ConfigError(
-            f"{', '.join(others)}: a resumed run keeps its settings; only device, max_iterations and "
+            f"{', '.join(others)}: a resumed run keeps its settings; only device, max_iterations, visualizer and "
             f"{', '.join(sorted(SOLVER))} may be given."
         )
     _check_control_rate(stored, command)

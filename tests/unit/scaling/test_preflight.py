@@ -133,6 +133,18 @@ def test_more_views_than_isaac_sims_rtx_was_seen_to_return_give_a_warning(instal
     assert (finding.severity, finding.setting) == ("warning", "num_envs")
 
 
+def test_isaac_sims_viewport_beside_its_cameras_gives_a_warning(installed) -> None:
+    installed(*INSTALLED)
+    cfg = reach_cfg()
+    assert preflight.preflight(cfg, PLAN, MACHINE, ["kit"]) == [], "another renderer draws this camera"
+    cfg.scene.camera.renderer_cfg = IsaacRtxRendererCfg()
+    assert preflight.preflight(cfg, PLAN, MACHINE, ["viser", "newton_gl"]) == []
+    (finding,) = preflight.preflight(cfg, PLAN, MACHINE, ["viser", "kit"])
+    assert (finding.severity, finding.setting) == ("warning", "visualizer")
+    assert "env.scene.camera" in str(finding)
+    assert check_run(cfg, PLAN, MACHINE, trial=False, visualizers=["kit"]) == [str(finding)]
+
+
 def test_images_must_fit_into_one_warp_array() -> None:
     cfg = reach_cfg(32_768)
     cfg.scene.camera.width, cfg.scene.camera.height = 256, 255

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from isaaclab_pc.workflows import num_envs, play, scale, train
+from isaaclab_pc.workflows import num_envs, play, scale, train, visualizers
 from isaaclab_pc.workflows.process import worker_command
+from isaaclab_pc.workflows.visualizers import VISUALIZERS
 
 FAKE_WORKER = Path(__file__).with_name("fake_worker.py")
 
@@ -45,3 +46,15 @@ def seen():
 def record():
     """Read a run's record."""
     return lambda run: json.loads((run / "run.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def has_visualizers(monkeypatch):
+    """Make exactly these visualizers look installed, on a machine without a display."""
+    monkeypatch.delenv("DISPLAY", raising=False)
+
+    def pretend(*names):
+        modules = [VISUALIZERS[name].module for name in names]
+        monkeypatch.setattr(visualizers, "_installed", lambda module: module in modules)
+
+    return pretend

@@ -64,6 +64,19 @@ def test_no_more_environments_than_episodes_are_started(evaluation):
 
 
 @pytest.mark.parametrize(
+    ("arguments", "num_envs"), [([], 4), (["num_envs=auto"], 4), (["num_envs=6", "eval.episodes=3"], 6)]
+)
+def test_who_watches_sees_few_environments_unless_told_otherwise(
+    evaluation, capsys, has_visualizers, arguments, num_envs
+):
+    has_visualizers("viser")
+    assert play.main(["visualizer=viser", *arguments]) == 0
+    config = evaluation()["config"]
+    assert (config["visualizer"], config["num_envs"]) == ("viser", num_envs)
+    assert "visualizer=viser shows at http://localhost:8080" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["max_iterations=3"], "max_iterations has no effect on a trained policy"),

@@ -147,6 +147,23 @@ def test_a_backend_that_is_given_keeps_the_other_settings(tmp_path: Path, child)
     assert config["guard"]["mode"] == "quarantine", "a replay reports what is bad, and must not stop at it"
 
 
+def test_a_replay_that_is_watched_ends_with_ctrl_c_and_tells_its_finding(dump: Path, child, capsys, has_visualizers):
+    has_visualizers("viser")
+    calls = child(FOUND, code=130)
+    assert replay.main([f"dump={dump}", "visualizer=viser"]) == 0
+    assert "first fault: step 2 of 3" in capsys.readouterr().out
+    assert load_config(Path(calls[0][2]) / "config.yaml")["visualizer"] == "viser"
+    assert replay.main([f"dump={dump}"]) == 130, "without a visualizer Ctrl-C ends it"
+
+
+def test_who_watched_the_run_need_not_watch_the_replay(tmp_path: Path, child) -> None:
+    config = make_dump().about["config"] | {"visualizer": "newton_gl"}
+    make_dump(config=config).save(tmp_path / "a.npz")
+    calls = child(FOUND)
+    assert replay.main([f"dump={tmp_path / 'a.npz'}"]) == 0
+    assert load_config(Path(calls[0][2]) / "config.yaml")["visualizer"] is None
+
+
 def test_what_the_child_refuses_is_an_error(dump: Path, child, capsys) -> None:
     child({"error": "The dump is of another scene."}, code=2)
     assert replay.main([f"dump={dump}"]) == 2

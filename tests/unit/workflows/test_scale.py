@@ -2,6 +2,8 @@
 """``scripts/scale.py`` with a fake worker behind the process boundary."""
 
 import json
+import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -65,6 +67,47 @@ def test_the_list_tells_what_each_answer_was_for(folder, capsys):
     assert "rsl_rl" in output
 
 
+@pytest.fixture
+def gpus(monkeypatch):
+    """Two GPUs of different models in a fake driver."""
+    total, used = (8 << 30, 16 << 30), 1 << 30
+
+    def memory(handle):
+        return SimpleNamespace(total=total[handle], used=used, free=total[handle] - used)
+
+    fake = SimpleNamespace(
+        NVMLError=OSError,
+        nvmlInit=lambda: None,
+        nvmlDeviceGetHandleByIndex=lambda index: index,
+        nvmlDeviceGetMemoryInfo=memory,
+        nvmlDeviceGetName="model {}".format,
+        nvmlSystemGetDriverVersion=lambda: "999.1",
+        nvmlDeviceGetComputeRunningProcesses=lambda handle: [],
+        nvmlDeviceGetGraphicsRunningProcesses=lambda handle: [],
+    )
+    monkeypatch.setitem(sys.modules, "pynvml", fake)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+
+def test_several_gpus_are_each_searched_and_the_first_keeps_room_for_the_others(folder, capsys, gpus):
+    several = ["device=cuda:0,cuda:1", "physics=newton_mjwarp", "scaling.min=32", "scaling.max=32"]
+    assert main(several) == 0
+    (result,) = folders(folder)
+    trials = json.loads((result / "trials.json").read_text())
+    assert [(trial["num_envs"], trial["extra"]["device"]) for trial in trials] == [(32, "cuda:0"), (32, "cuda:1")]
+    first, second = ((0.9 * (total << 30) - reserved) / 2**20 for total, reserved in ((7, 512 << 20), (15, 0)))
+    assert [trial["device_budget"] / 2**20 for trial in trials] == pytest.approx([first, second], abs=1)
+    assert "num_envs=32 on each of cuda:0, cuda:1" in capsys.readouterr().out
+    assert train.main(["device=cuda:0,cuda:1", "physics=newton_mjwarp"]) == 2
+    assert "training on several GPUs is not there yet" in capsys.readouterr().err
+
+
+def test_who_watches_tries_few_environments(folder, capsys, has_visualizers):
+    has_visualizers("viser")
+    assert main(["device=cpu", "visualizer=viser"]) == 0
+    assert [trial["num_envs"] for trial in json.loads((folders(folder)[0] / "trials.json").read_text())] == [4]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -73,6 +116,10 @@ def test_the_list_tells_what_each_answer_was_for(folder, capsys):
         (["-m", "seed=1,2"], "-m has no use here"),
         (["task=lfit"], "did you mean lift"),
         (["num_envs=0"], "num_envs=0: expected auto"),
+        (["--stability", "device=cpu", "visualizer=viser"], "visualizer has no use with --stability"),
+        (["--plan", "device=cuda:0,cuda:1"], "device=cuda:0,cuda:1: training on several GPUs is not there yet"),
+        (["device=cuda:0,cuda:0"], "names a GPU twice"),
+        (["device=cuda:0,cpu"], "several values need -m, which makes one run of each; a list is written [a,b]"),
         (["seed=2", *SMALL], "no such field"),
     ],
 )

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Resolving configs: Isaac Lab is imported, no simulator is started."""
 
+from contextlib import contextmanager
+from types import SimpleNamespace
+
 import pytest
 
 from isaaclab_pc.assets import franka
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.physics import PRESETS
 from isaaclab_pc.workflows.config import compose
-from isaaclab_pc.workflows.session import resolve
+from isaaclab_pc.workflows.session import open_env, resolve
 
 
 def resolved(*settings, num_envs=8, env=(), agent=()):
@@ -127,6 +130,27 @@ def test_the_robot_of_meshes_is_isaac_labs_own(monkeypatch):
 def test_settings_of_our_tasks_are_refused_for_tasks_of_other_packages():
     with pytest.raises(ConfigError, match=r"points\.num_points cannot be set"):
         resolved("task=Isaac-Cartpole-Direct", "points.num_points=3")
+
+
+@pytest.mark.parametrize(
+    ("setting", "names", "headless"),
+    [("null", None, True), ("viser", ["viser"], True), ("[viser,kit]", ["viser", "kit"], False)],
+)
+def test_visualizers_reach_isaac_labs_launcher(monkeypatch, setting, names, headless):
+    import gymnasium
+    import isaaclab.app
+
+    given = []
+
+    @contextmanager
+    def launch(cfg, arguments):
+        given.append(arguments)
+        yield
+
+    monkeypatch.setattr(isaaclab.app, "launch_simulation", launch)
+    monkeypatch.setattr(gymnasium, "make", lambda task, cfg: SimpleNamespace(close=lambda: None))
+    with open_env(resolved(f"visualizer={setting}")):
+        assert given == [{"device": "cpu", "headless": headless, "visualizer": names}]
 
 
 def test_a_missing_agent_names_what_there_is():

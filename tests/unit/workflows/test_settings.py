@@ -51,6 +51,11 @@ def test_every_physics_option_names_its_own_backend():
         ("scaling.budget", "lots"),
         ("resume", ""),
         ("env_overrides", "env.x=1"),
+        ("visualizer", "none"),
+        ("visualizer", True),
+        ("visualizer", []),
+        ("visualizer", ["viser", "viser"]),
+        ("visualizer", ["viser", None]),
     ],
 )
 def test_a_wrong_value_is_refused_by_name(key, value):
@@ -74,6 +79,9 @@ def test_a_wrong_value_is_refused_by_name(key, value):
         ("scaling.budget", "1.5 GiB"),
         ("resume", "logs/rsl_rl/reach/2026-01-01_00-00-00"),
         ("physics", "newton_mjwarp"),
+        ("visualizer", None),
+        ("visualizer", "viser"),
+        ("visualizer", ["viser", "newton_gl"]),
     ],
 )
 def test_a_right_value_passes(key, value):
@@ -83,6 +91,11 @@ def test_a_right_value_passes(key, value):
 def test_a_wrong_choice_shows_the_near_one():
     with pytest.raises(ConfigError, match="did you mean newton_mjwarp"):
         check_setting("physics", "newton_mjwrap")
+    for value in ("vizer", ["rerun", "vizer"]):
+        with pytest.raises(ConfigError, match="did you mean viser"):
+            check_setting("visualizer", value)
+    with pytest.raises(ConfigError, match="did you mean newton_gl or newton_rtx"):
+        check_setting("visualizer", "newton")
 
 
 def test_an_unknown_key_shows_the_near_one():

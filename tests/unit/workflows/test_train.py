@@ -53,6 +53,36 @@ def test_auto_tries_sizes_freezes_the_answer_and_remembers_it(capsys, runs, seen
     assert "from an earlier search" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("given", "num_envs"), [([], 4), (["num_envs=auto"], 4), (["num_envs=8"], 8)])
+def test_who_watches_sees_few_environments_unless_told_otherwise(
+    capsys, runs, seen, record, has_visualizers, given, num_envs
+):
+    has_visualizers("viser")
+    assert main(["device=cpu", "visualizer=viser", *given]) == 0
+    (run,) = runs()
+    config = seen(run)["config"]
+    assert (config["visualizer"], config["num_envs"]) == ("viser", num_envs)
+    assert record(run)["trials"] == []
+    said = "num_envs=4: with a visualizer on, auto means 4" in capsys.readouterr().out
+    assert said == (num_envs == 4)
+
+
+def test_a_visualizer_that_cannot_start_is_refused_before_there_is_a_run(folder, capsys, has_visualizers):
+    has_visualizers("rerun")
+    assert main(["device=cpu", "num_envs=8", "visualizer=[rerun,viser]"]) == 2
+    assert "visualizer=viser needs viser, which is not installed: pip install" in capsys.readouterr().err
+    assert not (folder / "logs").exists()
+
+
+def test_a_resumed_run_is_watched_only_when_that_is_asked_for_again(runs, seen, has_visualizers):
+    has_visualizers("viser", "rerun")
+    assert main(["num_envs=8", "device=cpu", "visualizer=viser"]) == 0
+    (run,) = runs()
+    for given, expected in ((["visualizer=rerun"], "rerun"), ([], None)):
+        assert main(["resume=latest", "max_iterations=9", *given]) == 0
+        assert (seen(run)["config"]["visualizer"], seen(run)["config"]["num_envs"]) == (expected, 8)
+
+
 @pytest.mark.parametrize("num_envs", ["8", "auto"])
 def test_settings_that_the_worker_refuses_leave_no_folder_behind(folder, capfd, num_envs, runs):
     assert main([f"num_envs={num_envs}", "device=cpu", "seed=2"]) == 2

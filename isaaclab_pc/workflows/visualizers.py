@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Isaac Lab's visualizers: which there are, what each needs, and how many environments are worth watching.
+
+Checked in the parent: no torch, no simulator.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.physics.settings import INSTALL_ISAACSIM
+
+__all__ = ["FEW", "VISUALIZERS", "Visualizer", "check_visualizers", "settle_visualizers", "visualizer_names"]
+
+FEW = 4
+"""Environments of ``num_envs=auto`` with a visualizer on: a person watches, and every step draws all of them."""
+
+
+@dataclass(frozen=True)
+class Visualizer:
+    """What one visualizer needs, and where it shows."""
+
+    module: str
+    """What it imports."""
+
+    install: str
+    """The command that installs it."""
+
+    shows: str
+    """Where to look, in words; ports are Isaac Lab's defaults."""
+
+    window: bool = True
+    """Whether it opens a window on this machine."""
+
+
+_IN_BROWSER = "pip install 'isaaclab_pc[viz]'"
+
+VISUALIZERS: Mapping[str, Visualizer] = {
+    "kit": Visualizer("isaacsim", INSTALL_ISAACSIM, "in Isaac Sim's window"),
+    "newton_gl": Visualizer("pyglet", "pip install 'isaaclab>=3.0,<3.1'", "in a window"),
+    "newton_rtx": Visualizer("ovrtx", "pip install 'isaaclab[ovrtx]'", "in a window"),
+    "rerun": Visualizer(
+        "rerun", _IN_BROWSER, "at http://localhost:9090/?url=rerun%2Bhttp://localhost:9876/proxy", window=False
+    ),
+    "viser": Visualizer("viser", _IN_BROWSER, "at http://localhost:8080", window=False),
+}
+"""By the names that Isaac Lab 3.0 has for them."""
+
+
+def visualizer_names(value: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Return the visualizers of a setting.
+
+    Args:
+        value: The value of ``visualizer``: null, a name, or a list of names.
+    """
+    if value is None:
+        return ()
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def check_visualizers(
+    names: Sequence[str], backend: str, environment: Mapping[str, str] = os.environ, platform: str = sys.platform
+) -> None:
+    """Refuse visualizers that cannot start here.
+
+    Args:
+        names: The visualizers.
+        backend: The physics backend that will run.
+        environment: Environment variables.
+        platform: As ``sys.platform`` names it.
+
+    Raises:
+        ConfigError: One is not installed, needs a display that is not there, or cannot share a process with another
+            one or with the physics backend.
+    """
+    for name in names:
+        needs = VISUALIZERS[name]
+        if not _installed(needs.module):
+            raise ConfigError(f"visualizer={name} needs {needs.module}, which is not installed: {needs.install}.")
+    # Isaac Lab refuses these two after it has imported the simulator, and reads a missing DISPLAY as: draw unseen.
+    if "kit" in names and backend == "ovphysx":
+        raise ConfigError(
+            "visualizer=kit: physics=ovphysx is PhysX without Kit, and the two cannot share a process. Use "
+            "visualizer=viser, or physics=newton_mjwarp or isaacsim_physx."
+        )
+    if "newton_rtx" in names and ("kit" in names or backend == "isaacsim_physx"):
+        raise ConfigError("visualizer=newton_rtx cannot share a process with Isaac Sim; use visualizer=kit alone.")
+    windows = [name for name in names if VISUALIZERS[name].window]
+    if windows and platform == "linux" and not environment.get("DISPLAY"):
+        raise ConfigError(
+            f"visualizer={windows[0]} opens a window, and there is no display (DISPLAY is not set): log in with one, "
+            "or use visualizer=viser or rerun, which show in a browser, also from another machine."
+        )
+
+
+def settle_visualizers(config: dict[str, Any]) -> None:
+    """Check a run's visualizers, say where they show, and turn ``num_envs=auto`` into a few with one on.
+
+    Args:
+        config: The run's plain config, the physics backend settled; ``num_envs`` may be changed.
+
+    Raises:
+        ConfigError: As for :func:`check_visualizers`.
+    """
+    names = visualizer_names(config["visualizer"])
+    check_visualizers(names, config["physics"]["backend"])
+    for name in names:
+        print(f"visualizer={name} shows {VISUALIZERS[name].shows}", flush=True)
+    if names and config["num_envs"] == "auto":
+        config["num_envs"] = FEW
+        print(f"num_envs={FEW}: with a visualizer on, auto means {FEW}; num_envs=<number> is kept", flush=True)
+
+
+def _installed(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None
