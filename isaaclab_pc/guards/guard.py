@@ -31,7 +31,8 @@ class Guard:
 
     A step is :meth:`begin_step`, any number of checks, :meth:`end_step`. Everything stays on the device: nothing here
     waits for it, except in mode ``raise``, for :meth:`pending`, which waits for what was copied at the end of the last
-    step and so long finished, and while environments are benched.
+    step and so long finished, and while environments are benched. On the CPU, where there is nothing to wait for, a
+    tensor whose smallest and largest number are within the bounds needs no look at each environment.
     """
 
     def __init__(self, cfg: GuardCfg, num_envs: int, device: str, task: str = "") -> None:
@@ -55,6 +56,7 @@ class Guard:
         """Steps begun since the start."""
         self._device = torch.device(device)
         self._warp_device = wp.get_device(device)
+        self._on_cpu = self._warp_device.is_cpu
         self._lanes = _LANES if self._warp_device.is_cuda else 1
         self._repairs = cfg.mode == "sanitize"
         n = num_envs
@@ -72,16 +74,23 @@ class Guard:
         self._since_fault = self._zeros(n, torch.int32).fill_(cfg.bench_steps)
         self._relapses = self._zeros(n, torch.int32)
         self._pending = self._zeros(2, torch.int32)
-        self._pending_on_host = torch.zeros(2, dtype=torch.int32, pin_memory=self._warp_device.is_cuda)
-        self._copied = torch.cuda.Event() if self._warp_device.is_cuda else None
+        self._pending_on_host = self._pending if self._on_cpu else torch.zeros(2, dtype=torch.int32, pin_memory=True)
+        self._copied = None if self._on_cpu else torch.cuda.Event()
         self._warned: set[int] = set()
-        self._rates = self._zeros(2, torch.float32)
         self._bad = {cause: self._zeros(n, torch.bool) for cause in Cause}
         self.findings = kernels.Findings()
         """Where kernels note what they find."""
         self.findings.causes, self.findings.benched = wp.from_torch(self.causes), wp.from_torch(self.benched)
         self.findings.counts, self.findings.env_counts = wp.from_torch(self._counts), wp.from_torch(self.env_counts)
-        self._commands: dict[Any, Any] = {}
+        self._total = self._zeros(1, torch.int64)
+        self.findings.total = wp.from_torch(self._total)
+        self._total_before = self._total_logged = 0
+        self._log = {f"Guard/{name}": count for name, count in self.counts.items()}
+        self._log |= {f"Guard/{name}": self._zeros(1, torch.float32)[0] for name in ("per_million_steps", "worst_env")}
+        self._log["Guard/benched"] = self._pending[1]
+        self._intervals = {cause: (*cfg.bounds(name), math.nan) for cause, name in _BOUND_NAMES.items()}
+        self._intervals[Cause.DEPTH] = (0.0, cfg.max_abs, math.inf)
+        self._commands: dict[Any, tuple[Any, list[wp.array]]] = {}
         self._previous_action: torch.Tensor | None = None
 
     @property
@@ -96,12 +105,12 @@ class Guard:
 
     def is_quiet(self) -> bool:
         """Whether it is known without waiting that nothing is muted: always False on CUDA."""
-        return not self._warp_device.is_cuda and self.pending()[1] == 0 and not bool(self.causes.any())
+        return self._on_cpu and self._total.item() == self._total_before and self.pending()[1] == 0
 
     def begin_step(self) -> None:
         """Forget the faults of the previous step."""
         self.steps += 1
-        self.causes.zero_()
+        self._clear()
 
     def check(self, cause: Cause, *tensors: torch.Tensor, names: Sequence[str] = ()) -> torch.Tensor:
         """Mark the environments in which a tensor has a number outside the bounds of ``cause``.
@@ -122,12 +131,14 @@ class Guard:
         if not self.enabled:
             return bad
 
+        low, high, passes = self._intervals[cause]
+
         def constants() -> list[Any]:
-            low, high = (0.0, self.cfg.max_abs) if cause is Cause.DEPTH else self.cfg.bounds(_BOUND_NAMES[cause])
-            passes = math.inf if cause is Cause.DEPTH else math.nan
             return [low, high, passes, self._repairs, int(cause), self._lanes, wp.from_torch(bad), self.findings]
 
         for index, tensor in enumerate(tensors):
+            if self._on_cpu and _is_within(tensor, low, high):
+                continue
             values = wp.from_torch(tensor.reshape(self.num_envs, -1))
             kernel = kernels.CHECK_VALUES[_WARP_TYPES[tensor.dtype]]
             self.launch((cause, tensor.dtype), kernel, (self.num_envs, self._lanes), [values], constants)
@@ -178,15 +189,15 @@ class Guard:
     def end_step(self) -> None:
         """Bench who relapsed too often, and send to the host how many wait for a reset and how many are benched."""
         self._pending.zero_()
-        if "settle" not in self._commands:
-            kept = (self._since_fault, self._relapses, self.benched, self._pending)
-            inputs = [wp.from_torch(self.causes), wp.from_torch(self.awaiting), self.cfg.bench_steps]
-            inputs += [self.cfg.bench_after, *map(wp.from_torch, kept)]
-            self._record("settle", kernels.settle, self.num_envs, inputs)
-        self._commands["settle"].launch(stream=self._stream())
-        self._pending_on_host.copy_(self._pending, non_blocking=True)
+        self.launch("settle", kernels.settle, self.num_envs, (), self._settle_inputs)
         if self._copied is not None:
+            self._pending_on_host.copy_(self._pending, non_blocking=True)
             self._copied.record()
+
+    def _settle_inputs(self) -> list[Any]:
+        kept = (self._since_fault, self._relapses, self.benched, self._pending)
+        inputs = [wp.from_torch(self.causes), wp.from_torch(self.awaiting), self.cfg.bench_steps, self.cfg.bench_after]
+        return inputs + [wp.from_torch(tensor) for tensor in kept]
 
     def pending(self) -> tuple[int, int]:
         """Return how many environments await a reset and how many are benched, as of the last :meth:`end_step`."""
@@ -218,7 +229,7 @@ class Guard:
 
     def release(self) -> None:
         """Give benched environments a new chance; counters stay."""
-        self.causes.zero_()
+        self._clear()
         self.benched.zero_()
         self._relapses.zero_()
         self._pending.zero_()
@@ -233,12 +244,12 @@ class Guard:
         their first cause, ``Guard/per_million_steps`` relates them to all, ``Guard/worst_env`` is the environment that
         has most of them (0 while there are none), ``Guard/benched`` how many are benched.
         """
-        torch.mul(self._counts.sum(), 1e6 / (max(self.steps, 1) * self.num_envs), out=self._rates[0])
-        self._rates[1] = self.env_counts.argmax()
-        log = {f"Guard/{name}": count for name, count in self.counts.items()}
-        log["Guard/per_million_steps"], log["Guard/worst_env"] = self._rates[0], self._rates[1]
-        log["Guard/benched"] = self._pending[1]
-        return log
+        rate = self._log["Guard/per_million_steps"]
+        torch.mul(self._total[0], 1e6 / (max(self.steps, 1) * self.num_envs), out=rate)
+        if not self._on_cpu or self._total.item() != self._total_logged:
+            self._log["Guard/worst_env"].copy_(self.env_counts.argmax())
+            self._total_logged = self._total.item() if self._on_cpu else 0
+        return dict(self._log)
 
     def launch(
         self,
@@ -254,15 +265,22 @@ class Guard:
             key: Names the launch.
             kernel: What to run.
             dim: Threads.
-            arrays: First arguments, which may be others at every launch.
+            arrays: First arguments, which may be others at every launch. Those of the last one are kept.
             constants: Returns the remaining ones.
         """
+        stream = None if self._on_cpu else wp.stream_from_torch(torch.cuda.current_stream(self._device))
         if key not in self._commands:
-            self._record(key, kernel, dim, [*arrays, *constants()])
-        command = self._commands[key]
+            inputs = [*arrays, *constants()]
+            command = wp.launch(
+                kernel, dim=dim, inputs=inputs, device=self._warp_device, stream=stream, record_cmd=True
+            )
+            self._commands[key] = command, list(arrays)
+        command, bound = self._commands[key]
         for index, array in enumerate(arrays):
-            command.set_param_at_index(index, array)
-        command.launch(stream=self._stream())
+            if array is not bound[index]:
+                command.set_param_at_index(index, array)
+                bound[index] = array
+        command.launch(stream=stream)
 
     def raise_if(self, bad: torch.Tensor, tensor: str) -> None:
         """In mode ``raise``, stop if anything is bad.
@@ -283,15 +301,21 @@ class Guard:
         dump = self.dump(ids) if self.dump is not None else None
         raise FaultError(self.task, ids.tolist(), Cause.labels(bits), tensor, self.steps, dump)
 
-    def _record(self, key: Any, kernel: Any, dim: int | tuple[int, ...], inputs: Sequence[Any]) -> None:
-        self._commands[key] = wp.launch(
-            kernel, dim=dim, inputs=list(inputs), device=self._warp_device, stream=self._stream(), record_cmd=True
-        )
-
-    def _stream(self) -> wp.Stream | None:
-        if not self._warp_device.is_cuda:
-            return None
-        return wp.stream_from_torch(torch.cuda.current_stream(self._device))
+    def _clear(self) -> None:
+        """Forget the causes; on the CPU it is known whether there are any."""
+        if self._on_cpu:
+            if self._total.item() == self._total_before:
+                return
+            self._total_before = self._total.item()
+        self.causes.zero_()
 
     def _zeros(self, size: int, dtype: torch.dtype) -> torch.Tensor:
         return torch.zeros(size, dtype=dtype, device=self._device)
+
+
+def _is_within(tensor: torch.Tensor, low: float, high: float) -> bool:
+    """Whether all numbers of a tensor of the CPU are in an interval."""
+    if tensor.numel() == 0:
+        return True
+    least, most = torch.aminmax(tensor)  # both are NaN where one number is
+    return low <= least.item() and most.item() <= high

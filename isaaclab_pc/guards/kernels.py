@@ -31,6 +31,9 @@ class Findings:
     env_counts: wp.array(dtype=wp.int64)
     """Faulty steps of each environment, shape (N,)."""
 
+    total: wp.array(dtype=wp.int64)
+    """Faulty environment steps, shape (1,)."""
+
 
 @wp.func
 def note(findings: Findings, env: wp.int32, bits: wp.int32):
@@ -44,6 +47,7 @@ def note(findings: Findings, env: wp.int32, bits: wp.int32):
             index += 1
         wp.atomic_add(findings.counts, index, wp.int64(1))
         wp.atomic_add(findings.env_counts, env, wp.int64(1))
+        wp.atomic_add(findings.total, 0, wp.int64(1))
 
 
 @wp.kernel

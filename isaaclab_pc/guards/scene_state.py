@@ -77,12 +77,14 @@ class SceneState:
 
             state = [data.joint_pos.warp, data.joint_vel.warp]
             guard.launch((joints.name, "joints"), kernels.check_joints, guard.num_envs, state, bounds)
-            guard.raise_if(guard.causes & STATE, joints.name)
+            if guard.cfg.mode == "raise":
+                guard.raise_if(guard.causes & STATE, joints.name)
         for body in self._bodies:
             data = body.asset.data
             state = [data.root_link_pose_w.warp, data.root_com_vel_w.warp]
             guard.launch((body.name, "body"), kernels.check_bodies, guard.num_envs, state, self._body_bounds)
-            guard.raise_if(guard.causes & STATE, body.name)
+            if guard.cfg.mode == "raise":
+                guard.raise_if(guard.causes & STATE, body.name)
         if guard.cfg.mode == "sanitize":
             self._repair((guard.causes & STATE) != 0)
 
