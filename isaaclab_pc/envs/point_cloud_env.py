@@ -16,11 +16,15 @@ from isaaclab.sensors import Camera
 
 from isaaclab_pc.envs.arm_control import ARM_ACTIONS, ArmControl, joint_ids
 from isaaclab_pc.envs.point_cloud_env_cfg import PointCloudEnvCfg, keep_what_is_observed
+from isaaclab_pc.envs.randomization import Randomizer, randomize_sizes
+from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.guards import Cause, Guard, SceneState
 from isaaclab_pc.keyed_random import keyed_uniform
 from isaaclab_pc.physics import monitor_contacts
+from isaaclab_pc.physics.broadphase import fit_broadphase
 from isaaclab_pc.physics.presets import prepare_for_device
 from isaaclab_pc.sensors import PointCloud
+from isaaclab_pc.sensors.appended_points import sphere_points
 
 _JOINT_NOISE_STREAM = 0
 TASK_STREAM = 100
@@ -55,11 +59,13 @@ class PointCloudEnv(DirectRLEnv):
             **kwargs: As for ``DirectRLEnv``.
 
         Raises:
-            ConfigError: A choice is unknown, or the point cloud does not fit the camera.
+            ConfigError: A choice is unknown, the point cloud does not fit the camera, or what ``cfg`` asks for the
+                task does not have.
         """
         cfg.check()
         cfg.action_space = ARM_ACTIONS[cfg.action] + int(cfg.gripper)
         keep_what_is_observed(cfg)
+        randomize_sizes(cfg)
         prepare_for_device(cfg)
         super().__init__(cfg, render_mode, **kwargs)
 
@@ -88,6 +94,10 @@ class PointCloudEnv(DirectRLEnv):
     def _failure(self) -> torch.Tensor:
         """Tell which environments cannot go on, shape (N,), bool."""
         return torch.zeros(self.num_envs, dtype=torch.bool, device=self.device)
+
+    def _goal(self) -> torch.Tensor | None:
+        """Return the goal in the environment frame [m], shape (N, 3), for ``env.goal_points``; None: there is none."""
+        return None
 
     # Helpers for tasks.
 
@@ -119,6 +129,33 @@ class PointCloudEnv(DirectRLEnv):
         high = torch.tensor(upper, device=self.device, dtype=torch.float32)
         unit = keyed_uniform(self._seed, env_ids, self.episode[env_ids], stream, len(lower))
         return low + (high - low) * unit
+
+    def uniform_pose(
+        self, env_ids: torch.Tensor, stream: int, lower: Sequence[float], upper: Sequence[float]
+    ) -> torch.Tensor:
+        """Draw like :meth:`uniform`, for where something stands: ``env.randomization`` widens the ranges.
+
+        Args:
+            env_ids: Environments, shape (M,).
+            stream: As for :meth:`uniform`.
+            lower: Lower bounds, D values; the task must be valid in a range 1.2 times as wide.
+            upper: Upper bounds, D values.
+
+        Returns:
+            Shape (M, D), float32.
+        """
+        wider = (self.randomizer.level.pose - 1.0) / 2.0
+        margin = [wider * (high - low) for low, high in zip(lower, upper, strict=True)]
+        return self.uniform(
+            env_ids,
+            stream,
+            [low - m for low, m in zip(lower, margin, strict=True)],
+            [high + m for high, m in zip(upper, margin, strict=True)],
+        )
+
+    def size_factor(self, name: str) -> torch.Tensor:
+        """Return by how much an object of the scene is larger than configured, shape (N,); ``env.randomization``."""
+        return self.randomizer.size_factor(name)
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict, dict]:
         """Reset every environment; a seed also restarts the episode counters that key the randomness."""
@@ -155,6 +192,8 @@ class PointCloudEnv(DirectRLEnv):
         self.arm = ArmControl(self.cfg, self.robot, self.device)
         self._fingers = joint_ids(self.robot, "panda_finger_joint.*")
         self._finger_limits = self.robot.data.soft_joint_pos_limits.torch[:, self._fingers].clone()
+        fit_broadphase(self.cfg.sim.physics)
+        self.randomizer = Randomizer(self)
 
     def _allocate(self) -> None:
         n, device = self.num_envs, self.device
@@ -332,8 +371,20 @@ class PointCloudEnv(DirectRLEnv):
 
     def _observe_points(self) -> torch.Tensor:
         assert self.point_cloud is not None
+        if self.cfg.goal_points > 0:
+            self._show_goal(self.point_cloud)
         self._read_depth()
         return self.point_cloud.data.points.torch.clone()
+
+    def _show_goal(self, cloud: PointCloud) -> None:
+        goal = self._goal()
+        if goal is None:
+            raise ConfigError(
+                f"env.goal_points={self.cfg.goal_points}: {type(self).__name__} has no goal point to show. "
+                "Set env.goal_points=0, or implement its _goal()."
+            )
+        sphere = sphere_points(self.cfg.goal_points, self.cfg.goal_radius).to(self.device)
+        cloud.given["goal"][:] = (goal + self.scene.env_origins)[:, None] + sphere
 
     def _log(self) -> None:
         log: dict[str, torch.Tensor] = {
@@ -356,6 +407,7 @@ class PointCloudEnv(DirectRLEnv):
         if self.guard.enabled:
             self.guard.forget(ids)
         self.actions[ids] = 0.0
+        self.randomizer.reset(ids)
         self._reset_robot(ids)
         self._reset_task(ids)
 

@@ -20,10 +20,11 @@ from scipy.spatial.transform import Rotation
 from isaaclab_pc.assets.franka import FRANKA_PANDA_PRIMITIVE_CFG, TCP_OFFSET
 from isaaclab_pc.assets.objects import ground_cfg, table_cfg
 from isaaclab_pc.envs.arm_control import ARM_ACTIONS
+from isaaclab_pc.envs.randomization import LEVELS
 from isaaclab_pc.errors import ConfigError, closest
 from isaaclab_pc.guards import GuardCfg
 from isaaclab_pc.physics.presets import PhysicsPresetsCfg
-from isaaclab_pc.sensors import PointCloudCfg
+from isaaclab_pc.sensors import GivenPointsCfg, PointCloudCfg
 
 Vector = tuple[float, float, float]
 
@@ -106,6 +107,7 @@ CHOICES = {
     "reward": ("dense", "sparse"),
     "action": tuple(ARM_ACTIONS),
     "gripper_action": ("binary", "continuous"),
+    "randomization": tuple(LEVELS),
 }
 """Values of the fields that are a name."""
 
@@ -156,6 +158,20 @@ class PointCloudEnvCfg(DirectRLEnvCfg):
     reset_joint_noise: float = 0.1
     """Largest offset of an arm joint from its default position at a reset [rad]."""
 
+    randomization: Literal["none", "default", "hard"] = "none"
+    """Level of domain randomization beside what the task draws itself: see
+    :data:`~isaaclab_pc.envs.randomization.LEVELS`."""
+
+    randomized: tuple[str, ...] = ()
+    """Names of the scene's objects whose size, mass and friction the level randomizes."""
+
+    goal_points: int = 0
+    """Points of a sphere of ``goal_radius`` around the task's goal that are appended to the cloud; 0: none. What
+    proprioception says of the goal stays."""
+
+    goal_radius: float = 0.02
+    """Radius of that sphere [m]."""
+
     max_depth: float = 5.0
     """Depth beyond which ``obs=depth`` reads 0, like a miss [m]."""
 
@@ -172,7 +188,7 @@ class PointCloudEnvCfg(DirectRLEnvCfg):
 
 
 def keep_what_is_observed(cfg: PointCloudEnvCfg) -> None:
-    """Take out of the scene what ``cfg.obs`` does not need, and let the camera render only what it needs.
+    """Take out of the scene what ``cfg.obs`` does not need, and let camera and cloud deliver only what it needs.
 
     Raises:
         ConfigError: The point cloud does not fit the camera.
@@ -185,5 +201,7 @@ def keep_what_is_observed(cfg: PointCloudEnvCfg) -> None:
     if camera is not None:
         camera.data_types = ["depth"]
     if camera is not None and points is not None:
+        if cfg.goal_points > 0:
+            points.append = [*points.append, GivenPointsCfg(num_points=cfg.goal_points, name="goal")]
         points.check([(camera.height, camera.width)])
         camera.data_types = list(points.data_types())

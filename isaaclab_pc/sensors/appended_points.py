@@ -60,6 +60,25 @@ class GivenPointsCfg:
     """Key of the tensor."""
 
 
+def sphere_points(num_points: int, radius: float) -> torch.Tensor:
+    """Spread points over a sphere around the origin, by Fibonacci's spiral.
+
+    Args:
+        num_points: Number of points, M; one alone is the centre.
+        radius: Radius [m].
+
+    Returns:
+        Positions [m], shape (M, 3), float32.
+    """
+    if num_points == 1:
+        return torch.zeros(1, 3)
+    index = torch.arange(num_points)
+    z = 1.0 - (2.0 * index + 1.0) / num_points
+    angle = index * np.pi * (3.0 - np.sqrt(5.0))
+    ring = (1.0 - z.square()).sqrt()
+    return radius * torch.stack([ring * angle.cos(), ring * angle.sin(), z], dim=1)
+
+
 class BodyPoints:
     """Points fixed to an asset's bodies."""
 

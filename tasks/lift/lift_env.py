@@ -20,10 +20,11 @@ _GOAL_STREAM = TASK_STREAM + 1
 class LiftEnv(PointCloudEnv):
     """Grasp a cube and bring it to a goal above the table.
 
-    Randomization: arm joints around their defaults, the cube's x, y and yaw on the table, the goal in a box. The cube
-    is in the cloud and in the critic's state; the policy's proprioception holds the goal and the vector from the tool
-    centre to it, never the cube. Success: the cube is within ``success_distance`` of the goal and no arm joint is
-    faster than ``success_joint_speed``. A cube that leaves the table ends the episode.
+    Randomization: arm joints around their defaults, the cube's x, y and yaw on the table, the goal in a box; with
+    ``env.randomization`` also the cube's size, mass and friction and the camera's pose. The cube is in the cloud and in
+    the critic's state; the policy's proprioception holds the goal and the vector from the tool centre to it, never the
+    cube. Success: the cube is within ``success_distance`` of the goal and no arm joint is faster than
+    ``success_joint_speed``. A cube that leaves the table ends the episode.
 
     The reward follows ManiSkill's PickCube (https://github.com/haosulab/ManiSkill): reach, grasp, bring to the goal
     once grasped, stand still there.
@@ -35,6 +36,7 @@ class LiftEnv(PointCloudEnv):
         super()._bind_scene()
         self.cube: RigidObject = self.scene["cube"]
         self.goal_pos = torch.zeros(self.num_envs, 3, device=self.device)
+        self.cube_edge = CUBE_EDGE * self.size_factor("cube")
 
     @property
     def cube_pos(self) -> torch.Tensor:
@@ -49,7 +51,7 @@ class LiftEnv(PointCloudEnv):
     @property
     def grasped(self) -> torch.Tensor:
         """Whether the closed gripper is stopped by the cube between its fingers, shape (N,), bool."""
-        return manipulation.between_fingers(self, self.cube_pos, CUBE_EDGE)
+        return manipulation.between_fingers(self, self.cube_pos, self.cube_edge)
 
     def scripted_policy(self) -> ScriptedPolicy:
         """Return a policy that solves the task from the simulator's own state: actions (N, A) in [-1, 1] per call."""
@@ -59,10 +61,13 @@ class LiftEnv(PointCloudEnv):
         return torch.linalg.vector_norm(self.goal_pos - self.cube_pos, dim=1)
 
     def _reset_task(self, env_ids: torch.Tensor) -> None:
-        cube = self.uniform(env_ids, _CUBE_STREAM, self.cfg.cube_lower, self.cfg.cube_upper)
-        self.goal_pos[env_ids] = self.uniform(env_ids, _GOAL_STREAM, self.cfg.goal_lower, self.cfg.goal_upper)
-        position = torch.cat([cube[:, :2], torch.full_like(cube[:, :1], CUBE_EDGE / 2)], dim=1)
+        cube = self.uniform_pose(env_ids, _CUBE_STREAM, self.cfg.cube_lower, self.cfg.cube_upper)
+        self.goal_pos[env_ids] = self.uniform_pose(env_ids, _GOAL_STREAM, self.cfg.goal_lower, self.cfg.goal_upper)
+        position = torch.cat([cube[:, :2], self.cube_edge[env_ids, None] / 2], dim=1)
         manipulation.place(self, self.cube, env_ids, position, manipulation.upright(cube[:, 2]))
+
+    def _goal(self) -> torch.Tensor:
+        return self.goal_pos
 
     def _task_proprioception(self) -> torch.Tensor:
         return torch.cat([self.goal_pos, self.goal_pos - self.tool_pos], dim=1)

@@ -29,7 +29,7 @@ class ReachEnv(PointCloudEnv):
         return torch.linalg.vector_norm(self.target_pos - self.tool_pos, dim=1)
 
     def _reset_task(self, env_ids: torch.Tensor) -> None:
-        position = self.uniform(env_ids, TASK_STREAM, self.cfg.target_lower, self.cfg.target_upper)
+        position = self.uniform_pose(env_ids, TASK_STREAM, self.cfg.target_lower, self.cfg.target_upper)
         self.target_pos[env_ids] = position
         pose = torch.cat([position + self.scene.env_origins[env_ids], self._world_quat[env_ids]], dim=1)
         self.target.write_root_pose_to_sim_index(root_pose=pose, env_ids=env_ids.int())

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Domain randomization in levels: where things stand, their size, mass and friction, and the camera's pose.
+
+Sizes differ between environments and stay, since the shapes of a running simulation do; everything else is drawn anew
+for every episode. All draws are keyed by (seed, environment, episode).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import isaaclab.sim as sim_utils
+import numpy as np
+import torch
+from isaaclab import cloner
+from isaaclab.utils import replace
+from isaaclab.utils.math import quat_from_angle_axis, quat_mul
+
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.keyed_random import keyed_hash
+from isaaclab_pc.physics.friction import ShapeFriction
+
+if TYPE_CHECKING:
+    from isaaclab.sim import SpawnerCfg
+    from numpy.typing import NDArray
+
+    from isaaclab_pc.envs.point_cloud_env import PointCloudEnv
+    from isaaclab_pc.envs.point_cloud_env_cfg import PointCloudEnvCfg
+
+__all__ = ["LEVELS", "Randomization", "Randomizer", "randomize_sizes"]
+
+_SIZE_STREAM, _CAMERA_STREAM, _MASS_STREAM, _FRICTION_STREAM = 10, 11, 20, 40
+
+_NUM_SIZES = 5
+"""Different sizes of an object: each is a prototype that the scene clones."""
+
+_NUM_FRICTIONS = 32
+"""Different factors of an object's friction: PhysX keeps a material for each, and has room for 64,000."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Randomization:
+    """How far a level goes; ranges are factors on the task's own values."""
+
+    pose: float = 1.0
+    """Width of the ranges that a task draws with ``uniform_pose``, about their centres."""
+
+    size: tuple[float, float] = (1.0, 1.0)
+    """Factor on the size of the objects in ``cfg.randomized``."""
+
+    mass: tuple[float, float] = (1.0, 1.0)
+    """Factor on their mass; the inertia follows."""
+
+    friction: tuple[float, float] = (1.0, 1.0)
+    """Factor on their static and dynamic friction."""
+
+    camera_position: float = 0.0
+    """Largest offset of the camera along each axis of its environment [m]."""
+
+    camera_rotation: float = 0.0
+    """Largest rotation of the camera about each of its own axes [rad]."""
+
+
+LEVELS: dict[str, Randomization] = {
+    "none": Randomization(),
+    "default": Randomization(
+        size=(0.9, 1.1), mass=(0.7, 1.4), friction=(0.8, 1.25), camera_position=0.01, camera_rotation=0.02
+    ),
+    "hard": Randomization(
+        pose=1.2, size=(0.8, 1.1), mass=(0.4, 2.5), friction=(0.6, 1.5), camera_position=0.03, camera_rotation=0.06
+    ),
+}
+"""What ``env.randomization`` takes. ``none`` draws what a task draws by itself: robot, objects and goals."""
+
+
+def scaled(spawn: SpawnerCfg, factor: float) -> SpawnerCfg:
+    """Return a primitive of another size.
+
+    Args:
+        spawn: A cuboid, sphere, capsule, cylinder or cone.
+        factor: Factor on all its lengths.
+
+    Raises:
+        ConfigError: It is something else.
+    """
+    lengths = {
+        name: tuple(factor * edge for edge in value) if isinstance(value, tuple) else factor * value
+        for name in ("size", "radius", "height")
+        if (value := getattr(spawn, name, None)) is not None
+    }
+    if not lengths:
+        raise ConfigError(
+            f"env.randomization: a {type(spawn).__name__} has no size to vary. Take it out of env.randomized, or set "
+            "env.randomization=none."
+        )
+    return replace(spawn, **lengths)
+
+
+def randomize_sizes(cfg: PointCloudEnvCfg) -> None:
+    """Let the scene be built with objects whose sizes differ between environments; call before it is built.
+
+    Args:
+        cfg: The environment's configuration; its scene is changed.
+
+    Raises:
+        ConfigError: An object has no size that can vary.
+    """
+    lower, upper = LEVELS[cfg.randomization].size
+    if lower == upper or not cfg.randomized:
+        return
+    factors = np.linspace(lower, upper, _NUM_SIZES).tolist()
+    for name in cfg.randomized:
+        asset: Any = getattr(cfg.scene, name)
+        if isinstance(asset.spawn, sim_utils.MultiAssetSpawnerCfg):
+            continue  # the task varies its sizes itself
+        variants = [scaled(asset.spawn, factor) for factor in factors]
+        asset.spawn = sim_utils.MultiAssetSpawnerCfg(assets_cfg=variants, random_choice=False)
+    if cfg.scene.clone_cfg.clone_strategy is cloner.sequential:
+        cfg.scene.clone_cfg.clone_strategy = _KeyedChoice(cfg.seed or 0)
+
+
+class _KeyedChoice:
+    """Chooses each environment's variant by (seed, environment): a ``CloneCfg.clone_strategy``."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def __call__(self, weights: NDArray[np.float64], num_clones: int) -> NDArray[np.int64]:
+        bits = keyed_hash(self._seed, torch.arange(num_clones), _SIZE_STREAM)
+        return torch.remainder(bits, len(weights)).numpy()
+
+
+class Randomizer:
+    """Draws and writes what a level randomizes in the running simulation."""
+
+    def __init__(self, env: PointCloudEnv) -> None:
+        """Remember the values that the factors apply to.
+
+        Args:
+            env: The environment, its scene initialized.
+        """
+        self.level = LEVELS[env.cfg.randomization]
+        self._env = env
+        physics = env.sim.cfg.physics
+        self._assets: list[Any] = [env.scene[name] for name in env.cfg.randomized]
+        self._mass: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self._friction: list[ShapeFriction] = []
+        if self.level.mass[0] < self.level.mass[1]:
+            self._mass = [(a.data.body_mass.torch.clone(), a.data.body_inertia.torch.clone()) for a in self._assets]
+        if self.level.friction[0] < self.level.friction[1]:
+            self._friction = [ShapeFriction(asset, physics) for asset in self._assets]
+
+    def size_factor(self, name: str) -> torch.Tensor:
+        """Return the factor on an object's size in each environment, shape (N,)."""
+        env = self._env
+        plan = env.sim.get_clone_plan()
+        spawn = getattr(env.cfg.scene, name).spawn
+        lower, upper = self.level.size
+        if name not in env.cfg.randomized or lower == upper or plan is None:
+            return torch.ones(env.num_envs, device=env.device)
+        variants = cloner.path.get_asset_prototypes(plan, env.scene[name].cfg.prim_path).tolist()
+        if len(variants) != _NUM_SIZES or not isinstance(spawn, sim_utils.MultiAssetSpawnerCfg):
+            return torch.ones(env.num_envs, device=env.device)
+        factors = np.linspace(lower, upper, _NUM_SIZES)
+        topology: Any = plan.topology
+        members, starts = topology.world_prototypes, topology.world_prototype_starts
+        of_world = [
+            next(factors[variants.index(member)] for member in members[start:end] if member in variants)
+            for start, end in pairwise(starts[1:])
+        ]
+        chosen = np.asarray(of_world)[topology.world_prototype_layout]
+        return torch.tensor(chosen, dtype=torch.float32, device=env.device)
+
+    def reset(self, env_ids: torch.Tensor) -> None:
+        """Draw mass, friction and camera poses of new episodes, and write them.
+
+        Args:
+            env_ids: Environments, shape (M,).
+        """
+        ids = env_ids.int()
+        for index, (asset, (mass, inertia)) in enumerate(zip(self._assets, self._mass, strict=False)):
+            factor = self._env.uniform(env_ids, _MASS_STREAM + index, self.level.mass[:1], self.level.mass[1:])
+            asset.set_masses_index(masses=mass[env_ids] * factor, env_ids=ids)
+            asset.set_inertias_index(inertias=inertia[env_ids] * factor[..., None], env_ids=ids)
+        lower, upper = self.level.friction
+        for index, friction in enumerate(self._friction):
+            unit = self._env.uniform(env_ids, _FRICTION_STREAM + index, [0.0], [_NUM_FRICTIONS])[:, 0]
+            steps = unit.floor().clamp(max=_NUM_FRICTIONS - 1) / (_NUM_FRICTIONS - 1)
+            friction.scale(env_ids, lower + (upper - lower) * steps)
+        if self._env.camera is not None and self.level.camera_position > 0.0:
+            self._move_camera(env_ids)
+
+    def _move_camera(self, env_ids: torch.Tensor) -> None:
+        env, camera = self._env, self._env.camera
+        assert camera is not None
+        shift, turn = self.level.camera_position, self.level.camera_rotation
+        bound = [shift] * 3 + [turn] * 3
+        draw = env.uniform(env_ids, _CAMERA_STREAM, [-b for b in bound], bound)
+        offset = camera.cfg.offset
+        position = torch.tensor(offset.pos, device=env.device) + env.scene.env_origins[env_ids] + draw[:, :3]
+        angle = torch.linalg.vector_norm(draw[:, 3:], dim=1)
+        rotation = quat_from_angle_axis(angle, draw[:, 3:] / angle.clamp_min(1e-9)[:, None])
+        quat = quat_mul(torch.tensor(offset.rot, device=env.device).expand(len(env_ids), 4), rotation)
+        camera.set_world_poses(position, quat, env_ids=env_ids.int(), convention=offset.convention)  # pyright: ignore[reportArgumentType]

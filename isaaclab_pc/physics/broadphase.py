@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Shapes whose size differs between environments, on MuJoCo Warp.
+
+Newton 1.6 hands MuJoCo Warp the size of every shape in every environment, but the bounds that its broad phase tests
+first, the radius ``geom_rbound`` and the box ``geom_aabb``, stay those of the first environment. A larger shape in
+another environment therefore collides only once it is deep inside what it touches: on the table, a cube of 0.3 m beside
+one of 0.1 m in the first environment came to rest at three times its height. PhysX computes its bounds itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+__all__ = ["fit_broadphase", "shape_bounds"]
+
+_SPHERE, _CAPSULE, _ELLIPSOID, _CYLINDER, _BOX = 2, 3, 4, 5, 6  # mujoco.mjtGeom
+
+
+def shape_bounds(kind: torch.Tensor, size: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the bounds of primitive shapes around their centres.
+
+    Args:
+        kind: MuJoCo's geometry type, shape (G,): sphere, capsule, ellipsoid, cylinder or box.
+        size: MuJoCo's size [m], shape (W, G, 3): radius, radius and half length, or half extents.
+
+    Returns:
+        Radius of the bounding sphere [m], shape (W, G), and half extents of the bounding box [m], shape (W, G, 3).
+    """
+    radius, length = size[..., 0], size[..., 1]
+    half = torch.where((kind == _SPHERE)[:, None], radius[..., None], size)
+    for round_kind, height in ((_CAPSULE, radius + length), (_CYLINDER, length)):
+        half = torch.where((kind == round_kind)[:, None], torch.stack([radius, radius, height], dim=-1), half)
+    sphere = half.amax(dim=-1)
+    sphere = torch.where(kind == _CYLINDER, torch.hypot(radius, length), sphere)
+    return torch.where(kind == _BOX, torch.linalg.vector_norm(half, dim=-1), sphere), half
+
+
+def fit_broadphase(physics: Any) -> None:
+    """Give the shapes whose size differs between environments bounds that hold them, where Newton does not.
+
+    Call it once the simulation has started. Meshes and planes are left as they are.
+
+    Args:
+        physics: ``sim.physics`` of the running simulation; nothing happens unless it is Newton with MuJoCo Warp.
+    """
+    from isaaclab_newton.physics import NewtonCfg, NewtonManager
+
+    # Isaac Lab has no public way to the solver.
+    solver: Any = NewtonManager._solver if isinstance(physics, NewtonCfg) else None
+    model = getattr(solver, "mjw_model", None)
+    if model is None:
+        return
+    import warp as wp
+
+    size = wp.to_torch(model.geom_size)
+    kind = wp.to_torch(model.geom_type)
+    primitive = (kind >= _SPHERE) & (kind <= _BOX)
+    differs = primitive & (size != size[:1]).any(dim=2).any(dim=0)
+    sphere, half = shape_bounds(kind, size)
+    radius, box = wp.to_torch(model.geom_rbound), wp.to_torch(model.geom_aabb)
+    radius[:, differs] = sphere[:, differs]
+    # One box serves all environments.
+    box[:, differs, 1] = half[:, differs].amax(dim=0)

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Friction of an asset's shapes in the running simulation, on every backend.
+
+Isaac Lab's event term ``randomize_rigid_body_material`` draws its values from torch's global generator; this writes
+given values through the same views.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import warp as wp
+
+__all__ = ["ShapeFriction"]
+
+
+class ShapeFriction:
+    """Reads and writes the friction of one asset's shapes."""
+
+    def __init__(self, asset: Any, physics: Any) -> None:
+        """Remember the friction that the shapes start with.
+
+        Args:
+            asset: An initialized rigid object or articulation.
+            physics: ``sim.physics`` of the running simulation.
+        """
+        from isaaclab.assets import BaseArticulation
+        from isaaclab_newton.physics import NewtonCfg
+        from isaaclab_ov.physics import OvPhysxCfg
+
+        self._view: Any = asset.root_view
+        self._is_newton = isinstance(physics, NewtonCfg)
+        self._binding = ""
+        if isinstance(physics, OvPhysxCfg):
+            from isaaclab_ov import tensor_types
+
+            single = tensor_types.RIGID_BODY_SHAPE_FRICTION_AND_RESTITUTION
+            self._binding = (
+                tensor_types.SHAPE_FRICTION_AND_RESTITUTION if isinstance(asset, BaseArticulation) else single
+            )
+        self._start = self.read()
+
+    def read(self) -> torch.Tensor:
+        """Return the friction of each shape as the solver has it, shape (N, shapes); of PhysX the static one."""
+        if self._is_newton:
+            return self._newton_friction().clone()
+        return self._materials()[..., 0].clone()
+
+    def scale(self, env_ids: torch.Tensor, factor: torch.Tensor) -> None:
+        """Multiply the friction that the shapes started with, static and dynamic.
+
+        Args:
+            env_ids: Environments, shape (M,).
+            factor: Factors, shape (M,).
+        """
+        friction = self._start[env_ids.to(self._start.device)] * factor[:, None].to(self._start.device)
+        if self._is_newton:
+            from isaaclab_newton.physics import NewtonManager
+            from newton import ModelFlags
+
+            self._newton_friction()[env_ids] = friction
+            NewtonManager.add_model_change(ModelFlags.SHAPE_PROPERTIES)
+            return
+        materials = self._materials()
+        rows = env_ids.to(materials.device)
+        materials[rows, :, 0] = friction
+        materials[rows, :, 1] = friction
+        # PhysX wants the whole buffer, whichever rows are written.
+        buffer, indices = wp.from_torch(materials.contiguous(), dtype=wp.float32), wp.from_torch(rows.int())
+        if self._binding:
+            self._view.set_attribute(self._binding, buffer, indices=indices)
+        else:
+            self._view.set_material_properties(buffer, indices)
+
+    def _newton_friction(self) -> torch.Tensor:
+        from isaaclab_newton.physics import NewtonManager
+
+        return wp.to_torch(self._view.get_attribute("shape_material_mu", NewtonManager.get_model())[:, 0])
+
+    def _materials(self) -> torch.Tensor:
+        """Return static friction, dynamic friction and restitution of each shape, shape (N, shapes, 3)."""
+        values = self._view.get_attribute(self._binding) if self._binding else self._view.get_material_properties()
+        return wp.to_torch(values)
