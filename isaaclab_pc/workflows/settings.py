@@ -128,6 +128,8 @@ RULES: Mapping[str, Rule] = {
     "physics.velocity_iterations": _or(None, _whole(0)),
     "physics.contacts": _or(None, _whole(1)),
     "physics.constraints": _or(None, _whole(1)),
+    "physics.effort_limit_scale": _or(None, _positive(1)),
+    "physics.velocity_limit_scale": _or(None, _positive(1)),
     "points.num_points": _or(None, _whole(1)),
     "points.sampler": _or(None, _choice("random", "grid", "voxel", "fps")),
     "points.frame": _or(None, _choice("env", "robot", "gripper", "camera")),

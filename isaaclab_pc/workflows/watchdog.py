@@ -94,18 +94,20 @@ def diverged(config: Mapping[str, Any], what: str) -> Stop:
 class StormWatch:
     """Counts the environments that the guard found bad within a window."""
 
-    def __init__(self, env: Any, resolved: Any, share: float | None, folder: Path) -> None:
+    def __init__(self, env: Any, resolved: Any, config: Mapping[str, Any], folder: Path) -> None:
         """Start a window.
 
         Args:
             env: The gym environment; one without a guard has no storms.
             resolved: What it was made from, a :class:`~isaaclab_pc.workflows.session.Resolved`.
-            share: ``guard.storm``: the largest share of the environments that may fail; None for any.
+            config: The run's config. ``guard.storm`` is the largest share of the environments that may fail; None for
+                any.
             folder: The run's folder, for the advice.
         """
-        guard = getattr(env.unwrapped, "guard", None)
+        guard, share = getattr(env.unwrapped, "guard", None), config["guard"]["storm"]
         self._guard = guard if share is not None and hasattr(guard, "env_counts") else None
         self._resolved, self._share, self._folder = resolved, share or 0.0, folder
+        self._physics = config["physics"]
         self._steps = 0
         if self._guard is not None:
             self._before = self._guard.env_counts.clone()
@@ -136,7 +138,8 @@ class StormWatch:
         resolved = self._resolved
         advice, physics = "", None
         if isinstance(resolved.env_cfg, PointCloudEnvCfg):
-            physics = harder(present_values(resolved.env_cfg, resolved.backend), resolved.backend)
+            present = present_values(resolved.env_cfg, resolved.backend, self._physics)
+            physics = harder(present, resolved.backend)
             settings = " ".join(f"physics.{name}={value!r}" for name, value in physics.items())
             advice = f"go on with harder physics:\n  python scripts/train.py resume={self._folder} {settings}"
         if not physics:

@@ -141,7 +141,7 @@ class _Training:
         self._output = LogTail(record.folder / LOG_NAME)
         self._contacts = ContactWatch(session.env, full_log(record.folder / LOG_NAME))
         self._learner = LearnerWatch(config)
-        self._storm = StormWatch(session.env, session.resolved, config["guard"]["storm"], record.folder)
+        self._storm = StormWatch(session.env, session.resolved, config, record.folder)
         self._stop: Stop | None = None
         plan = session.resolved.plan
         self._frames = plan.samples_per_update

@@ -64,6 +64,47 @@ def test_physx_solves_with_the_given_iterations(make: Callable[..., Any], backen
     assert (few - many).abs().max() > 1e-3
 
 
+def swing(env: Any) -> tuple[float, float]:
+    """Swing the arm from side to side; return its greatest joint speed [rad/s] and how far a joint got [rad]."""
+    env.reset(seed=5)
+    start = env.robot.data.joint_pos.torch[:, :7].clone()
+    speeds, ways = [], []
+    for step in range(STEPS):
+        target = start.clone()
+        target[:, :7] += 1.5 if step % 10 < 5 else -1.5
+        for _ in range(2):
+            env.robot.actuators.target_command.set_position_index(value=target, joint_ids=list(range(7)))
+            env.scene.write_data_to_sim()
+            env.sim.step(render=False)
+            env.scene.update(dt=env.physics_dt)
+            speeds.append(env.robot.data.joint_vel.torch[:, :7].abs().max())
+            ways.append((env.robot.data.joint_pos.torch[:, :7] - start).abs().max())
+    return float(max(speeds)), float(max(ways))
+
+
+def test_physx_keeps_the_tightened_limits(make: Callable[..., Any], backend: str) -> None:
+    if backend != "ovphysx":
+        pytest.skip("read from Newton's solver directly")
+    limit = 2.61  # of the fastest joints [rad/s]
+    free, way = swing(make())
+    slow, _ = swing(make(velocity_limit_scale=0.25))
+    assert slow < 0.25 * limit * 1.05 < free
+    assert swing(make(effort_limit_scale=0.002))[1] < 0.3 * way
+
+
+def test_newtons_solver_has_the_tightened_effort_limits(make: Callable[..., Any], backend: str) -> None:
+    if backend != "newton_mjwarp":
+        pytest.skip("PhysX does not tell what it was set to")
+    from isaaclab_newton.physics import NewtonManager
+
+    def limits(**settings: Any) -> Any:
+        make(**settings)
+        solver: Any = NewtonManager._solver  # Isaac Lab has no public way to it
+        return solver.mjw_model.jnt_actfrcrange.numpy()[:, :7]
+
+    assert limits(effort_limit_scale=0.5) == pytest.approx(0.5 * limits())
+
+
 def test_the_assets_are_sound_and_an_unsound_drive_is_found(make: Callable[..., Any]) -> None:
     env = make()
     assert check_scene(env.scene, env.cfg.sim) == []

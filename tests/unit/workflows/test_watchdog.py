@@ -63,7 +63,9 @@ class Physics:
         plan = BatchPlan(horizon=horizon, num_minibatches=4, minibatch_size=64)
         cfg: Any = ReachEnvCfg()
         values = SimpleNamespace(**{"env_cfg": cfg, "backend": "ovphysx", "plan": plan, **resolved})
-        self.watch = StormWatch(env, values, share, Path("logs/run"))
+        config = compose(["physics=ovphysx"])
+        config["guard"]["storm"] = share
+        self.watch = StormWatch(env, values, config, Path("logs/run"))
 
     def iterate(self, *faults: int) -> Stop | None:
         """Count one fault in each of these environments, then look."""
@@ -105,7 +107,7 @@ def test_benched_environments_count_on() -> None:
 def test_storms_can_be_left_to_the_user_and_need_a_guard() -> None:
     assert Physics(share=None).iterate(*range(8)) is None
     watch = StormWatch(
-        SimpleNamespace(unwrapped=SimpleNamespace()), SimpleNamespace(plan=BatchPlan(200, 4, 64)), 0.1, Path()
+        SimpleNamespace(unwrapped=SimpleNamespace()), SimpleNamespace(plan=BatchPlan(200, 4, 64)), compose([]), Path()
     )
     assert watch.look() is None
 
