@@ -13,6 +13,7 @@ import torch
 
 from isaaclab_pc.fault_dump import FORMAT, FaultDump, installed_versions
 from isaaclab_pc.guards.causes import CAUSES
+from isaaclab_pc.guards.wrapper import per_environment
 
 __all__ = ["Recorder", "RecorderCfg"]
 
@@ -46,8 +47,8 @@ class Recorder:
     a slot, so that they outlive the ring's next turn; the number of taken slots goes to the host in the background, and
     the file is written in one of the next steps. :mod:`isaaclab_pc.fault_dump` describes the file.
 
-    An environment's own code calls :meth:`record`, :meth:`note_outcome` and :meth:`keep`; :meth:`attach` makes any
-    ``DirectRLEnv`` call them.
+    In a step come :meth:`announce`, :meth:`record`, :meth:`note_outcome` and :meth:`keep`; :meth:`attach` makes any
+    guarded environment, direct or manager-based, call them.
     """
 
     def __init__(self, cfg: RecorderCfg, env: Any, folder: Path, about: Mapping[str, Any]) -> None:
@@ -94,7 +95,8 @@ class Recorder:
         """Record an environment from outside, from now until it is closed.
 
         Args:
-            env: An unwrapped ``DirectRLEnv``, built, with its :class:`~isaaclab_pc.guards.Guard` as ``guard``.
+            env: An unwrapped ``DirectRLEnv`` or ``ManagerBasedRLEnv``, built, with its
+                :class:`~isaaclab_pc.guards.Guard` as ``guard``.
             folder: As for the class.
             about: As for the class.
             cfg: How much is kept.
@@ -113,11 +115,14 @@ class Recorder:
             return recorder.write(chosen)
 
         guard.dump = write
+        managed = hasattr(env, "action_manager")
+        begin = (env.action_manager, "process_action") if managed else (env, "_pre_physics_step")
         # The state that an environment failed in is gone after its reset, which follows the rewards; what the guard
-        # finds in the observations is known after them.
-        _extend(env, "_pre_physics_step", before=recorder.announce, after=recorder.record)
-        _extend(env, "_get_dones", before=recorder.note_outcome)
-        _extend(env, "_get_observations", after=lambda: recorder.keep(guard.causes))
+        # finds in the observations is known at the end of the step. The guard may have changed a bad action by then.
+        end = (env.termination_manager, "compute") if managed else (env, "_get_dones")
+        _extend(env, "step", before=recorder.announce, after=lambda: recorder.keep(guard.causes))
+        _extend(*begin, after=recorder.record)
+        _extend(*end, before=recorder.note_outcome)
         _extend(env, "close", before=recorder.flush)
         return recorder
 
@@ -129,22 +134,25 @@ class Recorder:
         tensors = (self._ring, self._clock, self._after, self._kept, self._kept_clock, self._kept_after)
         return sum(tensor.nbytes for tensor in tensors)
 
-    def announce(self, action: torch.Tensor) -> None:
-        """Note the action of a step that may fail before its targets are set."""
-        self._announced = action
-
-    def record(self, action: torch.Tensor) -> None:
-        """Write the start of a step to the ring: after the targets were set, before the first physics step.
+    def announce(self, action: torch.Tensor, **_: Any) -> None:
+        """Note the action of a step that begins.
 
         Args:
             action: What the environment was given, shape (num_envs, ...).
         """
+        self._announced = action
+
+    def record(self) -> None:
+        """Write the start of a step to the ring: after the targets were set, before the first physics step."""
+        if self._announced is None:
+            return  # already written, by a guard that raises
         if self.active and int(self._taken_on_host) > 0:
             self.flush()
         if not self.active:
             return
         row = self._recorded % len(self._ring)
-        torch.cat([*self._read(), action.flatten(1).float()], dim=1, out=self._ring[row])
+        action = self._announced.to(self._env.device, torch.float32).flatten(1)
+        torch.cat([*self._read(), action], dim=1, out=self._ring[row])
         self._clock[row, :, 0] = getattr(self._env, "episode", -1)
         self._clock[row, :, 1] = self._env.episode_length_buf
         self._recorded += 1
@@ -162,7 +170,7 @@ class Recorder:
             faults: Bits of :class:`~isaaclab_pc.guards.Cause`, shape (num_envs,); everything but 0 is a failure.
         """
         if not self.active or not self._pending:
-            return  # the observations of a reset follow no step
+            return
         self._pending = False
         failed = faults != 0
         if failed.device.type == "cpu" and not failed.any():
@@ -189,8 +197,7 @@ class Recorder:
         Returns:
             The file, or None where no more are written.
         """
-        if self._announced is not None:
-            self.record(self._announced)
+        self.record()
         self.keep(faults)
         return self.flush()
 
@@ -283,10 +290,11 @@ def _sources(env: Any) -> list[tuple[str, Callable[[], torch.Tensor], int]]:
     """Return name, reader and width of every quantity that is recorded; a reader gives (num_envs, width)."""
     readers: list[tuple[str, Callable[[], torch.Tensor]]] = []
     origins = env.scene.env_origins
-    for name, asset in [*env.scene.articulations.items(), *env.scene.rigid_objects.items()]:
+    scene = per_environment(env)
+    for name, asset in [*scene.articulations.items(), *scene.rigid_objects.items()]:
         readers.append((f"{name}.root_pose", _pose_reader(asset.data, origins)))
         readers.append((f"{name}.root_velocity", lambda data=asset.data: data.root_vel_w.torch))
-        if name not in env.scene.articulations:
+        if name not in scene.articulations:
             continue
         command = asset.actuators.target_command
         readers.append((f"{name}.joint_pos", lambda data=asset.data: data.joint_pos.torch))
@@ -301,25 +309,25 @@ def _pose_reader(data: Any, origins: torch.Tensor) -> Callable[[], torch.Tensor]
 
 
 def _describe(env: Any) -> dict[str, dict[str, Any]]:
+    scene = per_environment(env)
     articulations = {
-        name: {"kind": "articulation", "joints": list(asset.joint_names)}
-        for name, asset in env.scene.articulations.items()
+        name: {"kind": "articulation", "joints": list(asset.joint_names)} for name, asset in scene.articulations.items()
     }
-    return articulations | {name: {"kind": "rigid_object", "joints": []} for name in env.scene.rigid_objects}
+    return articulations | {name: {"kind": "rigid_object", "joints": []} for name in scene.rigid_objects}
 
 
 def _extend(
-    env: Any, name: str, before: Callable[..., Any] | None = None, after: Callable[..., Any] | None = None
+    owner: Any, name: str, before: Callable[..., Any] | None = None, after: Callable[[], Any] | None = None
 ) -> None:
-    """Make an environment's method call ``before`` first, and ``after`` last, with its own arguments."""
-    method = getattr(env, name)
+    """Make an object's method call ``before`` first, with its own arguments, and ``after`` last."""
+    method = getattr(owner, name)
 
-    def extended(*args: Any) -> Any:
+    def extended(*args: Any, **kwargs: Any) -> Any:
         if before is not None:
-            before(*args)
-        result = method(*args)
+            before(*args, **kwargs)
+        result = method(*args, **kwargs)
         if after is not None:
-            after(*args)
+            after()
         return result
 
-    setattr(env, name, extended)
+    setattr(owner, name, extended)

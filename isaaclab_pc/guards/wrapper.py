@@ -61,7 +61,7 @@ class _Attachment:
 
     def __init__(self, env: Any, guard: Guard) -> None:
         self._env, self._guard = env, guard
-        self._state = SceneState(guard, _per_environment(env))
+        self._state = SceneState(guard, per_environment(env))
         self._all = torch.arange(env.num_envs, device=env.device)
         self._final_obs: Any = None
         env.guard = guard
@@ -205,8 +205,15 @@ class _Attachment:
         extras.setdefault("log", {}).update(self._guard.log())
 
 
-def _per_environment(env: Any) -> SimpleNamespace:
-    """Return the part of the scene that the environments do not share."""
+def per_environment(env: Any) -> SimpleNamespace:
+    """Return the part of an environment's scene that its environments do not share.
+
+    Args:
+        env: The unwrapped environment.
+
+    Returns:
+        ``articulations`` and ``rigid_objects`` by name, and ``env_origins``, as a scene has them.
+    """
     scene = env.scene
     assets = {
         kind: {name: asset for name, asset in getattr(scene, kind).items() if asset.num_instances == env.num_envs}

@@ -67,7 +67,7 @@ def watches(env: Any) -> list[Watch]:
     cfg = _guard_cfg(env)
     origin = env.scene.env_origins[0]
     found = []
-    for name, asset in [*env.scene.articulations.items(), *env.scene.rigid_objects.items()]:
+    for name, asset in _assets(env).items():
         data, bodies, is_articulation = asset.data, list(asset.body_names), name in env.scene.articulations
         if is_articulation:
             names, limits = list(asset.joint_names), joint_bounds(cfg, name, asset)
@@ -151,6 +151,8 @@ class History:
         rows = {name: value[position] for name, value in dump.arrays.items() if value.ndim > 1}
         self.actions = torch.tensor(rows["action"][: self.steps], device=env.device)
         self._joints = _match(env, dump, self.actions.shape[1])
+        # What the environments of the run shared was not recorded.
+        self._assets = {name: asset for name, asset in _assets(env).items() if name in dump.about["assets"]}
         self._state = {
             name.removeprefix("before."): torch.tensor(value[: self.steps], device=env.device)
             for name, value in rows.items()
@@ -161,7 +163,7 @@ class History:
         """Put the simulation into the recorded state of a step, targets included."""
         env = self._env
         ids = torch.zeros(1, dtype=torch.int32, device=env.device)
-        for name, asset in [*env.scene.articulations.items(), *env.scene.rigid_objects.items()]:
+        for name, asset in self._assets.items():
             state = {key.removeprefix(f"{name}."): v[step : step + 1] for key, v in self._of(name).items()}
             pose = state["root_pose"].clone()
             pose[:, :3] += env.scene.env_origins
@@ -185,7 +187,7 @@ class History:
             Largest difference of a joint position or of a coordinate of a root [rad, m]; NaN where one is not finite.
         """
         env, largest = self._env, torch.zeros((), device=self._env.device)
-        for name, asset in [*env.scene.articulations.items(), *env.scene.rigid_objects.items()]:
+        for name, asset in self._assets.items():
             position = asset.data.root_pos_w.torch[0] - env.scene.env_origins[0]
             found = [position - self._state[f"{name}.root_pose"][step, :3]]
             if name in self._joints:
@@ -198,14 +200,17 @@ class History:
         return {key: value for key, value in self._state.items() if key.startswith(f"{asset}.")}
 
 
+def _assets(env: Any) -> dict[str, Any]:
+    return {**env.scene.articulations, **env.scene.rigid_objects}
+
+
 def _match(env: Any, dump: FaultDump, actions: int) -> dict[str, torch.Tensor]:
     """Return, for every articulation, where in the dump its joints are: backends order them differently."""
     task = dump.about["task"]
-    here = {name: sorted(asset.joint_names) for name, asset in env.scene.articulations.items()}
-    here |= {name: [] for name in env.scene.rigid_objects}
+    here = {name: sorted(getattr(asset, "joint_names", [])) for name, asset in _assets(env).items()}
     there = {name: sorted(asset["joints"]) for name, asset in dump.about["assets"].items()}
-    if here != there:
-        differing = sorted(name for name in here.keys() | there.keys() if here.get(name) != there.get(name))
+    differing = sorted(name for name in there if here.get(name) != there[name])
+    if differing:
         raise ConfigError(
             f"The dump is of another scene than {task} has now: {', '.join(differing)} differs. Replay it with the "
             "version of the task that it was made with."
@@ -214,7 +219,8 @@ def _match(env: Any, dump: FaultDump, actions: int) -> dict[str, torch.Tensor]:
     if width != actions:
         raise ConfigError(f"The dump has {actions} actions per step, {task} has {width} now.")
     order = {}
-    for name, asset in env.scene.articulations.items():
+    for name in there.keys() & env.scene.articulations.keys():
+        asset = env.scene.articulations[name]
         recorded = dump.about["assets"][name]["joints"]
         order[name] = torch.tensor([recorded.index(joint) for joint in asset.joint_names], device=env.device)
     return order
@@ -249,7 +255,10 @@ def replay(
         env.episode_length_buf[:] = history.episode_step[step]
         action = history.actions[step : step + 1]
         values = look([_watch_action(env, action)])
-        env._pre_physics_step(action)
+        if hasattr(env, "action_manager"):
+            env.action_manager.process_action(action)
+        else:
+            env._pre_physics_step(action)
         for substep in range(env.cfg.decimation + 1):
             if substep > 0:
                 _physics_step(env)
@@ -269,7 +278,10 @@ def _watch_action(env: Any, action: torch.Tensor) -> Watch:
 
 
 def _physics_step(env: Any) -> None:
-    env._apply_action()
+    if hasattr(env, "action_manager"):
+        env.action_manager.apply_action()
+    else:
+        env._apply_action()
     env.scene.write_data_to_sim()
     env.sim.step(render=False)
     if env.sim.is_rendering:

@@ -223,18 +223,19 @@ def open_env(resolved: Resolved, watch: ProbeWatch | None = None) -> Iterator[An
 
 
 def record_faults(session: Session, config: Mapping[str, Any], folder: Path) -> None:
-    """Keep the last steps of environments that fail; of this package's tasks only.
+    """Keep the last steps of environments that fail, of any task that is guarded and whose actions are numbers.
 
     Args:
         session: The running session.
         config: The run's plain config.
         folder: Where the dumps go.
     """
-    from isaaclab_pc.envs import PointCloudEnv
+    import gymnasium as gym
+
     from isaaclab_pc.guards.recorder import Recorder, RecorderCfg
 
     env = session.env.unwrapped
-    if isinstance(env, PointCloudEnv):
+    if hasattr(env, "guard") and isinstance(env.single_action_space, gym.spaces.Box):
         about = {"task": config["task"], "config": dict(config), "backend": session.resolved.backend}
         Recorder.attach(env, folder, about, RecorderCfg(dumps=config["guard"]["dump"]))
 

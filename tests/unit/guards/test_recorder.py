@@ -45,10 +45,13 @@ class CountingEnv:
         command = SimpleNamespace(position=proxy(self._target), velocity=proxy(self._target))
         data = SimpleNamespace(**{name: proxy(value) for name, value in self._state.items()})
         robot = SimpleNamespace(data=data, actuators=SimpleNamespace(target_command=command), joint_names=["a", "b"])
+        robot.num_instances = NUM_ENVS
+        cube = SimpleNamespace(data=data, num_instances=NUM_ENVS)
+        ground = SimpleNamespace(data=data, num_instances=1)
         origins = torch.arange(NUM_ENVS)[:, None] * torch.tensor([10.0, 0.0, 0.0])
         self.scene = SimpleNamespace(
             articulations={"robot": robot},
-            rigid_objects={"cube": SimpleNamespace(data=data)},
+            rigid_objects={"cube": cube, "ground": ground},
             env_origins=origins,
         )
 
@@ -57,9 +60,6 @@ class CountingEnv:
         self._target[:] = action
 
     def _get_dones(self) -> None:
-        pass
-
-    def _get_observations(self) -> None:
         pass
 
     def close(self) -> None:
@@ -77,7 +77,6 @@ class CountingEnv:
             value[list(faulted)] = -1.0  # the reset
         self.episode_length_buf[list(faulted)] = 0
         self.episode[list(faulted)] += 1
-        self._get_observations()
 
     def run(self, steps: int) -> None:
         for _ in range(steps):
@@ -189,12 +188,11 @@ def test_the_ring_is_bounded_in_memory(env: CountingEnv, tmp_path: Path, monkeyp
     assert 8 < FaultDump.load(recorder.paths[0]).arrays["length"].item() < 31
 
 
-def test_the_observations_of_a_reset_keep_nothing(env: CountingEnv, tmp_path: Path) -> None:
-    recorder = attach(env, tmp_path, dumps=9)
+def test_what_environments_share_is_not_recorded(env: CountingEnv, tmp_path: Path) -> None:
+    recorder = attach(env, tmp_path)
     env.step(torch.zeros(NUM_ENVS, 2), faulted=(0,))
-    recorder.flush()
-    env._get_observations()  # the guard still knows the faults of the last step
-    assert recorder.flush() is None
+    env.close()
+    assert sorted(FaultDump.load(recorder.paths[0]).about["assets"]) == ["cube", "robot"]
 
 
 def test_a_full_disk_ends_the_recording_and_not_the_run(
@@ -210,10 +208,11 @@ def test_a_full_disk_ends_the_recording_and_not_the_run(
 
 def test_a_dump_names_what_was_found_in_each_environment(env: CountingEnv, tmp_path: Path) -> None:
     recorder = attach(env, tmp_path)
-    env._pre_physics_step(torch.zeros(NUM_ENVS, 2))
+    recorder.announce(torch.zeros(NUM_ENVS, 2))
+    recorder.record()
     env.guard.causes[1] = int(Cause.ACTION | Cause.JOINT_VELOCITY)
     env.guard.causes[3] = int(Cause.DEPTH)
-    env._get_observations()
+    recorder.keep(env.guard.causes)
     path = recorder.flush()
     assert path is not None
     dump = FaultDump.load(path)

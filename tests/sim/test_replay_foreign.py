@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Dump and replay of tasks that are not this package's: Isaac Lab's cart-pole, direct and manager-based.
+
+Its robot and ground would come from NVIDIA's asset server; here, they are files beside this one.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import isaaclab_tasks  # noqa: F401  # pyright: ignore[reportUnusedImport]
+import pytest
+import torch
+from isaaclab.app import launch_simulation
+from isaaclab_tasks.utils import resolve_task_config
+
+from isaaclab_pc.fault_dump import FaultDump
+from isaaclab_pc.guards import GuardCfg, attach_guard
+from isaaclab_pc.guards.recorder import Recorder
+from isaaclab_pc.workflows.replay_child import History, replay, watches
+
+pytestmark = pytest.mark.sim
+
+KICK_STEP, KICK = 4, 1e5
+ABOUT = {"task": "cartpole", "config": {}, "backend": "newton_mjwarp"}
+ASSETS = Path(__file__).parent / "assets"
+
+
+@pytest.fixture(scope="module", params=["Isaac-Cartpole-Direct", "Isaac-Cartpole"])
+def env(request: pytest.FixtureRequest) -> Iterator[Any]:
+    cfg: Any = resolve_task_config(request.param, "rsl_rl_cfg_entry_point", overrides=["physics=newton_mjwarp"])[0]
+    cfg.sim.device, cfg.scene.num_envs, cfg.seed = "cpu", 1, 11
+    cfg.scene.ground.spawn.usd_path = str(ASSETS / "ground.usda")
+    robot = cfg.scene.cartpole if request.param.endswith("Direct") else cfg.scene.robot
+    robot.spawn.usd_path = str(ASSETS / "cartpole.usda")
+    with launch_simulation(cfg, {"device": "cpu", "headless": True}):
+        made = gym.make(request.param, cfg=cfg)
+        try:
+            attach_guard(made, GuardCfg(), request.param)
+            yield made
+        finally:
+            made.close()
+
+
+@pytest.fixture(scope="module")
+def dump(env: Any, tmp_path_factory: pytest.TempPathFactory) -> FaultDump:
+    """The cart is pushed from side to side, then gets a speed that it cannot have, before a step's physics."""
+    recorder = Recorder.attach(env.unwrapped, tmp_path_factory.mktemp("dumps"), ABOUT)
+    env.reset(seed=3)
+    for step in range(KICK_STEP + 2):
+        if step == KICK_STEP:
+            cart = next(iter(env.unwrapped.scene.articulations.values()))
+            ids = torch.tensor([0], dtype=torch.int32)
+            cart.write_joint_velocity_to_sim_index(velocity=torch.full((1, cart.num_joints), KICK), env_ids=ids)
+        env.step(torch.full((1, 1), 0.1 * (-1) ** step))
+    (path,) = recorder.paths
+    return FaultDump.load(path)
+
+
+def test_the_history_of_a_foreign_task_ends_with_the_failure(dump: FaultDump) -> None:
+    assert dump.arrays["length"].tolist() == [KICK_STEP + 1]
+    assert dump.arrays["action"][0, :, 0].tolist() == pytest.approx([0.1, -0.1, 0.1, -0.1, 0.1])
+    assert "joint_velocity" in dump.causes_of(0)
+
+
+def test_its_replay_follows_the_recording_and_finds_the_first_bad_physics_step(env: Any, dump: FaultDump) -> None:
+    task = env.unwrapped
+    history, watched = History(task, dump, 0), watches(task)
+    through = replay(task, history, watched, from_each_step=False)
+    assert not through["found"], "the kick is no action"
+    assert max(through["differences"][: KICK_STEP - 1]) < 1e-5
+    again = replay(task, history, watched, from_each_step=True)
+    assert (again["found"], again["step"], again["substep"]) == (True, KICK_STEP, 1)
+    assert again["offenders"][0]["quantity"] == "joint velocity [rad/s or m/s]"
+
+
+def test_a_bad_action_is_recorded_as_it_was_given(env: Any, tmp_path: Path) -> None:
+    task = env.unwrapped
+    recorder = Recorder.attach(task, tmp_path, ABOUT)
+    env.reset(seed=3)
+    env.step(torch.full((1, 1), float("nan")))
+    path = recorder.flush()
+    assert path is not None
+    dump = FaultDump.load(path)
+    result = replay(task, History(task, dump, 0), watches(task), from_each_step=False)
+    assert (result["found"], result["step"], result["substep"]) == (True, 0, 0)
+    assert result["offenders"][0]["quantity"] == "action"
