@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING, Any, TypedDict
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["HEADROOM", "BufferUsage", "ContactMonitor", "ContactUsage", "grown", "monitor_contacts"]
+__all__ = [
+    "HEADROOM",
+    "BufferUsage",
+    "ContactMonitor",
+    "ContactUsage",
+    "contact_buffer_bytes",
+    "grown",
+    "monitor_contacts",
+    "predicted_contact_buffer_bytes",
+]
 
 HEADROOM = 3.0
 """Room to have over the high-water mark of a fresh policy, since a trained one makes more contacts: in the lift task on
@@ -118,13 +127,60 @@ def monitor_contacts(physics: Any) -> ContactMonitor | None:
     Returns:
         The monitor; None where the solver gives no reading (PhysX, and Newton's other solvers).
     """
+    data = _solver_data(physics)
+    return None if data is None else ContactMonitor(data)
+
+
+def contact_buffer_bytes(physics: Any) -> int:
+    """Measure the solver's buffers of contacts and constraint rows in this process.
+
+    Args:
+        physics: As for :func:`monitor_contacts`.
+
+    Returns:
+        Their memory [bytes]; 0 where the solver gives no reading.
+    """
+    data = _solver_data(physics)
+    return 0 if data is None else _buffers(data)
+
+
+def predicted_contact_buffer_bytes(num_contacts: int, num_rows: int, num_dofs: int) -> float:
+    """Work out MuJoCo Warp's buffers, by letting it make them for two worlds of as many degrees of freedom.
+
+    Args:
+        num_contacts: Contacts that have room, per environment (``nconmax``).
+        num_rows: Constraint rows that have room in an environment (``njmax``).
+        num_dofs: Degrees of freedom of an environment: the rows' Jacobian has a column for each.
+
+    Returns:
+        Memory of one environment [bytes].
+    """
+    import mujoco
+    import mujoco_warp
+    import warp as wp
+
+    worlds = 2
+    link = '<body><joint type="hinge"/><geom size=".1"/>'
+    chain = link * num_dofs + "</body>" * num_dofs
+    model: Any = mujoco.MjModel.from_xml_string(f"<mujoco><worldbody>{chain}</worldbody></mujoco>")  # pyright: ignore[reportAttributeAccessIssue]
+    with wp.ScopedDevice("cpu"):
+        data = mujoco_warp.make_data(model, nworld=worlds, nconmax=num_contacts, njmax=num_rows)
+    return _buffers(data) / worlds
+
+
+def _solver_data(physics: Any) -> Any:
+    """Return the ``mujoco_warp.Data`` of this process, or None."""
     from isaaclab_newton.physics import NewtonCfg, NewtonManager
 
-    if not isinstance(physics, NewtonCfg):
-        return None
     # Isaac Lab has no public way to the solver.
-    data = getattr(NewtonManager._solver, "mjw_data", None)
-    return None if data is None else ContactMonitor(data)
+    return getattr(NewtonManager._solver, "mjw_data", None) if isinstance(physics, NewtonCfg) else None
+
+
+def _buffers(data: Any) -> int:
+    """Return the memory of contacts and constraint rows [bytes]."""
+    from isaaclab_pc.tensor_bytes import tensor_bytes
+
+    return tensor_bytes(vars(data.contact), vars(data.efc))
 
 
 def grown(usage: ContactUsage, headroom: float = HEADROOM) -> dict[str, int]:

@@ -33,8 +33,8 @@ def plan(config_path: Path, num_envs: int, result_path: Path) -> int:
     Args:
         config_path: The run's config.
         num_envs: Environments to plan for.
-        result_path: Where the JSON goes: ``parts`` as of :func:`predict_memory`, ``batch``, and ``findings``
-            of the preflight.
+        result_path: Where the JSON goes: ``parts`` as of :func:`predict_memory`, ``missing`` kinds that only a trial
+            tells, ``batch``, and ``findings`` of the preflight.
 
     Returns:
         The exit code.
@@ -43,13 +43,19 @@ def plan(config_path: Path, num_envs: int, result_path: Path) -> int:
         ConfigError: The settings do not fit.
     """
     from isaaclab_pc.scaling.preflight import Machine, preflight
-    from isaaclab_pc.workflows.predict import predict_memory
+    from isaaclab_pc.workflows.measured import find_trials
+    from isaaclab_pc.workflows.predict import missing_kinds, predict_memory
     from isaaclab_pc.workflows.session import resolve
+    from isaaclab_pc.workflows.train import LOGS
 
-    resolved = resolve(load_config(config_path), num_envs, "plan")
+    config = load_config(config_path)
+    resolved = resolve(config, num_envs, "plan")
+    measured = find_trials(config, LOGS / "scale")
+    parts = predict_memory(resolved, measured)
     findings = preflight(resolved.env_cfg, resolved.plan, Machine.here(resolved.device), resolved.visualizers)
     content = {
-        "parts": predict_memory(resolved),
+        "parts": parts,
+        "missing": missing_kinds(parts, resolved, measured),
         "batch": vars(resolved.plan),
         "findings": [f"{finding.severity}: {finding}" for finding in findings],
     }

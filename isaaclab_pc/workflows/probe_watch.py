@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import torch
 
+from isaaclab_pc.physics.contacts import contact_buffer_bytes
 from isaaclab_pc.scaling.gpu import Gpu
 from isaaclab_pc.tensor_bytes import tensor_bytes
 
@@ -87,7 +89,8 @@ class ProbeWatch:
             [[output.torch for output in camera.data.output.values()] for camera in cameras]
         )
         tensors["clouds"] = sum(sensor.nbytes for sensor in sensors if hasattr(sensor, "nbytes"))
-        report = {"base": self._base, "built": self._built, "tensors": tensors}
+        tensors["contact buffers"] = contact_buffer_bytes(env.unwrapped.cfg.sim.physics)
+        report = {"base": self._base, "built": self._built, "tensors": tensors, "spaces": _spaces(env.unwrapped)}
         if self._gpu is not None:
             report["torch_peak"] = torch.cuda.max_memory_allocated()
         return report
@@ -96,3 +99,12 @@ class ProbeWatch:
         if self._gpu is not None:
             return self._gpu.sample([os.getpid()])
         return psutil.Process().memory_info().rss
+
+
+def _spaces(env: Any) -> dict[str, Any]:
+    """Return the sizes of observations and actions, from which a later prediction builds the networks."""
+    observations = {
+        name: [list(space.shape), str(space.dtype)]
+        for name, space in getattr(env.single_observation_space, "spaces", {}).items()
+    }
+    return {"observations": observations, "num_actions": math.prod(env.single_action_space.shape)}

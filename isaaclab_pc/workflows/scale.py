@@ -7,6 +7,7 @@ Loads no torch.
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import sys
 import tempfile
@@ -24,6 +25,7 @@ from isaaclab_pc.scaling.ledger import Ledger, measured_ledger, predicted_ledger
 from isaaclab_pc.scaling.profile import ProfileCache
 from isaaclab_pc.scaling.trial import format_size
 from isaaclab_pc.workflows.config import Command, compose, parse_command, save_config
+from isaaclab_pc.workflows.measured import TRIALS_NAME
 from isaaclab_pc.workflows.num_envs import find_num_envs
 from isaaclab_pc.workflows.process import interruptible, run_child, worker_command
 from isaaclab_pc.workflows.requirements import check_isaaclab, check_runner, settle_platform
@@ -151,7 +153,7 @@ def run(command: Command, *, plan: bool) -> int:
     settings = _settings(config)
     if plan:
         with tempfile.TemporaryDirectory() as scratch:
-            return _plan(config, settings, Path(scratch))
+            return _plan(config, settings, Path(scratch), _trial_command(command, settings))
     folder = make_folder(LOGS / "scale" / experiment_name(config))
     save_config(folder / CONFIG_NAME, config)
     trials: list[Trial] = []
@@ -161,7 +163,7 @@ def run(command: Command, *, plan: bool) -> int:
     finally:
         # Also what was tried before an error or Ctrl-C; where nothing was, nothing stays.
         if trials:
-            _write(folder / "trials.json", [asdict(trial) for trial in trials])
+            _write(folder / TRIALS_NAME, [asdict(trial) for trial in trials])
         else:
             shutil.rmtree(folder)
     _show(result, config, folder)
@@ -192,23 +194,31 @@ def _show(result: FitResult, config: dict[str, Any], folder: Path) -> None:
     print(f"picture: {picture}")
 
 
-def _plan(config: dict[str, Any], settings: ScalingSettings, folder: Path) -> int:
-    """Let a child read the configs, and print what they tell."""
+def _trial_command(command: Command, settings: ScalingSettings) -> str:
+    """Return the command that tries the size that is planned for."""
+    given = [text for text in command.settings if not text.startswith("num_envs=")]
+    arguments = [*given, *command.env, *command.agent, f"num_envs={settings.sizes.start}"]
+    return shlex.join(["python", "scripts/scale.py", *arguments])
+
+
+def _plan(config: dict[str, Any], settings: ScalingSettings, folder: Path, trial: str) -> int:
+    """Let a child read the configs, and print what they tell; ``trial`` is the command that tells the rest."""
     num_envs = settings.sizes.start
     path = folder / "plan.json"
     save_config(folder / CONFIG_NAME, config)
     code = run_child(worker_command("plan", folder / CONFIG_NAME, num_envs=num_envs, result=path))
     if code == 0:
         plan = json.loads(path.read_text(encoding="utf-8"))
-        _print_ledger(predicted_ledger(num_envs, plan["parts"]), "predicted from the configs")
+        _print_ledger(predicted_ledger(num_envs, plan["parts"]), "predicted")
         for finding in plan["findings"]:
             print(finding)
         batch = plan["batch"]
         print(
             f"batch: {batch['horizon']} steps of {num_envs} environments, {batch['num_minibatches']} minibatches of "
-            f"{batch['minibatch_size']} samples\nSimulation, renderer and libraries are known only after a trial: "
-            "leave out --plan."
+            f"{batch['minibatch_size']} samples"
         )
+        if plan["missing"]:
+            print(f"Only a trial tells {', '.join(plan['missing'])}: run {trial}")
     elif code not in (2, 130, 143):
         show_log(folder / "worker.log", code)
         code = 1

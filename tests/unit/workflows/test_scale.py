@@ -53,6 +53,7 @@ def test_a_plan_runs_no_trial_and_leaves_nothing(folder, capfd):
     assert "64.0 MiB" in output
     assert "warning: too many threads" in output
     assert "8 steps of 64 environments, 4 minibatches of 128 samples" in output
+    assert "Only a trial tells optimizer: run python scripts/scale.py device=cpu num_envs=64" in output
     assert list(folder.iterdir()) == []
 
 
