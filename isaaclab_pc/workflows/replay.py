@@ -104,6 +104,8 @@ def run(argv: Sequence[str]) -> int:
     folder = _make_folder(path.resolve().parent / "replay")
     save_config(folder / CONFIG_NAME, config)
     print(_introduce(path, dump, position), flush=True)
+    if config["visualizer"]:
+        print("shown again and again until Ctrl-C, or until its window is closed; then the finding", flush=True)
     code = run_child(child_command(path.resolve(), position, folder), log=folder / "worker.log")
     result = _read_result(folder / RESULT_NAME)
     if code == 0 or (code in (130, 143) and config["visualizer"] and "found" in result):

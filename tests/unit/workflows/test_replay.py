@@ -151,7 +151,8 @@ def test_a_replay_that_is_watched_ends_with_ctrl_c_and_tells_its_finding(dump: P
     has_visualizers("viser")
     calls = child(FOUND, code=130)
     assert replay.main([f"dump={dump}", "visualizer=viser"]) == 0
-    assert "first fault: step 2 of 3" in capsys.readouterr().out
+    output = capsys.readouterr().out
+    assert output.index("until Ctrl-C") < output.index("first fault: step 2 of 3")
     assert load_config(Path(calls[0][2]) / "config.yaml")["visualizer"] == "viser"
     assert replay.main([f"dump={dump}"]) == 130, "without a visualizer Ctrl-C ends it"
 
