@@ -86,7 +86,8 @@ class Guard:
         self.findings.total = wp.from_torch(self._total)
         self._total_before = self._total_logged = 0
         self._log = {f"Guard/{name}": count for name, count in self.counts.items()}
-        self._log |= {f"Guard/{name}": self._zeros(1, torch.float32)[0] for name in ("per_million_steps", "worst_env")}
+        self._rate, self._worst = self._zeros(1, torch.float32), self._zeros(1, torch.float32)
+        self._log |= {"Guard/per_million_steps": self._rate[0], "Guard/worst_env": self._worst[0]}
         self._log["Guard/benched"] = self._pending[1]
         self._intervals = {cause: (*cfg.bounds(name), math.nan) for cause, name in _BOUND_NAMES.items()}
         self._intervals[Cause.DEPTH] = (0.0, cfg.max_abs, math.inf)
@@ -244,10 +245,9 @@ class Guard:
         their first cause, ``Guard/per_million_steps`` relates them to all, ``Guard/worst_env`` is the environment that
         has most of them (0 while there are none), ``Guard/benched`` how many are benched.
         """
-        rate = self._log["Guard/per_million_steps"]
-        torch.mul(self._total[0], 1e6 / (max(self.steps, 1) * self.num_envs), out=rate)
+        torch.mul(self._total, 1e6 / (max(self.steps, 1) * self.num_envs), out=self._rate)
         if not self._on_cpu or self._total.item() != self._total_logged:
-            self._log["Guard/worst_env"].copy_(self.env_counts.argmax())
+            self._worst.copy_(self.env_counts.argmax())
             self._total_logged = self._total.item() if self._on_cpu else 0
         return dict(self._log)
 

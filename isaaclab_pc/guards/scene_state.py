@@ -43,8 +43,8 @@ class _Body:
 class SceneState:
     """Checks, repairs and restores the state of all assets of a scene.
 
-    Articulations with a fixed base have joints only; the links' poses follow from them. Deformable objects and
-    collections are not checked.
+    Articulations with a fixed base have joints only; the links' poses follow from them. Not checked are deformable
+    objects, collections, and assets that the environments share, of which there are fewer than environments.
     """
 
     def __init__(self, guard: Guard, scene: Any) -> None:
@@ -55,11 +55,13 @@ class SceneState:
             scene: An initialized ``InteractiveScene``.
         """
         self._guard, self._scene, cfg = guard, scene, guard.cfg
-        self._joints = [
-            joint_bounds(cfg, name, asset) for name, asset in scene.articulations.items() if asset.num_joints
-        ]
-        self._bodies = [_Body(name, asset) for name, asset in scene.rigid_objects.items()]
-        self._bodies += [_Body(name, asset) for name, asset in scene.articulations.items() if not asset.is_fixed_base]
+        articulations, rigid_objects = (
+            {name: asset for name, asset in assets.items() if asset.num_instances == guard.num_envs}
+            for assets in (scene.articulations, scene.rigid_objects)
+        )
+        self._joints = [joint_bounds(cfg, name, asset) for name, asset in articulations.items() if asset.num_joints]
+        self._bodies = [_Body(name, asset) for name, asset in rigid_objects.items()]
+        self._bodies += [_Body(name, asset) for name, asset in articulations.items() if not asset.is_fixed_base]
 
     def check(self) -> None:
         """Mark the environments whose state is not finite or out of bounds; in mode ``sanitize``, repair them.

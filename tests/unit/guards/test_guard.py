@@ -4,12 +4,14 @@
 import logging
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
+import warp as wp
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.guards import CAUSES, Cause, FaultError, Guard, GuardCfg
+from isaaclab_pc.guards import CAUSES, Cause, FaultError, Guard, GuardCfg, SceneState
 
 BAD = [float("nan"), float("inf"), float("-inf"), 1e30, -1e30]
 CHECKED = [Cause.ACTION, Cause.REWARD, Cause.OBSERVATION]
@@ -47,6 +49,39 @@ def test_half_precision_is_checked(value: float) -> None:
 def test_denormals_and_the_bounds_themselves_pass(cause: Cause) -> None:
     guard = Guard(GuardCfg(max_abs=50.0), 4, "cpu")
     assert not guard.check(cause, torch.tensor([[1e-45], [-1e-45], [50.0], [-50.0]])).any()
+
+
+def test_bounds_that_single_precision_rounds_and_groups_without_numbers_pass() -> None:
+    guard = Guard(GuardCfg(reward=(-0.1, 0.1)), 2, "cpu")
+    assert not guard.check(Cause.REWARD, torch.tensor([-0.1, 0.1])).any()
+    assert not guard.check(Cause.OBSERVATION, torch.zeros(2, 0)).any()
+
+
+def test_a_step_is_quiet_until_something_is_found_and_never_with_a_benched_environment() -> None:
+    guard = Guard(GuardCfg(bench_steps=1, bench_after=1), 2, "cpu")
+    quiet = []
+    for value in (0.0, math.nan, 0.0, math.nan, math.nan, 0.0):
+        guard.begin_step()
+        assert guard.is_quiet() == (len(quiet) < 5)
+        guard.check(Cause.REWARD, torch.tensor([value, 0.0]))
+        quiet.append(guard.is_quiet())
+        guard.end_step()
+    assert guard.benched.tolist() == [True, False]
+    assert quiet == [True, False, True, False, False, False]
+
+
+def test_assets_that_environments_share_are_not_checked() -> None:
+    guard = Guard(GuardCfg(), 3, "cpu")
+    data = SimpleNamespace(
+        root_link_pose_w=SimpleNamespace(warp=wp.zeros(3, dtype=wp.transformf)),
+        root_com_vel_w=SimpleNamespace(warp=wp.zeros(3, dtype=wp.spatial_vectorf)),
+    )
+    objects = {
+        "table": SimpleNamespace(num_instances=1),
+        "cube": SimpleNamespace(num_instances=3, data=data),
+    }
+    SceneState(guard, SimpleNamespace(articulations={}, rigid_objects=objects, env_origins=torch.zeros(3, 3))).check()
+    assert guard.causes.tolist() == [Cause.ORIENTATION] * 3, "the cubes' quaternions are zeros"
 
 
 @pytest.mark.parametrize("value", [math.nan, -math.inf, -1e-3, 1e30])
