@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the guard costs: its own time in a step over the whole step's.
+"""What the guard and its recorder cost: their own time in a step over the whole step's.
 
 Run ``python benchmarks/bench_guard.py --physics ovphysx``; one process measures one backend. Timed is all of the
-guard's code, in the guard and in the environment, around each of its calls. Reading the physics state for the first
-time after a step is not the guard's: the task needs the same numbers.
+guard's code, in the guard and in the environment, around each of its calls, and apart from it the recorder of the last
+steps. Reading the physics state for the first time after a step is neither's: the task needs the same numbers. A share
+is the median over the steps of what each step spent, so that other jobs on the machine matter little.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -24,6 +27,7 @@ from rich.console import Console
 from rich.table import Table
 
 import isaaclab_pc.tasks  # noqa: F401
+from isaaclab_pc.guards.recorder import Recorder
 from isaaclab_pc.physics import PhysicsSettings, apply_physics
 from isaaclab_pc.workflows.registry import resolve_task
 
@@ -33,10 +37,14 @@ WARM_UP = 20
 class Stopwatch:
     """Sums up the time in the outermost of the wrapped calls."""
 
-    def __init__(self) -> None:
-        """Start at 0."""
+    def __init__(self, device: str) -> None:
+        """Start at 0.
+
+        Args:
+            device: On CUDA a call ends when the device has done what it asked for.
+        """
         self.seconds = 0.0
-        self.calls = 0
+        self._finish = wp.synchronize if device.startswith("cuda") else lambda: None
         self._depth = 0
 
     def wrap(self, owner: Any, name: str, before: Callable[[], None] = lambda: None) -> None:
@@ -45,39 +53,58 @@ class Stopwatch:
 
         def timed(*args: Any, **kwargs: Any) -> Any:
             before()
-            wp.synchronize()
+            self._finish()
             start = time.perf_counter()
             self._depth += 1
             try:
                 return method(*args, **kwargs)
             finally:
-                wp.synchronize()
+                self._finish()
                 self._depth -= 1
-                self.calls += 1
                 if self._depth == 0:
                     self.seconds += time.perf_counter() - start
 
         setattr(owner, name, timed)
 
 
+def guard_calls(env: Any) -> Iterator[tuple[Any, str]]:
+    """Yield owner and name of everything that the guard does in a step, but for the check of the physics state."""
+    for name in ("_reset_late", "_guard_outcome", "_guard_reward", "_guard_observations"):
+        yield env, name
+    for name in ("begin_step", "check_actions", "check", "end_step", "forget", "log"):
+        yield env.guard, name
+
+
+def read_state(env: Any) -> None:
+    """Read what the check of the physics state and the task need."""
+    for asset in env.scene.articulations.values():
+        _ = asset.data.joint_pos, asset.data.joint_vel
+    for asset in env.scene.rigid_objects.values():
+        _ = asset.data.root_link_pose_w, asset.data.root_com_vel_w
+
+
 def watch_guard(env: Any, watch: Stopwatch) -> None:
     """Time everything that the guard does in a step."""
-
-    def read_state() -> None:
-        for asset in env.scene.articulations.values():
-            _ = asset.data.joint_pos, asset.data.joint_vel
-        for asset in env.scene.rigid_objects.values():
-            _ = asset.data.root_link_pose_w, asset.data.root_com_vel_w
-
-    for name in ("_reset_late", "_guard_outcome", "_guard_reward", "_guard_observations"):
-        watch.wrap(env, name)
-    for name in ("begin_step", "check_actions", "check", "end_step", "forget", "log"):
-        watch.wrap(env.guard, name)
-    watch.wrap(env.scene_state, "check", read_state)
+    for owner, name in guard_calls(env):
+        watch.wrap(owner, name)
+    watch.wrap(env.scene_state, "check", lambda: read_state(env))
 
 
-def measure(task: str, obs: str, physics: str, mode: str, device: str, num_envs: int, steps: int) -> tuple[float, ...]:
-    """Return the medians of a step and of the guard's part of it [ms], and its calls per step."""
+def attach_recorder(env: Any, watch: Stopwatch, folder: Path) -> None:
+    """Record the last steps, as a training run does, and time it."""
+
+    class TimedRecorder(Recorder):
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            for name in ("announce", "record", "keep"):
+                watch.wrap(self, name)
+            watch.wrap(self, "note_outcome", lambda: read_state(env))
+
+    TimedRecorder.attach(env, folder, {})
+
+
+def measure(task: str, obs: str, physics: str, mode: str, device: str, num_envs: int, steps: int) -> list[str]:
+    """Return the medians of a step and of the guard's and the recorder's part [ms], with their shares, as text."""
     cfg: Any = load_cfg_from_registry(task, "env_cfg_entry_point")
     cfg.scene.num_envs, cfg.sim.device, cfg.seed = num_envs, device, 0
     cfg.guard.mode, cfg.obs = mode, obs
@@ -85,23 +112,31 @@ def measure(task: str, obs: str, physics: str, mode: str, device: str, num_envs:
     with launch_simulation(cfg, {"device": device, "headless": True}):
         env: Any = gym.make(task, cfg=cfg).unwrapped
         try:
-            watch = Stopwatch()
-            watch_guard(env, watch)
-            env.reset(seed=0)
-            whole, own = [], []
-            for step in range(WARM_UP + steps):
-                actions = torch.rand(num_envs, env.cfg.action_space, device=device) * 2 - 1
-                watch.seconds = 0.0
-                if step == WARM_UP:
-                    watch.calls = 0
-                start = time.perf_counter()
-                env.step(actions)
-                wp.synchronize()
-                whole.append(1e3 * (time.perf_counter() - start))
-                own.append(1e3 * watch.seconds)
+            watches = Stopwatch(device), Stopwatch(device)
+            watch_guard(env, watches[0])
+            with tempfile.TemporaryDirectory() as folder:
+                attach_recorder(env, watches[1], Path(folder))
+                env.reset(seed=0)
+                samples = [_step(env, watches, device) for _ in range(WARM_UP + steps)][WARM_UP:]
         finally:
             env.close()
-    return statistics.median(whole[WARM_UP:]), statistics.median(own[WARM_UP:]), watch.calls / steps
+    whole, *parts = (list(column) for column in zip(*samples, strict=True))
+    row = [f"{statistics.median(whole):.1f}"]
+    for part in parts:
+        share = statistics.median(own / step for own, step in zip(part, whole, strict=True))
+        row += [f"{statistics.median(part):.2f}", f"{100 * share:.2f} %"]
+    return row
+
+
+def _step(env: Any, watches: tuple[Stopwatch, ...], device: str) -> list[float]:
+    """Take a step; return its time and that of each watch in it [ms]."""
+    actions = torch.rand(env.num_envs, env.cfg.action_space, device=device) * 2 - 1
+    for watch in watches:
+        watch.seconds = 0.0
+    start = time.perf_counter()
+    env.step(actions)
+    wp.synchronize()
+    return [1e3 * (time.perf_counter() - start), *(1e3 * watch.seconds for watch in watches)]
 
 
 def main() -> None:
@@ -118,15 +153,13 @@ def main() -> None:
 
     load = os.getloadavg()[0]
     table = Table(title=f"{args.task}, {args.physics}, {args.device}; load average at the start {load:.1f}")
-    for column in ("obs", "envs", "mode", "step [ms]", "guard [ms]", "share", "calls per step"):
+    for column in ("obs", "envs", "mode", "step [ms]", "guard [ms]", "share", "recorder [ms]", "share"):
         table.add_column(column, justify="right")
     for obs in args.obs:
         for num_envs in args.num_envs:
             for mode in ("quarantine", "disabled"):
-                step, own, calls = measure(task, obs, args.physics, mode, args.device, num_envs, args.steps)
-                table.add_row(
-                    obs, str(num_envs), mode, f"{step:.1f}", f"{own:.3f}", f"{100 * own / step:.2f} %", f"{calls:.0f}"
-                )
+                row = measure(task, obs, args.physics, mode, args.device, num_envs, args.steps)
+                table.add_row(obs, str(num_envs), mode, *row)
     Console(width=120).print(table)
 
 

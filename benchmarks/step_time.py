@@ -19,6 +19,7 @@ from typing import Any
 import gymnasium as gym
 import torch
 import warp as wp
+from bench_guard import guard_calls, read_state
 from isaaclab.app import launch_simulation
 from isaaclab.sensors import Camera
 from isaaclab_tasks.utils import load_cfg_from_registry
@@ -68,8 +69,15 @@ def instrument(env: Any, timer: PhaseTimer) -> None:
     env.sim.step = timer.wrap("physics", env.sim.step)
     env.scene.write_data_to_sim = timer.wrap("physics", env.scene.write_data_to_sim)
     env.scene.update = timer.wrap("physics", env.scene.update)
-    env.guard.check = timer.wrap("guard", env.guard.check)
-    env.guard.mark = timer.wrap("guard", env.guard.mark)
+    for owner, name in guard_calls(env):
+        setattr(owner, name, timer.wrap("guard", getattr(owner, name)))
+    check_state = timer.wrap("guard", env.scene_state.check)
+
+    def check_what_was_read() -> None:
+        read_state(env)
+        check_state()
+
+    env.scene_state.check = check_what_was_read
     env.point_cloud._update_buffers_impl = timer.wrap("cloud", env.point_cloud._update_buffers_impl)
     env.step = timer.wrap("rest", env.step)
 
