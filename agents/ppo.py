@@ -7,7 +7,7 @@
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-__all__ = ["LIFT", "LIFT_LARGE", "REACH", "REACH_LARGE", "EncoderSettings", "PpoSettings", "obs_groups"]
+__all__ = ["DEFAULT", "REACH", "TASKS", "EncoderSettings", "PpoSettings", "obs_groups", "settings_of"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,10 +119,27 @@ _LARGE = {
     "encoder": EncoderSettings(point_channels=(64, 128, 256)),
 }
 
+DEFAULT = PpoSettings(max_iterations=1500, gamma=0.98, entropy_coef=0.002)
+"""What a task learns with that is not in :data:`TASKS`."""
+
 REACH = PpoSettings(max_iterations=100, horizon=16, samples_per_update=4096)
-REACH_LARGE = replace(REACH, **_LARGE)
-LIFT = PpoSettings(max_iterations=1500, gamma=0.98, entropy_coef=0.002)
-LIFT_LARGE = replace(LIFT, **_LARGE)
+
+TASKS: dict[str, PpoSettings] = {"reach": REACH}
+"""Settings of the tasks that want others than :data:`DEFAULT`, by the name of their folder."""
+
+
+def settings_of(agent: str) -> tuple[PpoSettings, str]:
+    """Look up the settings of an agent.
+
+    Args:
+        agent: ``<task>`` for a CPU or ``<task>_large`` for a GPU; the task is the name of its folder.
+
+    Returns:
+        The settings, and the task's name.
+    """
+    task = agent.removesuffix("_large")
+    settings = TASKS.get(task, DEFAULT)
+    return (settings if task == agent else replace(settings, **_LARGE)), task
 
 
 def obs_groups(obs: str) -> list[str]:

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""RL-Games configurations. ``gym.register`` names the functions below, as in ``isaaclab_pc.agents.rl_games_cfg:reach``.
+"""RL-Games configurations. ``gym.register`` names one by its task, as in ``isaaclab_pc.agents.rl_games_cfg:reach``.
 
 Calling one also registers the network, so that Isaac Lab's own ``isaaclab train --rl_library rl_games`` finds it.
 """
 
 import importlib.util
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from isaaclab_pc.agents import ppo
 
-__all__ = ["lift", "lift_large", "make_cfg", "reach", "reach_large"]
+__all__ = ["make_cfg"]
 
 
 def make_cfg(settings: ppo.PpoSettings, experiment: str) -> dict[str, Any]:
@@ -99,21 +101,11 @@ def _config(settings: ppo.PpoSettings, experiment: str) -> dict[str, Any]:
     }
 
 
-def reach() -> dict[str, Any]:
-    """Reach, for a CPU."""
-    return make_cfg(ppo.REACH, "reach")
+def __getattr__(agent: str) -> Callable[[], dict[str, Any]]:
+    """Return the function that makes a task's configuration: ``<task>`` for a CPU, ``<task>_large`` for a GPU.
 
-
-def reach_large() -> dict[str, Any]:
-    """Reach, for a GPU."""
-    return make_cfg(ppo.REACH_LARGE, "reach")
-
-
-def lift() -> dict[str, Any]:
-    """Lift, for a CPU."""
-    return make_cfg(ppo.LIFT, "lift")
-
-
-def lift_large() -> dict[str, Any]:
-    """Lift, for a GPU."""
-    return make_cfg(ppo.LIFT_LARGE, "lift")
+    Tasks name it as a string, so a new task needs nothing here: see :func:`~isaaclab_pc.agents.ppo.settings_of`.
+    """
+    if agent.startswith("_"):
+        raise AttributeError(agent)
+    return partial(make_cfg, *ppo.settings_of(agent))

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""RSL-RL configurations. ``gym.register`` names the functions below, as in ``isaaclab_pc.agents.rsl_rl_cfg:reach``."""
+"""RSL-RL configurations. ``gym.register`` names one by its task, as in ``isaaclab_pc.agents.rsl_rl_cfg:reach``."""
 
+from collections.abc import Callable
 from dataclasses import MISSING
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,7 +12,7 @@ from isaaclab_rl.rsl_rl import RslRlMLPModelCfg, RslRlOnPolicyRunnerCfg, RslRlPp
 
 from isaaclab_pc.agents import ppo
 
-__all__ = ["PointCloudModelCfg", "PpoRunnerCfg", "lift", "lift_large", "make_cfg", "reach", "reach_large"]
+__all__ = ["PointCloudModelCfg", "PpoRunnerCfg", "make_cfg"]
 
 
 @configclass
@@ -82,21 +84,11 @@ def make_cfg(settings: ppo.PpoSettings, experiment: str) -> PpoRunnerCfg:
     )
 
 
-def reach() -> PpoRunnerCfg:
-    """Reach, for a CPU."""
-    return make_cfg(ppo.REACH, "reach")
+def __getattr__(agent: str) -> Callable[[], PpoRunnerCfg]:
+    """Return the function that makes a task's configuration: ``<task>`` for a CPU, ``<task>_large`` for a GPU.
 
-
-def reach_large() -> PpoRunnerCfg:
-    """Reach, for a GPU."""
-    return make_cfg(ppo.REACH_LARGE, "reach")
-
-
-def lift() -> PpoRunnerCfg:
-    """Lift, for a CPU."""
-    return make_cfg(ppo.LIFT, "lift")
-
-
-def lift_large() -> PpoRunnerCfg:
-    """Lift, for a GPU."""
-    return make_cfg(ppo.LIFT_LARGE, "lift")
+    Tasks name it as a string, so a new task needs nothing here: see :func:`~isaaclab_pc.agents.ppo.settings_of`.
+    """
+    if agent.startswith("_"):
+        raise AttributeError(agent)
+    return partial(make_cfg, *ppo.settings_of(agent))

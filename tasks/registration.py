@@ -6,15 +6,17 @@ import gymnasium as gym
 _AGENTS = "isaaclab_pc.agents"
 
 
-def register_task(task_id: str, env: str, env_cfg: str, agent: str) -> None:
+def register_task(task_id: str, env: str, env_cfg: str, agent: str | None = None) -> None:
     """Register a task with its agent configurations for every learning library.
 
     Args:
         task_id: ``IsaacPC-<Verb>-<Object>-<Robot>-Direct``.
         env: Environment class, as ``module:Class``.
         env_cfg: Environment configuration, as ``module:Class``.
-        agent: Function of the agent configuration modules; its ``<agent>_large`` is the setting for GPUs.
+        agent: Task whose hyperparameters it learns with (:data:`isaaclab_pc.agents.ppo.TASKS`); None is the name of
+            the folder that ``env`` is in, and the default ones unless that has its own.
     """
+    agent = agent or env.split(":")[0].split(".")[-2]
     gym.register(
         id=task_id,
         entry_point=env,

@@ -7,5 +7,4 @@ register_task(
     "IsaacPC-Lift-Cube-Franka-Direct",
     env=f"{__name__}.lift_env:LiftEnv",
     env_cfg=f"{__name__}.lift_env_cfg:LiftEnvCfg",
-    agent="lift",
 )

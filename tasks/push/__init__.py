@@ -7,5 +7,4 @@ register_task(
     "IsaacPC-Push-Cube-Franka-Direct",
     env=f"{__name__}.push_env:PushEnv",
     env_cfg=f"{__name__}.push_env_cfg:PushEnvCfg",
-    agent="lift",
 )

@@ -7,5 +7,4 @@ register_task(
     "IsaacPC-Stack-Cube-Franka-Direct",
     env=f"{__name__}.stack_env:StackEnv",
     env_cfg=f"{__name__}.stack_env_cfg:StackEnvCfg",
-    agent="lift",
 )

@@ -4,6 +4,7 @@
 import subprocess
 import sys
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -68,11 +69,22 @@ def test_rl_games_gets_every_value() -> None:
 
 
 @pytest.mark.parametrize("module", [rsl_rl_cfg, rl_games_cfg])
-@pytest.mark.parametrize("name", ["reach", "reach_large", "lift", "lift_large"])
-def test_entry_points_make_configs_that_nobody_shares(module: object, name: str) -> None:
+@pytest.mark.parametrize("name", ["reach", "reach_large", "lift", "a_new_task", "a_new_task_large"])
+def test_entry_points_make_configs_that_nobody_shares(module: Any, name: str) -> None:
     make = getattr(module, name)
     assert make() is not make()
     assert make() == make() if isinstance(make(), dict) else make().to_dict() == make().to_dict()
+
+
+def test_a_task_learns_with_its_own_settings_or_the_default_ones() -> None:
+    assert ppo.settings_of("reach") == (ppo.REACH, "reach")
+    assert ppo.settings_of("a_new_task") == (ppo.DEFAULT, "a_new_task")
+    large, task = ppo.settings_of("reach_large")
+    assert task == "reach"
+    assert large.samples_per_update > ppo.REACH.samples_per_update
+    assert large.max_iterations == ppo.REACH.max_iterations
+    make: Any = rsl_rl_cfg.a_new_task
+    assert (make().experiment_name, make().max_iterations) == ("a_new_task", ppo.DEFAULT.max_iterations)
 
 
 def test_samples_divide_into_minibatches() -> None:
