@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Write the USD files of a cabinet with a drawer and of a valve: ``python -m isaaclab_pc.assets.author_articulated``.
+
+Both are made of boxes and capsules that are visual and collision shapes at once, and stand on the plane z = 0 of their
+root frame. All links share that frame at joint position 0. The settings of PhysX and Newton come from the spawn
+configs in :mod:`.articulated`.
+"""
+
+# USD's type stubs say that every call returns None.
+# pyright: reportAttributeAccessIssue=false, reportArgumentType=false
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from pxr import Sdf, Usd, UsdGeom, UsdPhysics, UsdSemantics, Vt
+
+from isaaclab_pc.assets.author import Shape, Vector, author_anchor, author_joint, author_shape, new_articulation, save
+from isaaclab_pc.assets.kinematics import Joint
+
+__all__ = [
+    "CABINET_SIZE",
+    "CABINET_USD",
+    "DRAWER_JOINT",
+    "HANDLE_CENTER",
+    "HANDLE_GAP",
+    "KNOB_CENTER",
+    "KNOB_RADIUS",
+    "KNOB_RANGE",
+    "VALVE_JOINT",
+    "VALVE_USD",
+    "author_cabinet",
+    "author_valve",
+]
+
+_DATA = Path(__file__).parent / "data"
+
+CABINET_USD = _DATA / "cabinet.usda"
+"""The committed file of the cabinet."""
+
+VALVE_USD = _DATA / "valve.usda"
+"""The committed file of the valve."""
+
+CABINET_SIZE: Vector = (0.20, 0.26, 0.20)
+"""Depth, width and height of the cabinet without the handle [m]; the drawer's front faces -x."""
+
+HANDLE_GAP = 0.05
+"""Free space between the drawer's front and the handle's bar [m]: a closed gripper fits in at a yaw of 0.4 rad."""
+
+_BAR_RADIUS = 0.008
+_BAR_LENGTH = 0.14
+_PANEL = 0.01
+"""Thickness of the boards [m]."""
+
+HANDLE_CENTER: Vector = (-CABINET_SIZE[0] / 2 - HANDLE_GAP - _BAR_RADIUS, 0.0, CABINET_SIZE[2] - 0.025)
+"""Centre of the handle's bar in the root frame, drawer closed [m].
+
+The bar is so close to the cabinet's top that a hand which points down stays above the cabinet.
+"""
+
+DRAWER_JOINT = Joint(
+    "drawer_joint",
+    "body",
+    "drawer",
+    axis=(-1.0, 0.0, 0.0),
+    prismatic=True,
+    lower=0.0,
+    upper=0.16,
+    velocity=2.0,
+    effort=100.0,
+)
+"""The drawer's slide, out of the front; 0 is closed."""
+
+_ARM_LENGTH = 0.10
+_ARM_HEIGHT = 0.12
+_ARM_WIDTH = 0.018
+
+KNOB_RADIUS = 0.012
+"""Radius of the valve's knob [m]."""
+
+KNOB_CENTER: Vector = (0.09, 0.0, 0.16)
+"""Where the upright knob is grasped, in the root frame at joint position 0 [m]."""
+
+KNOB_RANGE = math.radians(150.0)
+"""How far the valve turns to either side [rad]."""
+
+VALVE_JOINT = Joint(
+    "valve_joint",
+    "stand",
+    "valve",
+    axis=(0.0, 0.0, 1.0),
+    lower=-KNOB_RANGE,
+    upper=KNOB_RANGE,
+    velocity=20.0,
+    effort=100.0,
+)
+"""The valve's vertical axis."""
+
+_LIMIT_SOLREF = (0.02, 1.0)
+"""Time constant [s] and damping ratio [1] of the joint limits on Newton: MuJoCo's ``solreflimit`` at its default."""
+
+_WOOD = (0.55, 0.42, 0.30)
+_LIGHT_WOOD = (0.72, 0.60, 0.45)
+_STEEL = (0.60, 0.62, 0.65)
+_RED = (0.75, 0.12, 0.10)
+
+
+@dataclass(frozen=True)
+class _Link:
+    """A rigid body: its mass, which the solvers spread evenly over its shapes, and the shapes by semantic class."""
+
+    mass: float
+    shapes: dict[str, tuple[Shape, ...]]
+
+
+def _cabinet_links() -> dict[str, _Link]:
+    depth, width, height = CABINET_SIZE
+    inner = width - 2 * _PANEL
+    # The front board covers the opening; sides, back and floor of the drawer keep 5 mm from the body.
+    front = -depth / 2 + _PANEL / 2
+    body_center, body_depth = _PANEL / 2, depth - _PANEL
+    tray_width, tray_depth = inner - 0.01, depth - 2 * _PANEL - 0.01
+    tray_center = -depth / 2 + _PANEL + tray_depth / 2
+    tray_height, tray_floor = 0.10, 0.03
+    bar_x, _, bar_z = HANDLE_CENTER
+    post = HANDLE_GAP + _BAR_RADIUS
+    body = [
+        Shape("box", (body_center, 0.0, _PANEL / 2), (body_depth, width, _PANEL), _WOOD),
+        Shape("box", (body_center, 0.0, height - _PANEL / 2), (body_depth, width, _PANEL), _WOOD),
+        Shape("box", (depth / 2 - _PANEL / 2, 0.0, height / 2), (_PANEL, inner, height - 2 * _PANEL), _WOOD),
+    ]
+    drawer = [
+        Shape("box", (front, 0.0, height / 2 + 0.005), (_PANEL, width, height - 0.01), _LIGHT_WOOD),
+        Shape("box", (tray_center, 0.0, tray_floor), (tray_depth, tray_width, _PANEL), _LIGHT_WOOD),
+        Shape(
+            "box",
+            (tray_center + tray_depth / 2 - _PANEL / 2, 0.0, tray_floor + tray_height / 2),
+            (_PANEL, tray_width, tray_height),
+            _LIGHT_WOOD,
+        ),
+    ]
+    handle = [Shape("capsule_y", HANDLE_CENTER, (_BAR_RADIUS, _BAR_LENGTH), _STEEL)]
+    for side in (-1.0, 1.0):
+        body.append(
+            Shape(
+                "box",
+                (body_center, side * (width - _PANEL) / 2, height / 2),
+                (body_depth, _PANEL, height - 2 * _PANEL),
+                _WOOD,
+            )
+        )
+        drawer.append(
+            Shape(
+                "box",
+                (tray_center, side * (tray_width - _PANEL) / 2, tray_floor + tray_height / 2),
+                (tray_depth, _PANEL, tray_height),
+                _LIGHT_WOOD,
+            )
+        )
+        handle.append(Shape("box", (bar_x + post / 2, side * _BAR_LENGTH / 2, bar_z), (post, 0.012, 0.012), _STEEL))
+    return {
+        "body": _Link(4.0, {"cabinet": tuple(body)}),
+        "drawer": _Link(0.8, {"drawer": tuple(drawer), "handle": tuple(handle)}),
+    }
+
+
+def _valve_links() -> dict[str, _Link]:
+    stand = (
+        Shape("box", (0.0, 0.0, 0.015), (0.14, 0.14, 0.03), _STEEL),
+        Shape("capsule_z", (0.0, 0.0, 0.06), (0.02, 0.06), _STEEL),
+    )
+    arms = (
+        Shape("box", (0.0, 0.0, _ARM_HEIGHT), (2 * _ARM_LENGTH, _ARM_WIDTH, _ARM_WIDTH), _RED),
+        Shape("box", (0.0, 0.0, _ARM_HEIGHT), (_ARM_WIDTH, 2 * _ARM_LENGTH, _ARM_WIDTH), _RED),
+        Shape("capsule_z", (0.0, 0.0, _ARM_HEIGHT - 0.005), (0.022, 0.01), _RED),
+    )
+    knob = Shape("capsule_z", (KNOB_CENTER[0], 0.0, KNOB_CENTER[2] - 0.005), (KNOB_RADIUS, 0.04), _STEEL)
+    return {
+        "stand": _Link(2.0, {"stand": stand}),
+        "valve": _Link(0.4, {"valve": arms, "handle": (knob,)}),
+    }
+
+
+def _author(name: str, links: dict[str, _Link], joint: Joint, path: Path) -> None:
+    root = f"/{name}"
+    stage = new_articulation(root)
+    for link_name, link in links.items():
+        prim = UsdGeom.Xform.Define(stage, f"{root}/{link_name}").GetPrim()
+        UsdPhysics.RigidBodyAPI.Apply(prim)
+        UsdPhysics.MassAPI.Apply(prim).CreateMassAttr(link.mass)
+        for label, shapes in link.shapes.items():
+            _author_part(stage, f"{root}/{link_name}/{label}", label, shapes)
+    UsdGeom.Scope.Define(stage, f"{root}/joints")
+    author_anchor(stage, f"{root}/joints/root_joint", f"{root}/{joint.parent}")
+    author_joint(stage, root, joint, 0.0, 0.0)
+    _author_soft_stop(stage.GetPrimAtPath(f"{root}/joints/{joint.name}"))
+    save(stage, path)
+
+
+def _author_soft_stop(joint: Usd.Prim) -> None:
+    """Let a joint come to rest at its limits on Newton too, whose limits bounce by default."""
+    joint.AddAppliedSchema("MjcJointAPI")
+    attribute = joint.CreateAttribute("mjc:solreflimit", Sdf.ValueTypeNames.DoubleArray, custom=False)
+    attribute.Set(Vt.DoubleArray(_LIMIT_SOLREF))
+
+
+def _author_part(stage: Usd.Stage, path: str, label: str, shapes: tuple[Shape, ...]) -> None:
+    """Write shapes of one semantic class below a prim that carries it."""
+    prim = UsdGeom.Xform.Define(stage, path).GetPrim()
+    UsdSemantics.LabelsAPI.Apply(prim, "class").CreateLabelsAttr([label])
+    for index, shape in enumerate(shapes):
+        author_shape(stage, f"{path}/shape_{index}", shape)
+
+
+def author_cabinet(path: Path) -> None:
+    """Write a cabinet with one drawer, semantic classes ``cabinet``, ``drawer`` and ``handle``.
+
+    Args:
+        path: Where to write; its folder is made when absent and an existing file is replaced.
+    """
+    _author("cabinet", _cabinet_links(), DRAWER_JOINT, path)
+
+
+def author_valve(path: Path) -> None:
+    """Write a valve with four arms and a knob on one of them, classes ``stand``, ``valve`` and ``handle``.
+
+    Args:
+        path: Where to write; its folder is made when absent and an existing file is replaced.
+    """
+    _author("valve", _valve_links(), VALVE_JOINT, path)
+
+
+if __name__ == "__main__":
+    for author, file in ((author_cabinet, CABINET_USD), (author_valve, VALVE_USD)):
+        author(file)
+        print(file)

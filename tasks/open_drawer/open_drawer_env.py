@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The drawer task."""
+
+from __future__ import annotations
+
+import torch
+from isaaclab.assets import Articulation
+from isaaclab.utils.math import quat_apply
+
+from isaaclab_pc.assets.author_articulated import DRAWER_JOINT, HANDLE_CENTER, HANDLE_GAP
+from isaaclab_pc.envs import manipulation
+from isaaclab_pc.envs.manipulation import closeness
+from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
+from isaaclab_pc.envs.scripted import ScriptedPolicy
+from isaaclab_pc.tasks.open_drawer.open_drawer_env_cfg import OpenDrawerEnvCfg
+from isaaclab_pc.tasks.open_drawer.scripted import PHASES
+
+_MOVED = 0.001
+"""Share of the drawer's travel from which on the handle counts as reached, ManiSkill's value."""
+
+
+class OpenDrawerEnv(PointCloudEnv):
+    """Pull the drawer of a cabinet open by its handle.
+
+    Randomization: arm joints around their defaults, the cabinet's x, y and yaw on the table. Handle and drawer are in
+    the cloud and in the critic's state, never in the policy's proprioception. Success, as in ManiSkill's
+    OpenCabinetDrawer: the drawer is open by ``success_open`` of its travel and no faster than ``success_speed``.
+    Episodes end at their time limit and count as their last step.
+
+    The reward follows ManiSkill's OpenCabinetDrawer (https://github.com/haosulab/ManiSkill): reach the handle, which is
+    given in full once the drawer has moved, and open; the way left is measured to what counts as success. Unlike there,
+    what is to be reached is the middle of the gap behind the bar, from where a gripper of any opening pulls, and
+    success has a summand of its own, which is what asks for standing still.
+    """
+
+    cfg: OpenDrawerEnvCfg
+
+    def _bind_scene(self) -> None:
+        super()._bind_scene()
+        self.cabinet: Articulation = self.scene["cabinet"]
+        self._drawer = self.cabinet.find_bodies(DRAWER_JOINT.child)[0][0]
+        self._handle = torch.tensor(HANDLE_CENTER, device=self.device).expand(self.num_envs, 3)
+
+    @property
+    def handle_pos(self) -> torch.Tensor:
+        """Centre of the handle's bar in the environment frame [m], shape (N, 3)."""
+        data = self.cabinet.data
+        drawer_pos = data.body_pos_w.torch[:, self._drawer] - self.scene.env_origins
+        return drawer_pos + quat_apply(data.body_quat_w.torch[:, self._drawer], self._handle)
+
+    @property
+    def pull_axis(self) -> torch.Tensor:
+        """Unit vector along which the drawer opens, in the environment frame, shape (N, 3)."""
+        axis = torch.tensor(DRAWER_JOINT.axis, device=self.device).expand(self.num_envs, 3)
+        return quat_apply(self.cabinet.data.root_quat_w.torch, axis)
+
+    @property
+    def grip_pos(self) -> torch.Tensor:
+        """Middle of the gap between the bar and the drawer's front, in the environment frame [m], shape (N, 3)."""
+        return self.handle_pos - (HANDLE_GAP / 2) * self.pull_axis
+
+    @property
+    def opening(self) -> torch.Tensor:
+        """How far the drawer is open, as a share of its travel, shape (N,)."""
+        return self.cabinet.data.joint_pos.torch[:, 0] / DRAWER_JOINT.upper
+
+    def scripted_policy(self) -> ScriptedPolicy:
+        """Return a policy that solves the task from the simulator's own state: actions (N, A) in [-1, 1] per call."""
+        return ScriptedPolicy(self, PHASES)
+
+    def _drawer_velocity(self) -> torch.Tensor:
+        return self.cabinet.data.joint_vel.torch[:, 0]
+
+    def _reset_task(self, env_ids: torch.Tensor) -> None:
+        pose = self.uniform_pose(env_ids, TASK_STREAM, self.cfg.cabinet_lower, self.cfg.cabinet_upper)
+        position = torch.cat([pose[:, :2], torch.zeros_like(pose[:, :1])], dim=1)
+        manipulation.place_fixed_base(self, self.cabinet, env_ids, position, manipulation.upright(pose[:, 2]))
+
+    def _task_state(self) -> torch.Tensor:
+        relative = self.grip_pos - self.tool_pos
+        drawer = torch.stack([self.opening, self._drawer_velocity()], dim=1)
+        return torch.cat([self.handle_pos, relative, self.pull_axis[:, :2], drawer], dim=1)
+
+    def _reward_terms(self) -> dict[str, torch.Tensor]:
+        reach = closeness(torch.linalg.vector_norm(self.grip_pos - self.tool_pos, dim=1))
+        opening = self.opening
+        share = (opening / self.cfg.success_open).clamp(0.0, 1.0)
+        return {
+            "reach": 0.2 * torch.where(opening > _MOVED, 2.0, reach),
+            "open": 0.4 * share + 0.2 * (share == 1.0).float(),
+            "success": 0.5 * self._success().float(),
+            "action": -0.005 * self.actions[:, :-1].square().sum(dim=1),
+        }
+
+    def _success(self) -> torch.Tensor:
+        still = self._drawer_velocity().abs() <= self.cfg.success_speed
+        return (self.opening >= self.cfg.success_open) & still
