@@ -61,6 +61,9 @@ class Phase:
     dwell_s: float = 0.0
     """Shortest time that the phase takes [s]; it takes a control step at least."""
 
+    lost: Callable[[Any], torch.Tensor] | None = None
+    """Tells in which environments the object slipped away, shape (N,), bool: there, the first phase begins again."""
+
 
 class ScriptedPolicy:
     """Takes each environment through the phases at its own pace; the last phase lasts until the episode ends.
@@ -116,13 +119,14 @@ class ScriptedPolicy:
         return torch.tensor(values, device=self._env.device)
 
     def _advance(self) -> Pose:
-        """Move each environment to its next phase where the present one is done; return its target."""
+        """Move each environment to the phase that it is to be in; return the target."""
         poses = [phase.target(self._env) for phase in self._phases]
         positions = torch.stack([pose[0] for pose in poses])
         quats = torch.stack([pose[1] for pose in poses])
+        lost = self._lost()
         done = self._done(*self._target(positions, quats)) & (self.phase < len(self._phases) - 1)
-        self.phase += done.long()
-        self._steps[done] = 0
+        self.phase = torch.where(lost, 0, self.phase + done.long())
+        self._steps[lost | done] = 0
         target = self._target(positions, quats)
         self._steps += 1
         return target
@@ -135,6 +139,13 @@ class ScriptedPolicy:
         self._held_quat = torch.where(begins, quat, self._held_quat)
         hold = self._hold[self.phase][:, None]
         return torch.where(hold, self._held_pos, position), torch.where(hold, self._held_quat, quat)
+
+    def _lost(self) -> torch.Tensor:
+        lost = torch.zeros_like(self.phase, dtype=torch.bool)
+        for index, phase in enumerate(self._phases):
+            if phase.lost is not None:
+                lost |= (self.phase == index) & phase.lost(self._env)
+        return lost
 
     def _done(self, position: torch.Tensor, quat: torch.Tensor) -> torch.Tensor:
         env, phase = self._env, self.phase

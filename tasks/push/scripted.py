@@ -23,6 +23,9 @@ _GAP = 0.03
 _STOP = 0.04
 """Distance of the cube from the middle of the region at which the push ends [m]; beyond the middle it would turn."""
 
+_SLIPPED = 0.04
+"""Distance from the place to push from at which the cube has slipped off the fingers [m]."""
+
 _AHEAD = 0.03
 """How far ahead of the tool its target is while it pushes [m]."""
 
@@ -41,6 +44,12 @@ def _above(env: PushEnv) -> Pose:
     return raised(_behind(env), _CLEARANCE)
 
 
+def _up(env: PushEnv) -> Pose:
+    position = env.tool_pos.clone()
+    position[:, 2] = torch.maximum(position[:, 2], env.cube_pos[:, 2] + _CLEARANCE)
+    return position, _across(env)
+
+
 def _push(env: PushEnv) -> Pose:
     # The cube sticks to the fingers: moving around it to push from another side would drag it along.
     ahead = (env.goal_distance - _STOP).clamp(0.0, _AHEAD)[:, None]
@@ -49,9 +58,15 @@ def _push(env: PushEnv) -> Pose:
     return position, _across(env)
 
 
+def _lost(env: PushEnv) -> torch.Tensor:
+    away = torch.linalg.vector_norm(env.push_pos - env.tool_pos, dim=1) > _SLIPPED
+    return away & (env.goal_distance > 2.0 * _STOP)
+
+
 PHASES = (
+    Phase(target=_up, closed=True, step_length=0.03, tolerance=0.02),
     Phase(target=_above, closed=True, step_length=0.03, tolerance=0.02),
     Phase(target=_behind, closed=True, tolerance=0.01),
-    Phase(target=_push, closed=True),
+    Phase(target=_push, closed=True, lost=_lost),
 )
-"""Moves behind the cube, goes down, and pushes it well into the region."""
+"""Moves behind the cube, goes down, and pushes it well into the region; tries again where it slips off."""

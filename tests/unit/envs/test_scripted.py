@@ -120,6 +120,22 @@ def test_it_starts_over_where_an_episode_begins() -> None:
     assert run(env, policy, 2) == [[2, 0], [2, 0]]
 
 
+def test_it_starts_over_where_the_object_is_lost_in_that_phase() -> None:
+    env = PointArm(3)
+    slipped = torch.tensor([False, True, True])
+
+    def lost(_: PointArm) -> torch.Tensor:
+        return slipped
+
+    policy = machine(env, Phase(target=at(0.0)), Phase(target=at(0.0), dwell_s=0.2, lost=lost), Phase(target=at(0.0)))
+    slipped[2] = False
+    assert run(env, policy, 2) == [[0, 0, 0], [1, 1, 1]]
+    assert run(env, policy, 1) == [[1, 0, 1]]
+    slipped[2] = True
+    assert run(env, policy, 1) == [[2, 1, 0]]
+    assert run(env, policy, 1) == [[2, 0, 1]]
+
+
 def test_a_held_target_stays_where_it_was_and_another_follows() -> None:
     env = PointArm(2)
     phases = Phase(target=at_goal), Phase(target=at_goal, hold=True, dwell_s=1.0), Phase(target=at_goal)
