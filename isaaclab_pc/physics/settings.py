@@ -168,6 +168,28 @@ def apply_physics(env_cfg: DirectRLEnvCfg, settings: PhysicsSettings) -> str:
     return backend
 
 
+def check_time_steps(env_cfg: Any) -> None:
+    """Refuse time steps and iterations that no solver can take, however they came into a config.
+
+    Args:
+        env_cfg: The config of any Isaac Lab task, every setting applied.
+
+    Raises:
+        ConfigError: The message names the field, its value and the limit.
+    """
+    if not 0.0 < env_cfg.sim.dt <= MAX_DT:
+        raise ConfigError(f"env.sim.dt={env_cfg.sim.dt} must be above 0 and at most {MAX_DT} s: set a smaller step.")
+    physics = env_cfg.sim.physics
+    counts = {
+        "decimation": env_cfg.decimation,
+        "sim.physics.num_substeps": getattr(physics, "num_substeps", None),
+        "sim.physics.solver_cfg.iterations": getattr(getattr(physics, "solver_cfg", None), "iterations", None),
+    }
+    for name, value in counts.items():
+        if value is not None and value < 1:
+            raise ConfigError(f"env.{name}={value} must be a whole number of at least 1.")
+
+
 def expand_preset(settings: PhysicsSettings, backend: str, control_period: float) -> PhysicsSettings:
     """Fill in what a preset says about fields that were not given.
 

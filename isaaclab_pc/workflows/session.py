@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.physics import PhysicsSettings, apply_physics, resolve_backend
+from isaaclab_pc.physics.settings import check_time_steps
 from isaaclab_pc.runners import Runner, load_adapter, make_runner
 from isaaclab_pc.scaling import BatchPlan, plan_batch
 from isaaclab_pc.scaling.preflight import Machine, check_run
@@ -118,6 +119,7 @@ def resolve(config: Mapping[str, Any], num_envs: int, experiment: str) -> Resolv
     else:
         _check_foreign(config)
         guard = _foreign_guard(config["guard"])
+    check_time_steps(env_cfg)
 
     samples, minibatch_size = adapter.batch_target(agent_cfg)
     plan = plan_batch(num_envs, samples, config["minibatch_size"] or minibatch_size)

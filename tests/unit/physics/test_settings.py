@@ -2,12 +2,14 @@
 """One physics vocabulary, mapped to each backend's fields. Starts no simulator."""
 
 import math
+from operator import attrgetter
 from typing import Any
 
 import pytest
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.physics import PRESETS, PhysicsSettings, apply_physics, resolve_backend, settings
+from isaaclab_pc.physics.settings import check_time_steps
 from isaaclab_pc.tasks.reach.reach_env_cfg import ReachEnvCfg
 
 
@@ -147,6 +149,26 @@ def test_a_task_without_limits_cannot_have_them_scaled() -> None:
         actuator.joint_effort_limit = None
     with pytest.raises(ConfigError, match=r"actuators\.<name>\.joint_effort_limit"):
         apply_physics(cfg, PhysicsSettings(backend="newton_mjwarp", effort_limit_scale=0.5))
+
+
+@pytest.mark.parametrize("dt", [0.0, -0.01, 0.2, float("nan")])
+def test_a_step_that_no_solver_can_take_is_refused_also_in_a_tasks_own_field(dt: float) -> None:
+    cfg = reach_cfg()
+    check_time_steps(cfg)
+    cfg.sim.dt = dt
+    with pytest.raises(ConfigError, match=f"env.sim.dt={dt} must be above 0 and at most 0.1 s"):
+        check_time_steps(cfg)
+
+
+@pytest.mark.parametrize("field", ["decimation", "sim.physics.num_substeps", "sim.physics.solver_cfg.iterations"])
+def test_a_tasks_own_counts_are_at_least_one(field: str) -> None:
+    cfg = reach_cfg()
+    apply_physics(cfg, PhysicsSettings(backend="newton_mjwarp"))
+    check_time_steps(cfg)
+    owner, _, name = field.rpartition(".")
+    setattr(attrgetter(owner)(cfg) if owner else cfg, name, 0)
+    with pytest.raises(ConfigError, match=f"env.{field}=0 must be a whole number of at least 1"):
+        check_time_steps(cfg)
 
 
 @pytest.mark.parametrize("name", ["effort_limit_scale", "velocity_limit_scale"])
