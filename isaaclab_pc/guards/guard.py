@@ -19,6 +19,9 @@ from isaaclab_pc.guards.guard_cfg import GuardCfg
 _LANES = 32
 """Threads that read one environment's numbers on CUDA; a warp."""
 
+_PARALLEL_FROM = 32768
+"""Size of a tensor from which torch reduces it in several threads."""
+
 _BOUND_NAMES = {Cause.ACTION: "action", Cause.REWARD: "reward", Cause.OBSERVATION: "observation"}
 
 _WARP_TYPES = {torch.float16: wp.float16, torch.float32: wp.float32}
@@ -317,5 +320,11 @@ def _is_within(tensor: torch.Tensor, low: float, high: float) -> bool:
     """Whether all numbers of a tensor of the CPU are in an interval."""
     if tensor.numel() == 0:
         return True
+    threads = torch.get_num_threads()
+    # Where other work keeps the cores busy, waiting for a second thread takes longer than the whole pass.
+    if alone := threads > 1 and tensor.numel() >= _PARALLEL_FROM:
+        torch.set_num_threads(1)
     least, most = torch.aminmax(tensor)  # both are NaN where one number is
+    if alone:
+        torch.set_num_threads(threads)
     return low <= least.item() and most.item() <= high
