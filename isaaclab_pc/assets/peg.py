@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Pegs and boxes with a hole, in pairs of several sizes, made of boxes by code.
+
+A peg is one box along its x axis. A box with a hole is four walls around a square opening along its x axis: one
+kinematic body with four colliders. Sizes and their ranges are those of ManiSkill's PegInsertionSide
+(https://github.com/haosulab/ManiSkill, ``peg_insertion_side.py``).
+"""
+
+from __future__ import annotations
+
+from math import isqrt
+from typing import TYPE_CHECKING
+
+import isaaclab.sim as sim_utils
+import numpy as np
+from isaaclab.assets import RigidObjectCfg
+from isaaclab.sim import schemas
+from isaaclab.sim.schemas import MassCfg, UsdPhysicsCollisionCfg, UsdPhysicsRigidBodyCfg
+from isaaclab.sim.spawners import RigidObjectSpawnerCfg
+from isaaclab.sim.spawners.shapes import spawn_cuboid
+from isaaclab.utils import configclass, replace
+from isaaclab_newton.sim import NewtonMaterialCfg
+from isaaclab_physx.sim.schemas import PhysxRigidBodyCfg
+from numpy.typing import NDArray
+from scipy.stats import qmc
+
+from isaaclab_pc.assets.objects import Vector, friction, held_firmly
+
+if TYPE_CHECKING:
+    from pxr import Usd
+
+__all__ = ["PegAndBox", "box_with_hole_cfg", "peg_and_box_variants", "peg_cfg", "same_variant_of_each"]
+
+TORSION = 0.02
+"""Torsional friction on Newton [m]: the torque that a contact bears about its normal, per normal force. PhysX gets the
+same resistance from the area of the patch that it makes of a face's contacts."""
+
+_KINEMATIC = [
+    UsdPhysicsRigidBodyCfg(rigid_body_enabled=True, kinematic_enabled=True),
+    PhysxRigidBodyCfg(disable_gravity=True),
+]
+
+
+@configclass
+class PegAndBox:
+    """Sizes of a peg and of the box that it fits into.
+
+    The box is a cube of edge ``2 * half_length``, so that a peg whose head is in the middle of the hole sticks out by
+    half its length.
+    """
+
+    half_length: float = 0.105
+    """Half of the peg's length, and of the box's edge [m]."""
+
+    radius: float = 0.02
+    """Half of the peg's width and height [m]."""
+
+    hole_center: tuple[float, float] = (0.0, 0.0)
+    """y and z of the hole's axis in the box's frame [m]."""
+
+    clearance: float = 0.003
+    """Half of the opening's width less the peg's radius [m]."""
+
+    @property
+    def hole_radius(self) -> float:
+        """Half of the opening's width and height [m]."""
+        return self.radius + self.clearance
+
+    def walls(self) -> list[tuple[Vector, Vector]]:
+        """Return centre and edge lengths of the four walls in the box's frame [m]; they touch and do not overlap."""
+        edge, half, hole = 2.0 * self.half_length, self.half_length, self.hole_radius
+        y, z = self.hole_center
+        walls: list[tuple[Vector, Vector]] = []
+        for side in (1.0, -1.0):
+            width, height = half - side * y - hole, half - side * z - hole
+            walls.append(((0.0, side * (half - width / 2), z), (edge, width, 2.0 * hole)))
+            walls.append(((0.0, 0.0, side * (half - height / 2)), (edge, edge, height)))
+        return walls
+
+
+def peg_and_box_variants(count: int, clearance: float = 0.003) -> list[PegAndBox]:
+    """Return sizes that fill ManiSkill's ranges evenly: a Halton sequence, the same in every run.
+
+    The peg is 0.17 to 0.25 m long and 0.03 to 0.05 m thick; the hole is off the box's middle by up to half of what the
+    wall's thickness allows, sideways and in height.
+
+    Args:
+        count: How many.
+        clearance: Half of the opening's width less the peg's radius [m].
+    """
+    # The sequence begins at the lower end of every range, which is no typical size.
+    unit = qmc.Halton(d=4, scramble=False).random(count + 1)[1:]
+    variants = []
+    for length, radius, y, z in unit.tolist():
+        half_length, radius = 0.085 + 0.04 * length, 0.015 + 0.01 * radius
+        offset = 0.5 * (half_length - radius)
+        center = (offset * (2.0 * y - 1.0), offset * (2.0 * z - 1.0))
+        variants.append(PegAndBox(half_length, radius, center, clearance))
+    return variants
+
+
+def same_variant_of_each(weights: NDArray[np.float64], num_clones: int) -> NDArray[np.int64]:
+    """Choose what Isaac Lab's cloner builds in each environment: the first peg with the first box, and so on in turn.
+
+    The cloner offers every combination of a peg with a box, in the order of ``itertools.product``.
+
+    Args:
+        weights: One per combination, V * V for V pairs.
+        num_clones: Number of environments.
+
+    Returns:
+        The combination of each environment, shape (num_clones,).
+    """
+    count = isqrt(len(weights))
+    return (np.arange(num_clones) % count) * (count + 1)
+
+
+@sim_utils.clone
+def spawn_box_with_hole(
+    prim_path: str,
+    cfg: BoxWithHoleCfg,
+    translation: Vector | None = None,
+    orientation: tuple[float, float, float, float] | None = None,
+    **_: object,
+) -> Usd.Prim:
+    """Create the body and its four walls.
+
+    Args:
+        prim_path: Where.
+        cfg: What.
+        translation: Position in the parent's frame [m].
+        orientation: Orientation in the parent's frame, (x, y, z, w).
+
+    Returns:
+        The body's prim.
+    """
+    body = sim_utils.create_prim(prim_path, "Xform", translation=translation, orientation=orientation)
+    for index, (center, size) in enumerate(cfg.size.walls()):
+        wall = sim_utils.CuboidCfg(
+            size=size,
+            collision_props=UsdPhysicsCollisionCfg(),
+            physics_material=friction(cfg.friction),
+            visual_material=sim_utils.PreviewSurfaceCfg(diffuse_color=cfg.color),
+        )
+        spawn_cuboid(f"{prim_path}/wall_{index}", wall, translation=center)
+    schemas.apply_rigid_body_properties(prim_path, _KINEMATIC, create_if_missing=True)
+    return body
+
+
+@configclass
+class BoxWithHoleCfg(RigidObjectSpawnerCfg):
+    """Spawns a cube with a square hole through it along x."""
+
+    func: str = f"{__name__}:spawn_box_with_hole"
+
+    size: PegAndBox = PegAndBox()
+    """Sizes of box and hole."""
+
+    friction: float = 1.0
+    """Static and dynamic friction [1]."""
+
+    color: Vector = (0.85, 0.65, 0.30)
+    """Linear RGB in [0, 1]."""
+
+
+def peg_cfg(
+    variants: list[PegAndBox], prim_path: str = "{ENV_REGEX_NS}/Peg", *, density: float = 200.0, mu: float = 1.0
+) -> RigidObjectCfg:
+    """Return a peg of one of several sizes in each environment.
+
+    Args:
+        variants: The sizes.
+        prim_path: Where it is spawned.
+        density: [kg/m^3].
+        mu: Static and dynamic friction [1].
+
+    Returns:
+        The object's configuration; its frame is in the peg's middle, and x points to the head.
+    """
+    pegs: list[sim_utils.SpawnerCfg] = [
+        sim_utils.CuboidCfg(
+            size=(2 * size.half_length, 2 * size.radius, 2 * size.radius),
+            rigid_props=[
+                UsdPhysicsRigidBodyCfg(rigid_body_enabled=True),
+                PhysxRigidBodyCfg(
+                    solver_position_iteration_count=8, solver_velocity_iteration_count=1, max_depenetration_velocity=5.0
+                ),
+            ],
+            mass_props=MassCfg(mass=density * 8 * size.half_length * size.radius**2),
+            collision_props=[UsdPhysicsCollisionCfg(), replace(held_firmly(), condim=4)],
+            physics_material=[friction(mu), NewtonMaterialCfg(torsional_friction=TORSION)],
+            visual_material=sim_utils.PreviewSurfaceCfg(diffuse_color=(0.90, 0.45, 0.35)),
+            semantic_tags=[("class", "peg")],
+        )
+        for size in variants
+    ]
+    return RigidObjectCfg(
+        prim_path=prim_path,
+        spawn=sim_utils.MultiAssetSpawnerCfg(assets_cfg=pegs, random_choice=False),
+        init_state=RigidObjectCfg.InitialStateCfg(pos=(0.5, 0.0, max(size.radius for size in variants))),
+    )
+
+
+def box_with_hole_cfg(
+    variants: list[PegAndBox], prim_path: str = "{ENV_REGEX_NS}/Box", *, mu: float = 1.0
+) -> RigidObjectCfg:
+    """Return a box with a hole that never moves by itself, of one of several sizes in each environment.
+
+    Move it by writing its pose only; PhysX complains about velocities written to a kinematic body.
+
+    Args:
+        variants: The sizes.
+        prim_path: Where it is spawned.
+        mu: Static and dynamic friction [1].
+
+    Returns:
+        The object's configuration; its frame is in the cube's middle, and the hole runs along x.
+    """
+    boxes: list[sim_utils.SpawnerCfg] = [
+        BoxWithHoleCfg(
+            size=size,
+            friction=mu,
+            semantic_tags=[("class", "box")],
+        )
+        for size in variants
+    ]
+    return RigidObjectCfg(
+        prim_path=prim_path,
+        spawn=sim_utils.MultiAssetSpawnerCfg(assets_cfg=boxes, random_choice=False),
+        init_state=RigidObjectCfg.InitialStateCfg(pos=(0.5, 0.35, max(size.half_length for size in variants))),
+    )

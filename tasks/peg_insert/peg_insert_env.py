@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The peg insertion task."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import torch
+from isaaclab.assets import RigidObject
+from isaaclab.sim import MultiAssetSpawnerCfg
+from isaaclab.utils.math import quat_apply, quat_apply_inverse, subtract_frame_transforms
+
+from isaaclab_pc.assets.peg import BoxWithHoleCfg
+from isaaclab_pc.envs import manipulation
+from isaaclab_pc.envs.manipulation import closeness
+from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
+from isaaclab_pc.envs.scripted import ScriptedPolicy
+from isaaclab_pc.tasks.peg_insert.peg_insert_env_cfg import PegInsertEnvCfg
+from isaaclab_pc.tasks.peg_insert.scripted import PHASES
+
+_PEG_STREAM = TASK_STREAM
+_BOX_STREAM = TASK_STREAM + 1
+
+_GRASP_OFFSET = 0.07
+"""Distance of the place to grasp from the peg's middle, towards the tail [m]: the hand then stays clear of the box."""
+
+_LINED_UP = 0.01
+"""Largest distance of the peg's head and middle from the hole's axis at which the peg is lined up [m]."""
+
+
+class PegInsertEnv(PointCloudEnv):
+    """Grasp a peg and put it into a box's hole.
+
+    Randomization: arm joints around their defaults; x, y and yaw of the peg, which lies on the table, and of the box;
+    the sizes of peg, box and hole and the hole's place in the box, which stay what they are in an environment. Both
+    are in the cloud, and the policy is told nothing else of them. Success, as in ManiSkill's PegInsertionSide: the
+    peg's head is within ``success_depth`` of the middle of the hole, which is half the peg's length inside, and within
+    the hole's radius of its axis. A peg that leaves the table ends the episode.
+
+    The reward is that of PegInsertionSide, divided by its maximum (https://github.com/haosulab/ManiSkill): ``reach``
+    the peg's tail, ``grasp`` it, ``line_up`` head and middle with the hole's axis once grasped, ``insert`` the head
+    once lined up; the maximum in a step with ``success``.
+    """
+
+    cfg: PegInsertEnvCfg
+
+    def _bind_scene(self) -> None:
+        super()._bind_scene()
+        self.peg: RigidObject = self.scene["peg"]
+        self.box: RigidObject = self.scene["box"]
+        sizes = [cast(BoxWithHoleCfg, box).size for box in cast(MultiAssetSpawnerCfg, self.box.cfg.spawn).assets_cfg]
+        plan = self.sim.get_clone_plan()
+        assert plan is not None
+        # Combinations of a peg with a box: the box is the faster index.
+        variant = torch.as_tensor(plan.topology.world_prototype_layout, device=self.device).long() % len(sizes)
+
+        def per_env(values: list) -> torch.Tensor:
+            return torch.tensor(values, device=self.device)[variant]
+
+        self.half_length = per_env([size.half_length for size in sizes])
+        """Half of the peg's length and of the box's edge [m], shape (N,)."""
+        self.radius = per_env([size.radius for size in sizes])
+        """Half of the peg's width and height [m], shape (N,)."""
+        self.hole_radius = per_env([size.hole_radius for size in sizes])
+        """Half of the hole's width and height [m], shape (N,)."""
+        self.hole_in_box = per_env([[0.0, *size.hole_center] for size in sizes])
+        """Middle of the hole in the box's frame [m], shape (N, 3)."""
+
+    @property
+    def peg_pos(self) -> torch.Tensor:
+        """Middle of the peg in the environment frame [m], shape (N, 3)."""
+        return manipulation.position(self, self.peg)
+
+    @property
+    def peg_quat(self) -> torch.Tensor:
+        """Orientation of the peg, whose x axis points to its head, (x, y, z, w), shape (N, 4)."""
+        return self.peg.data.root_quat_w.torch
+
+    @property
+    def grasp_pos(self) -> torch.Tensor:
+        """Where to grasp the peg, in the environment frame [m], shape (N, 3)."""
+        return self._on_peg(torch.full_like(self.half_length, -_GRASP_OFFSET))
+
+    @property
+    def hole_pos(self) -> torch.Tensor:
+        """Middle of the hole in the environment frame [m], shape (N, 3)."""
+        return manipulation.position(self, self.box) + quat_apply(self.box_quat, self.hole_in_box)
+
+    @property
+    def box_quat(self) -> torch.Tensor:
+        """Orientation of the box, whose x axis is that of the hole, (x, y, z, w), shape (N, 4)."""
+        return self.box.data.root_quat_w.torch
+
+    @property
+    def head_in_hole(self) -> torch.Tensor:
+        """The peg's head in the frame of the hole's middle, whose x axis points inwards [m], shape (N, 3)."""
+        return self._in_hole(self._on_peg(self.half_length))
+
+    @property
+    def grasped(self) -> torch.Tensor:
+        """Whether the closed gripper is stopped by the peg between its fingers, shape (N,), bool."""
+        along = quat_apply_inverse(self.peg_quat, self.tool_pos - self.peg_pos)[:, 0]
+        held = self._on_peg(along.clamp(-self.half_length, self.half_length))
+        return manipulation.between_fingers(self, held, 2.0 * self.radius)
+
+    def scripted_policy(self) -> ScriptedPolicy:
+        """Return a policy that solves the task from the simulator's own state: actions (N, A) in [-1, 1] per call."""
+        return ScriptedPolicy(self, PHASES)
+
+    def _on_peg(self, along: torch.Tensor) -> torch.Tensor:
+        """Return points of the peg's axis in the environment frame, ``along`` it from its middle [m], shape (N, 3)."""
+        return self.peg_pos + quat_apply(self.peg_quat, torch.nn.functional.pad(along[:, None], (0, 2)))
+
+    def _in_hole(self, position: torch.Tensor) -> torch.Tensor:
+        return quat_apply_inverse(self.box_quat, position - self.hole_pos)
+
+    def _reset_task(self, env_ids: torch.Tensor) -> None:
+        peg = self.uniform_pose(env_ids, _PEG_STREAM, self.cfg.peg_lower, self.cfg.peg_upper)
+        position = torch.cat([peg[:, :2], self.radius[env_ids, None]], dim=1)
+        manipulation.place(self, self.peg, env_ids, position, manipulation.upright(peg[:, 2]))
+        box = self.uniform_pose(env_ids, _BOX_STREAM, self.cfg.box_lower, self.cfg.box_upper)
+        position = torch.cat([box[:, :2], self.half_length[env_ids, None]], dim=1)
+        pose = torch.cat([position + self.scene.env_origins[env_ids], manipulation.upright(box[:, 2])], dim=1)
+        self.box.write_root_pose_to_sim_index(root_pose=pose, env_ids=env_ids.int())
+
+    def _task_state(self) -> torch.Tensor:
+        peg_pos, hole_pos = self.peg_pos, self.hole_pos
+        _, peg_quat_in_hole = subtract_frame_transforms(hole_pos, self.box_quat, peg_pos, self.peg_quat)
+        poses = [peg_pos, self.peg_quat, hole_pos, self.box_quat, self.head_in_hole, peg_quat_in_hole]
+        sizes = [self.half_length[:, None], self.radius[:, None], self.hole_radius[:, None], self.hole_in_box[:, 1:]]
+        velocity = self.peg.data.root_vel_w.torch
+        relative = [self.grasp_pos - self.tool_pos]
+        return torch.cat([*poses, *sizes, velocity, *relative, self.grasped[:, None].float()], dim=1)
+
+    def _reward_terms(self) -> dict[str, torch.Tensor]:
+        success, grasped = self._success(), self.grasped
+        reach = closeness(torch.linalg.vector_norm(self.grasp_pos - self.tool_pos, dim=1), scale=4.0)
+        head = self.head_in_hole
+        off_axis = torch.linalg.vector_norm(torch.stack([head, self._in_hole(self.peg_pos)])[..., 1:], dim=2)
+        line_up = closeness(0.5 * off_axis.sum(0) + 4.5 * off_axis.amax(0), scale=1.0)
+        insert = closeness(torch.linalg.vector_norm(head, dim=1))
+        lined_up = (off_axis < _LINED_UP).all(dim=0)
+        return {
+            "reach": ~success * reach / 10.0,
+            "grasp": (grasped & ~success) / 10.0,
+            "line_up": (grasped & ~success) * 3.0 * line_up / 10.0,
+            "insert": (grasped & lined_up & ~success) * 5.0 * insert / 10.0,
+            "success": success.float(),
+        }
+
+    def _success(self) -> torch.Tensor:
+        head = self.head_in_hole.abs()
+        return (head[:, 0] <= self.cfg.success_depth) & (head[:, 1:] <= self.hole_radius[:, None]).all(dim=1)
+
+    def _failure(self) -> torch.Tensor:
+        return self.peg_pos[:, 2] < -self.radius
