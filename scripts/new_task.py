@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Write the skeleton of a new task: python scripts/new_task.py --help."""
+
+import sys
+
+from isaaclab_pc.workflows.new_task import main
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

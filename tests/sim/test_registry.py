@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Every registered task: its agents load, and with each kind of observation it resets, steps and keeps to its spaces.
+
+A new task is picked up by its registration.
+"""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+import gymnasium as gym
+import pytest
+import torch
+from isaaclab.app import launch_simulation
+from isaaclab_tasks.utils import load_cfg_from_registry
+
+from isaaclab_pc.envs import PointCloudEnvCfg
+from isaaclab_pc.physics import PhysicsSettings, apply_physics
+from isaaclab_pc.workflows.registry import our_tasks
+
+NUM_ENVS = 2
+TASKS = list(our_tasks().values())
+AGENTS = [
+    pytest.param(task, key, id=f"{task}-{key.removesuffix('_cfg_entry_point')}")
+    for task in TASKS
+    for key in gym.spec(task).kwargs
+    if key.endswith("_cfg_entry_point") and not key.startswith("env")
+]
+
+
+@pytest.mark.parametrize(("task", "key"), AGENTS)
+def test_every_agents_configuration_loads(task: str, key: str) -> None:
+    cfg: Any = load_cfg_from_registry(task, key)
+    plain = cfg if isinstance(cfg, dict) else cfg.to_dict()
+    assert plain, f"{key} is empty"
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_task_has_an_agent_of_each_library_in_both_sizes(task: str) -> None:
+    agents = {key.removesuffix("_cfg_entry_point") for key in gym.spec(task).kwargs}
+    assert {"rsl_rl", "rsl_rl_large", "rl_games", "rl_games_large"} <= agents
+
+
+@pytest.fixture
+def opened(backend: str) -> Any:
+    """Open a task for one test: every one needs a scene of its own."""
+    with ExitStack() as stack:
+
+        def open_task(task: str, change: Callable[[PointCloudEnvCfg], None]) -> Any:
+            cfg: Any = load_cfg_from_registry(task, "env_cfg_entry_point")
+            cfg.sim.device = "cpu"
+            cfg.scene.num_envs = NUM_ENVS
+            cfg.seed = 11
+            apply_physics(cfg, PhysicsSettings(backend=backend))
+            change(cfg)
+            stack.enter_context(launch_simulation(cfg, {"device": "cpu", "headless": True}))
+            env = gym.make(task, cfg=cfg)
+            stack.callback(env.close)
+            return env.unwrapped
+
+        yield open_task
+
+
+def check_observation(env: Any, observation: dict[str, torch.Tensor]) -> None:
+    spaces = env.single_observation_space.spaces
+    assert set(observation) == set(spaces)
+    for group, value in observation.items():
+        assert tuple(value.shape) == (NUM_ENVS, *spaces[group].shape), group
+        assert value.numpy().dtype == spaces[group].dtype, group
+        assert torch.isfinite(value).all(), group
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize("task", TASKS)
+def test_a_task_resets_steps_and_keeps_to_its_spaces_with_every_observation(task: str, opened: Callable) -> None:
+    # One scene with camera and cloud serves all kinds: the state needs neither, the depth image needs the camera.
+    env = opened(task, lambda cfg: setattr(cfg, "obs", "points"))
+    for obs in ("points", "depth", "state"):
+        env.cfg.obs = obs
+        env._configure_gym_env_spaces()
+        observation, _ = env.reset(seed=1)
+        assert set(observation) == {"policy", "critic"} | ({obs} - {"state"})
+        check_observation(env, observation)
+        size = env.single_action_space.shape
+        for _ in range(3):
+            action = torch.rand(NUM_ENVS, *size) * 2.0 - 1.0
+            observation, reward, terminated, truncated, extras = env.step(action)
+            check_observation(env, observation)
+            assert reward.shape == terminated.shape == truncated.shape == (NUM_ENVS,)
+            assert torch.isfinite(reward).all()
+            assert {"Metrics/success_rate", "Metrics/time_to_success"} <= set(extras["log"])
