@@ -13,7 +13,7 @@ import torch
 
 from isaaclab_pc.fault_dump import FORMAT, FaultDump, installed_versions
 from isaaclab_pc.guards.causes import CAUSES
-from isaaclab_pc.guards.wrapper import per_environment
+from isaaclab_pc.guards.scene_state import own_assets
 
 __all__ = ["Recorder", "RecorderCfg"]
 
@@ -290,11 +290,11 @@ def _sources(env: Any) -> list[tuple[str, Callable[[], torch.Tensor], int]]:
     """Return name, reader and width of every quantity that is recorded; a reader gives (num_envs, width)."""
     readers: list[tuple[str, Callable[[], torch.Tensor]]] = []
     origins = env.scene.env_origins
-    scene = per_environment(env)
-    for name, asset in [*scene.articulations.items(), *scene.rigid_objects.items()]:
+    articulations, rigid_objects = own_assets(env.scene, env.num_envs)
+    for name, asset in [*articulations.items(), *rigid_objects.items()]:
         readers.append((f"{name}.root_pose", _pose_reader(asset.data, origins)))
         readers.append((f"{name}.root_velocity", lambda data=asset.data: data.root_vel_w.torch))
-        if name not in scene.articulations:
+        if name not in articulations:
             continue
         command = asset.actuators.target_command
         readers.append((f"{name}.joint_pos", lambda data=asset.data: data.joint_pos.torch))
@@ -309,11 +309,10 @@ def _pose_reader(data: Any, origins: torch.Tensor) -> Callable[[], torch.Tensor]
 
 
 def _describe(env: Any) -> dict[str, dict[str, Any]]:
-    scene = per_environment(env)
-    articulations = {
-        name: {"kind": "articulation", "joints": list(asset.joint_names)} for name, asset in scene.articulations.items()
-    }
-    return articulations | {name: {"kind": "rigid_object", "joints": []} for name in scene.rigid_objects}
+    articulations, rigid_objects = own_assets(env.scene, env.num_envs)
+    return {
+        name: {"kind": "articulation", "joints": list(asset.joint_names)} for name, asset in articulations.items()
+    } | {name: {"kind": "rigid_object", "joints": []} for name in rigid_objects}
 
 
 def _extend(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +41,23 @@ class _Body:
     asset: Any
 
 
+def own_assets(scene: Any, num_envs: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the assets of which every environment has its own, not those that the environments share.
+
+    Args:
+        scene: An initialized ``InteractiveScene``.
+        num_envs: Its number of environments.
+
+    Returns:
+        Articulations and rigid objects, by name.
+    """
+
+    def own(assets: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: asset for name, asset in assets.items() if asset.num_instances == num_envs}
+
+    return own(scene.articulations), own(scene.rigid_objects)
+
+
 class SceneState:
     """Checks, repairs and restores the state of all assets of a scene.
 
@@ -55,10 +73,7 @@ class SceneState:
             scene: An initialized ``InteractiveScene``.
         """
         self._guard, self._scene, cfg = guard, scene, guard.cfg
-        articulations, rigid_objects = (
-            {name: asset for name, asset in assets.items() if asset.num_instances == guard.num_envs}
-            for assets in (scene.articulations, scene.rigid_objects)
-        )
+        articulations, rigid_objects = own_assets(scene, guard.num_envs)
         self._joints = [joint_bounds(cfg, name, asset) for name, asset in articulations.items() if asset.num_joints]
         self._bodies = [_Body(name, asset) for name, asset in rigid_objects.items()]
         self._bodies += [_Body(name, asset) for name, asset in articulations.items() if not asset.is_fixed_base]

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -61,7 +60,7 @@ class _Attachment:
 
     def __init__(self, env: Any, guard: Guard) -> None:
         self._env, self._guard = env, guard
-        self._state = SceneState(guard, per_environment(env))
+        self._state = SceneState(guard, env.scene)
         self._all = torch.arange(env.num_envs, device=env.device)
         self._final_obs: Any = None
         env.guard = guard
@@ -203,23 +202,6 @@ class _Attachment:
     def _finish(self, extras: dict[str, Any]) -> None:
         self._guard.end_step()
         extras.setdefault("log", {}).update(self._guard.log())
-
-
-def per_environment(env: Any) -> SimpleNamespace:
-    """Return the part of an environment's scene that its environments do not share.
-
-    Args:
-        env: The unwrapped environment.
-
-    Returns:
-        ``articulations`` and ``rigid_objects`` by name, and ``env_origins``, as a scene has them.
-    """
-    scene = env.scene
-    assets = {
-        kind: {name: asset for name, asset in getattr(scene, kind).items() if asset.num_instances == env.num_envs}
-        for kind in ("articulations", "rigid_objects")
-    }
-    return SimpleNamespace(**assets, env_origins=scene.env_origins)
 
 
 def _leaves(obs: Any, path: str = "") -> Iterable[tuple[str, torch.Tensor]]:

@@ -36,7 +36,9 @@ class FakeEnv:
 
     def __init__(self):
         self.unwrapped = self
+        self.cfg = SimpleNamespace(sim=SimpleNamespace(physics=None))
         self.single_action_space = SimpleNamespace(shape=(1,))
+        self.single_observation_space = SimpleNamespace(spaces={})
         self.scene = SimpleNamespace(sensors={})
         self.closed = False
         self.guard = SimpleNamespace(
