@@ -14,7 +14,8 @@ from isaaclab.assets import Articulation
 from isaaclab.envs import DirectRLEnv
 from isaaclab.sensors import Camera
 
-from isaaclab_pc.envs.arm_control import ARM_ACTIONS, ArmControl, joint_ids
+from isaaclab_pc.envs.arm_control import ArmControl, arm_action_size, joint_ids
+from isaaclab_pc.envs.episode_log import EpisodeLog
 from isaaclab_pc.envs.point_cloud_env_cfg import PointCloudEnvCfg, keep_what_is_observed
 from isaaclab_pc.envs.randomization import Randomizer, randomize_sizes
 from isaaclab_pc.errors import ConfigError
@@ -63,7 +64,7 @@ class PointCloudEnv(DirectRLEnv):
                 task does not have.
         """
         cfg.check()
-        cfg.action_space = ARM_ACTIONS[cfg.action] + int(cfg.gripper)
+        cfg.action_space = arm_action_size(cfg) + int(cfg.gripper)
         keep_what_is_observed(cfg)
         randomize_sizes(cfg)
         prepare_for_device(cfg)
@@ -190,7 +191,7 @@ class PointCloudEnv(DirectRLEnv):
         self.camera: Camera | None = self.scene["camera"] if self.cfg.scene.camera is not None else None
         self.point_cloud: PointCloud | None = self.scene["points"] if self.cfg.scene.points is not None else None
         self.arm = ArmControl(self.cfg, self.robot, self.device)
-        self._fingers = joint_ids(self.robot, "panda_finger_joint.*")
+        self._fingers = joint_ids(self.robot, self.cfg.scene.robot.finger_joints)
         self._finger_limits = self.robot.data.soft_joint_pos_limits.torch[:, self._fingers].clone()
         fit_broadphase(self.cfg.sim.physics)
         self.randomizer = Randomizer(self)
@@ -204,14 +205,9 @@ class PointCloudEnv(DirectRLEnv):
         self.guard = Guard(self.cfg.guard, n, device, task=type(self).__name__)
         self.scene_state = SceneState(self.guard, self.scene)
         self.contact_monitor = monitor_contacts(self.cfg.sim.physics)
-        self._succeeds = torch.zeros(n, dtype=torch.bool, device=device)
-        self._success_step = torch.full((n,), float("nan"), device=device)
-        self.episode_success = torch.zeros(n, dtype=torch.bool, device=device)
-        self.episode_time_to_success = torch.full((n,), float("nan"), device=device)
-        self._last_success = torch.full((n,), float("nan"), device=device)
-        self._last_time_to_success = torch.full((n,), float("nan"), device=device)
-        self._term_sums: dict[str, torch.Tensor] = {}
-        self._last_term_sums: dict[str, torch.Tensor] = {}
+        self.episodes = EpisodeLog(n, self.step_dt, device)
+        self.episode_success = self.episodes.success
+        self.episode_time_to_success = self.episodes.time_to_success
         self._world_quat = torch.tensor([0.0, 0.0, 0.0, 1.0], device=device).expand(n, 4).contiguous()
         if self.point_cloud is not None:
             self.point_cloud.reseed(self._seed)
@@ -222,7 +218,7 @@ class PointCloudEnv(DirectRLEnv):
             self.guard.begin_step()
             actions = self.guard.check_actions(actions)
         self.actions = actions.clamp(-1.0, 1.0)
-        arm_action = self.actions[:, : ARM_ACTIONS[self.cfg.action]]
+        arm_action = self.actions[:, : arm_action_size(self.cfg)]
         position, velocity = self.arm.command(arm_action, self.step_dt)
         command = self.robot.actuators.target_command
         command.set_position_index(value=position, joint_ids=self.arm.joints)
@@ -254,19 +250,18 @@ class PointCloudEnv(DirectRLEnv):
             self.contact_monitor.update()
         if self.guard.enabled:
             self.scene_state.check()
-        self._succeeds, terminated = self._success(), self._failure()
+        self.episodes.succeeds, terminated = self._success(), self._failure()
         truncated = (self.episode_length_buf >= self.max_episode_length) & ~terminated
         if self.guard.enabled:
             terminated = self._guard_outcome(terminated, truncated)
-        first = self._succeeds & self._success_step.isnan()
-        self._success_step = torch.where(first, self.episode_length_buf.float(), self._success_step)
+        self.episodes.note_success(self.episode_length_buf)
         return terminated, truncated
 
     def _guard_outcome(self, terminated: torch.Tensor, truncated: torch.Tensor) -> torch.Tensor:
         if self.guard.is_quiet():
             return terminated
         counts = ~self.guard.muted
-        self._succeeds = self._succeeds & counts
+        self.episodes.succeeds = self.episodes.succeeds & counts
         terminated = terminated & counts
         self._end(self.guard.faulted, terminated, truncated)
         return terminated
@@ -278,12 +273,12 @@ class PointCloudEnv(DirectRLEnv):
         other &= ~faulted
 
     def _get_rewards(self) -> torch.Tensor:
-        terms = {"success": self._succeeds.float()} if self.cfg.reward == "sparse" else self._reward_terms()
+        sparse = self.cfg.reward == "sparse"
+        terms = {"success": self.episodes.succeeds.float()} if sparse else self._reward_terms()
         reward = torch.stack(list(terms.values())).sum(0)
         if self.guard.enabled:
             terms = self._guard_reward(reward, terms)
-        for name, value in terms.items():
-            self._term_sums[name] = self._term_sums[name] + value if name in self._term_sums else value
+        self.episodes.add_rewards(terms)
         return reward
 
     def _guard_reward(self, reward: torch.Tensor, terms: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -333,9 +328,7 @@ class PointCloudEnv(DirectRLEnv):
         if self.common_step_counter > 0:
             # Where the episode had already ended in this step, its result stands.
             unfinished = bad & ~self.reset_buf
-            self._succeeds &= ~unfinished
-            self.episode_success &= ~unfinished
-            self.episode_time_to_success.masked_fill_(unfinished, float("nan"))
+            self.episodes.take_back(unfinished)
             self.reward_buf.masked_fill_(bad, 0.0)
             self._end(bad, self.reset_terminated, self.reset_time_outs)
             self.reset_buf |= bad
@@ -387,12 +380,7 @@ class PointCloudEnv(DirectRLEnv):
         cloud.given["goal"][:] = (goal + self.scene.env_origins)[:, None] + sphere
 
     def _log(self) -> None:
-        log: dict[str, torch.Tensor] = {
-            "Metrics/success_rate": self._last_success.nanmean(),
-            "Metrics/time_to_success": self._last_time_to_success.nanmean(),
-        }
-        for name, value in self._last_term_sums.items():
-            log[f"Episode_Reward/{name}"] = value.mean() / self.max_episode_length_s
+        log = self.episodes.metrics(self.max_episode_length_s)
         if self.guard.enabled:
             log |= self.guard.log()
         if self.contact_monitor is not None:
@@ -401,7 +389,7 @@ class PointCloudEnv(DirectRLEnv):
 
     def _reset_idx(self, env_ids: Sequence[int] | torch.Tensor) -> None:
         ids = torch.as_tensor(env_ids, device=self.device).long()
-        self._finish_episodes(ids)
+        self.episodes.finish(ids, self.episode_length_buf, self.guard.benched)
         super()._reset_idx(ids.int())  # pyright: ignore[reportArgumentType]  # its callers pass tensors too
         self.episode[ids] += 1
         if self.guard.enabled:
@@ -410,21 +398,6 @@ class PointCloudEnv(DirectRLEnv):
         self.randomizer.reset(ids)
         self._reset_robot(ids)
         self._reset_task(ids)
-
-    def _finish_episodes(self, ids: torch.Tensor) -> None:
-        self.episode_success[ids] = self._succeeds[ids]
-        self.episode_time_to_success[ids] = self._success_step[ids] * self.step_dt
-        ran = self.episode_length_buf[ids] > 0
-        outcome = self._succeeds[ids].float().masked_fill(self.guard.benched[ids], float("nan"))
-        self._last_success[ids] = torch.where(ran, outcome, self._last_success[ids])
-        seconds = torch.where(outcome > 0.0, self.episode_time_to_success[ids], float("nan"))
-        self._last_time_to_success[ids] = torch.where(ran, seconds, self._last_time_to_success[ids])
-        self._succeeds[ids] = False
-        self._success_step[ids] = float("nan")
-        for name, value in self._term_sums.items():
-            last = self._last_term_sums.setdefault(name, torch.zeros_like(value))
-            last[ids] = value[ids]
-            value[ids] = 0.0
 
     def _reset_robot(self, ids: torch.Tensor) -> None:
         position = self.robot.data.default_joint_pos.torch[ids].clone()

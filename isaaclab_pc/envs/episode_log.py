@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What becomes of episodes: success, the time it took, and the sums of the reward's terms."""
+
+from __future__ import annotations
+
+import torch
+
+__all__ = ["EpisodeLog"]
+
+
+class EpisodeLog:
+    """Follows the running episode of each environment and keeps the results of the last finished one."""
+
+    def __init__(self, num_envs: int, step_dt: float, device: str) -> None:
+        """Start with no finished episode.
+
+        Args:
+            num_envs: Number of environments, N.
+            step_dt: Duration of an environment step [s].
+            device: Torch device.
+        """
+        self._step_dt = step_dt
+        unknown = torch.full((num_envs,), float("nan"), device=device)
+        self.succeeds = torch.zeros(num_envs, dtype=torch.bool, device=device)
+        """Whether the task is fulfilled in this step, shape (N,)."""
+        self.success = torch.zeros(num_envs, dtype=torch.bool, device=device)
+        """Whether it was at the end of the last episode, shape (N,); written in place."""
+        self.time_to_success = unknown.clone()
+        """Time until it first was in that episode [s], NaN if never, shape (N,); written in place."""
+        self._success_step = unknown.clone()
+        self._last_success, self._last_time = unknown.clone(), unknown.clone()
+        self._sums: dict[str, torch.Tensor] = {}
+        self._last_sums: dict[str, torch.Tensor] = {}
+
+    def note_success(self, steps: torch.Tensor) -> None:
+        """Remember the step in which :attr:`succeeds` was first true.
+
+        Args:
+            steps: Steps since the episodes' start, shape (N,).
+        """
+        first = self.succeeds & self._success_step.isnan()
+        self._success_step = torch.where(first, steps.float(), self._success_step)
+
+    def add_rewards(self, terms: dict[str, torch.Tensor]) -> None:
+        """Add the terms of this step's reward, each (N,)."""
+        for name, value in terms.items():
+            self._sums[name] = self._sums[name] + value if name in self._sums else value
+
+    def take_back(self, mask: torch.Tensor) -> None:
+        """Let the episodes of this step in ``mask``, shape (N,), bool, count as failed."""
+        self.succeeds &= ~mask
+        self.success &= ~mask
+        self.time_to_success.masked_fill_(mask, float("nan"))
+
+    def finish(self, ids: torch.Tensor, steps: torch.Tensor, benched: torch.Tensor) -> None:
+        """Close the episodes of environments that are reset.
+
+        Args:
+            ids: The environments, shape (M,).
+            steps: Steps since the episodes' start, shape (N,); an episode of none does not count.
+            benched: Environments that the guard holds still, shape (N,), bool: their episodes do not count.
+        """
+        self.success[ids] = self.succeeds[ids]
+        self.time_to_success[ids] = self._success_step[ids] * self._step_dt
+        ran = steps[ids] > 0
+        outcome = self.succeeds[ids].float().masked_fill(benched[ids], float("nan"))
+        self._last_success[ids] = torch.where(ran, outcome, self._last_success[ids])
+        seconds = torch.where(outcome > 0.0, self.time_to_success[ids], float("nan"))
+        self._last_time[ids] = torch.where(ran, seconds, self._last_time[ids])
+        self.succeeds[ids] = False
+        self._success_step[ids] = float("nan")
+        for name, value in self._sums.items():
+            last = self._last_sums.setdefault(name, torch.zeros_like(value))
+            last[ids] = value[ids]
+            value[ids] = 0.0
+
+    def metrics(self, max_length_s: float) -> dict[str, torch.Tensor]:
+        """Return means over the last finished episodes of all environments, scalars.
+
+        Args:
+            max_length_s: Longest an episode lasts [s]: the terms are rates.
+
+        Returns:
+            ``Metrics/success_rate``, ``Metrics/time_to_success`` [s] of those that succeeded, and
+            ``Episode_Reward/<term>``; NaN where no episode says anything.
+        """
+        metrics = {
+            "Metrics/success_rate": self._last_success.nanmean(),
+            "Metrics/time_to_success": self._last_time.nanmean(),
+        }
+        for name, value in self._last_sums.items():
+            metrics[f"Episode_Reward/{name}"] = value.mean() / max_length_s
+        return metrics
