@@ -16,9 +16,9 @@ from isaaclab_pc.tasks.push.scripted import PHASES
 _CUBE_STREAM = TASK_STREAM
 _GOAL_STREAM = TASK_STREAM + 1
 
-_PUSH_DISTANCE = 0.035
-"""Distance from the cube's centre at which the tool centre pushes: half an edge, up to half a diagonal, and half a
-finger [m]."""
+_PUSH_DISTANCE = 0.015
+"""Distance of the tool centre from the side of the cube at which it pushes: half a finger, and up to what a diagonal
+is longer than an edge [m]."""
 
 _REACHED = 0.015
 """Distance from there within which the tool counts as pushing, whichever side of the cube it touches [m]."""
@@ -28,9 +28,10 @@ class PushEnv(PointCloudEnv):
     """Push a cube into a region on the table.
 
     Randomization: arm joints around their defaults, the cube's x, y and yaw on the table, distance and bearing of the
-    goal region from the cube. A flat disc marks the region: the policy sees it, and only the critic is told where it
-    is. Success, as in ManiSkill's PushCube: the cube's centre is inside the region and the cube lies on the table. A
-    cube that leaves the table ends the episode.
+    goal region from the cube; with ``env.randomization`` also the cube's size, mass and friction and the camera's pose.
+    A flat disc marks the region: the policy sees it, and only the critic is told where it is. Success, as in
+    ManiSkill's PushCube: the cube's centre is inside the region and the cube lies on the table. A cube that leaves the
+    table ends the episode.
 
     The reward is that of PushCube, divided by its maximum (https://github.com/haosulab/ManiSkill): ``reach`` the side
     of the cube that is away from the region; from there, bring the cube to the ``goal``; the maximum in a step with
@@ -44,8 +45,9 @@ class PushEnv(PointCloudEnv):
         super()._bind_scene()
         self.cube: RigidObject = self.scene["cube"]
         self.region: RigidObject = self.scene["region"]
+        self.cube_edge = CUBE_EDGE * self.size_factor("cube")
         self.goal_pos = torch.zeros(self.num_envs, 3, device=self.device)
-        self.goal_pos[:, 2] = CUBE_EDGE / 2
+        self.goal_pos[:, 2] = self.cube_edge / 2
 
     @property
     def cube_pos(self) -> torch.Tensor:
@@ -62,7 +64,7 @@ class PushEnv(PointCloudEnv):
     @property
     def push_pos(self) -> torch.Tensor:
         """Where the tool centre is to push the cube, in the environment frame [m], shape (N, 3)."""
-        return self.cube_pos - _PUSH_DISTANCE * self.push_direction
+        return self.cube_pos - (self.cube_edge / 2 + _PUSH_DISTANCE)[:, None] * self.push_direction
 
     @property
     def goal_distance(self) -> torch.Tensor:
@@ -74,9 +76,9 @@ class PushEnv(PointCloudEnv):
         return ScriptedPolicy(self, PHASES)
 
     def _reset_task(self, env_ids: torch.Tensor) -> None:
-        cube = self.uniform(env_ids, _CUBE_STREAM, self.cfg.cube_lower, self.cfg.cube_upper)
-        goal = self.uniform(env_ids, _GOAL_STREAM, self.cfg.goal_lower, self.cfg.goal_upper)
-        position = torch.cat([cube[:, :2], torch.full_like(cube[:, :1], CUBE_EDGE / 2)], dim=1)
+        cube = self.uniform_pose(env_ids, _CUBE_STREAM, self.cfg.cube_lower, self.cfg.cube_upper)
+        goal = self.uniform_pose(env_ids, _GOAL_STREAM, self.cfg.goal_lower, self.cfg.goal_upper)
+        position = torch.cat([cube[:, :2], self.cube_edge[env_ids, None] / 2], dim=1)
         manipulation.place(self, self.cube, env_ids, position, manipulation.upright(cube[:, 2]))
         distance, bearing = goal.unbind(1)
         way = torch.stack([distance * bearing.cos(), distance * bearing.sin()], dim=1)
@@ -84,6 +86,9 @@ class PushEnv(PointCloudEnv):
         marker = self.region.data.default_root_pose.torch[env_ids, :3].clone()
         marker[:, :2] = self.goal_pos[env_ids, :2]
         manipulation.place_marker(self, self.region, env_ids, marker)
+
+    def _goal(self) -> torch.Tensor:
+        return self.goal_pos
 
     def _task_state(self) -> torch.Tensor:
         cube_pos, quat = self.cube_pos, self.cube.data.root_quat_w.torch
@@ -102,7 +107,7 @@ class PushEnv(PointCloudEnv):
         }
 
     def _success(self) -> torch.Tensor:
-        lies = self.cube_pos[:, 2] < CUBE_EDGE / 2 + self.cfg.success_height
+        lies = self.cube_pos[:, 2] < self.cube_edge / 2 + self.cfg.success_height
         return lies & (self.goal_distance < REGION_RADIUS)
 
     def _failure(self) -> torch.Tensor:

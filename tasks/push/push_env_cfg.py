@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from isaaclab.assets import RigidObjectCfg
+from isaaclab.sensors import CameraCfg
 from isaaclab.utils import configclass
 
 from isaaclab_pc.assets.objects import cube_cfg, region_cfg
-from isaaclab_pc.envs import PointCloudEnvCfg, PointCloudSceneCfg
+from isaaclab_pc.envs import PointCloudEnvCfg, PointCloudSceneCfg, depth_camera_cfg
 
 CUBE_EDGE = 0.04
 """Edge length of the cube [m]."""
@@ -22,6 +23,8 @@ class PushSceneCfg(PointCloudSceneCfg):
 
     cube: RigidObjectCfg = cube_cfg(edge=CUBE_EDGE, pos=(0.45, 0.0, CUBE_EDGE / 2))
     region: RigidObjectCfg = region_cfg(radius=REGION_RADIUS, pos=(0.65, 0.0, 0.0))
+    # A cube of 4 cm is about a dozen pixels.
+    camera: CameraCfg | None = depth_camera_cfg((1.35, 0.0, 0.75), (0.5, 0.0, 0.2), width=64, height=48, fov_deg=45.0)
 
 
 @configclass
@@ -29,8 +32,12 @@ class PushEnvCfg(PointCloudEnvCfg):
     """Push a cube into a region on the table."""
 
     scene: PushSceneCfg = PushSceneCfg()
+    robots: tuple[str, ...] = ("franka", "ur5e")
     episode_length_s: float = 4.0
     gripper: bool = True
+    randomized: tuple[str, ...] = ("cube",)
+    observation_space: int = 29
+    state_space: int = 51
 
     cube_lower: tuple[float, float, float] = (0.4, -0.1, -0.7854)
     """Smallest x [m], y [m] and yaw [rad] of the cube after a reset, in the environment frame."""

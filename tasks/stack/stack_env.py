@@ -22,10 +22,11 @@ class StackEnv(PointCloudEnv):
     """Put cube A on cube B and let go.
 
     Randomization: arm joints around their defaults, place and yaw of both cubes on the table, never closer than the
-    gripper needs. Both are in the cloud and look the same, so the policy is told where cube A is to go: the place above
-    cube B as it stood when the episode began; later motion of either cube is seen, and known to the critic only.
-    Success, as in ManiSkill's StackCube: cube A is on cube B within a tolerance, does not move, and is not grasped. A
-    cube that leaves the table ends the episode.
+    gripper needs; with ``env.randomization`` also their sizes, masses and frictions and the camera's pose. Both are in
+    the cloud and look the same, so the policy is told where cube A is to go: the place above cube B as it stood when
+    the episode began; later motion of either cube is seen, and known to the critic only. Success, as in ManiSkill's
+    StackCube: cube A is on cube B within a tolerance, does not move, and is not grasped. A cube that leaves the table
+    ends the episode.
 
     The reward is that of StackCube, divided by its maximum (https://github.com/haosulab/ManiSkill): ``reach`` cube A;
     ``place`` it while it is grasped; ``release`` it and wait until it is still; the maximum in a step with ``success``.
@@ -38,6 +39,8 @@ class StackEnv(PointCloudEnv):
         super()._bind_scene()
         self.cube_a: RigidObject = self.scene["cube_a"]
         self.cube_b: RigidObject = self.scene["cube_b"]
+        self.edge_a = CUBE_EDGE * self.size_factor("cube_a")
+        self.edge_b = CUBE_EDGE * self.size_factor("cube_b")
         self.goal_pos = torch.zeros(self.num_envs, 3, device=self.device)
 
     @property
@@ -53,12 +56,14 @@ class StackEnv(PointCloudEnv):
     @property
     def stack_pos(self) -> torch.Tensor:
         """Where cube A's centre is to be, above cube B as it stands now, in the environment frame [m], shape (N, 3)."""
-        return self.cube_b_pos + self.cube_b_pos.new_tensor([0.0, 0.0, CUBE_EDGE])
+        position = self.cube_b_pos
+        position[:, 2] += (self.edge_a + self.edge_b) / 2
+        return position
 
     @property
     def grasped(self) -> torch.Tensor:
         """Whether the closed gripper is stopped by cube A between its fingers, shape (N,), bool."""
-        return manipulation.between_fingers(self, self.cube_a_pos, CUBE_EDGE)
+        return manipulation.between_fingers(self, self.cube_a_pos, self.edge_a)
 
     @property
     def stacked(self) -> torch.Tensor:
@@ -72,16 +77,21 @@ class StackEnv(PointCloudEnv):
         return ScriptedPolicy(self, PHASES)
 
     def _reset_task(self, env_ids: torch.Tensor) -> None:
-        middle = self.uniform(env_ids, _MIDDLE_STREAM, self.cfg.middle_lower, self.cfg.middle_upper)
+        middle = self.uniform_pose(env_ids, _MIDDLE_STREAM, self.cfg.middle_lower, self.cfg.middle_upper)
+        yaws = self.uniform_pose(env_ids, _YAW_STREAM, [-self.cfg.yaw] * 2, [self.cfg.yaw] * 2)
+        # Not to be widened: the gripper needs room.
         apart = self.uniform(env_ids, _APART_STREAM, self.cfg.apart_lower, self.cfg.apart_upper)
-        yaws = self.uniform(env_ids, _YAW_STREAM, [-self.cfg.yaw] * 2, [self.cfg.yaw] * 2)
         distance, bearing = apart.unbind(1)
         half = 0.5 * torch.stack([distance * bearing.cos(), distance * bearing.sin()], dim=1)
-        height = torch.full_like(half[:, :1], CUBE_EDGE / 2)
-        for cube, place, yaw in zip((self.cube_a, self.cube_b), (middle + half, middle - half), yaws.T, strict=True):
-            position = torch.cat([place, height], dim=1)
-            manipulation.place(self, cube, env_ids, position, manipulation.upright(yaw))
-        self.goal_pos[env_ids] = torch.cat([middle - half, height + CUBE_EDGE], dim=1)
+        edge_a, edge_b = self.edge_a[env_ids, None], self.edge_b[env_ids, None]
+        position_a = torch.cat([middle + half, edge_a / 2], dim=1)
+        position_b = torch.cat([middle - half, edge_b / 2], dim=1)
+        manipulation.place(self, self.cube_a, env_ids, position_a, manipulation.upright(yaws[:, 0]))
+        manipulation.place(self, self.cube_b, env_ids, position_b, manipulation.upright(yaws[:, 1]))
+        self.goal_pos[env_ids] = torch.cat([middle - half, edge_b + edge_a / 2], dim=1)
+
+    def _goal(self) -> torch.Tensor:
+        return self.goal_pos
 
     def _task_proprioception(self) -> torch.Tensor:
         return torch.cat([self.goal_pos, self.goal_pos - self.tool_pos], dim=1)

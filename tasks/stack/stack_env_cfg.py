@@ -6,10 +6,11 @@ from __future__ import annotations
 import math
 
 from isaaclab.assets import RigidObjectCfg
+from isaaclab.sensors import CameraCfg
 from isaaclab.utils import configclass
 
 from isaaclab_pc.assets.objects import cube_cfg
-from isaaclab_pc.envs import PointCloudEnvCfg, PointCloudSceneCfg
+from isaaclab_pc.envs import PointCloudEnvCfg, PointCloudSceneCfg, depth_camera_cfg
 
 CUBE_EDGE = 0.04
 """Edge length of both cubes [m]."""
@@ -27,6 +28,8 @@ class StackSceneCfg(PointCloudSceneCfg):
         label="base",
         color=(0.10, 0.60, 0.20),
     )
+    # A cube of 4 cm is about a dozen pixels.
+    camera: CameraCfg | None = depth_camera_cfg((1.35, 0.0, 0.75), (0.5, 0.0, 0.2), width=64, height=48, fov_deg=45.0)
 
 
 @configclass
@@ -36,6 +39,9 @@ class StackEnvCfg(PointCloudEnvCfg):
     scene: StackSceneCfg = StackSceneCfg()
     episode_length_s: float = 6.0
     gripper: bool = True
+    randomized: tuple[str, ...] = ("cube_a", "cube_b")
+    observation_space: int = 35
+    state_space: int = 62
 
     middle_lower: tuple[float, float] = (0.42, -0.12)
     """Smallest x and y of the point midway between the cubes after a reset, in the environment frame [m]."""
@@ -45,7 +51,8 @@ class StackEnvCfg(PointCloudEnvCfg):
 
     apart_lower: tuple[float, float] = (0.095, -math.pi)
     """Smallest distance between the cubes' centres [m] and bearing of cube A from cube B [rad] after a reset. With
-    0.095 m the open gripper around one cube is clear of the other, however the cubes and the gripper are turned."""
+    0.095 m the open gripper around one cube is clear of the other, however the cubes and the gripper are turned, with
+    the sizes of ``env.randomization``, too."""
 
     apart_upper: tuple[float, float] = (0.2, math.pi)
     """Largest distance between the cubes' centres [m] and bearing of cube A from cube B [rad] after a reset."""
