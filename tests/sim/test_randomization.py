@@ -2,12 +2,14 @@
 """Domain randomization on real physics: what is drawn reaches the solver, the renderer and the task. And the goal."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 from isaaclab.utils.math import quat_apply_inverse
 
 from isaaclab_pc.envs.randomization import LEVELS
+from isaaclab_pc.physics.broadphase import shape_bounds
 from isaaclab_pc.physics.friction import ShapeFriction
 from isaaclab_pc.tasks.lift.lift_env_cfg import CUBE_EDGE
 
@@ -59,6 +61,19 @@ def test_cubes_of_different_sizes_stand_on_the_table(env) -> None:
     torch.testing.assert_close(env.cube_pos[:, 2], env.cube_edge / 2, atol=1e-6, rtol=0.0)
     wait(env, 20)
     torch.testing.assert_close(env.cube_pos[:, 2], env.cube_edge / 2, atol=2e-4, rtol=0.0)
+
+
+def test_the_solvers_bounds_hold_every_cube(env, backend: str) -> None:
+    if backend != "newton_mjwarp":
+        pytest.skip("only Newton leaves the bounds of the first environment to all")
+    from isaaclab_newton.physics import NewtonManager
+
+    model: Any = NewtonManager._solver.mjw_model  # pyright: ignore[reportOptionalMemberAccess, reportAttributeAccessIssue]
+    radius, half = shape_bounds(torch.tensor(model.geom_type.numpy()), torch.tensor(model.geom_size.numpy()))
+    cube = (half != half[:1]).any(dim=2).any(dim=0)
+    assert cube.sum() == 1
+    assert (torch.tensor(model.geom_rbound.numpy())[:, cube] >= radius[:, cube] - 1e-6).all()
+    assert (torch.tensor(model.geom_aabb.numpy())[0, cube, 1] >= half[:, cube] - 1e-6).all()
 
 
 def test_the_moved_camera_sees_cubes_of_these_sizes_where_they_are(env) -> None:
