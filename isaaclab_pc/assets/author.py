@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Write the robot's USD file: ``python -m isaaclab_pc.assets.author``.
+"""Write the Panda's USD file: ``python -m isaaclab_pc.assets.author``, and help writing others.
 
-The Panda is made of capsules and boxes that are visual and collision shapes at once. The file carries what
-every backend needs (UsdPhysics), PhysX's and Newton's own settings come from the spawn config in :mod:`.franka`.
+Robots are made of capsules and boxes that are visual and collision shapes at once. A file carries what every backend
+needs (UsdPhysics), PhysX's and Newton's own settings come from the spawn config in :mod:`.arm`.
 """
 
 # USD's type stubs say that every call returns None.
@@ -10,6 +10,7 @@ every backend needs (UsdPhysics), PhysX's and Newton's own settings come from th
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from pxr import Gf, Sdf, Usd, UsdGeom, UsdPhysics, UsdShade
 from scipy.spatial.transform import Rotation
 
-from isaaclab_pc.assets.kinematics import JOINTS, LINKS, Joint, forward_kinematics, rotation
+from isaaclab_pc.assets.kinematics import JOINTS, Joint, forward_kinematics, rotation
 
 FRANKA_USD = Path(__file__).parent / "data" / "franka_panda.usda"
 """The committed file."""
@@ -225,24 +226,21 @@ def author_shape(stage: Usd.Stage, path: str, shape: Shape) -> UsdGeom.Gprim:
     return prim
 
 
-def _author_link(stage: Usd.Stage, root: str, name: str, pose: NDArray[np.float64], pad: UsdShade.Material) -> None:
-    """Write one link: a rigid body at its pose at joint position 0, with its mass and shapes."""
-    link = UsdGeom.Xform.Define(stage, f"{root}/{name}")
+def _author_link(
+    stage: Usd.Stage, path: str, pose: NDArray[np.float64], inertial: Inertial, shapes: Sequence[Shape]
+) -> list[UsdGeom.Gprim]:
+    """Write one link: a rigid body at its pose at joint position 0, with its mass and shapes; returns the shapes."""
+    link = UsdGeom.Xform.Define(stage, path)
     link.AddTranslateOp().Set(Gf.Vec3d(*np.round(pose[:3, 3], 8).tolist()))
     link.AddOrientOp().Set(_quaternion(pose[:3, :3]))
     UsdPhysics.RigidBodyAPI.Apply(link.GetPrim())
-    inertial = INERTIALS[name]
     moments, axes = _principal_inertia(inertial)
     mass = UsdPhysics.MassAPI.Apply(link.GetPrim())
     mass.CreateMassAttr(inertial.mass)
     mass.CreateCenterOfMassAttr(Gf.Vec3f(*inertial.com))
     mass.CreateDiagonalInertiaAttr(Gf.Vec3f(*moments))
     mass.CreatePrincipalAxesAttr(axes)
-    for index, shape in enumerate(SHAPES[name]):
-        prim = author_shape(stage, f"{root}/{name}/shape_{index}", shape)
-        if name.endswith("finger"):
-            binding = UsdShade.MaterialBindingAPI.Apply(prim.GetPrim())
-            binding.Bind(pad, UsdShade.Tokens.weakerThanDescendants, "physics")
+    return [author_shape(stage, f"{path}/shape_{index}", shape) for index, shape in enumerate(shapes)]
 
 
 def _author_drive(joint: Joint, prim: Usd.Prim, stiffness: float, damping: float) -> None:
@@ -296,27 +294,72 @@ def author_joint(stage: Usd.Stage, root: str, joint: Joint, stiffness: float, da
         _author_drive(joint, prim.GetPrim(), stiffness, damping)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Arm:
+    """All that makes an arm of primitives with a parallel gripper, whose fingers are its sliding links."""
+
+    name: str
+    """Name of the root prim."""
+
+    joints: tuple[Joint, ...]
+    """Parents before children; the first one hangs on the link that is fixed to the world."""
+
+    inertials: Mapping[str, Inertial]
+    """Mass properties by link."""
+
+    shapes: Mapping[str, tuple[Shape, ...]]
+    """Shapes by link."""
+
+    arm_gains: tuple[float, float]
+    """Stiffness and damping of the turning joints' drives [N*m/rad, N*m*s/rad]."""
+
+    finger_gains: tuple[float, float]
+    """Stiffness and damping of the sliding joints' drives [N/m, N*s/m]."""
+
+
+def author_arm(path: Path, arm: Arm) -> None:
+    """Write an arm of primitives as a USD file.
+
+    Args:
+        path: Where to write; its folder is made when absent and an existing file is replaced.
+        arm: What to write.
+    """
+    root = f"/{arm.name}"
+    stage = new_articulation(root)
+    pad = UsdShade.Material.Define(stage, f"{root}/finger_pad")
+    material = UsdPhysics.MaterialAPI.Apply(pad.GetPrim())
+    material.CreateStaticFrictionAttr(FINGER_FRICTION)
+    material.CreateDynamicFrictionAttr(FINGER_FRICTION)
+    material.CreateRestitutionAttr(0.0)
+
+    fingers = {joint.child for joint in arm.joints if joint.prismatic}
+    for link, pose in forward_kinematics({}, arm.joints).items():
+        shapes = _author_link(stage, f"{root}/{link}", pose, arm.inertials[link], arm.shapes[link])
+        for shape in shapes if link in fingers else ():
+            binding = UsdShade.MaterialBindingAPI.Apply(shape.GetPrim())
+            binding.Bind(pad, UsdShade.Tokens.weakerThanDescendants, "physics")
+    UsdGeom.Scope.Define(stage, f"{root}/joints")
+    author_anchor(stage, f"{root}/joints/root_joint", f"{root}/{arm.joints[0].parent}")
+    for joint in arm.joints:
+        author_joint(stage, root, joint, *(arm.finger_gains if joint.prismatic else arm.arm_gains))
+    save(stage, path)
+
+
 def author_franka(path: Path) -> None:
     """Write the Panda of primitives as a USD file.
 
     Args:
         path: Where to write; its folder is made when absent and an existing file is replaced.
     """
-    stage = new_articulation("/panda")
-    pad = UsdShade.Material.Define(stage, "/panda/finger_pad")
-    material = UsdPhysics.MaterialAPI.Apply(pad.GetPrim())
-    material.CreateStaticFrictionAttr(FINGER_FRICTION)
-    material.CreateDynamicFrictionAttr(FINGER_FRICTION)
-    material.CreateRestitutionAttr(0.0)
-
-    poses = forward_kinematics({})
-    for link in LINKS:
-        _author_link(stage, "/panda", link, poses[link], pad)
-    UsdGeom.Scope.Define(stage, "/panda/joints")
-    author_anchor(stage, "/panda/joints/root_joint", f"/panda/{LINKS[0]}")
-    for joint in JOINTS:
-        author_joint(stage, "/panda", joint, *(FINGER_GAINS if joint.prismatic else ARM_GAINS))
-    save(stage, path)
+    arm = Arm(
+        name="panda",
+        joints=JOINTS,
+        inertials=INERTIALS,
+        shapes=SHAPES,
+        arm_gains=ARM_GAINS,
+        finger_gains=FINGER_GAINS,
+    )
+    author_arm(path, arm)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Public kinematics of the Franka Emika Panda and its analytic forward kinematics, NumPy only.
+"""Public kinematics of the Franka Emika Panda, and the analytic forward kinematics of any arm, NumPy only.
 
 Joint frames and limits are those of the manufacturer's URDF (``franka_description``, Apache-2.0, and
 https://frankaemika.github.io/docs/control_parameters.html). :mod:`.author` writes the robot's USD from
@@ -8,6 +8,7 @@ these tables; the tests compare the simulated hand with :func:`forward_kinematic
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -151,11 +152,14 @@ def axis_rotation(axis: ArrayLike, angle: float) -> NDArray[np.float64]:
     return np.eye(3) + np.sin(angle) * cross + (1.0 - np.cos(angle)) * (cross @ cross)
 
 
-def forward_kinematics(joint_pos: dict[str, float]) -> dict[str, NDArray[np.float64]]:
+def forward_kinematics(
+    joint_pos: Mapping[str, float], joints: Sequence[Joint] = JOINTS
+) -> dict[str, NDArray[np.float64]]:
     """Return the pose of every link in the robot's base frame.
 
     Args:
         joint_pos: Joint positions by joint name [rad or m]; a joint that is not named stands at 0.
+        joints: All joints of the robot, parents before children; those of the Panda.
 
     Returns:
         Homogeneous transforms by link name, each of shape (4, 4), translations in m.
@@ -163,11 +167,11 @@ def forward_kinematics(joint_pos: dict[str, float]) -> dict[str, NDArray[np.floa
     Raises:
         KeyError: If a name is not a movable joint of the robot.
     """
-    unknown = joint_pos.keys() - {joint.name for joint in JOINTS if joint.axis is not None}
+    unknown = joint_pos.keys() - {joint.name for joint in joints if joint.axis is not None}
     if unknown:
-        raise KeyError(f"not movable joints of the Panda: {sorted(unknown)}")
-    poses = {LINKS[0]: np.eye(4)}
-    for joint in JOINTS:
+        raise KeyError(f"not movable joints of the robot: {sorted(unknown)}")
+    poses = {joints[0].parent: np.eye(4)}
+    for joint in joints:
         origin, motion = np.eye(4), np.eye(4)
         origin[:3, :3], origin[:3, 3] = rotation(joint.rpy), joint.xyz
         if joint.axis is not None and joint.prismatic:
@@ -178,8 +182,8 @@ def forward_kinematics(joint_pos: dict[str, float]) -> dict[str, NDArray[np.floa
     return poses
 
 
-def tool_position(joint_pos: dict[str, float]) -> NDArray[np.float64]:
-    """Return the position of the tool centre point in the robot's base frame.
+def tool_position(joint_pos: Mapping[str, float]) -> NDArray[np.float64]:
+    """Return the position of the Panda's tool centre point in its base frame.
 
     Args:
         joint_pos: Joint positions by joint name [rad or m], as in :func:`forward_kinematics`.

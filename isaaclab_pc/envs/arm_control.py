@@ -9,20 +9,26 @@ import torch
 from isaaclab.controllers import DifferentialIKController, DifferentialIKControllerCfg
 from isaaclab.utils.math import apply_delta_pose, quat_apply
 
-from isaaclab_pc.assets.kinematics import TCP_OFFSET
-
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from isaaclab.assets import Articulation
 
+    from isaaclab_pc.assets.arm import ArmCfg
     from isaaclab_pc.envs.point_cloud_env_cfg import PointCloudEnvCfg
 
-ARM_ACTIONS = {"tool_delta": 3, "tool_pose": 6, "joint_delta": 7, "joint_position": 7}
-"""Size of each kind of arm action."""
+ARM_ACTIONS = ("tool_delta", "tool_pose", "joint_delta", "joint_position")
+"""Kinds of arm actions."""
 
 
-def joint_ids(robot: Articulation, pattern: str) -> torch.Tensor:
-    """Look up joints by a regular expression; returns their indices, int64, on the robot's device."""
-    return torch.tensor(robot.find_joints(pattern)[0], device=robot.device)
+def arm_action_size(cfg: PointCloudEnvCfg) -> int:
+    """Return the size of the arm's part of an action."""
+    return {"tool_delta": 3, "tool_pose": 6}.get(cfg.action, len(cfg.scene.robot.arm_joints))
+
+
+def joint_ids(robot: Articulation, names: Sequence[str]) -> torch.Tensor:
+    """Look up joints by name; returns their indices, int64, on the robot's device."""
+    return torch.tensor(robot.find_joints(names)[0], device=robot.device)
 
 
 class ArmControl:
@@ -35,12 +41,12 @@ class ArmControl:
                             1; the gripper is held pointing down
     ``tool_pose``      6    translation as above, then a rotation vector about the same axes through the tool centre,
                             ``cfg.tool_rotation`` [rad] at 1
-    ``joint_delta``    7    change of each joint from where it is, ``cfg.joint_delta`` [rad] at 1
-    ``joint_position`` 7    where each joint goes, from its lower limit at -1 to its upper limit at 1
+    ``joint_delta``    J    change of each joint from where it is, ``cfg.joint_delta`` [rad] at 1
+    ``joint_position`` J    where each joint goes, from its lower limit at -1 to its upper limit at 1
     ================== ==== ==========================================================================================
 
-    No joint is asked to move further than ``cfg.joint_delta`` in a step. The tool's motions go through Isaac Lab's
-    differential inverse kinematics (damped least squares, Buss 2004).
+    J is the number of the arm's joints. None is asked to move further than ``cfg.joint_delta`` in a step. The tool's
+    motions go through Isaac Lab's differential inverse kinematics (damped least squares, Buss 2004).
     """
 
     def __init__(self, cfg: PointCloudEnvCfg, robot: Articulation, device: str) -> None:
@@ -53,11 +59,12 @@ class ArmControl:
         """
         self.cfg = cfg
         self.robot = robot
-        self.joints = joint_ids(robot, "panda_joint[1-7]")
-        self.hand = robot.find_bodies("panda_hand")[0][0]
+        arm: ArmCfg = cfg.scene.robot
+        self.joints = joint_ids(robot, arm.arm_joints)
+        self.hand = robot.find_bodies(arm.hand)[0][0]
         self.limits = robot.data.soft_joint_pos_limits.torch[:, self.joints].clone()
         n = self.limits.shape[0]
-        self._tcp_offset = torch.tensor([0.0, 0.0, TCP_OFFSET], device=device).expand(n, 3)
+        self._tcp_offset = torch.tensor([0.0, 0.0, arm.tcp_offset], device=device).expand(n, 3)
         self._down = torch.tensor([1.0, 0.0, 0.0, 0.0], device=device).expand(n, 4)
         ik = DifferentialIKControllerCfg(command_type="pose", ik_method="dls", ik_params={"lambda_val": 0.05})
         self._ik = DifferentialIKController(ik, n, device)
@@ -83,7 +90,7 @@ class ArmControl:
             step_dt: Duration of an environment step [s].
 
         Returns:
-            Joint position targets [rad] and velocity targets [rad/s], both (N, 7).
+            Joint position targets [rad] and velocity targets [rad/s], both (N, J).
         """
         joint_pos = self.robot.data.joint_pos.torch[:, self.joints]
         limit = self.cfg.joint_delta
@@ -115,14 +122,14 @@ class ArmControl:
             tool_quat: Wanted orientation (x, y, z, w), shape (N, 4); None points the gripper down.
 
         Returns:
-            Joint positions [rad], shape (N, 7), not clamped.
+            Joint positions [rad], shape (N, J), not clamped.
         """
         joint_pos = self.robot.data.joint_pos.torch[:, self.joints]
         tool, quat = self.tool_pos_w, self.tool_quat
         # Isaac Lab's Jacobian has no row for the fixed base.
         jacobian = self.robot.data.body_link_jacobian_w.torch[:, self.hand - 1][:, :, self.joints].clone()
         lever = tool - self.robot.data.body_pos_w.torch[:, self.hand]
-        jacobian[:, :3] += torch.linalg.cross(jacobian[:, 3:], lever[:, :, None].expand(-1, -1, 7), dim=1)
+        jacobian[:, :3] += torch.linalg.cross(jacobian[:, 3:], lever[:, :, None].expand_as(jacobian[:, 3:]), dim=1)
         down = self._down if tool_quat is None else tool_quat
         self._ik.set_command(torch.cat([tool_pos_w, down], dim=1), ee_quat=quat)
         return self._ik.compute(tool, quat, jacobian, joint_pos)

@@ -14,7 +14,7 @@ from isaaclab.assets import Articulation
 from isaaclab.envs import DirectRLEnv
 from isaaclab.sensors import Camera
 
-from isaaclab_pc.envs.arm_control import ARM_ACTIONS, ArmControl, joint_ids
+from isaaclab_pc.envs.arm_control import ArmControl, arm_action_size, joint_ids
 from isaaclab_pc.envs.episode_log import EpisodeLog
 from isaaclab_pc.envs.point_cloud_env_cfg import PointCloudEnvCfg, keep_what_is_observed
 from isaaclab_pc.envs.randomization import Randomizer, randomize_sizes
@@ -64,7 +64,7 @@ class PointCloudEnv(DirectRLEnv):
                 task does not have.
         """
         cfg.check()
-        cfg.action_space = ARM_ACTIONS[cfg.action] + int(cfg.gripper)
+        cfg.action_space = arm_action_size(cfg) + int(cfg.gripper)
         keep_what_is_observed(cfg)
         randomize_sizes(cfg)
         prepare_for_device(cfg)
@@ -191,7 +191,7 @@ class PointCloudEnv(DirectRLEnv):
         self.camera: Camera | None = self.scene["camera"] if self.cfg.scene.camera is not None else None
         self.point_cloud: PointCloud | None = self.scene["points"] if self.cfg.scene.points is not None else None
         self.arm = ArmControl(self.cfg, self.robot, self.device)
-        self._fingers = joint_ids(self.robot, "panda_finger_joint.*")
+        self._fingers = joint_ids(self.robot, self.cfg.scene.robot.finger_joints)
         self._finger_limits = self.robot.data.soft_joint_pos_limits.torch[:, self._fingers].clone()
         fit_broadphase(self.cfg.sim.physics)
         self.randomizer = Randomizer(self)
@@ -218,7 +218,7 @@ class PointCloudEnv(DirectRLEnv):
             self.guard.begin_step()
             actions = self.guard.check_actions(actions)
         self.actions = actions.clamp(-1.0, 1.0)
-        arm_action = self.actions[:, : ARM_ACTIONS[self.cfg.action]]
+        arm_action = self.actions[:, : arm_action_size(self.cfg)]
         position, velocity = self.arm.command(arm_action, self.step_dt)
         command = self.robot.actuators.target_command
         command.set_position_index(value=position, joint_ids=self.arm.joints)

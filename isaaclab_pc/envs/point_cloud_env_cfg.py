@@ -7,7 +7,7 @@ from typing import Literal
 
 import isaaclab.sim as sim_utils
 import numpy as np
-from isaaclab.assets import ArticulationCfg, AssetBaseCfg
+from isaaclab.assets import AssetBaseCfg
 from isaaclab.envs import DirectRLEnvCfg
 from isaaclab.scene import InteractiveSceneCfg
 from isaaclab.sensors import CameraCfg
@@ -17,7 +17,8 @@ from isaaclab.visualizers import VisualizerCfg
 from isaaclab_newton.renderers import NewtonWarpRendererCfg
 from scipy.spatial.transform import Rotation
 
-from isaaclab_pc.assets.franka import FRANKA_PANDA_PRIMITIVE_CFG, TCP_OFFSET
+from isaaclab_pc.assets.arm import ArmCfg
+from isaaclab_pc.assets.franka import FRANKA_PANDA_PRIMITIVE_CFG
 from isaaclab_pc.assets.objects import ground_cfg, table_cfg
 from isaaclab_pc.envs.arm_control import ARM_ACTIONS
 from isaaclab_pc.envs.randomization import LEVELS
@@ -81,7 +82,8 @@ def workspace_points_cfg(num_points: int, crop_lower: Vector, crop_upper: Vector
         cameras=("camera",),
         num_points=num_points,
         frame="gripper",
-        gripper_offset=(0.0, 0.0, TCP_OFFSET),
+        gripper_body=FRANKA_PANDA_PRIMITIVE_CFG.hand,
+        gripper_offset=(0.0, 0.0, FRANKA_PANDA_PRIMITIVE_CFG.tcp_offset),
         crop_frame="env",
         crop_lower=crop_lower,
         crop_upper=crop_upper,
@@ -97,7 +99,7 @@ class PointCloudSceneCfg(InteractiveSceneCfg):
     env_spacing: float = 2.5
     ground: AssetBaseCfg = ground_cfg(height=-0.4)
     table: AssetBaseCfg = table_cfg()
-    robot: ArticulationCfg = replace(FRANKA_PANDA_PRIMITIVE_CFG, prim_path="{ENV_REGEX_NS}/Robot")
+    robot: ArmCfg = replace(FRANKA_PANDA_PRIMITIVE_CFG, prim_path="{ENV_REGEX_NS}/Robot")
     camera: CameraCfg | None = depth_camera_cfg((1.35, 0.0, 0.75), (0.5, 0.0, 0.2), width=48, height=36, fov_deg=45.0)
     points: PointCloudCfg | None = workspace_points_cfg(128, (0.2, -0.4, 0.005), (0.85, 0.4, 0.6))
 
@@ -136,6 +138,9 @@ class PointCloudEnvCfg(DirectRLEnvCfg):
     """``dense``: the sum of the task's terms; ``sparse``: 1 in a step in which the task is fulfilled, else 0."""
 
     guard: GuardCfg = GuardCfg()
+
+    robots: tuple[str, ...] = ("franka",)
+    """Arms that the task was solved with; the setting ``robot`` takes no others."""
 
     gripper: bool = False
     """Whether the last action commands the gripper."""
@@ -185,6 +190,19 @@ class PointCloudEnvCfg(DirectRLEnvCfg):
             value = getattr(self, name)
             if value not in choices:
                 raise ConfigError(f"env.{name}={value} is unknown: {closest(str(value), choices)}")
+
+
+def use_robot(cfg: PointCloudEnvCfg, robot: ArmCfg) -> None:
+    """Put another arm in the place of the scene's, and let the cloud's gripper frame be that of its gripper.
+
+    Args:
+        cfg: The environment's configuration, which is changed.
+        robot: The arm; its prim path is not used.
+    """
+    cfg.scene.robot = replace(robot, prim_path=cfg.scene.robot.prim_path)
+    if cfg.scene.points is not None:
+        cfg.scene.points.gripper_body = robot.hand
+        cfg.scene.points.gripper_offset = (0.0, 0.0, robot.tcp_offset)
 
 
 def keep_what_is_observed(cfg: PointCloudEnvCfg) -> None:

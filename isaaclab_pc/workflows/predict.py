@@ -129,9 +129,9 @@ def _declared_spaces(env_cfg: Any) -> Spaces | None:
     policy, state, actions = (_size(env_cfg, name) for name in ("observation_space", "state_space", "action_space"))
     obs = getattr(env_cfg, "obs", None)
     if obs is not None:
-        from isaaclab_pc.envs.arm_control import ARM_ACTIONS
+        from isaaclab_pc.envs.arm_control import arm_action_size
 
-        actions = ARM_ACTIONS[env_cfg.action] + int(env_cfg.gripper)
+        actions = arm_action_size(env_cfg) + int(env_cfg.gripper)
         policy = state if obs == "state" else policy
     if not policy or not actions:
         return None

@@ -30,6 +30,8 @@ __all__ = ["Resolved", "Session", "open_env", "open_session", "record_faults", "
 
 _SET_BY_PRESETS = ("env.sim.dt", "env.sim.physics.num_substeps", "env.sim.physics.solver_cfg.iterations")
 
+_SET_BY_ROBOT = ("env.scene.robot.", "env.scene.points.gripper_")
+
 _FOREIGN_MAX_ABS = 1e6
 """Largest magnitude that is no fault in tasks of other packages; contact forces and summed rewards may be large."""
 
@@ -342,12 +344,7 @@ def _apply_task_settings(env_cfg: Any, config: Mapping[str, Any], backend: str) 
     env_cfg.check()
     _apply_points(env_cfg.scene.points, config["points"])
     _apply_guard(env_cfg.guard, config["guard"])
-    if config["robot"] == "franka_nucleus":
-        from isaaclab_pc.assets.franka import franka_nucleus_cfg
-
-        robot = franka_nucleus_cfg(backend)
-        robot.prim_path = env_cfg.scene.robot.prim_path
-        env_cfg.scene.robot = robot
+    _apply_robot(env_cfg, config, backend)
     # The preset that Isaac Lab resolved may carry env.sim.physics.* overrides: hand exactly that one on.
     presets = PhysicsPresetsCfg()
     setattr(presets, backend, env_cfg.sim.physics)
@@ -357,6 +354,33 @@ def _apply_task_settings(env_cfg: Any, config: Mapping[str, Any], backend: str) 
     camera = env_cfg.scene.camera
     if config["obs"] == "points" and camera is not None:
         env_cfg.scene.points.check([(camera.height, camera.width)])
+
+
+def _apply_robot(env_cfg: Any, config: Mapping[str, Any], backend: str) -> None:
+    """Put the robot that was asked for into the scene of one of this package's tasks."""
+    name = config["robot"]
+    if name == "franka":
+        return
+    arm = "franka" if name == "franka_nucleus" else name
+    if arm not in env_cfg.robots:
+        robots = ",".join([*env_cfg.robots, arm])
+        raise ConfigError(
+            f"robot={name}: {config['task']} was tried with {', '.join(env_cfg.robots)} only. "
+            f"Use robot={env_cfg.robots[0]}, or try it with env.robots=[{robots}]."
+        )
+    replaced = [text for text in config["env_overrides"] if text.startswith(_SET_BY_ROBOT)]
+    if replaced:
+        raise ConfigError(f"{replaced[0]} and robot={name} set the same field: leave out one of them.")
+    from isaaclab_pc.envs.point_cloud_env_cfg import use_robot
+
+    if name == "ur5e":
+        from isaaclab_pc.assets.ur5e import UR5E_GRIPPER_CFG
+
+        use_robot(env_cfg, UR5E_GRIPPER_CFG)
+    else:
+        from isaaclab_pc.assets.franka import franka_nucleus_cfg
+
+        use_robot(env_cfg, franka_nucleus_cfg(backend))
 
 
 def _apply_points(points: Any, settings: Mapping[str, Any]) -> None:

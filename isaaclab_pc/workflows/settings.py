@@ -113,7 +113,7 @@ RULES: Mapping[str, Rule] = {
     "obs": _choice("points", "depth", "state"),
     "reward": _or(None, _choice("dense", "sparse")),
     "agent": _choice("default", "large"),
-    "robot": _choice("franka", "franka_nucleus"),
+    "robot": _choice("franka", "franka_nucleus", "ur5e"),
     "resume": _or(None, Rule("latest, best, or a run's folder or checkpoint", _TEXT.accepts)),
     "eval.episodes": _whole(1),
     "eval.seed": _whole(0),

@@ -25,6 +25,7 @@ class LiftEnvCfg(PointCloudEnvCfg):
     """Grasp a cube and bring it to a goal above the table."""
 
     scene: LiftSceneCfg = LiftSceneCfg()
+    robots: tuple[str, ...] = ("franka", "ur5e")
     episode_length_s: float = 4.0
     gripper: bool = True
     randomized: tuple[str, ...] = ("cube",)

@@ -24,6 +24,7 @@ class ReachEnvCfg(PointCloudEnvCfg):
     """Bring the tool centre to a sphere that hangs in the workspace."""
 
     scene: ReachSceneCfg = ReachSceneCfg()
+    robots: tuple[str, ...] = ("franka", "ur5e")
     episode_length_s: float = 2.0
     observation_space: int = 24
     state_space: int = 30

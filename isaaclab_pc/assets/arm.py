@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What environments need to know of an arm with a parallel gripper, and what all arms made of primitives share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import MISSING
+from pathlib import Path
+
+import isaaclab.sim as sim_utils
+from isaaclab.actuators import ImplicitActuatorCfg
+from isaaclab.assets import ArticulationCfg
+from isaaclab.utils import configclass
+from isaaclab_newton.sim.schemas import MujocoRigidBodyCfg, NewtonArticulationCfg
+from isaaclab_physx.sim.schemas import PhysxArticulationCfg, PhysxRigidBodyCfg
+
+from isaaclab_pc.assets.kinematics import Joint
+
+__all__ = ["ARMATURE", "ArmCfg", "drives", "primitives_spawn"]
+
+ARMATURE = 0.1
+"""Inertia of the motors as the joints feel it [kg*m^2; kg for the fingers]: the value of MuJoCo Menagerie's Panda and
+UR5e."""
+
+
+@configclass
+class ArmCfg(ArticulationCfg):
+    """An arm with a fixed base and a parallel gripper, and the names of its parts.
+
+    The hand's z axis points out of the gripper and its y axis is the one that the fingers close along.
+    """
+
+    arm_joints: tuple[str, ...] = MISSING  # pyright: ignore[reportAssignmentType]
+    """Names of the arm's joints; their number is the size of joint actions."""
+
+    hand: str = MISSING  # pyright: ignore[reportAssignmentType]
+    """Name of the body that carries the fingers."""
+
+    finger_joints: tuple[str, ...] = MISSING  # pyright: ignore[reportAssignmentType]
+    """Names of the joints that the fingers slide on; each is 0 where the gripper is closed and at its upper limit where
+    it is open, so that an object between the fingers holds each at half of its width."""
+
+    tcp_offset: float = MISSING  # pyright: ignore[reportAssignmentType]
+    """Distance of the tool centre point from the hand's frame along its z axis [m]."""
+
+
+def primitives_spawn(usd: Path) -> sim_utils.UsdFileCfg:
+    """Return how an arm made of primitives is spawned on every physics backend; semantic class ``robot``.
+
+    Gravity is off on the robot, as in Isaac Lab's high-gain Franka: PhysX by flag, Newton by compensation.
+
+    Args:
+        usd: File that :mod:`.author` wrote.
+    """
+    return sim_utils.UsdFileCfg(
+        usd_path=str(usd),
+        rigid_props=[
+            PhysxRigidBodyCfg(disable_gravity=True, max_depenetration_velocity=5.0),
+            MujocoRigidBodyCfg(gravcomp=1.0),
+        ],
+        articulation_props=[
+            PhysxArticulationCfg(
+                enabled_self_collisions=False, solver_position_iteration_count=8, solver_velocity_iteration_count=1
+            ),
+            NewtonArticulationCfg(self_collision_enabled=False),
+        ],
+        semantic_tags=[("class", "robot")],
+    )
+
+
+def drives(joints: Sequence[Joint], gains: tuple[float, float]) -> ImplicitActuatorCfg:
+    """Return position drives with the joints' own limits of speed and effort.
+
+    Args:
+        joints: Joints of one kind, turning or sliding.
+        gains: Stiffness and damping of each [N*m/rad and N*m*s/rad, or N/m and N*s/m].
+    """
+    return ImplicitActuatorCfg(
+        joint_names_expr=[joint.name for joint in joints],
+        joint_effort_limit={joint.name: joint.effort for joint in joints},
+        joint_velocity_limit={joint.name: joint.velocity for joint in joints},
+        stiffness=gains[0],
+        damping=gains[1],
+        # The motors' inertia seen through the gears; without it Newton's explicit damping shakes the light wrist.
+        armature=ARMATURE,
+    )
