@@ -345,23 +345,17 @@ def author_arm(path: Path, arm: Arm) -> None:
     save(stage, path)
 
 
-def author_franka(path: Path) -> None:
-    """Write the Panda of primitives as a USD file.
-
-    Args:
-        path: Where to write; its folder is made when absent and an existing file is replaced.
-    """
-    arm = Arm(
-        name="panda",
-        joints=JOINTS,
-        inertials=INERTIALS,
-        shapes=SHAPES,
-        arm_gains=ARM_GAINS,
-        finger_gains=FINGER_GAINS,
-    )
-    author_arm(path, arm)
+PANDA = Arm(
+    name="panda",
+    joints=JOINTS,
+    inertials=INERTIALS,
+    shapes=SHAPES,
+    arm_gains=ARM_GAINS,
+    finger_gains=FINGER_GAINS,
+)
+"""The Panda of primitives."""
 
 
 if __name__ == "__main__":
-    author_franka(FRANKA_USD)
+    author_arm(FRANKA_USD, PANDA)
     print(FRANKA_USD)

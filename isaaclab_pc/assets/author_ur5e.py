@@ -22,7 +22,7 @@ import numpy as np
 from isaaclab_pc.assets.author import Arm, Inertial, Shape, Vector, author_arm
 from isaaclab_pc.assets.kinematics import Joint, rotation
 
-__all__ = ["UR5E", "UR5E_DEFAULT_JOINT_POS", "UR5E_DH", "UR5E_TCP_OFFSET", "UR5E_USD", "DHLink", "author_ur5e"]
+__all__ = ["UR5E", "UR5E_DEFAULT_JOINT_POS", "UR5E_DH", "UR5E_TCP_OFFSET", "UR5E_USD", "DHLink"]
 
 UR5E_USD = Path(__file__).parent / "data" / "ur5e.usda"
 """The committed file."""
@@ -264,15 +264,6 @@ UR5E = Arm(
 """The arm and its gripper."""
 
 
-def author_ur5e(path: Path) -> None:
-    """Write the UR5e of primitives as a USD file.
-
-    Args:
-        path: Where to write; its folder is made when absent and an existing file is replaced.
-    """
-    author_arm(path, UR5E)
-
-
 if __name__ == "__main__":
-    author_ur5e(UR5E_USD)
+    author_arm(UR5E_USD, UR5E)
     print(UR5E_USD)

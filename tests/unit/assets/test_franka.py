@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Configurations of the Panda: what is set, and Isaac Lab's own robot with and without its asset server."""
+"""Isaac Lab's own Panda with and without its asset server."""
 
-import re
 import threading
 import time
 from collections.abc import Iterator
@@ -13,9 +12,8 @@ from isaaclab.assets import ArticulationCfg
 from isaaclab.sim import UsdFileCfg
 from isaaclab_assets.robots.franka import FRANKA_PANDA_CFG
 
-from isaaclab_pc.assets.author import ARM_GAINS, FRANKA_USD
+from isaaclab_pc.assets.author import ARM_GAINS
 from isaaclab_pc.assets.franka import FRANKA_PANDA_PRIMITIVE_CFG, franka_nucleus_cfg
-from isaaclab_pc.assets.kinematics import JOINTS
 from isaaclab_pc.errors import ConfigError
 
 
@@ -48,25 +46,6 @@ def use_asset(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
     monkeypatch.setattr(spawn_of(FRANKA_PANDA_CFG), "usd_path", path)
 
 
-def test_primitive_robot_is_the_packages_own_file():
-    assert spawn_of(FRANKA_PANDA_PRIMITIVE_CFG).usd_path == str(FRANKA_USD)
-    assert FRANKA_USD.is_file()
-
-
-def test_every_movable_joint_has_an_actuator_with_the_manufacturers_limits():
-    arm, hand = (FRANKA_PANDA_PRIMITIVE_CFG.actuators[name] for name in ("panda_arm", "panda_hand"))
-    for joint in JOINTS:
-        if joint.axis is None:
-            continue
-        actuator = hand if joint.prismatic else arm
-        assert any(re.fullmatch(pattern, joint.name) for pattern in actuator.joint_names_expr)
-        for limit, wanted in (
-            (actuator.joint_effort_limit, joint.effort),
-            (actuator.joint_velocity_limit, joint.velocity),
-        ):
-            assert (limit[joint.name] if isinstance(limit, dict) else limit) == wanted
-
-
 @pytest.mark.parametrize(("backend", "variant"), [("ovphysx", "physx"), ("newton_mjwarp", "mujoco")])
 def test_nucleus_robot_selects_the_backends_variant(
     monkeypatch: pytest.MonkeyPatch, asset_server: str, backend: str, variant: str
@@ -79,6 +58,8 @@ def test_nucleus_robot_selects_the_backends_variant(
     assert spawn.variants["Physics"] == variant
     assert spawn.semantic_tags == [("class", "robot")]
     assert (robot.actuators["panda_arm"].stiffness, robot.actuators["panda_arm"].damping) == ARM_GAINS
+    assert robot.arm_joints == FRANKA_PANDA_PRIMITIVE_CFG.arm_joints
+    assert robot.tcp_offset == FRANKA_PANDA_PRIMITIVE_CFG.tcp_offset
 
 
 def test_nucleus_robot_leaves_isaac_labs_config_alone(monkeypatch: pytest.MonkeyPatch, asset_server: str):
