@@ -25,7 +25,13 @@ def _newton_for_grasping() -> NewtonCfg:
     return NewtonCfg(
         num_substeps=4,
         solver_cfg=MJWarpSolverCfg(
-            njmax=200, nconmax=60, iterations=10, ls_iterations=50, cone="pyramidal", integrator="implicitfast"
+            class_type="isaaclab_pc.physics.box_contacts:NewtonBoxContactManager",
+            njmax=200,
+            nconmax=60,
+            iterations=10,
+            ls_iterations=50,
+            cone="pyramidal",
+            integrator="implicitfast",
         ),
     )
 

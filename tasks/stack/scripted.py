@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import torch
+
 from isaaclab_pc.envs.scripted import Phase, Pose, downward, raised, unturned
 
 if TYPE_CHECKING:
@@ -48,6 +50,10 @@ def _stay(env: StackEnv) -> Pose:
     return env.tool_pos, unturned(env)
 
 
+def _fell(env: StackEnv) -> torch.Tensor:
+    return ~env.stacked
+
+
 PHASES = (
     Phase(target=_above_cube, step_length=0.03, tolerance=0.02),
     Phase(target=_at_cube, tolerance=0.006, still=0.2),
@@ -56,6 +62,6 @@ PHASES = (
     Phase(target=_over_place, closed=True, tolerance=0.008, still=0.2),
     Phase(target=_in_place, closed=True, step_length=0.006, tolerance=0.004, still=0.1),
     Phase(target=_stay, hold=True, dwell_s=0.3),
-    Phase(target=_lift, hold=True),
+    Phase(target=_lift, hold=True, lost=_fell),
 )
-"""Grasps cube A, lifts it, lines up above cube B, goes down, lets go and moves up."""
+"""Grasps cube A, lifts it, lines up above cube B, goes down, lets go and moves up; tries again where it fell."""

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Boxes that rest on boxes, on MuJoCo Warp."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from isaaclab_newton.physics.mjwarp_manager import NewtonMJWarpManager
+from mujoco_warp import DisableBit
+
+__all__ = ["NewtonBoxContactManager"]
+
+
+class NewtonBoxContactManager(NewtonMJWarpManager):
+    """Isaac Lab's manager of MuJoCo Warp, with the contacts of two boxes from their own geometry.
+
+    MuJoCo Warp puts box pairs through its general convex collision, which keeps at most 4 points of the touching faces.
+    Where a cube is turned against what it stands on, those are 8 corners of which others are kept from step to step:
+    stacked cubes rocked at 0.3 rad/s and sank into one another. Its collision of boxes alone keeps all 8, at no more
+    cost; a flag of the model chooses it, which neither Isaac Lab nor Newton passes on. Isaac Lab reads the backend off
+    the start of this class's name.
+    """
+
+    @classmethod
+    def _create_solver(cls, model: Any, solver_cfg: Any) -> Any:
+        solver = super()._create_solver(model, solver_cfg)
+        # Before Isaac Lab records the solver's CUDA graph.
+        solver.mjw_model.opt.disableflags |= int(DisableBit.NATIVECCD)
+        return solver
