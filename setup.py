@@ -13,6 +13,7 @@ INSTALL_REQUIRES = [
     "isaaclab>=3.0,<3.1",
     "filelock",
     "gymnasium>=1.2",
+    "h5py>=3",
     "hydra-core>=1.3,<1.4",
     "matplotlib>=3.10",
     "numpy>=2",

@@ -24,7 +24,7 @@ from isaaclab_pc.errors import ConfigError, closest
 from isaaclab_pc.workflows.registry import resolve_task
 from isaaclab_pc.workflows.settings import GROUPS, INTERNAL, RULES, SEVERAL_GPUS, check_key, check_setting, flatten
 
-__all__ = ["Command", "compose", "load_config", "parse_command", "save_config", "to_config", "validate"]
+__all__ = ["Command", "compose", "load_config", "parse_command", "save_config", "split_own", "to_config", "validate"]
 
 CONFIG_MODULE = "isaaclab_pc.conf"
 CONFIG_NAME = "train"
@@ -67,6 +67,21 @@ class Command:
             if overrides
         ]
         return [*self.flags, *self.settings, *packed]
+
+
+def split_own(argv: Sequence[str], names: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """Take out of a command line what only one script has, and no run.
+
+    Args:
+        argv: Arguments without the program's name.
+        names: The script's own keys.
+
+    Returns:
+        The values of the own keys that were given, as text, and the other arguments.
+    """
+    pairs = [argument.partition("=") for argument in argv]
+    own = {key: value for key, separator, value in pairs if separator and key in names}
+    return own, ["".join(pair) for pair in pairs if not (pair[1] and pair[0] in names)]
 
 
 def parse_command(argv: Sequence[str]) -> Command:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 from collections import defaultdict
@@ -10,7 +11,7 @@ from collections.abc import Iterable
 
 from isaaclab_pc.errors import ConfigError, closest
 
-__all__ = ["all_ids", "our_tasks", "resolve_task", "short_names"]
+__all__ = ["all_ids", "our_tasks", "resolve_task", "scripted_tasks", "short_names"]
 
 PREFIX = "IsaacPC-"
 SUFFIX = "-Direct"
@@ -50,6 +51,17 @@ def our_tasks() -> dict[str, str]:
     import isaaclab_pc.tasks  # noqa: F401 (registers them)
 
     return short_names(task_id for task_id in gymnasium.registry if task_id.startswith(PREFIX))
+
+
+def scripted_tasks() -> dict[str, str]:
+    """Return the gym ids of our tasks that a scripted policy solves, by short name; loads no simulator."""
+    import gymnasium
+
+    def is_scripted(task_id: str) -> bool:
+        package = str(gymnasium.spec(task_id).entry_point).rpartition(".")[0]
+        return importlib.util.find_spec(f"{package}.scripted") is not None
+
+    return {short: task_id for short, task_id in our_tasks().items() if is_scripted(task_id)}
 
 
 def all_ids() -> list[str]:

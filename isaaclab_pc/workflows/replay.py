@@ -11,7 +11,7 @@ from typing import Any
 
 from isaaclab_pc.errors import ConfigError, closest
 from isaaclab_pc.fault_dump import FaultDump, installed_versions
-from isaaclab_pc.workflows.config import Command, compose, parse_command, save_config, validate
+from isaaclab_pc.workflows.config import Command, compose, parse_command, save_config, split_own, validate
 from isaaclab_pc.workflows.process import interruptible, run_child
 from isaaclab_pc.workflows.registry import resolve_task
 from isaaclab_pc.workflows.requirements import check_isaaclab, settle_platform
@@ -132,14 +132,7 @@ def child_command(dump: Path, position: int, folder: Path) -> list[str]:
 
 def _split(argv: Sequence[str]) -> tuple[dict[str, str], Command]:
     """Tell what only a replay has from the settings of a run."""
-    own: dict[str, str] = {}
-    others = []
-    for argument in argv:
-        key, separator, value = argument.partition("=")
-        if separator and key in OWN:
-            own[key] = value
-        else:
-            others.append(argument)
+    own, others = split_own(argv, OWN)
     for argument in others:
         key = argument.partition("=")[0]
         if "=" in argument and not argument.startswith("-") and not _may_change(key):

@@ -1,28 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Every task with a scripted policy is solvable and bears random actions, on either physics backend."""
 
-import importlib.util
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import gymnasium as gym
 import pytest
 import torch
 
-from isaaclab_pc.workflows.registry import our_tasks
+from isaaclab_pc.workflows.registry import our_tasks, scripted_tasks
 
 pytestmark = [pytest.mark.sim, pytest.mark.slow]
 
+SCRIPTED = list(scripted_tasks())
 EPISODES, ENOUGH = 64, 58  # at least 90 %
 RANDOM_ENVS, RANDOM_STEPS = 16, 2000
-
-
-def is_scripted(task_id: str) -> bool:
-    package = str(gym.spec(task_id).entry_point).rpartition(".")[0]
-    return importlib.util.find_spec(f"{package}.scripted") is not None
-
-
-SCRIPTED = [short for short, task_id in our_tasks().items() if is_scripted(task_id)]
 
 
 @pytest.fixture

@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Record demonstrations of a scripted policy: python scripts/demo.py --help shows how."""
+
+import sys
+
+from isaaclab_pc.workflows.demo import main
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
