@@ -11,12 +11,14 @@ from isaaclab.utils.math import (
     combine_frame_transforms,
     euler_xyz_from_quat,
     quat_apply,
+    quat_conjugate,
+    quat_from_euler_xyz,
     quat_mul,
     subtract_frame_transforms,
 )
 
 from isaaclab_pc.envs.manipulation import upright
-from isaaclab_pc.envs.scripted import Phase, Pose, downward, raised
+from isaaclab_pc.envs.scripted import Phase, Pose, downward, raised, unturned
 
 if TYPE_CHECKING:
     from isaaclab_pc.tasks.peg_insert.peg_insert_env import PegInsertEnv
@@ -55,7 +57,12 @@ def _middle_for_head(env: PegInsertEnv, head: torch.Tensor) -> torch.Tensor:
 def _peg_at(env: PegInsertEnv, head: torch.Tensor) -> Pose:
     """Return the tool's pose that brings the peg, as it lies in the fingers, in line with the hole."""
     tool_in_peg = subtract_frame_transforms(env.peg_pos, env.peg_quat, env.tool_pos, env.tool_quat)
-    return combine_frame_transforms(_middle_for_head(env, head), env.box_quat, *tool_in_peg)
+    # A peg that was dropped may lie on another of its sides, all of which fit.
+    roll, _, _ = euler_xyz_from_quat(quat_mul(quat_conjugate(env.box_quat), env.peg_quat))
+    quarter = math.pi / 2
+    level = torch.zeros_like(roll)
+    side = quat_from_euler_xyz(torch.round(roll / quarter) * quarter, level, level)
+    return combine_frame_transforms(_middle_for_head(env, head), quat_mul(env.box_quat, side), *tool_in_peg)
 
 
 def _before_hole(env: PegInsertEnv) -> Pose:
@@ -72,7 +79,11 @@ def _into_hole(env: PegInsertEnv) -> Pose:
     _, _, peg_yaw = euler_xyz_from_quat(env.peg_quat)
     turn = upright(hole_yaw - peg_yaw)
     middle = _middle_for_head(env, (env.head_in_hole[:, 0] + _ADVANCE).clamp(max=0.0))
-    return middle + quat_apply(turn, env.tool_pos - env.peg_pos), quat_mul(turn, env.tool_quat)
+    return middle + quat_apply(turn, env.tool_pos - env.peg_pos), quat_mul(turn, unturned(env))
+
+
+def _here(env: PegInsertEnv) -> Pose:
+    return env.tool_pos, env.tool_quat
 
 
 def _slipped(env: PegInsertEnv) -> torch.Tensor:
@@ -100,6 +111,7 @@ PHASES = (
     _LINE_UP,
     _LINE_UP,
     Phase(target=_in_mouth, hold=True, closed=True, step_length=0.006, tolerance=0.003, lost=_slipped),
-    Phase(target=_into_hole, closed=True, gain=0.3, lost=_slipped),
+    Phase(target=_into_hole, closed=True, gain=0.3, tolerance=0.005, lost=_slipped),
+    Phase(target=_here, hold=True, closed=True),
 )
-"""Lines up above the peg's tail, grasps it, lifts it, brings the head before the hole, and pushes it in."""
+"""Lines up above the peg's tail, grasps it, lifts it, brings the head before the hole, pushes it in, and stays."""
