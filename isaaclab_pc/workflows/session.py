@@ -363,10 +363,10 @@ def _apply_robot(env_cfg: Any, config: Mapping[str, Any], backend: str) -> None:
         return
     arm = "franka" if name == "franka_nucleus" else name
     if arm not in env_cfg.robots:
-        robots = ",".join([*env_cfg.robots, arm])
+        robots = ",".join(repr(known) for known in (*env_cfg.robots, arm))
         raise ConfigError(
             f"robot={name}: {config['task']} was tried with {', '.join(env_cfg.robots)} only. "
-            f"Use robot={env_cfg.robots[0]}, or try it with env.robots=[{robots}]."
+            f'Use robot={env_cfg.robots[0]}, or try it with "env.robots=[{robots}]".'
         )
     replaced = [text for text in config["env_overrides"] if text.startswith(_SET_BY_ROBOT)]
     if replaced:

@@ -7,6 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from isaaclab_pc.assets import franka
+from isaaclab_pc.assets.ur5e import UR5E_GRIPPER_CFG
+from isaaclab_pc.envs.arm_control import arm_action_size
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.physics import PRESETS
 from isaaclab_pc.workflows.config import compose
@@ -125,6 +127,31 @@ def test_the_robot_of_meshes_is_isaac_labs_own(monkeypatch):
     robot = resolved("robot=franka_nucleus").env_cfg.scene.robot
     assert robot.spawn.usd_path.startswith("http")
     assert robot.prim_path == resolved().env_cfg.scene.robot.prim_path
+
+
+@pytest.mark.parametrize(("task", "size"), [("reach", 6), ("push", 7), ("lift", 7)])
+def test_another_arm_brings_its_names_its_gripper_and_its_number_of_joints(task, size):
+    cfg = resolved(f"task={task}", "robot=ur5e", env=["env.action=joint_delta"]).env_cfg
+    robot = cfg.scene.robot
+    assert robot.prim_path == resolved(f"task={task}").env_cfg.scene.robot.prim_path
+    assert (robot.hand, robot.tcp_offset) == (UR5E_GRIPPER_CFG.hand, UR5E_GRIPPER_CFG.tcp_offset)
+    assert arm_action_size(cfg) + int(cfg.gripper) == size
+    points = cfg.scene.points
+    assert (points.gripper_body, points.gripper_offset) == (robot.hand, (0.0, 0.0, robot.tcp_offset))
+    assert arm_action_size(resolved("task=lift", env=["env.action=joint_delta"]).env_cfg) == 7
+
+
+def test_another_arm_is_refused_where_the_task_was_not_tried_with_it():
+    with pytest.raises(ConfigError, match=r"robot=ur5e: \S+ was tried with franka only.*robots=\['franka','ur5e'\]"):
+        resolved("task=stack", "robot=ur5e")
+    tried = resolved("task=stack", "robot=ur5e", env=["env.robots=['franka','ur5e']"]).env_cfg
+    assert tried.scene.robot.hand == UR5E_GRIPPER_CFG.hand
+
+
+def test_another_arm_never_replaces_an_override_silently():
+    with pytest.raises(ConfigError, match=r"tcp_offset=0\.1 and robot=ur5e set the same field"):
+        resolved("task=lift", "robot=ur5e", env=["env.scene.robot.tcp_offset=0.1"])
+    assert resolved("task=lift", env=["env.scene.robot.tcp_offset=0.1"]).env_cfg.scene.robot.tcp_offset == 0.1
 
 
 def test_settings_of_our_tasks_are_refused_for_tasks_of_other_packages():
