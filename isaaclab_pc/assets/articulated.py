@@ -82,9 +82,9 @@ def cabinet_cfg(
 def valve_cfg(
     prim_path: str = "{ENV_REGEX_NS}/Valve",
     *,
-    pos: Vector = (0.47, 0.0, 0.0),
-    joint_friction: float = 0.1,
-    damping: float = 0.1,
+    pos: Vector = (0.51, 0.0, 0.0),
+    joint_friction: float = 0.05,
+    damping: float = 0.05,
 ) -> ArticulationCfg:
     """Return a valve with a vertical axis and an upright knob; classes ``stand``, ``valve`` and ``handle``.
 

@@ -80,8 +80,8 @@ _ARM_WIDTH = 0.018
 KNOB_RADIUS = 0.012
 """Radius of the valve's knob [m]."""
 
-KNOB_CENTER: Vector = (0.09, 0.0, 0.16)
-"""Where the upright knob is grasped, in the root frame at joint position 0 [m]."""
+KNOB_CENTER: Vector = (0.09, 0.0, 0.176)
+"""Where fingers touch the upright knob, in the root frame at joint position 0 [m]: with their pads alone."""
 
 KNOB_RANGE = math.radians(150.0)
 """How far the valve turns to either side [rad]."""
@@ -176,7 +176,7 @@ def _valve_links() -> dict[str, _Link]:
         Shape("box", (0.0, 0.0, _ARM_HEIGHT), (_ARM_WIDTH, 2 * _ARM_LENGTH, _ARM_WIDTH), _RED),
         Shape("capsule_z", (0.0, 0.0, _ARM_HEIGHT - 0.005), (0.022, 0.01), _RED),
     )
-    knob = Shape("capsule_z", (KNOB_CENTER[0], 0.0, KNOB_CENTER[2] - 0.005), (KNOB_RADIUS, 0.04), _STEEL)
+    knob = Shape("capsule_z", (KNOB_CENTER[0], 0.0, 0.16), (KNOB_RADIUS, 0.045), _STEEL)
     return {
         "stand": _Link(2.0, {"stand": stand}),
         "valve": _Link(0.4, {"valve": arms, "handle": (knob,)}),

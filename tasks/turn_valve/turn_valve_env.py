@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The valve task."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from isaaclab.assets import Articulation
+from isaaclab.utils.math import quat_apply, quat_apply_inverse, wrap_to_pi
+
+from isaaclab_pc.assets.author_articulated import KNOB_CENTER
+from isaaclab_pc.envs import manipulation
+from isaaclab_pc.envs.manipulation import closeness
+from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
+from isaaclab_pc.envs.scripted import ScriptedPolicy
+from isaaclab_pc.tasks.turn_valve.scripted import PHASES
+from isaaclab_pc.tasks.turn_valve.turn_valve_env_cfg import TurnValveEnvCfg
+
+_POSE_STREAM = TASK_STREAM
+_YAW_STREAM = TASK_STREAM + 1
+_TARGET_STREAM = TASK_STREAM + 2
+
+
+class TurnValveEnv(PointCloudEnv):
+    """Turn a valve by its knob until the knob is at its goal.
+
+    Randomization: arm joints around their defaults, the valve's x and y on the table, where its knob stands (all
+    around), the angle to turn by and its direction. The valve is in the cloud and in the critic's state; the policy's
+    proprioception holds the goal, which is where the knob is once the angle is reached, and the vector from the tool
+    centre to it. Success, as in ManiSkill's RotateValve: the valve is turned by at least the angle asked for, in its
+    direction. Episodes end at their time limit and count as their last step.
+
+    The reward follows ManiSkill's TurnFaucet and RotateValve (https://github.com/haosulab/ManiSkill): reach the knob,
+    and turn, which is measured as a share of the angle asked for; success has a summand of its own. It does not ask for
+    a grasp: the knob may be pushed as well.
+    """
+
+    cfg: TurnValveEnvCfg
+
+    def _bind_scene(self) -> None:
+        super()._bind_scene()
+        self.valve: Articulation = self.scene["valve"]
+        self.target = torch.ones(self.num_envs, device=self.device)
+        """Angle to turn by, positive about z [rad], shape (N,)."""
+
+    @property
+    def angle(self) -> torch.Tensor:
+        """How far the valve is turned since the reset, positive about z [rad], shape (N,)."""
+        return self.valve.data.joint_pos.torch[:, 0]
+
+    @property
+    def turned(self) -> torch.Tensor:
+        """How far the valve is turned, as a share of the angle asked for, shape (N,)."""
+        return self.angle / self.target
+
+    @property
+    def knob_pos(self) -> torch.Tensor:
+        """Where the knob is grasped, in the environment frame [m], shape (N, 3)."""
+        return self.knob_at(self.angle)
+
+    @property
+    def goal_pos(self) -> torch.Tensor:
+        """Where the knob is once the angle is reached, in the environment frame [m], shape (N, 3)."""
+        return self.knob_at(self.target)
+
+    def knob_at(self, angle: torch.Tensor) -> torch.Tensor:
+        """Return where the knob is when the valve is turned by an angle.
+
+        Args:
+            angle: [rad], shape (N,).
+
+        Returns:
+            Position in the environment frame [m], shape (N, 3).
+        """
+        radius, _, height = KNOB_CENTER
+        knob = torch.stack([radius * angle.cos(), radius * angle.sin(), torch.full_like(angle, height)], dim=1)
+        data = self.valve.data
+        return data.root_pos_w.torch - self.scene.env_origins + quat_apply(data.root_quat_w.torch, knob)
+
+    def angle_of(self, position: torch.Tensor) -> torch.Tensor:
+        """Return the angle by which the valve would be turned if the knob were in the direction of a position.
+
+        Args:
+            position: In the environment frame [m], shape (N, 3).
+
+        Returns:
+            The angle that is nearest to the present one [rad], shape (N,).
+        """
+        data = self.valve.data
+        offset = quat_apply_inverse(data.root_quat_w.torch, position + self.scene.env_origins - data.root_pos_w.torch)
+        return self.angle + wrap_to_pi(torch.atan2(offset[:, 1], offset[:, 0]) - self.angle)
+
+    def scripted_policy(self) -> ScriptedPolicy:
+        """Return a policy that solves the task from the simulator's own state: actions (N, A) in [-1, 1] per call."""
+        return ScriptedPolicy(self, PHASES)
+
+    def _speed(self) -> torch.Tensor:
+        return self.valve.data.joint_vel.torch[:, 0]
+
+    def _goal(self) -> torch.Tensor:
+        return self.goal_pos
+
+    def _reset_task(self, env_ids: torch.Tensor) -> None:
+        place = self.uniform_pose(env_ids, _POSE_STREAM, self.cfg.valve_lower, self.cfg.valve_upper)
+        yaw = self.uniform(env_ids, _YAW_STREAM, [-math.pi], [math.pi])[:, 0]
+        position = torch.cat([place, torch.zeros_like(place[:, :1])], dim=1)
+        manipulation.place_fixed_base(self, self.valve, env_ids, position, manipulation.upright(yaw))
+        lower, upper = [self.cfg.target_lower, -1.0], [self.cfg.target_upper, 1.0]
+        size, side = self.uniform(env_ids, _TARGET_STREAM, lower, upper).unbind(1)
+        self.target[env_ids] = torch.where(side < 0.0, -size, size)
+
+    def _task_proprioception(self) -> torch.Tensor:
+        goal = self.goal_pos
+        return torch.cat([goal, goal - self.tool_pos], dim=1)
+
+    def _task_state(self) -> torch.Tensor:
+        knob = self.knob_pos
+        center = self.valve.data.root_pos_w.torch - self.scene.env_origins
+        angles = torch.stack([self.angle, self._speed(), self.target, self.turned], dim=1)
+        return torch.cat([knob, knob - self.tool_pos, self.goal_pos - knob, center, angles], dim=1)
+
+    def _reward_terms(self) -> dict[str, torch.Tensor]:
+        reach = closeness(torch.linalg.vector_norm(self.knob_pos - self.tool_pos, dim=1))
+        return {
+            "reach": 0.3 * reach,
+            "turn": 0.7 * self.turned.clamp(0.0, 1.0),
+            "success": 0.5 * self._success().float(),
+            "action": -0.005 * self.actions[:, :-1].square().sum(dim=1),
+        }
+
+    def _success(self) -> torch.Tensor:
+        return self.turned >= 1.0

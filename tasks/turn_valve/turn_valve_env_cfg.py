@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Configuration of the valve task."""
+
+from __future__ import annotations
+
+import math
+
+from isaaclab.assets import ArticulationCfg
+from isaaclab.sensors import CameraCfg
+from isaaclab.utils import configclass
+
+from isaaclab_pc.assets.articulated import valve_cfg
+from isaaclab_pc.envs import PointCloudEnvCfg, PointCloudSceneCfg, depth_camera_cfg, workspace_points_cfg
+from isaaclab_pc.sensors import PointCloudCfg
+
+
+@configclass
+class TurnValveSceneCfg(PointCloudSceneCfg):
+    """The shared scene and a valve on the table; the camera is low enough to look below the hand."""
+
+    valve: ArticulationCfg = valve_cfg()
+    camera: CameraCfg | None = depth_camera_cfg((1.1, 0.35, 0.45), (0.51, 0.0, 0.1), width=64, height=48, fov_deg=40.0)
+    points: PointCloudCfg | None = workspace_points_cfg(256, (0.2, -0.4, 0.005), (0.85, 0.4, 0.6))
+
+
+@configclass
+class TurnValveEnvCfg(PointCloudEnvCfg):
+    """Turn a valve by its knob."""
+
+    scene: TurnValveSceneCfg = TurnValveSceneCfg()
+    episode_length_s: float = 5.0
+    gripper: bool = True
+    observation_space: int = 35
+    state_space: int = 51
+
+    valve_lower: tuple[float, float] = (0.46, -0.12)
+    """Smallest x and y of the valve after a reset, in the environment frame [m]."""
+
+    valve_upper: tuple[float, float] = (0.56, 0.12)
+    """Largest x and y of the valve after a reset, in the environment frame [m]."""
+
+    target_lower: float = math.radians(45.0)
+    """Smallest angle to turn by, in either direction [rad]."""
+
+    target_upper: float = math.radians(120.0)
+    """Largest angle to turn by, in either direction [rad]: below half a turn the goal alone tells the direction."""
