@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The arms of primitives in a real simulation against their public kinematics and data."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from isaaclab.utils.math import quat_error_magnitude
+from scipy.spatial.transform import Rotation
+
+from isaaclab_pc.assets.arm import ArmCfg
+from isaaclab_pc.assets.author import PANDA, Arm
+from isaaclab_pc.assets.author_ur5e import UR5E
+from isaaclab_pc.assets.franka import FRANKA_PANDA_PRIMITIVE_CFG
+from isaaclab_pc.assets.kinematics import forward_kinematics
+from isaaclab_pc.assets.ur5e import UR5E_GRIPPER_CFG
+from isaaclab_pc.envs.point_cloud_env_cfg import use_robot
+from isaaclab_pc.envs.scripted import Phase, ScriptedPolicy, downward
+
+pytestmark = pytest.mark.sim
+
+NUM_ENVS = 8
+TOLERANCE = 1e-5
+
+
+@dataclass(frozen=True)
+class Robot:
+    arm: Arm
+    cfg: ArmCfg
+
+
+ROBOTS = (Robot(PANDA, FRANKA_PANDA_PRIMITIVE_CFG), Robot(UR5E, UR5E_GRIPPER_CFG))
+
+
+@pytest.fixture(scope="module", params=ROBOTS, ids=lambda robot: robot.arm.name)
+def robot(request: pytest.FixtureRequest) -> Robot:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def env(make_env: Callable, robot: Robot) -> Iterator:
+    def adjust(cfg) -> None:
+        cfg.obs = "state"
+        cfg.action = "joint_delta"
+        cfg.reset_joint_noise = 0.0
+        cfg.episode_length_s = 60.0
+        use_robot(cfg, robot.cfg)
+
+    env = make_env("IsaacPC-Lift-Cube-Franka-Direct", NUM_ENVS, adjust)
+    yield env
+    # A process holds one environment at a time, and the other arm's comes next.
+    env.close()
+
+
+def pose_robot(env, joint_pos: np.ndarray) -> None:
+    """Put the robots at joint positions (N, J) and compute the links' poses, without a physics step."""
+    position = torch.tensor(joint_pos, dtype=torch.float32)
+    env.robot.write_joint_position_to_sim_index(position=position)
+    env.robot.write_joint_velocity_to_sim_index(velocity=torch.zeros_like(position))
+    env.sim.forward()
+    env.scene.update(0.0)
+
+
+def assert_links_match(env, robot: Robot, joint_pos: np.ndarray) -> None:
+    position = (env.robot.data.body_link_pos_w.torch - env.scene.env_origins[:, None]).numpy()
+    rotation = Rotation.from_quat(env.robot.data.body_link_quat_w.torch.reshape(-1, 4).numpy()).as_matrix()
+    rotation = rotation.reshape(NUM_ENVS, -1, 3, 3)
+    for index in range(NUM_ENVS):
+        named = dict(zip(env.robot.joint_names, joint_pos[index].tolist(), strict=True))
+        poses = forward_kinematics(named, robot.arm.joints)
+        wanted = np.stack([poses[name] for name in env.robot.body_names])
+        np.testing.assert_allclose(position[index], wanted[:, :3, 3], atol=TOLERANCE)
+        np.testing.assert_allclose(rotation[index], wanted[:, :3, :3], atol=TOLERANCE)
+        hand = poses[robot.cfg.hand]
+        tool = hand[:3, 3] + robot.cfg.tcp_offset * hand[:3, 2]
+        np.testing.assert_allclose(env.tool_pos[index].numpy(), tool, atol=TOLERANCE)
+
+
+def test_names_are_those_of_the_description(env, robot: Robot) -> None:
+    assert set(env.robot.body_names) == set(robot.arm.inertials)
+    assert env.robot.joint_names == list(robot.cfg.init_state.joint_pos)
+    assert env.robot.is_fixed_base
+    assert env.single_action_space.shape == (len(robot.cfg.arm_joints) + 1,)
+
+
+def test_limits_are_the_manufacturers(env, robot: Robot) -> None:
+    limits = {joint.name: joint for joint in robot.arm.joints}
+    wanted = [limits[name] for name in env.robot.joint_names]
+    data = env.robot.data
+    for index in range(NUM_ENVS):
+        bounds = [(joint.lower, joint.upper) for joint in wanted]
+        np.testing.assert_allclose(data.joint_pos_limits.torch[index].numpy(), bounds, atol=TOLERANCE)
+        np.testing.assert_allclose(data.joint_vel_limits.torch[index], [j.velocity for j in wanted], rtol=TOLERANCE)
+        np.testing.assert_allclose(data.joint_effort_limits.torch[index], [j.effort for j in wanted], rtol=TOLERANCE)
+
+
+def test_masses_and_inertias_reach_the_solver(env, robot: Robot) -> None:
+    inertials = robot.arm.inertials
+    masses = [inertials[name].mass for name in env.robot.body_names]
+    np.testing.assert_allclose(env.robot.data.body_mass.torch[0].numpy(), masses, rtol=1e-5)
+    inertia = env.robot.data.body_inertia.torch[0].numpy().reshape(-1, 3, 3)
+    for name, simulated in zip(env.robot.body_names, inertia, strict=True):
+        xx, yy, zz, xy, xz, yz = inertials[name].inertia
+        moments = np.linalg.eigvalsh([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+        np.testing.assert_allclose(np.linalg.eigvalsh(simulated), moments, rtol=1e-3, atol=1e-8, err_msg=name)
+
+
+def test_links_stand_where_the_analytic_kinematics_put_them(env, robot: Robot) -> None:
+    env.reset()
+    default = np.array([[robot.cfg.init_state.joint_pos[name] for name in env.robot.joint_names]] * NUM_ENVS)
+    pose_robot(env, default)
+    assert_links_match(env, robot, default)
+    limits = env.robot.data.joint_pos_limits.torch.numpy()
+    generator = np.random.default_rng(0)
+    anywhere = generator.uniform(limits[..., 0], limits[..., 1])
+    pose_robot(env, anywhere)
+    assert_links_match(env, robot, anywhere)
+
+
+def test_nothing_pushes_the_robot_at_rest(env) -> None:
+    """Zero joint steps ask for the present position, so any contact or weight would carry the arm away."""
+    env.reset()
+    start = env.robot.data.joint_pos.torch.clone()
+    hold = torch.zeros(NUM_ENVS, env.cfg.action_space)
+    hold[:, -1] = 1.0
+    for _ in range(round(1.0 / env.step_dt)):
+        env.step(hold)
+    np.testing.assert_allclose(env.robot.data.joint_pos.torch.numpy(), start.numpy(), atol=1e-4)
+    assert env.robot.data.joint_vel.torch.abs().max() < 1e-3
+
+
+def test_the_tool_goes_where_it_is_sent(env) -> None:
+    """Corners of a box above the table and turns of the gripper, reached by inverse kinematics and held."""
+    env.reset()
+    corners = torch.tensor([[x, y, z] for x in (0.4, 0.6) for y in (-0.2, 0.2) for z in (0.1, 0.3)])
+    yaw = torch.linspace(-0.6, 0.6, NUM_ENVS)
+    upright = torch.stack([torch.zeros_like(yaw), torch.zeros_like(yaw), (yaw / 2).sin(), (yaw / 2).cos()], dim=1)
+    quat = downward(upright)
+    policy = ScriptedPolicy(env, [Phase(target=lambda _: (corners, quat), step_length=0.03)])
+    for _ in range(round(1.5 / env.step_dt)):
+        env.step(policy())
+    assert torch.linalg.vector_norm(env.tool_pos - corners, dim=1).max() < 0.003
+    assert quat_error_magnitude(env.tool_quat, quat).max() < 0.02
