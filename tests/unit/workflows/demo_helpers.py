@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Demonstrations without a simulator."""
 
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -48,3 +50,48 @@ def recorded(path: Path, *seeds: int) -> DemoFile:
             add_wave(file, seed)
         file.merge()
     return file
+
+
+class FakeEnv:
+    """An environment as a recorder sees it: its state is the number of the step, its episodes fail by the seed.
+
+    Environment i ends after :data:`STEPS` + i steps and is reset at once; it succeeds where seed + i is no multiple
+    of 3.
+    """
+
+    def __init__(self, num_envs: int = 3) -> None:
+        self.num_envs = num_envs
+        self.scene = self
+        self.guard = SimpleNamespace(causes=torch.zeros(num_envs), benched=torch.zeros(num_envs, dtype=torch.bool))
+        self.episode_success = torch.zeros(num_envs, dtype=torch.bool)
+        self.seeds: list[int] = []
+        self._lengths = STEPS + torch.arange(num_envs)
+        self._step = torch.zeros(num_envs)
+
+    def scripted_policy(self) -> Callable[[], torch.Tensor]:
+        return lambda: torch.stack([0.1 * self._step, 9.0 - self._step], dim=1)
+
+    def reset(self, seed: int) -> tuple[dict[str, torch.Tensor], dict]:
+        self.seeds.append(seed)
+        self._step[:] = 0.0
+        return self._observe(), {}
+
+    def step(self, actions: torch.Tensor) -> tuple:
+        self._step += 1.0
+        done = self._get_dones()
+        succeeds = (self.seeds[-1] + torch.arange(self.num_envs)) % 3 != 0
+        self.episode_success = torch.where(done, succeeds, self.episode_success)
+        reward = self._step.clone()
+        self._step[done] = 0.0
+        return self._observe(), reward, torch.zeros_like(done), done, {}
+
+    def get_state(self, is_relative: bool) -> dict[str, Any]:
+        assert is_relative
+        return {"rigid_object": {"cube": {"root_pose": self._step[:, None].repeat(1, 7)}}, "gripper": {}}
+
+    def _get_dones(self) -> torch.Tensor:
+        return self._step >= self._lengths
+
+    def _observe(self) -> dict[str, torch.Tensor]:
+        step = self._step
+        return {"policy": step[:, None].repeat(1, 6), "points": step[:, None, None].repeat(1, POINTS, 3)}
