@@ -6,15 +6,12 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
-from collections import defaultdict
-from collections.abc import Iterable
 
 from isaaclab_pc.errors import ConfigError, closest
 
-__all__ = ["all_ids", "our_tasks", "resolve_task", "scripted_tasks", "short_names"]
+__all__ = ["all_ids", "our_tasks", "resolve_task", "scripted_tasks"]
 
 PREFIX = "IsaacPC-"
-SUFFIX = "-Direct"
 
 _LIST_ALL = """
 import gymnasium, isaaclab_tasks
@@ -24,44 +21,30 @@ print("\\nids:", *[i for i, s in gymnasium.registry.items() if "env_cfg_entry_po
 """
 
 
-def short_names(ids: Iterable[str]) -> dict[str, str]:
-    """Derive short names from ids ``IsaacPC-<Verb>-<Object>-<Robot>-Direct``.
-
-    Args:
-        ids: Our gym ids.
-
-    Returns:
-        Gym id by short name: the verb (``lift``), or verb and object (``lift_cube``) where several tasks share a verb.
-    """
-    by_verb: dict[str, list[list[str]]] = defaultdict(list)
-    for task_id in sorted(ids):
-        parts = task_id.removeprefix(PREFIX).removesuffix(SUFFIX).split("-")
-        by_verb[parts[0].lower()].append([task_id, *parts])
-    names: dict[str, str] = {}
-    for verb, tasks in by_verb.items():
-        for task_id, *parts in tasks:
-            names[verb if len(tasks) == 1 else "_".join(parts[:2]).lower()] = task_id
-    return names
-
-
 def our_tasks() -> dict[str, str]:
-    """Return the gym ids of this package's tasks by short name; loads no simulator."""
+    """Return the gym ids of this package's tasks by short name, which is their folder's; loads no simulator."""
     import gymnasium
 
     import isaaclab_pc.tasks  # noqa: F401 (registers them)
 
-    return short_names(task_id for task_id in gymnasium.registry if task_id.startswith(PREFIX))
+    ids = sorted(task_id for task_id in gymnasium.registry if task_id.startswith(PREFIX))
+    return {_package(task_id).rpartition(".")[2]: task_id for task_id in ids}
 
 
 def scripted_tasks() -> dict[str, str]:
     """Return the gym ids of our tasks that a scripted policy solves, by short name; loads no simulator."""
+    return {
+        short: task_id
+        for short, task_id in our_tasks().items()
+        if importlib.util.find_spec(f"{_package(task_id)}.scripted") is not None
+    }
+
+
+def _package(task_id: str) -> str:
+    """Return the package of a task's environment."""
     import gymnasium
 
-    def is_scripted(task_id: str) -> bool:
-        package = str(gymnasium.spec(task_id).entry_point).rpartition(".")[0]
-        return importlib.util.find_spec(f"{package}.scripted") is not None
-
-    return {short: task_id for short, task_id in our_tasks().items() if is_scripted(task_id)}
+    return str(gymnasium.spec(task_id).entry_point).partition(":")[0].rpartition(".")[0]
 
 
 def all_ids() -> list[str]:

@@ -1,29 +1,23 @@
 # SPDX-License-Identifier: BSD-3-Clause
 import subprocess
+from pathlib import Path
 
 import pytest
 
+import isaaclab_pc.tasks
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.workflows import registry
-from isaaclab_pc.workflows.registry import all_ids, our_tasks, resolve_task, short_names
+from isaaclab_pc.workflows.registry import all_ids, our_tasks, resolve_task
 
 REACH = "IsaacPC-Reach-Franka-Direct"
 
 
-def test_a_short_name_is_the_verb():
-    assert short_names(["IsaacPC-Lift-Cube-Franka-Direct", REACH]) == {
-        "lift": "IsaacPC-Lift-Cube-Franka-Direct",
-        "reach": REACH,
-    }
-
-
-def test_tasks_that_share_a_verb_are_told_apart_by_their_object():
-    names = short_names(["IsaacPC-Open-Drawer-Franka-Direct", "IsaacPC-Open-Door-Franka-Direct"])
-    assert sorted(names) == ["open_door", "open_drawer"]
-
-
-def test_our_tasks_are_listed():
-    assert our_tasks()["reach"] == REACH
+def test_a_tasks_short_name_is_its_folders():
+    tasks = our_tasks()
+    assert tasks["reach"] == REACH
+    assert tasks["open_drawer"] == "IsaacPC-Open-Drawer-Franka-Direct"
+    folders = {path.parent.name for path in Path(isaaclab_pc.tasks.__file__).parent.glob("*/__init__.py")}
+    assert set(tasks) == folders
 
 
 @pytest.mark.parametrize("name", ["reach", REACH])
