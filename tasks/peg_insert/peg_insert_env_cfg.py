@@ -3,18 +3,20 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, cast
 
 from isaaclab.actuators import ImplicitActuatorCfg
 from isaaclab.assets import ArticulationCfg, AssetBaseCfg, RigidObjectCfg
 from isaaclab.cloner import CloneCfg
 from isaaclab.sensors import CameraCfg
 from isaaclab.utils import configclass, replace
+from isaaclab_newton.physics import MJWarpSolverCfg, NewtonCfg
 
 from isaaclab_pc.assets.franka import FRANKA_PANDA_PRIMITIVE_CFG
 from isaaclab_pc.assets.objects import table_cfg
 from isaaclab_pc.assets.peg import box_with_hole_cfg, peg_and_box_variants, peg_cfg, same_variant_of_each
 from isaaclab_pc.envs import PointCloudEnvCfg, PointCloudSceneCfg, depth_camera_cfg, workspace_points_cfg
+from isaaclab_pc.physics.presets import PhysicsPresetsCfg
 from isaaclab_pc.sensors import PointCloudCfg
 
 _VARIANTS = peg_and_box_variants(16)
@@ -58,6 +60,8 @@ class PegInsertEnvCfg(PointCloudEnvCfg):
     episode_length_s: float = 10.0
     gripper: bool = True
     randomized: tuple[str, ...] = ("peg",)
+    observation_space: int = 33
+    state_space: int = 69
     action: Literal["tool_delta", "tool_pose", "joint_delta", "joint_position"] = "joint_delta"
     """As in the base class; ``tool_delta`` cannot turn the peg."""
 
@@ -78,3 +82,11 @@ class PegInsertEnvCfg(PointCloudEnvCfg):
 
     success_depth: float = 0.015
     """Largest distance of the peg's head from the middle of the hole along its axis that counts as success [m]."""
+
+    def __post_init__(self) -> None:
+        """Let Newton hold what is grasped near its end: in a pyramidal cone the peg creeps and turns in the fingers."""
+        presets = cast(PhysicsPresetsCfg, self.sim.physics)
+        for physics in (presets.newton_mjwarp, presets.default):
+            if isinstance(physics, NewtonCfg):
+                solver = cast(MJWarpSolverCfg, physics.solver_cfg)
+                solver.cone, solver.impratio = "elliptic", 10.0
