@@ -41,8 +41,9 @@ def test_demonstrations_hold_the_clouds_and_solve_the_task_again(
         file.merge()
     monkeypatch.undo()
 
-    episodes = Episodes(file.path, ("obs", "actions", "states"))
-    assert [demo.success for demo in episodes.demos] == [True] * ENVS
+    dataset = Episodes(file.path, ("obs", "actions", "states"))
+    assert [demo.success for demo in dataset.demos] == [True] * ENVS
+    episodes = [dataset[index] for index in range(ENVS)]
     for index, episode in enumerate(episodes):
         assert episode["obs"]["points"].dtype == torch.float16
         for name, recorded in episode["obs"].items():
