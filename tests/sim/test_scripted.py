@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 import torch
 
+from isaaclab_pc.assets.arm import ArmCfg
+from isaaclab_pc.assets.ur5e import UR5E_GRIPPER_CFG
+from isaaclab_pc.envs.point_cloud_env_cfg import use_robot
 from isaaclab_pc.workflows.registry import our_tasks, scripted_tasks
 
 pytestmark = [pytest.mark.sim, pytest.mark.slow]
@@ -21,9 +24,11 @@ def make(make_env: Callable) -> Iterator[Callable]:
     """Build a task by its short name; closed at the test's end, since a process holds one environment at a time."""
     envs: list[Any] = []
 
-    def make(task: str, num_envs: int) -> Any:
+    def make(task: str, num_envs: int, robot: ArmCfg | None = None) -> Any:
         def adjust(cfg: Any) -> None:
             cfg.obs = "state"
+            if robot is not None:
+                use_robot(cfg, robot)
             # Pressed into the table, a finger leaves it at up to 5 m/s (``max_depenetration_velocity``), 25 times its
             # joint's limit: finite, and no blow-up.
             cfg.guard.joint_velocity_factor = 30.0
@@ -36,9 +41,13 @@ def make(make_env: Callable) -> Iterator[Callable]:
         env.close()
 
 
-@pytest.mark.parametrize("task", SCRIPTED)
-def test_the_scripted_policy_solves_the_task_within_its_time(make: Callable, task: str) -> None:
-    env = make(task, EPISODES)
+@pytest.mark.parametrize(
+    ("task", "robot"),
+    [pytest.param(task, None, id=task) for task in SCRIPTED]
+    + [pytest.param(task, UR5E_GRIPPER_CFG, id=f"{task}-ur5e") for task in ("lift", "push")],
+)
+def test_the_scripted_policy_solves_the_task_within_its_time(make: Callable, task: str, robot: ArmCfg | None) -> None:
+    env = make(task, EPISODES, robot)
     policy = env.scripted_policy()
     env.reset(seed=7)
     solved = torch.zeros(EPISODES, dtype=torch.bool)
