@@ -38,7 +38,7 @@ Examples
   python scripts/demo.py task=lift episodes=4 visualizer=viser watch it in a browser
 
 What to record
-  task                reach    short name; the task needs a scripted policy (reach has none)
+  task                reach    short name; the task needs a scripted policy, as all of ours have
   episodes            100      episodes that the file shall have, those it has already included
   file                null     a path that ends in .hdf5; null: logs/demo/<task>/demos.hdf5
   keep                success  success: failed episodes are counted, not kept; all: they are kept, marked success=False
@@ -193,4 +193,4 @@ def _keep(own: dict[str, str]) -> str:
 def _check_task(task: str) -> None:
     scripted = scripted_tasks()
     if task not in scripted.values():
-        raise ConfigError(f"task: {task} has no scripted policy; {', '.join(sorted(scripted))} have one.")
+        raise ConfigError(f"task: {task} has no scripted policy; these have one: {', '.join(sorted(scripted))}.")

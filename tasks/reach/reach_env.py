@@ -7,7 +7,9 @@ import torch
 from isaaclab.assets import RigidObject
 
 from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
+from isaaclab_pc.envs.scripted import ScriptedPolicy
 from isaaclab_pc.tasks.reach.reach_env_cfg import ReachEnvCfg
+from isaaclab_pc.tasks.reach.scripted import PHASES
 
 
 class ReachEnv(PointCloudEnv):
@@ -24,6 +26,10 @@ class ReachEnv(PointCloudEnv):
         super()._bind_scene()
         self.target: RigidObject = self.scene["target"]
         self.target_pos = self.target.data.root_pos_w.torch - self.scene.env_origins
+
+    def scripted_policy(self) -> ScriptedPolicy:
+        """Return a policy that solves the task from the simulator's own state: actions (N, A) in [-1, 1] per call."""
+        return ScriptedPolicy(self, PHASES)
 
     def _distance(self) -> torch.Tensor:
         return torch.linalg.vector_norm(self.target_pos - self.tool_pos, dim=1)

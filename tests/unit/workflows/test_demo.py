@@ -91,7 +91,6 @@ def test_few_episodes_need_few_environments(child, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["task=reach"], "task: IsaacPC-Reach-Franka-Direct has no scripted policy; "),
         (["task=lfit"], "did you mean lift?"),
         (["episodes=0"], "episodes=0: expected a whole number of at least 1."),
         (["episodes=many"], "episodes=many: expected"),
@@ -108,6 +107,13 @@ def test_bad_input_is_refused_at_once(child, tmp_path: Path, capsys, arguments: 
     assert demo.main([*defaults, *arguments]) == 2
     assert message in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_task_without_a_scripted_policy_is_refused(child, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    monkeypatch.setattr(demo, "scripted_tasks", lambda: {"reach": "IsaacPC-Reach-Franka-Direct"})
+    assert demo.main(LIFT) == 2
+    message = "task: IsaacPC-Lift-Cube-Franka-Direct has no scripted policy; these have one: reach."
+    assert message in capsys.readouterr().err
 
 
 def test_the_help_names_every_setting_and_the_parent_needs_no_torch(capsys) -> None:
