@@ -257,7 +257,8 @@ UR5E = Arm(
         "left_finger": _finger(1.0),
         "right_finger": _finger(-1.0),
     },
-    # Those of the Panda: ManiSkill drives its arms with them whatever their masses.
+    # Those of the Panda. Asked for 0.35 rad in 10 steps at 30 Hz, each joint alone moves 0.35 to 0.37 rad on ovphysx,
+    # the Panda's 0.36 to 0.37 rad, and the others at most 0.013 rad.
     arm_gains=(1000.0, 100.0),
     finger_gains=(400.0, 20.0),
 )
