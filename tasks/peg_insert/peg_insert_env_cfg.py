@@ -84,9 +84,14 @@ class PegInsertEnvCfg(PointCloudEnvCfg):
     """Largest distance of the peg's head from the middle of the hole along its axis that counts as success [m]."""
 
     def __post_init__(self) -> None:
-        """Let Newton hold what is grasped near its end: in a pyramidal cone the peg creeps and turns in the fingers."""
+        """Set Newton's solver up for a long peg.
+
+        In a pyramidal cone a peg that is grasped near its end creeps and turns in the fingers. In the collision of
+        boxes alone, which the other tasks use, it falls through the wall it lies on.
+        """
         presets = cast(PhysicsPresetsCfg, self.sim.physics)
         for physics in (presets.newton_mjwarp, presets.default):
             if isinstance(physics, NewtonCfg):
                 solver = cast(MJWarpSolverCfg, physics.solver_cfg)
                 solver.cone, solver.impratio = "elliptic", 10.0
+                physics.class_type = solver.class_type = MJWarpSolverCfg().class_type
