@@ -44,7 +44,7 @@ def make(make_env: Callable) -> Iterator[Callable]:
 @pytest.mark.parametrize(
     ("task", "robot"),
     [pytest.param(task, None, id=task) for task in SCRIPTED]
-    + [pytest.param(task, UR5E_GRIPPER_CFG, id=f"{task}-ur5e") for task in ("lift", "push")],
+    + [pytest.param(task, UR5E_GRIPPER_CFG, id=f"{task}-ur5e") for task in ("lift", "push", "reach")],
 )
 def test_the_scripted_policy_solves_the_task_within_its_time(make: Callable, task: str, robot: ArmCfg | None) -> None:
     env = make(task, EPISODES, robot)
