@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, islice
@@ -20,11 +19,10 @@ from typing import IO, Any
 import torch
 from isaaclab.utils.datasets import EpisodeData
 
-from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.output_filter import divert_output
 from isaaclab_pc.workflows.config import load_config
 from isaaclab_pc.workflows.demo_file import DemoFile
-from isaaclab_pc.workflows.process import ExitCode, SignalFlag, die_with_parent, interruptible
+from isaaclab_pc.workflows.process import SignalFlag, die_with_parent, exit_code_of
 
 __all__ = ["Wave", "record", "record_wave"]
 
@@ -189,17 +187,10 @@ def main(argv: Sequence[str]) -> int:
     config_path, file, episodes, keep = Path(argv[0]), DemoFile(Path(argv[1])), int(argv[2]), argv[3]
     die_with_parent()
     stream = divert_output(config_path.parent / LOG_NAME)
-    try:
-        with interruptible():
-            return _run(load_config(config_path), file, episodes, keep, stream)
-    except ConfigError as error:
-        stream.write(f"error: {error}\n")
-        return ExitCode.REFUSED
-    except SystemExit as error:
-        return error.code if isinstance(error.code, int) else ExitCode.FAILED
-    except Exception:
-        traceback.print_exc()
-        return ExitCode.FAILED
+    return exit_code_of(
+        lambda: _run(load_config(config_path), file, episodes, keep, stream),
+        refuse=lambda message: stream.write(f"error: {message}\n"),
+    )
 
 
 def _run(config: Mapping[str, Any], file: DemoFile, episodes: int, keep: str, stream: IO[str]) -> int:

@@ -12,7 +12,7 @@ from string import Template
 
 import isaaclab_pc
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.workflows.registry import PREFIX, SUFFIX
+from isaaclab_pc.workflows.registry import PREFIX
 from isaaclab_pc.workflows.task_template import FILES
 
 __all__ = ["main", "new_task"]
@@ -50,7 +50,7 @@ def new_task(name: str, folder: Path) -> list[Path]:
     if target.exists() or (folder / f"{name}.py").exists():
         raise ConfigError(f"{name}: {target} exists already. Choose another name, or remove it.")
     words = [word.capitalize() for word in name.split("_")]
-    values = {"name": name, "title": "".join(words), "task_id": f"{PREFIX}{'-'.join(words)}-Franka{SUFFIX}"}
+    values = {"name": name, "title": "".join(words), "task_id": f"{PREFIX}{'-'.join(words)}-Franka-Direct"}
     registry = folder / "__init__.py"
     registered = _with_import(registry.read_text(encoding="utf-8"), name)
     target.mkdir()

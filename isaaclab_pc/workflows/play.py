@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.workflows.config import Command, compose, load_config, parse_command, save_config
-from isaaclab_pc.workflows.process import interruptible, run_child, worker_command
+from isaaclab_pc.workflows.process import exit_code_of, run_child, worker_command
 from isaaclab_pc.workflows.requirements import check_isaaclab, check_runner, settle_platform
 from isaaclab_pc.workflows.run_record import CONFIG_NAME, find_checkpoint, make_folder
 from isaaclab_pc.workflows.train import LOGS, check_checkpoint, experiment_name, show_log
@@ -58,20 +57,16 @@ def main(argv: Sequence[str]) -> int:
     Returns:
         The exit code: 0; 2 for wrong settings; 130 and 143 after SIGINT and SIGTERM; 1 otherwise.
     """
-    try:
-        command = parse_command(argv)
-        if command.flags:
-            if set(command.flags) & {"-h", "--help"}:
-                print(HELP)
-                return 0
-            raise ConfigError(f"{command.flags[0]} has no use here; --help shows what has.")
-        with interruptible():
-            return run(command)
-    except ConfigError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except SystemExit as error:
-        return error.code if isinstance(error.code, int) else 1
+    if set(argv) & {"-h", "--help"}:
+        print(HELP)
+        return 0
+    return exit_code_of(lambda: run(_without_flags(parse_command(argv))))
+
+
+def _without_flags(command: Command) -> Command:
+    if command.flags:
+        raise ConfigError(f"{command.flags[0]} has no use here; --help shows what has.")
+    return command
 
 
 def run(command: Command) -> int:

@@ -10,14 +10,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
 from pathlib import Path
 from types import FrameType
 
+from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.output_filter import INLETS, OutputFilter
 
-__all__ = ["ExitCode", "SignalFlag", "die_with_parent", "interruptible", "run_child", "worker_command"]
+__all__ = ["ExitCode", "SignalFlag", "die_with_parent", "exit_code_of", "interruptible", "run_child", "worker_command"]
 
 GRACE_SECONDS = 90.0
 """Time that a child has after a signal: the rest of an iteration, a checkpoint and closing the simulator [s]."""
@@ -169,6 +171,37 @@ def interruptible() -> Iterator[None]:
     finally:
         for number, handler in old.items():
             signal.signal(number, handler)
+
+
+def _to_stderr(message: str) -> None:
+    print(f"error: {message}", file=sys.stderr)
+
+
+def exit_code_of(work: Callable[[], int], refuse: Callable[[str], object] = _to_stderr) -> int:
+    """Do what a script or a child is for, and turn the way it ends into an exit code.
+
+    SIGINT and SIGTERM unwind the stack, as in :func:`interruptible`.
+
+    Args:
+        work: Returns the exit code.
+        refuse: Tells the user why the input was refused.
+
+    Returns:
+        What ``work`` returned; 2 where it raised a ConfigError; 130 and 143 after SIGINT and SIGTERM; 1 after any other
+        exception, whose traceback goes to standard error.
+    """
+    try:
+        with interruptible():
+            return work()
+    except ConfigError as error:
+        refuse(str(error))
+        return ExitCode.REFUSED
+    except SystemExit as error:
+        # Isaac Lab leaves this way where Kit is missing, having printed why; our own signals come with their code.
+        return error.code if isinstance(error.code, int) else ExitCode.FAILED
+    except Exception:
+        traceback.print_exc()
+        return ExitCode.FAILED
 
 
 def die_with_parent() -> None:

@@ -11,7 +11,6 @@ import json
 import os
 import sys
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +24,7 @@ from isaaclab_pc.guards import GuardCfg
 from isaaclab_pc.guards.scene_state import joint_bounds
 from isaaclab_pc.output_filter import divert_output
 from isaaclab_pc.workflows.config import load_config
-from isaaclab_pc.workflows.process import die_with_parent, interruptible
+from isaaclab_pc.workflows.process import die_with_parent, exit_code_of
 from isaaclab_pc.workflows.run_record import CONFIG_NAME
 
 __all__ = ["RESULT_NAME", "History", "Watch", "look", "replay", "watches"]
@@ -331,25 +330,17 @@ def main(argv: Sequence[str]) -> int:
     dump_path, position, folder = Path(argv[0]), int(argv[1]), Path(argv[2])
     die_with_parent()
     divert_output(folder / "worker.log")
-    try:
-        with interruptible():
-            _run(FaultDump.load(dump_path), position, folder)
-    except ConfigError as error:
-        _write(folder, {"error": str(error)})
-        return 2
-    except SystemExit as error:
-        return error.code if isinstance(error.code, int) else 1
-    except Exception:
-        traceback.print_exc()
-        return 1
-    return 0
+    return exit_code_of(
+        lambda: _run(FaultDump.load(dump_path), position, folder),
+        refuse=lambda message: _write(folder, {"error": message}),
+    )
 
 
 def _write(folder: Path, result: dict[str, Any]) -> None:
     (folder / RESULT_NAME).write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 
-def _run(dump: FaultDump, position: int, folder: Path) -> None:
+def _run(dump: FaultDump, position: int, folder: Path) -> int:
     from isaaclab_pc.workflows.session import open_env, resolve
 
     resolved = resolve(load_config(folder / CONFIG_NAME), 1, "replay")
@@ -367,6 +358,7 @@ def _run(dump: FaultDump, position: int, folder: Path) -> None:
         while resolved.visualizers and env.sim.is_running():
             replay(env, history, watched, result["from_each_step"], pause=env.physics_dt)
             time.sleep(BREAK)
+    return 0
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from isaaclab_pc.scaling.trial import format_size
 from isaaclab_pc.workflows.config import Command, compose, parse_command, save_config
 from isaaclab_pc.workflows.measured import TRIALS_NAME
 from isaaclab_pc.workflows.num_envs import find_num_envs
-from isaaclab_pc.workflows.process import interruptible, run_child, worker_command
+from isaaclab_pc.workflows.process import ExitCode, exit_code_of, run_child, worker_command
 from isaaclab_pc.workflows.requirements import check_isaaclab, check_runner, settle_platform
 from isaaclab_pc.workflows.run_record import CONFIG_NAME, make_folder, versions
 from isaaclab_pc.workflows.several_gpus import find_for_several
@@ -84,32 +84,30 @@ def main(argv: Sequence[str]) -> int:
     Returns:
         The exit code: 0; 2 for wrong settings or where nothing fits; 130 and 143 after SIGINT and SIGTERM; 1 otherwise.
     """
+    if set(argv) & {"-h", "--help"}:
+        print(HELP)
+        return 0
+    return exit_code_of(lambda: _answer(argv))
+
+
+def _answer(argv: Sequence[str]) -> int:
+    options = {argument for argument in argv if argument in OPTIONS}
+    command = parse_command([argument for argument in argv if argument not in OPTIONS])
+    if command.flags:
+        raise ConfigError(f"{command.flags[0]} has no use here; --help shows what has.")
+    if len(options) > 1:
+        raise ConfigError(f"{' and '.join(sorted(options))} are different questions: give one of them.")
+    if "--list" in options:
+        return show_profiles()
+    if "--stability" in options:
+        if "visualizer" in command.given:
+            raise ConfigError("visualizer has no use with --stability, where nothing is watched.")
+        return measure_stability(command, compose_settled(command))
     try:
-        options = {argument for argument in argv if argument in OPTIONS}
-        command = parse_command([argument for argument in argv if argument not in OPTIONS])
-        if set(command.flags) & {"-h", "--help"}:
-            print(HELP)
-            return 0
-        if command.flags:
-            raise ConfigError(f"{command.flags[0]} has no use here; --help shows what has.")
-        if len(options) > 1:
-            raise ConfigError(f"{' and '.join(sorted(options))} are different questions: give one of them.")
-        with interruptible():
-            if "--list" in options:
-                return show_profiles()
-            if "--stability" in options:
-                if "visualizer" in command.given:
-                    raise ConfigError("visualizer has no use with --stability, where nothing is watched.")
-                return measure_stability(command, compose_settled(command))
-            return run(command, plan="--plan" in options)
-    except ConfigError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+        return run(command, plan="--plan" in options)
     except ProbeError as error:
         print(f"error: {error}", file=sys.stderr)
-        return 1
-    except SystemExit as error:
-        return error.code if isinstance(error.code, int) else 1
+        return ExitCode.FAILED
 
 
 def compose_settled(command: Command, *, several: bool = False) -> dict[str, Any]:

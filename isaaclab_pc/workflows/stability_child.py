@@ -12,16 +12,14 @@ import json
 import os
 import sys
 import time
-import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.output_filter import divert_output
 from isaaclab_pc.workflows.config import load_config
-from isaaclab_pc.workflows.process import die_with_parent, interruptible
+from isaaclab_pc.workflows.process import die_with_parent, exit_code_of
 from isaaclab_pc.workflows.stability_cell import Cell
 
 if TYPE_CHECKING:
@@ -93,18 +91,13 @@ def main(argv: Sequence[str]) -> int:
     args = parser.parse_args(argv)
     die_with_parent()
     user = divert_output(args.log, user=2)
+
+    def work() -> int:
+        measure(load_config(args.config), args.settings, args.result)
+        return 0
+
     try:
-        with interruptible():
-            measure(load_config(args.config), args.settings, args.result)
-            return 0
-    except ConfigError as error:
-        user.write(f"error: {error}\n")
-        return 2
-    except SystemExit as error:
-        return error.code if isinstance(error.code, int) else 1
-    except Exception:
-        traceback.print_exc()
-        return 1
+        return exit_code_of(work, refuse=lambda message: user.write(f"error: {message}\n"))
     finally:
         user.flush()
 

@@ -22,7 +22,7 @@ from isaaclab_pc.runners import check_header, read_extra
 from isaaclab_pc.scaling import ProbeError, ScalingSettings
 from isaaclab_pc.workflows.config import Command, load_config, parse_command, save_config, to_config
 from isaaclab_pc.workflows.num_envs import changed, find_num_envs
-from isaaclab_pc.workflows.process import ExitCode, interruptible, run_child, worker_command
+from isaaclab_pc.workflows.process import ExitCode, exit_code_of, run_child, worker_command
 from isaaclab_pc.workflows.registry import resolve_task
 from isaaclab_pc.workflows.requirements import check_isaaclab, check_runner, settle_platform
 from isaaclab_pc.workflows.run_record import CONFIG_NAME, RunRecord, find_checkpoint, make_run_folder
@@ -52,14 +52,13 @@ def main(argv: Sequence[str]) -> int:
     Returns:
         The exit code, an :class:`~isaaclab_pc.workflows.process.ExitCode`; of several runs, the highest.
     """
-    try:
+
+    def work() -> int:
         command = parse_command(argv)
-        with interruptible(), tempfile.TemporaryDirectory() as scratch:
+        with tempfile.TemporaryDirectory() as scratch:
             return _run_hydra(command, scratch)
-    except ConfigError as error:
-        return _refuse(error)
-    except SystemExit as error:  # Hydra's help, and signals
-        return error.code if isinstance(error.code, int) else ExitCode.FAILED
+
+    return exit_code_of(work)
 
 
 def _refuse(error: ConfigError) -> int:

@@ -10,16 +10,14 @@ import argparse
 import json
 import os
 import sys
-import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.output_filter import LogTail, divert_output, flood_warnings, full_log
 from isaaclab_pc.workflows.config import load_config
 from isaaclab_pc.workflows.probe import guard_counts, plan, probe
-from isaaclab_pc.workflows.process import ExitCode, SignalFlag, die_with_parent, interruptible
+from isaaclab_pc.workflows.process import SignalFlag, die_with_parent, exit_code_of
 from isaaclab_pc.workflows.run_record import RunRecord, WallClock
 
 if TYPE_CHECKING:
@@ -51,22 +49,16 @@ def main(argv: Sequence[str]) -> int:
     die_with_parent()
     # A probe's output is kept by the scaler; otherwise what simulators print goes to a log, and the user sees progress.
     stream = sys.stdout if args.mode == "probe" else divert_output(args.config.parent / LOG_NAME)
+
+    def work() -> int:
+        if args.mode in ("probe", "plan"):
+            return (probe if args.mode == "probe" else plan)(args.config, args.num_envs, args.result)
+        if args.mode == "play":
+            return play(args.config, args.checkpoint, stream)
+        return train(args.config, args.checkpoint, stream)
+
     try:
-        with interruptible():
-            if args.mode in ("probe", "plan"):
-                return (probe if args.mode == "probe" else plan)(args.config, args.num_envs, args.result)
-            if args.mode == "play":
-                return play(args.config, args.checkpoint, stream)
-            return train(args.config, args.checkpoint, stream)
-    except ConfigError as error:
-        stream.write(f"error: {error}\n")
-        return ExitCode.REFUSED
-    except SystemExit as error:
-        # Isaac Lab leaves this way where Kit is missing, having printed why; our own signals come with their code.
-        return error.code if isinstance(error.code, int) else ExitCode.FAILED
-    except Exception:
-        traceback.print_exc()
-        return ExitCode.FAILED
+        return exit_code_of(work, refuse=lambda message: stream.write(f"error: {message}\n"))
     finally:
         stream.flush()
 
