@@ -25,13 +25,7 @@ def _newton_for_grasping() -> NewtonCfg:
     return NewtonCfg(
         num_substeps=4,
         solver_cfg=MJWarpSolverCfg(
-            class_type="isaaclab_pc.physics.box_contacts:NewtonBoxContactManager",
-            njmax=200,
-            nconmax=60,
-            iterations=10,
-            ls_iterations=50,
-            cone="pyramidal",
-            integrator="implicitfast",
+            njmax=200, nconmax=60, iterations=10, ls_iterations=50, cone="pyramidal", integrator="implicitfast"
         ),
     )
 
@@ -48,6 +42,15 @@ class PhysicsPresetsCfg(PresetCfg):
     isaacsim_physx: PhysicsCfg = PhysxCfg(bounce_threshold_velocity=0.2)
     physx: PhysicsCfg = PhysxAutoCfg(isaacsim_physx=isaacsim_physx, ovphysx=ovphysx)
     default: PhysicsCfg = ovphysx if _OVPHYSX_INSTALLED else newton_mjwarp
+
+
+def newton_presets(physics: Any) -> list[NewtonCfg]:
+    """Return those presets that are Newton, the default among them where it is, for a task to change.
+
+    Args:
+        physics: A :class:`PhysicsPresetsCfg`, ``sim.physics`` of a config whose backend is still open.
+    """
+    return [preset for preset in (physics.newton_mjwarp, physics.default) if isinstance(preset, NewtonCfg)]
 
 
 def prepare_for_device(cfg: DirectRLEnvCfg) -> None:

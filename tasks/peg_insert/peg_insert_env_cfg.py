@@ -10,13 +10,13 @@ from isaaclab.assets import ArticulationCfg, AssetBaseCfg, RigidObjectCfg
 from isaaclab.cloner import CloneCfg
 from isaaclab.sensors import CameraCfg
 from isaaclab.utils import configclass, replace
-from isaaclab_newton.physics import MJWarpSolverCfg, NewtonCfg
+from isaaclab_newton.physics import MJWarpSolverCfg
 
 from isaaclab_pc.assets.franka import FRANKA_PANDA_PRIMITIVE_CFG
 from isaaclab_pc.assets.objects import table_cfg
 from isaaclab_pc.assets.peg import box_with_hole_cfg, peg_and_box_variants, peg_cfg, same_variant_of_each
 from isaaclab_pc.envs import PointCloudEnvCfg, PointCloudSceneCfg, depth_camera_cfg, workspace_points_cfg
-from isaaclab_pc.physics.presets import PhysicsPresetsCfg
+from isaaclab_pc.physics.presets import newton_presets
 from isaaclab_pc.sensors import PointCloudCfg
 
 _VARIANTS = peg_and_box_variants(16)
@@ -84,14 +84,7 @@ class PegInsertEnvCfg(PointCloudEnvCfg):
     """Largest distance of the peg's head from the middle of the hole along its axis that counts as success [m]."""
 
     def __post_init__(self) -> None:
-        """Set Newton's solver up for a long peg.
-
-        In a pyramidal cone a peg that is grasped near its end creeps and turns in the fingers. In the collision of
-        boxes alone, which the other tasks use, it falls through the wall it lies on.
-        """
-        presets = cast(PhysicsPresetsCfg, self.sim.physics)
-        for physics in (presets.newton_mjwarp, presets.default):
-            if isinstance(physics, NewtonCfg):
-                solver = cast(MJWarpSolverCfg, physics.solver_cfg)
-                solver.cone, solver.impratio = "elliptic", 10.0
-                physics.class_type = solver.class_type = MJWarpSolverCfg().class_type
+        """Let Newton hold what is grasped near its end: in a pyramidal cone the peg creeps and turns in the fingers."""
+        for physics in newton_presets(self.sim.physics):
+            solver = cast(MJWarpSolverCfg, physics.solver_cfg)
+            solver.cone, solver.impratio = "elliptic", 10.0

@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import math
+from typing import cast
 
 from isaaclab.assets import RigidObjectCfg
 from isaaclab.sensors import CameraCfg
 from isaaclab.utils import configclass
+from isaaclab_newton.physics import MJWarpSolverCfg
 
 from isaaclab_pc.assets.objects import cube_cfg
 from isaaclab_pc.envs import PointCloudEnvCfg, PointCloudSceneCfg, depth_camera_cfg
+from isaaclab_pc.physics.presets import newton_presets
 
 CUBE_EDGE = 0.04
 """Edge length of both cubes [m]."""
@@ -71,3 +74,9 @@ class StackEnvCfg(PointCloudEnvCfg):
 
     success_spin: float = 0.5
     """Largest angular speed of cube A that counts as success [rad/s]."""
+
+    def __post_init__(self) -> None:
+        """Let stacked cubes stand still on Newton; they rock in the collision that the other tasks need."""
+        for physics in newton_presets(self.sim.physics):
+            solver = cast(MJWarpSolverCfg, physics.solver_cfg)
+            physics.class_type = solver.class_type = "isaaclab_pc.physics.box_contacts:NewtonBoxContactManager"
