@@ -3,6 +3,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -40,5 +41,35 @@ def make_env(backend: str) -> Iterator[Callable]:
             env = gym.make(task, cfg=cfg)
             stack.callback(env.close)
             return env.unwrapped
+
+        yield make
+
+
+@pytest.fixture(scope="module", params=["Isaac-Cartpole-Direct", "Isaac-Cartpole"])
+def make_cartpole(request: pytest.FixtureRequest) -> Iterator[Callable]:
+    """Build Isaac Lab's cart-pole on Newton, direct and then manager-based; closed before the next one.
+
+    Its robot and ground would come from NVIDIA's asset server; here, they are files beside this one.
+    """
+    import isaaclab_tasks  # noqa: F401  # pyright: ignore[reportUnusedImport]
+    from isaaclab.app import launch_simulation
+    from isaaclab_tasks.utils import resolve_task_config
+
+    assets = Path(__file__).parent / "assets"
+    with ExitStack() as stack:
+
+        def make(num_envs: int, **fields: Any) -> Any:
+            task = request.param
+            cfg: Any = resolve_task_config(task, "rsl_rl_cfg_entry_point", overrides=["physics=newton_mjwarp"])[0]
+            cfg.sim.device, cfg.scene.num_envs, cfg.seed = "cpu", num_envs, 11
+            for name, value in fields.items():
+                setattr(cfg, name, value)
+            cfg.scene.ground.spawn.usd_path = str(assets / "ground.usda")
+            robot = cfg.scene.cartpole if task.endswith("Direct") else cfg.scene.robot
+            robot.spawn.usd_path = str(assets / "cartpole.usda")
+            stack.enter_context(launch_simulation(cfg, {"device": "cpu", "headless": True}))
+            env = gym.make(task, cfg=cfg)
+            stack.callback(env.close)
+            return env
 
         yield make

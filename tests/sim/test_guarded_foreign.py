@@ -1,20 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The guard on tasks that are not this package's: Isaac Lab's cart-pole, direct and manager-based.
+"""The guard on tasks that are not this package's: Isaac Lab's cart-pole, direct and manager-based."""
 
-Its robot and ground would come from NVIDIA's asset server; here, they are files beside this one.
-"""
-
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
-import isaaclab_tasks  # noqa: F401  # pyright: ignore[reportUnusedImport]
 import pytest
 import torch
-from isaaclab.app import launch_simulation
-from isaaclab_tasks.utils import resolve_task_config
 
 from isaaclab_pc.guards import GuardCfg, attach_guard
 
@@ -24,26 +16,15 @@ NUM_ENVS, SICK, STEPS, FAULT_STEP = 6, 2, 6, 3
 BAD_VALUES = [float("nan"), float("inf"), -float("inf"), 1e30]
 STATE_CAUSES = {"position", "orientation", "velocity", "joint_position", "joint_velocity"}
 
-ASSETS = Path(__file__).parent / "assets"
 
-
-@pytest.fixture(scope="module", params=["Isaac-Cartpole-Direct", "Isaac-Cartpole"])
-def built(request: pytest.FixtureRequest) -> Iterator[tuple[Any, list["Step"]]]:
+@pytest.fixture(scope="module")
+def built(make_cartpole: Callable) -> tuple[Any, list["Step"]]:
     """The guarded environment, and what it did before it was guarded."""
-    cfg: Any = resolve_task_config(request.param, "rsl_rl_cfg_entry_point", overrides=["physics=newton_mjwarp"])[0]
-    cfg.sim.device, cfg.scene.num_envs, cfg.seed, cfg.compute_final_obs = "cpu", NUM_ENVS, 11, True
-    cfg.scene.ground.spawn.usd_path = str(ASSETS / "ground.usda")
-    robot = cfg.scene.cartpole if request.param.endswith("Direct") else cfg.scene.robot
-    robot.spawn.usd_path = str(ASSETS / "cartpole.usda")
-    with launch_simulation(cfg, {"device": "cpu", "headless": True}):
-        made = gym.make(request.param, cfg=cfg)
-        try:
-            roll_out(made)  # the first one differs from all others, guarded or not
-            unguarded = roll_out(made)
-            attach_guard(made, GuardCfg(), request.param)
-            yield made, unguarded
-        finally:
-            made.close()
+    made = make_cartpole(NUM_ENVS, compute_final_obs=True)
+    roll_out(made)  # the first one differs from all others, guarded or not
+    unguarded = roll_out(made)
+    attach_guard(made, GuardCfg(), made.spec.id)
+    return made, unguarded
 
 
 @pytest.fixture(scope="module")

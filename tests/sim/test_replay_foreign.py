@@ -1,19 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Dump and replay of tasks that are not this package's: Isaac Lab's cart-pole, direct and manager-based.
+"""Dump and replay of tasks that are not this package's: Isaac Lab's cart-pole, direct and manager-based."""
 
-Its robot and ground would come from NVIDIA's asset server; here, they are files beside this one.
-"""
-
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
-import isaaclab_tasks  # noqa: F401  # pyright: ignore[reportUnusedImport]
 import pytest
 import torch
-from isaaclab.app import launch_simulation
-from isaaclab_tasks.utils import resolve_task_config
 
 from isaaclab_pc.fault_dump import FaultDump
 from isaaclab_pc.guards import GuardCfg, attach_guard
@@ -24,23 +17,13 @@ pytestmark = pytest.mark.sim
 
 KICK_STEP, KICK = 4, 1e5
 ABOUT = {"task": "cartpole", "config": {}, "backend": "newton_mjwarp"}
-ASSETS = Path(__file__).parent / "assets"
 
 
-@pytest.fixture(scope="module", params=["Isaac-Cartpole-Direct", "Isaac-Cartpole"])
-def env(request: pytest.FixtureRequest) -> Iterator[Any]:
-    cfg: Any = resolve_task_config(request.param, "rsl_rl_cfg_entry_point", overrides=["physics=newton_mjwarp"])[0]
-    cfg.sim.device, cfg.scene.num_envs, cfg.seed = "cpu", 1, 11
-    cfg.scene.ground.spawn.usd_path = str(ASSETS / "ground.usda")
-    robot = cfg.scene.cartpole if request.param.endswith("Direct") else cfg.scene.robot
-    robot.spawn.usd_path = str(ASSETS / "cartpole.usda")
-    with launch_simulation(cfg, {"device": "cpu", "headless": True}):
-        made = gym.make(request.param, cfg=cfg)
-        try:
-            attach_guard(made, GuardCfg(), request.param)
-            yield made
-        finally:
-            made.close()
+@pytest.fixture(scope="module")
+def env(make_cartpole: Callable) -> Any:
+    made = make_cartpole(1)
+    attach_guard(made, GuardCfg(), made.spec.id)
+    return made
 
 
 @pytest.fixture(scope="module")
