@@ -93,5 +93,5 @@ def main(argv: Sequence[str]) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     print(*written, sep="\n")
-    print("It works as it is: python scripts/train.py task=<the name that scripts/list_tasks.py shows>.")
+    print(f"It works as it is: python scripts/train.py task={argv[0]}")
     return 0
