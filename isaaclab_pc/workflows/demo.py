@@ -11,7 +11,7 @@ from typing import Any
 from isaaclab_pc.errors import ConfigError, closest
 from isaaclab_pc.workflows.config import Command, compose, parse_command, save_config, split_own
 from isaaclab_pc.workflows.demo_file import DemoFile
-from isaaclab_pc.workflows.process import ExitCode, exit_code_of, run_child
+from isaaclab_pc.workflows.process import ExitCode, run_child, run_script
 from isaaclab_pc.workflows.registry import scripted_tasks
 from isaaclab_pc.workflows.requirements import check_isaaclab, settle_platform
 from isaaclab_pc.workflows.run_record import CONFIG_NAME, make_folder
@@ -73,10 +73,7 @@ def main(argv: Sequence[str]) -> int:
     Returns:
         The exit code: 0; 2 for wrong settings; 130 and 143 after SIGINT and SIGTERM; 1 otherwise.
     """
-    if set(argv) & {"-h", "--help"}:
-        print(HELP)
-        return 0
-    return exit_code_of(lambda: run(argv))
+    return run_script(argv, HELP, run)
 
 
 def run(argv: Sequence[str]) -> int:

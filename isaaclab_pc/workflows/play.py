@@ -8,7 +8,7 @@ from typing import Any
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.workflows.config import Command, compose, load_config, parse_command, save_config
-from isaaclab_pc.workflows.process import exit_code_of, run_child, worker_command
+from isaaclab_pc.workflows.process import run_child, run_script, worker_command
 from isaaclab_pc.workflows.requirements import check_isaaclab, check_runner, settle_platform
 from isaaclab_pc.workflows.run_record import CONFIG_NAME, find_checkpoint, make_folder
 from isaaclab_pc.workflows.train import LOGS, check_checkpoint, experiment_name, show_log
@@ -57,10 +57,7 @@ def main(argv: Sequence[str]) -> int:
     Returns:
         The exit code: 0; 2 for wrong settings; 130 and 143 after SIGINT and SIGTERM; 1 otherwise.
     """
-    if set(argv) & {"-h", "--help"}:
-        print(HELP)
-        return 0
-    return exit_code_of(lambda: run(_without_flags(parse_command(argv))))
+    return run_script(argv, HELP, lambda argv: run(_without_flags(parse_command(argv))))
 
 
 def _without_flags(command: Command) -> Command:

@@ -19,7 +19,16 @@ from types import FrameType
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.output_filter import INLETS, OutputFilter
 
-__all__ = ["ExitCode", "SignalFlag", "die_with_parent", "exit_code_of", "interruptible", "run_child", "worker_command"]
+__all__ = [
+    "ExitCode",
+    "SignalFlag",
+    "die_with_parent",
+    "exit_code_of",
+    "interruptible",
+    "run_child",
+    "run_script",
+    "worker_command",
+]
 
 GRACE_SECONDS = 90.0
 """Time that a child has after a signal: the rest of an iteration, a checkpoint and closing the simulator [s]."""
@@ -202,6 +211,23 @@ def exit_code_of(work: Callable[[], int], refuse: Callable[[str], object] = _to_
     except Exception:
         traceback.print_exc()
         return ExitCode.FAILED
+
+
+def run_script(argv: Sequence[str], help_text: str, work: Callable[[Sequence[str]], int]) -> int:
+    """Print a script's help where it is asked for, else do its work.
+
+    Args:
+        argv: Arguments without the program's name.
+        help_text: What ``-h`` and ``--help`` print.
+        work: Takes the arguments and returns the exit code.
+
+    Returns:
+        The exit code: 0 after help, else that of :func:`exit_code_of`.
+    """
+    if {"-h", "--help"} & set(argv):
+        print(help_text)
+        return 0
+    return exit_code_of(lambda: work(argv))
 
 
 def die_with_parent() -> None:

@@ -27,7 +27,7 @@ from isaaclab_pc.scaling.trial import format_size
 from isaaclab_pc.workflows.config import Command, compose, parse_command, save_config
 from isaaclab_pc.workflows.measured import TRIALS_NAME
 from isaaclab_pc.workflows.num_envs import find_num_envs
-from isaaclab_pc.workflows.process import ExitCode, exit_code_of, run_child, worker_command
+from isaaclab_pc.workflows.process import ExitCode, run_child, run_script, worker_command
 from isaaclab_pc.workflows.requirements import check_isaaclab, check_runner, settle_platform
 from isaaclab_pc.workflows.run_record import CONFIG_NAME, make_folder, versions
 from isaaclab_pc.workflows.several_gpus import find_for_several
@@ -84,10 +84,7 @@ def main(argv: Sequence[str]) -> int:
     Returns:
         The exit code: 0; 2 for wrong settings or where nothing fits; 130 and 143 after SIGINT and SIGTERM; 1 otherwise.
     """
-    if set(argv) & {"-h", "--help"}:
-        print(HELP)
-        return 0
-    return exit_code_of(lambda: _answer(argv))
+    return run_script(argv, HELP, _answer)
 
 
 def _answer(argv: Sequence[str]) -> int:
