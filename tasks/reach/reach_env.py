@@ -6,6 +6,7 @@ from __future__ import annotations
 import torch
 from isaaclab.assets import RigidObject
 
+from isaaclab_pc.envs import manipulation
 from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
 from isaaclab_pc.envs.scripted import ScriptedPolicy
 from isaaclab_pc.tasks.reach.reach_env_cfg import ReachEnvCfg
@@ -25,7 +26,7 @@ class ReachEnv(PointCloudEnv):
     def _bind_scene(self) -> None:
         super()._bind_scene()
         self.target: RigidObject = self.scene["target"]
-        self.target_pos = self.target.data.root_pos_w.torch - self.scene.env_origins
+        self.target_pos = manipulation.position(self, self.target)
 
     def scripted_policy(self) -> ScriptedPolicy:
         """Return a policy that solves the task from the simulator's own state: actions (N, A) in [-1, 1] per call."""
@@ -37,8 +38,7 @@ class ReachEnv(PointCloudEnv):
     def _reset_task(self, env_ids: torch.Tensor) -> None:
         position = self.uniform_pose(env_ids, TASK_STREAM, self.cfg.target_lower, self.cfg.target_upper)
         self.target_pos[env_ids] = position
-        pose = torch.cat([position + self.scene.env_origins[env_ids], self._world_quat[env_ids]], dim=1)
-        self.target.write_root_pose_to_sim_index(root_pose=pose, env_ids=env_ids.int())
+        manipulation.place_marker(self, self.target, env_ids, position)
 
     def _task_state(self) -> torch.Tensor:
         return torch.cat([self.target_pos, self.target_pos - self.tool_pos], dim=1)
