@@ -18,8 +18,9 @@ pytestmark = [pytest.mark.sim, pytest.mark.slow]
 SCRIPTED = list(scripted_tasks())
 EPISODES, ENOUGH = 64, 58  # at least 90 %
 RANDOM_ENVS, RANDOM_STEPS = 16, 10_000
-FAULTS = 1e-4
-"""Share of environment steps that may end by a fault: the arm presses its fingers into table and objects."""
+FAULTS = {"peg_insert": 16}
+"""Faults that a task may have in its random steps, 0 where it is not named: the firmer hand of peg_insert is pressed so
+far into table and box that a finger leaves its range, 13 and 14 times in 160,000 environment steps on ovphysx."""
 LEAK = 64 << 20
 """Growth of the process over the second half of the random steps that is too much [bytes]."""
 
@@ -64,11 +65,24 @@ def test_the_scripted_policy_solves_the_task_within_its_time(make: Callable, tas
 
 
 @pytest.mark.parametrize("task", SCRIPTED)
-def test_random_actions_break_nothing(make: Callable, task: str) -> None:
+def test_random_actions_break_nothing(make: Callable, task: str, monkeypatch: pytest.MonkeyPatch) -> None:
     env = make(task, RANDOM_ENVS)
     env.reset(seed=7)
     generator = torch.Generator().manual_seed(3)
     halfway = 0
+    check = env.scene_state.check
+
+    def check_and_look() -> None:
+        # Before the guard ends the episodes; a bound that is passed is its to count, a NaN is nobody's to bear.
+        for asset in (*env.scene.articulations.values(), *env.scene.rigid_objects.values()):
+            data = asset.data
+            assert torch.isfinite(data.root_pos_w.torch).all()
+            assert torch.isfinite(data.root_vel_w.torch).all()
+        assert torch.isfinite(env.robot.data.joint_pos.torch).all()
+        assert torch.isfinite(env.robot.data.joint_vel.torch).all()
+        check()
+
+    monkeypatch.setattr(env.scene_state, "check", check_and_look)
     for index in range(RANDOM_STEPS):
         if index == RANDOM_STEPS // 2:
             halfway = psutil.Process().memory_info().rss
@@ -76,7 +90,7 @@ def test_random_actions_break_nothing(make: Callable, task: str) -> None:
     assert psutil.Process().memory_info().rss - halfway < LEAK
     faults = {cause: int(count) for cause, count in env.guard.counts.items() if count}
     print(f"{task}: {faults}")
-    assert sum(faults.values()) <= FAULTS * RANDOM_ENVS * RANDOM_STEPS
+    assert sum(faults.values()) <= FAULTS.get(task, 0)
     # PhysX has buffers of a fixed size on a GPU only.
     if env.contact_monitor is not None:
         usage = env.contact_monitor.usage()
