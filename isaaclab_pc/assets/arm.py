@@ -19,8 +19,7 @@ from isaaclab_pc.assets.kinematics import Joint
 __all__ = ["ARMATURE", "ArmCfg", "drives", "primitives_spawn"]
 
 ARMATURE = 0.1
-"""Inertia of the motors as the joints feel it [kg*m^2; kg for the fingers]: the value of MuJoCo Menagerie's Panda and
-UR5e."""
+"""Inertia of the motors as the turning joints feel it [kg*m^2]: the value of MuJoCo Menagerie's Panda and UR5e."""
 
 
 @configclass
@@ -82,5 +81,6 @@ def drives(joints: Sequence[Joint], gains: tuple[float, float]) -> ImplicitActua
         stiffness=gains[0],
         damping=gains[1],
         # The motors' inertia seen through the gears; without it Newton's explicit damping shakes the light wrist.
-        armature=ARMATURE,
+        # The fingers' differs between solvers and stands in the file.
+        armature={joint.name: ARMATURE for joint in joints if not joint.prismatic} or None,
     )

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from isaaclab_pc.assets.author import Arm, Inertial, Shape, Vector, author_arm
+from isaaclab_pc.assets.author import FINGER_GAINS, Arm, Inertial, Shape, Vector, author_arm
 from isaaclab_pc.assets.kinematics import Joint, rotation
 
 __all__ = ["UR5E", "UR5E_DEFAULT_JOINT_POS", "UR5E_DH", "UR5E_TCP_OFFSET", "UR5E_USD", "DHLink"]
@@ -260,7 +260,7 @@ UR5E = Arm(
     # Those of the Panda. Asked for 0.35 rad in 10 steps at 30 Hz, each joint alone moves 0.35 to 0.37 rad on ovphysx,
     # the Panda's 0.36 to 0.37 rad, and the others at most 0.013 rad.
     arm_gains=(1000.0, 100.0),
-    finger_gains=(400.0, 20.0),
+    finger_gains=FINGER_GAINS,
 )
 """The arm and its gripper."""
 

@@ -11,11 +11,12 @@ from isaaclab.utils.math import quat_error_magnitude
 from scipy.spatial.transform import Rotation
 
 from isaaclab_pc.assets.arm import ArmCfg
-from isaaclab_pc.assets.author import PANDA, Arm
+from isaaclab_pc.assets.author import FINGER_ARMATURE, PANDA, Arm
 from isaaclab_pc.assets.author_ur5e import UR5E
 from isaaclab_pc.assets.franka import FRANKA_PANDA_PRIMITIVE_CFG
 from isaaclab_pc.assets.kinematics import forward_kinematics
 from isaaclab_pc.assets.ur5e import UR5E_GRIPPER_CFG
+from isaaclab_pc.envs.arm_control import joint_ids
 from isaaclab_pc.envs.point_cloud_env_cfg import use_robot
 from isaaclab_pc.envs.scripted import Phase, ScriptedPolicy, downward
 
@@ -143,3 +144,27 @@ def test_the_tool_goes_where_it_is_sent(env) -> None:
         env.step(policy())
     assert torch.linalg.vector_norm(env.tool_pos - corners, dim=1).max() < 0.003
     assert quat_error_magnitude(env.tool_quat, quat).max() < 0.02
+
+
+def test_a_table_does_not_pull_the_fingers_out_of_their_joints(env, backend: str) -> None:
+    """The hand is pressed on the table and drawn across it; a finger of little inertia goes a whole stroke too far."""
+    fingers = joint_ids(env.robot, env.cfg.scene.robot.finger_joints)
+    armature = FINGER_ARMATURE["physxJoint:armature" if backend == "ovphysx" else "newton:armature"]
+    torch.testing.assert_close(env.robot.data.joint_armature.torch[:, fingers], torch.full((NUM_ENVS, 2), armature))
+    env.reset(seed=3)
+    limits = env.robot.data.joint_pos_limits.torch[0, fingers]
+    stroke = float((limits[:, 1] - limits[:, 0]).max())
+    place = torch.tensor([0.5, -0.2, -0.05]).expand(NUM_ENVS, 3)
+    across = torch.tensor([0.0, 0.4, 0.0])
+    phases = (
+        Phase(target=lambda e: (place, e.tool_quat), dwell_s=2.5, step_length=0.03),
+        Phase(target=lambda e: (place + across, e.tool_quat), step_length=0.03),
+    )
+    policy = ScriptedPolicy(env, phases)
+    furthest = 0.0
+    for _ in range(int(5.0 / env.step_dt)):
+        env.step(policy())
+        position = env.robot.data.joint_pos.torch[:, fingers]
+        beyond = torch.maximum(limits[:, 0] - position, position - limits[:, 1])
+        furthest = max(furthest, float(beyond.max()))
+    assert furthest < 0.5 * stroke
