@@ -42,7 +42,8 @@ def test_a_trial_tells_its_memory_and_its_contacts(tmp_path: Path, backend: str)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("budget", ["1.5GiB", "2GiB"])
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("budget", ["2GiB", "2.5GiB"])
 def test_the_answer_trains_inside_the_budget_and_a_tenth_more_does_not_fit(
     tmp_path: Path, backend: str, budget: str
 ) -> None:

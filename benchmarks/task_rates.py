@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Environment steps per second of every task, by what is observed and by the number of environments.
+
+Run ``python benchmarks/task_rates.py --physics ovphysx``; one process measures one backend. The actions are random and
+cover the full range. A rate is the number of environments over the median duration of a step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from isaaclab_pc.workflows.config import compose
+from isaaclab_pc.workflows.registry import our_tasks
+from isaaclab_pc.workflows.session import open_env, resolve
+from isaaclab_pc.workflows.stability_child import RandomActions
+
+OBSERVATIONS = ("state", "depth", "points")
+WARMUP_STEPS = 10
+FEWEST_STEPS = 10
+
+
+def measure(task: str, obs: str, num_envs: int, args: argparse.Namespace) -> float:
+    """Return environment steps per second."""
+    settings = [
+        f"task={task}",
+        f"obs={obs}",
+        f"num_envs={num_envs}",
+        f"physics={args.physics}",
+        f"device={args.device}",
+    ]
+    resolved = resolve(compose(settings), num_envs, "benchmark")
+    durations: list[float] = []
+    with open_env(resolved) as env, torch.inference_mode():
+        env.reset(seed=0)
+        env_any: Any = env.unwrapped
+        actions = RandomActions(num_envs, env_any.single_action_space.shape[0], resolved.device, seed=0)
+        for _ in range(WARMUP_STEPS):
+            env.step(actions())
+        while len(durations) < FEWEST_STEPS or sum(durations) < args.seconds:
+            start = _now(resolved.device)
+            env.step(actions())
+            durations.append(_now(resolved.device) - start)
+    return num_envs / statistics.median(durations)
+
+
+def _now(device: str) -> float:
+    if device.startswith("cuda"):
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
+
+
+def main() -> None:
+    """Measure all tasks and print one row for each."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--physics", default="auto", help="auto, ovphysx or newton_mjwarp")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--task", nargs="+", default=sorted(our_tasks()), help="names of tasks; all of them")
+    parser.add_argument("--num_envs", type=int, nargs="+", default=[64, 256])
+    parser.add_argument("--seconds", type=float, default=5.0, help="of steps for each figure, 10 steps at least")
+    args = parser.parse_args()
+
+    console = Console(width=120)
+    columns = [(obs, num_envs) for obs in OBSERVATIONS for num_envs in args.num_envs]
+    table = Table(title=f"environment steps/s, physics={args.physics}")
+    for column in ("task", *(f"{obs} {num_envs}" for obs, num_envs in columns)):
+        table.add_column(column, justify="right")
+    for task in args.task:
+        rates = []
+        for obs, num_envs in columns:
+            rates.append(f"{measure(task, obs, num_envs, args):.0f}")
+            console.print(f"{task} {obs} {num_envs}: {rates[-1]} environment steps/s")
+        table.add_row(task, *rates)
+    console.print(table)
+
+
+if __name__ == "__main__":
+    main()
