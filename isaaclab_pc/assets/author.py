@@ -29,8 +29,8 @@ Vector = tuple[float, float, float]
 ARM_GAINS = (1000.0, 100.0)
 """Stiffness and damping of the arm's drives [N*m/rad, N*m*s/rad]: those of ManiSkill's Panda."""
 
-FINGER_GAINS = (400.0, 60.0)
-"""Stiffness and damping of the fingers' drives [N/m, N*s/m]: critically damped with the motor's inertia on PhysX."""
+FINGER_GAINS = (400.0, 20.0)
+"""Stiffness and damping of the fingers' drives [N/m, N*s/m]. With more damping grasps slip on Newton."""
 
 FINGER_ARMATURE = {"physxJoint:armature": 2.0, "newton:armature": 0.1}
 """Inertia of the gripper's motor as each finger feels it on each solver [kg].

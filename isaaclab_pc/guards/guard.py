@@ -78,6 +78,7 @@ class Guard:
         self._relapses = self._zeros(n, torch.int32)
         self._pending = self._zeros(2, torch.int32)
         self._pending_on_host = self._pending if self._on_cpu else torch.zeros(2, dtype=torch.int32, pin_memory=True)
+        self._pending_view = self._pending_on_host.numpy()
         self._copied = None if self._on_cpu else torch.cuda.Event()
         self._warned: set[int] = set()
         self._bad = {cause: self._zeros(n, torch.bool) for cause in Cause}
@@ -87,6 +88,8 @@ class Guard:
         self.findings.counts, self.findings.env_counts = wp.from_torch(self._counts), wp.from_torch(self.env_counts)
         self._total = self._zeros(1, torch.int64)
         self.findings.total = wp.from_torch(self._total)
+        # NumPy reads a number of the host in a tenth of the time that torch takes.
+        self._total_view = self._total.numpy() if self._on_cpu else None
         self._total_before = self._total_logged = 0
         self._log = {f"Guard/{name}": count for name, count in self.counts.items()}
         self._rate, self._worst = self._zeros(1, torch.float32), self._zeros(1, torch.float32)
@@ -109,7 +112,8 @@ class Guard:
 
     def is_quiet(self) -> bool:
         """Whether it is known without waiting that nothing is muted: always False on CUDA."""
-        return self._on_cpu and self._total.item() == self._total_before and self.pending()[1] == 0
+        view = self._total_view
+        return view is not None and view[0] == self._total_before and self._pending_view[1] == 0
 
     def begin_step(self) -> None:
         """Forget the faults of the previous step."""
@@ -207,7 +211,7 @@ class Guard:
         """Return how many environments await a reset and how many are benched, as of the last :meth:`end_step`."""
         if self._copied is not None:
             self._copied.synchronize()
-        awaiting, benched = self._pending_on_host.tolist()
+        awaiting, benched = self._pending_view.tolist()
         return awaiting, benched
 
     def benched_ids(self) -> torch.Tensor:
@@ -248,10 +252,12 @@ class Guard:
         their first cause, ``Guard/per_million_steps`` relates them to all, ``Guard/worst_env`` is the environment that
         has most of them (0 while there are none), ``Guard/benched`` how many are benched.
         """
-        torch.mul(self._total, 1e6 / (max(self.steps, 1) * self.num_envs), out=self._rate)
-        if not self._on_cpu or self._total.item() != self._total_logged:
+        total = None if self._total_view is None else int(self._total_view[0])
+        if total != 0:
+            torch.mul(self._total, 1e6 / (max(self.steps, 1) * self.num_envs), out=self._rate)
+        if total is None or total != self._total_logged:
             self._worst.copy_(self.env_counts.argmax())
-            self._total_logged = self._total.item() if self._on_cpu else 0
+            self._total_logged = total or 0
         return dict(self._log)
 
     def launch(
@@ -306,10 +312,10 @@ class Guard:
 
     def _clear(self) -> None:
         """Forget the causes; on the CPU it is known whether there are any."""
-        if self._on_cpu:
-            if self._total.item() == self._total_before:
+        if self._total_view is not None:
+            if self._total_view[0] == self._total_before:
                 return
-            self._total_before = self._total.item()
+            self._total_before = int(self._total_view[0])
         self.causes.zero_()
 
     def _zeros(self, size: int, dtype: torch.dtype) -> torch.Tensor:

@@ -32,7 +32,7 @@ def _robot_with_firm_grip() -> ArticulationCfg:
     robot = replace(FRANKA_PANDA_PRIMITIVE_CFG, prim_path="{ENV_REGEX_NS}/Robot")
     hand = robot.actuators["panda_hand"]
     assert isinstance(hand, ImplicitActuatorCfg)
-    firm = replace(hand, stiffness=800.0, damping=80.0)
+    firm = replace(hand, stiffness=800.0, damping=30.0)
     robot.actuators = {**robot.actuators, "panda_hand": firm}
     return robot
 
