@@ -42,7 +42,8 @@ def plan(config_path: Path, num_envs: int, result_path: Path) -> int:
     Raises:
         ConfigError: The settings do not fit.
     """
-    from isaaclab_pc.scaling.preflight import Machine, preflight
+    from isaaclab_pc.scaling.machine import Machine
+    from isaaclab_pc.scaling.preflight import preflight
     from isaaclab_pc.workflows.measured import find_trials
     from isaaclab_pc.workflows.predict import missing_kinds, predict_memory
     from isaaclab_pc.workflows.session import resolve

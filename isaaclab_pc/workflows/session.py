@@ -16,7 +16,8 @@ from isaaclab_pc.physics import PhysicsSettings, apply_physics, resolve_backend
 from isaaclab_pc.physics.settings import check_time_steps
 from isaaclab_pc.runners import Runner, load_adapter, make_runner
 from isaaclab_pc.scaling import BatchPlan, plan_batch
-from isaaclab_pc.scaling.preflight import Machine, check_run
+from isaaclab_pc.scaling.machine import Machine
+from isaaclab_pc.scaling.preflight import check_run
 from isaaclab_pc.workflows.overrides import check_overrides
 from isaaclab_pc.workflows.requirements import check_isaaclab
 from isaaclab_pc.workflows.settings import flatten

@@ -27,8 +27,9 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.physics import PhysicsSettings, apply_physics
 from isaaclab_pc.scaling import BatchPlan, Outcome, plan_batch, preflight
 from isaaclab_pc.scaling.classify import classify_exit
+from isaaclab_pc.scaling.machine import Machine, usable_cores
 from isaaclab_pc.scaling.memory import Cgroup
-from isaaclab_pc.scaling.preflight import Finding, Machine, check_run, usable_cores
+from isaaclab_pc.scaling.preflight import Finding, check_run
 from isaaclab_pc.sensors import GivenPointsCfg, PointCloud
 from isaaclab_pc.tasks.reach.reach_env_cfg import ReachEnvCfg
 from isaaclab_pc.workflows.config import compose
