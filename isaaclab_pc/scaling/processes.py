@@ -2,6 +2,7 @@
 """A child and everything it starts: which processes those are, what memory they use, and how they all end (Linux)."""
 
 import ctypes
+import math
 import os
 import signal
 import subprocess
@@ -27,6 +28,8 @@ _GROWING_SHARE = 0.25
 """The same for PSS while memory grows: the kernel walks every page for it, 3 ms per GiB."""
 _GROWTH = 1.01
 """Factor by which memory must grow to count as growing."""
+_NEWBORN_S = 2.0
+"""Age below which a process may still be between vfork and exec [s]; on a busy machine 0.2 were seen."""
 
 
 class _Process(NamedTuple):
@@ -119,7 +122,7 @@ class ProcessTree:
         if self._scan.due(_IDLE_SHARE):
             with self._scan:
                 self._look()
-        usage = {pid: _rss(pid) for pid in self._known}
+        usage = self._usage()
         resident = sum(rss for rss, _ in usage.values())
         now, highest = usage.get(self._child.pid, (0, 0))
         between = max(highest - now, 0)
@@ -130,10 +133,25 @@ class ProcessTree:
         if near or self._read_pss.due(share):
             self._resident = resident
             with self._read_pss:
-                proportional = sum(_pss(pid, rss) for pid, (rss, _) in usage.items()) if len(usage) > 1 else 0
+                proportional = sum(_pss(pid, rss) for pid, (rss, _) in usage.items() if rss) if len(usage) > 1 else 0
             largest = max((rss for rss, _ in usage.values()), default=0)
             self._peak = max(self._peak, max(proportional, largest) + between)
         return self._peak
+
+    def _usage(self) -> dict[int, tuple[int, int]]:
+        """Return the memory of each process, now and at its highest [bytes].
+
+        Left out is who was born just now with the memory of its parent: between vfork and exec a process has no memory
+        of its own, but shows its parent's.
+        """
+        usage = {pid: _rss(pid) for pid in self._known}
+        born = (time.clock_gettime(time.CLOCK_BOOTTIME) - _NEWBORN_S) * os.sysconf("SC_CLK_TCK")
+        for pid, process in self._known.items():
+            if process.started > born and process.parent in usage:
+                pairs = zip(usage[pid], usage[process.parent], strict=True)
+                if all(math.isclose(own, parents, rel_tol=0.02) for own, parents in pairs):
+                    usage[pid] = 0, 0
+        return usage
 
     def end(self) -> None:
         """End every process of the tree at once and wait until they are gone."""
@@ -234,7 +252,7 @@ def _pss(pid: int, fallback: int) -> int:
             if line.startswith("Pss:"):
                 return int(line.split()[1]) * 1024
     except OSError:
-        pass
+        return fallback if _rss(pid)[0] else 0  # it may have ended
     return fallback
 
 

@@ -75,3 +75,21 @@ def test_kernel_takes_the_child_first_when_memory_runs_out(tmp_path: Path) -> No
         tree.wait(0.3)
         tree.sample()
         assert Path(f"/proc/{tree.pids[0]}/oom_score_adj").read_text().strip() == "1000"
+
+
+def test_program_that_is_being_started_does_not_count_its_parents_memory_again(tmp_path: Path) -> None:
+    """Between vfork and exec a process shows its parent's memory as its own."""
+    size = 300 << 20
+    code = f"""
+import subprocess, time
+data = bytearray({size})
+for page in range(0, {size}, 4096):
+    data[page] = 1
+end = time.monotonic() + 4.0
+while time.monotonic() < end:
+    subprocess.run(["true"])
+"""
+    with (tmp_path / "log").open("wb") as log, ProcessTree([sys.executable, "-I", "-c", code], log) as tree:
+        while tree.wait(0.0) is None:
+            tree.sample(budget=1)
+        assert size < tree.host_bytes < 1.3 * size, (tmp_path / "log").read_text()
