@@ -4,6 +4,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +12,21 @@ import pytest
 
 from isaaclab_pc.scaling.memory import parse_budget
 from isaaclab_pc.scaling.processes import ProcessTree
+from isaaclab_pc.scaling.search import MARGIN
 
 pytestmark = pytest.mark.sim
 
+BUDGETS = {"ovphysx": ("1.5GiB", "2.5GiB"), "newton_mjwarp": ("1.5GiB", "1.6GiB")}
+"""Two for each backend. On a CPU, Newton takes a quarter of the memory for an environment and several times as long
+for a step: what fills 2.5 GiB, 6000 environments, takes hours."""
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 
 
-def scale(folder: Path, *arguments: str, code: int = 0) -> tuple[Path, list[dict[str, Any]]]:
+def scale(folder: Path, *arguments: str, codes: Sequence[int] = (0,)) -> tuple[Path, list[dict[str, Any]]]:
     """Run a search; return its folder and its trials."""
     command = [sys.executable, str(SCRIPTS / "scale.py"), "device=cpu", "scaling.cache=ignore", *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=1500, check=False)
-    assert done.returncode == code, done.stdout + done.stderr
+    assert done.returncode in codes, done.stdout + done.stderr
     result = max(folder.glob("logs/scale/*/*"))
     return result, json.loads((result / "trials.json").read_text(encoding="utf-8"))
 
@@ -43,15 +48,18 @@ def test_a_trial_tells_its_memory_and_its_contacts(tmp_path: Path, backend: str)
 
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
-@pytest.mark.parametrize("budget", ["2GiB", "2.5GiB"])
+@pytest.mark.parametrize("which", [0, 1], ids=["smaller", "larger"])
 def test_the_answer_trains_inside_the_budget_and_a_tenth_more_does_not_fit(
-    tmp_path: Path, backend: str, budget: str
+    tmp_path: Path, backend: str, which: int
 ) -> None:
-    settings = ["task=lift", f"physics={backend}", f"scaling.budget={budget}", "scaling.max=4096"]
+    budget = BUDGETS[backend][which]
+    settings = ["task=lift", "obs=state", f"physics={backend}", f"scaling.budget={budget}", "scaling.max=8192"]
     search = [*settings, "scaling.objective=memory", "scaling.max_seconds=1200"]
     scale(tmp_path, "num_envs=32", *search)  # kernels are compiled
     _, trials = scale(tmp_path, *search)
-    best = max(trial["num_envs"] for trial in trials if trial["outcome"] == "fits")
+    # What a winner leaves free, and a number that the user gave need not.
+    most = (1.0 - MARGIN) * int(parse_budget(budget))
+    best = max(trial["num_envs"] for trial in trials if trial["outcome"] == "fits" and trial["host_bytes"] <= most)
     train = ["train.py", "device=cpu", *settings, f"num_envs={best}", "max_iterations=20", "eval.episodes=1"]
     command = [sys.executable, str(SCRIPTS / train[0]), *train[1:]]
     with (tmp_path / "log").open("wb") as log, ProcessTree(command, log) as tree:
@@ -60,4 +68,5 @@ def test_the_answer_trains_inside_the_budget_and_a_tenth_more_does_not_fit(
     assert code == 0, (tmp_path / "log").read_text()
     # The parent of the run is metered here as well, and it imports no torch.
     assert tree.host_bytes < int(parse_budget(budget)) + (200 << 20)
-    scale(tmp_path, f"num_envs={int(1.1 * best)}", *search, code=2)
+    _, trials = scale(tmp_path, f"num_envs={int(1.1 * best)}", *search, codes=(0, 2))
+    assert all(trial["outcome"] == "over_budget" or trial["host_bytes"] > most for trial in trials)
