@@ -69,4 +69,5 @@ def test_the_answer_trains_inside_the_budget_and_a_tenth_more_does_not_fit(
     # The parent of the run is metered here as well, and it imports no torch.
     assert tree.host_bytes < int(parse_budget(budget)) + (200 << 20)
     _, trials = scale(tmp_path, f"num_envs={int(1.1 * best)}", *search, codes=(0, 2))
+    assert trials
     assert all(trial["outcome"] == "over_budget" or trial["host_bytes"] > most for trial in trials)
