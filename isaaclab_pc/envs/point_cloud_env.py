@@ -320,11 +320,11 @@ class PointCloudEnv(DirectRLEnv):
         if self.guard.cfg.mode == "sanitize" or self.guard.is_quiet():
             return
         if self.camera is not None:
-            bad |= self._bad_depth
+            bad = bad | self._bad_depth
         hidden = bad | self.guard.benched
         for value in observation.values():
             value.masked_fill_(hidden.view(-1, *[1] * (value.dim() - 1)), 0.0)
-        bad &= ~self.guard.benched
+        bad = bad & ~self.guard.benched
         if self.common_step_counter > 0:
             # Where the episode had already ended in this step, its result stands.
             unfinished = bad & ~self.reset_buf

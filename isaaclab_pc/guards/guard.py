@@ -68,7 +68,8 @@ class Guard:
         self.benched = self._zeros(n, torch.bool)
         """Environments that failed too often right after a reset, shape (num_envs,), bool."""
         self.awaiting = self._zeros(n, torch.bool)
-        """Environments that must be reset before the next physics step, shape (num_envs,), bool."""
+        """Environments that must be reset before the next physics step, shape (num_envs,), bool; a caller adds some in
+        the step in which a check found them."""
         self.env_counts = self._zeros(n, torch.int64)
         """Faulty steps of each environment since the start, shape (num_envs,)."""
         self._counts = self._zeros(len(CAUSES), torch.int64)
@@ -82,6 +83,8 @@ class Guard:
         self._copied = None if self._on_cpu else torch.cuda.Event()
         self._warned: set[int] = set()
         self._bad = {cause: self._zeros(n, torch.bool) for cause in Cause}
+        self._written: set[Cause] = set()  # whose mask in _bad a kernel may have written since it was cleared
+        self._calm_steps = 0
         self.findings = kernels.Findings()
         """Where kernels note what they find."""
         self.findings.causes, self.findings.benched = wp.from_torch(self.causes), wp.from_torch(self.benched)
@@ -129,13 +132,16 @@ class Guard:
             names: What messages call the tensors.
 
         Returns:
-            Environments found bad in these tensors, shape (num_envs,), bool; valid until the next check of ``cause``.
+            Environments found bad in these tensors, shape (num_envs,), bool: to be read only, until the next check of
+            ``cause``.
 
         Raises:
             FaultError: Something was found, and the mode is ``raise``.
         """
         bad = self._bad[cause]
-        bad.zero_()
+        if cause in self._written:
+            bad.zero_()
+            self._written.remove(cause)
         if not self.enabled:
             return bad
 
@@ -150,6 +156,7 @@ class Guard:
             values = wp.from_torch(tensor.reshape(self.num_envs, -1))
             kernel = kernels.CHECK_VALUES[_WARP_TYPES[tensor.dtype]]
             self.launch((cause, tensor.dtype), kernel, (self.num_envs, self._lanes), [values], constants)
+            self._written.add(cause)
             self.raise_if(bad, names[index] if names else cause.label)
         return bad
 
@@ -165,11 +172,11 @@ class Guard:
         Raises:
             FaultError: Something was found, and the mode is ``raise``.
         """
-        actions = actions.detach().to(torch.float32, copy=True).contiguous()
+        actions = actions.detach().to(torch.float32, copy=self._repairs).contiguous()
         self.check(Cause.ACTION, actions, names=("actions",))
         if self.cfg.action_rate is not None:
             self._check_change(actions)
-        return actions if self.is_quiet() else actions.masked_fill_(self.muted[:, None], 0.0)
+        return actions if self.is_quiet() else actions.masked_fill(self.muted[:, None], 0.0)
 
     def _check_change(self, actions: torch.Tensor) -> None:
         if self._previous_action is None:
@@ -196,11 +203,19 @@ class Guard:
 
     def end_step(self) -> None:
         """Bench who relapsed too often, and send to the host how many wait for a reset and how many are benched."""
+        if self._is_settled():
+            return
         self._pending.zero_()
         self.launch("settle", kernels.settle, self.num_envs, (), self._settle_inputs)
         if self._copied is not None:
             self._pending_on_host.copy_(self._pending, non_blocking=True)
             self._copied.record()
+
+    def _is_settled(self) -> bool:
+        """Whether nothing has happened for so long that settling would leave everything as it is."""
+        calm = self.is_quiet() and self._pending_view[0] == 0
+        self._calm_steps = self._calm_steps + 1 if calm else 0
+        return self._calm_steps > self.cfg.bench_steps + 1
 
     def _settle_inputs(self) -> list[Any]:
         kept = (self._since_fault, self._relapses, self.benched, self._pending)
@@ -326,11 +341,12 @@ def _is_within(tensor: torch.Tensor, low: float, high: float) -> bool:
     """Whether all numbers of a tensor of the CPU are in an interval."""
     if tensor.numel() == 0:
         return True
-    threads = torch.get_num_threads()
-    # Where other work keeps the cores busy, waiting for a second thread takes longer than the whole pass.
-    if alone := threads > 1 and tensor.numel() >= _PARALLEL_FROM:
+    if tensor.numel() < _PARALLEL_FROM:
+        least, most = torch.aminmax(tensor)  # both are NaN where one number is
+    else:
+        # Where other work keeps the cores busy, waiting for a second thread takes longer than the whole pass.
+        threads = torch.get_num_threads()
         torch.set_num_threads(1)
-    least, most = torch.aminmax(tensor)  # both are NaN where one number is
-    if alone:
+        least, most = torch.aminmax(tensor)
         torch.set_num_threads(threads)
     return low <= least.item() and most.item() <= high

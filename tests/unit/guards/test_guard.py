@@ -9,6 +9,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 import warp as wp
+from hypothesis import given
+from hypothesis import strategies as st
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.guards import CAUSES, Cause, FaultError, Guard, GuardCfg, SceneState
@@ -205,6 +207,26 @@ def test_an_environment_that_keeps_failing_right_after_its_reset_is_benched(
     guard = Guard(GuardCfg(bench_steps=3, bench_after=2), 2, "cpu")
     benched = run(guard, pattern)
     assert (benched.index(True) if any(benched) else None) == benched_at
+
+
+@given(gaps=st.lists(st.integers(1, 9), max_size=6), bench_steps=st.integers(1, 4), bench_after=st.integers(1, 3))
+def test_relapses_are_counted_alike_after_any_number_of_calm_steps(gaps: list, bench_steps: int, bench_after: int):
+    guard = Guard(GuardCfg(bench_steps=bench_steps, bench_after=bench_after), 2, "cpu")
+    benched = run(guard, "." * 7 + "x" + "".join("." * (gap - 1) + "x" for gap in gaps))
+    relapses, expected = 0, None
+    for index, gap in enumerate(gaps):
+        relapses = relapses + 1 if gap <= bench_steps else 0
+        if relapses >= bench_after:
+            expected = 7 + sum(gaps[: index + 1])
+            break
+    assert (benched.index(True) if any(benched) else None) == expected
+
+
+def test_what_was_bad_is_good_again_at_the_next_check() -> None:
+    guard = Guard(GuardCfg(), 3, "cpu")
+    assert guard.check(Cause.REWARD, torch.tensor([0.0, math.nan, 0.0])).tolist() == [False, True, False]
+    assert guard.check(Cause.REWARD, torch.tensor([0.0, 0.0, math.inf])).tolist() == [False, False, True]
+    assert not guard.check(Cause.REWARD, torch.zeros(3)).any()
 
 
 def test_a_benched_environment_counts_no_longer_is_muted_and_is_warned_of_once(caplog) -> None:
