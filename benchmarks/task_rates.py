@@ -13,13 +13,14 @@ import time
 from typing import Any
 
 import torch
+import warp as wp
 from rich.console import Console
 from rich.table import Table
 
 from isaaclab_pc.workflows.config import compose
+from isaaclab_pc.workflows.random_actions import RandomActions
 from isaaclab_pc.workflows.registry import our_tasks
 from isaaclab_pc.workflows.session import open_env, resolve
-from isaaclab_pc.workflows.stability_child import RandomActions
 
 OBSERVATIONS = ("state", "depth", "points")
 WARMUP_STEPS = 10
@@ -44,16 +45,11 @@ def measure(task: str, obs: str, num_envs: int, args: argparse.Namespace) -> flo
         for _ in range(WARMUP_STEPS):
             env.step(actions())
         while len(durations) < FEWEST_STEPS or sum(durations) < args.seconds:
-            start = _now(resolved.device)
+            start = time.perf_counter()
             env.step(actions())
-            durations.append(_now(resolved.device) - start)
+            wp.synchronize()
+            durations.append(time.perf_counter() - start)
     return num_envs / statistics.median(durations)
-
-
-def _now(device: str) -> float:
-    if device.startswith("cuda"):
-        torch.cuda.synchronize(device)
-    return time.perf_counter()
 
 
 def main() -> None:

@@ -15,17 +15,12 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from isaaclab_pc.output_filter import divert_output
 from isaaclab_pc.workflows.config import load_config
 from isaaclab_pc.workflows.process import die_with_parent, exit_code_of
 from isaaclab_pc.workflows.stability_cell import Cell
-
-if TYPE_CHECKING:
-    import torch
-
-__all__ = ["RandomActions", "main", "measure"]
 
 RANDOM_SECONDS = 30.0
 """How long a setting is run with random actions at most [s]."""
@@ -35,43 +30,6 @@ RANDOM_ENV_STEPS = 1_000_000
 
 WARMUP_STEPS = 5
 """Steps that are not timed."""
-
-HOLD_STEPS = 10
-"""Mean number of steps for which an environment keeps a random action: one drawn anew at each step averages out."""
-
-
-class RandomActions:
-    """Full-range actions: kept for a random time, half of them uniform in [-1, 1], half at the corners of that box."""
-
-    def __init__(self, num_envs: int, num_actions: int, device: str, seed: int) -> None:
-        """Draw the first actions.
-
-        Args:
-            num_envs: N.
-            num_actions: A.
-            device: Where the actions are.
-            seed: Of all draws.
-        """
-        import torch
-
-        self._generator = torch.Generator(device).manual_seed(seed)
-        self._shape, self._device = (num_envs, num_actions), device
-        self._actions = self._draw()
-
-    def __call__(self) -> torch.Tensor:
-        """Return the actions of the next step, shape (N, A), float32."""
-        import torch
-
-        redraw = torch.rand(self._shape[0], 1, generator=self._generator, device=self._device) < 1.0 / HOLD_STEPS
-        self._actions = torch.where(redraw, self._draw(), self._actions)
-        return self._actions
-
-    def _draw(self) -> torch.Tensor:
-        import torch
-
-        uniform = 2.0 * torch.rand(self._shape, generator=self._generator, device=self._device) - 1.0
-        corner = torch.rand(self._shape[0], 1, generator=self._generator, device=self._device) < 0.5
-        return torch.where(corner, uniform.sign(), uniform)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -151,6 +109,8 @@ def _measure(env: Any, config: Mapping[str, Any], values: Mapping[str, float], d
 def _run_random(env: Any, seed: int, device: str) -> tuple[int, float, float]:
     """Return environment steps, how many there were per second, and :attr:`Cell.cost`."""
     import torch
+
+    from isaaclab_pc.workflows.random_actions import RandomActions
 
     num_envs = env.unwrapped.num_envs
     actions = RandomActions(num_envs, env.unwrapped.single_action_space.shape[0], device, seed)

@@ -4,7 +4,7 @@
 import pytest
 import torch
 
-from isaaclab_pc.workflows.stability_child import HOLD_STEPS, RandomActions
+from isaaclab_pc.workflows.random_actions import HOLD_STEPS, RandomActions
 
 N, STEPS = 64, 400
 
