@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,6 +29,8 @@ __all__ = ["Command", "compose", "load_config", "parse_command", "save_config", 
 
 CONFIG_MODULE = "isaaclab_pc.conf"
 CONFIG_NAME = "train"
+
+_log = logging.getLogger(__name__)
 
 _FLAGS = frozenset(["-h", "--help", "--hydra-help", "--version", "--resolve", "-r", "--run", "-m", "--multirun"])
 _FLAGS_WITH_VALUE = frozenset(["-c", "--cfg", "-p", "--package", "-i", "--info", "-cd", "--config-dir"])
@@ -276,11 +279,12 @@ def save_config(path: Path, config: Mapping[str, Any]) -> None:
     temporary.replace(path)
 
 
-def load_config(path: Path) -> dict[str, Any]:
+def load_config(path: Path, *, from_older: bool = False) -> dict[str, Any]:
     """Read a config that :func:`save_config` wrote, and check it.
 
     Args:
         path: The file.
+        from_older: Take the default of a setting that the file lacks, as an older version's file does, and warn of it.
 
     Returns:
         The plain config.
@@ -294,5 +298,13 @@ def load_config(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} cannot be read: {error}") from None
     if not isinstance(config, dict):
         raise ConfigError(f"{path} holds no settings.")
-    validate(config)
-    return config
+    missing = set(RULES) - set(flatten(config))
+    if not (from_older and missing):
+        validate(config)
+        return config
+    merged = OmegaConf.create(compose())
+    merged.merge_with(config)
+    filled = to_config(merged)
+    taken = ", ".join(f"{key}={value}" for key, value in flatten(filled).items() if key in missing)
+    _log.warning("%s was written by an older version: its run goes on with %s.", path, taken)
+    return filled

@@ -83,7 +83,7 @@ def run(command: Command) -> int:
     record, checkpoint = find_checkpoint(
         asked["resume"] or "latest", LOGS, asked["runner"]["name"], experiment_name(asked)
     )
-    config = load_config(record.folder / CONFIG_NAME)
+    config = load_config(record.folder / CONFIG_NAME, from_older=True)
     for key in command.given & {"task", "runner", "obs"}:
         if asked[key] != config[key]:
             raise ConfigError(f"{key}: {checkpoint} comes from a run with {key}={config[key]}, not {asked[key]}.")

@@ -142,7 +142,7 @@ def experiment_name(config: Mapping[str, Any]) -> str:
 def _resume(config: Mapping[str, Any], command: Command) -> int:
     """Go on with a run: same folder, same settings, from its checkpoint to its last iteration."""
     record, checkpoint = find_checkpoint(config["resume"], LOGS, config["runner"]["name"], experiment_name(config))
-    stored = load_config(record.folder / CONFIG_NAME)
+    stored = load_config(record.folder / CONFIG_NAME, from_older=True)
     _check_same_run(config, stored, command, record)
     for key in ("device", "max_iterations"):
         if key in command.given:

@@ -146,6 +146,22 @@ def test_loading_refuses_what_is_no_config(tmp_path):
         load_config(path)
 
 
+def test_a_config_of_an_older_version_takes_the_defaults_of_what_it_lacks_and_says_so(tmp_path, caplog):
+    path, config = tmp_path / "config.yaml", compose(["num_envs=8"])
+    older = {key: value for key, value in config.items() if key not in ("visualizer", "guard")}
+    older["physics"] = {key: value for key, value in config["physics"].items() if key != "contacts"}
+    save_config(path, older)
+    with pytest.raises(ConfigError, match=r"lacks guard.*physics\.contacts, visualizer"):
+        load_config(path)
+    assert load_config(path, from_older=True) == config
+    assert "guard.mode=quarantine" in caplog.text
+    assert "physics.contacts=None" in caplog.text
+    assert "num_envs" not in caplog.text
+    path.write_text("task: reach\nphysics: 3\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="physics"):
+        load_config(path, from_older=True)
+
+
 def test_limits_of_the_search_must_be_in_order():
     config = compose()
     config["scaling"].update(min=64, max=16)
