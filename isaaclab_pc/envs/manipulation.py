@@ -63,7 +63,8 @@ def place_marker(env: PointCloudEnv, body: RigidObject, env_ids: torch.Tensor, p
         env_ids: Environments, shape (M,).
         position: Its origin in the environment frame [m], shape (M, 3).
     """
-    pose = torch.cat([position + env.scene.env_origins[env_ids], env._world_quat[env_ids]], dim=1)
+    quat = upright(torch.zeros(len(env_ids), device=env.device))
+    pose = torch.cat([position + env.scene.env_origins[env_ids], quat], dim=1)
     body.write_root_pose_to_sim_index(root_pose=pose, env_ids=env_ids.int())
 
 
@@ -104,7 +105,7 @@ def between_fingers(env: PointCloudEnv, position: torch.Tensor, width: float | t
         Shape (N,), bool.
     """
     near = torch.linalg.vector_norm(position - env.tool_pos, dim=1) < _GRASP_DISTANCE
-    share = env.robot.data.joint_pos.torch[:, env._fingers] / torch.as_tensor(width, device=env.device).reshape(-1, 1)
+    share = env.robot.data.joint_pos.torch[:, env.fingers] / torch.as_tensor(width, device=env.device).reshape(-1, 1)
     low, high = _GRASP_OPENINGS
     held = ((share > low) & (share < high)).all(dim=1)
     return near & held & (env.actions[:, -1] <= 0.0)

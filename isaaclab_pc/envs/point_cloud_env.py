@@ -191,8 +191,9 @@ class PointCloudEnv(DirectRLEnv):
         self.camera: Camera | None = self.scene["camera"] if self.cfg.scene.camera is not None else None
         self.point_cloud: PointCloud | None = self.scene["points"] if self.cfg.scene.points is not None else None
         self.arm = ArmControl(self.cfg, self.robot, self.device)
-        self._fingers = joint_ids(self.robot, self.cfg.scene.robot.finger_joints)
-        self._finger_limits = self.robot.data.soft_joint_pos_limits.torch[:, self._fingers].clone()
+        self.fingers = joint_ids(self.robot, self.cfg.scene.robot.finger_joints)
+        """Indices of the finger joints, shape (F,)."""
+        self._finger_limits = self.robot.data.soft_joint_pos_limits.torch[:, self.fingers].clone()
         fit_broadphase(self.cfg.sim.physics)
         self.randomizer = Randomizer(self)
 
@@ -208,7 +209,6 @@ class PointCloudEnv(DirectRLEnv):
         self.episodes = EpisodeLog(n, self.step_dt, device)
         self.episode_success = self.episodes.success
         self.episode_time_to_success = self.episodes.time_to_success
-        self._world_quat = torch.tensor([0.0, 0.0, 0.0, 1.0], device=device).expand(n, 4).contiguous()
         if self.point_cloud is not None:
             self.point_cloud.reseed(self._seed)
 
@@ -229,7 +229,7 @@ class PointCloudEnv(DirectRLEnv):
             if self.cfg.gripper_action == "binary":
                 opening = (opening > 0.5).float()
             fingers = lower + (upper - lower) * opening
-            command.set_position_index(value=fingers, joint_ids=self._fingers)
+            command.set_position_index(value=fingers, joint_ids=self.fingers)
 
     def _apply_action(self) -> None:
         # The targets set before the first physics step of an action hold for the others.
@@ -263,14 +263,8 @@ class PointCloudEnv(DirectRLEnv):
         counts = ~self.guard.muted
         self.episodes.succeeds = self.episodes.succeeds & counts
         terminated = terminated & counts
-        self._end(self.guard.faulted, terminated, truncated)
+        self.guard.end_episodes(self.guard.faulted, terminated, truncated)
         return terminated
-
-    def _end(self, faulted: torch.Tensor, terminated: torch.Tensor, truncated: torch.Tensor) -> None:
-        """Write into the two masks that episodes end for a fault, whatever else they end for."""
-        as_set, other = (terminated, truncated) if self.guard.cfg.ends == "terminated" else (truncated, terminated)
-        as_set |= faulted
-        other &= ~faulted
 
     def _get_rewards(self) -> torch.Tensor:
         sparse = self.cfg.reward == "sparse"
@@ -291,7 +285,7 @@ class PointCloudEnv(DirectRLEnv):
             return terms
         # Isaac Lab reads the masks after the rewards, so a bad reward still ends the episode in this step.
         faulted, muted = self.guard.faulted, self.guard.muted
-        self._end(faulted, self.reset_terminated, self.reset_time_outs)
+        self.guard.end_episodes(faulted, self.reset_terminated, self.reset_time_outs)
         self.reset_buf |= faulted
         reward.masked_fill_(muted, 0.0)
         hidden = muted | bad
@@ -330,7 +324,7 @@ class PointCloudEnv(DirectRLEnv):
             unfinished = bad & ~self.reset_buf
             self.episodes.take_back(unfinished)
             self.reward_buf.masked_fill_(bad, 0.0)
-            self._end(bad, self.reset_terminated, self.reset_time_outs)
+            self.guard.end_episodes(bad, self.reset_terminated, self.reset_time_outs)
             self.reset_buf |= bad
         self.guard.awaiting |= bad
 
@@ -343,7 +337,7 @@ class PointCloudEnv(DirectRLEnv):
         return {"policy": proprioception, self.cfg.obs: visual, "critic": state}
 
     def _robot_state(self) -> torch.Tensor:
-        joints = torch.cat([self.arm.joints, self._fingers]) if self.cfg.gripper else self.arm.joints
+        joints = torch.cat([self.arm.joints, self.fingers]) if self.cfg.gripper else self.arm.joints
         pos = self.robot.data.joint_pos.torch - self.robot.data.default_joint_pos.torch
         vel = self.robot.data.joint_vel.torch
         return torch.cat([pos[:, joints], 0.1 * vel[:, joints], self.tool_pos, self.tool_quat, self.actions], dim=1)

@@ -201,6 +201,18 @@ class Guard:
         constants = [int(cause), self.findings]
         self.launch(("mark", cause), kernels.note_mask, self.num_envs, [wp.from_torch(bad)], lambda: constants)
 
+    def end_episodes(self, faulted: torch.Tensor, terminated: torch.Tensor, truncated: torch.Tensor) -> None:
+        """Write that episodes end for a fault, whatever else they end for, into the mask that ``cfg.ends`` names.
+
+        Args:
+            faulted: Shape (num_envs,), bool, like the others.
+            terminated: Changed in place.
+            truncated: Changed in place.
+        """
+        named, other = (terminated, truncated) if self.cfg.ends == "terminated" else (truncated, terminated)
+        named |= faulted
+        other &= ~faulted
+
     def end_step(self) -> None:
         """Bench who relapsed too often, and send to the host how many wait for a reset and how many are benched."""
         if self._is_settled():

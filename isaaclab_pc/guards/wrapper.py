@@ -135,7 +135,7 @@ class _Attachment:
         if self._guard.is_quiet():
             return
         terminated &= ~self._guard.muted
-        self._end(self._guard.faulted, terminated, truncated)
+        self._guard.end_episodes(self._guard.faulted, terminated, truncated)
 
     def _get_rewards(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         env, guard = self._env, self._guard
@@ -148,7 +148,7 @@ class _Attachment:
             return reward
         # Isaac Lab reads the masks after the rewards, so a bad reward still ends the episode in this step.
         faulted = guard.faulted
-        self._end(faulted, env.reset_terminated, env.reset_time_outs)
+        guard.end_episodes(faulted, env.reset_terminated, env.reset_time_outs)
         env.reset_buf |= faulted
         return reward.masked_fill_(guard.muted, 0.0)
 
@@ -190,14 +190,8 @@ class _Attachment:
         if self._guard.is_quiet():
             return
         reward.masked_fill_(bad, 0.0)
-        self._end(bad, terminated, truncated)
+        self._guard.end_episodes(bad, terminated, truncated)
         self._env.reset_buf |= bad
-
-    def _end(self, faulted: torch.Tensor, terminated: torch.Tensor, truncated: torch.Tensor) -> None:
-        """Write into the two masks that episodes end for a fault, whatever else they end for."""
-        as_set, other = (terminated, truncated) if self._guard.cfg.ends == "terminated" else (truncated, terminated)
-        as_set |= faulted
-        other &= ~faulted
 
     def _finish(self, extras: dict[str, Any]) -> None:
         self._guard.end_step()

@@ -80,11 +80,11 @@ def test_joint_position_goes_where_it_says_and_no_faster_than_allowed(env, chang
 def test_a_continuous_gripper_stops_half_way(env, changed: Callable) -> None:
     changed(gripper_action="continuous")
     step(env, [0.0, 0.0, 0.0], gripper=-0.5, count=20)
-    fingers = env.robot.data.joint_pos.torch[:, env._fingers]
+    fingers = env.robot.data.joint_pos.torch[:, env.fingers]
     torch.testing.assert_close(fingers, torch.full_like(fingers, 0.01), atol=0.002, rtol=0.0)
     changed(gripper_action="binary")
     step(env, [0.0, 0.0, 0.0], gripper=0.1, count=20)
-    fingers = env.robot.data.joint_pos.torch[:, env._fingers]
+    fingers = env.robot.data.joint_pos.torch[:, env.fingers]
     torch.testing.assert_close(fingers, torch.full_like(fingers, 0.04), atol=0.002, rtol=0.0)
 
 
