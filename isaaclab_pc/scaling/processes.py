@@ -66,6 +66,7 @@ class ProcessTree:
         self._read_pss = _Paced()
         self._resident = 0
         self._peak = 0
+        self._highest = 0  # the child's own, as far as it is in the peak
         self._child = subprocess.Popen(
             [sys.executable, "-I", "-S", __file__, str(os.getpid()), *argv],
             stdin=subprocess.DEVNULL,
@@ -125,8 +126,10 @@ class ProcessTree:
         usage = self._usage()
         resident = sum(rss for rss, _ in usage.values())
         now, highest = usage.get(self._child.pid, (0, 0))
-        between = max(highest - now, 0)
+        # What the child gave up longer ago may be shared with its children, and is counted there.
+        between = highest - now if highest > self._highest else 0
         if resident + between <= self._peak:
+            self._highest = highest
             return self._peak
         near = budget is not None and resident + between > budget
         share = _GROWING_SHARE if resident > _GROWTH * self._resident else _IDLE_SHARE
@@ -136,6 +139,7 @@ class ProcessTree:
                 proportional = sum(_pss(pid, rss) for pid, (rss, _) in usage.items() if rss) if len(usage) > 1 else 0
             largest = max((rss for rss, _ in usage.values()), default=0)
             self._peak = max(self._peak, max(proportional, largest) + between)
+            self._highest = highest
         return self._peak
 
     def _usage(self) -> dict[int, tuple[int, int]]:

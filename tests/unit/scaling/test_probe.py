@@ -105,6 +105,20 @@ fits()
     assert trial.host_bytes == pytest.approx(200 * MIB, rel=0.15)
 
 
+def test_memory_that_the_child_gives_up_and_its_own_child_keeps_counts_once(run: Callable[..., Trial]) -> None:
+    trial = run("""
+shared = allocate(200)
+if os.fork() == 0:
+    time.sleep(1.5)
+    os._exit(0)
+time.sleep(0.7)
+shared.close()
+os.wait()
+fits()
+""")
+    assert trial.host_bytes == pytest.approx(200 * MIB, rel=0.15)
+
+
 def test_memory_that_is_shared_with_strangers_counts_in_full(run: Callable[..., Trial], tmp_path: Path) -> None:
     path = tmp_path / "shared"
     path.write_bytes(bytes(100 * MIB))
