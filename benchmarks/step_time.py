@@ -27,8 +27,8 @@ from rich.console import Console
 from rich.table import Table
 
 import isaaclab_pc.tasks  # noqa: F401
+from isaaclab_pc.launch.task_names import resolve_task
 from isaaclab_pc.physics import PhysicsSettings, apply_physics
-from isaaclab_pc.workflows.registry import resolve_task
 
 PHASES = ("physics", "render", "cloud", "guard", "rest")
 

@@ -17,10 +17,10 @@ import warp as wp
 from rich.console import Console
 from rich.table import Table
 
-from isaaclab_pc.workflows.config import compose
-from isaaclab_pc.workflows.random_actions import RandomActions
-from isaaclab_pc.workflows.registry import our_tasks
-from isaaclab_pc.workflows.session import open_env, resolve
+from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.launch.task_names import our_tasks
+from isaaclab_pc.workers.random_actions import RandomActions
+from isaaclab_pc.workers.session import open_env, resolve
 
 OBSERVATIONS = ("state", "depth", "points")
 WARMUP_STEPS = 10

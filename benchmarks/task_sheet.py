@@ -24,8 +24,8 @@ from matplotlib.ticker import MultipleLocator
 from PIL import Image
 
 from isaaclab_pc.envs import depth_camera_cfg
+from isaaclab_pc.launch.task_names import our_tasks
 from isaaclab_pc.physics import PhysicsSettings, apply_physics
-from isaaclab_pc.workflows.registry import our_tasks
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt

@@ -3,7 +3,7 @@
 
 import sys
 
-from isaaclab_pc.workflows.new_task import main
+from isaaclab_pc.commands.new_task import main
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

@@ -3,7 +3,7 @@
 
 import sys
 
-from isaaclab_pc.workflows.play import main
+from isaaclab_pc.commands.play import main
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

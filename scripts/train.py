@@ -3,7 +3,7 @@
 
 import sys
 
-from isaaclab_pc.workflows.train import main
+from isaaclab_pc.commands.train import main
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

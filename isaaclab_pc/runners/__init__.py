@@ -10,7 +10,7 @@ from typing import Any
 
 from isaaclab_pc.errors import ConfigError, closest
 from isaaclab_pc.runners.base import Decision, OnIteration, Runner
-from isaaclab_pc.runners.checkpoint import NonFiniteError, check_header, read_extra
+from isaaclab_pc.runners.checkpoint_file import NonFiniteError, check_header, read_extra
 
 __all__ = [
     "RUNNERS",

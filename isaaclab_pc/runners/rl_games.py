@@ -22,7 +22,7 @@ from torch.utils.tensorboard import SummaryWriter
 
 from isaaclab_pc.agents.ppo import obs_groups
 from isaaclab_pc.runners.base import Decision, EpisodeLog, OnIteration, StopTraining, facts, quiet, success_rate
-from isaaclab_pc.runners.checkpoint import (
+from isaaclab_pc.runners.checkpoint_file import (
     check_header,
     check_weights,
     load_checkpoint,

@@ -16,11 +16,11 @@ import psutil
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.scaling.gpu import Gpu
 from isaaclab_pc.scaling.memory import free_host_memory, parse_budget, resolve_budget
-from isaaclab_pc.scaling.probe import Budgets, run_probe
 from isaaclab_pc.scaling.profile import CacheMode, Profile, ProfileCache, profile_key
 from isaaclab_pc.scaling.search import Objective, SearchResult, Stop, holds, search
 from isaaclab_pc.scaling.settings import ScalingSettings
 from isaaclab_pc.scaling.trial import Outcome, Trial, format_size
+from isaaclab_pc.scaling.trial_runner import Budgets, run_probe
 
 __all__ = ["Adapt", "Changes", "Command", "FitResult", "ProbeError", "ScalingSettings", "fit"]
 

@@ -13,7 +13,7 @@ from matplotlib.colors import Normalize, SymLogNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from isaaclab_pc.workflows.stability_cell import Cell
+from isaaclab_pc.physics.stability import Cell
 
 __all__ = ["save_stability_plot"]
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from isaaclab_pc.demo_file import DemoFile
 from isaaclab_pc.demos import Episodes
-from isaaclab_pc.workflows.config import compose
-from isaaclab_pc.workflows.demo_child import record
-from isaaclab_pc.workflows.demo_file import DemoFile
+from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.workers.demo import record
 
 pytestmark = pytest.mark.sim
 

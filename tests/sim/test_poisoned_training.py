@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import torch
 
+from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.runners import Decision
-from isaaclab_pc.workflows.config import compose
-from isaaclab_pc.workflows.evaluation import evaluate
-from isaaclab_pc.workflows.session import open_session
+from isaaclab_pc.workers.evaluation import evaluate
+from isaaclab_pc.workers.session import open_session
 
 pytestmark = [pytest.mark.sim, pytest.mark.slow, pytest.mark.timeout(3600)]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from isaaclab_pc.launch.child_process import run_child
 from isaaclab_pc.output_filter import full_log
-from isaaclab_pc.workflows.process import run_child
 
 pytestmark = pytest.mark.sim
 

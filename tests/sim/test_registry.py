@@ -15,8 +15,8 @@ from isaaclab.app import launch_simulation
 from isaaclab_tasks.utils import load_cfg_from_registry
 
 from isaaclab_pc.envs import PointCloudEnvCfg
+from isaaclab_pc.launch.task_names import our_tasks
 from isaaclab_pc.physics import PhysicsSettings, apply_physics
-from isaaclab_pc.workflows.registry import our_tasks
 
 NUM_ENVS = 2
 TASKS = list(our_tasks().values())

@@ -11,7 +11,7 @@ import torch
 from isaaclab_pc.fault_dump import FaultDump
 from isaaclab_pc.guards import GuardCfg, attach_guard
 from isaaclab_pc.guards.recorder import Recorder
-from isaaclab_pc.workflows.replay_child import History, replay, watches
+from isaaclab_pc.workers.replay import History, replay, watches
 
 pytestmark = pytest.mark.sim
 

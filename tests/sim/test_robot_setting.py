@@ -5,8 +5,8 @@ import pytest
 import torch
 from isaaclab.utils.math import quat_apply_inverse
 
-from isaaclab_pc.workflows.config import compose
-from isaaclab_pc.workflows.session import open_env, resolve
+from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.workers.session import open_env, resolve
 
 pytestmark = pytest.mark.sim
 

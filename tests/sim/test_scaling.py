@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from isaaclab_pc.scaling.memory import parse_budget
-from isaaclab_pc.scaling.processes import ProcessTree
+from isaaclab_pc.scaling.process_tree import ProcessTree
 from isaaclab_pc.scaling.search import MARGIN
 
 pytestmark = pytest.mark.sim

@@ -11,8 +11,8 @@ import torch
 from isaaclab_pc.assets.arm import ArmCfg
 from isaaclab_pc.assets.ur5e import UR5E_GRIPPER_CFG
 from isaaclab_pc.envs.point_cloud_env_cfg import use_robot
-from isaaclab_pc.workflows.random_actions import RandomActions
-from isaaclab_pc.workflows.registry import our_tasks, scripted_tasks
+from isaaclab_pc.launch.task_names import our_tasks, scripted_tasks
+from isaaclab_pc.workers.random_actions import RandomActions
 
 pytestmark = [pytest.mark.sim, pytest.mark.slow, pytest.mark.timeout(3600)]
 

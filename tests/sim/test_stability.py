@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from isaaclab_pc.workflows import stability_child
-from isaaclab_pc.workflows.config import compose
-from isaaclab_pc.workflows.stability_cell import Cell
+from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.physics.stability import Cell
+from isaaclab_pc.workers import stability as stability_child
 
 pytestmark = pytest.mark.sim
 

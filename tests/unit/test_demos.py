@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
+from isaaclab_pc.demo_file import DemoFile
 from isaaclab_pc.demos import Demo, Episodes, Transitions
-from isaaclab_pc.workflows.demo_file import DemoFile
-from tests.unit.workflows.demo_helpers import POINTS, STEPS, episode, recorded, settings
+from tests.unit.commands.demo_helpers import POINTS, STEPS, episode, recorded, settings
 
 
 @pytest.fixture

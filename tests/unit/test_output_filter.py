@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from isaaclab_pc import output_filter
+from isaaclab_pc.launch.child_process import run_child
 from isaaclab_pc.output_filter import OutputFilter, Repeats, full_log
-from isaaclab_pc.workflows.process import run_child
 
 TRANSFORM = "[Warning] [] Invalid PhysX transform detected for /World/envs/env_{}/Robot/panda_link{}.\n"
 NEFC = "nefc overflow - please increase njmax to {}\n"
@@ -94,7 +94,7 @@ def child(tmp_path: Path) -> Callable[..., tuple[subprocess.CompletedProcess[str
         script, log = tmp_path / "child.py", tmp_path / "worker.log"
         script.write_text(textwrap.dedent(CHILD) + textwrap.dedent(code), encoding="utf-8")
         parent = (
-            f"import sys, pathlib; from isaaclab_pc.workflows.process import run_child\n{before}\n"
+            f"import sys, pathlib; from isaaclab_pc.launch.child_process import run_child\n{before}\n"
             f"log = pathlib.Path({str(log)!r})\n"
             f"sys.exit(run_child([sys.executable, {str(script)!r}, str(log)], log=log))"
         )
@@ -177,7 +177,7 @@ def test_a_parent_that_is_killed_does_not_take_the_childs_last_work(tmp_path: Pa
         open({str(done)!r}, "w").close()
     """)
     parent = (
-        "import os, pathlib, sys; from isaaclab_pc.workflows.process import run_child\n"
+        "import os, pathlib, sys; from isaaclab_pc.launch.child_process import run_child\n"
         f"run_child([sys.executable, '-c', {code!r}, {str(log)!r}, str(os.getpid())], log=pathlib.Path({str(log)!r}))"
     )
     with subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE, text=True) as process:

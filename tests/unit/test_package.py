@@ -28,7 +28,7 @@ SOURCES = (
 TESTED_EXTRAS = ("", "ovphysx", "rl_games", "viz", "test")
 HEAVY = {"torch", "warp", "isaaclab", "newton", "ovphysx", "pxr", "omni"}
 LIGHT_MODULES = (
-    *("isaaclab_pc", "isaaclab_pc.tasks", "isaaclab_pc.errors", "isaaclab_pc.workflows.config"),
+    *("isaaclab_pc", "isaaclab_pc.tasks", "isaaclab_pc.errors", "isaaclab_pc.launch.compose"),
     *("isaaclab_pc.scaling.search", "isaaclab_pc.scaling.batch", "isaaclab_pc.scaling.profile"),
 )
 OFFLINE = ("dns error", "failed to fetch", "error sending request", "network was disabled")

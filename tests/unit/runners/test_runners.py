@@ -147,7 +147,7 @@ def test_resume_is_the_same_run(name: str, tmp_path: Path) -> None:
 
 
 def _tensors(path: Path) -> dict[str, torch.Tensor]:
-    from isaaclab_pc.runners.checkpoint import load_checkpoint
+    from isaaclab_pc.runners.checkpoint_file import load_checkpoint
 
     found: dict[str, torch.Tensor] = {}
 

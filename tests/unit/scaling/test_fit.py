@@ -323,7 +323,7 @@ def test_a_run_on_several_gpus_shares_the_hosts_memory_and_keeps_some_of_the_fir
 
 def test_package_loads_neither_torch_nor_a_simulator() -> None:
     code = (
-        "import sys, isaaclab_pc.scaling, isaaclab_pc.scaling.probe;"
+        "import sys, isaaclab_pc.scaling, isaaclab_pc.scaling.trial_runner;"
         "print([m for m in ('torch', 'warp', 'numpy', 'isaaclab', 'pynvml') if m in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -24,6 +24,7 @@ from isaaclab_physx.sim.schemas import PhysxConvexHullCfg, PhysxSDFMeshCfg
 from pxr import Usd, UsdGeom, UsdPhysics
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.physics import PhysicsSettings, apply_physics
 from isaaclab_pc.scaling import BatchPlan, Outcome, plan_batch, preflight
 from isaaclab_pc.scaling.classify import classify_exit
@@ -32,9 +33,8 @@ from isaaclab_pc.scaling.memory import Cgroup
 from isaaclab_pc.scaling.preflight import Finding, check_run
 from isaaclab_pc.sensors import GivenPointsCfg, PointCloud
 from isaaclab_pc.tasks.reach.reach_env_cfg import ReachEnvCfg
-from isaaclab_pc.workflows.config import compose
-from isaaclab_pc.workflows.probe_watch import ProbeWatch
-from isaaclab_pc.workflows.session import open_session
+from isaaclab_pc.workers.probe_watch import ProbeWatch
+from isaaclab_pc.workers.session import open_session
 
 PLAN = BatchPlan(horizon=64, num_minibatches=4, minibatch_size=1024)
 MACHINE = Machine(free_bytes=16 << 30, threads=2, cores=2)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from isaaclab_pc.workflows.settings import GROUPS, INTERNAL, RULES
+from isaaclab_pc.launch.settings import GROUPS, INTERNAL, RULES
 
 SCRIPTS = Path(__file__).parents[3] / "scripts"
 

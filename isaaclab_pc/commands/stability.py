@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""``scripts/scale.py --stability``: what physics settings a task bears, measured. Loads no torch."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from isaaclab_pc.commands.train import LOGS, show_log
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.launch.child_process import run_child
+from isaaclab_pc.launch.compose import Command, save_config
+from isaaclab_pc.launch.run_record import CONFIG_NAME, make_folder, versions
+from isaaclab_pc.launch.task_names import resolve_task
+from isaaclab_pc.physics.stability import Cell, cheapest, grid
+
+__all__ = ["measure_stability"]
+
+NUM_ENVS = 64
+"""Environments of a measurement, unless the user says how many."""
+
+RESULT_NAME, LOG_NAME, PICTURE_NAME = "stability.json", "simulator.log", "stability.png"
+
+
+def measure_stability(command: Command, config: dict[str, Any]) -> int:
+    """Measure a small grid of physics settings, one child process each, and show which is the cheapest that holds.
+
+    Args:
+        command: What the user gave.
+        config: The plain config, device and physics backend settled.
+
+    Returns:
+        The exit code: 0; 2 where the first child refuses the settings; 130 and 143 after SIGINT and SIGTERM, with what
+        was measured written; 1 where a child breaks off with an error.
+
+    Raises:
+        ConfigError: The settings leave nothing to measure.
+    """
+    _prepare(command, config)
+    settings = grid(config["physics"]["backend"], config["physics"] | {"backend": None})
+    folder = make_folder(LOGS / "scale" / resolve_task(config["task"])[1])
+    save_config(folder / CONFIG_NAME, config)
+    number = f"{len(settings)} setting{'s' if len(settings) > 1 else ''}"
+    print(f"{config['task']}: {number} on {config['num_envs']} environments, at one control rate")
+    cells: list[Cell] = []
+    try:
+        return _measure_all(settings, folder, cells)
+    finally:
+        # Also after Ctrl-C; where nothing was measured, nothing stays but the log of what went wrong.
+        if cells:
+            _show(cells, command, config, folder)
+        elif not (folder / LOG_NAME).exists():
+            shutil.rmtree(folder)
+
+
+def _prepare(command: Command, config: dict[str, Any]) -> None:
+    """Complete the config and refuse what does not go with this question."""
+    if config["physics"]["preset"] is not None:
+        raise ConfigError(
+            "physics.preset has no use with --stability, which measures the settings that presets stand for: leave it "
+            "out, or give single settings such as physics.position_iterations, which then stay."
+        )
+    if config["guard"]["mode"] != "quarantine":
+        raise ConfigError(
+            f"guard.mode={config['guard']['mode']} has no use with --stability, which counts the environments that the "
+            "guard ends: leave it out."
+        )
+    if config["num_envs"] == "auto":
+        config["num_envs"] = NUM_ENVS
+    if "eval.episodes" not in command.given:
+        config["eval"]["episodes"] = config["num_envs"]
+    if "obs" not in command.given:
+        # Physics is the question; a camera would only take time.
+        config["obs"] = "state"
+
+
+def _measure_all(settings: Sequence[Mapping[str, int]], folder: Path, cells: list[Cell]) -> int:
+    for number, values in enumerate(settings, start=1):
+        shown = " ".join(f"{name}={value}" for name, value in values.items()) or "as given"
+        print(f"  [{number}/{len(settings)}] {shown}: ", end="", flush=True)
+        result = folder / f"cell_{number}.json"
+        code = run_child(_child_command(folder, values, result), log=folder / LOG_NAME)
+        if code in (130, 143):
+            print("stopped")
+            return code
+        if code == 2:
+            return code
+        if code == 0:
+            cell = Cell(**json.loads(result.read_text(encoding="utf-8")))
+            result.unlink()
+        elif code > 128:
+            cell = Cell(values, note=f"the simulator crashed (exit code {code})")
+        else:
+            print("failed")
+            show_log(folder / LOG_NAME, code)
+            return 1
+        cells.append(cell)
+        print(_sentence(cell), flush=True)
+    return 0
+
+
+def _child_command(folder: Path, values: Mapping[str, int], result: Path) -> list[str]:
+    """Return the command line of the child that measures one setting."""
+    module = "isaaclab_pc.workers.stability"
+    options = ["--settings", json.dumps(dict(values)), "--log", str(folder / LOG_NAME), "--result", str(result)]
+    return [sys.executable, "-m", module, str(folder / CONFIG_NAME), *options]
+
+
+def _sentence(cell: Cell) -> str:
+    if not cell.env_steps:
+        return cell.note
+    scripted = f", scripted success {_percent(cell.success)}" if cell.success is not None else ""
+    note = f", {cell.note}" if cell.note else ""
+    return f"{_failures(cell)} failures per million steps{scripted}, {cell.env_steps_per_s:.0f} steps/s{note}"
+
+
+def _failures(cell: Cell) -> str:
+    rate, bound = cell.failures_per_million, cell.upper_bound_per_million
+    if rate is None:
+        return ""
+    return f"0 (< {bound:.0f})" if bound is not None else f"{rate:.0f}"
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.0f} %"
+
+
+def _show(cells: Sequence[Cell], command: Command, config: Mapping[str, Any], folder: Path) -> None:
+    """Print the table and the cheapest setting that holds; write JSON and picture."""
+    chosen = cheapest(cells)
+    line = None if chosen is None else _command_line(command, config, chosen)
+    content = {
+        "task": config["task"],
+        "backend": config["physics"]["backend"],
+        "device": config["device"],
+        "num_envs": config["num_envs"],
+        "versions": versions(),
+        "cells": [asdict(cell) for cell in cells],
+        "cheapest": None if chosen is None else dict(chosen.settings),
+        "command": line,
+    }
+    (folder / RESULT_NAME).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    title = f"{config['task']}, {config['physics']['backend']}, {config['device']}, {config['num_envs']} environments"
+    _print_table(cells, chosen, title)
+    from isaaclab_pc.viz.stability_plot import save_stability_plot
+
+    save_stability_plot(cells, chosen, title, folder / PICTURE_NAME)
+    print(f"table and picture: {folder / RESULT_NAME}, {folder / PICTURE_NAME}")
+    if line is None:
+        print("no setting holds: every one has failures or dropped contacts, or loses too much of the scripted success")
+    else:
+        print(f"the cheapest that holds:\n  {line}")
+
+
+def _print_table(cells: Sequence[Cell], chosen: Cell | None, title: str) -> None:
+    table = Table(title=title, title_justify="left")
+    names = list(dict.fromkeys(name for cell in cells for name in cell.settings))
+    columns = [*names, "env steps", "failures per million", "scripted success", "env steps/s", "s per 1000"]
+    for column in columns:
+        table.add_column(column, justify="right")
+    table.add_column("")
+    for cell in cells:
+        values = [f"{cell.settings[name]:.6g}" if name in cell.settings else "" for name in names]
+        rate, cost = (f"{cell.env_steps_per_s:.0f}", f"{cell.cost:.2f}") if cell.env_steps else ("", "")
+        note = cell.note or ("cheapest that holds" if cell is chosen else "")
+        table.add_row(*values, str(cell.env_steps), _failures(cell), _percent(cell.success), rate, cost, note)
+    Console(width=None if sys.stdout.isatty() else 150).print(table)
+
+
+def _command_line(command: Command, config: Mapping[str, Any], cell: Cell) -> str:
+    """Return how to train with a setting, and with what else the user gave."""
+    own = ("num_envs", "eval.episodes", "obs", "physics", "physics.backend")
+    given = [text for text in command.settings if text.split("=", 1)[0] not in own]
+    backend = f"physics={config['physics']['backend']}"
+    return " ".join(
+        ["python scripts/train.py", *given, *command.env, *command.agent, backend, *cell.overrides()],
+    )

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Files that a reader sees whole or not at all, whatever ends the writer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+__all__ = ["write_atomically", "write_text_atomically"]
+
+
+@contextmanager
+def write_atomically(path: Path) -> Iterator[Path]:
+    """Write a file beside its place, and move it there once it is complete and on the disk.
+
+    Args:
+        path: Where the file goes; an older one is replaced. Its folder exists.
+
+    Yields:
+        A path in the same folder to write to. Where the block raises, it is removed, and ``path`` stays as it was.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    partial = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        yield partial
+
+        _flush_to_disk(partial)
+        partial.replace(path)
+        # Only the folder's own flush makes the new name survive a crash of the machine.
+        _flush_to_disk(path.parent)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def write_text_atomically(path: Path, text: str) -> None:
+    """Write a UTF-8 text file with :func:`write_atomically`.
+
+    Args:
+        path: Where the file goes; an older one is replaced. Its folder exists.
+        text: Its content.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    with write_atomically(path) as partial:
+        partial.write_text(text, encoding="utf-8")
+
+
+def _flush_to_disk(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

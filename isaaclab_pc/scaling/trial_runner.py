@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One trial in a child process, metered and bounded from outside."""
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from isaaclab_pc.output_filter import OutputFilter, full_log
+from isaaclab_pc.scaling.classify import classify_exit, contact_overflow, out_of_memory_line
+from isaaclab_pc.scaling.gpu import Gpu
+from isaaclab_pc.scaling.memory import memory_cgroups, oom_kills
+from isaaclab_pc.scaling.process_tree import ProcessTree
+from isaaclab_pc.scaling.trial import Outcome, Trial, format_size
+
+__all__ = ["Budgets", "phase_path", "run_probe"]
+
+INTERVAL = 0.05
+"""Time between two looks at the child [s]."""
+CLOSING = 10.0
+"""How long a child may take to end after it has written its trial [s]; then it is ended."""
+_TAIL = 4 << 20
+"""How much of the log's end is searched for why it failed [bytes]: PhysX writes thousands of lines after that."""
+
+
+@dataclass(frozen=True)
+class Budgets:
+    """What a child may use."""
+
+    host: int
+    """Host memory of its process tree [bytes]."""
+    device: int | None = None
+    """GPU memory of its process tree [bytes]; None on the CPU."""
+    seconds: float | None = None
+    """Time from start to result [s]; None: no limit."""
+
+
+def run_probe(
+    argv: Sequence[str], num_envs: int, result_path: Path, log_path: Path, budgets: Budgets, gpu: Gpu | None = None
+) -> Trial:
+    """Run a child that tries a size, and watch it.
+
+    The child writes a `Trial` to `result_path` when it is done. It is looked at every `INTERVAL` and ended with
+    all its descendants when it passes a budget. No process is left behind, whatever happens here.
+
+    Args:
+        argv: The child's program and arguments.
+        num_envs: The size it tries.
+        result_path: Where it writes its trial; an old file there is removed first.
+        log_path: Where its output goes.
+        budgets: What it may use.
+        gpu: The GPU it uses; None on the CPU.
+
+    Returns:
+        The trial, with what was metered attached. A child that wrote a good trial has fitted even when it crashes
+        or hangs while it closes: simulators do. One that trained while PhysX dropped contacts is an
+        `Outcome.OVERFLOW` with `extra["physx_buffers"]`. Lines that came over and over are in `extra["floods"]`,
+        each with its number.
+    """
+    for path in (result_path, phase_path(result_path)):
+        path.unlink(missing_ok=True)
+    for path in (log_path, full_log(log_path)):
+        path.write_bytes(b"")
+    groups = memory_cgroups()
+    kills_before = oom_kills(groups)
+    if gpu is not None:
+        gpu.start()
+    began = time.monotonic()
+    with OutputFilter(log_path, inlets=1) as output, ProcessTree(argv, output.inlets[0]) as tree:
+        meter = _Meter(tree, gpu, budgets)
+        verdict, returncode = _watch(tree, meter, result_path, budgets.seconds, began)
+    floods = {"floods": output.floods} if output.floods else {}
+    verdict = verdict or _read_result(result_path, num_envs)
+    if verdict is None:
+        kills = oom_kills(groups) - kills_before
+        outcome, detail = classify_exit(returncode or 0, _tail(log_path), oom_kills=kills)
+        verdict = Trial(num_envs, outcome, detail=detail)
+    elif verdict.outcome is Outcome.ERROR and (line := out_of_memory_line(f"{verdict.detail}\n{_tail(log_path)}")):
+        verdict = replace(verdict, outcome=Outcome.OOM, detail=line)
+    elif verdict.outcome in (Outcome.FITS, Outcome.OVERFLOW):
+        verdict = _with_dropped_contacts(verdict, log_path)
+    return replace(
+        verdict,
+        extra={**_read_phase(result_path), **floods, **verdict.extra},
+        num_envs=num_envs,
+        wall_seconds=round(time.monotonic() - began, 3),
+        host_bytes=tree.host_bytes,
+        host_budget=budgets.host,
+        device_bytes=None if gpu is None else meter.device_bytes,
+        device_budget=budgets.device,
+        log=str(log_path),
+    )
+
+
+def phase_path(result_path: Path) -> Path:
+    """Return where a child writes what it is doing, beside its trial: JSON that goes into the trial's `extra`."""
+    return result_path.with_suffix(".phase")
+
+
+def _read_phase(result_path: Path) -> dict[str, object]:
+    """Return what a child did last; nothing where it did not say, or was ended while it wrote."""
+    try:
+        content = json.loads(phase_path(result_path).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+@dataclass
+class _Meter:
+    """Both memories of a process tree against their budgets."""
+
+    tree: ProcessTree
+    gpu: Gpu | None
+    budgets: Budgets
+    device_bytes: int = 0
+
+    def exceeded(self) -> str:
+        """Measure; return what passed its budget, or an empty string."""
+        host = self.tree.sample(self.budgets.host)
+        if self.gpu is not None:
+            self.device_bytes = self.gpu.sample(self.tree.pids)
+        if host > self.budgets.host:
+            return f"passed {format_size(self.budgets.host)} of host memory"
+        if self.budgets.device is not None and self.device_bytes > self.budgets.device:
+            return f"passed {format_size(self.budgets.device)} of GPU memory"
+        return ""
+
+
+def _watch(
+    tree: ProcessTree, meter: _Meter, result_path: Path, seconds: float | None, began: float
+) -> tuple[Trial | None, int | None]:
+    """Look at the child until it ends or has to be ended; return the parent's verdict, if any, and the exit code."""
+    result_seen: float | None = None
+    while True:
+        if passed := meter.exceeded():
+            return Trial(0, Outcome.OVER_BUDGET, detail=passed), None
+        returncode = tree.wait(INTERVAL)
+        if returncode is not None:
+            return None, returncode
+        now = time.monotonic()
+        if result_seen is None and result_path.exists():
+            result_seen = now
+        if result_seen is not None:
+            if now - result_seen > CLOSING:
+                return None, None
+        elif seconds is not None and now - began > seconds:
+            return Trial(0, Outcome.TIMEOUT, detail=f"not done after {seconds:.0f} s"), None
+
+
+def _read_result(path: Path, num_envs: int) -> Trial | None:
+    """Return what the child wrote; None when it wrote nothing. Rubbish is an error of the child."""
+    try:
+        trial = Trial.read(path)
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        return Trial(num_envs, Outcome.ERROR, detail=f"its result cannot be read: {error}")
+    if trial.num_envs != num_envs:
+        return replace(trial, outcome=Outcome.ERROR, detail=f"its result is for num_envs={trial.num_envs}")
+    return trial
+
+
+def _with_dropped_contacts(trial: Trial, log_path: Path) -> Trial:
+    """Turn a trial into an overflow where its log says that PhysX dropped contacts."""
+    with full_log(log_path).open(encoding="utf-8", errors="replace") as log:
+        overflow = contact_overflow(log)
+    if overflow is None:
+        return trial
+    extra = {**trial.extra, "physx_buffers": overflow.sizes}
+    return replace(trial, outcome=Outcome.OVERFLOW, frames_per_second=0.0, detail=overflow.line, extra=extra)
+
+
+def _tail(path: Path) -> str:
+    """Return the end of a log as text."""
+    with path.open("rb") as log:
+        log.seek(0, 2)
+        log.seek(max(log.tell() - _TAIL, 0))
+        return log.read().decode(errors="replace")

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The child process of a recording: ``python -m isaaclab_pc.workers.demo CONFIG FILE EPISODES KEEP``.
+
+It reads the settings from CONFIG, writes everything printed to ``worker.log`` beside it, and adds waves to FILE until
+that has EPISODES episodes. It ends with one of :class:`~isaaclab_pc.launch.child_process.ExitCode`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count, islice
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+from isaaclab.utils.datasets import EpisodeData
+
+from isaaclab_pc.demo_file import DemoFile
+from isaaclab_pc.launch.child_process import SignalFlag, die_with_parent, exit_code_of
+from isaaclab_pc.launch.compose import load_config
+from isaaclab_pc.output_filter import divert_output
+
+__all__ = ["Wave", "record", "record_wave"]
+
+LOG_NAME = "worker.log"
+
+HALVED = ("points", "depth")
+"""Observation groups that are stored in float16."""
+
+HOPELESS = 64
+"""Episodes, none of them solved, after which a policy is given up."""
+
+
+@dataclass(frozen=True)
+class Wave:
+    """One episode of every environment, all from one seed."""
+
+    episodes: dict[int, EpisodeData]
+    """The episodes by the index of their environment, without those in which the guard found a fault."""
+
+    successes: int
+    """How many of them succeeded."""
+
+
+def record_wave(
+    env: Any, policy: Callable[[], torch.Tensor], seed: int, stopped: Callable[[], bool] = lambda: False
+) -> Wave | None:
+    """Run every environment to the end of one episode.
+
+    An environment that is done early waits for the others, so that short episodes are no more frequent than they are.
+
+    Args:
+        env: The unwrapped :class:`~isaaclab_pc.envs.PointCloudEnv`; all of it is reset.
+        policy: Returns the actions for the current state, shape (N, A).
+        seed: Seed of the resets.
+        stopped: Asked at every step whether to give up.
+
+    Returns:
+        The wave, or None when it was stopped.
+    """
+    observations, _ = env.reset(seed=seed)
+    episodes = {index: EpisodeData() for index in range(env.num_envs)}
+    initial = _on_cpu(env.scene.get_state(is_relative=True))
+    for index, episode in episodes.items():
+        episode.seed = seed
+        episode.add("initial_state", _of(initial, index))
+    running, faulty = dict(episodes), []
+    with _StateAfterPhysics(env) as state:
+        while running:
+            if stopped():
+                return None
+            before = {name: _stored(name, value) for name, value in observations.items()}
+            actions = policy().clamp(-1.0, 1.0)
+            observations, reward, terminated, truncated, _ = env.step(actions)
+            done = terminated | truncated
+            taken = {"actions": actions, "obs": before, "rewards": reward, "dones": done.byte(), "states": state.value}
+            step = _on_cpu(taken)
+            for index, episode in running.items():
+                for key, value in step.items():
+                    episode.add(key, _of(value, index))
+            faults = env.guard.causes != 0
+            for index in done.nonzero().squeeze(-1).tolist():
+                episode = running.pop(index, None)
+                if episode is not None:
+                    episode.success = bool(env.episode_success[index])
+                    if faults[index] or env.guard.benched[index]:
+                        faulty.append(index)
+    for index in faulty:
+        del episodes[index]
+    for episode in episodes.values():
+        episode.pre_export()
+    return Wave(episodes, sum(bool(episode.success) for episode in episodes.values()))
+
+
+class _StateAfterPhysics:
+    """Keeps the scene's state from when an environment asks what is done, before what is done is reset."""
+
+    def __init__(self, env: Any) -> None:
+        self._env = env
+        self.value: Mapping[str, Any] = {}
+
+    def __enter__(self) -> _StateAfterPhysics:
+        get_dones = self._env._get_dones
+
+        def keep_state() -> Any:
+            self.value = self._env.scene.get_state(is_relative=True)
+            return get_dones()
+
+        self._env._get_dones = keep_state
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        del self._env._get_dones  # the class's own is seen again
+
+
+def _stored(group: str, value: torch.Tensor) -> torch.Tensor:
+    return value.half() if group in HALVED else value
+
+
+def _on_cpu(tree: Any) -> Any:
+    return {key: _on_cpu(value) for key, value in tree.items()} if isinstance(tree, Mapping) else tree.cpu()
+
+
+def _of(tree: Any, index: int) -> Any:
+    """Return one environment's part of a tree of tensors (N, ...)."""
+    return {key: _of(value, index) for key, value in tree.items()} if isinstance(tree, Mapping) else tree[index]
+
+
+def record(
+    env: Any,
+    config: Mapping[str, Any],
+    file: DemoFile,
+    episodes: int,
+    *,
+    keep: str = "success",
+    say: Callable[[str], object] = print,
+    stopped: Callable[[], bool] = lambda: False,
+) -> None:
+    """Add waves to a file until it has enough episodes, or until stopped.
+
+    Args:
+        env: The unwrapped environment of a task with a scripted policy.
+        config: The plain config, as for :meth:`DemoFile.add_wave`.
+        file: The file, checked and locked.
+        episodes: Episodes that it shall have.
+        keep: ``success``, or ``all``.
+        say: Called with a line for every wave.
+        stopped: Asked at every step whether to give up the wave.
+
+    Raises:
+        RuntimeError: The policy solves no episode.
+    """
+    policy = env.scripted_policy()
+    progress = file.progress()
+    first = config["seed"] if progress.next_seed is None else progress.next_seed
+    # The seed of evaluations stays unseen.
+    seeds = (seed for seed in count(first) if seed != config["eval"]["seed"])
+    start, before = time.monotonic(), progress.episodes
+    while progress.episodes < episodes:
+        wave = record_wave(env, policy, seed := next(seeds), stopped)
+        if wave is None:
+            return
+        kept = ((index, episode) for index, episode in wave.episodes.items() if keep == "all" or episode.success)
+        chosen = dict(islice(kept, episodes - progress.episodes))
+        file.add_wave(config, seed, env.num_envs, wave.successes, chosen)
+        progress = progress.plus(len(chosen), env.num_envs, wave.successes, seed)
+        rate = (progress.episodes - before) / (time.monotonic() - start)
+        left = f", {(episodes - progress.episodes) / rate:.0f} s left" if rate > 0.0 else ""
+        say(f"{progress.episodes}/{episodes} episodes, {progress.rate}{left}")
+        if keep == "success" and progress.attempts >= HOPELESS and progress.successes == 0:
+            raise RuntimeError(f"the scripted policy solved none of {progress.attempts} episodes under these settings")
+
+
+def main(argv: Sequence[str]) -> int:
+    """Record, and write what the user sees to the descriptor that was standard output.
+
+    Args:
+        argv: The config, the file, the number of episodes, and which are kept.
+
+    Returns:
+        The exit code.
+    """
+    config_path, file, episodes, keep = Path(argv[0]), DemoFile(Path(argv[1])), int(argv[2]), argv[3]
+    die_with_parent()
+    stream = divert_output(config_path.parent / LOG_NAME)
+    return exit_code_of(
+        lambda: _run(load_config(config_path), file, episodes, keep, stream),
+        refuse=lambda message: stream.write(f"error: {message}\n"),
+    )
+
+
+def _run(config: Mapping[str, Any], file: DemoFile, episodes: int, keep: str, stream: IO[str]) -> int:
+    from isaaclab_pc.workers.session import open_env, resolve
+
+    resolved = resolve(config, config["num_envs"], "demo")
+    with open_env(resolved) as made, SignalFlag() as flag:
+        record(
+            made.unwrapped,
+            config,
+            file,
+            episodes,
+            keep=keep,
+            say=lambda line: stream.write(f"{line}\n"),
+            stopped=lambda: bool(flag.received),
+        )
+        return flag.exit_code
+
+
+if __name__ == "__main__":
+    code = main(sys.argv[1:])
+    sys.stdout.flush()
+    # Simulators' own threads and exit handlers can hang or crash here, with everything written and closed.
+    os._exit(code)

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs with a fake worker behind the process boundary."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from isaaclab_pc.commands import play, scale, train
+from isaaclab_pc.launch.child_process import worker_command
+from isaaclab_pc.scaling import auto_num_envs as num_envs
+
+FAKE_WORKER = Path(__file__).with_name("fake_worker.py")
+
+
+def fake_command(mode, config, **options):
+    command = worker_command(mode, config, **options)
+    return [sys.executable, str(FAKE_WORKER), *command[3:]]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty working folder, in which runs use the fake worker and a profile cache of their own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for module in (num_envs, play, scale, train):
+        monkeypatch.setattr(module, "worker_command", fake_command)
+    monkeypatch.setattr(sys, "argv", ["train.py"])
+    return tmp_path
+
+
+@pytest.fixture
+def runs(folder):
+    """List the folders of the runs of reach so far."""
+    return lambda: sorted((folder / "logs" / "rsl_rl" / "reach").iterdir())
+
+
+@pytest.fixture
+def seen():
+    """Tell what the worker saw: its arguments and its config."""
+    return lambda run: json.loads((run / "seen.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def record():
+    """Read a run's record."""
+    return lambda run: json.loads((run / "run.json").read_text(encoding="utf-8"))

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The parent of a recording, with a fake environment behind the process boundary."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from isaaclab_pc.commands import demo
+from isaaclab_pc.demos import Episodes
+from isaaclab_pc.launch.compose import load_config
+
+FAKE = Path(__file__).with_name("fake_demo_child.py")
+NEVER = 99
+LIFT = ["task=lift", "physics=newton_mjwarp", "device=cpu", "num_envs=3", "seed=4"]
+"""Waves of two successful episodes out of three."""
+
+
+@pytest.fixture
+def child(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """Work in an empty folder, with children that kill themselves in a certain wave."""
+    monkeypatch.chdir(tmp_path)
+    real = demo.child_command
+
+    def install(kill_at: int = NEVER) -> None:
+        def command(*given) -> list[str]:
+            return [sys.executable, str(FAKE), str(kill_at), *real(*given)[3:]]
+
+        monkeypatch.setattr(demo, "child_command", command)
+
+    return install
+
+
+def seeds(path: Path) -> list[int]:
+    return [entry.seed for entry in Episodes(path).demos]
+
+
+def test_a_killed_recording_goes_on_where_it_was_and_a_higher_number_appends(child, tmp_path: Path, capsys) -> None:
+    path = tmp_path / "logs" / "demo" / "lift" / "demos.hdf5"
+    child(kill_at=2)
+    assert demo.main([*LIFT, "episodes=5"]) == 1
+    captured = capsys.readouterr()
+    assert "worker ended with exit code 137" in captured.err
+    assert "stopped at 2 of 5 episodes; the same command goes on" in captured.out
+    assert seeds(path) == [4, 4]
+
+    child()
+    assert demo.main([*LIFT, "episodes=5"]) == 0
+    out = capsys.readouterr().out
+    assert "going on: 2 episodes are there, success rate 66.7 % (2 of 3)" in out
+    assert "5 episodes, success rate 66.7 % (6 of 9)" in out
+    assert str(path.relative_to(tmp_path)) in out
+    assert seeds(path) == [4, 4, 5, 5, 6]
+
+    assert demo.main([*LIFT, "episodes=6"]) == 0
+    assert seeds(path) == [4, 4, 5, 5, 6, 7]
+    assert demo.main([*LIFT, "episodes=3"]) == 0
+    assert "has 6 episodes already" in capsys.readouterr().out
+    assert seeds(path) == [4, 4, 5, 5, 6, 7]
+    assert len(list(path.parent.glob("*/config.yaml"))) == 3
+
+
+def test_what_is_recorded_follows_the_settings(child, tmp_path: Path) -> None:
+    child()
+    path = tmp_path / "new" / "all.hdf5"
+    assert demo.main([*LIFT, "episodes=3", "keep=all", f"file={path}", "env.episode_length_s=3"]) == 0
+    assert [entry.success for entry in Episodes(path).demos] == [True, True, False]
+    (config,) = (load_config(found) for found in tmp_path.glob("logs/demo/lift/*/config.yaml"))
+    assert (config["num_envs"], config["env_overrides"]) == (3, ["env.episode_length_s=3"])
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_file_of_other_settings_is_refused(child, tmp_path: Path, capsys) -> None:
+    child()
+    assert demo.main([*LIFT, "episodes=1", "file=a.hdf5"]) == 0
+    before = (tmp_path / "a.hdf5").read_bytes()
+    assert demo.main([*LIFT, "episodes=2", "file=a.hdf5", "obs=depth"]) == 2
+    assert "error: file=a.hdf5 was recorded with obs=points, not depth: give" in capsys.readouterr().err
+    assert (tmp_path / "a.hdf5").read_bytes() == before
+
+
+def test_few_episodes_need_few_environments(child, tmp_path: Path) -> None:
+    child()
+    given = [text for text in LIFT if not text.startswith("num_envs")]
+    assert demo.main([*given, "episodes=2"]) == 0
+    (config,) = (load_config(found) for found in tmp_path.glob("logs/demo/lift/*/config.yaml"))
+    assert config["num_envs"] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["task=lfit"], "did you mean lift?"),
+        (["episodes=0"], "episodes=0: expected a whole number of at least 1."),
+        (["episodes=many"], "episodes=many: expected"),
+        (["keep=some"], "keep=some: expected one of success, all."),
+        (["file=demos.h5"], "file=demos.h5: expected a path that ends in .hdf5."),
+        (["episode=3"], "episode is not a setting of a recording: did you mean episodes"),
+        (["runner=rl_games"], "runner is not a setting of a recording"),
+        (["agent.gamma=1"], "agent.gamma is not a setting of a recording"),
+        (["--task=lift"], "--task=lift: settings are written without dashes"),
+    ],
+)
+def test_bad_input_is_refused_at_once(child, tmp_path: Path, capsys, arguments: list[str], message: str) -> None:
+    defaults = [text for text in LIFT if text.split("=")[0] not in {argument.split("=")[0] for argument in arguments}]
+    assert demo.main([*defaults, *arguments]) == 2
+    assert message in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_task_without_a_scripted_policy_is_refused(child, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    monkeypatch.setattr(demo, "scripted_tasks", lambda: {"reach": "IsaacPC-Reach-Franka-Direct"})
+    assert demo.main(LIFT) == 2
+    message = "task: IsaacPC-Lift-Cube-Franka-Direct has no scripted policy; these have one: reach."
+    assert message in capsys.readouterr().err
+
+
+def test_the_help_names_every_setting_and_the_parent_needs_no_torch(capsys) -> None:
+    assert demo.main(["--help"]) == 0
+    out = capsys.readouterr().out
+    assert [name for name in (*demo.OWN, *demo.MAY_CHANGE) if name not in out] == []
+    code = "import sys, isaaclab_pc.commands.demo; print({'torch', 'warp', 'isaaclab'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"

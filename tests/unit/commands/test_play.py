@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The parent of an evaluation, with a fake worker behind the process boundary."""
+
+import json
+
+import pytest
+
+from isaaclab_pc.commands import play, train
+
+
+@pytest.fixture
+def run(runs):
+    """A finished run of 8 environments."""
+    assert train.main(["num_envs=8", "device=cpu", "seed=7", "env.a=1", "physics=newton_mjwarp"]) == 0
+    (run,) = runs()
+    return run
+
+
+@pytest.fixture
+def evaluation(run, seen):
+    """Tell what the worker of the only evaluation saw."""
+
+    def read():
+        (result,) = (run / "play").iterdir()
+        return seen(result)
+
+    return read
+
+
+def test_the_latest_run_is_evaluated_under_its_own_settings(run, capsys, evaluation):
+    assert play.main([]) == 0
+    content = evaluation()
+    assert content["argv"][0] == "play"
+    assert content["argv"][-1].endswith("checkpoints/model_3.pt")
+    assert content["config"]["seed"] == 7
+    assert content["config"]["num_envs"] == 8
+    assert content["config"]["physics"]["backend"] == "newton_mjwarp"
+    assert "result.json" in capsys.readouterr().out
+    assert json.loads((run / "run.json").read_text(encoding="utf-8"))["status"] == "completed"
+
+
+def test_what_is_given_replaces_the_runs_settings(evaluation):
+    arguments = [
+        "eval.episodes=1000",
+        "num_envs=32",
+        "physics=newton_mjwarp",
+        "physics.dt=0.01",
+        "guard.mode=disabled",
+        "env.b=2",
+    ]
+    assert play.main(arguments) == 0
+    config = evaluation()["config"]
+    assert config["eval"] == {"episodes": 1000, "seed": 1000}
+    assert config["num_envs"] == 32
+    assert config["physics"]["backend"] == "newton_mjwarp"
+    assert config["physics"]["dt"] == 0.01
+    assert config["guard"]["mode"] == "disabled"
+    assert config["env_overrides"] == ["env.a=1", "env.b=2"]
+
+
+def test_no_more_environments_than_episodes_are_started(evaluation):
+    assert play.main(["eval.episodes=5"]) == 0
+    assert evaluation()["config"]["num_envs"] == 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "num_envs"), [([], 4), (["num_envs=auto"], 4), (["num_envs=6", "eval.episodes=3"], 6)]
+)
+def test_who_watches_sees_few_environments_unless_told_otherwise(
+    evaluation, capsys, has_visualizers, arguments, num_envs
+):
+    has_visualizers("viser")
+    assert play.main(["visualizer=viser", *arguments]) == 0
+    config = evaluation()["config"]
+    assert (config["visualizer"], config["num_envs"]) == ("viser", num_envs)
+    assert "visualizer=viser shows at http://localhost:8080" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["max_iterations=3"], "max_iterations has no effect on a trained policy"),
+        (["points.num_points=3"], "points.num_points has no effect on a trained policy"),
+        (["agent.x=3"], "agent.x=3 has no effect on a trained policy"),
+        (["num_envs=auto"], "give a number here"),
+        (["-m", "seed=1,2"], "-m has no use here"),
+        (["resume=RUN", "task=lift"], "comes from a run with task=IsaacPC-Reach-Franka-Direct"),
+        (["task=lift"], "no run with a checkpoint"),
+        (["tsk=lift"], "did you mean task"),
+    ],
+)
+def test_what_has_no_meaning_is_refused(run, capsys, arguments, message):
+    assert play.main([argument.replace("RUN", str(run)) for argument in arguments]) == 2
+    assert message in capsys.readouterr().err
+    assert not (run / "play").exists()
+
+
+def test_help_needs_no_run(folder, capsys):
+    assert play.main(["--help"]) == 0
+    assert "eval.episodes" in capsys.readouterr().out

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The parent of a replay with a fake child behind the process boundary, and what makes a finding."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from isaaclab_pc.commands import replay
+from isaaclab_pc.fault_dump import FORMAT, FaultDump, installed_versions
+from isaaclab_pc.launch.compose import compose, load_config
+from isaaclab_pc.workers.replay import Watch, look
+
+NAN = float("nan")
+FOUND = {
+    "found": True,
+    "from_each_step": False,
+    "step": 1,
+    "substep": 2,
+    "offenders": [
+        {
+            "asset": "robot",
+            "name": "joint6",
+            "quantity": "joint velocity [rad/s]",
+            "value": float("nan"),
+            "bound": 52.2,
+        },
+        {"asset": "cube", "name": "cube", "quantity": "position [m]", "value": -123.4, "bound": -100.0},
+    ],
+    "num_offenders": 5,
+    "trace": [{"step": 0, "substep": 1, "value": 3.0}, {"step": 1, "substep": 1, "value": 41.25}],
+    "differences": [2e-5],
+    "dt": 1 / 60,
+    "decimation": 2,
+    "backend": "newton_mjwarp",
+    "steps": 3,
+    "episode_step": [4, 5, 6],
+}
+NOT_FOUND = FOUND | {"found": False, "from_each_step": True, "trace": [], "differences": [1e-5, 0.25, 0.5]}
+
+
+def make_dump(**about: Any) -> FaultDump:
+    config = compose(["task=lift", "physics=newton_mjwarp", "device=cpu", "num_envs=16", "seed=7"])
+    content = {
+        "format": FORMAT,
+        "task": config["task"],
+        "config": config,
+        "seed": 7,
+        "backend": "newton_mjwarp",
+        "versions": installed_versions(),
+        "dt": 1 / 60,
+        "decimation": 2,
+        "assets": {"cube": {"kind": "rigid_object", "joints": []}},
+        "causes": ["action", "state"],
+    }
+    arrays = {
+        "env_id": np.array([3, 9]),
+        "cause": np.array([2, 2]),
+        "step": np.array([40, 40]),
+        "length": np.array([3, 3]),
+        "episode": np.full((2, 3), 6),
+        "episode_step": np.array([[4, 5, 6]] * 2),
+        "action": np.zeros((2, 3, 4), dtype=np.float32),
+    }
+    return FaultDump(content | about, arrays)
+
+
+@pytest.fixture
+def dump(tmp_path: Path) -> Path:
+    make_dump().save(tmp_path / "dump_0.npz")
+    return tmp_path / "dump_0.npz"
+
+
+@pytest.fixture
+def child(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """Replace the child by one that writes a result and exits with a code."""
+
+    def install(result: dict[str, Any], code: int = 0) -> list[list[str]]:
+        calls = []
+        script = tmp_path / "child.py"
+        script.write_text(
+            "import pathlib, sys\n"
+            f"pathlib.Path(sys.argv[1], 'result.json').write_text({json.dumps(result)!r})\n"
+            "pathlib.Path(sys.argv[1], 'worker.log').write_text('simulator: no memory')\n"
+            f"sys.exit({code})"
+        )
+
+        def command(dump: Path, position: int, folder: Path) -> list[str]:
+            calls.append([str(dump), position, str(folder)])
+            return [sys.executable, str(script), str(folder)]
+
+        monkeypatch.setattr(replay, "child_command", command)
+        return calls
+
+    return install
+
+
+def test_the_finding_names_the_physics_step_the_joint_and_the_value(dump: Path, child, capsys) -> None:
+    child(FOUND)
+    assert replay.main([f"dump={dump}"]) == 0
+    out = capsys.readouterr().out
+    assert (
+        "environment 3 of IsaacPC-Lift-Cube-Franka-Direct on newton_mjwarp, seed 7, episode 6: state in step 40" in out
+    )
+    assert "first fault: step 2 of 3 (step 5 of the episode), physics step 2 of 2" in out
+    assert "robot joint6: joint velocity nan rad/s, bound 52.2" in out
+    assert "in the 2 physics steps before: 3, 41.25" in out
+    assert "cube: position -123.4 m, bound -100" in out
+    assert "and 3 more in the same physics step" in out
+    assert "follows the recording to within 2e-05" in out
+
+
+def test_what_does_not_reproduce_says_how_far_it_came_apart(dump: Path, child, capsys) -> None:
+    child(NOT_FOUND)
+    assert replay.main([f"dump={dump}"]) == 0
+    out = capsys.readouterr().out
+    assert "did not reproduce: all 3 steps stayed finite and in bounds" in out
+    assert "every step was begun in its recorded state" in out
+    assert "leaves the recording at step 3, by 0.25 rad or m; at step 4 by 0.5" in out
+
+
+def test_the_child_gets_one_environment_with_the_runs_settings(dump: Path, child) -> None:
+    calls = child(FOUND)
+    assert replay.main([f"dump={dump}", "env=9", "physics.substeps=4"]) == 0
+    ((path, position, folder),) = calls
+    assert (path, position) == (str(dump), 1)
+    config = load_config(Path(folder) / "config.yaml")
+    assert Path(folder).parent == dump.parent / "replay"
+    assert (config["num_envs"], config["obs"], config["seed"]) == (1, "state", 7)
+    assert config["physics"]["backend"] == "newton_mjwarp"
+    assert config["physics"]["substeps"] == 4
+
+
+def test_a_backend_that_is_given_keeps_the_other_settings(tmp_path: Path, child) -> None:
+    config = make_dump().about["config"]
+    config["physics"]["dt"] = 0.01
+    config["guard"]["mode"] = "raise"
+    make_dump(config=config).save(tmp_path / "a.npz")
+    calls = child(FOUND)
+    assert replay.main([f"dump={tmp_path / 'a.npz'}", "physics=newton_mjwarp"]) == 0
+    config = load_config(Path(calls[0][2]) / "config.yaml")
+    assert config["physics"]["dt"] == 0.01
+    assert config["guard"]["mode"] == "quarantine", "a replay reports what is bad, and must not stop at it"
+
+
+def test_a_replay_that_is_watched_ends_with_ctrl_c_and_tells_its_finding(dump: Path, child, capsys, has_visualizers):
+    has_visualizers("viser")
+    calls = child(FOUND, code=130)
+    assert replay.main([f"dump={dump}", "visualizer=viser"]) == 0
+    output = capsys.readouterr().out
+    assert output.index("until Ctrl-C") < output.index("first fault: step 2 of 3")
+    assert load_config(Path(calls[0][2]) / "config.yaml")["visualizer"] == "viser"
+    assert replay.main([f"dump={dump}"]) == 130, "without a visualizer Ctrl-C ends it"
+
+
+def test_who_watched_the_run_need_not_watch_the_replay(tmp_path: Path, child) -> None:
+    config = make_dump().about["config"] | {"visualizer": "newton_gl"}
+    make_dump(config=config).save(tmp_path / "a.npz")
+    calls = child(FOUND)
+    assert replay.main([f"dump={tmp_path / 'a.npz'}"]) == 0
+    assert load_config(Path(calls[0][2]) / "config.yaml")["visualizer"] is None
+
+
+def test_what_the_child_refuses_is_an_error(dump: Path, child, capsys) -> None:
+    child({"error": "The dump is of another scene."}, code=2)
+    assert replay.main([f"dump={dump}"]) == 2
+    assert "error: The dump is of another scene." in capsys.readouterr().err
+
+
+def test_a_crash_shows_the_log(dump: Path, child, capsys) -> None:
+    child({}, code=3)
+    assert replay.main([f"dump={dump}"]) == 1
+    assert "simulator: no memory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("about", "message"),
+    [
+        ({"versions": {**installed_versions(), "isaaclab_pc": "0.0.1"}}, "made with isaaclab_pc 0.0.1"),
+        ({"versions": {**installed_versions(), "isaaclab": "2.9.0"}}, "pip install 'isaaclab==2.9.0'"),
+        ({"config": None}, "no settings of a run"),
+        ({"config": {"task": "IsaacPC-Lift-Cube-Franka-Direct"}}, "do not fit this version"),
+        ({"task": "IsaacPC-Reach-Point-Franka-Direct"}, "contradicts itself"),
+    ],
+)
+def test_a_dump_of_something_else_is_refused(tmp_path: Path, child, capsys, about, message: str) -> None:
+    calls = child(FOUND)
+    make_dump(**about).save(tmp_path / "a.npz")
+    assert replay.main([f"dump={tmp_path / 'a.npz'}"]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert "Traceback" not in error
+    assert not calls
+    assert not (tmp_path / "replay").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["env=4"], "env=4: the dump holds 3, 9"),
+        (["env=x"], "env=x: expected null, or the index of an environment"),
+        (["task=reach"], "task=reach: the dump is of IsaacPC-Lift-Cube-Franka-Direct"),
+        (["task=lft"], "task=lft is not a task"),
+        (["num_envs=3"], "num_envs is not a setting of a replay"),
+        (["env.gripper=false"], "env.gripper is not a setting of a replay"),
+        (["physics.dt=0"], "physics.dt=0: expected null, or a number above 0"),
+        (["physics=mujoco"], "physics=mujoco: expected one of"),
+        (["-m"], "-m has no use here"),
+    ],
+)
+def test_a_wrong_setting_is_refused(dump: Path, child, capsys, arguments: list[str], message: str) -> None:
+    calls = child(FOUND)
+    assert replay.main([f"dump={dump}", *arguments]) == 2
+    assert message in capsys.readouterr().err
+    assert not calls
+
+
+def test_a_version_of_a_solver_that_differs_is_a_note(tmp_path: Path, child, capsys) -> None:
+    child(FOUND)
+    make_dump(versions={**installed_versions(), "newton": "0.9"}).save(tmp_path / "a.npz")
+    assert replay.main([f"dump={tmp_path / 'a.npz'}"]) == 0
+    assert "note: the dump was made with newton 0.9" in capsys.readouterr().out
+
+
+def test_help_teaches_and_a_missing_dump_is_named(capsys) -> None:
+    assert replay.main(["--help"]) == 0
+    assert "python scripts/replay.py dump=" in capsys.readouterr().out
+    assert replay.main([]) == 2
+    assert "dump=<path> is missing" in capsys.readouterr().err
+    assert replay.main(["dump=nowhere.npz"]) == 2
+    assert "dump=nowhere.npz: there is no such file" in capsys.readouterr().err
+
+
+def watch(*rows: list[float], low: Any = -10.0, high: Any = 10.0) -> Watch:
+    values = torch.tensor(rows)
+    return Watch("robot", "speed [m/s]", [f"link{i}" for i in range(len(rows))], lambda: values, low, high)
+
+
+def test_the_worst_component_speaks_for_its_body() -> None:
+    inside, outside, broken = look([watch([1.0, -10.0], [0.0, -30.0], [20.0, float("nan")])])
+    assert (inside["excess"], inside["value"]) == (1.0, -10.0)
+    assert (outside["excess"], outside["value"], outside["bound"]) == (3.0, -30.0, -10.0)
+    assert broken["excess"] == float("inf")
+    assert broken["value"] != broken["value"]
+
+
+def test_every_row_has_its_own_bounds() -> None:
+    low, high = torch.tensor([[0.0], [-1.0]]), torch.tensor([[4.0], [1.0]])
+    first, second = look([watch([3.0], [3.0], low=low, high=high)])
+    assert (first["excess"], second["excess"]) == (0.5, 3.0)
+
+
+def test_infinities_are_faults_on_both_sides() -> None:
+    values = look([watch([float("inf")], [-float("inf")])])
+    assert [(value["excess"], value["bound"]) for value in values] == [(float("inf"), 10.0), (float("inf"), -10.0)]

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""``scripts/scale.py`` with a fake worker behind the process boundary."""
+
+import json
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from isaaclab_pc.commands import train
+from isaaclab_pc.commands.scale import main
+
+SMALL = ["device=cpu", "scaling.min=32", "scaling.max=64", "scaling.granule=32"]
+
+
+def folders(folder):
+    return sorted((folder / "logs" / "scale" / "reach").iterdir())
+
+
+def test_a_search_leaves_trials_ledger_and_picture_and_the_answer_for_training(folder, capsys):
+    assert main(["task=reach", *SMALL]) == 0
+    (result,) = folders(folder)
+    assert [trial["num_envs"] for trial in json.loads((result / "trials.json").read_text())] == [32, 64]
+    entries = {entry["kind"]: entry for entry in json.loads((result / "ledger.json").read_text())["entries"]}
+    assert entries["camera buffers"]["per_env"] == 4096
+    assert (result / "memory.png").stat().st_size > 10_000
+    output = capsys.readouterr().out
+    assert "num_envs=32: fits" in output
+    assert "camera buffers" in output
+    # 100 frames/s either way: the fewest environments win.
+    assert train.main(["num_envs=auto", *SMALL]) == 0
+    assert "num_envs=32 from an earlier search" in capsys.readouterr().out
+
+
+def test_it_searches_again_unless_the_cache_is_asked_for(folder, capsys):
+    main(SMALL)
+    main(SMALL)
+    assert "from an earlier search" not in capsys.readouterr().out
+    assert main([*SMALL, "scaling.cache=use"]) == 0
+    assert "from an earlier search" in capsys.readouterr().out
+    assert len(folders(folder)) == 2, "where nothing was tried nothing is left"
+
+
+def test_a_given_number_is_the_only_one_tried(folder, capsys):
+    assert main(["num_envs=24", "device=cpu"]) == 0
+    assert [trial["num_envs"] for trial in json.loads((folders(folder)[0] / "trials.json").read_text())] == [24]
+
+
+def test_a_plan_runs_no_trial_and_leaves_nothing(folder, capfd):
+    assert main(["--plan", "num_envs=64", "device=cpu"]) == 0
+    output = capfd.readouterr().out
+    assert "predicted" in output
+    assert "64.0 MiB" in output
+    assert "warning: too many threads" in output
+    assert "8 steps of 64 environments, 4 minibatches of 128 samples" in output
+    assert "Only a trial tells optimizer: run python scripts/scale.py device=cpu num_envs=64" in output
+    assert list(folder.iterdir()) == []
+
+
+def test_the_list_tells_what_each_answer_was_for(folder, capsys):
+    assert main(["--list"]) == 0
+    assert "no search has left an answer yet" in capsys.readouterr().out
+    main([*SMALL, "env.episode_length_s=3"])
+    capsys.readouterr()
+    assert main(["--list"]) == 0
+    output = " ".join(capsys.readouterr().out.split())
+    assert "IsaacPC-Reach-Franka-Direct" in output
+    assert "rsl_rl" in output
+
+
+@pytest.fixture
+def gpus(monkeypatch):
+    """Two GPUs of different models in a fake driver."""
+    total, used = (8 << 30, 16 << 30), 1 << 30
+
+    def memory(handle):
+        return SimpleNamespace(total=total[handle], used=used, free=total[handle] - used)
+
+    fake = SimpleNamespace(
+        NVMLError=OSError,
+        nvmlInit=lambda: None,
+        nvmlDeviceGetHandleByIndex=lambda index: index,
+        nvmlDeviceGetMemoryInfo=memory,
+        nvmlDeviceGetName="model {}".format,
+        nvmlSystemGetDriverVersion=lambda: "999.1",
+        nvmlDeviceGetComputeRunningProcesses=lambda handle: [],
+        nvmlDeviceGetGraphicsRunningProcesses=lambda handle: [],
+    )
+    monkeypatch.setitem(sys.modules, "pynvml", fake)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+
+def test_several_gpus_are_each_searched_and_the_first_keeps_room_for_the_others(folder, capsys, gpus):
+    several = ["device=cuda:0,cuda:1", "physics=newton_mjwarp", "scaling.min=32", "scaling.max=32"]
+    assert main(several) == 0
+    (result,) = folders(folder)
+    trials = json.loads((result / "trials.json").read_text())
+    assert [(trial["num_envs"], trial["extra"]["device"]) for trial in trials] == [(32, "cuda:0"), (32, "cuda:1")]
+    first, second = ((0.9 * (total << 30) - reserved) / 2**20 for total, reserved in ((7, 512 << 20), (15, 0)))
+    assert [trial["device_budget"] / 2**20 for trial in trials] == pytest.approx([first, second], abs=1)
+    assert "num_envs=32 on each of cuda:0, cuda:1" in capsys.readouterr().out
+    assert train.main(["device=cuda:0,cuda:1", "physics=newton_mjwarp"]) == 2
+    assert "training on several GPUs is not there yet" in capsys.readouterr().err
+
+
+def test_who_watches_tries_few_environments(folder, capsys, has_visualizers):
+    has_visualizers("viser")
+    assert main(["device=cpu", "visualizer=viser"]) == 0
+    assert [trial["num_envs"] for trial in json.loads((folders(folder)[0] / "trials.json").read_text())] == [4]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--plan", "--list"], "different questions"),
+        (["--plna"], "--plna is not an option"),
+        (["-m", "seed=1,2"], "-m has no use here"),
+        (["task=lfit"], "did you mean lift"),
+        (["num_envs=0"], "num_envs=0: expected auto"),
+        (["--stability", "device=cpu", "visualizer=viser"], "visualizer has no use with --stability"),
+        (["--plan", "device=cuda:0,cuda:1"], "device=cuda:0,cuda:1: training on several GPUs is not there yet"),
+        (["device=cuda:0,cuda:0"], "names a GPU twice"),
+        (["device=cuda:0,cpu"], "several values need -m, which makes one run of each; a list is written [a,b]"),
+        (["seed=2", *SMALL], "no such field"),
+    ],
+)
+def test_bad_input_is_refused_and_leaves_nothing(folder, capfd, arguments, message):
+    assert main(arguments) == 2
+    assert message in capfd.readouterr().err
+    assert not list(folder.glob("logs/scale/*/*"))

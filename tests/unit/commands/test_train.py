@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The parent of a run, with a fake worker behind the process boundary."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import psutil
+import pytest
+from filelock import FileLock
+
+from isaaclab_pc.commands import play, train
+from isaaclab_pc.commands.train import experiment_name, main
+from isaaclab_pc.physics import settings as physics_settings
+
+DRIVER = """\
+import sys
+sys.path.insert(0, {folder!r})
+from conftest import fake_command
+from isaaclab_pc.scaling import auto_num_envs as num_envs
+from isaaclab_pc.commands import train
+num_envs.worker_command = train.worker_command = fake_command
+sys.exit(train.main(["num_envs={num_envs}", "device=cpu", "seed=1", "scaling.cache=ignore"]))
+"""
+
+
+def test_a_run_has_one_folder_with_its_config_and_record(folder, runs, seen, record):
+    assert main(["task=reach", "num_envs=8", "device=cpu", "env.episode_length_s=3"]) == 0
+    (run,) = runs()
+    assert seen(run)["argv"] == ["train", str(run.relative_to(folder) / "config.yaml")]
+    config = seen(run)["config"]
+    assert config["task"] == "IsaacPC-Reach-Franka-Direct"
+    assert config["num_envs"] == 8
+    assert config["env_overrides"] == ["env.episode_length_s=3"]
+    assert record(run)["status"] == "completed"
+    assert sorted(path.name for path in folder.iterdir()) == ["logs"], "Hydra wrote something of its own"
+
+
+def test_auto_tries_sizes_freezes_the_answer_and_remembers_it(capsys, runs, seen, record):
+    arguments = ["num_envs=auto", "device=cpu", "scaling.min=8", "scaling.max=8"]
+    assert main(arguments) == 0
+    (run,) = runs()
+    assert seen(run)["config"]["num_envs"] == 8
+    assert record(run)["num_envs"] == 8
+    assert [trial["num_envs"] for trial in record(run)["trials"]] == [8]
+    assert "num_envs=8: fits" in capsys.readouterr().out
+    assert main([*arguments, "seed=7"]) == 0
+    assert record(runs()[1])["trials"] == []
+    assert seen(runs()[1])["config"]["num_envs"] == 8
+    assert "from an earlier search" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("given", "num_envs"), [([], 4), (["num_envs=auto"], 4), (["num_envs=8"], 8)])
+def test_who_watches_sees_few_environments_unless_told_otherwise(
+    capsys, runs, seen, record, has_visualizers, given, num_envs
+):
+    has_visualizers("viser")
+    assert main(["device=cpu", "visualizer=viser", *given]) == 0
+    (run,) = runs()
+    config = seen(run)["config"]
+    assert (config["visualizer"], config["num_envs"]) == ("viser", num_envs)
+    assert record(run)["trials"] == []
+    said = "num_envs=4: with a visualizer on, auto means 4" in capsys.readouterr().out
+    assert said == (num_envs == 4)
+
+
+def test_a_visualizer_that_cannot_start_is_refused_before_there_is_a_run(folder, capsys, has_visualizers):
+    has_visualizers("rerun")
+    assert main(["device=cpu", "num_envs=8", "visualizer=[rerun,viser]"]) == 2
+    assert "visualizer=viser needs viser, which is not installed: pip install" in capsys.readouterr().err
+    assert not (folder / "logs").exists()
+
+
+def test_a_resumed_run_is_watched_only_when_that_is_asked_for_again(runs, seen, has_visualizers):
+    has_visualizers("viser", "rerun")
+    assert main(["num_envs=8", "device=cpu", "visualizer=viser"]) == 0
+    (run,) = runs()
+    for given, expected in ((["visualizer=rerun"], "rerun"), ([], None)):
+        assert main(["resume=latest", "max_iterations=9", *given]) == 0
+        assert (seen(run)["config"]["visualizer"], seen(run)["config"]["num_envs"]) == (expected, 8)
+
+
+@pytest.mark.parametrize("num_envs", ["8", "auto"])
+def test_settings_that_the_worker_refuses_leave_no_folder_behind(folder, capfd, num_envs, runs):
+    assert main([f"num_envs={num_envs}", "device=cpu", "seed=2"]) == 2
+    assert runs() == []
+    output = capfd.readouterr()
+    assert "error: no such field" in output.out + output.err
+
+
+def test_a_crash_shows_the_end_of_the_log_and_is_recorded(folder, capsys, runs, record):
+    assert main(["num_envs=8", "device=cpu", "seed=3"]) == 1
+    (run,) = runs()
+    assert record(run)["status"] == "failed"
+    output = capsys.readouterr().err
+    assert "RuntimeError: it broke" in output
+    assert "worker.log" in output
+
+
+def test_a_crash_with_the_code_of_a_storm_is_a_crash(folder, capsys, runs, record, monkeypatch):
+    monkeypatch.setattr(train, "worker_command", lambda *_, **__: [sys.executable, "-c", "raise SystemExit(4)"])
+    assert main(["num_envs=8", "device=cpu"]) == 1
+    assert record(runs()[0])["status"] == "failed"
+    assert "the worker ended with exit code 4" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("seed", "status", "code"), [(11, "storm", 4), (12, "failed", 3)])
+def test_a_run_that_stops_by_itself_keeps_its_code_status_and_advice(capfd, runs, record, seed, status, code):
+    assert main(["num_envs=8", "device=cpu", f"seed={seed}"]) == code
+    (run,) = runs()
+    assert (record(run)["status"], record(run)["error"]) == (status, "stopped, with advice")
+    output = capfd.readouterr()
+    assert output.out.count("error: stopped, with advice\n") == 1
+    assert f"resume=logs/rsl_rl/reach/{run.name} goes on after iteration 3" in output.out
+    assert "worker.log" not in output.err
+
+
+def test_a_run_goes_on_with_harder_physics(runs, seen, record):
+    assert main(["num_envs=8", "device=cpu", "seed=11", "physics.substeps=4"]) == 4
+    assert main(["resume=latest", "max_iterations=9", "physics.substeps=8", "physics.position_iterations=20"]) == 4
+    (run,) = runs()
+    physics = seen(run)["config"]["physics"]
+    assert (physics["substeps"], physics["position_iterations"], physics["dt"]) == (8, 20, None)
+    assert main(["resume=latest", "max_iterations=9", "physics.dt=0.005", "physics.decimation=8"]) == 4
+    physics = seen(run)["config"]["physics"]
+    assert (physics["dt"], physics["decimation"], physics["substeps"]) == (0.005, 8, 8)
+    assert record(run)["config"]["physics"] == physics
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [([], ["physics.decimation=8"]), (["physics.dt=0.01", "physics.decimation=4"], ["physics.dt=0.005"])],
+)
+def test_harder_physics_keeps_the_control_rate(folder, capsys, first, then):
+    assert main(["num_envs=8", "device=cpu", *first]) == 0
+    assert main(["resume=latest", "max_iterations=9", *then]) == 2
+    assert "give both, so that the run keeps its control rate" in capsys.readouterr().err
+
+
+def test_several_values_are_several_runs_and_children_see_one_each(folder, runs, seen):
+    assert main(["-m", "num_envs=8", "device=cpu", "seed=5,6", "env.a=1,2"]) == 0
+    configs = [seen(run)["config"] for run in runs()]
+    combinations = sorted((config["seed"], config["env_overrides"][0]) for config in configs)
+    assert combinations == [(5, "env.a=1"), (5, "env.a=2"), (6, "env.a=1"), (6, "env.a=2")]
+    assert all("-m" not in seen(run)["argv"] for run in runs())
+    assert sorted(path.name for path in folder.iterdir()) == ["logs"], "Hydra wrote something of its own"
+
+
+def test_a_failing_run_does_not_stop_a_sweep_but_fails_it(folder, runs, record):
+    assert main(["-m", "num_envs=8", "device=cpu", "seed=3,5"]) == 1
+    assert [record(run)["status"] for run in runs()] == ["failed", "completed"]
+
+
+def test_resuming_goes_on_in_the_same_folder(folder, runs, seen, record):
+    assert main(["num_envs=8", "device=cpu", "seed=7", "guard.max_abs=50"]) == 0
+    assert main(["resume=latest", "max_iterations=9"]) == 0
+    (run,) = runs()
+    checkpoint = run.relative_to(folder) / "checkpoints" / "model_3.pt"
+    assert seen(run)["argv"][2:] == ["--checkpoint", str(checkpoint)]
+    config = seen(run)["config"]
+    assert (config["num_envs"], config["seed"], config["max_iterations"]) == (8, 7, 9)
+    assert config["guard"]["max_abs"] == 50
+    assert record(run)["resumed"] == ["model_3.pt"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["resume=latest"], "has all of its 3 iterations"),
+        (["resume=latest", "num_envs=16", "max_iterations=9"], "a run with num_envs=8, which stays"),
+        (["resume=latest", "max_iterations=9", "seed=1"], "seed: a resumed run keeps its settings"),
+        (["resume=latest", "max_iterations=9", "physics.contacts=9"], "physics.contacts: a resumed run keeps"),
+        (["resume=latest", "max_iterations=9", "env.x=1"], "env.x=1: a resumed run keeps its settings"),
+        (["resume=latest", "task=lift"], "no run with a checkpoint"),
+        (["resume=RUN", "task=lift", "max_iterations=9"], "a run with task=IsaacPC-Reach-Franka-Direct"),
+        (["resume=RUN", "obs=state", "max_iterations=9"], "a run with obs=points, not state"),
+    ],
+)
+def test_what_would_make_it_another_run_is_refused(folder, capsys, arguments, message, runs):
+    assert main(["num_envs=8", "device=cpu"]) == 0
+    (run,) = runs()
+    before = (run / "config.yaml").read_bytes(), (run / "run.json").read_bytes()
+    assert main([argument.replace("RUN", str(run)) for argument in arguments]) == 2
+    assert message in capsys.readouterr().err
+    assert ((run / "config.yaml").read_bytes(), (run / "run.json").read_bytes()) == before
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ({"format": 1, "task": "IsaacPC-Lift-Cube-Franka-Direct"}, "has task=IsaacPC-Lift-Cube-Franka-Direct"),
+        ({"format": 1, "runner": "rl_games"}, "has runner=rl_games, this run has runner=rsl_rl"),
+        (None, "is not a checkpoint of isaaclab_pc"),
+    ],
+)
+def test_a_checkpoint_that_does_not_fit_is_refused_before_a_worker_starts(folder, capsys, runs, header, message):
+    assert main(["num_envs=8", "device=cpu"]) == 0
+    (run,) = runs()
+    (run / "seen.json").unlink()
+    checkpoint = run / "checkpoints" / "model_3.pt"
+    checkpoint.write_bytes(b"")
+    if header is not None:
+        with zipfile.ZipFile(checkpoint, "w") as archive:
+            archive.writestr("archive/header.json", json.dumps(header))
+    assert main(["resume=latest", "max_iterations=9"]) == 2
+    assert play.main([]) == 2
+    assert capsys.readouterr().err.count(message) == 2
+    assert not (run / "seen.json").exists()
+
+
+def test_a_run_is_not_trained_twice_at_the_same_time(folder, capsys, runs):
+    assert main(["num_envs=8", "device=cpu"]) == 0
+    (run,) = runs()
+    with FileLock(run / ".lock"):
+        assert main(["resume=latest", "max_iterations=9"]) == 2
+    assert "is being trained by another process" in capsys.readouterr().err
+
+
+def test_physx_without_isaac_sim_runs_ovphysx_and_says_so(folder, capsys, monkeypatch, runs, seen):
+    monkeypatch.setattr(physics_settings, "_installed", lambda module: module != "isaacsim")
+    assert main(["num_envs=8", "device=cpu", "physics=physx"]) == 0
+    assert "note: physics=physx runs as ovphysx" in capsys.readouterr().out
+    assert seen(runs()[0])["config"]["physics"]["backend"] == "ovphysx"
+
+
+def test_the_experiments_name_tells_observations_apart():
+    config = {"task": "IsaacPC-Reach-Franka-Direct", "obs": "points"}
+    assert experiment_name(config) == "reach"
+    assert experiment_name({**config, "obs": "depth"}) == "reach_depth"
+
+
+@pytest.fixture
+def start(folder):
+    """Start a parent whose worker waits for a signal."""
+    started = []
+
+    def run(num_envs):
+        driver = DRIVER.format(folder=str(Path(__file__).parent), num_envs=num_envs)
+        process = subprocess.Popen([sys.executable, "-c", driver], cwd=folder, stdout=subprocess.PIPE, text=True)
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+SIGNALS = pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+
+
+@SIGNALS
+def test_a_signal_stops_the_run_with_a_checkpoint_and_leaves_no_child(folder, start, runs, record, number, code):
+    process = start(num_envs=8)
+    assert process.stdout.readline() == "training\n"
+    family = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(number)
+    output, _ = process.communicate(timeout=30)
+    assert process.returncode == code
+    assert len(family) == 1
+    assert psutil.wait_procs(family, timeout=5)[1] == []
+    (run,) = runs()
+    assert record(run)["status"] == "interrupted"
+    assert (run / "checkpoints" / "model_3.pt").is_file()
+    assert f"resume={run.relative_to(folder)} goes on after iteration 3" in output
+
+
+@SIGNALS
+def test_a_signal_during_the_search_stops_it_and_leaves_no_child(folder, start, runs, record, number, code):
+    process = start(num_envs="auto")
+    deadline = time.monotonic() + 30
+    while not list(folder.glob("probing")):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    family = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(number)
+    process.communicate(timeout=30)
+    assert process.returncode == code
+    assert family
+    assert psutil.wait_procs(family, timeout=5)[1] == []
+    (run,) = runs()
+    assert record(run)["status"] == "interrupted"

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: BSD-3-Clause
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.launch.run_record import RunRecord, find_checkpoint, make_run_folder
+
+
+@pytest.fixture
+def make_run(tmp_path):
+    """Make a run with checkpoints, as the worker leaves it."""
+
+    def make(name, started, latest=None, best=None, experiment="reach", runner="rsl_rl"):
+        folder = tmp_path / runner / experiment / name
+        (folder / "checkpoints").mkdir(parents=True)
+        record = RunRecord.create(folder, compose([f"runner={runner}"]), experiment)
+        checkpoints = {}
+        for which, file in (("latest", latest), ("best", best)):
+            checkpoints[which] = {"path": f"checkpoints/{file}", "iteration": 1} if file else None
+            if file:
+                (folder / "checkpoints" / file).touch()
+        record.update(started=started, checkpoints=checkpoints)
+        return folder
+
+    return make
+
+
+def test_runs_that_start_together_get_folders_of_their_own(tmp_path):
+    with ThreadPoolExecutor(8) as pool:
+        folders = list(pool.map(lambda _: make_run_folder(tmp_path, "rsl_rl", "reach"), range(24)))
+    assert len(set(folders)) == 24
+    assert all(folder.is_dir() and folder.parent == tmp_path / "rsl_rl" / "reach" for folder in folders)
+
+
+def test_a_cluster_jobs_id_is_part_of_the_folders_name(tmp_path, monkeypatch):
+    monkeypatch.setenv("SLURM_JOB_ID", "4711")
+    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "3")
+    assert make_run_folder(tmp_path, "rsl_rl", "reach").name.endswith("_4711_3")
+
+
+def test_a_record_holds_what_a_report_needs(tmp_path):
+    config = compose(["num_envs=8"])
+    RunRecord.create(tmp_path, config, "reach")
+    data = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))
+    assert data["status"] == "running"
+    assert data["config"] == config
+    assert data["num_envs"] == 8
+    assert data["versions"]["isaaclab"].startswith("3.0")
+    assert data["versions"]["python"]
+
+
+def test_an_update_replaces_the_file_and_leaves_no_other(tmp_path):
+    record = RunRecord.create(tmp_path, compose(), "reach")
+    record.update(completed_iterations=3, success=0.5)
+    assert RunRecord.load(tmp_path).data["completed_iterations"] == 3
+    assert os.listdir(tmp_path) == ["run.json"]
+
+
+def test_a_failed_write_keeps_the_old_record(tmp_path):
+    record = RunRecord.create(tmp_path, compose(), "reach")
+    with pytest.raises(TypeError):
+        record.update(broken=object())
+    assert RunRecord.load(tmp_path).data["status"] == "running"
+
+
+def test_numbers_that_json_lacks_become_null(tmp_path):
+    RunRecord.create(tmp_path, compose(), "reach").update(values=[float("nan"), {"inf": float("inf")}, 1.5])
+    data = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"), parse_constant=pytest.fail)
+    assert data["values"] == [None, {"inf": None}, 1.5]
+
+
+def test_finishing_tells_how_it_ended(tmp_path):
+    RunRecord.create(tmp_path, compose(), "reach").finish("failed", "it broke")
+    data = RunRecord.load(tmp_path).data
+    assert (data["status"], data["error"]) == ("failed", "it broke")
+    assert data["ended"] >= data["started"]
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"task": "reach"}'])
+def test_what_is_no_record_is_refused(tmp_path, content):
+    (tmp_path / "run.json").write_text(content, encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"run\.json"):
+        RunRecord.load(tmp_path)
+
+
+def test_latest_is_the_newest_run_that_has_a_checkpoint(tmp_path, make_run):
+    make_run("a", "2026-01-01T00:00:00", latest="model_1.pt")
+    middle = make_run("b", "2026-01-02T00:00:00", latest="model_2.pt", best="model_1.pt")
+    make_run("c", "2026-01-03T00:00:00")
+    make_run("d", "2026-01-04T00:00:00", latest="model_9.pt", experiment="lift")
+    make_run("e", "2026-01-05T00:00:00", latest="model_9.pt", runner="rl_games")
+    record, checkpoint = find_checkpoint("latest", tmp_path, "rsl_rl", "reach")
+    assert record.folder == middle
+    assert checkpoint == middle / "checkpoints" / "model_2.pt"
+    assert find_checkpoint("best", tmp_path, "rsl_rl", "reach")[1].name == "model_1.pt"
+
+
+def test_a_run_is_found_by_its_folder_or_by_a_checkpoint(tmp_path, make_run):
+    folder = make_run("a", "2026-01-01T00:00:00", latest="model_2.pt", best="model_1.pt")
+    for path, name in ((folder, "model_2.pt"), (folder / "checkpoints" / "model_1.pt", "model_1.pt")):
+        record, checkpoint = find_checkpoint(str(path), tmp_path, "rsl_rl", "reach")
+        assert record.folder == folder
+        assert checkpoint.name == name
+
+
+def test_a_broken_record_does_not_hide_other_runs(tmp_path, make_run):
+    folder = make_run("a", "2026-01-01T00:00:00", latest="model_2.pt")
+    broken = tmp_path / "rsl_rl" / "reach" / "b"
+    broken.mkdir()
+    (broken / "run.json").write_text("{", encoding="utf-8")
+    assert find_checkpoint("latest", tmp_path, "rsl_rl", "reach")[0].folder == folder
+
+
+def test_what_cannot_be_resumed_is_refused(tmp_path, make_run):
+    with pytest.raises(ConfigError, match="no run with a checkpoint"):
+        find_checkpoint("latest", tmp_path, "rsl_rl", "reach")
+    with pytest.raises(ConfigError, match="expected latest, best, or the path"):
+        find_checkpoint("lastest", tmp_path, "rsl_rl", "reach")
+    empty = make_run("a", "2026-01-01T00:00:00")
+    with pytest.raises(ConfigError, match="has no checkpoint"):
+        find_checkpoint(str(empty), tmp_path, "rsl_rl", "reach")
+    stranger = tmp_path / "stranger.pt"
+    stranger.touch()
+    with pytest.raises(ConfigError, match="not a run's folder"):
+        find_checkpoint(str(stranger), tmp_path, "rsl_rl", "reach")

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What visualizers need, checked before a simulator starts."""
+
+import pytest
+
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.launch.visualizers import VISUALIZERS, check_visualizers, visualizer_names
+
+DISPLAY = {"DISPLAY": ":0"}
+
+
+def test_the_names_and_the_ports_are_isaac_labs():
+    from isaaclab.visualizers import visualizer_cfg
+    from isaaclab_visualizers.rerun import RerunVisualizerCfg
+    from isaaclab_visualizers.viser import ViserVisualizerCfg
+
+    assert set(VISUALIZERS) == set(visualizer_cfg._VISUALIZER_TYPES)
+    rerun = RerunVisualizerCfg()
+    assert f"localhost:{ViserVisualizerCfg().port}" in VISUALIZERS["viser"].shows
+    assert f"localhost:{rerun.web_port}/?url=rerun%2Bhttp://localhost:{rerun.grpc_port}/" in VISUALIZERS["rerun"].shows
+
+
+def test_a_setting_is_nothing_one_name_or_several():
+    assert visualizer_names(None) == ()
+    assert visualizer_names("viser") == ("viser",)
+    assert visualizer_names(["viser", "rerun"]) == ("viser", "rerun")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("viser", r"needs viser, which is not installed: pip install 'isaaclab_pc\[viz\]'"),
+        ("rerun", r"needs rerun, which is not installed: pip install 'isaaclab_pc\[viz\]'"),
+        ("kit", r"needs isaacsim, which is not installed: pip install 'isaaclab_pc\[isaacsim\]'"),
+        ("newton_rtx", r"needs ovrtx, which is not installed: pip install 'isaaclab\[ovrtx\]'"),
+    ],
+)
+def test_a_missing_package_says_what_to_install(has_visualizers, name, message):
+    has_visualizers("newton_gl")
+    with pytest.raises(ConfigError, match=f"visualizer={name} {message}"):
+        check_visualizers(["newton_gl", name], "newton_mjwarp", DISPLAY)
+
+
+@pytest.mark.parametrize("name", ["kit", "newton_gl", "newton_rtx"])
+def test_a_window_needs_a_display(has_visualizers, name):
+    has_visualizers(name, "viser")
+    check_visualizers([name], "newton_mjwarp", DISPLAY, "linux")
+    check_visualizers([name], "newton_mjwarp", {}, "win32")
+    with pytest.raises(ConfigError, match=f"visualizer={name} opens a window, and there is no display.*viser"):
+        check_visualizers(["viser", name], "newton_mjwarp", {}, "linux")
+
+
+def test_a_browser_needs_no_display(has_visualizers):
+    has_visualizers("viser", "rerun")
+    check_visualizers(["viser", "rerun"], "ovphysx", {}, "linux")
+
+
+@pytest.mark.parametrize(
+    ("names", "backend", "message"),
+    [
+        (["kit"], "ovphysx", "visualizer=kit: physics=ovphysx is PhysX without Kit.*newton_mjwarp"),
+        (["newton_rtx"], "isaacsim_physx", "visualizer=newton_rtx cannot share a process with Isaac Sim"),
+        (["newton_rtx", "kit"], "newton_mjwarp", "visualizer=newton_rtx cannot share a process with Isaac Sim"),
+    ],
+)
+def test_what_cannot_share_a_process_is_refused(has_visualizers, names, backend, message):
+    has_visualizers(*VISUALIZERS)
+    with pytest.raises(ConfigError, match=message):
+        check_visualizers(names, backend, DISPLAY)
+    check_visualizers(names[:1], "newton_mjwarp", DISPLAY)

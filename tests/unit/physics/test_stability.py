@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Grids of physics settings, failure rates, and the choice of the cheapest that holds."""
+
+import pytest
+
+from isaaclab_pc.physics.stability import Cell, cheapest, grid
+
+
+def cell(speed: float, *, failed: int = 0, success: float | None = None, note: str = "") -> Cell:
+    failures = {"state": failed}
+    return Cell({"substeps": speed}, 30_000, failures, cost=1000 / speed, success=success, note=note)
+
+
+def test_the_rate_of_failures_is_per_million_steps() -> None:
+    measured = Cell({}, 50_000, {"state": 2, "observation": 1})
+    assert measured.failures_per_million == pytest.approx(60.0)
+    assert measured.upper_bound_per_million is None
+
+
+def test_no_failure_bounds_the_rate_by_the_rule_of_three() -> None:
+    assert Cell({}, 30_000, {"state": 0}).upper_bound_per_million == pytest.approx(100.0)
+
+
+def test_nothing_measured_has_no_rate() -> None:
+    crashed = Cell({}, note="the simulator crashed")
+    assert (crashed.failures_per_million, crashed.upper_bound_per_million) == (None, None)
+
+
+def test_settings_are_written_as_the_scripts_take_them() -> None:
+    assert Cell({"dt": 1 / 60, "position_iterations": 4}).overrides() == [
+        "physics.dt=0.0166667",
+        "physics.position_iterations=4",
+    ]
+
+
+def test_what_the_user_gave_stays() -> None:
+    settings = grid("ovphysx", {"dt": None, "decimation": None, "position_iterations": 8})
+    assert settings == [{"decimation": 1}, {"decimation": 2}, {"decimation": 4}]
+    assert {"decimation"} & set(grid("ovphysx", {"dt": 0.01})[0]) == set()
+    assert grid("newton_mjwarp", {"substeps": 2, "position_iterations": 5}) == [{}]
+
+
+def test_a_grid_goes_from_the_coarsest_to_the_finest() -> None:
+    settings = grid("newton_mjwarp", {})
+    assert settings[0] == {"substeps": 1, "position_iterations": 5}
+    assert settings[-1] == {"substeps": 8, "position_iterations": 20}
+    assert len(settings) == 12
+
+
+def test_the_cheapest_costs_least_without_failures() -> None:
+    cells = [cell(900, failed=1), cell(800, note="dropped contacts"), cell(700), cell(600)]
+    assert cheapest(cells) is cells[2]
+
+
+def test_the_scripted_policy_may_lose_little() -> None:
+    cells = [cell(900, success=0.90), cell(800, success=0.96), cell(700, success=1.0)]
+    assert cheapest(cells) is cells[1]
+
+
+def test_a_setting_that_could_not_be_measured_does_not_hold() -> None:
+    assert cheapest([Cell({}, note="the simulator crashed"), cell(1, failed=3)]) is None

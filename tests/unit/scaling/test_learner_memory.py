@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The predicted memory of a learner against that of the real one, on an environment without a simulation."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.runners import Decision
+from isaaclab_pc.scaling import BatchPlan
+from isaaclab_pc.scaling.learner_memory import MemoryPeak, Spaces, StandIn, learner_memory
+from isaaclab_pc.tensor_bytes import tensor_bytes
+from isaaclab_pc.workers.session import resolve
+
+NUM_ENVS = 32
+VECTORS = {"policy": ((24,), "float32"), "critic": ((30,), "float32")}
+GROUPS = {"points": {"points": ((64, 3), "float16")}, "depth": {"depth": ((1, 36, 48), "float32")}, "state": {}}
+
+
+def resolved(*settings: str, agent=()):
+    config = compose(["device=cpu", "physics=newton_mjwarp", *settings])
+    config["env_overrides"], config["agent_overrides"] = [], list(agent)
+    return resolve(config, NUM_ENVS, "reach")
+
+
+@pytest.mark.parametrize("obs", GROUPS)
+@pytest.mark.parametrize("runner", ["rsl_rl", "rl_games"])
+def test_it_is_what_the_real_learner_takes(tmp_path: Path, runner: str, obs: str) -> None:
+    prefix, epochs = {
+        "rsl_rl": ("agent", "agent.algorithm.num_learning_epochs=1"),
+        "rl_games": ("agent.params.config", "agent.params.config.mini_epochs=1"),
+    }[runner]
+    agent = [f"{prefix}.samples_per_update=512", epochs]
+    run = resolved(f"runner={runner}", f"obs={obs}", agent=agent)
+    spaces = Spaces({**VECTORS, **GROUPS[obs]}, 3)
+    predicted = learner_memory(run, spaces)
+
+    real = run.adapter.make(StandIn(spaces, NUM_ENVS), run.agent_cfg, tmp_path, "cpu")
+    real.train(1, lambda completed, metrics: Decision.STOP)
+    sizes = {kind: tensor_bytes(holder) for kind, holder in real.holders().items()}
+    assert predicted.weights == sizes["network weights"]
+    assert predicted.optimizer == sizes["optimizer"]
+    assert predicted.storage == pytest.approx(sizes["rollout storage"], rel=0.01)
+    if runner == "rl_games":
+        return  # it copies its rollout while it trains, so the peak is not that of a minibatch
+    with MemoryPeak() as peak:
+        real.train(2, lambda completed, metrics: Decision.STOP)
+    assert predicted.activations == pytest.approx(peak.bytes, rel=0.25)
+
+
+def test_encoders_that_recompute_hold_less_than_their_activations() -> None:
+    spaces = Spaces({**VECTORS, **GROUPS["points"]}, 3)
+    run = resolved()
+    run.plan = BatchPlan(horizon=128, num_minibatches=1, minibatch_size=20_000)
+    on_cpu = learner_memory(run, spaces).activations
+    # Kept, the 32 features of 64 critical points of each sample would be this alone.
+    assert on_cpu is not None
+    assert on_cpu < 20_000 * 64 * 32 * 4
+
+
+def test_only_what_is_held_at_once_counts() -> None:
+    with MemoryPeak() as peak:
+        for _ in range(3):
+            tensor = torch.zeros(1 << 18)
+            tensor.add_(1.0)
+            view = tensor[:10]
+        del tensor, view
+    assert 1 << 20 <= peak.bytes <= 2 << 20

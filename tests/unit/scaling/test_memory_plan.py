@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The parts of a plan: what configs tell, and what earlier trials add."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from isaaclab_pc.launch.compose import compose, save_config
+from isaaclab_pc.scaling import Outcome, Trial
+from isaaclab_pc.scaling import memory_plan as predict
+from isaaclab_pc.scaling.earlier_trials import Measured, find_trials
+from isaaclab_pc.scaling.learner_memory import LearnerMemory
+from isaaclab_pc.scaling.ledger import OVERHEAD, SIMULATION, TRAINING
+from isaaclab_pc.scaling.memory_plan import find_spaces, missing_kinds, predict_memory
+from isaaclab_pc.workers.session import resolve
+
+MIB = 1 << 20
+SPACES = {"observations": {"policy": [[24], "float32"], "critic": [[30], "float32"]}, "num_actions": 3}
+NOTHING = Measured((), "")
+
+
+def config_of(*settings: str) -> dict[str, Any]:
+    config = compose(["task=reach", "device=cpu", "physics=newton_mjwarp", *settings])
+    config["env_overrides"], config["agent_overrides"] = [], []
+    return config
+
+
+def trial(num_envs: int, outcome: Outcome = Outcome.FITS) -> Trial:
+    memory = {"base": 1000 * MIB, "built": (1200 + num_envs) * MIB, "tensors": {}, "spaces": SPACES}
+    return Trial(num_envs, outcome, host_bytes=(1230 + num_envs) * MIB, extra={"memory": memory})
+
+
+def leave(folder: Path, time: str, config: dict[str, Any], *trials: Trial) -> None:
+    path = folder / "reach" / time
+    path.mkdir(parents=True)
+    save_config(path / "config.yaml", config)
+    (path / "trials.json").write_text(json.dumps([asdict(trial) for trial in trials]), encoding="utf-8")
+
+
+@pytest.fixture
+def learner(monkeypatch: pytest.MonkeyPatch) -> LearnerMemory:
+    """A learner that need not be built."""
+    memory = LearnerMemory(weights=1 * MIB, optimizer=2 * MIB, storage=3 * MIB, activations=4 * MIB)
+    monkeypatch.setattr(predict, "learner_memory", lambda resolved, spaces: memory)
+    return memory
+
+
+def test_the_newest_trial_of_each_size_is_found(tmp_path: Path) -> None:
+    leave(tmp_path, "2026-01-01", config_of(), trial(32), trial(64))
+    leave(tmp_path, "2026-01-02", config_of("seed=7"), trial(64), trial(128, Outcome.OVER_BUDGET))
+    leave(tmp_path, "2026-01-03", config_of("obs=state"), trial(256))
+    leave(tmp_path, "2026-01-04", config_of())
+    (tmp_path / "reach" / "2026-01-04" / "trials.json").write_text("[{", encoding="utf-8")
+    measured = find_trials(config_of(), tmp_path)
+    assert sorted(trial.num_envs for trial in measured.trials) == [32, 64]
+    assert measured.folder.endswith("2026-01-02")
+    assert measured.spaces == SPACES
+    assert find_trials(config_of("runner=rl_games"), tmp_path) == NOTHING
+
+
+def test_without_a_trial_the_plan_says_what_is_missing(learner: LearnerMemory) -> None:
+    resolved = resolve(config_of(), 64, "reach")
+    parts = predict_memory(resolved, NOTHING)
+    assert parts["network weights"][0] == learner.weights
+    assert parts["rollout storage"][0] == learner.storage
+    assert parts[TRAINING][0] == learner.activations
+    assert parts["contact buffers"][1] > 60 * 100
+    assert OVERHEAD not in parts
+    assert missing_kinds(parts, resolved, NOTHING) == [OVERHEAD, SIMULATION, TRAINING]
+
+
+def test_trials_tell_the_rest_and_its_growth(learner: LearnerMemory) -> None:
+    resolved = resolve(config_of(), 64, "reach")
+    measured = Measured((trial(32), trial(96)), "logs/scale/reach/2026-01-01")
+    parts = predict_memory(resolved, measured)
+    assert parts[OVERHEAD][:2] == (1000 * MIB, 0)
+    assert parts[SIMULATION][:2] == pytest.approx((200 * MIB, MIB))
+    # 30 MiB beside the environment, of which the activations are a part.
+    assert parts[TRAINING][0] == 30 * MIB
+    assert "2026-01-01" in parts[TRAINING][2]
+    assert missing_kinds(parts, resolved, measured) == []
+
+
+def test_one_trial_tells_no_growth_and_the_plan_says_so(learner: LearnerMemory) -> None:
+    parts = predict_memory(resolve(config_of(), 64, "reach"), Measured((trial(32),), "x"))
+    assert parts[SIMULATION] == (232 * MIB, 0, "measured in x, at 32 environments only")
+
+
+def test_sizes_are_those_of_a_trial_or_of_the_config() -> None:
+    points = resolve(config_of("points.num_points=20"), 8, "reach").env_cfg
+    declared = find_spaces(points, None)
+    assert declared is not None
+    assert declared.observations["points"] == ((20, 3), "float16")
+    assert (declared.observations["policy"][0], declared.num_actions) == ((24,), 3)
+    state = find_spaces(resolve(config_of("obs=state"), 8, "reach").env_cfg, None)
+    assert state is not None
+    assert state.observations == {"policy": ((30,), "float32"), "critic": ((30,), "float32")}
+    spaces = {"observations": {"policy": [[5], "float32"]}, "num_actions": 2}
+    measured = find_spaces(points, spaces)
+    assert measured is not None
+    assert measured.observations == {"policy": ((5,), "float32"), "points": ((20, 3), "float16")}
+    foreign = SimpleNamespace(observation_space=12, state_space=0, action_space=4)
+    found = find_spaces(foreign, None)
+    assert found is not None
+    assert (found.observations, found.num_actions) == ({"policy": ((12,), "float32")}, 4)
+    assert find_spaces(SimpleNamespace(), None) is None

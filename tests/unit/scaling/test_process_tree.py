@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The process tree: what it costs to look at it, and that it ends with its block."""
+
+import shlex
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from isaaclab_pc.scaling import process_tree as processes
+from isaaclab_pc.scaling.process_tree import ProcessTree, _Paced
+
+SLEEPER = [sys.executable, "-I", "-S", "-c", "import time; time.sleep(60)"]
+
+
+def test_costly_work_keeps_to_its_share_of_the_time() -> None:
+    now = 0.0
+    work = _Paced(clock=lambda: now)
+    spent = 0.0
+    for _ in range(10_000):
+        if work.due(0.1):
+            with work:
+                now += 0.03
+                spent += 0.03
+        now += 0.001
+    assert spent / now == pytest.approx(0.1, rel=0.05)
+
+
+def test_idle_child_is_not_read_page_by_page_all_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    readings = 0
+
+    def slow_pss(pid: int, fallback: int) -> int:
+        nonlocal readings
+        readings += 1
+        time.sleep(0.5)  # at a fiftieth of the time, the next is due when this test has long ended
+        return fallback // 2
+
+    monkeypatch.setattr(processes, "_pss", slow_pss)
+    two_sleepers = ["sh", "-c", f"{shlex.join(SLEEPER)} & wait"]
+    with (tmp_path / "log").open("wb") as log, ProcessTree(two_sleepers, log) as tree:
+        tree.wait(0.5)  # the launcher has become the shell, which has a child
+        tree.sample()
+        before = readings
+        for _ in range(20):
+            tree.sample()
+            time.sleep(0.01)
+        assert readings == before
+        tree.sample(budget=1)
+        assert readings > before, "beyond the budget it is read, whatever it costs"
+
+
+@pytest.mark.parametrize("failure", [None, RuntimeError, KeyboardInterrupt])
+def test_child_has_ended_after_its_block_however_that_is_left(
+    tmp_path: Path, failure: type[BaseException] | None
+) -> None:
+    tree = None
+    try:
+        with (tmp_path / "log").open("wb") as log, ProcessTree(SLEEPER, log) as tree:
+            tree.sample()
+            (pid,) = tree.pids
+            assert psutil.pid_exists(pid)
+            if failure is not None:
+                raise failure
+    except (RuntimeError, KeyboardInterrupt) as error:
+        assert failure is type(error)  # noqa: PT017
+    assert tree is not None
+    assert not psutil.pid_exists(pid)
+    assert tree.wait(0) == -9
+
+
+def test_kernel_takes_the_child_first_when_memory_runs_out(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("wb") as log, ProcessTree(SLEEPER, log) as tree:
+        tree.wait(0.3)
+        tree.sample()
+        assert Path(f"/proc/{tree.pids[0]}/oom_score_adj").read_text().strip() == "1000"
+
+
+def test_program_that_is_being_started_does_not_count_its_parents_memory_again(tmp_path: Path) -> None:
+    """Between vfork and exec a process shows its parent's memory as its own."""
+    size = 300 << 20
+    code = f"""
+import subprocess, time
+data = bytearray({size})
+for page in range(0, {size}, 4096):
+    data[page] = 1
+end = time.monotonic() + 4.0
+while time.monotonic() < end:
+    subprocess.run(["true"])
+"""
+    with (tmp_path / "log").open("wb") as log, ProcessTree([sys.executable, "-I", "-c", code], log) as tree:
+        while tree.wait(0.0) is None:
+            tree.sample(budget=1)
+        assert size < tree.host_bytes < 1.3 * size, (tmp_path / "log").read_text()

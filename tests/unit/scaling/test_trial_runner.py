@@ -1,0 +1,337 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Probes with real children that behave badly: the right outcome, an honest meter, and no process left."""
+
+import mmap
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import psutil
+import pytest
+
+from isaaclab_pc.scaling import trial_runner as probe_module
+from isaaclab_pc.scaling.gpu import Gpu
+from isaaclab_pc.scaling.trial import Outcome, Trial
+from isaaclab_pc.scaling.trial_runner import Budgets, run_probe
+
+MIB = 1 << 20
+ROOMY = Budgets(host=2 << 30, seconds=20.0)
+
+PRELUDE = """
+import json, mmap, os, signal, subprocess, sys, time
+def fits(**more):
+    with open(sys.argv[1] + ".tmp", "w") as file:
+        json.dump({"num_envs": 64, "outcome": "fits", "frames_per_second": 100, **more}, file)
+    os.replace(sys.argv[1] + ".tmp", sys.argv[1])
+def allocate(mib):
+    memory = mmap.mmap(-1, mib << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    for page in range(0, mib << 20, 4096):
+        memory[page] = 1
+    return memory
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Callable[..., Trial]:
+    """Run a probe child from source code, and check afterwards that nothing of it is left."""
+
+    def run(code: str, budgets: Budgets = ROOMY, gpu: Gpu | None = None) -> Trial:
+        result, log = tmp_path / "trial.json", tmp_path / "probe.log"
+        return run_probe([sys.executable, "-I", "-S", "-c", PRELUDE + code, str(result)], 64, result, log, budgets, gpu)
+
+    return run
+
+
+def marked_processes(word: str) -> list[str]:
+    """Command lines of living processes that contain a word, ours aside."""
+    found = []
+    for process in psutil.process_iter(["pid", "status", "cmdline"]):
+        line = " ".join(process.info["cmdline"] or [])
+        if word in line and process.info["status"] != psutil.STATUS_ZOMBIE and process.info["pid"] != os.getpid():
+            found.append(line)
+    return found
+
+
+def test_child_that_trains_inside_the_budget_fits_with_what_it_and_the_meter_say(
+    run: Callable[..., Trial], tmp_path: Path
+) -> None:
+    trial = run("print('hello'); fits(seconds={'build': 1.5}, torch_peak=17); time.sleep(0.1)")
+    assert trial.outcome is Outcome.FITS
+    assert trial.frames_per_second == 100
+    assert trial.seconds == {"build": 1.5}
+    assert trial.extra == {"torch_peak": 17}
+    assert trial.host_budget == ROOMY.host
+    assert 1 * MIB < trial.host_bytes < 100 * MIB
+    assert trial.device_bytes is None
+    assert 0.1 < trial.wall_seconds < 20
+    assert Path(trial.log).read_text() == "hello\n"
+
+
+@pytest.mark.parametrize("mib", [64, 300])
+def test_peak_of_host_memory_is_metered_within_a_few_percent(run: Callable[..., Trial], mib: int) -> None:
+    def peak_of(mib: int) -> int:
+        return run(f"memory = allocate({mib}); time.sleep(0.3); memory.close(); time.sleep(0.1); fits()").host_bytes
+
+    # What Python itself takes cancels out. The smaller child is larger than the program that starts it, which takes
+    # more than a bare Python and is metered only when a look comes early enough.
+    assert peak_of(32 + mib) - peak_of(32) == pytest.approx(mib * MIB, rel=0.03)
+
+
+def test_peak_between_two_looks_is_metered(run: Callable[..., Trial], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe_module, "INTERVAL", 0.5)
+    trial = run("allocate(200).close(); fits(); time.sleep(0.8)")
+    assert trial.host_bytes == pytest.approx(200 * MIB, rel=0.1)
+
+
+def test_memory_of_children_of_children_counts_once_where_it_is_shared(run: Callable[..., Trial]) -> None:
+    trial = run("""
+shared = allocate(100)
+if os.fork() == 0:
+    own = allocate(50)
+    if os.fork() == 0:
+        own = (own, allocate(50))
+    time.sleep(1.5)
+    os._exit(0)
+time.sleep(1.5)
+fits()
+""")
+    assert trial.host_bytes == pytest.approx(200 * MIB, rel=0.15)
+
+
+def test_memory_that_the_child_gives_up_and_its_own_child_keeps_counts_once(run: Callable[..., Trial]) -> None:
+    trial = run("""
+shared = allocate(200)
+if os.fork() == 0:
+    time.sleep(1.5)
+    os._exit(0)
+time.sleep(0.7)
+shared.close()
+os.wait()
+fits()
+""")
+    assert trial.host_bytes == pytest.approx(200 * MIB, rel=0.15)
+
+
+def test_memory_that_is_shared_with_strangers_counts_in_full(run: Callable[..., Trial], tmp_path: Path) -> None:
+    path = tmp_path / "shared"
+    path.write_bytes(bytes(100 * MIB))
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as ours:
+        assert sum(ours[:: mmap.PAGESIZE]) == 0
+        trial = run(f"""
+with open({str(path)!r}, "r+b") as file:
+    shared = mmap.mmap(file.fileno(), 0)
+assert sum(shared[:: mmap.PAGESIZE]) == 0
+time.sleep(0.5)
+fits()
+""")
+    # The stranger may end, and then the child alone holds it.
+    assert trial.host_bytes > 100 * MIB
+
+
+def test_child_that_passes_the_budget_is_ended_soon_after(run: Callable[..., Trial]) -> None:
+    trial = run(
+        "blocks = []\nwhile True: blocks.append(allocate(8)); time.sleep(0.005)", Budgets(host=150 * MIB, seconds=20.0)
+    )
+    assert trial.outcome is Outcome.OVER_BUDGET
+    assert "150.0 MiB of host memory" in trial.detail
+    assert 150 * MIB < trial.host_bytes < 500 * MIB
+
+
+def test_good_result_of_a_child_that_passed_the_budget_does_not_count(run: Callable[..., Trial]) -> None:
+    trial = run("memory = allocate(200); fits(); time.sleep(10)", Budgets(host=100 * MIB, seconds=20.0))
+    assert trial.outcome is Outcome.OVER_BUDGET
+
+
+@pytest.mark.parametrize(
+    ("code", "outcome", "detail"),
+    [
+        ("os.kill(os.getpid(), signal.SIGSEGV)", Outcome.CRASH, "SIGSEGV"),
+        ("os.abort()", Outcome.CRASH, "SIGABRT"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", Outcome.OOM, "SIGKILL"),
+        ("raise MemoryError", Outcome.OOM, "MemoryError"),
+        ("bytearray(1 << 60)", Outcome.OOM, "MemoryError"),
+        ("raise ValueError('K is larger than H*W')", Outcome.ERROR, "ValueError: K is larger than H*W"),
+        ("os._exit(3)", Outcome.ERROR, "exit code 3"),
+        ("os._exit(0)", Outcome.ERROR, "without writing a result"),
+        ("open(sys.argv[1], 'w').write('garbage')", Outcome.ERROR, "result cannot be read"),
+        ("fits(num_envs=65)", Outcome.ERROR, "num_envs=65"),
+        ("fits(frames_per_second=float('nan'))", Outcome.ERROR, "result cannot be read"),
+        ("fits(outcome='error', detail='CUDA out of memory')", Outcome.OOM, "CUDA out of memory"),
+        ("fits(outcome='error', detail='bad shapes')", Outcome.ERROR, "bad shapes"),
+        ("os.write(1, bytes(range(256)) * 4000); fits()", Outcome.FITS, ""),
+        ("fits(); os.kill(os.getpid(), signal.SIGSEGV)", Outcome.FITS, ""),
+        ("fits(); os._exit(1)", Outcome.FITS, ""),
+    ],
+)
+def test_end_of_a_child_is_told_apart(run: Callable[..., Trial], code: str, outcome: Outcome, detail: str) -> None:
+    trial = run(code)
+    assert (trial.outcome, trial.num_envs) == (outcome, 64)
+    assert detail in trial.detail
+    assert bool(trial.detail) == bool(detail)
+
+
+@pytest.mark.parametrize("written", ["fits", "overflow"])
+def test_training_while_physx_drops_contacts_is_an_overflow(run: Callable[..., Trial], written: str) -> None:
+    line = "Patch buffer overflow detected, please increase its size to at least 219146 in the scene desc!"
+    trial = run(f"print({line!r}); fits(outcome={written!r}, extra={{'contacts': None}})")
+    assert (trial.outcome, trial.detail, trial.frames_per_second) == (Outcome.OVERFLOW, line, 0.0)
+    assert trial.extra == {"contacts": None, "physx_buffers": {"gpu_max_rigid_patch_count": 219146}}
+
+
+def test_a_child_that_crashed_is_no_overflow_though_contacts_were_dropped(run: Callable[..., Trial]) -> None:
+    trial = run("print('Contact buffer overflow detected, please increase its size in the scene desc!'); sys.exit(1)")
+    assert trial.outcome is Outcome.ERROR
+
+
+def test_child_that_hangs_is_ended_when_its_time_is_up(run: Callable[..., Trial]) -> None:
+    trial = run(
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: time.sleep(60)", Budgets(2 << 30, seconds=0.4)
+    )
+    assert trial.outcome is Outcome.TIMEOUT
+    assert 0.4 < trial.wall_seconds < 3.0
+
+
+def test_child_that_hangs_while_it_closes_has_fitted(
+    run: Callable[..., Trial], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probe_module, "CLOSING", 0.2)
+    trial = run("fits(); time.sleep(60)")
+    assert trial.outcome is Outcome.FITS
+    assert trial.wall_seconds < 10
+
+
+def test_result_of_an_earlier_trial_is_not_taken_for_this_one(run: Callable[..., Trial], tmp_path: Path) -> None:
+    Trial(64, Outcome.FITS).write(tmp_path / "trial.json")
+    assert run("os._exit(7)").outcome is Outcome.ERROR
+
+
+def test_program_that_does_not_exist_is_an_error_that_names_it(tmp_path: Path) -> None:
+    trial = run_probe(["/no/such/program"], 64, tmp_path / "trial.json", tmp_path / "log", ROOMY)
+    assert trial.outcome is Outcome.ERROR
+    assert "/no/such/program: No such file or directory" in trial.detail
+
+
+@pytest.mark.parametrize("escape", ["pass", "os.setsid()", "os.setsid()\n    if os.fork(): os._exit(0)"])
+def test_sleepers_that_a_child_leaves_behind_are_ended_even_as_daemons(
+    run: Callable[..., Trial], escape: str, tmp_path: Path
+) -> None:
+    word = f"sleeper-{tmp_path}"
+    trial = run(f"""
+for _ in range(20):
+    if os.fork() == 0:
+        break
+else:
+    while len(os.listdir({str(tmp_path)!r})) < 21:
+        time.sleep(0.01)
+    fits()
+    os._exit(0)
+try:
+    {escape}
+    open({str(tmp_path)!r} + "/up-" + str(os.getpid()), "w").close()
+finally:
+    os.execv(sys.executable, [sys.executable, "-I", "-S", "-c", "import time; time.sleep(60)", {word!r}])
+""")
+    assert trial.outcome is Outcome.FITS
+    assert len(list(tmp_path.glob("up-*"))) == 20
+    assert marked_processes(word) == []
+
+
+def test_no_process_is_left_when_the_user_interrupts(run: Callable[..., Trial], tmp_path: Path) -> None:
+    word = f"interrupted-{tmp_path}"
+
+    def interrupt() -> None:
+        while not (tmp_path / "up").exists():
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        run(f"""
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", {word!r}], start_new_session=True)
+open({str(tmp_path)!r} + "/up", "w").close()
+time.sleep(60) or {word!r}
+""")
+    thread.join()
+    assert marked_processes(word) == []
+
+
+def test_child_dies_with_a_parent_that_is_killed(tmp_path: Path) -> None:
+    word = f"orphan-{tmp_path}"
+    parent = f"""
+import sys
+from pathlib import Path
+from isaaclab_pc.scaling.trial_runner import Budgets, run_probe
+child = [sys.executable, "-c", "import time; open(sys.argv[1] + '/up', 'w').close(); time.sleep(60)", {str(tmp_path)!r}]
+child[2] = "import sys;" + child[2] + "#{word}"
+run_probe(child, 64, Path({str(tmp_path)!r}) / "r", Path({str(tmp_path)!r}) / "l", Budgets(1 << 30))
+"""
+    process = subprocess.Popen([sys.executable, "-c", parent])
+    until(lambda: (tmp_path / "up").exists())
+    process.kill()
+    process.wait()
+    until(lambda: not marked_processes(word))
+
+
+def until(condition: Callable[[], bool]) -> None:
+    give_up = time.monotonic() + 20.0
+    while not condition():
+        assert time.monotonic() < give_up
+        time.sleep(0.02)
+
+
+class FakeGpu:
+    """A GPU on which the tree's memory grows with every look."""
+
+    def __init__(self) -> None:
+        self.used = 0
+        self.started = 0
+        self.pids: list[int] = []
+
+    def start(self) -> None:
+        self.started += 1
+
+    def sample(self, pids: list[int]) -> int:
+        self.pids = pids or self.pids
+        self.used += 100 * MIB
+        return self.used
+
+
+def test_child_that_passes_the_gpu_budget_is_ended(run: Callable[..., Trial]) -> None:
+    gpu = FakeGpu()
+    trial = run("time.sleep(60)", Budgets(host=1 << 30, device=450 * MIB, seconds=20.0), cast(Any, gpu))
+    assert trial.outcome is Outcome.OVER_BUDGET
+    assert trial.device_bytes == 500 * MIB
+    assert trial.device_budget == 450 * MIB
+    assert "450.0 MiB of GPU memory" in trial.detail
+    assert gpu.started == 1
+    assert len(gpu.pids) == 1
+
+
+def test_kill_counted_by_the_cgroup_is_out_of_memory(
+    run: Callable[..., Trial], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = iter([3, 4])
+    monkeypatch.setattr(probe_module, "memory_cgroups", lambda: [SimpleNamespace(oom_kills=lambda: next(counts))])
+    trial = run("sys.exit('a worker died')")
+    assert trial.outcome is Outcome.OOM
+    assert "cgroup" in trial.detail
+
+
+def test_a_flood_is_counted_in_the_trial_and_shown_once_in_its_log(run: Callable[..., Trial]) -> None:
+    trial = run("""
+for number in range(400):
+    os.write(1 + number % 2, b"nefc overflow - please increase njmax to %d\\n" % number)
+fits(extra={"nonfinite": 0})
+""")
+    assert trial.outcome is Outcome.FITS
+    assert trial.extra["floods"] == [("nefc overflow - please increase njmax to 0", 400)]
+    assert trial.extra["nonfinite"] == 0
+    assert Path(trial.log).read_text().count("nefc overflow") == 4, "the first, at 10 and 100, and in all"

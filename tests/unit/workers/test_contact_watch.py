@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the user is told of dropped contacts, from the solver's reading or from PhysX's output."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from isaaclab_pc.workers.contact_watch import ContactWatch, contact_usage, dropped_contacts
+
+PATCHES = "Patch buffer overflow detected, please increase its size to at least {} in the scene desc!\n"
+
+
+def usage(contacts: int = 10, constraints: int = 16) -> Any:
+    """Two environments with room for 20 contacts and 50 constraints each."""
+    return {
+        "num_envs": 2,
+        "contacts": {"used": contacts, "capacity": 40, "overflowed": contacts > 40},
+        "constraints": {"used": constraints, "capacity": 50, "overflowed": constraints > 50},
+        "share": max(contacts / 40, constraints / 50),
+    }
+
+
+def env_with(reading: Any) -> Any:
+    env = SimpleNamespace(contact_monitor=None if reading is None else SimpleNamespace(usage=lambda: reading))
+    env.unwrapped = env
+    return env
+
+
+@pytest.mark.parametrize(
+    ("reading", "expected"),
+    [
+        (usage(), ""),
+        (
+            usage(contacts=77),
+            "the solver drops contacts (room for 40 contacts of all environments, 77 seen): set physics.contacts=120",
+        ),
+        (
+            usage(contacts=41, constraints=80),
+            "the solver drops contacts (room for 40 contacts of all environments, 41 seen; room for 50 constraints of "
+            "an environment, 80 seen): set physics.contacts=64 physics.constraints=240",
+        ),
+    ],
+)
+def test_the_warning_names_what_overflowed_and_what_to_set(reading: Any, expected: str) -> None:
+    assert dropped_contacts(reading) == expected
+
+
+def test_a_watch_keeps_the_reading_and_warns_once(tmp_path: Path) -> None:
+    reading = usage()
+    watch = ContactWatch(env_with(reading), tmp_path / "worker.log")
+    assert watch.look() == ""
+    reading["contacts"] = usage(contacts=77)["contacts"]
+    assert "physics.contacts=120" in watch.look()
+    assert watch.look() == ""
+    assert watch.usage is reading
+
+
+def test_physx_is_watched_through_what_it_prints_from_now_on(tmp_path: Path) -> None:
+    log = tmp_path / "worker.log"
+    log.write_text(PATCHES.format(999))
+    watch = ContactWatch(env_with(None), log)
+    assert watch.look() == ""
+    line = PATCHES.format(219146)
+    with log.open("a") as file:
+        file.write(f"step\n{line[:20]}")
+    assert watch.look() == "", "half a line is left for the next look"
+    with log.open("a") as file:
+        file.write(line[20:])
+    warning = watch.look()
+    assert warning.endswith("set env.sim.physics.gpu_max_rigid_patch_count=328719")
+    assert line.strip() in warning
+    with log.open("a") as file:
+        file.write(line)
+    assert watch.look() == ""
+    assert watch.usage is None
+
+
+def test_a_size_that_physx_does_not_tell_is_left_to_the_user(tmp_path: Path) -> None:
+    log = tmp_path / "worker.log"
+    watch = ContactWatch(env_with(None), log)
+    assert watch.look() == "", "there is no log yet"
+    log.write_text("Contact buffer overflow detected, please increase its size in the scene desc!\n")
+    assert watch.look().endswith("raise env.sim.physics.gpu_max_rigid_contact_count")
+
+
+def test_other_tasks_give_no_reading() -> None:
+    env = SimpleNamespace()
+    env.unwrapped = env
+    assert contact_usage(env) is None

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What is recorded of an environment, and which episodes are kept."""
+
+from pathlib import Path
+
+import h5py
+import pytest
+import torch
+
+from isaaclab_pc.demo_file import DemoFile
+from isaaclab_pc.demos import Episodes
+from isaaclab_pc.workers.demo import HOPELESS, record, record_wave
+from tests.unit.commands.demo_helpers import POINTS, STEPS, FakeEnv, settings
+
+
+@pytest.fixture
+def file(tmp_path: Path):
+    made = DemoFile(tmp_path / "demos.hdf5")
+    with made.locked():
+        yield made
+
+
+def test_an_episode_holds_what_came_before_and_after_each_action() -> None:
+    env = FakeEnv()
+    wave = record_wave(env, env.scripted_policy(), 7)
+    assert wave is not None
+    for index, episode in wave.episodes.items():
+        length, data = STEPS + index, episode.data
+        before = torch.arange(float(length))
+        assert torch.equal(data["obs"]["policy"][:, 0], before)
+        assert data["obs"]["points"].shape == (length, POINTS, 3)
+        assert data["obs"]["points"].dtype == torch.float16
+        assert torch.equal(data["actions"][:, 0], 0.1 * before)
+        assert torch.equal(data["actions"][:, 1], torch.ones(length))  # within what an action may be
+        assert torch.equal(data["rewards"], before + 1.0)
+        assert data["dones"].tolist() == [0] * (length - 1) + [1]
+        # The last one is not that of the episode after the reset.
+        assert torch.equal(data["states"]["rigid_object"]["cube"]["root_pose"][:, 0], before + 1.0)
+        assert torch.equal(data["initial_state"]["rigid_object"]["cube"]["root_pose"], torch.zeros(1, 7))
+        assert (episode.seed, episode.success) == (7, (7 + index) % 3 != 0)
+    assert wave.successes == 2
+
+
+def test_the_environment_is_left_as_it_was() -> None:
+    env = FakeEnv()
+    record_wave(env, env.scripted_policy(), 7)
+    assert env._get_dones.__func__ is FakeEnv._get_dones
+
+
+def test_episodes_with_a_fault_are_no_demonstrations() -> None:
+    env = FakeEnv()
+    env.guard.causes[1] = 4
+    env.guard.benched[2] = True
+    wave = record_wave(env, env.scripted_policy(), 7)
+    assert wave is not None
+    assert (list(wave.episodes), wave.successes) == ([0], 1)
+
+
+def test_a_wave_that_is_stopped_leaves_nothing(file: DemoFile) -> None:
+    answers = iter([False] * 3 + [True])
+    record(FakeEnv(), settings(), file, 2, stopped=lambda: next(answers))
+    assert (file.progress().attempts, list(file.parts.glob("*.hdf5"))) == (0, [])
+
+
+def test_only_successful_episodes_are_kept_and_no_more_than_asked_for(file: DemoFile) -> None:
+    said: list[str] = []
+    record(FakeEnv(), settings("seed=4"), file, 5, say=said.append)
+    file.merge()
+    assert [(demo.seed, demo.success, demo.length) for demo in Episodes(file.path).demos] == [
+        *((4, True, STEPS), (4, True, STEPS + 1)),
+        *((5, True, STEPS), (5, True, STEPS + 2)),
+        (6, True, STEPS + 1),
+    ]
+    assert said[-1].startswith("5/5 episodes, success rate 66.7 % (6 of 9)")
+    with h5py.File(file.path) as content:
+        assert content["data/demo_3"].attrs["env"] == 2
+
+
+def test_failed_episodes_are_kept_where_all_are(file: DemoFile) -> None:
+    record(FakeEnv(), settings("seed=4"), file, 4, keep="all", say=lambda _: None)
+    file.merge()
+    assert [(demo.seed, demo.success) for demo in Episodes(file.path).demos] == [
+        *((4, True), (4, True), (4, False)),
+        (5, True),
+    ]
+
+
+def test_going_on_takes_new_seeds_but_never_that_of_evaluations(file: DemoFile) -> None:
+    config = settings("seed=4", "eval.seed=6")
+    first, second = FakeEnv(), FakeEnv()
+    record(first, config, file, 3, say=lambda _: None)
+    file.merge()
+    record(second, config, file, 6, say=lambda _: None)
+    assert (first.seeds, second.seeds) == ([4, 5], [7, 8])
+
+
+def test_a_policy_that_solves_nothing_is_given_up(file: DemoFile) -> None:
+    class Failing(FakeEnv):
+        def step(self, actions: torch.Tensor) -> tuple:
+            result = super().step(actions)
+            self.episode_success[:] = False
+            return result
+
+    with pytest.raises(RuntimeError, match=f"solved none of {HOPELESS} episodes"):
+        record(Failing(num_envs=32), settings(), file, 1, say=lambda _: None)

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""When a run stops before its end, and what it says then."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from isaaclab_pc.launch.child_process import ExitCode
+from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.scaling import BatchPlan
+from isaaclab_pc.tasks.reach.reach_env_cfg import ReachEnvCfg
+from isaaclab_pc.workers.watchdog import LearnerWatch, Stop, StormWatch
+
+ALL = {"Learner/updates": 20.0, "Learner/skipped_updates": 20.0}
+SOME = {"Learner/updates": 20.0, "Learner/skipped_updates": 19.0}
+NONE = {"Learner/updates": 20.0, "Learner/skipped_updates": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("iterations", "stops"),
+    [
+        ([ALL, ALL, ALL], True),
+        ([ALL, ALL], False),
+        ([ALL, ALL, SOME, ALL, ALL], False),
+        ([ALL, ALL, NONE, ALL, ALL, ALL], True),
+        ([SOME] * 10, False),
+        ([{}] * 10, False),  # a library that reports no updates
+    ],
+)
+def test_a_learner_is_lost_when_nothing_is_learned_for_three_iterations(iterations: Any, stops: bool) -> None:
+    watch = LearnerWatch(compose([]))
+    found = [watch.look(metrics) for metrics in iterations]
+    assert all(stop is None for stop in found[:-1])
+    assert (found[-1] is not None) == stops
+
+
+@pytest.mark.parametrize(
+    ("arguments", "advice"),
+    [
+        (["guard.mode=disabled"], "guard.mode=quarantine"),
+        (["runner=rsl_rl"], "a smaller agent.algorithm.learning_rate"),
+        (["runner=rl_games"], "a smaller agent.params.config.learning_rate"),
+    ],
+)
+def test_a_lost_learner_says_what_to_change(arguments: list[str], advice: str) -> None:
+    watch = LearnerWatch(compose(arguments))
+    stop = [watch.look(ALL) for _ in range(3)][-1]
+    assert stop is not None
+    assert (stop.status, stop.code, stop.physics) == ("failed", ExitCode.DIVERGED, None)
+    assert advice in stop.message
+
+
+class Physics:
+    """A guard whose counters a test moves."""
+
+    def __init__(self, num_envs: int = 8, share: float | None = 0.25, horizon: int = 100, **resolved: Any) -> None:
+        zeros = torch.zeros(num_envs, dtype=torch.long)
+        self.guard = SimpleNamespace(env_counts=zeros, benched=torch.zeros(num_envs, dtype=torch.bool))
+        env = SimpleNamespace(unwrapped=SimpleNamespace(guard=self.guard))
+        plan = BatchPlan(horizon=horizon, num_minibatches=4, minibatch_size=64)
+        cfg: Any = ReachEnvCfg()
+        values = SimpleNamespace(**{"env_cfg": cfg, "backend": "ovphysx", "plan": plan, **resolved})
+        config = compose(["physics=ovphysx"])
+        config["guard"]["storm"] = share
+        self.watch = StormWatch(env, values, config, Path("logs/run"))
+
+    def iterate(self, *faults: int) -> Stop | None:
+        """Count one fault in each of these environments, then look."""
+        for env_id in faults:
+            self.guard.env_counts[env_id] += 1
+        return self.watch.look()
+
+
+def test_a_storm_is_more_than_the_share_of_the_environments() -> None:
+    physics = Physics()
+    assert physics.iterate(0, 1, 0, 1, 0, 1) is None  # 2 of 8, whatever their number of faults
+    assert physics.iterate(2, 3, 4, 2) is not None
+
+
+def test_each_window_counts_anew_and_is_a_hundred_steps() -> None:
+    physics = Physics(horizon=40)
+    assert [physics.iterate(*faults) for faults in ((0, 1, 0, 1), (), (), (2, 3), (4, 5), ())][:-1] == [None] * 5
+    physics = Physics(horizon=40)
+    assert [physics.iterate(0, 1), physics.iterate(2, 3)] == [None, None]
+    stop = physics.iterate()
+    assert stop is not None
+    assert "4 of 8 environments failed within 120 steps (guard.storm=0.25)" in stop.message
+
+
+def test_a_few_faults_are_no_storm_however_few_environments_there_are() -> None:
+    physics = Physics(num_envs=1)
+    assert physics.iterate(0, 0, 0) is None
+    assert physics.iterate(0, 0, 0, 0) is not None
+
+
+def test_benched_environments_count_on() -> None:
+    physics = Physics()
+    physics.guard.benched[:2] = True
+    assert physics.iterate() is None
+    physics.guard.benched[:3] = True
+    assert physics.iterate() is not None
+
+
+def test_storms_can_be_left_to_the_user_and_need_a_guard() -> None:
+    assert Physics(share=None).iterate(*range(8)) is None
+    watch = StormWatch(
+        SimpleNamespace(unwrapped=SimpleNamespace()), SimpleNamespace(plan=BatchPlan(200, 4, 64)), compose([]), Path()
+    )
+    assert watch.look() is None
+
+
+def test_the_advice_is_the_next_rung_for_people_and_for_a_supervisor() -> None:
+    stop = Physics().iterate(*range(8))
+    assert stop is not None
+    assert (stop.status, stop.code) == ("storm", ExitCode.STORM)
+    assert stop.physics == {"dt": 1 / 120, "decimation": 4}
+    command = f"python scripts/train.py resume=logs/run physics.dt={1 / 120!r} physics.decimation=4"
+    assert stop.message.endswith(command)
+
+
+def test_another_task_gets_its_own_settings_named() -> None:
+    stop = Physics(env_cfg=SimpleNamespace()).iterate(*range(8))
+    assert stop is not None
+    assert stop.physics is None
+    assert "env.sim.dt and env.decimation" in stop.message
