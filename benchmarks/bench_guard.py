@@ -29,7 +29,8 @@ from rich.table import Table
 import isaaclab_pc.tasks  # noqa: F401
 from isaaclab_pc.guards.recorder import Recorder
 from isaaclab_pc.launch.task_names import resolve_task
-from isaaclab_pc.physics import PhysicsSettings, apply_physics
+from isaaclab_pc.physics import apply_physics
+from isaaclab_pc.settings import PhysicsSettings
 
 WARM_UP = 20
 

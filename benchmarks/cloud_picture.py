@@ -17,7 +17,8 @@ import torch
 from isaaclab.app import launch_simulation
 
 import isaaclab_pc.tasks  # noqa: F401
-from isaaclab_pc.physics import PhysicsSettings, apply_physics
+from isaaclab_pc.physics import apply_physics
+from isaaclab_pc.settings import PhysicsSettings
 from isaaclab_pc.tasks.reach.reach_env_cfg import ReachEnvCfg
 
 mpl.use("Agg")

@@ -28,7 +28,8 @@ from rich.table import Table
 
 import isaaclab_pc.tasks  # noqa: F401
 from isaaclab_pc.launch.task_names import resolve_task
-from isaaclab_pc.physics import PhysicsSettings, apply_physics
+from isaaclab_pc.physics import apply_physics
+from isaaclab_pc.settings import PhysicsSettings
 
 PHASES = ("physics", "render", "cloud", "guard", "rest")
 

@@ -25,7 +25,8 @@ from PIL import Image
 
 from isaaclab_pc.envs import depth_camera_cfg
 from isaaclab_pc.launch.task_names import our_tasks
-from isaaclab_pc.physics import PhysicsSettings, apply_physics
+from isaaclab_pc.physics import apply_physics
+from isaaclab_pc.settings import PhysicsSettings
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt

@@ -34,7 +34,8 @@ import h5py
 from filelock import FileLock, Timeout
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.settings import flatten
+from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.settings.base import flatten
 
 if TYPE_CHECKING:
     from isaaclab.utils.datasets import EpisodeData
@@ -116,18 +117,18 @@ class DemoFile:
             with contextlib.suppress(OSError):  # waves that could not be merged stay
                 self.parts.rmdir()
 
-    def check(self, config: Mapping[str, Any]) -> None:
+    def check(self, settings: RunSettings) -> None:
         """Refuse to go on with episodes of another task, or recorded under other settings.
 
         Args:
-            config: The plain config, device and physics backend settled.
+            settings: The run's settings, device and physics backend settled.
 
         Raises:
             ConfigError: The file differs; the message names the first setting in which it does.
         """
         paths = [path for path in (self.path, *self._waves()[:1]) if path.is_file()]
         for path in paths:
-            recorded, asked = flatten(_read_settings(path)), flatten(json.loads(json.dumps(_shared(config))))
+            recorded, asked = flatten(_read_settings(path)), flatten(json.loads(json.dumps(_shared(settings))))
             for key in sorted(recorded.keys() | asked.keys(), key=lambda key: (key != "task", key)):
                 if recorded.get(key) != asked.get(key):
                     raise ConfigError(
@@ -145,12 +146,12 @@ class DemoFile:
         return total
 
     def add_wave(
-        self, config: Mapping[str, Any], seed: int, attempts: int, successes: int, episodes: Mapping[int, EpisodeData]
+        self, settings: RunSettings, seed: int, attempts: int, successes: int, episodes: Mapping[int, EpisodeData]
     ) -> None:
         """Write one wave; it counts from the moment it is complete.
 
         Args:
-            config: The plain config, as for :meth:`check`.
+            settings: The run's settings, as for :meth:`check`.
             seed: Seed of the wave, above those of all others.
             attempts: Episodes that were run.
             successes: How many of them succeeded.
@@ -160,8 +161,8 @@ class DemoFile:
 
         temporary = self.parts / f".seed_{seed}{SUFFIX}"
         writer = HDF5DatasetFileHandler()
-        writer.create(str(temporary), env_name=config["task"])
-        writer.add_env_args({"settings": _shared(config)})
+        writer.create(str(temporary), env_name=settings.task)
+        writer.add_env_args({"settings": _shared(settings)})
         for episode in episodes.values():
             writer.write_episode(episode)
         writer.close()
@@ -203,8 +204,8 @@ class DemoFile:
         return waves
 
 
-def _shared(config: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: config[key] for key in SHARED}
+def _shared(settings: RunSettings) -> dict[str, Any]:
+    return settings.model_dump(include=set(SHARED))
 
 
 def _open(path: Path) -> h5py.File:

@@ -3,23 +3,47 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Literal
 
-from isaaclab_pc.commands.train import LOGS, experiment_name, show_log
+from pydantic import Field
+
 from isaaclab_pc.demo_file import DemoFile
 from isaaclab_pc.errors import ConfigError, closest
-from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script
-from isaaclab_pc.launch.compose import Command, compose, parse_command, save_config, split_own
+from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, worker_command
+from isaaclab_pc.launch.command_line import Command, parse_command, refuse_flags, take_own_settings
+from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.launch.help import keys_of, settings_table
 from isaaclab_pc.launch.platform import check_isaaclab, settle_platform
-from isaaclab_pc.launch.run_record import CONFIG_NAME, make_folder
+from isaaclab_pc.launch.run_folder import LOGS, SETTINGS_NAME, experiment_name, make_folder
 from isaaclab_pc.launch.task_names import scripted_tasks
+from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.settings.base import ScriptSettings, settings_of
 
 __all__ = ["main"]
 
-HELP = """\
+
+class DemoSettings(ScriptSettings):
+    """What to record."""
+
+    episodes: Annotated[int, Field(ge=1, le=10_000_000)] = 100
+    """Episodes that the file shall have, those it has already included."""
+
+    file: str | None = None
+    """A path that ends in .hdf5; null: logs/demo/<task>/demos.hdf5."""
+
+    keep: Literal["success", "all"] = "success"
+    """success: failed episodes are counted, not kept; all: they are kept, marked success=False."""
+
+
+MAY_CHANGE = ("task", "obs", "seed", "num_envs", "device", "robot", "reward", "visualizer", "physics.", "points.")
+"""Settings of a run, and groups of them, that a recording has."""
+
+NUM_ENVS = 16
+"""Environments of ``num_envs=auto``, at most."""
+
+HELP = f"""\
 Record demonstrations: episodes of a task's scripted policy, which acts on the simulator's own state, with the clouds
 that a camera sees of them, in one HDF5 file.
 
@@ -37,18 +61,9 @@ Examples
   python scripts/demo.py task=lift points.num_points=512 env.randomization=hard file=data/hard.hdf5
   python scripts/demo.py task=lift episodes=4 visualizer=viser watch it in a browser
 
-What to record
-  task                reach    short name; the task needs a scripted policy, as all of ours have
-  episodes            100      episodes that the file shall have, those it has already included
-  file                null     a path that ends in .hdf5; null: logs/demo/<task>/demos.hdf5
-  keep                success  success: failed episodes are counted, not kept; all: they are kept, marked success=False
-  obs                 points   points or depth, in float16, or state; the groups policy and critic are always there
-  seed                42       seed of the first episodes; the following ones count on
+{settings_table(keys_of(*MAY_CHANGE), settings_of(DemoSettings))}
 
-Where and how
-  num_envs            auto     environments at once; auto: 16 at most
-  visualizer          null     viser or rerun (in a browser), newton_gl, newton_rtx or kit (a window): watch it
-  device, robot, reward, physics*, points*, env.*     as in scripts/train.py --help
+num_envs=auto is 16 at most. env.* is as in scripts/train.py. A task needs a scripted policy, as all of ours have.
 
 The file
   Isaac Lab's layout, which is robomimic's: data/demo_<i>/ with actions, obs/<group>, rewards, dones, states and
@@ -56,12 +71,6 @@ The file
 
 Exit codes: 0; 2 for wrong settings; 130 and 143 after SIGINT and SIGTERM; 1 otherwise.
 """
-
-OWN = ("episodes", "file", "keep")
-KEEP = ("success", "all")
-MAY_CHANGE = ("task", "obs", "seed", "num_envs", "device", "robot", "reward", "visualizer", "physics", "points")
-EPISODES = 100
-NUM_ENVS = 16
 
 
 def main(argv: Sequence[str]) -> int:
@@ -90,97 +99,82 @@ def run(argv: Sequence[str]) -> int:
     """
     check_isaaclab()
     own, command = _split(argv)
-    episodes, keep = _episodes(own), _keep(own)
-    config = compose(command.settings)
-    config["env_overrides"] = command.env
-    _check_task(config["task"])
-    settle_platform(config)
-    if config["num_envs"] == "auto":
-        config["num_envs"] = min(NUM_ENVS, episodes)
-    parent = LOGS / "demo" / experiment_name(config)
-    file = DemoFile(Path(own.get("file") or parent / "demos.hdf5"))
+    settings = compose(command.settings, command.env)
+    _check_task(settings.task)
+    settings = settle_platform(settings)
+    if settings.num_envs == "auto":
+        settings = settings.with_values({"num_envs": min(NUM_ENVS, own.episodes)})
+
+    parent = LOGS / "demo" / experiment_name(settings)
+    file = DemoFile(Path(own.file or parent / "demos.hdf5"))
     with file.locked():
-        file.check(config)
+        file.check(settings)
         try:
-            code = _record(config, file, episodes, keep, parent)
+            code = _record(settings, file, own, parent)
         finally:
             file.merge()
-    _report(file, episodes, code)
+    _report(file, own.episodes, code)
     return code
 
 
-def _record(config: dict[str, Any], file: DemoFile, episodes: int, keep: str, parent: Path) -> int:
+def _record(settings: RunSettings, file: DemoFile, own: DemoSettings, parent: Path) -> int:
     """Let a child record what is missing; return the exit code."""
     there = file.progress()
-    if there.episodes >= episodes:
+    if there.episodes >= own.episodes:
         print(f"{file.path} has {there.episodes} episodes already; a higher number of episodes adds to them")
-        return 0
+        return ExitCode.OK
+
     folder = make_folder(parent)
-    save_config(folder / CONFIG_NAME, config)
-    print(f"recording {config['task']} to {file.path}, {config['num_envs']} environments at once", flush=True)
+    settings.save(folder / SETTINGS_NAME)
+    print(f"recording {settings.task} to {file.path}, {settings.num_envs} environments at once", flush=True)
     if there.attempts:
         print(f"going on: {there.episodes} episodes are there, {there.rate}", flush=True)
-    code = run_child(child_command(folder / CONFIG_NAME, file.path, episodes, keep), log=folder / "worker.log")
-    if code not in (0, ExitCode.REFUSED, ExitCode.INTERRUPTED, ExitCode.TERMINATED):
-        show_log(folder / "worker.log", code)
+
+    log = folder / "worker.log"
+    code = run_child(child_command(folder / SETTINGS_NAME, file.path, own.episodes, own.keep), log=log)
+    if code not in (ExitCode.OK, ExitCode.REFUSED, ExitCode.INTERRUPTED, ExitCode.TERMINATED):
+        show_log(log, code)
         return ExitCode.FAILED
     return code
 
 
-def child_command(config: Path, file: Path, episodes: int, keep: str) -> list[str]:
+def child_command(settings: Path, file: Path, episodes: int, keep: str) -> list[str]:
     """Return the command line of the child that simulates.
 
     Args:
-        config: The config file that it reads.
+        settings: The settings file that it reads.
         file: Where the episodes go.
         episodes: How many the file shall have.
         keep: ``success`` or ``all``.
     """
-    module = "isaaclab_pc.workers.demo"
-    return [sys.executable, "-m", module, str(config), str(file), str(episodes), keep]
+    return worker_command("demo", settings, file=file, episodes=episodes, keep=keep)
 
 
 def _report(file: DemoFile, episodes: int, code: int) -> None:
     if not file.path.is_file():
         return
-    progress, size = file.progress(), file.path.stat().st_size
+    progress = file.progress()
+    size = file.path.stat().st_size
     if code and progress.episodes < episodes:
         print(f"stopped at {progress.episodes} of {episodes} episodes; the same command goes on", flush=True)
     print(f"{progress.episodes} episodes, {progress.rate}, {size / 1e6:.1f} MB: {file.path}", flush=True)
 
 
-def _split(argv: Sequence[str]) -> tuple[dict[str, str], Command]:
+def _split(argv: Sequence[str]) -> tuple[DemoSettings, Command]:
     """Tell what only a recording has from the settings of a run."""
-    own, others = split_own(argv, OWN)
+    own, others = take_own_settings(argv, DemoSettings)
+    may_change = keys_of(*MAY_CHANGE, "physics", "env.")
     for argument in others:
         key = argument.partition("=")[0]
-        if "=" in argument and not argument.startswith("-") and not _may_change(key):
-            raise ConfigError(f"{key} is not a setting of a recording: {closest(key, [*OWN, *MAY_CHANGE])} See --help.")
+        if "=" in argument and not argument.startswith("-") and not may_change(key):
+            known = [*settings_of(DemoSettings), *(name.rstrip(".") for name in MAY_CHANGE)]
+            raise ConfigError(f"{key} is not a setting of a recording: {closest(key, known)} See --help.")
     command = parse_command(others)
-    if command.flags:
-        raise ConfigError(f"{command.flags[0]} has no use here; --help shows what has.")
+    refuse_flags(command)
     return own, command
 
 
-def _may_change(key: str) -> bool:
-    return key in MAY_CHANGE or key.startswith(("physics.", "points.", "env."))
-
-
-def _episodes(own: dict[str, str]) -> int:
-    text = own.get("episodes", str(EPISODES))
-    if not text.isdecimal() or int(text) < 1:
-        raise ConfigError(f"episodes={text}: expected a whole number of at least 1.")
-    return int(text)
-
-
-def _keep(own: dict[str, str]) -> str:
-    keep = own.get("keep", KEEP[0])
-    if keep not in KEEP:
-        raise ConfigError(f"keep={keep}: expected one of {', '.join(KEEP)}.")
-    return keep
-
-
 def _check_task(task: str) -> None:
-    scripted = scripted_tasks()
+    scripted: Mapping[str, str] = scripted_tasks()
     if task not in scripted.values():
         raise ConfigError(f"task: {task} has no scripted policy; these have one: {', '.join(sorted(scripted))}.")

@@ -3,25 +3,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from isaaclab_pc.commands.train import LOGS, check_checkpoint, experiment_name, show_log
+from isaaclab_pc.commands.train import check_checkpoint
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.child_process import run_child, run_script, worker_command
-from isaaclab_pc.launch.compose import Command, compose, load_config, parse_command, save_config
+from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, worker_command
+from isaaclab_pc.launch.command_line import Command, parse_command, refuse_flags
+from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.launch.help import keys_of, settings_table
 from isaaclab_pc.launch.platform import check_isaaclab, check_runner, settle_platform
-from isaaclab_pc.launch.run_record import CONFIG_NAME, find_checkpoint, make_folder
+from isaaclab_pc.launch.run_folder import LOGS, SETTINGS_NAME, experiment_name, make_folder
+from isaaclab_pc.launch.run_record import find_checkpoint
+from isaaclab_pc.settings import RunSettings
 
 __all__ = ["main"]
 
-HELP = """\
+SELECTS = ("task", "runner", "obs", "resume")
+"""Settings that find the run and its checkpoint."""
+
+MAY_CHANGE = ("device", "num_envs", "visualizer", "robot", "physics.", "guard.", "eval.")
+"""Settings, and groups of them, that may differ from the run's."""
+
+HELP = f"""\
 Evaluate a checkpoint: success rate, mean return and mean time to success of the deterministic policy.
 
   python scripts/play.py [key=value ...]
 
-Everything is as in the run that the checkpoint comes from, unless it is given here. The result is written to the run's
-folder, in play/<time>/result.json.
+Everything is as in the run that the checkpoint comes from, unless it is given here: the defaults below are those of
+training. resume is latest, and num_envs is not more than the episodes, or 4 with a visualizer. The result is written to
+the run's folder, in play/<time>/result.json.
 
 Examples
   python scripts/play.py                                     the latest run of reach
@@ -32,20 +42,10 @@ Examples
   python scripts/play.py physics=newton_mjwarp               does the policy survive another physics backend?
   python scripts/play.py env.success_distance=0.02           a stricter task
 
-Which policy
-  task, runner, obs      reach, rsl_rl, points   which runs to look through
-  resume                 latest                  latest, best, or a run's folder or checkpoint
+{settings_table(keys_of(*SELECTS, *MAY_CHANGE))}
 
-How to evaluate it
-  eval.episodes          200       episodes at least; every environment contributes equally
-  eval.seed              1000      seed of the resets
-  num_envs               as trained, but not more than episodes; 4 with a visualizer
-  visualizer             null      viser or rerun (in a browser), newton_gl, newton_rtx or kit (a window): watch it
-  device, robot, physics*, guard*, env.*     as in scripts/train.py --help; as trained
+Exit codes: 0; 2 for wrong settings; 130 and 143 after SIGINT and SIGTERM; 1 otherwise.
 """
-
-SELECTS = frozenset({"task", "runner", "runner.name", "obs", "resume"})
-MAY_CHANGE = ("device", "num_envs", "visualizer", "robot", "physics", "guard", "eval")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -57,13 +57,7 @@ def main(argv: Sequence[str]) -> int:
     Returns:
         The exit code: 0; 2 for wrong settings; 130 and 143 after SIGINT and SIGTERM; 1 otherwise.
     """
-    return run_script(argv, HELP, lambda argv: run(_without_flags(parse_command(argv))))
-
-
-def _without_flags(command: Command) -> Command:
-    if command.flags:
-        raise ConfigError(f"{command.flags[0]} has no use here; --help shows what has.")
-    return command
+    return run_script(argv, HELP, lambda arguments: run(parse_command(arguments)))
 
 
 def run(command: Command) -> int:
@@ -78,48 +72,58 @@ def run(command: Command) -> int:
     Raises:
         ConfigError: There is no such checkpoint, or a setting does not fit it.
     """
+    refuse_flags(command)
     check_isaaclab()
     asked = compose(command.settings)
-    record, checkpoint = find_checkpoint(
-        asked["resume"] or "latest", LOGS, asked["runner"]["name"], experiment_name(asked)
-    )
-    config = load_config(record.folder / CONFIG_NAME, from_older=True)
-    for key in command.given & {"task", "runner", "obs"}:
-        if asked[key] != config[key]:
-            raise ConfigError(f"{key}: {checkpoint} comes from a run with {key}={config[key]}, not {asked[key]}.")
-    _apply(config, asked, command)
-    check_runner(config["runner"]["name"])
-    check_checkpoint(checkpoint, config)
-    settle_platform(config)
+    resume = asked.resume or "latest"
+    record, checkpoint = find_checkpoint(resume, LOGS, asked.runner, experiment_name(asked))
+
+    trained = RunSettings.load(record.folder / SETTINGS_NAME)
+    for key in sorted(command.given & {"task", "runner", "obs"}):
+        there = getattr(trained, key)
+        if getattr(asked, key) != there:
+            raise ConfigError(f"{key}: {checkpoint} comes from a run with {key}={there}, not {getattr(asked, key)}.")
+    settings = _with_changes(trained, asked, command)
+    check_runner(settings.runner)
+    check_checkpoint(checkpoint, settings)
+    settings = settle_platform(settings)
 
     folder = make_folder(record.folder / "play")
-    save_config(folder / CONFIG_NAME, config)
+    settings.save(folder / SETTINGS_NAME)
     print(f"checkpoint: {checkpoint}", flush=True)
-    code = run_child(worker_command("play", folder / CONFIG_NAME, checkpoint=checkpoint), log=folder / "worker.log")
-    if code == 0:
+    log = folder / "worker.log"
+    code = run_child(worker_command("play", folder / SETTINGS_NAME, checkpoint=checkpoint), log=log)
+    if code == ExitCode.OK:
         print(f"result: {folder / 'result.json'}", flush=True)
-    elif code not in (2, 130, 143):
-        show_log(folder / "worker.log", code)
-        code = 1
+    elif code not in (ExitCode.REFUSED, ExitCode.INTERRUPTED, ExitCode.TERMINATED):
+        show_log(log, code)
+        code = ExitCode.FAILED
     return code
 
 
-def _apply(config: dict[str, Any], asked: Mapping[str, Any], command: Command) -> None:
-    """Write what was given on the command line over the run's settings."""
-    for key in sorted(command.given - SELECTS):
-        group, _, name = key.partition(".")
-        if group not in MAY_CHANGE:
+def _with_changes(trained: RunSettings, asked: RunSettings, command: Command) -> RunSettings:
+    """Return the run's settings with what was given on the command line."""
+    may_change = keys_of(*MAY_CHANGE)
+    changes = {}
+    for key in sorted(command.given - set(SELECTS)):
+        if not may_change(key):
             raise ConfigError(f"{key} has no effect on a trained policy; --help shows what may be given.")
-        if name:
-            config[group][name] = asked[group][name]
-        else:
-            config[group] = asked[group]
+        changes[key] = asked.flat()[key]
     if command.agent:
         raise ConfigError(f"{command.agent[0]} has no effect on a trained policy.")
-    config["env_overrides"] = [*config["env_overrides"], *command.env]
-    config["visualizer"] = asked["visualizer"]
+
+    changes["env_overrides"] = [*trained.env_overrides, *command.env]
+    changes["visualizer"] = asked.visualizer
+    settings = trained.with_values(changes)
     if "num_envs" not in command.given:
-        trained = min(config["num_envs"], config["eval"]["episodes"])
-        config["num_envs"] = "auto" if config["visualizer"] else trained
-    elif config["num_envs"] == "auto" and not config["visualizer"]:
+        num_envs = "auto" if settings.visualizer else min(_trained_with(trained), settings.eval.episodes)
+        return settings.with_values({"num_envs": num_envs})
+    if settings.num_envs == "auto" and not settings.visualizer:
         raise ConfigError("num_envs=auto finds what trains fastest; give a number here, or leave it as trained.")
+    return settings
+
+
+def _trained_with(trained: RunSettings) -> int:
+    if trained.num_envs == "auto":
+        raise ConfigError("The run ended before its number of environments was found: give num_envs.")
+    return trained.num_envs

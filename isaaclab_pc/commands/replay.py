@@ -4,23 +4,44 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from isaaclab_pc.commands.train import show_log
+from pydantic import Field
+
 from isaaclab_pc.errors import ConfigError, closest
 from isaaclab_pc.fault_dump import FaultDump, installed_versions
-from isaaclab_pc.launch.child_process import run_child, run_script
-from isaaclab_pc.launch.compose import Command, compose, parse_command, save_config, split_own, validate
+from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, worker_command
+from isaaclab_pc.launch.command_line import Command, parse_command, refuse_flags, take_own_settings
+from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.launch.help import keys_of, settings_table
 from isaaclab_pc.launch.platform import check_isaaclab, settle_platform
-from isaaclab_pc.launch.run_record import CONFIG_NAME, make_folder
+from isaaclab_pc.launch.run_folder import SETTINGS_NAME, make_folder
 from isaaclab_pc.launch.task_names import resolve_task
+from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.settings.base import ScriptSettings, settings_of
 
 __all__ = ["describe", "main"]
 
-HELP = """\
+
+class ReplaySettings(ScriptSettings):
+    """What to replay."""
+
+    dump: str | None = None
+    """The file."""
+
+    env: Annotated[int, Field(ge=0)] | None = None
+    """Environment, by its index in the run; null: the first of the file."""
+
+    task: str | None = None
+    """Refuses a dump of another task."""
+
+
+MAY_CHANGE = ("physics.", "device", "visualizer", "guard.max_abs")
+"""Settings of the run, and groups of them, that may differ from the recorded ones."""
+
+HELP = f"""\
 Run the last steps of an environment that failed again, alone, and say in which physics step, in which joint or body
 and in which quantity the first value arises that is not finite or out of its bound.
 
@@ -39,21 +60,16 @@ Examples
   python scripts/replay.py dump=<path> physics=ovphysx                             would the other backend?
   python scripts/replay.py dump=<path> visualizer=viser                            watch it break, in a browser
 
-Settings
-  dump                   the file
-  env        null        environment, by its index in the run; null: the first of the file
-  task       null        refuses a dump of another task
-  physics, physics.*, device, guard.max_abs     as in scripts/train.py --help; as recorded
-  visualizer null        viser or rerun (in a browser), newton_gl, newton_rtx or kit (a window): the steps are shown
-                         again and again, not faster than real time, until the window is closed or Ctrl-C
+{settings_table(keys_of(*MAY_CHANGE), settings_of(ReplaySettings))}
+
+Settings of the run are as recorded unless they are given. With a visualizer, the steps are shown again and again, not
+faster than real time, until the window is closed or Ctrl-C.
 
 The finding is printed, and written to replay/<time>/result.json beside the dump. Exit codes: 0, reproduced or not; 2
 where the dump cannot be used; 130 and 143 after SIGINT and SIGTERM; 1 otherwise.
 """
 
 RESULT_NAME = "result.json"
-OWN = ("dump", "env", "task")
-MAY_CHANGE = ("physics", "device", "visualizer", "guard.max_abs")
 FOLLOWS = 1e-3
 """Largest difference of a replay that still follows its recording [rad, m]."""
 
@@ -84,28 +100,33 @@ def run(argv: Sequence[str]) -> int:
     """
     check_isaaclab()
     own, command = _split(argv)
-    path = Path(own["dump"])
+    if own.dump is None:
+        raise ConfigError("dump=<path> is missing: the guard writes dumps to <run>/dumps/dump_<number>.npz.")
+    path = Path(own.dump)
     dump = FaultDump.load(path)
-    position = dump.position_of(_env_id(own.get("env")))
-    _check_origin(dump, own.get("task"))
-    config = _config(dump, command)
-    settle_platform(config)
+    position = dump.position_of(own.env)
+    _check_origin(dump, own.task)
+    settings = settle_platform(_settings(dump, command))
 
     folder = _make_folder(path.resolve().parent / "replay")
-    save_config(folder / CONFIG_NAME, config)
+    settings.save(folder / SETTINGS_NAME)
     print(_introduce(path, dump, position), flush=True)
-    if config["visualizer"]:
+    if settings.visualizer:
         print("shown again and again until Ctrl-C, or until its window is closed; then the finding", flush=True)
-    code = run_child(child_command(path.resolve(), position, folder), log=folder / "worker.log")
+
+    log = folder / "worker.log"
+    code = run_child(child_command(path.resolve(), position, folder), log=log)
     result = _read_result(folder / RESULT_NAME)
-    if code == 0 or (code in (130, 143) and config["visualizer"] and "found" in result):
-        code = 0  # a replay that is watched ends with Ctrl-C
+    signalled = code in (ExitCode.INTERRUPTED, ExitCode.TERMINATED)
+    # A replay that is watched ends with Ctrl-C.
+    if code == ExitCode.OK or (signalled and settings.visualizer and "found" in result):
         print(f"\n{describe(result)}\n\nresult: {folder / RESULT_NAME}", flush=True)
-    elif code == 2:
-        raise ConfigError(result.get("error", f"the replay was refused; see {folder / 'worker.log'}"))
-    elif code not in (130, 143):
-        show_log(folder / "worker.log", code)
-        code = 1
+        return ExitCode.OK
+    if code == ExitCode.REFUSED:
+        raise ConfigError(result.get("error", f"the replay was refused; see {log}"))
+    if not signalled:
+        show_log(log, code)
+        return ExitCode.FAILED
     return code
 
 
@@ -115,42 +136,29 @@ def child_command(dump: Path, position: int, folder: Path) -> list[str]:
     Args:
         dump: The file.
         position: Which of its environments.
-        folder: Where the config is and the result goes.
+        folder: Where the settings are and the result goes.
     """
-    return [sys.executable, "-m", "isaaclab_pc.workers.replay", str(dump), str(position), str(folder)]
+    return worker_command("replay", folder / SETTINGS_NAME, dump=dump, position=position, result=folder / RESULT_NAME)
 
 
-def _split(argv: Sequence[str]) -> tuple[dict[str, str], Command]:
+def _split(argv: Sequence[str]) -> tuple[ReplaySettings, Command]:
     """Tell what only a replay has from the settings of a run."""
-    own, others = split_own(argv, OWN)
+    own, others = take_own_settings(argv, ReplaySettings)
+    may_change = keys_of(*MAY_CHANGE, "physics")
     for argument in others:
         key = argument.partition("=")[0]
-        if "=" in argument and not argument.startswith("-") and not _may_change(key):
-            raise ConfigError(f"{key} is not a setting of a replay: {closest(key, [*OWN, *MAY_CHANGE])} See --help.")
+        if "=" in argument and not argument.startswith("-") and not may_change(key):
+            known = [*settings_of(ReplaySettings), *(name.rstrip(".") for name in MAY_CHANGE)]
+            raise ConfigError(f"{key} is not a setting of a replay: {closest(key, known)} See --help.")
     command = parse_command(others)
-    if command.flags:
-        raise ConfigError(f"{command.flags[0]} has no use here; --help shows what has.")
-    if not own.get("dump"):
-        raise ConfigError("dump=<path> is missing: the guard writes dumps to <run>/dumps/dump_<number>.npz.")
+    refuse_flags(command)
     return own, command
-
-
-def _may_change(key: str) -> bool:
-    return key in MAY_CHANGE or key.startswith("physics.")
-
-
-def _env_id(text: str | None) -> int | None:
-    if text in (None, "", "null"):
-        return None
-    if not text.isdecimal():
-        raise ConfigError(f"env={text}: expected null, or the index of an environment.")
-    return int(text)
 
 
 def _check_origin(dump: FaultDump, asked: str | None) -> None:
     """Refuse a dump of another task than was asked for, or of another version of what defines its physics."""
     task = dump.about["task"]
-    if asked is not None and resolve_task(asked)[0] != task:
+    if asked is not None and resolve_task(asked) != task:
         raise ConfigError(f"task={asked}: the dump is of {task}.")
     if not isinstance(dump.about["config"], dict) or not dump.about["config"]:
         raise ConfigError("The dump has no settings of a run: it was recorded by other code, which has to replay it.")
@@ -166,37 +174,27 @@ def _check_origin(dump: FaultDump, asked: str | None) -> None:
         print(f"note: the dump was made with {name} {there.get(name)}, installed is {here.get(name)}", flush=True)
 
 
-def _config(dump: FaultDump, command: Command) -> dict[str, Any]:
+def _settings(dump: FaultDump, command: Command) -> RunSettings:
     """Return the run's settings with what was given in their place."""
-    config = json.loads(json.dumps(dump.about["config"]))
-    try:
-        validate(config)
-    except (ConfigError, KeyError, TypeError) as error:
-        raise ConfigError(f"The dump's settings do not fit this version: {error}") from None
-    if config["task"] != dump.about["task"]:
-        raise ConfigError(f"The dump contradicts itself: it names {dump.about['task']} and {config['task']}.")
-    asked = compose(command.settings)
-    config["visualizer"] = asked["visualizer"]
-    config["physics"]["backend"] = dump.about["backend"]
-    for key in sorted(command.given):
-        group, _, name = key.partition(".")
-        if key == "physics":
-            config["physics"]["backend"] = asked["physics"]["backend"]
-        elif name:
-            config[group][name] = asked[group][name]
-        else:
-            config[group] = asked[group]
-    if config["guard"]["mode"] == "raise":
-        config["guard"]["mode"] = "quarantine"  # the replay itself says what is bad
+    recorded = RunSettings.from_plain(dump.about["config"], "The dump")
+    if recorded.task != dump.about["task"]:
+        raise ConfigError(f"The dump contradicts itself: it names {dump.about['task']} and {recorded.task}.")
+
+    asked = compose(command.settings).flat()
+    changes: dict[str, Any] = {"physics.backend": dump.about["backend"], "visualizer": asked["visualizer"]}
+    changes |= {key: asked[key] for key in command.given}
+    if recorded.guard.mode == "raise":
+        # The replay itself says what is bad.
+        changes["guard.mode"] = "quarantine"
     # The state is all that a replay looks at; cameras would only cost time.
-    return config | {"obs": "state", "num_envs": 1}
+    return recorded.with_values(changes | {"obs": "state", "num_envs": 1})
 
 
 def _make_folder(parent: Path) -> Path:
     try:
         return make_folder(parent)
-    except OSError as error:
-        raise ConfigError(f"{parent} cannot be made ({error}): copy the dump to where you may write.") from None
+    except ConfigError as error:
+        raise ConfigError(f"{error} Or copy the dump to where you may write.") from None
 
 
 def _read_result(path: Path) -> dict[str, Any]:
@@ -204,8 +202,10 @@ def _read_result(path: Path) -> dict[str, Any]:
 
 
 def _introduce(path: Path, dump: FaultDump, position: int) -> str:
-    arrays, about = dump.arrays, dump.about
-    first, steps = int(arrays["episode_step"][position, 0]), int(arrays["length"][position])
+    arrays = dump.arrays
+    about = dump.about
+    first = int(arrays["episode_step"][position, 0])
+    steps = int(arrays["length"][position])
     return (
         f"dump: {path}\n"
         f"environment {arrays['env_id'][position]} of {about['task']} on {about['backend']}, seed {about['seed']}, "
@@ -224,7 +224,8 @@ def describe(result: Mapping[str, Any]) -> str:
     Returns:
         Several lines.
     """
-    steps, decimation = result["steps"], result["decimation"]
+    steps = result["steps"]
+    decimation = result["decimation"]
     head = f"{result['backend']}, physics steps of {result['dt']:.4g} s, {decimation} per action"
     lines = [f"replayed: one environment, {head}"]
     if result["from_each_step"]:

@@ -20,12 +20,14 @@ from rich.console import Console
 from rich.table import Table
 
 from isaaclab_pc.commands.stability import measure_stability
-from isaaclab_pc.commands.train import LOGS, experiment_name, show_log
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, worker_command
-from isaaclab_pc.launch.compose import Command, compose, parse_command, save_config
+from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, worker_command
+from isaaclab_pc.launch.command_line import Command, parse_command, refuse_flags
+from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.platform import check_isaaclab, check_runner, settle_platform
-from isaaclab_pc.launch.run_record import CONFIG_NAME, make_folder, versions
+from isaaclab_pc.launch.run_folder import LOGS, SETTINGS_NAME, experiment_name, make_folder
+from isaaclab_pc.launch.run_record import versions
 from isaaclab_pc.scaling import FitResult, ProbeError, ScalingSettings, Trial
 from isaaclab_pc.scaling.auto_num_envs import find_num_envs
 from isaaclab_pc.scaling.earlier_trials import TRIALS_NAME
@@ -33,10 +35,11 @@ from isaaclab_pc.scaling.ledger import Ledger, measured_ledger, predicted_ledger
 from isaaclab_pc.scaling.profile import ProfileCache
 from isaaclab_pc.scaling.several_gpus import find_for_several
 from isaaclab_pc.scaling.trial import format_size
+from isaaclab_pc.settings import RunSettings
 
 __all__ = ["main"]
 
-HELP = """\
+HELP = f"""\
 Find how many environments a task can train with on this machine, and show what their memory is made of.
 
   python scripts/scale.py [--plan | --list | --stability] [key=value ...]
@@ -67,8 +70,12 @@ seconds per 1000 of them (on the CPU this is CPU time, which other work on the m
 failed and the scripted success is within 5 points of the best; the cheapest is printed as a command line. physics.*
 settings that are given stay as they are. Ctrl-C keeps what was measured.
 
-Settings are those of scripts/train.py; its --help has them all. Here scaling.cache is refresh unless it is given:
-a search is what this script is for.
+{settings_table()}
+
+Here scaling.cache is refresh unless it is given: a search is what this script is for. env.* and agent.* are as in
+scripts/train.py.
+
+Exit codes: 0; 2 for wrong settings or where nothing fits; 130 and 143 after SIGINT and SIGTERM; 1 otherwise.
 """
 
 OPTIONS = ("--plan", "--list", "--stability")
@@ -90,10 +97,10 @@ def main(argv: Sequence[str]) -> int:
 def _answer(argv: Sequence[str]) -> int:
     options = {argument for argument in argv if argument in OPTIONS}
     command = parse_command([argument for argument in argv if argument not in OPTIONS])
-    if command.flags:
-        raise ConfigError(f"{command.flags[0]} has no use here; --help shows what has.")
+    refuse_flags(command)
     if len(options) > 1:
         raise ConfigError(f"{' and '.join(sorted(options))} are different questions: give one of them.")
+
     if "--list" in options:
         return show_profiles()
     if "--stability" in options:
@@ -107,25 +114,23 @@ def _answer(argv: Sequence[str]) -> int:
         return ExitCode.FAILED
 
 
-def compose_settled(command: Command, *, several: bool = False) -> dict[str, Any]:
-    """Compose the config of a command line, with the device and the physics backend that will run.
+def compose_settled(command: Command, *, several: bool = False) -> RunSettings:
+    """Compose the settings of a command line, with the device and the physics backend that will run.
 
     Args:
         command: The checked command line.
         several: Whether it may name several GPUs.
 
     Returns:
-        The plain config.
+        The settings.
 
     Raises:
         ConfigError: A setting does not fit, or something is not installed.
     """
     check_isaaclab()
-    config = compose(command.settings)
-    config["env_overrides"], config["agent_overrides"] = command.env, command.agent
-    check_runner(config["runner"]["name"])
-    settle_platform(config, several=several)
-    return config
+    settings = compose(command.settings, command.env, command.agent)
+    check_runner(settings.runner)
+    return settle_platform(settings, several=several)
 
 
 def run(command: Command, *, plan: bool) -> int:
@@ -142,38 +147,39 @@ def run(command: Command, *, plan: bool) -> int:
         ConfigError: A setting does not fit, or no size does.
         ProbeError: A trial failed for another reason than its size.
     """
-    config = compose_settled(command, several=not plan)
+    settings = compose_settled(command, several=not plan)
     if "scaling.cache" not in command.given:
-        config["scaling"]["cache"] = "refresh"
-    settings = _settings(config)
+        settings = settings.with_values({"scaling.cache": "refresh"})
+    search = _search_settings(settings)
     if plan:
         with tempfile.TemporaryDirectory() as scratch:
-            return _plan(config, settings, Path(scratch), _trial_command(command, settings))
-    folder = make_folder(LOGS / "scale" / experiment_name(config))
-    save_config(folder / CONFIG_NAME, config)
+            return _plan(settings, search, Path(scratch), _trial_command(command, search))
+
+    folder = make_folder(LOGS / "scale" / experiment_name(settings))
+    settings.save(folder / SETTINGS_NAME)
     trials: list[Trial] = []
     try:
-        find = find_for_several if "," in config["device"] else find_num_envs
-        result = find(config, settings, versions(), trials.append)
+        find = find_for_several if "," in settings.device else find_num_envs
+        result = find(settings, search, versions(), trials.append)
     finally:
         # Also what was tried before an error or Ctrl-C; where nothing was, nothing stays.
         if trials:
             _write(folder / TRIALS_NAME, [asdict(trial) for trial in trials])
         else:
             shutil.rmtree(folder)
-    _show(result, config, folder)
-    return 0
+    _show(result, settings, folder)
+    return ExitCode.OK
 
 
-def _settings(config: dict[str, Any]) -> ScalingSettings:
+def _search_settings(settings: RunSettings) -> ScalingSettings:
     """Return how to search; a given number of environments is the only size to try."""
-    scaling = dict(config["scaling"])
-    if config["num_envs"] != "auto":
-        scaling.update(min=config["num_envs"], max=config["num_envs"], granule=config["num_envs"])
-    return ScalingSettings(device=config["device"], **scaling)
+    scaling = settings.scaling.model_dump()
+    if settings.num_envs != "auto":
+        scaling.update(min=settings.num_envs, max=settings.num_envs, granule=settings.num_envs)
+    return ScalingSettings(device=settings.device, **scaling)
 
 
-def _show(result: FitResult, config: dict[str, Any], folder: Path) -> None:
+def _show(result: FitResult, settings: RunSettings, folder: Path) -> None:
     """Print the ledger of the winner and save the picture."""
     if not result.trials:
         return
@@ -181,43 +187,47 @@ def _show(result: FitResult, config: dict[str, Any], folder: Path) -> None:
     if ledger is not None:
         _write(folder / LEDGER_NAME, asdict(ledger))
         _print_ledger(ledger, "measured")
+
     from isaaclab_pc.viz.scaling_plot import save_scaling_plot
 
-    title = f"{config['task']}, {config['runner']['name']}, {config['physics']['backend']}, {config['device']}"
+    title = f"{settings.task}, {settings.runner}, {settings.physics.backend}, {settings.device}"
     picture = folder / "memory.png"
     save_scaling_plot(result.trials, result.num_envs, title, picture)
     print(f"picture: {picture}")
 
 
-def _trial_command(command: Command, settings: ScalingSettings) -> str:
+def _trial_command(command: Command, search: ScalingSettings) -> str:
     """Return the command that tries the size that is planned for."""
     given = [text for text in command.settings if not text.startswith("num_envs=")]
-    arguments = [*given, *command.env, *command.agent, f"num_envs={settings.sizes.start}"]
+    arguments = [*given, *command.env, *command.agent, f"num_envs={search.sizes.start}"]
     return shlex.join(["python", "scripts/scale.py", *arguments])
 
 
-def _plan(config: dict[str, Any], settings: ScalingSettings, folder: Path, trial: str) -> int:
+def _plan(settings: RunSettings, search: ScalingSettings, folder: Path, trial: str) -> int:
     """Let a child read the configs, and print what they tell; ``trial`` is the command that tells the rest."""
-    num_envs = settings.sizes.start
+    num_envs = search.sizes.start
     path = folder / "plan.json"
-    save_config(folder / CONFIG_NAME, config)
-    code = run_child(worker_command("plan", folder / CONFIG_NAME, num_envs=num_envs, result=path))
-    if code == 0:
-        plan = json.loads(path.read_text(encoding="utf-8"))
-        _print_ledger(predicted_ledger(num_envs, plan["parts"]), "predicted")
-        for finding in plan["findings"]:
-            print(finding)
-        batch = plan["batch"]
-        print(
-            f"batch: {batch['horizon']} steps of {num_envs} environments, {batch['num_minibatches']} minibatches of "
-            f"{batch['minibatch_size']} samples"
-        )
-        if plan["missing"]:
-            print(f"Only a trial tells {', '.join(plan['missing'])}: run {trial}")
-    elif code not in (2, 130, 143):
+    settings.save(folder / SETTINGS_NAME)
+    code = run_child(worker_command("plan", folder / SETTINGS_NAME, num_envs=num_envs, result=path))
+    if code == ExitCode.OK:
+        _print_plan(json.loads(path.read_text(encoding="utf-8")), num_envs, trial)
+    elif code not in (ExitCode.REFUSED, ExitCode.INTERRUPTED, ExitCode.TERMINATED):
         show_log(folder / "worker.log", code)
-        code = 1
+        code = ExitCode.FAILED
     return code
+
+
+def _print_plan(plan: dict[str, Any], num_envs: int, trial: str) -> None:
+    _print_ledger(predicted_ledger(num_envs, plan["parts"]), "predicted")
+    for finding in plan["findings"]:
+        print(finding)
+    batch = plan["batch"]
+    print(
+        f"batch: {batch['horizon']} steps of {num_envs} environments, {batch['num_minibatches']} minibatches of "
+        f"{batch['minibatch_size']} samples"
+    )
+    if plan["missing"]:
+        print(f"Only a trial tells {', '.join(plan['missing'])}: run {trial}")
 
 
 def _print_ledger(ledger: Ledger, how: str) -> None:
@@ -225,17 +235,27 @@ def _print_ledger(ledger: Ledger, how: str) -> None:
     table.add_column("")
     for column in ("total", "fixed", "per environment"):
         table.add_column(column, justify="right")
-    notes = any(entry.note for entry in ledger.entries)
-    if notes:
+    has_notes = any(entry.note for entry in ledger.entries)
+    if has_notes:
         table.add_column("of what")
+
     for entry in ledger.entries:
         cells = [entry.kind, format_size(entry.total), _size(entry.fixed), _size(entry.per_env)]
-        table.add_row(*cells, *([entry.note] if notes else []))
+        table.add_row(*cells, *([entry.note] if has_notes else []))
+
     table.add_section()
-    fixed, per_env = ([getattr(entry, name) for entry in ledger.entries] for name in ("fixed", "per_env"))
-    sums = [_size(None if None in column else sum(column)) for column in (fixed, per_env)]
-    table.add_row("sum", format_size(ledger.total), *sums)
+    table.add_row(
+        "sum",
+        format_size(ledger.total),
+        _sum([entry.fixed for entry in ledger.entries]),
+        _sum([entry.per_env for entry in ledger.entries]),
+    )
     Console(width=None if sys.stdout.isatty() else 120).print(table)
+
+
+def _sum(sizes: Sequence[float | None]) -> str:
+    known = [size for size in sizes if size is not None]
+    return _size(sum(known)) if len(known) == len(sizes) else ""
 
 
 def _size(size: float | None) -> str:
@@ -252,13 +272,14 @@ def show_profiles() -> int:
     profiles = cache.all()[::-1]
     if not profiles:
         print(f"no search has left an answer yet ({cache.path})")
-        return 0
+        return ExitCode.OK
+
     table = Table(title=f"Answers of earlier searches ({cache.path})", title_justify="left")
     for column in ("what", "num_envs", "frames/s", "host memory", "GPU memory", "search", "measured"):
         table.add_column(column, justify="right" if column in ("num_envs", "frames/s") else "left")
     for profile in profiles:
         table.add_row(
-            profile.label or "(written by an older version)",
+            profile.label,
             str(profile.num_envs),
             f"{profile.frames_per_second:.0f}",
             format_size(profile.host_bytes),
@@ -267,7 +288,7 @@ def show_profiles() -> int:
             profile.measured,
         )
     Console(width=None if sys.stdout.isatty() else 160).print(table)
-    return 0
+    return ExitCode.OK
 
 
 def _write(path: Path, content: object) -> None:

@@ -14,28 +14,31 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from isaaclab_pc.commands.train import LOGS, show_log
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.child_process import run_child
-from isaaclab_pc.launch.compose import Command, save_config
-from isaaclab_pc.launch.run_record import CONFIG_NAME, make_folder, versions
-from isaaclab_pc.launch.task_names import resolve_task
+from isaaclab_pc.launch.child_process import ExitCode, run_child, show_log, worker_command
+from isaaclab_pc.launch.command_line import Command
+from isaaclab_pc.launch.run_folder import LOGS, SETTINGS_NAME, make_folder
+from isaaclab_pc.launch.run_record import versions
+from isaaclab_pc.launch.task_names import short_name
 from isaaclab_pc.physics.stability import Cell, cheapest, grid
+from isaaclab_pc.settings import RunSettings
 
 __all__ = ["measure_stability"]
 
 NUM_ENVS = 64
 """Environments of a measurement, unless the user says how many."""
 
-RESULT_NAME, LOG_NAME, PICTURE_NAME = "stability.json", "simulator.log", "stability.png"
+RESULT_NAME = "stability.json"
+LOG_NAME = "simulator.log"
+PICTURE_NAME = "stability.png"
 
 
-def measure_stability(command: Command, config: dict[str, Any]) -> int:
+def measure_stability(command: Command, settings: RunSettings) -> int:
     """Measure a small grid of physics settings, one child process each, and show which is the cheapest that holds.
 
     Args:
         command: What the user gave.
-        config: The plain config, device and physics backend settled.
+        settings: The run's settings, device and physics backend settled.
 
     Returns:
         The exit code: 0; 2 where the first child refuses the settings; 130 and 143 after SIGINT and SIGTERM, with what
@@ -44,56 +47,59 @@ def measure_stability(command: Command, config: dict[str, Any]) -> int:
     Raises:
         ConfigError: The settings leave nothing to measure.
     """
-    _prepare(command, config)
-    settings = grid(config["physics"]["backend"], config["physics"] | {"backend": None})
-    folder = make_folder(LOGS / "scale" / resolve_task(config["task"])[1])
-    save_config(folder / CONFIG_NAME, config)
-    number = f"{len(settings)} setting{'s' if len(settings) > 1 else ''}"
-    print(f"{config['task']}: {number} on {config['num_envs']} environments, at one control rate")
+    settings = _completed(command, settings)
+    given = settings.physics.model_dump(exclude={"backend", "preset"})
+    cells_to_measure = grid(settings.physics.backend, given)
+    folder = make_folder(LOGS / "scale" / short_name(settings.task))
+    settings.save(folder / SETTINGS_NAME)
+    number = f"{len(cells_to_measure)} setting{'s' if len(cells_to_measure) > 1 else ''}"
+    print(f"{settings.task}: {number} on {settings.num_envs} environments, at one control rate")
+
     cells: list[Cell] = []
     try:
-        return _measure_all(settings, folder, cells)
+        return _measure_all(cells_to_measure, folder, cells)
     finally:
         # Also after Ctrl-C; where nothing was measured, nothing stays but the log of what went wrong.
         if cells:
-            _show(cells, command, config, folder)
+            _show(cells, command, settings, folder)
         elif not (folder / LOG_NAME).exists():
             shutil.rmtree(folder)
 
 
-def _prepare(command: Command, config: dict[str, Any]) -> None:
-    """Complete the config and refuse what does not go with this question."""
-    if config["physics"]["preset"] is not None:
+def _completed(command: Command, settings: RunSettings) -> RunSettings:
+    """Fill in what was left open, and refuse what does not go with this question."""
+    if settings.physics.preset is not None:
         raise ConfigError(
             "physics.preset has no use with --stability, which measures the settings that presets stand for: leave it "
             "out, or give single settings such as physics.position_iterations, which then stay."
         )
-    if config["guard"]["mode"] != "quarantine":
+    if settings.guard.mode != "quarantine":
         raise ConfigError(
-            f"guard.mode={config['guard']['mode']} has no use with --stability, which counts the environments that the "
+            f"guard.mode={settings.guard.mode} has no use with --stability, which counts the environments that the "
             "guard ends: leave it out."
         )
-    if config["num_envs"] == "auto":
-        config["num_envs"] = NUM_ENVS
+    values: dict[str, Any] = {"num_envs": NUM_ENVS if settings.num_envs == "auto" else settings.num_envs}
     if "eval.episodes" not in command.given:
-        config["eval"]["episodes"] = config["num_envs"]
+        values["eval.episodes"] = values["num_envs"]
     if "obs" not in command.given:
         # Physics is the question; a camera would only take time.
-        config["obs"] = "state"
+        values["obs"] = "state"
+    return settings.with_values(values)
 
 
 def _measure_all(settings: Sequence[Mapping[str, int]], folder: Path, cells: list[Cell]) -> int:
     for number, values in enumerate(settings, start=1):
         shown = " ".join(f"{name}={value}" for name, value in values.items()) or "as given"
         print(f"  [{number}/{len(settings)}] {shown}: ", end="", flush=True)
+
         result = folder / f"cell_{number}.json"
-        code = run_child(_child_command(folder, values, result), log=folder / LOG_NAME)
-        if code in (130, 143):
+        code = run_child(child_command(folder, values, result), log=folder / LOG_NAME)
+        if code in (ExitCode.INTERRUPTED, ExitCode.TERMINATED):
             print("stopped")
             return code
-        if code == 2:
+        if code == ExitCode.REFUSED:
             return code
-        if code == 0:
+        if code == ExitCode.OK:
             cell = Cell(**json.loads(result.read_text(encoding="utf-8")))
             result.unlink()
         elif code > 128:
@@ -101,17 +107,24 @@ def _measure_all(settings: Sequence[Mapping[str, int]], folder: Path, cells: lis
         else:
             print("failed")
             show_log(folder / LOG_NAME, code)
-            return 1
+            return ExitCode.FAILED
+
         cells.append(cell)
         print(_sentence(cell), flush=True)
-    return 0
+    return ExitCode.OK
 
 
-def _child_command(folder: Path, values: Mapping[str, int], result: Path) -> list[str]:
-    """Return the command line of the child that measures one setting."""
-    module = "isaaclab_pc.workers.stability"
-    options = ["--settings", json.dumps(dict(values)), "--log", str(folder / LOG_NAME), "--result", str(result)]
-    return [sys.executable, "-m", module, str(folder / CONFIG_NAME), *options]
+def child_command(folder: Path, values: Mapping[str, int], result: Path) -> list[str]:
+    """Return the command line of the child that measures one setting.
+
+    Args:
+        folder: Where the run's settings and the log are.
+        values: Fields of ``physics`` that differ from those settings.
+        result: Where the :class:`Cell` goes.
+    """
+    return worker_command(
+        "stability", folder / SETTINGS_NAME, values=json.dumps(dict(values)), log=folder / LOG_NAME, result=result
+    )
 
 
 def _sentence(cell: Cell) -> str:
@@ -123,32 +136,33 @@ def _sentence(cell: Cell) -> str:
 
 
 def _failures(cell: Cell) -> str:
-    rate, bound = cell.failures_per_million, cell.upper_bound_per_million
-    if rate is None:
+    if cell.failures_per_million is None:
         return ""
-    return f"0 (< {bound:.0f})" if bound is not None else f"{rate:.0f}"
+    if cell.upper_bound_per_million is not None:
+        return f"0 (< {cell.upper_bound_per_million:.0f})"
+    return f"{cell.failures_per_million:.0f}"
 
 
 def _percent(share: float | None) -> str:
     return "" if share is None else f"{100 * share:.0f} %"
 
 
-def _show(cells: Sequence[Cell], command: Command, config: Mapping[str, Any], folder: Path) -> None:
+def _show(cells: Sequence[Cell], command: Command, settings: RunSettings, folder: Path) -> None:
     """Print the table and the cheapest setting that holds; write JSON and picture."""
     chosen = cheapest(cells)
-    line = None if chosen is None else _command_line(command, config, chosen)
+    line = None if chosen is None else _command_line(command, settings, chosen)
     content = {
-        "task": config["task"],
-        "backend": config["physics"]["backend"],
-        "device": config["device"],
-        "num_envs": config["num_envs"],
+        "task": settings.task,
+        "backend": settings.physics.backend,
+        "device": settings.device,
+        "num_envs": settings.num_envs,
         "versions": versions(),
         "cells": [asdict(cell) for cell in cells],
         "cheapest": None if chosen is None else dict(chosen.settings),
         "command": line,
     }
     (folder / RESULT_NAME).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    title = f"{config['task']}, {config['physics']['backend']}, {config['device']}, {config['num_envs']} environments"
+    title = f"{settings.task}, {settings.physics.backend}, {settings.device}, {settings.num_envs} environments"
     _print_table(cells, chosen, title)
     from isaaclab_pc.viz.stability_plot import save_stability_plot
 
@@ -175,11 +189,11 @@ def _print_table(cells: Sequence[Cell], chosen: Cell | None, title: str) -> None
     Console(width=None if sys.stdout.isatty() else 150).print(table)
 
 
-def _command_line(command: Command, config: Mapping[str, Any], cell: Cell) -> str:
+def _command_line(command: Command, settings: RunSettings, cell: Cell) -> str:
     """Return how to train with a setting, and with what else the user gave."""
     own = ("num_envs", "eval.episodes", "obs", "physics", "physics.backend")
     given = [text for text in command.settings if text.split("=", 1)[0] not in own]
-    backend = f"physics={config['physics']['backend']}"
+    backend = f"physics={settings.physics.backend}"
     return " ".join(
         ["python scripts/train.py", *given, *command.env, *command.agent, backend, *cell.overrides()],
     )

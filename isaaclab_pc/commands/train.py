@@ -3,44 +3,66 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 import sys
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-import hydra
-from filelock import FileLock, Timeout
-from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.child_process import ExitCode, exit_code_of, run_child, worker_command
-from isaaclab_pc.launch.compose import Command, load_config, parse_command, save_config, to_config
+from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, worker_command
+from isaaclab_pc.launch.command_line import Command, parse_command
+from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.platform import check_isaaclab, check_runner, settle_platform
-from isaaclab_pc.launch.run_record import CONFIG_NAME, RunRecord, find_checkpoint, make_run_folder
-from isaaclab_pc.launch.task_names import resolve_task
+from isaaclab_pc.launch.run_folder import LOGS, SETTINGS_NAME, experiment_name, locked, make_run_folder
+from isaaclab_pc.launch.run_record import RunRecord, find_checkpoint
+from isaaclab_pc.launch.sweep import run_each
 from isaaclab_pc.physics.ladder import SOLVER_SETTINGS
 from isaaclab_pc.runners import check_header, read_extra
 from isaaclab_pc.scaling import ProbeError, ScalingSettings
 from isaaclab_pc.scaling.auto_num_envs import changed, find_num_envs
+from isaaclab_pc.settings import RunSettings
 
-__all__ = ["experiment_name", "main"]
+__all__ = ["check_checkpoint", "main"]
 
-LOGS = Path("logs")
+HELP = f"""\
+Train a manipulation policy from depth-camera point clouds.
 
-MAY_CHANGE = frozenset({"task", "runner", "runner.name", "obs", "resume", "device", "max_iterations", "visualizer"})
-"""Settings that may be given beside ``resume``: those that find the run, and those that do not change what it is."""
+  python scripts/train.py [key=value ...]
 
-SOLVER = frozenset(f"physics.{name}" for name in SOLVER_SETTINGS)
-"""Settings that may be given too: the advice after a storm."""
+Starts Isaac Lab, renders a depth camera in every environment, turns depth into a fixed-size point cloud, finds how
+many environments this machine runs best, trains, checkpoints, evaluates, and prints the success rate and the run's
+folder. No GPU and no Isaac Sim are needed. Ctrl-C writes a checkpoint and stops; a second Ctrl-C stops at once.
 
-SIGNALLED = (ExitCode.INTERRUPTED, ExitCode.TERMINATED)
+Examples
+  python scripts/train.py                                      reach, on this machine, as it comes
+  python scripts/train.py task=lift num_envs=32 max_iterations=5    a short try of another task
+  python scripts/train.py runner=rl_games physics=newton_mjwarp     another library, another physics backend
+  python scripts/train.py resume=latest                        go on with the latest run of this task
+  python scripts/train.py env.episode_length_s=4 agent.algorithm.learning_rate=3e-4    any field of the task or agent
+  python scripts/train.py -m task=reach,lift seed=1,2,3        six runs, one after another
 
-LOG_LINES = 25
-"""Lines of the worker's log that are shown when it fails."""
+{settings_table()}
+
+Everything else
+  physics=<backend>  the same as physics.backend=<backend>
+  env.*              a field of the task's config, e.g. env.scene.env_spacing=3
+  agent.*            a field of the agent's config, e.g. agent.algorithm.gamma=0.98
+  -m                 several values, separated by commas, are several runs
+  --cfg job          print the composed settings and stop;  --hydra-help: Hydra's own options
+
+Exit codes
+  0 done;  1 error;  2 settings that do not fit;  3 the learner met values that are not finite and was stopped;
+  4 a storm, see guard.storm;  130 and 143 after Ctrl-C and SIGTERM. 3, 4, 130 and 143 leave a checkpoint.
+"""
+
+SELECTS_THE_RUN = frozenset({"task", "runner", "obs", "resume"})
+"""Settings beside ``resume`` that find the run."""
+
+MAY_CHANGE = ("device", "max_iterations", "visualizer")
+"""Settings that do not change what a run is."""
+
+MAY_HARDEN = tuple(f"physics.{name}" for name in SOLVER_SETTINGS)
+"""Settings that may change too: the advice after a storm."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -53,71 +75,47 @@ def main(argv: Sequence[str]) -> int:
         The exit code, an :class:`~isaaclab_pc.launch.child_process.ExitCode`; of several runs, the highest.
     """
 
-    def work() -> int:
-        command = parse_command(argv)
-        with tempfile.TemporaryDirectory() as scratch:
-            return _run_hydra(command, scratch)
+    def work(arguments: Sequence[str]) -> int:
+        command = parse_command(arguments)
+        return run_each(command, lambda settings: run(settings, command))
 
-    return exit_code_of(work)
-
-
-def _refuse(error: ConfigError) -> int:
-    print(f"error: {error}", file=sys.stderr)
-    return ExitCode.REFUSED
+    return run_script(argv, HELP, work)
 
 
-def _run_hydra(command: Command, scratch: str) -> int:
-    codes = [0]
-
-    def job(composed: DictConfig) -> None:
-        if command.multirun:
-            overrides = HydraConfig.get().overrides.task
-            print(f"\n== run {HydraConfig.get().job.num}: {' '.join(overrides)}", flush=True)
-        try:
-            codes.append(run(to_config(composed), command))
-        except ConfigError as error:
-            codes.append(_refuse(error))
-        if codes[-1] in SIGNALLED:
-            sys.exit(codes[-1])  # Ctrl-C is for all of the runs
-
-    # The sweeper writes its own config into its folder, for which a run has no use.
-    sweep_dir = [] if "hydra.sweep.dir" in command.given else [f"hydra.sweep.dir={scratch}"]
-    sys.argv = [sys.argv[0], *command.hydra_args(), *sweep_dir]
-    hydra.main(version_base="1.3", config_path="pkg://isaaclab_pc.conf", config_name="train")(job)()
-    return max(codes)
-
-
-def run(config: dict[str, Any], command: Command) -> int:
+def run(settings: RunSettings, command: Command) -> int:
     """Train one run.
 
     Args:
-        config: The plain config.
-        command: The command line it comes from.
+        settings: Its settings.
+        command: The command line that they come from.
 
     Returns:
         The exit code.
 
     Raises:
-        ConfigError: Something in the config does not fit.
+        ConfigError: A setting does not fit.
     """
     check_isaaclab()
-    check_runner(config["runner"]["name"])
-    if config["resume"] is not None:
-        return _resume(config, command)
-    settle_platform(config)
-    settings = ScalingSettings(device=config["device"], **config["scaling"])
-    experiment = experiment_name(config)
-    folder = make_run_folder(LOGS, config["runner"]["name"], experiment)
-    save_config(folder / CONFIG_NAME, config)
-    record = RunRecord.create(folder, config, experiment)
+    check_runner(settings.runner)
+    return _start(settings) if settings.resume is None else _resume(settings, command)
+
+
+def _start(settings: RunSettings) -> int:
+    settings = settle_platform(settings)
+    search = ScalingSettings(device=settings.device, **settings.scaling.model_dump())
+    experiment = experiment_name(settings)
+    folder = make_run_folder(LOGS, settings.runner, experiment)
+    settings.save(folder / SETTINGS_NAME)
+    record = RunRecord.create(folder, settings, experiment)
+
     try:
-        with _locked(folder):
-            if config["num_envs"] == "auto":
-                result = find_num_envs(config, settings, record.data["versions"], record.add_trial)
-                config = changed(config, {"num_envs": result.num_envs, **result.changes})
-                save_config(folder / CONFIG_NAME, config)
-                record.update(num_envs=config["num_envs"], config=config)
-            code = _work(record, None)
+        with locked(folder):
+            if settings.num_envs == "auto":
+                result = find_num_envs(settings, search, record.data.versions, record.add_trial)
+                settings = changed(settings, {"num_envs": result.num_envs, **result.changes})
+                settings.save(folder / SETTINGS_NAME)
+                record.update(num_envs=settings.num_envs)
+            code = _train(record, None)
     except ConfigError:
         shutil.rmtree(folder)
         raise
@@ -128,126 +126,104 @@ def run(config: dict[str, Any], command: Command) -> int:
     except SystemExit:
         record.finish("interrupted")
         raise
+
     if code == ExitCode.REFUSED:
-        shutil.rmtree(folder)  # refused before the first iteration: bad input leaves nothing behind
+        # Refused before the first iteration: bad input leaves nothing behind.
+        shutil.rmtree(folder)
     return code
 
 
-def experiment_name(config: Mapping[str, Any]) -> str:
-    """Return the name of the experiment's folder: the task, with the observations where they are not the cloud."""
-    name = resolve_task(config["task"])[1]
-    return name if config["obs"] == "points" else f"{name}_{config['obs']}"
-
-
-def _resume(config: Mapping[str, Any], command: Command) -> int:
+def _resume(asked: RunSettings, command: Command) -> int:
     """Go on with a run: same folder, same settings, from its checkpoint to its last iteration."""
-    record, checkpoint = find_checkpoint(config["resume"], LOGS, config["runner"]["name"], experiment_name(config))
-    stored = load_config(record.folder / CONFIG_NAME, from_older=True)
-    _check_same_run(config, stored, command, record)
-    for key in ("device", "max_iterations"):
-        if key in command.given:
-            stored[key] = config[key]
-    stored["visualizer"] = config["visualizer"]  # who watched then need not watch now
-    for name in SOLVER_SETTINGS:
-        if f"physics.{name}" in command.given:
-            stored["physics"][name] = config["physics"][name]
-    settle_platform(stored)
-    check_checkpoint(checkpoint, stored)
-    with _locked(record.folder):
-        save_config(record.folder / CONFIG_NAME, stored)
-        resumed = [*record.data["resumed"], checkpoint.name]
-        record.update(status="running", error=None, ended=None, harder_physics=None, config=stored, resumed=resumed)
+    assert asked.resume is not None
+    record, checkpoint = find_checkpoint(asked.resume, LOGS, asked.runner, experiment_name(asked))
+    stored = RunSettings.load(record.folder / SETTINGS_NAME)
+    _check_same_run(asked, stored, command, record)
+
+    given = asked.flat()
+    changes = {key: given[key] for key in (*MAY_CHANGE, *MAY_HARDEN) if key in command.given}
+    # Whoever watched the run before need not watch it now.
+    changes["visualizer"] = asked.visualizer
+    settings = settle_platform(stored.with_values(changes))
+    check_checkpoint(checkpoint, settings)
+
+    with locked(record.folder):
+        settings.save(record.folder / SETTINGS_NAME)
+        resumed = [*record.data.resumed, checkpoint.name]
+        record.update(status="running", error=None, ended=None, harder_physics=None, resumed=resumed)
         print(f"resuming from {checkpoint}", flush=True)
-        return _work(record, checkpoint)
+        return _train(record, checkpoint)
 
 
-def check_checkpoint(path: Path, config: Mapping[str, Any]) -> None:
+def check_checkpoint(path: Path, settings: RunSettings) -> None:
     """Refuse a file that is no checkpoint or belongs to another task or library; reads its header only.
 
     Args:
         path: The checkpoint.
-        config: The config of the run that shall use it.
+        settings: The settings of the run that shall use it.
 
     Raises:
         ConfigError: It does not fit.
     """
-    check_header(read_extra(path), {"task": config["task"], "runner": config["runner"]["name"]}, path)
+    check_header(read_extra(path), {"task": settings.task, "runner": settings.runner}, path)
 
 
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Keep other processes from training the same run."""
-    try:
-        with FileLock(folder / ".lock", blocking=False):
-            yield
-    except Timeout:
-        raise ConfigError(f"{folder} is being trained by another process.") from None
+def _check_same_run(asked: RunSettings, stored: RunSettings, command: Command, record: RunRecord) -> None:
+    found = f"resume={asked.resume} is {record.folder}"
+    for key in sorted(command.given & {"task", "obs", "runner"}):
+        there = getattr(stored, key)
+        if getattr(asked, key) != there:
+            raise ConfigError(f"{key}: {found}, a run with {key}={there}, not {getattr(asked, key)}.")
+    if "num_envs" in command.given and asked.num_envs != stored.num_envs:
+        raise ConfigError(f"num_envs={asked.num_envs}: {found}, a run with num_envs={stored.num_envs}, which stays.")
 
-
-def _check_same_run(config: Mapping[str, Any], stored: Mapping[str, Any], command: Command, record: RunRecord) -> None:
-    found = f"resume={config['resume']} is {record.folder}"
-    for key in command.given & {"task", "obs", "runner"}:
-        if config[key] != stored[key]:
-            raise ConfigError(f"{key}: {found}, a run with {key}={_shown(stored[key])}, not {_shown(config[key])}.")
-    if "num_envs" in command.given and config["num_envs"] != stored["num_envs"]:
+    others = command.given - SELECTS_THE_RUN - {*MAY_CHANGE, *MAY_HARDEN, "num_envs"}
+    refused = sorted(key for key in others if not key.startswith("hydra")) + command.env + command.agent
+    if refused:
         raise ConfigError(
-            f"num_envs={config['num_envs']}: {found}, a run with num_envs={stored['num_envs']}, which stays."
+            f"{', '.join(refused)}: a resumed run keeps its settings; only {', '.join(MAY_CHANGE)} and "
+            f"{', '.join(sorted(MAY_HARDEN))} may be given."
         )
-    others = sorted(command.given - MAY_CHANGE - SOLVER - {"num_envs"}) + command.env + command.agent
-    others = [key for key in others if not key.startswith("hydra")]
-    if others:
-        raise ConfigError(
-            f"{', '.join(others)}: a resumed run keeps its settings; only device, max_iterations, visualizer and "
-            f"{', '.join(sorted(SOLVER))} may be given."
-        )
+
     _check_control_rate(stored, command)
-    last = config["max_iterations"] if "max_iterations" in command.given else record.data["max_iterations"]
-    if last is not None and record.data["completed_iterations"] >= last and config["resume"] != "best":
+    last = asked.max_iterations if "max_iterations" in command.given else record.data.max_iterations
+    if last is not None and record.data.completed_iterations >= last and asked.resume != "best":
         raise ConfigError(
-            f"{found}, which has all of its {record.data['completed_iterations']} iterations: give a larger "
+            f"{found}, which has all of its {record.data.completed_iterations} iterations: give a larger "
             "max_iterations to train on, or evaluate it with scripts/play.py."
         )
 
 
-def _check_control_rate(stored: Mapping[str, Any], command: Command) -> None:
-    dt, decimation = (f"physics.{name}" in command.given for name in ("dt", "decimation"))
-    follows = stored["physics"]["decimation"] is None
+def _check_control_rate(stored: RunSettings, command: Command) -> None:
+    dt = "physics.dt" in command.given
+    decimation = "physics.decimation" in command.given
+    follows = stored.physics.decimation is None
     if (decimation and not dt) or (dt and not decimation and not follows):
         raise ConfigError("physics.dt and physics.decimation: give both, so that the run keeps its control rate.")
 
 
-def _shown(value: Any) -> str:
-    return value["name"] if isinstance(value, Mapping) else str(value)
-
-
-def _work(record: RunRecord, checkpoint: Path | None) -> int:
+def _train(record: RunRecord, checkpoint: Path | None) -> int:
     """Run the training worker and close the run's record, whatever became of the worker."""
     folder = record.folder
-    code = run_child(worker_command("train", folder / CONFIG_NAME, checkpoint=checkpoint), log=folder / "worker.log")
+    log = folder / "worker.log"
+    code = run_child(worker_command("train", folder / SETTINGS_NAME, checkpoint=checkpoint), log=log)
+
+    # The worker writes the record while it trains.
     record.data = RunRecord.load(folder).data
-    crashed = record.data["status"] == "running" and code not in SIGNALLED
-    if record.data["status"] == "running":
-        error = f"the worker ended with exit code {code}" if crashed else None
-        record.finish("failed" if crashed else "interrupted", error)
+    signalled = code in (ExitCode.INTERRUPTED, ExitCode.TERMINATED)
+    crashed = record.data.status == "running" and not signalled
+    if crashed:
+        record.finish("failed", f"the worker ended with exit code {code}")
+    elif record.data.status == "running":
+        record.finish("interrupted")
+
     if code == ExitCode.OK:
         print(f"run: {folder}", flush=True)
     if code in (ExitCode.OK, ExitCode.REFUSED):
         return code
     if crashed:
-        show_log(folder / "worker.log", code)
+        show_log(log, code)
         code = ExitCode.FAILED
     if record.checkpoint("latest") is not None:
-        print(f"resume={folder} goes on after iteration {record.data['completed_iterations']}", flush=True)
+        print(f"resume={folder} goes on after iteration {record.data.completed_iterations}", flush=True)
     return code
-
-
-def show_log(path: Path, code: int) -> None:
-    """Print the end of a failed worker's log, and where the rest is.
-
-    Args:
-        path: The log.
-        code: The worker's exit code.
-    """
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
-    print("\n".join(lines[-LOG_LINES:]), file=sys.stderr)
-    print(f"error: the worker ended with exit code {code}; all of its output is in {path}", file=sys.stderr)

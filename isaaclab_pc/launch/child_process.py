@@ -27,11 +27,15 @@ __all__ = [
     "interruptible",
     "run_child",
     "run_script",
+    "show_log",
     "worker_command",
 ]
 
 GRACE_SECONDS = 90.0
 """Time that a child has after a signal: the rest of an iteration, a checkpoint and closing the simulator [s]."""
+
+LOG_LINES = 25
+"""Lines of a child's log that are shown when it fails."""
 
 _POLL_SECONDS = 0.05
 _PR_SET_PDEATHSIG = 1
@@ -88,15 +92,15 @@ class SignalFlag:
         return 128 + self.received[0] if self.received else 0
 
 
-def worker_command(mode: str, config: Path, **options: object) -> list[str]:
+def worker_command(mode: str, settings: Path, **options: object) -> list[str]:
     """Return the command line of a worker.
 
     Args:
-        mode: ``train``, ``probe``, ``plan`` or ``play``.
-        config: The config file that it reads.
+        mode: What it does: a name of :data:`isaaclab_pc.workers.__main__.MODES`.
+        settings: The settings file that it reads.
         **options: The worker's options by name; those that are None are left out.
     """
-    command = [sys.executable, "-m", "isaaclab_pc.workers.train", mode, str(config)]
+    command = [sys.executable, "-m", "isaaclab_pc.workers", mode, str(settings)]
     for name, value in options.items():
         if value is not None:
             command.extend([f"--{name.replace('_', '-')}", str(value)])
@@ -228,6 +232,18 @@ def run_script(argv: Sequence[str], help_text: str, work: Callable[[Sequence[str
         print(help_text)
         return 0
     return exit_code_of(lambda: work(argv))
+
+
+def show_log(path: Path, code: int) -> None:
+    """Print the end of a failed child's log, and where the rest is.
+
+    Args:
+        path: The log.
+        code: The child's exit code.
+    """
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
+    print("\n".join(lines[-LOG_LINES:]), file=sys.stderr)
+    print(f"error: the worker ended with exit code {code}; all of its output is in {path}", file=sys.stderr)
 
 
 def die_with_parent() -> None:

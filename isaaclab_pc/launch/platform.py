@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What must be installed for a run, checked in the parent: no torch, no simulator, no waiting."""
+"""Where a run will run: device, physics backend, what must be installed. Settled once, in the parent.
+
+No torch, no simulator, no waiting. A child trusts what was settled here.
+"""
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from importlib import metadata
-from typing import Any
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.visualizers import settle_visualizers
-from isaaclab_pc.physics.settings import INSTALL_ISAACSIM, resolve_backend
+from isaaclab_pc.launch.visualizers import FEW, VISUALIZERS, check_visualizers
+from isaaclab_pc.packages import is_installed
+from isaaclab_pc.physics.backends import INSTALL_ISAACSIM, resolve_backend
+from isaaclab_pc.settings import RunSettings
 
 __all__ = ["check_isaaclab", "check_runner", "resolve_device", "settle_platform"]
 
@@ -29,6 +32,56 @@ def check_isaaclab() -> None:
         raise ConfigError("Isaac Lab is not installed: pip install 'isaaclab>=3.0,<3.1'.") from None
     if version.split(".")[:2] != ["3", "0"]:
         raise ConfigError(f"Isaac Lab {version} is installed, 3.0.x is needed: pip install 'isaaclab>=3.0,<3.1'.")
+
+
+def check_runner(name: str) -> None:
+    """Refuse a learning library that is not installed.
+
+    Args:
+        name: The ``runner``.
+
+    Raises:
+        ConfigError: The message says what to install.
+    """
+    module, package = _RUNNERS[name]
+    if not is_installed(module):
+        raise ConfigError(f"runner={name} is not installed: pip install '{package}', or use runner=rsl_rl.")
+
+
+def settle_platform(settings: RunSettings, *, several: bool = False) -> RunSettings:
+    """Settle the device and the physics backend that will run, and check the visualizers.
+
+    Args:
+        settings: The run's settings.
+        several: Whether ``device`` may name several GPUs.
+
+    Returns:
+        The settings with ``device`` and ``physics.backend`` as they will run, and ``num_envs=auto`` made a few where a
+        visualizer is on.
+
+    Raises:
+        ConfigError: ``device`` names several GPUs where it may not, or the backend or a visualizer is not installed or
+            cannot start here; the message says what to install and what works without it.
+    """
+    if "," in settings.device and not several:
+        raise ConfigError(
+            f"device={settings.device}: training on several GPUs is not there yet; give one of them. scripts/scale.py "
+            "takes several, and finds how many environments all of them bear."
+        )
+    device = resolve_device(settings.device)
+    backend = resolve_backend(settings.physics.backend, device)
+    if (settings.physics.backend, backend) == ("physx", "ovphysx"):
+        print(f"note: physics=physx runs as ovphysx; for Isaac Sim's PhysX: {INSTALL_ISAACSIM}", flush=True)
+
+    check_visualizers(settings.visualizers, backend)
+    for name in settings.visualizers:
+        print(f"visualizer={name} shows {VISUALIZERS[name].shows}", flush=True)
+    num_envs = settings.num_envs
+    if settings.visualizers and num_envs == "auto":
+        num_envs = FEW
+        print(f"num_envs={FEW}: with a visualizer on, auto means {FEW}; num_envs=<number> is kept", flush=True)
+
+    return settings.with_values({"device": device, "physics.backend": backend, "num_envs": num_envs})
 
 
 def resolve_device(device: str) -> str:
@@ -50,6 +103,7 @@ def resolve_device(device: str) -> str:
 def _gpu_count() -> int:
     if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
         return 0
+
     import pynvml
 
     try:
@@ -60,46 +114,3 @@ def _gpu_count() -> int:
         return pynvml.nvmlDeviceGetCount()
     finally:
         pynvml.nvmlShutdown()
-
-
-def check_runner(name: str) -> None:
-    """Refuse a learning library that is not installed.
-
-    Args:
-        name: The ``runner``.
-
-    Raises:
-        ConfigError: The message says what to install.
-    """
-    module, package = _RUNNERS[name]
-    if not _installed(module):
-        raise ConfigError(f"runner={name} is not installed: pip install '{package}', or use runner=rsl_rl.")
-
-
-def settle_platform(config: dict[str, Any], *, several: bool = False) -> None:
-    """Write into a config the device and the physics backend that will run, and check its visualizers.
-
-    Args:
-        config: The run's plain config; ``device`` and ``physics.backend`` are changed, and ``num_envs=auto`` with a
-            visualizer on.
-        several: Whether ``device`` may name several GPUs.
-
-    Raises:
-        ConfigError: ``device`` names several GPUs where it may not, or the backend or a visualizer is not installed or
-            cannot start here; the message says what to install and what works without it.
-    """
-    if "," in config["device"] and not several:
-        raise ConfigError(
-            f"device={config['device']}: training on several GPUs is not there yet; give one of them. scripts/scale.py "
-            "takes several, and finds how many environments all of them bear."
-        )
-    config["device"] = resolve_device(config["device"])
-    asked = config["physics"]["backend"]
-    config["physics"]["backend"] = resolve_backend(asked, config["device"])
-    if (asked, config["physics"]["backend"]) == ("physx", "ovphysx"):
-        print(f"note: physics=physx runs as ovphysx; for Isaac Sim's PhysX: {INSTALL_ISAACSIM}", flush=True)
-    settle_visualizers(config)
-
-
-def _installed(module: str) -> bool:
-    return importlib.util.find_spec(module) is not None

@@ -1,29 +1,30 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Run folders and ``run.json``, the record that play, resume and reports read. Loads no torch."""
+"""``run.json``, the record of a run, which play, resume and reports read. Loads no torch."""
 
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import math
-import os
 import platform
 import subprocess
 import time
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.fault_dump import installed_versions
+from isaaclab_pc.files import write_text_atomically
+from isaaclab_pc.packages import installed_versions
 from isaaclab_pc.scaling import Trial
+from isaaclab_pc.settings import RunSettings
 
-__all__ = ["RunRecord", "find_checkpoint", "make_folder", "make_run_folder", "versions"]
+__all__ = ["CheckpointEntries", "CheckpointEntry", "RunData", "RunRecord", "WallClock", "find_checkpoint", "versions"]
 
 RECORD_NAME = "run.json"
-CONFIG_NAME = "config.yaml"
 CHECKPOINT_FOLDER = "checkpoints"
 
 _PACKAGES = (
@@ -41,45 +42,124 @@ _PACKAGES = (
 )
 
 
-def make_run_folder(root: Path, runner: str, experiment: str) -> Path:
-    """Make a folder that no other run has.
+class _Part(BaseModel):
+    """Something in the record; it is checked whenever it is read or changed."""
 
-    Args:
-        root: The logs folder.
-        runner: Name of the learning library.
-        experiment: Name of the task, with the observation kind where it is not the cloud.
-
-    Returns:
-        ``<root>/<runner>/<experiment>/<time>[_<job id>]``, new and empty.
-    """
-    job = "_".join(os.environ[v] for v in ("SLURM_JOB_ID", "SLURM_ARRAY_TASK_ID") if os.environ.get(v))
-    return make_folder(root / runner / experiment, job)
+    model_config = ConfigDict(extra="forbid", validate_assignment=True, use_attribute_docstrings=True)
 
 
-def make_folder(parent: Path, suffix: str = "") -> Path:
-    """Make a folder named by the time, which nobody else has, also where several start in the same second.
+class CheckpointEntry(_Part):
+    """One checkpoint of a run."""
 
-    Args:
-        parent: Where to; it is made where it is missing.
-        suffix: Added to the name.
+    path: str
+    """File, relative to the run's folder."""
 
-    Returns:
-        The new folder.
-    """
-    parent.mkdir(parents=True, exist_ok=True)
-    name = datetime.now().strftime("%Y-%m-%d_%H-%M-%S") + (f"_{suffix}" if suffix else "")
-    for attempt in itertools.count():
-        folder = parent / (f"{name}_{attempt}" if attempt else name)
-        with contextlib.suppress(FileExistsError):
-            folder.mkdir()  # atomic: one of them gets the name
-            return folder
-    raise AssertionError("unreachable")
+    iteration: int
+    """Iterations completed."""
+
+    success_rate: float | None
+    """Mean success rate of training since the checkpoint before; None where it is not known."""
+
+
+class CheckpointEntries(_Part):
+    """The checkpoints that are worth finding."""
+
+    latest: CheckpointEntry | None = None
+    """The newest."""
+
+    best: CheckpointEntry | None = None
+    """The one with the highest success rate."""
+
+
+class RunData(_Part):
+    """What is known about a run. Numbers that are not finite are written as null."""
+
+    task: str
+    """Gym id."""
+
+    runner: str
+    """Learning library."""
+
+    experiment: str
+    """Name of the experiment's folder."""
+
+    status: Literal["running", "completed", "interrupted", "failed", "storm"] = "running"
+    """``storm``: too many environments failed, and the run stopped with a checkpoint."""
+
+    error: str | None = None
+    """What went wrong, for people."""
+
+    started: str
+    """When it was started first, ISO 8601."""
+
+    ended: str | None = None
+    """When it ended last, ISO 8601."""
+
+    wall_s: float = 0.0
+    """Time that it took, all resumptions together [s]."""
+
+    num_envs: int | Literal["auto"]
+    """Environments; ``auto`` until they are found."""
+
+    max_iterations: int | None
+    """The run's last iteration; None until the agent's config is read."""
+
+    completed_iterations: int = 0
+    """Iterations completed."""
+
+    env_steps: int = 0
+    """Steps of all environments together."""
+
+    trials: list[dict[str, Any]] = Field(default_factory=list)
+    """Sizes that the search for the number of environments tried, as :class:`~isaaclab_pc.scaling.Trial` writes them."""
+
+    checkpoints: CheckpointEntries = CheckpointEntries()
+    """The latest and the best checkpoint."""
+
+    resumed: list[str] = Field(default_factory=list)
+    """File names of the checkpoints that the run was resumed from."""
+
+    versions: dict[str, str]
+    """Versions of Python, the platform and the packages that a result depends on."""
+
+    git: str | None
+    """Commit of this package's repository, with ``-dirty`` where files differ from it."""
+
+    physics: str | None = None
+    """Physics backend that ran."""
+
+    device: str | None = None
+    """Device that it ran on."""
+
+    batch: dict[str, int] | None = None
+    """Horizon and minibatches: the fields of :class:`~isaaclab_pc.scaling.BatchPlan`."""
+
+    build_s: float | None = None
+    """Time that building environment and runner took [s]."""
+
+    metrics: dict[str, float | None] = Field(default_factory=dict)
+    """Metrics of the last iteration."""
+
+    guard: dict[str, int] = Field(default_factory=dict)
+    """Environments that the guard ended, by cause."""
+
+    contacts: dict[str, Any] | None = None
+    """How full the solver's contact buffers were: a :class:`~isaaclab_pc.physics.ContactUsage`."""
+
+    harder_physics: dict[str, float] | None = None
+    """After a storm: fields of ``physics`` to go on with."""
+
+    evaluation: dict[str, Any] | None = None
+    """The evaluation at the end: fields of :class:`~isaaclab_pc.workers.evaluation.Evaluation`, and ``seed``."""
+
+    success: float | None = None
+    """Its success rate."""
 
 
 class RunRecord:
     """``run.json`` of one run: read, changed in memory, written atomically on every update."""
 
-    def __init__(self, folder: Path, data: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, data: RunData) -> None:
         """Hold a record; use :meth:`create` or :meth:`load`.
 
         Args:
@@ -90,39 +170,28 @@ class RunRecord:
         self.data = data
 
     @classmethod
-    def create(cls, folder: Path, config: Mapping[str, Any], experiment: str) -> RunRecord:
+    def create(cls, folder: Path, settings: RunSettings, experiment: str) -> RunRecord:
         """Start the record of a new run.
 
         Args:
             folder: The run's folder.
-            config: The run's config.
+            settings: The run's settings, which stand beside the record in a file of their own.
             experiment: Name of the experiment's folder.
 
         Returns:
             The record, already written.
         """
-        record = cls(
-            folder,
-            {
-                "task": config["task"],
-                "runner": config["runner"]["name"],
-                "experiment": experiment,
-                "status": "running",
-                "error": None,
-                "started": _now(),
-                "ended": None,
-                "wall_s": 0.0,
-                "num_envs": config["num_envs"],
-                "max_iterations": config["max_iterations"],
-                "completed_iterations": 0,
-                "trials": [],
-                "checkpoints": {"latest": None, "best": None},
-                "resumed": [],
-                "versions": versions(),
-                "git": _git_hash(),
-                "config": dict(config),
-            },
+        data = RunData(
+            task=settings.task,
+            runner=settings.runner,
+            experiment=experiment,
+            started=_now(),
+            num_envs=settings.num_envs,
+            max_iterations=settings.max_iterations,
+            versions=versions(),
+            git=_git_hash(),
         )
+        record = cls(folder, data)
         record.update()
         return record
 
@@ -144,27 +213,30 @@ class RunRecord:
             data = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise ConfigError(f"{folder} is not a run's folder: it has no {RECORD_NAME}.") from None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise ConfigError(f"{path} cannot be read: {error}") from None
-        if not isinstance(data, dict) or not {"task", "runner", "checkpoints"} <= data.keys():
-            raise ConfigError(f"{path} is not the record of a run.")
-        return cls(folder, data)
+
+        try:
+            return cls(folder, RunData.model_validate(data))
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"])) or "it"
+            raise ConfigError(f"{path} is not the record of a run: {where}: {first['msg'].lower()}.") from None
 
     def update(self, **fields: Any) -> None:
         """Set fields and write the file at once; a reader sees the old record or the new one, never half of one.
 
         Args:
-            **fields: JSON-able values by name; NaN and inf become null.
+            **fields: Values by the names of :class:`RunData`'s fields.
         """
-        self.data.update(fields)
-        path = self.folder / RECORD_NAME
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        temporary.write_text(json.dumps(_finite(self.data), indent=2) + "\n", encoding="utf-8")
-        temporary.replace(path)
+        for name, value in fields.items():
+            setattr(self.data, name, value)
+        content = _without_nonfinite(self.data.model_dump())
+        write_text_atomically(self.folder / RECORD_NAME, json.dumps(content, indent=2) + "\n")
 
     def add_trial(self, trial: Trial) -> None:
         """Keep a trial of the search for the number of environments."""
-        self.update(trials=[*self.data["trials"], {**vars(trial)}])
+        self.update(trials=[*self.data.trials, {**vars(trial)}])
 
     def finish(self, status: str, error: str | None = None) -> None:
         """Close the record.
@@ -175,10 +247,10 @@ class RunRecord:
         """
         self.update(status=status, error=error, ended=_now())
 
-    def checkpoint(self, which: str) -> Path | None:
+    def checkpoint(self, which: Literal["latest", "best"]) -> Path | None:
         """Return the ``latest`` or ``best`` checkpoint, or None where there is none (any more)."""
-        entry = self.data["checkpoints"].get(which)
-        path = self.folder / entry["path"] if entry else None
+        entry: CheckpointEntry | None = getattr(self.data.checkpoints, which)
+        path = self.folder / entry.path if entry is not None else None
         return path if path is not None and path.is_file() else None
 
 
@@ -201,18 +273,24 @@ def find_checkpoint(resume: str, root: Path, runner: str, experiment: str) -> tu
     if resume in ("latest", "best"):
         parent = root / runner / experiment
         for record in _newest_first(parent):
-            path = record.checkpoint(resume) or record.checkpoint("latest")
+            path = record.checkpoint("best" if resume == "best" else "latest") or record.checkpoint("latest")
             if path is not None:
                 return record, path
         raise ConfigError(f"resume={resume}: {parent} holds no run with a checkpoint; train one first.")
+
     path = Path(resume)
-    if path.is_dir():
+    try:
+        is_folder = path.is_dir()
+        is_file = path.is_file()
+    except OSError as error:
+        raise ConfigError(f"resume={resume}: {error.strerror}.") from None
+    if is_folder:
         record = RunRecord.load(path)
         checkpoint = record.checkpoint("latest")
         if checkpoint is None:
             raise ConfigError(f"resume={resume}: this run has no checkpoint.")
         return record, checkpoint
-    if not path.is_file():
+    if not is_file:
         raise ConfigError(f"resume={resume}: expected latest, best, or the path of a run's folder or checkpoint.")
     return RunRecord.load(path.resolve().parent.parent), path.resolve()
 
@@ -222,21 +300,21 @@ def _newest_first(parent: Path) -> list[RunRecord]:
     for path in parent.glob(f"*/{RECORD_NAME}"):
         with contextlib.suppress(ConfigError):
             records.append(RunRecord.load(path.parent))
-    return sorted(records, key=lambda record: (record.data.get("started") or "", record.folder.name), reverse=True)
+    return sorted(records, key=lambda record: (record.data.started, record.folder.name), reverse=True)
 
 
 def _now() -> str:
     return datetime.now().astimezone().isoformat(timespec="seconds")
 
 
-def _finite(value: Any) -> Any:
+def _without_nonfinite(value: Any) -> Any:
     """Replace NaN and inf, which JSON does not have, by null."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, Mapping):
-        return {str(key): _finite(item) for key, item in value.items()}
+        return {str(key): _without_nonfinite(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
+        return [_without_nonfinite(item) for item in value]
     return value
 
 
@@ -275,7 +353,7 @@ class WallClock:
         Args:
             record: The run's record.
         """
-        self._before = float(record.data["wall_s"])
+        self._before = record.data.wall_s
         self._start = time.monotonic()
 
     def seconds(self) -> float:

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import subprocess
 import sys
 
 from isaaclab_pc.errors import ConfigError, closest
 
-__all__ = ["all_ids", "our_tasks", "resolve_task", "scripted_tasks"]
+__all__ = ["all_ids", "our_tasks", "resolve_task", "scripted_tasks", "short_name"]
 
 PREFIX = "IsaacPC-"
 
@@ -47,6 +48,7 @@ def _package(task_id: str) -> str:
     return str(gymnasium.spec(task_id).entry_point).partition(":")[0].rpartition(".")[0]
 
 
+@functools.cache
 def all_ids() -> list[str]:
     """Return every gym id that Isaac Lab can configure, ours and those of other installed packages.
 
@@ -63,26 +65,28 @@ def all_ids() -> list[str]:
     return sorted(lines[-1].split()[1:])
 
 
-def resolve_task(name: str) -> tuple[str, str]:
+def resolve_task(name: str) -> str:
     """Turn what the user wrote into a gym id.
 
     Args:
         name: A short name or a gym id.
 
-    Returns:
-        The gym id and the name of the experiment's folder: the short name for our tasks, the id for others.
-
     Raises:
         ConfigError: Nothing of that name is registered; the message shows the near ones.
     """
     ours = our_tasks()
-    by_id = {task_id: short for short, task_id in ours.items()}
     if name in ours:
-        return ours[name], name
-    if name in by_id:
-        return name, by_id[name]
+        return ours[name]
+    if name in ours.values():
+        return name
+
     # Gym ids have capitals and dashes. Anything else can only be a short name, and those are known without Isaac Lab.
     foreign = all_ids() if "-" in name or not name.islower() else []
     if name in foreign:
-        return name, name
+        return name
     raise ConfigError(f"task={name} is not a task: {closest(name, [*ours, *foreign])} scripts/list_tasks.py shows all.")
+
+
+def short_name(task_id: str) -> str:
+    """Return the short name of one of our tasks; of another package's task, its gym id."""
+    return next((short for short, ours in our_tasks().items() if ours == task_id), task_id)

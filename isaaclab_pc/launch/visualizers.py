@@ -6,17 +6,16 @@ Checked in the parent: no torch, no simulator.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.physics.settings import INSTALL_ISAACSIM
+from isaaclab_pc.packages import is_installed
+from isaaclab_pc.physics.backends import INSTALL_ISAACSIM
 
-__all__ = ["FEW", "VISUALIZERS", "Visualizer", "check_visualizers", "settle_visualizers", "visualizer_names"]
+__all__ = ["FEW", "VISUALIZERS", "Visualizer", "check_visualizers"]
 
 FEW = 4
 """Environments of ``num_envs=auto`` with a visualizer on: a person watches, and every step draws all of them."""
@@ -53,17 +52,6 @@ VISUALIZERS: Mapping[str, Visualizer] = {
 """By the names that Isaac Lab 3.0 has for them."""
 
 
-def visualizer_names(value: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Return the visualizers of a setting.
-
-    Args:
-        value: The value of ``visualizer``: null, a name, or a list of names.
-    """
-    if value is None:
-        return ()
-    return (value,) if isinstance(value, str) else tuple(value)
-
-
 def check_visualizers(
     names: Sequence[str], backend: str, environment: Mapping[str, str] = os.environ, platform: str = sys.platform
 ) -> None:
@@ -81,7 +69,7 @@ def check_visualizers(
     """
     for name in names:
         needs = VISUALIZERS[name]
-        if not _installed(needs.module):
+        if not is_installed(needs.module):
             raise ConfigError(f"visualizer={name} needs {needs.module}, which is not installed: {needs.install}.")
     # Isaac Lab refuses these two after it has imported the simulator, and reads a missing DISPLAY as: draw unseen.
     if "kit" in names and backend == "ovphysx":
@@ -97,25 +85,3 @@ def check_visualizers(
             f"visualizer={windows[0]} opens a window, and there is no display (DISPLAY is not set): log in with one, "
             "or use visualizer=viser or rerun, which show in a browser, also from another machine."
         )
-
-
-def settle_visualizers(config: dict[str, Any]) -> None:
-    """Check a run's visualizers, say where they show, and turn ``num_envs=auto`` into a few with one on.
-
-    Args:
-        config: The run's plain config, the physics backend settled; ``num_envs`` may be changed.
-
-    Raises:
-        ConfigError: As for :func:`check_visualizers`.
-    """
-    names = visualizer_names(config["visualizer"])
-    check_visualizers(names, config["physics"]["backend"])
-    for name in names:
-        print(f"visualizer={name} shows {VISUALIZERS[name].shows}", flush=True)
-    if names and config["num_envs"] == "auto":
-        config["num_envs"] = FEW
-        print(f"num_envs={FEW}: with a visualizer on, auto means {FEW}; num_envs=<number> is kept", flush=True)
-
-
-def _installed(module: str) -> bool:
-    return importlib.util.find_spec(module) is not None

@@ -9,24 +9,15 @@ watches how full the solver's buffers are. The presets that tasks use load Isaac
 :mod:`isaaclab_pc.physics.presets`; importing this package loads neither it nor torch.
 """
 
+from isaaclab_pc.physics.apply import PRESETS, apply_physics
+from isaaclab_pc.physics.backends import resolve_backend
 from isaaclab_pc.physics.contacts import HEADROOM, ContactMonitor, ContactUsage, grown, monitor_contacts
-from isaaclab_pc.physics.settings import (
-    BACKENDS,
-    PRESET_NAMES,
-    PRESETS,
-    PhysicsSettings,
-    apply_physics,
-    resolve_backend,
-)
 
 __all__ = [
-    "BACKENDS",
     "HEADROOM",
     "PRESETS",
-    "PRESET_NAMES",
     "ContactMonitor",
     "ContactUsage",
-    "PhysicsSettings",
     "apply_physics",
     "grown",
     "monitor_contacts",

@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from isaaclab_pc.physics.settings import _physx_fragments
+from isaaclab_pc.physics.apply import physx_fragments
 
 __all__ = ["SOLVER_SETTINGS", "harder", "present_values"]
 
 _LIMITS = ("effort_limit_scale", "velocity_limit_scale")
 
 SOLVER_SETTINGS = ("dt", "decimation", "substeps", "position_iterations", *_LIMITS)
-"""Fields of :class:`~isaaclab_pc.physics.PhysicsSettings` that the ladder changes; the task stays the same task."""
+"""Fields of :class:`~isaaclab_pc.settings.PhysicsSettings` that the ladder changes; the task stays the same task."""
 
 _START: Mapping[str, Mapping[str, float]] = {
     "newton_mjwarp": {"substeps": 4, "position_iterations": 10, "dt": 1 / 60},
@@ -44,7 +44,7 @@ def harder(values: Mapping[str, float], backend: str) -> dict[str, float]:
         backend: ``newton_mjwarp``, ``ovphysx`` or ``isaacsim_physx``.
 
     Returns:
-        Fields of :class:`~isaaclab_pc.physics.PhysicsSettings` that change; empty at the top of the ladder.
+        Fields of :class:`~isaaclab_pc.settings.PhysicsSettings` that change; empty at the top of the ladder.
     """
     start = _START.get(backend, _START["physx"])
     climbed = {
@@ -81,7 +81,7 @@ def present_values(env_cfg: Any, backend: str, given: Mapping[str, Any]) -> dict
         given: The ``physics`` settings of the run, for what the config does not show.
 
     Returns:
-        Those fields of :class:`~isaaclab_pc.physics.PhysicsSettings` that the backend has and the ladder changes.
+        Those fields of :class:`~isaaclab_pc.settings.PhysicsSettings` that the backend has and the ladder changes.
     """
     values = {"dt": float(env_cfg.sim.dt), "decimation": int(env_cfg.decimation)}
     limits = _LIMITS[:1] if backend == "newton_mjwarp" else _LIMITS
@@ -93,6 +93,6 @@ def present_values(env_cfg: Any, backend: str, given: Mapping[str, Any]) -> dict
     counts = [
         getattr(fragment, "solver_position_iteration_count", None) or 4
         for asset in vars(env_cfg.scene).values()
-        for fragment in _physx_fragments(getattr(asset, "spawn", None))
+        for fragment in physx_fragments(getattr(asset, "spawn", None))
     ]
     return {**values, "position_iterations": max(counts, default=4)}

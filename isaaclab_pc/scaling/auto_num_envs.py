@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import json
 import math
@@ -13,10 +12,10 @@ from typing import Any
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import worker_command
-from isaaclab_pc.launch.compose import save_config
 from isaaclab_pc.physics import HEADROOM, grown
 from isaaclab_pc.scaling import FitResult, Outcome, ProbeError, ScalingSettings, Trial, fit
 from isaaclab_pc.scaling.fit import Changes
+from isaaclab_pc.settings import RunSettings
 
 __all__ = ["adapt", "changed", "find_num_envs", "profile_key"]
 
@@ -25,7 +24,7 @@ SMALLEST_MINIBATCH = 64
 
 
 def find_num_envs(
-    config: Mapping[str, Any],
+    run: RunSettings,
     settings: ScalingSettings,
     versions: Mapping[str, str],
     keep: Callable[[Trial], None],
@@ -36,7 +35,7 @@ def find_num_envs(
     """Find the number of environments, showing each trial.
 
     Args:
-        config: The run's plain config, device and physics backend settled.
+        run: The run's settings, device and physics backend settled.
         settings: How to search.
         versions: Versions of the packages that matter.
         keep: Called with each trial.
@@ -54,7 +53,7 @@ def find_num_envs(
 
     def command(num_envs: int, result: Path, changes: Changes) -> list[str]:
         path = result.with_suffix(".yaml")
-        save_config(path, changed(config, changes))
+        changed(run, changes).save(path)
         return worker_command("probe", path, num_envs=num_envs, result=result)
 
     def report(trial: Trial) -> None:
@@ -66,7 +65,7 @@ def find_num_envs(
             print(f"    native code printed {count} lines such as: {line}", flush=True)
 
     try:
-        key, label = profile_key(config, versions), _label(config, settings)
+        key, label = profile_key(run, versions), _label(run, settings)
         result = fit(command, settings, key, report, adapt=adapt, label=label, processes=processes, reserve=reserve)
     except ProbeError as error:
         if error.trial.extra.get("config_error"):
@@ -106,48 +105,38 @@ def adapt(trial: Trial, changes: Changes) -> Changes | None:
     return {**changes, **new} if new else None
 
 
-def changed(config: Mapping[str, Any], changes: Changes) -> dict[str, Any]:
-    """Write changes into a config.
+def changed(settings: RunSettings, changes: Changes) -> RunSettings:
+    """Return the settings with changes.
 
     Args:
-        config: The plain config; it is left as it is.
+        settings: The run's settings.
         changes: Values by dotted setting, or by ``env.*`` field.
-
-    Returns:
-        A new config.
     """
-    result = copy.deepcopy(dict(config))
-    for name, value in changes.items():
-        group, _, setting = name.rpartition(".")
-        if name.startswith("env."):
-            result["env_overrides"] = [*result["env_overrides"], f"{name}={value}"]
-        elif group:
-            result[group][setting] = value
-        else:
-            result[name] = value
-    return result
+    env = [f"{name}={value}" for name, value in changes.items() if name.startswith("env.")]
+    values = {name: value for name, value in changes.items() if not name.startswith("env.")}
+    return settings.with_values({**values, "env_overrides": [*settings.env_overrides, *env]})
 
 
-def _label(config: Mapping[str, Any], settings: ScalingSettings) -> str:
+def _label(run: RunSettings, settings: ScalingSettings) -> str:
     """Return what a search is for, in words for a list of them."""
     budget = [] if settings.budget is None else [f"scaling.budget={settings.budget}"]
-    given = [*budget, *config["env_overrides"], *config["agent_overrides"]]
-    where = f"obs={config['obs']}, {config['runner']['name']}, {config['physics']['backend']}, {settings.device}"
-    return " ".join([f"{config['task']} ({where}, {settings.resolved_objective})", *given])
+    given = [*budget, *run.env_overrides, *run.agent_overrides]
+    where = f"obs={run.obs}, {run.runner}, {run.physics.backend}, {settings.device}"
+    return " ".join([f"{run.task} ({where}, {settings.resolved_objective})", *given])
 
 
-def profile_key(config: Mapping[str, Any], versions: Mapping[str, str]) -> dict[str, str]:
+def profile_key(run: RunSettings, versions: Mapping[str, str]) -> dict[str, str]:
     """Return what the best number of environments depends on, besides the machine and the search.
 
     Args:
-        config: The run's plain config.
+        run: The run's settings.
         versions: Versions of the packages that matter.
 
     Returns:
         Text by name; the code of this package, its tasks and agents is in it as a hash.
     """
     irrelevant = {"num_envs", "seed", "max_iterations", "resume", "scaling", "eval", "device"}
-    relevant = {key: value for key, value in config.items() if key not in irrelevant}
+    relevant = {key: value for key, value in run.model_dump().items() if key not in irrelevant}
     package = Path(__file__).parents[1]
     # tasks and agents may be links, which rglob does not follow by itself.
     folders = (package, package / "tasks", package / "agents")
@@ -155,7 +144,7 @@ def profile_key(config: Mapping[str, Any], versions: Mapping[str, str]) -> dict[
     for file in sorted({file.resolve() for folder in folders for file in folder.rglob("*.py")}):
         code.update(file.read_bytes())
     return {
-        "task": config["task"],
+        "task": run.task,
         "config": json.dumps(relevant, sort_keys=True),
         "versions": json.dumps(dict(versions), sort_keys=True),
         "code": code.hexdigest(),

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.compose import load_config
-from isaaclab_pc.launch.run_record import CONFIG_NAME
 from isaaclab_pc.scaling import Outcome, Trial
+from isaaclab_pc.settings import RunSettings
 
 __all__ = ["TRIALS_NAME", "Measured", "find_trials"]
 
+SETTINGS_NAME = "config.yaml"
 TRIALS_NAME = "trials.json"
 
 
@@ -35,20 +35,20 @@ class Measured:
         return spaces if isinstance(spaces, Mapping) else None
 
 
-def find_trials(config: Mapping[str, Any], folder: Path) -> Measured:
+def find_trials(settings: RunSettings, folder: Path) -> Measured:
     """Find trials of the same task, observations, robot, backend, kind of device and runner.
 
     Args:
-        config: The run's plain config, device and physics backend settled.
+        settings: The run's settings, device and physics backend settled.
         folder: Where searches of all tasks leave their folders, ``<task>/<time>``.
 
     Returns:
         What they measured, the newest first.
     """
-    wanted, trials, newest = _what(config), {}, ""
+    wanted, trials, newest = _what(settings), {}, ""
     for path in sorted(folder.glob(f"*/*/{TRIALS_NAME}"), key=lambda path: path.parent.name, reverse=True):
         try:
-            if _what(load_config(path.parent / CONFIG_NAME)) != wanted:
+            if _what(RunSettings.load(path.parent / SETTINGS_NAME)) != wanted:
                 continue
             found = [_trial(entry) for entry in json.loads(path.read_text(encoding="utf-8"))[::-1]]
         except (OSError, ValueError, TypeError, KeyError, ConfigError):  # of another version, or edited by hand
@@ -60,10 +60,10 @@ def find_trials(config: Mapping[str, Any], folder: Path) -> Measured:
     return Measured(tuple(trials.values()), newest)
 
 
-def _what(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what the memory of the process hangs on most."""
-    names = config["task"], config["obs"], config["robot"], config["physics"]["backend"], config["runner"]["name"]
-    return (*names, config["device"].partition(":")[0])
+def _what(settings: RunSettings) -> tuple[str, ...]:
+    """Return the settings that decide most of a process's memory."""
+    device = settings.device.partition(":")[0]
+    return settings.task, settings.obs, settings.robot, settings.physics.backend, settings.runner, device
 
 
 def _trial(entry: Mapping[str, Any]) -> Trial:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.physics.settings import INSTALL_ISAACSIM
+from isaaclab_pc.physics.backends import INSTALL_ISAACSIM
 from isaaclab_pc.scaling.batch import BatchPlan
 from isaaclab_pc.scaling.machine import Machine
 from isaaclab_pc.scaling.trial import format_size

@@ -5,19 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
 
 from isaaclab_pc.scaling import FitResult, ScalingSettings, Trial
 from isaaclab_pc.scaling.auto_num_envs import changed, find_num_envs
 from isaaclab_pc.scaling.fit import Changes
 from isaaclab_pc.scaling.several import GpuGroup, fit_several, group_gpus
 from isaaclab_pc.scaling.trial import format_size
+from isaaclab_pc.settings import RunSettings
 
 __all__ = ["find_for_several"]
 
 
 def find_for_several(
-    config: Mapping[str, Any],
+    run: RunSettings,
     settings: ScalingSettings,
     versions: Mapping[str, str],
     keep: Callable[[Trial], None],
@@ -25,7 +25,7 @@ def find_for_several(
     """Find the number of environments that each of several GPUs bears.
 
     Args:
-        config: The run's plain config; ``device`` names the GPUs, the first process's first.
+        run: The run's settings; ``device`` names the GPUs, the first process's first.
         settings: How to search, on each kind of GPU.
         versions: Versions of the packages that matter.
         keep: Called with each trial; its ``extra["device"]`` tells the GPU.
@@ -37,14 +37,14 @@ def find_for_several(
         ConfigError: A GPU cannot be read, no size fits, or the config is refused by the first child.
         ProbeError: A trial failed for another reason than its size.
     """
-    devices = config["device"].split(",")
+    devices = run.device.split(",")
 
     def search(group: GpuGroup, num_envs: int | None, changes: Changes) -> FitResult:
         reserved = f", {format_size(group.reserve)} of it kept for the other processes" if group.reserve else ""
         print(f"{group.device}{reserved}, for {', '.join(group.devices)}:", flush=True)
         only = {} if num_envs is None else {"min": num_envs, "max": num_envs, "granule": num_envs}
         return find_num_envs(
-            changed(config, {**changes, "device": group.device}),
+            changed(run, {**changes, "device": group.device}),
             replace(settings, device=group.device, **only),
             versions,
             lambda trial: keep(replace(trial, extra={**trial.extra, "device": group.device})),

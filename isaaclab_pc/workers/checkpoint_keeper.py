@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from isaaclab_pc.launch.run_record import CHECKPOINT_FOLDER, RunRecord
+from isaaclab_pc.launch.run_record import CHECKPOINT_FOLDER, CheckpointEntries, CheckpointEntry, RunRecord
 
-__all__ = ["Checkpoints"]
+__all__ = ["CheckpointKeeper"]
 
 INTERVAL_SECONDS = 60.0
 """Longest time of training that a crash can cost [s]."""
@@ -20,7 +20,7 @@ KEPT = 3
 """Checkpoints kept besides the best."""
 
 
-class Checkpoints:
+class CheckpointKeeper:
     """Writes checkpoints of a run, notes them in its record, and removes old ones.
 
     The best is the one at the end of the stretch between two checkpoints with the highest mean success rate.
@@ -58,14 +58,16 @@ class Checkpoints:
         """
         data = self._record.data
         path = self._record.folder / CHECKPOINT_FOLDER / f"model_{completed}.pt"
+        self._save(path, {"task": data.task, "experiment": data.experiment})
+
         rate = sum(self._rates) / len(self._rates) if self._rates else None
-        self._save(path, {"task": data["task"], "experiment": data["experiment"]})
-        entry = {"path": f"{CHECKPOINT_FOLDER}/{path.name}", "iteration": completed, "success_rate": rate}
-        best = data["checkpoints"]["best"]
-        if best is None or (rate or 0.0) >= (best["success_rate"] or 0.0):
-            best = entry
-        self._record.update(checkpoints={"latest": entry, "best": best}, completed_iterations=completed)
-        self._prune(keep={entry["path"], best["path"]})
+        latest = CheckpointEntry(path=f"{CHECKPOINT_FOLDER}/{path.name}", iteration=completed, success_rate=rate)
+        best = data.checkpoints.best
+        if best is None or (rate or 0.0) >= (best.success_rate or 0.0):
+            best = latest
+        self._record.update(checkpoints=CheckpointEntries(latest=latest, best=best), completed_iterations=completed)
+
+        self._prune(keep={latest.path, best.path})
         self._last_save = time.monotonic()
         self._rates.clear()
         return path

@@ -1,16 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The child process of a recording: ``python -m isaaclab_pc.workers.demo CONFIG FILE EPISODES KEEP``.
-
-It reads the settings from CONFIG, writes everything printed to ``worker.log`` beside it, and adds waves to FILE until
-that has EPISODES episodes. It ends with one of :class:`~isaaclab_pc.launch.child_process.ExitCode`.
-"""
+"""Record waves of a scripted policy's episodes to a file of demonstrations."""
 
 from __future__ import annotations
 
-import os
-import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import count, islice
 from pathlib import Path
@@ -20,13 +14,12 @@ import torch
 from isaaclab.utils.datasets import EpisodeData
 
 from isaaclab_pc.demo_file import DemoFile
-from isaaclab_pc.launch.child_process import SignalFlag, die_with_parent, exit_code_of
-from isaaclab_pc.launch.compose import load_config
-from isaaclab_pc.output_filter import divert_output
+from isaaclab_pc.launch.child_process import SignalFlag
+from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.workers.resolve import resolve
+from isaaclab_pc.workers.session import open_env
 
-__all__ = ["Wave", "record", "record_wave"]
-
-LOG_NAME = "worker.log"
+__all__ = ["Wave", "demo", "record", "record_wave"]
 
 HALVED = ("points", "depth")
 """Observation groups that are stored in float16."""
@@ -132,7 +125,7 @@ def _of(tree: Any, index: int) -> Any:
 
 def record(
     env: Any,
-    config: Mapping[str, Any],
+    settings: RunSettings,
     file: DemoFile,
     episodes: int,
     *,
@@ -144,7 +137,7 @@ def record(
 
     Args:
         env: The unwrapped environment of a task with a scripted policy.
-        config: The plain config, as for :meth:`DemoFile.add_wave`.
+        settings: The run's settings.
         file: The file, checked and locked.
         episodes: Episodes that it shall have.
         keep: ``success``, or ``all``.
@@ -156,9 +149,9 @@ def record(
     """
     policy = env.scripted_policy()
     progress = file.progress()
-    first = config["seed"] if progress.next_seed is None else progress.next_seed
+    first = settings.seed if progress.next_seed is None else progress.next_seed
     # The seed of evaluations stays unseen.
-    seeds = (seed for seed in count(first) if seed != config["eval"]["seed"])
+    seeds = (seed for seed in count(first) if seed != settings.eval.seed)
     start, before = time.monotonic(), progress.episodes
     while progress.episodes < episodes:
         wave = record_wave(env, policy, seed := next(seeds), stopped)
@@ -166,7 +159,7 @@ def record(
             return
         kept = ((index, episode) for index, episode in wave.episodes.items() if keep == "all" or episode.success)
         chosen = dict(islice(kept, episodes - progress.episodes))
-        file.add_wave(config, seed, env.num_envs, wave.successes, chosen)
+        file.add_wave(settings, seed, env.num_envs, wave.successes, chosen)
         progress = progress.plus(len(chosen), env.num_envs, wave.successes, seed)
         rate = (progress.episodes - before) / (time.monotonic() - start)
         left = f", {(episodes - progress.episodes) / rate:.0f} s left" if rate > 0.0 else ""
@@ -175,43 +168,29 @@ def record(
             raise RuntimeError(f"the scripted policy solved none of {progress.attempts} episodes under these settings")
 
 
-def main(argv: Sequence[str]) -> int:
-    """Record, and write what the user sees to the descriptor that was standard output.
+def demo(settings_path: Path, file: Path, episodes: int, keep: str, stream: IO[str]) -> int:
+    """Add waves to a file until that has enough episodes.
 
     Args:
-        argv: The config, the file, the number of episodes, and which are kept.
+        settings_path: The run's settings.
+        file: The file, checked and locked by the parent.
+        episodes: Episodes that it shall have.
+        keep: ``success``, or ``all``.
+        stream: What the user sees.
 
     Returns:
         The exit code.
     """
-    config_path, file, episodes, keep = Path(argv[0]), DemoFile(Path(argv[1])), int(argv[2]), argv[3]
-    die_with_parent()
-    stream = divert_output(config_path.parent / LOG_NAME)
-    return exit_code_of(
-        lambda: _run(load_config(config_path), file, episodes, keep, stream),
-        refuse=lambda message: stream.write(f"error: {message}\n"),
-    )
-
-
-def _run(config: Mapping[str, Any], file: DemoFile, episodes: int, keep: str, stream: IO[str]) -> int:
-    from isaaclab_pc.workers.session import open_env, resolve
-
-    resolved = resolve(config, config["num_envs"], "demo")
-    with open_env(resolved) as made, SignalFlag() as flag:
+    settings = RunSettings.load(settings_path)
+    assert settings.num_envs != "auto"
+    with open_env(resolve(settings, settings.num_envs, "demo")) as env, SignalFlag() as flag:
         record(
-            made.unwrapped,
-            config,
-            file,
+            env.unwrapped,
+            settings,
+            DemoFile(file),
             episodes,
             keep=keep,
             say=lambda line: stream.write(f"{line}\n"),
             stopped=lambda: bool(flag.received),
         )
         return flag.exit_code
-
-
-if __name__ == "__main__":
-    code = main(sys.argv[1:])
-    sys.stdout.flush()
-    # Simulators' own threads and exit handlers can hang or crash here, with everything written and closed.
-    os._exit(code)

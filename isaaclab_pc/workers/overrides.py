@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Check ``env.*`` and ``agent.*`` against the configs that they are for.
 
-Isaac Lab sets whatever attribute an override names, so a misspelt one would change nothing and say nothing.
+Isaac Lab sets whatever attribute an override names, so a misspelt one would change nothing and say nothing. It takes
+any number, too: where the bounds are known, they are checked here.
 """
 
 from __future__ import annotations
@@ -9,37 +10,151 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import is_dataclass
-from typing import Any
+from fnmatch import fnmatchcase
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from isaaclab_pc.errors import ConfigError, closest
+from isaaclab_pc.settings.base import describe_type
 
 __all__ = ["check_overrides"]
 
 _LITERALS = {"true": True, "false": False, "none": None, "null": None}
 
+_SET_ELSEWHERE = {
+    "env.scene.num_envs": "num_envs",
+    "env.seed": "seed",
+    "env.obs": "obs",
+    "env.sim.device": "device",
+    "env.guard.mode": "guard.mode",
+    "env.guard.ends": "guard.ends",
+    "env.guard.max_abs": "guard.max_abs",
+    "agent.seed": "seed",
+    "agent.device": "device",
+    "agent.class_name": "runner",
+    "agent.params.seed": "seed",
+    "agent.params.config.device": "device",
+}
+"""Fields that a setting of the run replaces, so that an override would say nothing."""
 
-def check_overrides(configs: Mapping[str, Any], overrides: Sequence[str]) -> None:
-    """Refuse overrides of fields that do not exist, and values of another type.
+_Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+_Positive = Annotated[float, Field(gt=0, le=1e9)]
+_NotNegative = Annotated[float, Field(ge=0, le=1e9)]
+_Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
+_Layer = Annotated[int, Field(ge=1, le=65_536)]
+
+_BOUNDS: Mapping[str, Any] = {
+    "env.episode_length_s": Annotated[float, Field(gt=0, le=3600)],
+    "env.decimation": Annotated[int, Field(ge=1, le=1000)],
+    "env.sim.dt": Annotated[float, Field(ge=1e-5, le=0.1)],
+    "env.scene.env_spacing": Annotated[float, Field(gt=0, le=1000)],
+    "env.scene.*.width": Annotated[int, Field(ge=1, le=4096)],
+    "env.scene.*.height": Annotated[int, Field(ge=1, le=4096)],
+    "env.max_depth": _Positive,
+    "env.success_*": _Positive,
+    "env.tool_delta": _Positive,
+    "env.tool_rotation": _Positive,
+    "env.joint_delta": _Positive,
+    "env.reset_joint_noise": _NotNegative,
+    "env.goal_points": Annotated[int, Field(ge=0, le=100_000)],
+    "env.goal_radius": _Positive,
+    "agent.samples_per_update": _Count,
+    "agent.num_steps_per_env": _Count,
+    "agent.max_iterations": _Count,
+    "agent.algorithm.num_learning_epochs": Annotated[int, Field(ge=1, le=1000)],
+    "agent.algorithm.num_mini_batches": _Count,
+    "agent.algorithm.learning_rate": Annotated[float, Field(gt=0, le=1)],
+    "agent.algorithm.gamma": _Share,
+    "agent.algorithm.lam": _Share,
+    "agent.algorithm.clip_param": _Positive,
+    "agent.algorithm.desired_kl": _Positive,
+    "agent.algorithm.max_grad_norm": _Positive,
+    "agent.algorithm.entropy_coef": _NotNegative,
+    "agent.algorithm.value_loss_coef": _NotNegative,
+    "agent.params.config.samples_per_update": _Count,
+    "agent.params.config.num_minibatches": _Count,
+    "agent.params.config.horizon_length": _Count,
+    "agent.params.config.minibatch_size": _Count,
+    "agent.params.config.max_epochs": _Count,
+    "agent.params.config.mini_epochs": Annotated[int, Field(ge=1, le=1000)],
+    "agent.params.config.learning_rate": Annotated[float, Field(gt=0, le=1)],
+    "agent.params.config.gamma": _Share,
+    "agent.params.config.tau": _Share,
+    "agent.params.config.e_clip": _Positive,
+    "agent.params.config.kl_threshold": _Positive,
+    "agent.params.config.grad_norm": _Positive,
+    "agent.params.config.entropy_coef": _NotNegative,
+    "agent.params.config.critic_coef": _NotNegative,
+    "agent.*.hidden_dims": list[_Layer],
+    "agent.*_hidden": list[_Layer],
+    "agent.*_channels": Annotated[list[_Layer], Field(min_length=1)],
+    "agent.*.depth_latent": _Layer,
+    "agent.*.point_scale": _Positive,
+    "agent.*.init_std": _Positive,
+}
+"""Types of fields whose bounds are known, by pattern of the key; the first that matches counts."""
+
+
+def check_overrides(
+    configs: Mapping[str, Any],
+    overrides: Sequence[str],
+    unresolved: Mapping[str, Any] | None = None,
+    preset_type: type | tuple[()] = (),
+) -> None:
+    """Refuse overrides of fields that do not exist, and values of another type or beyond the known bounds.
 
     Args:
         configs: Configs by the first part of a key: ``env`` and ``agent``; config classes, dicts and lists.
         overrides: ``env.<field>=value`` and ``agent.<field>=value``.
+        unresolved: The same configs before Isaac Lab chose among presets; None: they have none.
+        preset_type: Class of a field that is a choice of presets.
 
     Raises:
-        ConfigError: The message names the field and the near ones, or the type that was expected.
+        ConfigError: The message names the field and the near ones, or what was expected.
     """
     for override in overrides:
-        key, text = override.split("=", 1)
+        key, _, text = override.partition("=")
+        if key in _SET_ELSEWHERE:
+            raise ConfigError(f"{override} would have no effect: set {_SET_ELSEWHERE[key]} instead.")
+
         root, *path = key.split(".")
-        value = configs[root]
+        owner = None
+        present = configs[root]
         for depth, name in enumerate(path):
-            fields = _fields(value)
+            fields = _fields(present)
             if name not in fields:
                 where = ".".join([root, *path[:depth]])
                 raise ConfigError(f"{key}: {where} has no field {name}: {closest(name, fields)}")
-            value = fields[name]
-        if not _fits(value, _parse(text)):
-            raise ConfigError(f"{override}: expected {_describe(value)}, like the present {_shown(value)}.")
+            owner = present
+            present = fields[name]
+
+        preset = _at((unresolved or {}).get(root), path)
+        choices = list(_fields(preset)) if preset_type and isinstance(preset, preset_type) else []
+        _check_value(override, owner, path[-1], present, choices)
+
+
+def _check_value(override: str, owner: Any, name: str, present: Any, presets: Sequence[str]) -> None:
+    key, _, text = override.partition("=")
+    value = _parse(text)
+    if is_dataclass(present):
+        if value in presets:
+            return
+        expected = f"one of its presets, {', '.join(presets)}" if presets else "a value for one of its fields"
+        raise ConfigError(f"{override}: expected {expected}, as in {key}.{next(iter(_fields(present)), 'field')}=...")
+    if value is None:
+        if not _may_be_none(owner, name, present):
+            raise ConfigError(f"{override}: expected {_describe(present)}, like the present {present}.")
+        return
+
+    bounds = next((kind for pattern, kind in _BOUNDS.items() if fnmatchcase(key, pattern)), None)
+    if bounds is not None:
+        try:
+            TypeAdapter(bounds, config=ConfigDict(strict=True)).validate_python(_as_list(value))
+        except ValidationError:
+            raise ConfigError(f"{override}: expected {describe_type(bounds)}, like the present {present}.") from None
+    elif not _fits(present, value):
+        raise ConfigError(f"{override}: expected {_describe(present)}, like the present {present}.")
 
 
 def _fields(value: Any) -> dict[str, Any]:
@@ -52,18 +167,36 @@ def _fields(value: Any) -> dict[str, Any]:
     return {}
 
 
+def _at(value: Any, path: Sequence[str]) -> Any:
+    for name in path:
+        value = _fields(value).get(name)
+    return value
+
+
 def _parse(text: str) -> Any:
     """Read a value as Isaac Lab does."""
     if text.lower() in _LITERALS:
         return _LITERALS[text.lower()]
     try:
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
         return text
 
 
+def _as_list(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _may_be_none(owner: Any, name: str, present: Any) -> bool:
+    """Whether a field takes None: it is None now, or its type says so."""
+    if present is None:
+        return True
+    declared = getattr(type(owner), "__dataclass_fields__", {}).get(name)
+    return declared is not None and "None" in str(declared.type)
+
+
 def _fits(present: Any, new: Any) -> bool:
-    if present is None or new is None:
+    if present is None:
         return True
     if isinstance(present, bool):
         return isinstance(new, bool)
@@ -72,8 +205,6 @@ def _fits(present: Any, new: Any) -> bool:
         return isinstance(new, int if whole else (int, float)) and not isinstance(new, bool)
     if isinstance(present, (list, tuple)):
         return isinstance(new, (list, tuple))
-    if is_dataclass(present):
-        return isinstance(new, str)  # the name of a preset; Isaac Lab knows which there are
     return True
 
 
@@ -84,8 +215,6 @@ def _describe(present: Any) -> str:
         return "a whole number"
     if isinstance(present, float):
         return "a number"
-    return "a list" if isinstance(present, (list, tuple)) else "one of its fields, or a preset"
-
-
-def _shown(present: Any) -> str:
-    return type(present).__name__ if is_dataclass(present) else str(present)
+    if isinstance(present, (list, tuple)):
+        return "a list"
+    return "text" if isinstance(present, str) else "a value"

@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a probe child does: train a size for a moment, and tell how it went."""
+"""Try a number of environments: train for a moment, and tell how it went."""
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.compose import load_config
+from isaaclab_pc.runners import Decision, Runner
+from isaaclab_pc.scaling import Outcome, Trial
+from isaaclab_pc.scaling.trial_runner import phase_path
+from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.workers.contact_watch import contact_usage, dropped_contacts
+from isaaclab_pc.workers.probe_watch import ProbeWatch
+from isaaclab_pc.workers.session import Session, guard_counts, open_session, record_faults
 
-if TYPE_CHECKING:
-    from isaaclab_pc.runners import Runner
-    from isaaclab_pc.scaling import Outcome
-    from isaaclab_pc.workers.session import Session
-
-__all__ = ["guard_counts", "plan", "probe"]
+__all__ = ["probe"]
 
 PROBE_SECONDS = 5.0
 """A probe measures one iteration, and more while they take less than this together [s]."""
@@ -27,48 +27,11 @@ FAULTY_SHARE = 0.1
 """A probe in which a larger share of the environments' steps ended by a fault has not trained: it is ``nan``."""
 
 
-def plan(config_path: Path, num_envs: int, result_path: Path) -> int:
-    """Tell what the configs say about a run's memory and batches.
-
-    Args:
-        config_path: The run's config.
-        num_envs: Environments to plan for.
-        result_path: Where the JSON goes: ``parts`` as of :func:`predict_memory`, ``missing`` kinds that only a trial
-            tells, ``batch``, and ``findings`` of the preflight.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        ConfigError: The settings do not fit.
-    """
-    from isaaclab_pc.commands.train import LOGS
-    from isaaclab_pc.scaling.earlier_trials import find_trials
-    from isaaclab_pc.scaling.machine import Machine
-    from isaaclab_pc.scaling.memory_plan import missing_kinds, predict_memory
-    from isaaclab_pc.scaling.preflight import preflight
-    from isaaclab_pc.workers.session import resolve
-
-    config = load_config(config_path)
-    resolved = resolve(config, num_envs, "plan")
-    measured = find_trials(config, LOGS / "scale")
-    parts = predict_memory(resolved, measured)
-    findings = preflight(resolved.env_cfg, resolved.plan, Machine.here(resolved.device), resolved.visualizers)
-    content = {
-        "parts": parts,
-        "missing": missing_kinds(parts, resolved, measured),
-        "batch": vars(resolved.plan),
-        "findings": [f"{finding.severity}: {finding}" for finding in findings],
-    }
-    result_path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    return 0
-
-
-def probe(config_path: Path, num_envs: int, result_path: Path) -> int:
+def probe(settings_path: Path, num_envs: int, result_path: Path) -> int:
     """Try a number of environments: build everything, warm up for one iteration, measure at least one more.
 
     Args:
-        config_path: The run's config.
+        settings_path: The run's settings.
         num_envs: Environments to try.
         result_path: Where the trial goes, before anything is closed.
 
@@ -78,17 +41,12 @@ def probe(config_path: Path, num_envs: int, result_path: Path) -> int:
     Raises:
         ConfigError: The settings do not fit; the trial says so too.
     """
-    from isaaclab_pc.scaling import Outcome, Trial
-    from isaaclab_pc.scaling.trial_runner import phase_path
-    from isaaclab_pc.workers.probe_watch import ProbeWatch
-    from isaaclab_pc.workers.session import open_session, record_faults
-
-    config = load_config(config_path)
+    settings = RunSettings.load(settings_path)
     try:
-        watch = ProbeWatch(config["device"], phase_path(result_path))
-        with open_session(config, num_envs, "probe", result_path.parent / f"{num_envs}", watch) as session:
+        watch = ProbeWatch(settings.device, phase_path(result_path))
+        with open_session(settings, num_envs, "probe", result_path.parent / f"{num_envs}", watch) as session:
             # As the run does: its ring is part of the memory.
-            record_faults(session, config, result_path.parent / f"{num_envs}" / "dumps")
+            record_faults(session, settings, result_path.parent / f"{num_envs}" / "dumps")
             measured = _measure(session.runner)
             seconds = _mean_seconds(measured)
             frames = session.resolved.plan.samples_per_update
@@ -105,8 +63,6 @@ def probe(config_path: Path, num_envs: int, result_path: Path) -> int:
 
 def _measure(runner: Runner, clock: Callable[[], float] = time.monotonic) -> list[Mapping[str, float]]:
     """Return the metrics of every iteration but the first."""
-    from isaaclab_pc.runners import Decision
-
     measured: list[Mapping[str, float]] = []
     start = 0.0
 
@@ -132,9 +88,6 @@ def _mean_seconds(measured: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 def _verdict(session: Session, measured: Sequence[Mapping[str, float]]) -> tuple[Outcome, str, dict[str, Any]]:
     """Judge a probe that came through: its outcome, why it does not fit, and what a trial says beside."""
-    from isaaclab_pc.scaling import Outcome
-    from isaaclab_pc.workers.contact_watch import contact_usage, dropped_contacts
-
     usage = contact_usage(session.env)
     nonfinite = sum(guard_counts(session.env).values())
     steps = session.resolved.plan.samples_per_update * session.runner.completed_iterations
@@ -153,13 +106,3 @@ def _verdict(session: Session, measured: Sequence[Mapping[str, float]]) -> tuple
     if nonfinite > FAULTY_SHARE * steps:
         return Outcome.NAN, f"{nonfinite} of {steps} environment steps ended by a fault that the guard found", extra
     return Outcome.FITS, "", extra
-
-
-def guard_counts(env: Any) -> dict[str, int]:
-    """Return how many environments the guard ended so far, by cause; empty for a task without a guard.
-
-    Args:
-        env: The gym environment.
-    """
-    guard = getattr(env.unwrapped, "guard", None)
-    return {cause: int(count) for cause, count in guard.counts.items()} if guard is not None else {}

@@ -1,15 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The child process of a replay: ``python -m isaaclab_pc.workers.replay DUMP POSITION FOLDER``.
-
-FOLDER holds ``config.yaml``; the finding goes to ``result.json`` there, everything printed to ``worker.log``. Exit
-codes: 0; 2 where the dump does not fit the task, with ``error`` in the result; 1 otherwise.
-"""
+"""Run the last steps of a failed environment again, and find the first value that breaks."""
 
 from __future__ import annotations
 
 import json
-import os
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,16 +14,15 @@ import torch
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.fault_dump import FaultDump
+from isaaclab_pc.files import write_text_atomically
 from isaaclab_pc.guards import GuardCfg
 from isaaclab_pc.guards.scene_state import joint_bounds
-from isaaclab_pc.launch.child_process import die_with_parent, exit_code_of
-from isaaclab_pc.launch.compose import load_config
-from isaaclab_pc.launch.run_record import CONFIG_NAME
-from isaaclab_pc.output_filter import divert_output
+from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.workers.resolve import resolve
+from isaaclab_pc.workers.session import open_env
 
-__all__ = ["RESULT_NAME", "History", "Watch", "look", "replay", "watches"]
+__all__ = ["History", "Watch", "look", "replay", "replay_dump", "watches"]
 
-RESULT_NAME = "result.json"
 TRACE = 8
 """Physics steps before the fault of which the first offender's value is told."""
 BREAK = 1.0
@@ -318,51 +311,39 @@ def _key(value: dict[str, Any]) -> tuple[str, str, str]:
     return value["asset"], value["name"], value["quantity"]
 
 
-def main(argv: Sequence[str]) -> int:
-    """Replay one environment of a dump.
+def replay_dump(settings_path: Path, dump_path: Path, position: int, result_path: Path) -> int:
+    """Replay one environment of a dump, and again and again where somebody watches.
 
     Args:
-        argv: The dump, the position in it, and the folder.
+        settings_path: The run's settings, of one environment.
+        dump_path: The dump.
+        position: Which of its environments.
+        result_path: Where the finding goes, as JSON.
 
     Returns:
         The exit code.
+
+    Raises:
+        ConfigError: The dump does not fit the task.
     """
-    dump_path, position, folder = Path(argv[0]), int(argv[1]), Path(argv[2])
-    die_with_parent()
-    divert_output(folder / "worker.log")
-    return exit_code_of(
-        lambda: _run(FaultDump.load(dump_path), position, folder),
-        refuse=lambda message: _write(folder, {"error": message}),
-    )
-
-
-def _write(folder: Path, result: dict[str, Any]) -> None:
-    (folder / RESULT_NAME).write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-
-
-def _run(dump: FaultDump, position: int, folder: Path) -> int:
-    from isaaclab_pc.workers.session import open_env, resolve
-
-    resolved = resolve(load_config(folder / CONFIG_NAME), 1, "replay")
+    dump = FaultDump.load(dump_path)
+    resolved = resolve(RunSettings.load(settings_path), 1, "replay")
     with open_env(resolved) as made:
         env = made.unwrapped
         history = History(env, dump, position)
         watched = watches(env)
+
         result = replay(env, history, watched, from_each_step=False)
         if not result["found"]:
             again = replay(env, history, watched, from_each_step=True)
             again["differences"] = result["differences"]
             result = again
-        settings = {"dt": env.physics_dt, "decimation": env.cfg.decimation, "backend": resolved.backend}
-        _write(folder, result | settings | {"steps": history.steps, "episode_step": history.episode_step})
+
+        result |= {"dt": env.physics_dt, "decimation": env.cfg.decimation, "backend": resolved.backend}
+        result |= {"steps": history.steps, "episode_step": history.episode_step}
+        write_text_atomically(result_path, json.dumps(result, indent=1) + "\n")
+
         while resolved.visualizers and env.sim.is_running():
             replay(env, history, watched, result["from_each_step"], pause=env.physics_dt)
             time.sleep(BREAK)
     return 0
-
-
-if __name__ == "__main__":
-    code = main(sys.argv[1:])
-    sys.stdout.flush()
-    # Simulators' own threads and exit handlers can hang or crash here, with everything written and closed.
-    os._exit(code)

@@ -10,8 +10,11 @@ from typing import Any
 
 from isaaclab_pc.launch.child_process import ExitCode
 from isaaclab_pc.physics.ladder import harder, present_values
+from isaaclab_pc.runners import Adapter
+from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.workers.resolve import Resolved
 
-__all__ = ["LearnerWatch", "Stop", "StormWatch", "diverged"]
+__all__ = ["EarlyStop", "LearnerWatch", "StormWatch", "diverged"]
 
 PATIENCE = 3
 """Iterations in a row without a single update after which the learner counts as lost."""
@@ -24,7 +27,7 @@ MIN_FAULTS = 4
 
 
 @dataclass(frozen=True)
-class Stop:
+class EarlyStop:
     """Why a run stops before its end, and what to do."""
 
     status: str
@@ -43,16 +46,18 @@ class Stop:
 class LearnerWatch:
     """Counts iterations in which every update was skipped."""
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
+    def __init__(self, settings: RunSettings, adapter: Adapter) -> None:
         """Start with none.
 
         Args:
-            config: The run's config.
+            settings: The run's settings.
+            adapter: The adapter of the learning library, for the advice.
         """
-        self._config = config
+        self._settings = settings
+        self._adapter = adapter
         self._lost = 0
 
-    def look(self, metrics: Mapping[str, float]) -> Stop | None:
+    def look(self, metrics: Mapping[str, float]) -> EarlyStop | None:
         """Look at an iteration.
 
         Args:
@@ -65,25 +70,22 @@ class LearnerWatch:
         self._lost = self._lost + 1 if 0 < skipped == metrics.get("Learner/updates") else 0
         if self._lost < PATIENCE:
             return None
-        return diverged(self._config, f"all updates of {PATIENCE} iterations in a row were skipped")
+        return diverged(self._settings, self._adapter, f"all updates of {PATIENCE} iterations in a row were skipped")
 
 
-def diverged(config: Mapping[str, Any], what: str) -> Stop:
+def diverged(settings: RunSettings, adapter: Adapter, what: str) -> EarlyStop:
     """Return the stop of a learner that cannot go on.
 
     Args:
-        config: The run's config.
+        settings: The run's settings.
+        adapter: The adapter of the learning library.
         what: What was found.
     """
-    if config["guard"]["mode"] == "disabled":
+    if settings.guard.mode == "disabled":
         advice = "train with guard.mode=quarantine, which keeps the values of bad environments from the learner"
     else:
-        rate = {
-            "rsl_rl": "agent.algorithm.learning_rate",
-            "rl_games": "agent.params.config.learning_rate",
-        }[config["runner"]["name"]]
-        advice = f"train with a smaller {rate}"
-    return Stop(
+        advice = f"train with a smaller {adapter.learning_rate_key}"
+    return EarlyStop(
         "failed",
         ExitCode.DIVERGED,
         f"the learner's loss, gradient or weights are not finite: {what}. The last checkpoint holds the weights from "
@@ -94,25 +96,28 @@ def diverged(config: Mapping[str, Any], what: str) -> Stop:
 class StormWatch:
     """Counts the environments that the guard found bad within a window."""
 
-    def __init__(self, env: Any, resolved: Any, config: Mapping[str, Any], folder: Path) -> None:
+    def __init__(self, env: Any, resolved: Resolved, settings: RunSettings, folder: Path) -> None:
         """Start a window.
 
         Args:
             env: The gym environment; one without a guard has no storms.
-            resolved: What it was made from, a :class:`~isaaclab_pc.workers.session.Resolved`.
-            config: The run's config. ``guard.storm`` is the largest share of the environments that may fail; None for
-                any.
+            resolved: What it was made from.
+            settings: The run's settings. ``guard.storm`` is the largest share of the environments that may fail; None
+                for any.
             folder: The run's folder, for the advice.
         """
-        guard, share = getattr(env.unwrapped, "guard", None), config["guard"]["storm"]
+        guard = getattr(env.unwrapped, "guard", None)
+        share = settings.guard.storm
         self._guard = guard if share is not None and hasattr(guard, "env_counts") else None
-        self._resolved, self._share, self._folder = resolved, share or 0.0, folder
-        self._physics = config["physics"]
+        self._resolved = resolved
+        self._share = share or 0.0
+        self._folder = folder
+        self._physics = settings.physics
         self._steps = 0
         if self._guard is not None:
             self._before = self._guard.env_counts.clone()
 
-    def look(self) -> Stop | None:
+    def look(self) -> EarlyStop | None:
         """Look after an iteration; at the end of a window this waits for the device.
 
         Returns:
@@ -125,20 +130,23 @@ class StormWatch:
         benched = self._guard.benched
         bad = int(((faults > 0) | benched).sum())
         enough = int(faults.sum()) >= MIN_FAULTS or bool(benched.any())
-        steps, self._steps = self._steps, 0
+        steps = self._steps
+        self._steps = 0
         self._before += faults
+
         if not enough or bad <= self._share * len(faults):
             return None
         what = f"{bad} of {len(faults)} environments failed within {steps} steps (guard.storm={self._share:g})"
         return self._stop(what)
 
-    def _stop(self, what: str) -> Stop:
+    def _stop(self, what: str) -> EarlyStop:
         from isaaclab_pc.envs import PointCloudEnvCfg
 
         resolved = self._resolved
-        advice, physics = "", None
+        advice = ""
+        physics = None
         if isinstance(resolved.env_cfg, PointCloudEnvCfg):
-            present = present_values(resolved.env_cfg, resolved.backend, self._physics)
+            present = present_values(resolved.env_cfg, resolved.backend, self._physics.model_dump())
             physics = harder(present, resolved.backend)
             settings = " ".join(f"physics.{name}={value!r}" for name, value in physics.items())
             advice = f"go on with harder physics:\n  python scripts/train.py resume={self._folder} {settings}"
@@ -147,4 +155,4 @@ class StormWatch:
                 "set a smaller step (env.sim.dt and env.decimation), or tighten the velocity and force limits of the "
                 "task's assets."
             )
-        return Stop("storm", ExitCode.STORM, f"storm: {what}. Next: {advice}", physics)
+        return EarlyStop("storm", ExitCode.STORM, f"storm: {what}. Next: {advice}", physics)

@@ -25,7 +25,8 @@ def make_env(backend: str) -> Iterator[Callable]:
     from isaaclab.app import launch_simulation
     from isaaclab_tasks.utils import load_cfg_from_registry
 
-    from isaaclab_pc.physics import PhysicsSettings, apply_physics
+    from isaaclab_pc.physics import apply_physics
+    from isaaclab_pc.settings import PhysicsSettings
 
     with ExitStack() as stack:
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from isaaclab_pc.physics import PhysicsSettings, apply_physics, grown
+from isaaclab_pc.physics import apply_physics, grown
+from isaaclab_pc.settings import PhysicsSettings
 
 pytestmark = pytest.mark.sim
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from isaaclab_pc.physics import PRESETS, PhysicsSettings, apply_physics
+from isaaclab_pc.physics import PRESETS, apply_physics
+from isaaclab_pc.settings import PhysicsSettings
 from isaaclab_pc.physics.asset_checks import check_scene
 
 pytestmark = pytest.mark.sim

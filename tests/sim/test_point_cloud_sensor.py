@@ -20,7 +20,8 @@ from isaaclab_newton.renderers import NewtonWarpRendererCfg
 from isaaclab_pc.assets.franka import FRANKA_PANDA_PRIMITIVE_CFG
 from isaaclab_pc.assets.objects import cube_cfg, table_cfg
 from isaaclab_pc.envs import depth_camera_cfg
-from isaaclab_pc.physics import PhysicsSettings, apply_physics
+from isaaclab_pc.physics import apply_physics
+from isaaclab_pc.settings import PhysicsSettings
 from isaaclab_pc.physics.presets import PhysicsPresetsCfg, prepare_for_device
 from isaaclab_pc.sensors import BodyPointsCfg, DepthRealismCfg, GivenPointsCfg, PointCloudCfg
 

@@ -22,7 +22,8 @@ import torch
 from isaaclab.app import launch_simulation
 from isaaclab_tasks.utils import load_cfg_from_registry
 import isaaclab_pc.tasks
-from isaaclab_pc.physics import PhysicsSettings, apply_physics
+from isaaclab_pc.physics import apply_physics
+from isaaclab_pc.settings import PhysicsSettings
 
 backend = sys.argv[2]
 cfg = load_cfg_from_registry("IsaacPC-Lift-Cube-Franka-Direct", "env_cfg_entry_point")

@@ -16,7 +16,8 @@ from isaaclab_tasks.utils import load_cfg_from_registry
 
 from isaaclab_pc.envs import PointCloudEnvCfg
 from isaaclab_pc.launch.task_names import our_tasks
-from isaaclab_pc.physics import PhysicsSettings, apply_physics
+from isaaclab_pc.physics import apply_physics
+from isaaclab_pc.settings import PhysicsSettings
 
 NUM_ENVS = 2
 TASKS = list(our_tasks().values())

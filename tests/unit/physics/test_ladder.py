@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from isaaclab_pc.physics import PhysicsSettings, apply_physics, settings
+from isaaclab_pc.physics import apply_physics, backends
 from isaaclab_pc.physics.ladder import SOLVER_SETTINGS, harder, present_values
+from isaaclab_pc.settings import PhysicsSettings
 from isaaclab_pc.tasks.reach.reach_env_cfg import ReachEnvCfg
 
 TIME = {"dt": 1 / 60, "decimation": 2}
@@ -79,7 +80,7 @@ def test_what_is_far_behind_comes_first() -> None:
 
 @pytest.mark.parametrize("backend", ["newton_mjwarp", "ovphysx"])
 def test_a_rung_that_is_applied_is_what_the_task_runs_with(monkeypatch: pytest.MonkeyPatch, backend: str) -> None:
-    monkeypatch.setattr(settings, "_installed", lambda module: True)
+    monkeypatch.setattr(backends, "is_installed", lambda module: True)
 
     def apply(**given: Any) -> dict[str, float]:
         cfg: Any = ReachEnvCfg()

@@ -25,7 +25,8 @@ from pxr import Usd, UsdGeom, UsdPhysics
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.physics import PhysicsSettings, apply_physics
+from isaaclab_pc.physics import apply_physics
+from isaaclab_pc.settings import PhysicsSettings
 from isaaclab_pc.scaling import BatchPlan, Outcome, plan_batch, preflight
 from isaaclab_pc.scaling.classify import classify_exit
 from isaaclab_pc.scaling.machine import Machine, usable_cores

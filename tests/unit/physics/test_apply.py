@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.physics import PRESETS, PhysicsSettings, apply_physics, resolve_backend, settings
-from isaaclab_pc.physics.settings import check_time_steps
+from isaaclab_pc.physics import PRESETS, apply_physics, backends, resolve_backend
+from isaaclab_pc.physics.apply import check_time_steps
+from isaaclab_pc.settings import PhysicsSettings
 from isaaclab_pc.tasks.reach.reach_env_cfg import ReachEnvCfg
 
 
@@ -18,7 +19,7 @@ def installed(monkeypatch: pytest.MonkeyPatch):
     """Set which physics packages seem installed."""
 
     def install(*modules: str) -> None:
-        monkeypatch.setattr(settings, "_installed", lambda module: module in modules)
+        monkeypatch.setattr(backends, "is_installed", lambda module: module in modules)
 
     return install
 
@@ -174,7 +175,7 @@ def test_a_tasks_own_counts_are_at_least_one(field: str) -> None:
 @pytest.mark.parametrize("name", ["effort_limit_scale", "velocity_limit_scale"])
 @pytest.mark.parametrize("value", [0.0, -1.0, 1.5, float("nan")])
 def test_limits_are_only_tightened(name: str, value: Any) -> None:
-    with pytest.raises(ConfigError, match=f"physics.{name}={value} must be above 0 and at most 1"):
+    with pytest.raises(ConfigError, match=f"physics.{name}={value}: expected null, or a number above 0 and at most 1"):
         PhysicsSettings(**{name: value})
 
 

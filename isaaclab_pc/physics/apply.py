@@ -3,22 +3,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from isaaclab_pc.errors import ConfigError, closest
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.physics.backends import resolve_backend
+from isaaclab_pc.settings import PhysicsSettings
 
 if TYPE_CHECKING:
     from isaaclab.envs import DirectRLEnvCfg
 
-BACKENDS = ("auto", "ovphysx", "newton_mjwarp", "isaacsim_physx", "physx")
-"""Names of Isaac Lab's physics selectors, and ``auto``."""
-
-INSTALL_ISAACSIM = "pip install 'isaaclab_pc[isaacsim]' with NVIDIA's package index"
-_INSTALL_OVPHYSX = "pip install 'isaaclab_pc[ovphysx]'"
+__all__ = ["PRESETS", "apply_physics", "check_time_steps", "expand_preset", "physx_fragments"]
 
 MAX_DT = 0.1
 """Largest physics step accepted [s]."""
@@ -38,111 +34,13 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, float]]] = {
 divides the task's control period. They come from the measurement in benchmarks/results/stability.md. Newton has no
 ``fast``: with 2 substeps instead of 4 the scripted grasp fails."""
 
-PRESET_NAMES = ("fast", "balanced", "robust")
-"""Names of the presets, from the cheapest to the one that bears the most."""
-
-
-@dataclass
-class PhysicsSettings:
-    """What the user asked of physics; ``None`` keeps the task's value."""
-
-    backend: str = "auto"
-    """One of :data:`BACKENDS`."""
-    preset: str | None = None
-    """One of :data:`PRESET_NAMES`: values for what is None below."""
-    dt: float | None = None
-    """Physics step [s]; the control rate stays, so decimation follows unless it is given too."""
-    decimation: int | None = None
-    """Physics steps per action."""
-    substeps: int | None = None
-    """Solver steps per physics step (Newton)."""
-    position_iterations: int | None = None
-    """Solver iterations: position iterations on PhysX, Newton iterations on MuJoCo Warp."""
-    velocity_iterations: int | None = None
-    """Velocity iterations (PhysX)."""
-    contacts: int | None = None
-    """Contacts that have room, per environment: Newton's ``nconmax``; on PhysX, on a GPU, the least that the contact
-    and patch buffers hold."""
-    constraints: int | None = None
-    """Constraint rows that have room in each environment (Newton's ``njmax``)."""
-    effort_limit_scale: float | None = None
-    """Factor on the effort limits of all joints, up to 1."""
-    velocity_limit_scale: float | None = None
-    """Factor on the velocity limits of all joints, up to 1 (PhysX)."""
-
-    def __post_init__(self) -> None:
-        """Refuse impossible values.
-
-        Raises:
-            ConfigError: A value is out of its range or the backend is unknown.
-        """
-        if self.backend not in BACKENDS:
-            raise ConfigError(f"physics={self.backend} is unknown: {closest(self.backend, BACKENDS)}")
-        if self.preset is not None and self.preset not in PRESET_NAMES:
-            raise ConfigError(f"physics.preset={self.preset} is unknown: {closest(self.preset, PRESET_NAMES)}")
-        if self.dt is not None and not 0.0 < self.dt <= MAX_DT:
-            raise ConfigError(f"physics.dt={self.dt} must be above 0 and at most {MAX_DT} s.")
-        for name in ("decimation", "substeps", "position_iterations", "contacts", "constraints"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ConfigError(f"physics.{name}={value} must be at least 1.")
-        for name in ("effort_limit_scale", "velocity_limit_scale"):
-            value = getattr(self, name)
-            if value is not None and not 0.0 < value <= 1.0:
-                raise ConfigError(
-                    f"physics.{name}={value} must be above 0 and at most 1: it tightens the limits of the assets."
-                )
-        if self.velocity_iterations is not None and self.velocity_iterations < 0:
-            raise ConfigError(f"physics.velocity_iterations={self.velocity_iterations} must not be negative.")
-
-
-def _installed(module: str) -> bool:
-    return importlib.util.find_spec(module) is not None
-
-
-def resolve_backend(backend: str, device: str) -> str:
-    """Turn a selector into the backend that will run.
-
-    ``auto`` is ovphysx on the CPU where it is installed, else Newton. ``physx`` is Isaac Sim's PhysX where Isaac Sim
-    is installed, else ovphysx.
-
-    Args:
-        backend: One of :data:`BACKENDS`.
-        device: Simulation device, ``cpu`` or ``cuda:N``.
-
-    Returns:
-        ``ovphysx``, ``newton_mjwarp`` or ``isaacsim_physx``.
-
-    Raises:
-        ConfigError: The backend is not installed; the message says what to install and what works without it.
-    """
-    if backend == "auto":
-        return "ovphysx" if device.startswith("cpu") and _installed("ovphysx") else "newton_mjwarp"
-    if backend == "physx":
-        if not _installed("isaacsim") and not _installed("ovphysx"):
-            raise ConfigError(
-                f"physics=physx needs a PhysX: {_INSTALL_OVPHYSX} (without Isaac Sim), or {INSTALL_ISAACSIM}. "
-                "Without either, physics=newton_mjwarp works."
-            )
-        return "isaacsim_physx" if _installed("isaacsim") else "ovphysx"
-    if backend == "isaacsim_physx" and not _installed("isaacsim"):
-        works = "physics=ovphysx (PhysX without Isaac Sim) and " if _installed("ovphysx") else ""
-        raise ConfigError(
-            f"physics=isaacsim_physx needs Isaac Sim: {INSTALL_ISAACSIM}. Without it, {works}physics=newton_mjwarp "
-            f"work{'' if works else 's'}."
-        )
-    if backend == "ovphysx" and not _installed("ovphysx"):
-        raise ConfigError(
-            f"physics=ovphysx is not installed: {_INSTALL_OVPHYSX}. Without it, physics=newton_mjwarp works."
-        )
-    return backend
-
 
 def apply_physics(env_cfg: DirectRLEnvCfg, settings: PhysicsSettings) -> str:
     """Write ``settings`` into an environment's config, in place.
 
     Args:
-        env_cfg: Config whose ``sim.physics`` is a ``PhysicsPresetsCfg`` or an already resolved physics config.
+        env_cfg: Config whose ``sim.physics`` is a ``PhysicsPresetsCfg``, or the one of its presets that
+            ``settings.backend`` names.
         settings: What the user asked for.
 
     Returns:
@@ -155,14 +53,16 @@ def apply_physics(env_cfg: DirectRLEnvCfg, settings: PhysicsSettings) -> str:
     from isaaclab_pc.physics.presets import PhysicsPresetsCfg
 
     backend = resolve_backend(settings.backend, str(env_cfg.sim.device))
-    presets = env_cfg.sim.physics if isinstance(env_cfg.sim.physics, PhysicsPresetsCfg) else PhysicsPresetsCfg()
-    env_cfg.sim.physics = getattr(presets, backend)
+    if isinstance(env_cfg.sim.physics, PhysicsPresetsCfg):
+        env_cfg.sim.physics = getattr(env_cfg.sim.physics, backend)
+
     settings = expand_preset(settings, backend, env_cfg.sim.dt * env_cfg.decimation)
     _apply_time_steps(env_cfg, settings)
     if backend == "newton_mjwarp":
         _apply_newton(env_cfg.sim.physics, settings)
     else:
         _apply_physx(env_cfg, settings, backend)
+
     _tighten(env_cfg, "effort", settings.effort_limit_scale)
     _tighten(env_cfg, "velocity", settings.velocity_limit_scale)
     return backend
@@ -222,9 +122,9 @@ def expand_preset(settings: PhysicsSettings, backend: str, control_period: float
     values = dict(PRESETS[backend][settings.preset])
     # The tolerance keeps a step that divides the period exactly from being halved by rounding.
     values["dt"] = control_period / math.ceil(control_period / values["dt"] - 1e-6)
-    given_fields = {field.name for field in fields(settings) if getattr(settings, field.name) is not None}
-    new: dict[str, Any] = {name: value for name, value in values.items() if name not in given_fields}
-    return replace(settings, preset=None, **new)
+    given = {name for name, value in settings.model_dump().items() if value is not None}
+    missing: dict[str, Any] = {name: value for name, value in values.items() if name not in given}
+    return settings.with_values({"preset": None, **missing})
 
 
 def _apply_time_steps(env_cfg: DirectRLEnvCfg, settings: PhysicsSettings) -> None:
@@ -282,7 +182,7 @@ def _apply_physx(env_cfg: DirectRLEnvCfg, settings: PhysicsSettings, backend: st
     }
     # PhysX solves the scene with the largest count of any body, so every asset gets the same.
     for asset in vars(env_cfg.scene).values():
-        for fragment in _physx_fragments(getattr(asset, "spawn", None)):
+        for fragment in physx_fragments(getattr(asset, "spawn", None)):
             for field, value in iterations.items():
                 if value is not None and hasattr(fragment, field):
                     setattr(fragment, field, value)
@@ -322,7 +222,12 @@ def _tighten(env_cfg: DirectRLEnvCfg, kind: str, scale: float | None) -> None:
         )
 
 
-def _physx_fragments(spawn: Any) -> list[Any]:
+def physx_fragments(spawn: Any) -> list[Any]:
+    """Return the parts of a spawner's config that may hold PhysX's iteration counts.
+
+    Args:
+        spawn: An asset's ``spawn``; None has none.
+    """
     fragments: list[Any] = []
     for name in ("rigid_props", "articulation_props"):
         props = getattr(spawn, name, None)

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""From a command line to checked settings' texts; nothing is composed yet and no simulator is near."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override, QuotedString
+from hydra.errors import HydraException
+
+from isaaclab_pc.errors import ConfigError, closest
+from isaaclab_pc.launch.task_names import resolve_task
+from isaaclab_pc.settings.base import Settings, check_value, settings_of
+from isaaclab_pc.settings.run import CUDA_DEVICES, SETTINGS
+
+__all__ = ["Command", "parse_command", "parse_override", "refuse_flags", "take_own_settings"]
+
+GROUPS = {"physics": "physics.backend"}
+"""Settings that are Hydra groups, and the setting that the group's name stands for."""
+
+_FLAGS = frozenset(["-h", "--help", "--hydra-help", "--version", "--resolve", "-r", "--run", "-m", "--multirun"])
+_FLAGS_WITH_VALUE = frozenset(["-c", "--cfg", "-p", "--package", "-i", "--info", "-cd", "--config-dir"])
+
+
+@dataclass(frozen=True)
+class Command:
+    """A checked command line."""
+
+    flags: list[str] = field(default_factory=list)
+    """Hydra's own flags and their values."""
+
+    settings: list[str] = field(default_factory=list)
+    """``key=value`` of this package's settings, and of Hydra's."""
+
+    env: list[str] = field(default_factory=list)
+    """``env.<field>=value``, for the task's config."""
+
+    agent: list[str] = field(default_factory=list)
+    """``agent.<field>=value``, for the agent's config."""
+
+    @property
+    def multirun(self) -> bool:
+        """Whether several values make several runs."""
+        return "-m" in self.flags or "--multirun" in self.flags
+
+    @property
+    def given(self) -> set[str]:
+        """Dotted names of the settings that the user named; a group's name counts as the setting it stands for."""
+        names = {text.partition("=")[0] for text in self.settings}
+        return {GROUPS.get(name, name) for name in names}
+
+
+def parse_command(argv: Sequence[str]) -> Command:
+    """Split and check a command line.
+
+    Args:
+        argv: Arguments without the program's name.
+
+    Returns:
+        The checked command.
+
+    Raises:
+        ConfigError: A key, a choice, a value or a task is unknown or out of its range.
+    """
+    command = Command()
+
+    arguments = iter(argv)
+    for argument in arguments:
+        if argument in _FLAGS:
+            command.flags.append(argument)
+        elif argument in _FLAGS_WITH_VALUE:
+            command.flags.extend([argument, _value_of_flag(argument, next(arguments, None))])
+        elif argument.startswith("-"):
+            _refuse_flag(argument)
+        elif "=" not in argument:
+            raise ConfigError(f"{argument}: settings are written key=value, e.g. task={argument}.")
+        elif argument.startswith("env."):
+            command.env.append(argument)
+        elif argument.startswith("agent."):
+            command.agent.append(argument)
+        else:
+            command.settings.append(argument)
+
+    if not command.multirun:
+        command.settings[:] = map(_quote_gpus, command.settings)
+    for text in command.settings:
+        _check_setting(text, command)
+    for text in (*command.env, *command.agent):
+        _check_several(parse_override(text), command.multirun)
+    return command
+
+
+def take_own_settings[Own: Settings](argv: Sequence[str], own: type[Own]) -> tuple[Own, list[str]]:
+    """Take out of a command line what only one script has, and no run.
+
+    Args:
+        argv: Arguments without the program's name.
+        own: Describes the script's own settings.
+
+    Returns:
+        Those settings, and the other arguments.
+
+    Raises:
+        ConfigError: A value is refused.
+    """
+    values: dict[str, Any] = {}
+    others = []
+    for argument in argv:
+        key, separator, value = argument.partition("=")
+        if separator and key in settings_of(own):
+            values[key] = None if value in ("", "null") else value
+        else:
+            others.append(argument)
+    return own(**values), others
+
+
+def refuse_flags(command: Command) -> None:
+    """Refuse Hydra's flags, for scripts that start one thing.
+
+    Raises:
+        ConfigError: There is one.
+    """
+    if command.flags:
+        raise ConfigError(f"{command.flags[0]} has no use here; --help shows what has.")
+
+
+def parse_override(text: str) -> Override:
+    """Parse ``key=value`` in Hydra's grammar.
+
+    Raises:
+        ConfigError: It is none.
+    """
+    try:
+        return OverridesParser.create().parse_override(text)
+    except (HydraException, RecursionError) as error:
+        raise ConfigError(f"{text} cannot be read: {(str(error).splitlines() or ['too deep'])[0]}") from None
+
+
+def _value_of_flag(flag: str, value: str | None) -> str:
+    if value is None:
+        raise ConfigError(f"{flag} needs a value; --hydra-help explains it.")
+    if flag in ("-cd", "--config-dir") and not Path(value).is_dir():
+        raise ConfigError(f"{flag} {value}: there is no such folder.")
+    return value
+
+
+def _quote_gpus(text: str) -> str:
+    """Keep the commas of several GPUs, which are one value where there is one run, from Hydra."""
+    key, _, value = text.partition("=")
+    return f"device='{value}'" if key == "device" and re.fullmatch(CUDA_DEVICES, value) else text
+
+
+def _refuse_flag(argument: str) -> None:
+    name = argument.lstrip("-").split("=", 1)[0]
+    if name in SETTINGS or name in GROUPS:
+        raise ConfigError(f"{argument}: settings are written without dashes, {name}=<value>.")
+    near = closest(argument, [flag for flag in (*_FLAGS, *_FLAGS_WITH_VALUE) if flag.startswith("--")])
+    raise ConfigError(f"{argument} is not an option: {near}")
+
+
+def _check_several(override: Override, multirun: bool) -> None:
+    if override.is_sweep_override() and not multirun:
+        raise ConfigError(
+            f"{override.input_line}: several values need -m, which makes one run of each; a list is written [a,b]."
+        )
+
+
+def _check_setting(text: str, command: Command) -> None:
+    override = parse_override(text)
+    key = override.key_or_group
+    if key.split("/")[0].split(".")[0] == "hydra":
+        if not command.flags:
+            raise ConfigError(f"{text}: Hydra's own settings are for sweeps and have no use without -m.")
+        return
+    if override.type is None or override.type.name != "CHANGE":
+        raise ConfigError(f"{text}: settings are changed with key=value; + and ~ have no use here.")
+    if key not in SETTINGS and key not in GROUPS:
+        raise ConfigError(f"{key} is not a setting: {closest(key, [*SETTINGS, *GROUPS])} See --help for all of them.")
+
+    _check_several(override, command.multirun)
+    texts = [f"{key}={value}" for value in override.sweep_string_iterator()] if override.is_sweep_override() else [text]
+    for single in texts:
+        value = _plain(parse_override(single).value())
+        if key in GROUPS:
+            check_value(SETTINGS[GROUPS[key]]._replace(key=key), value)
+        else:
+            check_value(SETTINGS[key], value)
+        if key == "task":
+            resolve_task(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, QuotedString):
+        return value.text
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return value

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The settings for people: the tables of ``--help``, and docs/settings.md (``python -m isaaclab_pc.launch.help``)."""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
+
+from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.settings.base import Setting, Settings, describe_type
+from isaaclab_pc.settings.run import SETTINGS
+
+__all__ = ["settings_page", "settings_table"]
+
+_WIDTH = 118
+_NAME_WIDTH = 30
+_DEFAULT_WIDTH = 12
+
+_FIRST_SECTION = "The run"
+
+
+def settings_table(shows: Callable[[str], bool] = lambda key: True, own: Mapping[str, Setting] | None = None) -> str:
+    """Render settings for a help page, each group under the sentence that describes it.
+
+    Args:
+        shows: Tells by its dotted name whether a setting of a run is shown.
+        own: Settings that only the script has, shown first.
+
+    Returns:
+        Lines of name, default and meaning.
+    """
+    sections = _sections({**(own or {}), **{key: setting for key, setting in SETTINGS.items() if shows(key)}})
+    return "\n\n".join(
+        "\n".join([title, *(_help_lines(setting) for setting in settings)]) for title, settings in sections.items()
+    )
+
+
+def _help_lines(setting: Setting) -> str:
+    head = f"  {setting.key:{_NAME_WIDTH}} {_default(setting):{_DEFAULT_WIDTH}}"
+    text = textwrap.wrap(f"{_plain(setting.meaning)} Takes {describe_type(setting.type)}.", _WIDTH - len(head) - 1)
+    return "\n".join([f"{head} {text[0]}", *(" " * (len(head) + 1) + line for line in text[1:])])
+
+
+def settings_page() -> str:
+    """Render all settings of a run as a page of Markdown."""
+    lines = [
+        "# Settings",
+        "",
+        "Every setting of `scripts/train.py`; the other scripts take those that their `--help` shows. They are written",
+        "`key=value`. `null` leaves a value to the task or the agent. This page is made from `isaaclab_pc/settings` by",
+        "`python -m isaaclab_pc.launch.help > docs/settings.md`.",
+    ]
+    for title, settings in _sections(SETTINGS).items():
+        lines += ["", f"## {title.rstrip('.')}", "", "| Setting | Default | Meaning | Takes |", "|---|---|---|---|"]
+        for setting in settings:
+            cells = (f"`{setting.key}`", f"`{_default(setting)}`", setting.meaning, describe_type(setting.type))
+            lines.append(f"| {' | '.join(cell.replace('``', '`').replace('|', chr(92) + '|') for cell in cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _sections(settings: Mapping[str, Setting]) -> dict[str, list[Setting]]:
+    """Sort settings by group; the title of a group is the first sentence of its class."""
+    sections: dict[str, list[Setting]] = {}
+    for setting in settings.values():
+        group = setting.key.rpartition(".")[0]
+        title = _title(RunSettings.model_fields[group].annotation) if group else _FIRST_SECTION
+        sections.setdefault(title, []).append(setting)
+    return sections
+
+
+def _title(group: type[Settings] | None) -> str:
+    return _plain((inspect.getdoc(group) or "").splitlines()[0])
+
+
+def _default(setting: Setting) -> str:
+    default = setting.field.default
+    return "null" if default is None else f"{default:g}" if isinstance(default, float) else str(default)
+
+
+def _plain(text: str) -> str:
+    return text.replace("``", "")
+
+
+def keys_of(*patterns: str) -> Callable[[str], bool]:
+    """Return a test of dotted names.
+
+    Args:
+        *patterns: Names, and groups as in ``physics.``.
+    """
+    names: Iterable[str] = patterns
+    return lambda key: any(key == name or (name.endswith(".") and key.startswith(name)) for name in names)
+
+
+if __name__ == "__main__":
+    print(settings_page(), end="")

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Where runs are kept: ``logs/<runner>/<experiment>/<time>[_<job id>]``."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.launch.task_names import short_name
+from isaaclab_pc.settings import RunSettings
+
+__all__ = ["LOGS", "SETTINGS_NAME", "experiment_name", "locked", "make_folder", "make_run_folder"]
+
+LOGS = Path("logs")
+"""All runs, in the working directory."""
+
+SETTINGS_NAME = "config.yaml"
+"""The resolved settings in a run's folder: all that a child process reads."""
+
+
+def experiment_name(settings: RunSettings) -> str:
+    """Return the name of the experiment's folder: the task, with the observations where they are not the cloud.
+
+    Args:
+        settings: The run's settings; ``task`` is a gym id.
+    """
+    name = short_name(settings.task)
+    return name if settings.obs == "points" else f"{name}_{settings.obs}"
+
+
+def make_run_folder(root: Path, runner: str, experiment: str) -> Path:
+    """Make a folder that no other run has.
+
+    Args:
+        root: The logs folder.
+        runner: Name of the learning library.
+        experiment: Name of the task, with the observation kind where it is not the cloud.
+
+    Returns:
+        ``<root>/<runner>/<experiment>/<time>[_<job id>]``, new and empty.
+
+    Raises:
+        ConfigError: The folder cannot be made.
+    """
+    job = "_".join(os.environ[v] for v in ("SLURM_JOB_ID", "SLURM_ARRAY_TASK_ID") if os.environ.get(v))
+    return make_folder(root / runner / experiment, job)
+
+
+def make_folder(parent: Path, suffix: str = "") -> Path:
+    """Make a folder named by the time, which nobody else has, also where several start in the same second.
+
+    Args:
+        parent: Where to; it is made where it is missing.
+        suffix: Added to the name.
+
+    Returns:
+        The new folder.
+
+    Raises:
+        ConfigError: The folder cannot be made.
+    """
+    name = datetime.now().strftime("%Y-%m-%d_%H-%M-%S") + (f"_{suffix}" if suffix else "")
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        for attempt in itertools.count():
+            folder = parent / (f"{name}_{attempt}" if attempt else name)
+            # Making a folder is atomic: of several processes, one gets the name.
+            with contextlib.suppress(FileExistsError):
+                folder.mkdir()
+                return folder
+    except OSError as error:
+        raise ConfigError(f"{parent} cannot be made ({error}): start from a folder where you may write.") from None
+    raise AssertionError("unreachable")
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other processes from training the run in a folder.
+
+    Args:
+        folder: The run's folder.
+
+    Raises:
+        ConfigError: Another process trains it.
+    """
+    lock = FileLock(folder / ".lock", blocking=False)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise ConfigError(f"{folder} is being trained by another process.") from None
+    try:
+        yield
+    finally:
+        lock.release()

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs of a command line: one, or with ``-m`` one for each combination of values, by Hydra's sweeper and launcher."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import hydra
+from hydra import compose as hydra_compose
+from hydra import initialize_config_module
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException
+from omegaconf import DictConfig
+from omegaconf.errors import OmegaConfBaseException
+
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.launch.child_process import ExitCode
+from isaaclab_pc.launch.command_line import Command, parse_override
+from isaaclab_pc.launch.compose import CONFIG_MODULE, CONFIG_NAME, compose, settings_of_composed, store_settings
+from isaaclab_pc.settings import RunSettings
+
+__all__ = ["run_each"]
+
+
+def run_each(command: Command, run: Callable[[RunSettings], int]) -> int:
+    """Compose the settings of each run of a command line, and run it.
+
+    Args:
+        command: The checked command line.
+        run: Does one run and returns its exit code.
+
+    Returns:
+        The exit code; of several runs, the highest.
+
+    Raises:
+        ConfigError: The settings of the only run are refused, or those of Hydra.
+        SystemExit: Ctrl-C, which is for all of the runs.
+    """
+    if not command.flags:
+        return run(compose(command.settings, command.env, command.agent))
+
+    _check_hydra_settings(command)
+    with tempfile.TemporaryDirectory() as scratch:
+        return _run_hydra(command, run, scratch)
+
+
+def _run_hydra(command: Command, run: Callable[[RunSettings], int], scratch: str) -> int:
+    codes = [int(ExitCode.OK)]
+
+    def job(composed: DictConfig) -> None:
+        if command.multirun:
+            overrides = HydraConfig.get().overrides.task
+            print(f"\n== run {HydraConfig.get().job.num}: {' '.join(overrides)}", flush=True)
+        try:
+            codes.append(run(settings_of_composed(composed)))
+        except ConfigError as error:
+            print(f"error: {error}", file=sys.stderr)
+            codes.append(ExitCode.REFUSED)
+        if codes[-1] in (ExitCode.INTERRUPTED, ExitCode.TERMINATED):
+            sys.exit(codes[-1])
+
+    # The sweeper writes its own config into its folder, for which a run has no use.
+    sweep_dir = [] if "hydra.sweep.dir" in command.given else [f"hydra.sweep.dir={scratch}"]
+    with _arguments([*command.flags, *command.settings, *packed_overrides(command), *sweep_dir]):
+        hydra.main(version_base="1.3", config_path=f"pkg://{CONFIG_MODULE}", config_name=CONFIG_NAME)(job)()
+    return max(codes)
+
+
+def packed_overrides(command: Command) -> list[str]:
+    """Render ``env.*`` and ``agent.*`` as two lists for Hydra, or as a sweep over all combinations of their values.
+
+    Args:
+        command: The checked command line.
+    """
+    overrides = {"env_overrides": command.env, "agent_overrides": command.agent}
+    return [f"{name}={_pack(texts, command.multirun)}" for name, texts in overrides.items() if texts]
+
+
+def _pack(overrides: Sequence[str], multirun: bool) -> str:
+    combinations: list[list[str]] = [[]]
+    for text in overrides:
+        override = parse_override(text)
+        several = multirun and override.is_sweep_override()
+        values = [f"{override.key_or_group}={v}" for v in override.sweep_string_iterator()] if several else [text]
+        combinations = [[*chosen, value] for chosen in combinations for value in values]
+    return ",".join("[" + ",".join(_quote(text) for text in chosen) + "]" for chosen in combinations)
+
+
+def _quote(text: str) -> str:
+    """Quote for Hydra, to which backslashes are special only in front of a quote."""
+    return "'" + re.sub(r"(\\*)('|$)", lambda m: m[1] * 2 + ("\\'" if m[2] else ""), text) + "'"
+
+
+def _check_hydra_settings(command: Command) -> None:
+    """Refuse what Hydra itself would refuse with a traceback."""
+    own = [text for text in command.settings if re.match(r"[+~]*hydra[./@]", text)]
+    store_settings()
+    with initialize_config_module(CONFIG_MODULE, version_base="1.3"):
+        try:
+            composed = hydra_compose(CONFIG_NAME, overrides=own, return_hydra_config=True)
+            folder = Path(composed.hydra.sweep.dir)
+        except (HydraException, OmegaConfBaseException) as error:
+            raise ConfigError(f"{' '.join(own)}: {error}") from None
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"hydra.sweep.dir={folder}: {error}; give a folder where you may write.") from None
+
+
+@contextlib.contextmanager
+def _arguments(arguments: Sequence[str]) -> Iterator[None]:
+    """Let Hydra's application, which reads the program's arguments, see others."""
+    before = sys.argv
+    sys.argv = [before[0], *arguments]
+    try:
+        yield
+    finally:
+        sys.argv = before

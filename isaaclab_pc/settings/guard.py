@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Settings of the guard."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from isaaclab_pc.settings.base import Settings
+
+__all__ = ["GuardSettings"]
+
+
+class GuardSettings(Settings):
+    """What happens to a value that is not finite, or too large to be physics."""
+
+    group = "guard"
+
+    mode: Literal["quarantine", "sanitize", "raise", "disabled"] = "quarantine"
+    """quarantine ends that environment's episode with reward 0 and resets it; sanitize replaces the value and goes on;
+    raise stops the run and names the value; disabled checks nothing."""
+
+    ends: Literal["terminated", "truncated"] = "terminated"
+    """How quarantine ends an episode."""
+
+    max_abs: Annotated[float, Field(ge=10, le=1e30)] | None = None
+    """Largest magnitude that is not a fault; null: the task's own. Bounds of single tensors: env.guard.<name>."""
+
+    dump: Annotated[int, Field(ge=0, le=1000)] = 3
+    """Failures whose last steps are kept in the run's folder, for scripts/replay.py."""
+
+    storm: Annotated[float, Field(gt=0, le=1)] | None = 0.25
+    """Where a larger share of the environments fails within 100 steps, the run stops with a checkpoint and says how to
+    go on; null: never."""

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Settings of the point cloud."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import AfterValidator, Field
+
+from isaaclab_pc.settings.base import Expects, Settings
+
+__all__ = ["PointsSettings"]
+
+Feature = Literal["rgb", "normals", "segmentation", "camera"]
+
+_FURTHEST = 100.0
+"""Largest coordinate of a crop [m]."""
+
+
+def _check_distinct(names: list[Any]) -> list[Any]:
+    if len(set(names)) < len(names):
+        raise ValueError("a name is given twice")
+    return names
+
+
+def _check_crop(crop: list[list[float]]) -> list[list[float]]:
+    for interval in crop:
+        if len(interval) != 2 or not -_FURTHEST <= interval[0] < interval[1] <= _FURTHEST:
+            raise ValueError("not an interval")
+    if len(crop) != 3:
+        raise ValueError("not three intervals")
+    return crop
+
+
+Crop = Annotated[
+    list[list[float]],
+    AfterValidator(_check_crop),
+    Expects(f"[[x0,x1],[y0,y1],[z0,z1]] in m with x0 < x1 and so on, within {_FURTHEST:g} m"),
+]
+
+Features = Annotated[
+    list[Feature],
+    AfterValidator(_check_distinct),
+    Expects("a list of rgb, normals, segmentation, camera", get_args(Feature)),
+]
+
+
+class PointsSettings(Settings):
+    """How a depth image becomes a cloud. ``null`` keeps the task's own value."""
+
+    group = "points"
+
+    num_points: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    """Points per environment, at most the camera's pixels."""
+
+    sampler: Literal["random", "grid", "voxel", "fps"] | None = None
+    """How points are chosen among the pixels: random, grid (spread over the image), voxel, or fps (farthest points)."""
+
+    frame: Literal["env", "robot", "gripper", "camera"] | None = None
+    """Frame of the points."""
+
+    features: Features | None = None
+    """What a point carries after x, y, z."""
+
+    crop: Crop | None = None
+    """Workspace in the environment's frame; what is outside is dropped."""
+
+    remove_robot: bool | None = None
+    """true drops the robot's own pixels."""
+
+    realism: Literal["none", "structured_light", "stereo"] | None = None
+    """Depth errors of such a camera are added."""
+
+    dtype: Literal["float16", "float32"] | None = None
+    """How points are stored; arithmetic is float32."""

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""All settings of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, get_args
+
+import yaml
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
+
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.files import write_text_atomically
+from isaaclab_pc.settings.base import Expects, Setting, Settings, settings_of
+from isaaclab_pc.settings.guard import GuardSettings
+from isaaclab_pc.settings.physics import PhysicsSettings
+from isaaclab_pc.settings.points import PointsSettings
+from isaaclab_pc.settings.scaling import NumEnvs, ScalingSettings
+
+__all__ = ["INTERNAL", "SETTINGS", "EvalSettings", "RunSettings", "VisualizerName"]
+
+CUDA_DEVICES = r"cuda:\d{1,3}(,cuda:\d{1,3})*"
+"""One GPU or several, as ``scripts/scale.py`` takes them."""
+
+VisualizerName = Literal["kit", "newton_gl", "newton_rtx", "rerun", "viser"]
+VISUALIZER_NAMES: tuple[str, ...] = get_args(VisualizerName)
+"""Isaac Lab 3.0's visualizers."""
+
+Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
+"""What NumPy takes as a seed."""
+
+Name = Annotated[
+    str, StringConstraints(min_length=1, max_length=200, pattern=r"\S"), Expects("a name of at most 200 letters")
+]
+
+
+def _check_visualizers(value: Any) -> Any:
+    names = value if isinstance(value, list) else [value]
+    if not names or len(set(names)) < len(names):
+        raise ValueError("no name, or one name twice")
+    return value
+
+
+Visualizers = Annotated[
+    VisualizerName | list[VisualizerName],
+    AfterValidator(_check_visualizers),
+    Expects(f"one of {', '.join(VISUALIZER_NAMES)}, or a list of them", VISUALIZER_NAMES),
+]
+
+Device = Annotated[
+    str, StringConstraints(pattern=rf"^(auto|cpu|cuda|{CUDA_DEVICES})$"), Expects("auto, cpu, cuda or cuda:N")
+]
+
+PathText = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=4096, pattern=r"\S"),
+    Expects("latest, best, or a run's folder or checkpoint"),
+]
+
+
+class EvalSettings(Settings):
+    """The deterministic evaluation at the end of training, and that of ``scripts/play.py``."""
+
+    group = "eval"
+
+    episodes: Annotated[int, Field(ge=1, le=1_000_000)] = 200
+    """Episodes at least; every environment contributes equally."""
+
+    seed: Seed = 1000
+    """Seed of the evaluation's resets, which training does not use."""
+
+
+class RunSettings(Settings):
+    """Everything that a user sets for a run.
+
+    A command composes it from its command line, completes it (the task's gym id, device, physics backend), and writes
+    it as the one file that a child process reads.
+    """
+
+    task: Name = "reach"
+    """Short name (scripts/list_tasks.py shows them) or any registered gym id."""
+
+    runner: Literal["rsl_rl", "rl_games"] = "rsl_rl"
+    """Learning library."""
+
+    agent: Literal["default", "large"] = "default"
+    """Size of the agent: large is for GPUs."""
+
+    obs: Literal["points", "depth", "state"] = "points"
+    """What the policy sees beside the robot's own joints; state is the simulator's own."""
+
+    reward: Literal["dense", "sparse"] | None = None
+    """dense: the task's terms; sparse: 1 on success, else 0; null: the task's own, which is dense."""
+
+    robot: Literal["franka", "franka_nucleus", "ur5e"] = "franka"
+    """franka and ur5e are made of primitives (ur5e: reach, push and lift); franka_nucleus is Isaac Lab's mesh asset and
+    needs its asset server."""
+
+    seed: Seed = 42
+    """Seed of resets, policy weights and exploration."""
+
+    max_iterations: Annotated[int, Field(ge=1, le=1_000_000_000)] | None = None
+    """Iterations of the whole run, each a rollout and an update; null: as the agent says."""
+
+    resume: PathText | None = None
+    """latest, best, or a run's folder or checkpoint: the same run in the same folder, to its end."""
+
+    num_envs: Literal["auto"] | NumEnvs = "auto"
+    """Environments in parallel; auto measures what this machine does best, and remembers it."""
+
+    minibatch_size: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
+    """Samples of a minibatch, about; null: as the agent says, or less where num_envs=auto finds that updates need more
+    memory than there is."""
+
+    device: Device = "auto"
+    """auto is the first GPU where there is one, else the CPU."""
+
+    visualizer: Visualizers | None = None
+    """Watch the run: viser or rerun (in a browser), newton_gl, newton_rtx or kit (a window), or a list, [viser,rerun].
+    num_envs=auto is 4 then; a given num_envs is kept."""
+
+    physics: PhysicsSettings = PhysicsSettings()
+    points: PointsSettings = PointsSettings()
+    guard: GuardSettings = GuardSettings()
+    scaling: ScalingSettings = ScalingSettings()
+    eval: EvalSettings = EvalSettings()
+
+    env_overrides: list[str] = Field(default=[])
+    """``env.<field>=value``, for the task's config."""
+
+    agent_overrides: list[str] = Field(default=[])
+    """``agent.<field>=value``, for the agent's config."""
+
+    @model_validator(mode="after")
+    def _check_seeds(self) -> Self:
+        if self.eval.seed == self.seed:
+            raise ConfigError(f"eval.seed={self.seed} is the seed of training too; evaluation needs unseen resets.")
+        return self
+
+    @property
+    def visualizers(self) -> tuple[str, ...]:
+        """Names of the visualizers that are on."""
+        if self.visualizer is None:
+            return ()
+        return (self.visualizer,) if isinstance(self.visualizer, str) else tuple(self.visualizer)
+
+    def save(self, path: Path) -> None:
+        """Write the settings as YAML; a reader sees all of them or none.
+
+        Args:
+            path: The file; an older one is replaced.
+        """
+        write_text_atomically(path, yaml.safe_dump(self.model_dump(), sort_keys=False))
+
+    @classmethod
+    def load(cls, path: Path) -> RunSettings:
+        """Read settings that :meth:`save` wrote.
+
+        Args:
+            path: The file.
+
+        Raises:
+            ConfigError: The file is missing, is not YAML, or a setting in it is missing, unknown or wrong.
+        """
+        try:
+            data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
+            raise ConfigError(f"{path} cannot be read: {error}") from None
+        return cls.from_plain(data, str(path))
+
+    @classmethod
+    def from_plain(cls, data: Any, source: str) -> RunSettings:
+        """Check plain values that claim to be all settings of a run.
+
+        Args:
+            data: What a file held.
+            source: Its name, for messages.
+
+        Raises:
+            ConfigError: A setting is missing, unknown or wrong.
+        """
+        if not isinstance(data, dict):
+            raise ConfigError(f"{source} holds no settings.")
+        try:
+            settings = cls(**data)
+        except ConfigError as error:
+            raise ConfigError(f"{source}: {error}") from None
+
+        # A default that was filled in here would make it another run than the one that wrote the file.
+        missing = sorted(settings.flat().keys() - _flat_keys(data))
+        if missing:
+            raise ConfigError(f"{source} lacks {', '.join(missing)}: it was written by another version.")
+        return settings
+
+
+def _flat_keys(data: dict[str, Any], prefix: str = "") -> set[str]:
+    keys: set[str] = set()
+    for name, value in data.items():
+        keys |= _flat_keys(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}"}
+    return keys
+
+
+INTERNAL = frozenset({"env_overrides", "agent_overrides"})
+"""Filled from ``env.*`` and ``agent.*``, not written by users."""
+
+SETTINGS: dict[str, Setting] = {
+    key: setting for key, setting in settings_of(RunSettings).items() if key not in INTERNAL
+}
+"""Every setting that a user may write, by dotted name."""

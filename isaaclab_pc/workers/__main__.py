@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The child process that holds the simulator: ``python -m isaaclab_pc.workers MODE SETTINGS [options]``.
+
+It reads one settings file and nothing else, and ends with one of :class:`~isaaclab_pc.launch.child_process.ExitCode`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO
+
+from isaaclab_pc.files import write_text_atomically
+from isaaclab_pc.launch.child_process import die_with_parent, exit_code_of
+from isaaclab_pc.output_filter import divert_output
+from isaaclab_pc.settings import RunSettings
+
+__all__ = ["MODES", "main"]
+
+LOG_NAME = "worker.log"
+"""What simulators and libraries print, beside the settings file."""
+
+
+def _train(args: argparse.Namespace, stream: IO[str]) -> int:
+    from isaaclab_pc.workers.train import train
+
+    return train(args.settings, args.checkpoint, stream)
+
+
+def _play(args: argparse.Namespace, stream: IO[str]) -> int:
+    from isaaclab_pc.workers.play import play
+
+    return play(args.settings, args.checkpoint, stream)
+
+
+def _probe(args: argparse.Namespace, stream: IO[str]) -> int:
+    from isaaclab_pc.workers.probe import probe
+
+    return probe(args.settings, args.num_envs, args.result)
+
+
+def _plan(args: argparse.Namespace, stream: IO[str]) -> int:
+    from isaaclab_pc.workers.plan import plan
+
+    return plan(args.settings, args.num_envs, args.result)
+
+
+def _demo(args: argparse.Namespace, stream: IO[str]) -> int:
+    from isaaclab_pc.workers.demo import demo
+
+    return demo(args.settings, args.file, args.episodes, args.keep, stream)
+
+
+def _replay(args: argparse.Namespace, stream: IO[str]) -> int:
+    from isaaclab_pc.workers.replay import replay_dump
+
+    return replay_dump(args.settings, args.dump, args.position, args.result)
+
+
+def _stability(args: argparse.Namespace, stream: IO[str]) -> int:
+    from isaaclab_pc.workers.stability import measure
+
+    return measure(RunSettings.load(args.settings), args.values, args.result)
+
+
+MODES: dict[str, Callable[[argparse.Namespace, IO[str]], int]] = {
+    "train": _train,
+    "play": _play,
+    "probe": _probe,
+    "plan": _plan,
+    "demo": _demo,
+    "replay": _replay,
+    "stability": _stability,
+}
+"""What a worker does, by name. Each imports its module, so that bad arguments are refused without waiting for torch."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one mode.
+
+    Args:
+        argv: Arguments without the program's name.
+
+    Returns:
+        The exit code.
+    """
+    args = _parser().parse_args(argv)
+    die_with_parent()
+    stream = _user_stream(args)
+
+    def refuse(message: str) -> None:
+        stream.write(f"error: {message}\n")
+        if args.mode == "replay":
+            write_text_atomically(args.result, json.dumps({"error": message}))
+
+    try:
+        return exit_code_of(lambda: MODES[args.mode](args, stream), refuse)
+    finally:
+        stream.flush()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m isaaclab_pc.workers", description="Internal: the scripts start it."
+    )
+    parser.add_argument("mode", choices=MODES)
+    parser.add_argument("settings", type=Path, help="the settings file of the run")
+    parser.add_argument("--checkpoint", type=Path, help="train, play: where to go on")
+    parser.add_argument("--num-envs", type=int, help="probe, plan: environments to try")
+    parser.add_argument("--result", type=Path, help="probe, plan, replay, stability: where the result goes")
+    parser.add_argument("--file", type=Path, help="demo: where the episodes go")
+    parser.add_argument("--episodes", type=int, help="demo: how many the file shall have")
+    parser.add_argument("--keep", choices=("success", "all"), help="demo: which episodes are kept")
+    parser.add_argument("--dump", type=Path, help="replay: the dump")
+    parser.add_argument("--position", type=int, help="replay: which of the dump's environments")
+    parser.add_argument("--values", type=json.loads, help="stability: fields of physics that differ from the settings")
+    parser.add_argument("--log", type=Path, help="stability: the log")
+    return parser
+
+
+def _user_stream(args: argparse.Namespace) -> IO[str]:
+    """Send what is printed to a log, and return a stream that the user sees."""
+    if args.mode == "probe":
+        # The parent keeps and filters a probe's output.
+        return sys.stdout
+    if args.mode == "stability":
+        # Standard output is in the middle of the parent's line.
+        return divert_output(args.log, user=2)
+    return divert_output(args.settings.parent / LOG_NAME)
+
+
+if __name__ == "__main__":
+    code = main(sys.argv[1:])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Simulators' own threads and exit handlers can hang or crash here, with everything written and closed.
+    os._exit(code)

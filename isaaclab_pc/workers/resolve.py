@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""From the settings of a run to the configs of its environment and agent; starts no simulator."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from isaaclab_pc.assets.robots import DEFAULT_ROBOT, ROBOTS
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.physics import apply_physics
+from isaaclab_pc.physics.apply import check_time_steps
+from isaaclab_pc.runners import Adapter, agent_key, load_adapter
+from isaaclab_pc.scaling import BatchPlan, plan_batch
+from isaaclab_pc.sensors.visibility import can_see_box
+from isaaclab_pc.settings import GuardSettings, PointsSettings, RunSettings
+from isaaclab_pc.workers.overrides import check_overrides
+
+if TYPE_CHECKING:
+    from isaaclab_pc.guards import GuardCfg
+
+__all__ = ["Resolved", "resolve"]
+
+_SET_BY_PRESETS = ("env.sim.dt", "env.sim.physics.num_substeps", "env.sim.physics.solver_cfg.iterations")
+
+_SET_BY_ROBOT = ("env.scene.robot.", "env.scene.points.gripper_")
+
+_FOREIGN_MAX_ABS = 1e6
+"""Largest magnitude that is no fault in tasks of other packages; contact forces and summed rewards may be large."""
+
+
+@dataclass
+class Resolved:
+    """What a run is made of, before a simulator starts."""
+
+    task: str
+    """Gym id."""
+
+    env_cfg: Any
+    """The task's config, every setting applied."""
+
+    agent_cfg: Any
+    """The learning library's config, every setting applied."""
+
+    adapter: Adapter
+    """The adapter of the learning library."""
+
+    plan: BatchPlan
+    """Horizon and minibatches for this number of environments."""
+
+    backend: str
+    """Physics backend that will run."""
+
+    device: str
+    """Device that will run it."""
+
+    max_iterations: int
+    """The run's last iteration."""
+
+    overrides: tuple[str, ...] = ()
+    """The ``env.*`` and ``agent.*`` that the user gave."""
+
+    guard: GuardCfg | None = None
+    """What guards an environment that has no guard of its own."""
+
+    visualizers: tuple[str, ...] = ()
+    """Isaac Lab's visualizers that show it."""
+
+
+def resolve(settings: RunSettings, num_envs: int, experiment: str) -> Resolved:
+    """Resolve and check the configs of environment and agent.
+
+    Args:
+        settings: The run's settings, device and physics backend settled by the parent.
+        num_envs: Number of environments.
+        experiment: Name of the experiment's folder.
+
+    Returns:
+        The configs, every setting applied.
+
+    Raises:
+        ConfigError: A setting, an ``env.*`` or an ``agent.*`` override does not fit, or something is not installed.
+    """
+    from isaaclab_pc.envs import PointCloudEnvCfg
+
+    _check_device(settings.device)
+    adapter = load_adapter(settings.runner)
+    env_cfg, agent_cfg = _load_configs(settings)
+
+    env_cfg.sim.device = settings.device
+    env_cfg.seed = settings.seed
+    env_cfg.scene.num_envs = num_envs
+    guard = None
+    is_ours = isinstance(env_cfg, PointCloudEnvCfg)
+    if is_ours:
+        _apply_task_settings(env_cfg, settings)
+    else:
+        _check_foreign(settings)
+        guard = _foreign_guard(settings.guard)
+    check_time_steps(env_cfg)
+
+    plan = _plan_batch(settings, adapter, agent_cfg, num_envs)
+    adapter.configure(
+        agent_cfg,
+        obs=settings.obs if is_ours else None,
+        seed=settings.seed,
+        max_iterations=settings.max_iterations,
+        device=settings.device,
+        plan=plan,
+        experiment=experiment,
+    )
+    return Resolved(
+        task=settings.task,
+        env_cfg=env_cfg,
+        agent_cfg=agent_cfg,
+        adapter=adapter,
+        plan=plan,
+        backend=settings.physics.backend,
+        device=settings.device,
+        max_iterations=adapter.max_iterations(agent_cfg),
+        overrides=(*settings.env_overrides, *settings.agent_overrides),
+        guard=guard,
+        visualizers=settings.visualizers,
+    )
+
+
+def _check_device(device: str) -> None:
+    """Refuse a GPU that torch does not see; the parent, which asked the driver, could not tell."""
+    if not device.startswith("cuda"):
+        return
+
+    import torch
+
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if int(device.partition(":")[2]) >= count:
+        raise ConfigError(f"device={device}: torch sees {count} GPUs here; use device=auto or device=cpu.")
+
+
+def _load_configs(settings: RunSettings) -> tuple[Any, Any]:
+    """Let Isaac Lab resolve both configs, ``env.*`` and ``agent.*`` included, after checking these."""
+    import gymnasium as gym
+
+    import isaaclab_pc.tasks  # noqa: F401 (registers ours)
+
+    task = settings.task
+    if task not in gym.registry:
+        import isaaclab_tasks  # noqa: F401 (registers Isaac Lab's)
+        from isaaclab.cli import load_external_tasks
+
+        load_external_tasks()
+
+    from isaaclab_tasks.utils import PresetCfg, resolve_task_config
+    from isaaclab_tasks.utils.parse_cfg import load_cfg_from_registry
+
+    entry_point = agent_key(settings.runner, settings.agent)
+    registered = gym.spec(task).kwargs or {}
+    if entry_point not in registered:
+        raise ConfigError(
+            f"{task} has no agent for runner={settings.runner} agent={settings.agent}: it registers "
+            f"{', '.join(sorted(key for key in registered if key.endswith('_cfg_entry_point')))}."
+        )
+
+    overrides = [*settings.env_overrides, *settings.agent_overrides]
+    try:
+        unresolved: Any = load_cfg_from_registry(task, "env_cfg_entry_point")
+        has_presets = isinstance(unresolved.sim.physics, PresetCfg)
+        selectors = [f"physics={settings.physics.backend}"] if has_presets else []
+        env_cfg, agent_cfg = resolve_task_config(task, entry_point, overrides=selectors)
+        configs = {"env": env_cfg, "agent": agent_cfg}
+        check_overrides(configs, overrides, {"env": unresolved}, PresetCfg)
+        env_cfg, agent_cfg = resolve_task_config(task, entry_point, overrides=[*selectors, *overrides])
+    except ConfigError:
+        raise
+    except Exception as error:
+        # Isaac Lab raises whatever setting a field raised; the traceback is in the log.
+        given = f"{', '.join(overrides)}: " if overrides else ""
+        raise ConfigError(f"{given}{task} cannot be configured: {type(error).__name__}: {error}") from error
+    # Deep copies: defaults of Isaac Lab's configs may be shared, and runners change what they are given.
+    return copy.deepcopy(env_cfg), copy.deepcopy(agent_cfg)
+
+
+def _plan_batch(settings: RunSettings, adapter: Adapter, agent_cfg: Any, num_envs: int) -> BatchPlan:
+    samples, minibatch_size = adapter.batch_target(agent_cfg)
+    if settings.minibatch_size is not None and settings.minibatch_size > samples:
+        raise ConfigError(
+            f"minibatch_size={settings.minibatch_size} is more than the {samples} samples of an update: give at most "
+            "that, or more samples per update."
+        )
+    return plan_batch(num_envs, samples, settings.minibatch_size or minibatch_size)
+
+
+def _check_foreign(settings: RunSettings) -> None:
+    """Refuse settings that only this package's tasks have."""
+    ours = {"reward": settings.reward}
+    ours |= {f"physics.{name}": value for name, value in settings.physics.model_dump(exclude={"backend"}).items()}
+    ours |= {f"points.{name}": value for name, value in settings.points.model_dump().items()}
+
+    given = sorted(key for key, value in ours.items() if value is not None)
+    if given:
+        raise ConfigError(
+            f"{settings.task} is not one of this package's tasks, so {', '.join(given)} cannot be set: "
+            "set fields of its own config with env.<field>=value."
+        )
+
+
+def _foreign_guard(settings: GuardSettings) -> GuardCfg:
+    """Return the guard for a task of which neither units nor scales are known."""
+    from isaaclab_pc.guards import GuardCfg
+
+    guard = GuardCfg(max_abs=_FOREIGN_MAX_ABS)
+    _apply_guard(guard, settings)
+    return guard
+
+
+def _apply_guard(guard: GuardCfg, settings: GuardSettings) -> None:
+    guard.mode = settings.mode
+    guard.ends = settings.ends
+    if settings.max_abs is not None:
+        guard.max_abs = settings.max_abs
+    guard.check()
+
+
+def _apply_task_settings(env_cfg: Any, settings: RunSettings) -> None:
+    """Write the settings of this package's tasks into the env config."""
+    env_cfg.obs = settings.obs
+    if settings.reward is not None:
+        env_cfg.reward = settings.reward
+    env_cfg.check()
+
+    _apply_points(env_cfg.scene.points, settings.points)
+    _apply_guard(env_cfg.guard, settings.guard)
+    _apply_robot(env_cfg, settings)
+    _check_preset(settings)
+    apply_physics(env_cfg, settings.physics)
+
+    camera = env_cfg.scene.camera
+    if settings.obs == "points" and camera is not None:
+        env_cfg.scene.points.check([(camera.height, camera.width)])
+        _check_crop(camera, settings.points)
+
+
+def _check_preset(settings: RunSettings) -> None:
+    """Refuse a preset beside ``env.*`` overrides that it would silently replace."""
+    preset = settings.physics.preset
+    given = [text for text in settings.env_overrides if text.partition("=")[0] in _SET_BY_PRESETS]
+    if preset is not None and given:
+        raise ConfigError(
+            f"{given[0]} and physics.preset={preset} set the same field: give physics.dt, physics.substeps or "
+            "physics.position_iterations, which win over the preset, or leave out physics.preset."
+        )
+
+
+def _apply_robot(env_cfg: Any, settings: RunSettings) -> None:
+    """Put the robot that was asked for into the scene of one of this package's tasks."""
+    name = settings.robot
+    if name == DEFAULT_ROBOT:
+        return
+
+    robot = ROBOTS[name]
+    if robot.arm not in env_cfg.robots:
+        arms = ",".join(repr(known) for known in (*env_cfg.robots, robot.arm))
+        raise ConfigError(
+            f"robot={name}: {settings.task} was tried with {', '.join(env_cfg.robots)} only. "
+            f'Use robot={env_cfg.robots[0]}, or try it with "env.robots=[{arms}]".'
+        )
+    replaced = [text for text in settings.env_overrides if text.startswith(_SET_BY_ROBOT)]
+    if replaced:
+        raise ConfigError(f"{replaced[0]} and robot={name} set the same field: leave out one of them.")
+
+    from isaaclab_pc.envs.point_cloud_env_cfg import use_robot
+
+    use_robot(env_cfg, robot.make_cfg(settings.physics.backend))
+
+
+def _apply_points(points: Any, settings: PointsSettings) -> None:
+    for name in ("num_points", "sampler", "frame", "features", "dtype"):
+        value = getattr(settings, name)
+        if value is not None:
+            setattr(points, name, value)
+
+    if settings.crop is not None:
+        points.crop_lower, points.crop_upper = zip(*settings.crop, strict=True)
+    if settings.remove_robot is not None:
+        others = tuple(name for name in points.remove if name != "robot")
+        points.remove = ("robot", *others) if settings.remove_robot else others
+    if settings.realism is not None:
+        from isaaclab_pc.sensors import stereo, structured_light
+
+        cameras = {"none": lambda: None, "stereo": stereo, "structured_light": structured_light}
+        points.realism = cameras[settings.realism]()
+
+
+def _check_crop(camera: Any, settings: PointsSettings) -> None:
+    """Refuse a workspace that the scene's fixed camera cannot see: every cloud would be empty."""
+    if settings.crop is None or camera.offset.convention != "ros":
+        return
+    lower, upper = zip(*settings.crop, strict=True)
+    if not can_see_box(camera, lower, upper):
+        raise ConfigError(
+            f"points.crop={settings.crop}: no pixel of the camera at {list(camera.offset.pos)} m can be in it, so every "
+            "cloud would be empty. Give a box in front of the camera, in the environment's frame."
+        )
