@@ -23,7 +23,7 @@ from isaaclab_pc.launch.platform import check_isaaclab, check_runner, settle_pla
 from isaaclab_pc.launch.run_record import CONFIG_NAME, RunRecord, find_checkpoint, make_run_folder
 from isaaclab_pc.launch.task_names import resolve_task
 from isaaclab_pc.physics.ladder import SOLVER_SETTINGS
-from isaaclab_pc.runners import check_header, read_extra
+from isaaclab_pc.runners import check_header, read_header
 from isaaclab_pc.scaling import ProbeError, ScalingSettings
 from isaaclab_pc.scaling.auto_num_envs import changed, find_num_envs
 
@@ -171,7 +171,7 @@ def check_checkpoint(path: Path, config: Mapping[str, Any]) -> None:
     Raises:
         ConfigError: It does not fit.
     """
-    check_header(read_extra(path), {"task": config["task"], "runner": config["runner"]["name"]}, path)
+    check_header(read_header(path), {"task": config["task"], "runner": config["runner"]["name"]}, path)
 
 
 @contextlib.contextmanager

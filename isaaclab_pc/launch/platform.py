@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from importlib import metadata
 from typing import Any
@@ -11,10 +10,9 @@ from typing import Any
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.visualizers import settle_visualizers
 from isaaclab_pc.physics.settings import INSTALL_ISAACSIM, resolve_backend
+from isaaclab_pc.runners import require_library
 
 __all__ = ["check_isaaclab", "check_runner", "resolve_device", "settle_platform"]
-
-_RUNNERS = {"rsl_rl": ("rsl_rl", "rsl-rl-lib"), "rl_games": ("rl_games", "isaaclab_pc[rl_games]")}
 
 
 def check_isaaclab() -> None:
@@ -71,9 +69,7 @@ def check_runner(name: str) -> None:
     Raises:
         ConfigError: The message says what to install.
     """
-    module, package = _RUNNERS[name]
-    if not _installed(module):
-        raise ConfigError(f"runner={name} is not installed: pip install '{package}', or use runner=rsl_rl.")
+    require_library(name)
 
 
 def settle_platform(config: dict[str, Any], *, several: bool = False) -> None:
@@ -99,7 +95,3 @@ def settle_platform(config: dict[str, Any], *, several: bool = False) -> None:
     if (asked, config["physics"]["backend"]) == ("physx", "ovphysx"):
         print(f"note: physics=physx runs as ovphysx; for Isaac Sim's PhysX: {INSTALL_ISAACSIM}", flush=True)
     settle_visualizers(config)
-
-
-def _installed(module: str) -> bool:
-    return importlib.util.find_spec(module) is not None

@@ -14,6 +14,7 @@ from typing import Any
 
 from isaaclab_pc.errors import ConfigError, closest
 from isaaclab_pc.launch.visualizers import VISUALIZERS
+from isaaclab_pc.runners import RUNNERS
 from isaaclab_pc.scaling.memory import parse_budget
 
 __all__ = ["GROUPS", "RULES", "SEVERAL_GPUS", "Rule", "check_key", "check_setting", "flatten"]
@@ -98,7 +99,7 @@ _NAMES = Rule("a list of key=value", lambda v: isinstance(v, (list, tuple)) and 
 
 RULES: Mapping[str, Rule] = {
     "task": _TEXT,
-    "runner.name": _choice(*group_names("runner")),
+    "runner.name": _choice(*RUNNERS),
     "num_envs": _or("auto", _whole(1)),
     "minibatch_size": _or(None, _whole(1)),
     "device": Rule(

@@ -17,7 +17,7 @@ from isaaclab_pc.launch.settings import flatten
 from isaaclab_pc.launch.visualizers import visualizer_names
 from isaaclab_pc.physics import PhysicsSettings, apply_physics, resolve_backend
 from isaaclab_pc.physics.settings import check_time_steps
-from isaaclab_pc.runners import Runner, load_adapter, make_runner
+from isaaclab_pc.runners import Adapter, Runner, agent_key, load_adapter
 from isaaclab_pc.scaling import BatchPlan, plan_batch
 from isaaclab_pc.scaling.machine import Machine
 from isaaclab_pc.scaling.preflight import check_run
@@ -50,8 +50,8 @@ class Resolved:
     agent_cfg: Any
     """The learning library's config, every setting applied."""
 
-    adapter: Any
-    """The runner's adapter, a module of :mod:`isaaclab_pc.runners`."""
+    adapter: Adapter
+    """The adapter of the learning library."""
 
     plan: BatchPlan
     """Horizon and minibatches for this number of environments."""
@@ -111,7 +111,7 @@ def resolve(config: Mapping[str, Any], num_envs: int, experiment: str) -> Resolv
     check_isaaclab()
     adapter = load_adapter(config["runner"]["name"])
     device = _resolve_device(config["device"])
-    env_cfg, agent_cfg, backend = _load_configs(config, adapter, device)
+    env_cfg, agent_cfg, backend = _load_configs(config, device)
 
     env_cfg.sim.device = device
     env_cfg.seed = config["seed"]
@@ -128,7 +128,7 @@ def resolve(config: Mapping[str, Any], num_envs: int, experiment: str) -> Resolv
     plan = plan_batch(num_envs, samples, config["minibatch_size"] or minibatch_size)
     adapter.configure(
         agent_cfg,
-        obs=config["obs"],
+        obs=config["obs"] if isinstance(env_cfg, PointCloudEnvCfg) else None,
         seed=config["seed"],
         max_iterations=config["max_iterations"],
         device=device,
@@ -189,7 +189,7 @@ def open_session(
             watch.after_env(env, resolved.plan)
         if isinstance(resolved.env_cfg, PointCloudEnvCfg):
             warnings += check_scene(env.unwrapped.scene, resolved.env_cfg.sim)
-        runner = make_runner(config["runner"]["name"], env, resolved.agent_cfg, run_dir, resolved.device)
+        runner = resolved.adapter.make(env, resolved.agent_cfg, run_dir, resolved.device)
         yield Session(resolved, env, runner, time.perf_counter() - start, warnings)
 
 
@@ -259,7 +259,7 @@ def _resolve_device(device: str) -> str:
     return f"cuda:{index}"
 
 
-def _load_configs(config: Mapping[str, Any], adapter: Any, device: str) -> tuple[Any, Any, str]:
+def _load_configs(config: Mapping[str, Any], device: str) -> tuple[Any, Any, str]:
     """Let Isaac Lab resolve both configs, ``env.*`` and ``agent.*`` included, after checking these."""
     import gymnasium as gym
 
@@ -275,7 +275,7 @@ def _load_configs(config: Mapping[str, Any], adapter: Any, device: str) -> tuple
     from isaaclab_tasks.utils.parse_cfg import load_cfg_from_registry
 
     task, overrides = config["task"], [*config["env_overrides"], *config["agent_overrides"]]
-    entry_point = adapter.agent_entry_point(config["agent"])
+    entry_point = agent_key(config["runner"]["name"], config["agent"])
     if entry_point not in (gym.spec(task).kwargs or {}):
         raise ConfigError(
             f"{task} has no agent for runner={config['runner']['name']} agent={config['agent']}: it registers "

@@ -10,6 +10,7 @@ from typing import Any
 
 from isaaclab_pc.launch.child_process import ExitCode
 from isaaclab_pc.physics.ladder import harder, present_values
+from isaaclab_pc.runners import load_adapter
 
 __all__ = ["LearnerWatch", "Stop", "StormWatch", "diverged"]
 
@@ -78,11 +79,7 @@ def diverged(config: Mapping[str, Any], what: str) -> Stop:
     if config["guard"]["mode"] == "disabled":
         advice = "train with guard.mode=quarantine, which keeps the values of bad environments from the learner"
     else:
-        rate = {
-            "rsl_rl": "agent.algorithm.learning_rate",
-            "rl_games": "agent.params.config.learning_rate",
-        }[config["runner"]["name"]]
-        advice = f"train with a smaller {rate}"
+        advice = f"train with a smaller {load_adapter(config['runner']['name']).learning_rate_key}"
     return Stop(
         "failed",
         ExitCode.DIVERGED,
