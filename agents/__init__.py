@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Networks, and one training configuration per runner and task."""
+"""Networks and hyperparameters, and their translation for each learning library."""

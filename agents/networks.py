@@ -2,9 +2,10 @@
 """Observation encoders and the small modules that every learning library's network is built from. Torch only.
 
 The point-cloud encoder is a PointNet: one perceptron applied to every point, then the maximum over the points. Only the
-points that attain a maximum (the *critical points*) receive a gradient, so training runs the perceptron over the whole
-cloud without a graph, finds those points, and runs it again with a graph on them alone. The gradient is that of the
-plain formulation, at about a third of the time and a small fraction of the memory.
+points that attain a maximum (the *critical points* of Qi et al., PointNet, CVPR 2017) receive a gradient. Training
+therefore runs the perceptron over the whole cloud without a graph, finds those points, and runs it again with a graph
+on them alone. The gradient is that of the plain formulation, at about a third of the time and a small fraction of the
+memory.
 """
 
 import itertools
@@ -49,6 +50,7 @@ def make_mlp(in_features: int, hidden: Sequence[int], out_features: int, activat
     layers: list[nn.Module] = []
     for size_in, size_out in itertools.pairwise(sizes):
         layers += [nn.Linear(size_in, size_out), _ACTIVATIONS[activation]()]
+
     return nn.Sequential(*layers, nn.Linear(sizes[-1], out_features))
 
 
@@ -85,10 +87,10 @@ class DensePointNet(nn.Module):
 
 
 class PointNet(nn.Module):
-    """PointNet encoder with exact gradients at the cost of an inference pass.
+    """PointNet encoder with exact gradients at about the cost of an inference pass.
 
-    The latent does not depend on the order of the points nor on repetitions of a point, so clouds may be padded by
-    repeating points.
+    The latent depends neither on the order of the points nor on how often a point is repeated, so clouds may be padded
+    by repeating points.
     """
 
     def __init__(
@@ -99,9 +101,9 @@ class PointNet(nn.Module):
         Args:
             in_features: Features of one point, C; the first three are its position [m].
             channels: Sizes of the perceptron's layers; the last one is the size of the latent, L.
-            scale: Factor on the input, so that positions [m] of a workspace span about [-1, 1] and more.
-            max_points: Points whose activations are held at once; where more need a gradient, the backward pass
-                computes them again.
+            scale: Factor on the input, so that positions [m] in a workspace span about [-1, 1].
+            max_points: Points whose activations are held at once. Where more need a gradient, the backward pass
+                computes the activations again.
         """
         super().__init__()
         layers: list[nn.Module] = []
@@ -111,6 +113,7 @@ class PointNet(nn.Module):
             layers += [nn.Linear(size_in, size_out), nn.ReLU(inplace=True)]
         self.hidden = nn.Sequential(*layers)
         self.last = nn.Linear(sizes[-2], sizes[-1])
+
         self.scale = scale
         self.max_points = max_points
         self.latent_dim = sizes[-1]
@@ -131,23 +134,27 @@ class PointNet(nn.Module):
         if not torch.is_grad_enabled():
             pooled = torch.cat([self._features(chunk).amax(dim=1) for chunk in self._chunks(points)])
             return (pooled + self.last.bias).relu()
+
         with torch.no_grad():
             winners = torch.cat([self._features(chunk).max(dim=1).indices for chunk in self._chunks(points)])
+
+        # With the latent first, (L, B, C), the last layer is one batched product over contiguous blocks.
         clouds = torch.arange(points.shape[0], device=points.device)
-        # Latent-major, (L, B, C), makes the last layer below one batched product over contiguous blocks.
         critical = points[clouds, winners.t()]
-        keep = winners.numel() <= self.max_points
-        evaluate = self._critical_latent if keep else self._recomputed_latent
-        size = max(1, self._chunk_points(points) // self.latent_dim)
-        return torch.cat([evaluate(chunk) for chunk in critical.split(size, dim=1)])
+
+        keep_activations = winners.numel() <= self.max_points
+        evaluate = self._critical_latent if keep_activations else self._recomputed_latent
+        clouds_per_chunk = max(1, self._chunk_points(points) // self.latent_dim)
+        return torch.cat([evaluate(chunk) for chunk in critical.split(clouds_per_chunk, dim=1)])
 
     def _chunk_points(self, points: Tensor) -> int:
         """Return how many points to process at once."""
         return min(self.max_points, _CACHED_POINTS) if points.device.type == "cpu" else self.max_points
 
     def _chunks(self, points: Tensor) -> tuple[Tensor, ...]:
-        """Split the batch into chunks of about as many points as are processed at once."""
-        return points.split(max(1, self._chunk_points(points) // points.shape[1]))
+        """Split the batch into chunks that are processed one after the other."""
+        clouds_per_chunk = max(1, self._chunk_points(points) // points.shape[1])
+        return points.split(clouds_per_chunk)
 
     def _features(self, points: Tensor) -> Tensor:
         """Apply the perceptron to every point, (B, K, C) to (B, K, L).
@@ -159,7 +166,7 @@ class PointNet(nn.Module):
         return functional.linear(self.hidden(flat), self.last.weight).view(batch, count, self.latent_dim)
 
     def _recomputed_latent(self, critical: Tensor) -> Tensor:
-        """Evaluate :meth:`_critical_latent` keeping only its input; the backward pass evaluates it again."""
+        """Evaluate :meth:`_critical_latent`, but keep only its input: the backward pass evaluates it again."""
         latent = checkpoint(self._critical_latent, critical, use_reentrant=False, preserve_rng_state=False)
         assert isinstance(latent, Tensor)
         return latent
@@ -168,6 +175,8 @@ class PointNet(nn.Module):
         """Evaluate each latent feature at the point that attains its maximum, (L, B, C) to (B, L)."""
         latent_dim, batch, features = critical.shape
         hidden = self.hidden(critical.reshape(latent_dim * batch, features).float() * self.scale)
+
+        # One row of the last layer for each feature, and not all of them for every point.
         hidden = hidden.view(latent_dim, batch, self.last.in_features)
         values = torch.bmm(hidden, self.last.weight.unsqueeze(-1)).squeeze(-1)
         return (values.t() + self.last.bias).relu()
@@ -187,11 +196,16 @@ class DepthEncoder(nn.Module):
         """
         super().__init__()
         layers: list[nn.Module] = []
-        size_in, stride, kernel = 1, 4, 5
-        for size_out in channels:
+        size_in = 1
+        for index, size_out in enumerate(channels):
+            # The first layer reduces the resolution most: a wide kernel with a large stride.
+            kernel = 5 if index == 0 else 3
+            stride = 4 if index == 0 else 2
             layers += [nn.Conv2d(size_in, size_out, kernel, stride, padding=kernel // 2), nn.ReLU(inplace=True)]
-            height, width = math.ceil(height / stride), math.ceil(width / stride)
-            size_in, stride, kernel = size_out, 2, 3
+            height = math.ceil(height / stride)
+            width = math.ceil(width / stride)
+            size_in = size_out
+
         layers += [nn.Flatten(), nn.Linear(size_in * height * width, latent_dim), nn.ReLU(inplace=True)]
         self.layers = nn.Sequential(*layers)
         self.latent_dim = latent_dim
@@ -209,7 +223,7 @@ class DepthEncoder(nn.Module):
 
 
 class ObservationEncoder(nn.Module):
-    """One encoder for each observation group that is not a vector: points (K, C) or depth (1, H, W)."""
+    """One encoder for each observation group that is not a vector: points (K, C), or a depth image (1, H, W)."""
 
     def __init__(
         self,
@@ -240,12 +254,16 @@ class ObservationEncoder(nn.Module):
         for name, shape in shapes.items():
             if len(shape) == 1:
                 continue
+
             if len(shape) == 2:
                 encoder = PointNet(shape[1], point_channels, scale=point_scale)
             elif len(shape) == 3:
                 encoder = DepthEncoder(shape[1], shape[2], depth_channels, depth_latent)
             else:
-                raise ValueError(f"observation group '{name}' has shape {tuple(shape)}: no encoder for it")
+                raise ValueError(
+                    f"observation group '{name}' has shape {tuple(shape)}: there are encoders for points (K, C) and "
+                    "depth images (1, H, W) only"
+                )
             self.encoders[name] = encoder
             self.latent_dim += encoder.latent_dim
 
@@ -267,10 +285,10 @@ class ObservationEncoder(nn.Module):
 
 
 class RunningNorm(nn.Module):
-    """Whitens vectors with the mean and variance of everything seen so far.
+    """Whitens vectors with the mean and standard deviation of all samples so far.
 
-    What is seen while training is used from the next rollout on, not at once: the policy that is updated must be the
-    policy that acted.
+    Samples that are added count only once :meth:`apply_samples` is called, at the start of a rollout: within an update,
+    the normalization must stay that of the policy that acted.
     """
 
     mean: Tensor
@@ -299,8 +317,12 @@ class RunningNorm(nn.Module):
         return (x - self.mean) / (self.std + self.eps)
 
     @torch.no_grad()
-    def see(self, x: Tensor) -> None:
-        """Take vectors, shape (B, S), into the statistics; :meth:`apply_seen` makes them count."""
+    def add_samples(self, x: Tensor) -> None:
+        """Add samples to the statistics, with the parallel update of mean and variance by Chan et al. (1979).
+
+        Args:
+            x: Vectors, shape (B, S).
+        """
         self.seen_count += x.shape[0]
         rate = x.shape[0] / self.seen_count
         delta = x.mean(dim=0) - self.seen_mean
@@ -308,14 +330,14 @@ class RunningNorm(nn.Module):
         self.seen_mean += rate * delta
 
     @torch.no_grad()
-    def apply_seen(self) -> None:
-        """Whiten with everything seen so far from now on."""
+    def apply_samples(self) -> None:
+        """Whiten with all samples that were added so far."""
         self.mean.copy_(self.seen_mean)
         self.std.copy_(self.seen_var.sqrt())
 
 
 class _AttachLoss(torch.autograd.Function):
-    """Identity on a tensor that adds the gradient of a loss to the backward pass."""
+    """Returns a tensor unchanged; its backward pass also sends a gradient of one into a loss."""
 
     @staticmethod
     def forward(ctx: torch.autograd.function.FunctionCtx, x: Tensor, loss: Tensor) -> Tensor:
@@ -327,9 +349,9 @@ class _AttachLoss(torch.autograd.Function):
 
 
 class StatePredictor(nn.Module):
-    """Auxiliary loss: the latent must tell the privileged state, which the simulator knows and the camera sees.
+    """Auxiliary loss: the latent must predict the privileged state, which the simulator knows and the camera only sees.
 
-    The loss rides on the backward pass of whatever the latent is used for, so no learning library needs to know of it.
+    The loss joins the backward pass of whatever the latent is used for, so no learning library needs to know about it.
     """
 
     def __init__(self, latent_dim: int, state_dim: int, coef: float) -> None:

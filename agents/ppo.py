@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The hyperparameters of every task, once for all learning libraries. Loads no torch.
+"""The hyperparameters of every agent, once for all learning libraries. Loads no torch.
 
-``rsl_rl_cfg`` and ``rl_games_cfg`` translate them; a value means the same in both.
+``<runner>_cfg.py`` translates them for a library; a value means the same in every one.
 """
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-__all__ = ["DEFAULT", "REACH", "TASKS", "EncoderSettings", "PpoSettings", "obs_groups", "settings_of"]
+from isaaclab_pc.errors import ConfigError, closest
+
+__all__ = ["AGENTS", "DEFAULT", "REACH", "EncoderSettings", "PpoSettings", "find_agent", "sizes"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +57,7 @@ class PpoSettings:
     """Passes over the samples per update."""
 
     learning_rate: float = 1e-3
-    """Step size of Adam; with the adaptive schedule, the first one."""
+    """Learning rate of Adam; with the adaptive schedule, the one that it starts from."""
 
     schedule: Literal["adaptive", "fixed"] = "adaptive"
     """``adaptive`` keeps the policy's change per update near ``desired_kl``."""
@@ -111,48 +114,51 @@ class PpoSettings:
         return self.samples_per_update // self.num_minibatches
 
 
-_LARGE = {
-    "horizon": 24,
-    "samples_per_update": 24 * 4096,
-    "actor_hidden": (256, 128, 64),
-    "critic_hidden": (256, 128, 64),
-    "encoder": EncoderSettings(point_channels=(64, 128, 256)),
-}
-
 DEFAULT = PpoSettings(max_iterations=1500, gamma=0.9, learning_rate=3e-4, schedule="fixed")
-"""What a task learns with that is not in :data:`TASKS`; found with ``lift``.
+"""What most tasks learn with; found with ``lift``.
 
-The dense rewards lead the way, so a short view is enough. The adaptive schedule would stay at its smallest step: the
-means of actions that are clipped grow far beyond 1, and a small change of them is a large divergence.
+The discount is small because dense rewards lead the way. The learning rate is fixed because the adaptive schedule would
+stay at its lower end: the means of actions that are clipped grow far beyond 1, and a small change of them is a large
+divergence.
 """
 
 REACH = PpoSettings(max_iterations=100, horizon=16)
+"""For ``reach``: few iterations, and the adaptive schedule."""
 
-TASKS: dict[str, PpoSettings] = {"reach": REACH}
-"""Settings of the tasks that want others than :data:`DEFAULT`, by the name of their folder."""
-
-
-def settings_of(agent: str) -> tuple[PpoSettings, str]:
-    """Look up the settings of an agent.
-
-    Args:
-        agent: ``<task>`` for a CPU or ``<task>_large`` for a GPU; the task is the name of its folder.
-
-    Returns:
-        The settings, and the task's name.
-    """
-    task = agent.removesuffix("_large")
-    settings = TASKS.get(task, DEFAULT)
-    return (settings if task == agent else replace(settings, **_LARGE)), task
+AGENTS: Mapping[str, PpoSettings] = {"default": DEFAULT, "reach": REACH}
+"""The agents by name, as ``register_task(agent=...)`` takes them."""
 
 
-def obs_groups(obs: str) -> list[str]:
-    """Name the observation groups that the policy reads.
+def find_agent(name: str) -> PpoSettings:
+    """Look up the hyperparameters of an agent.
 
     Args:
-        obs: What the policy sees besides its own joints: ``points``, ``depth`` or ``state``.
+        name: One of :data:`AGENTS`.
+
+    Raises:
+        ConfigError: There is no such agent; the message shows the near ones.
+    """
+    if name not in AGENTS:
+        raise ConfigError(f"agent '{name}' is not in agents/ppo.py: {closest(name, AGENTS)}")
+
+    return AGENTS[name]
+
+
+def sizes(settings: PpoSettings) -> dict[str, PpoSettings]:
+    """Return an agent's hyperparameters by the value of the setting ``agent``.
+
+    Args:
+        settings: The hyperparameters for a CPU.
 
     Returns:
-        The groups; the privileged state is inside ``policy`` for ``state``.
+        ``default``, the same ones, and ``large``, with networks and samples for a GPU.
     """
-    return ["policy"] if obs == "state" else ["policy", obs]
+    large = replace(
+        settings,
+        horizon=24,
+        samples_per_update=24 * 4096,
+        actor_hidden=(256, 128, 64),
+        critic_hidden=(256, 128, 64),
+        encoder=EncoderSettings(point_channels=(64, 128, 256)),
+    )
+    return {"default": settings, "large": large}

@@ -1,21 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""RL-Games configurations. ``gym.register`` names one by its task, as in ``isaaclab_pc.agents.rl_games_cfg:reach``.
+"""RL-Games configurations, made from the hyperparameters in :mod:`isaaclab_pc.agents.ppo`."""
 
-Calling one also registers the network, so that Isaac Lab's own ``isaaclab train --rl_library rl_games`` finds it.
-"""
-
-import importlib.util
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
-from isaaclab_pc.agents import ppo
+from isaaclab_pc.agents.ppo import PpoSettings
+from isaaclab_pc.packages import is_installed
+from isaaclab_pc.runners import policy_groups
 
 __all__ = ["make_cfg"]
 
 
-def make_cfg(settings: ppo.PpoSettings, experiment: str) -> dict[str, Any]:
-    """Translate settings for RL-Games 1.6.
+def make_cfg(settings: PpoSettings, experiment: str) -> dict[str, Any]:
+    """Translate settings for RL-Games 1.6, and register their network with it.
 
     Args:
         settings: The hyperparameters.
@@ -24,11 +20,14 @@ def make_cfg(settings: ppo.PpoSettings, experiment: str) -> dict[str, Any]:
     Returns:
         A new configuration; the policy reads point clouds.
     """
-    if importlib.util.find_spec("rl_games") is not None:
+    # Here, so that whoever has the configuration can train with it: our adapter and Isaac Lab's own `isaaclab train`.
+    if is_installed("rl_games"):
         from isaaclab_pc.agents.rl_games_network import register
 
         register()
-    actor = ppo.obs_groups("points")
+
+    actor = policy_groups("points")
+    critic = ["critic"]
     return {
         "params": {
             "seed": 42,
@@ -37,7 +36,7 @@ def make_cfg(settings: ppo.PpoSettings, experiment: str) -> dict[str, Any]:
             "network": {
                 "name": "isaaclab_pc_point_cloud",
                 "actor": actor,
-                "critic": ["critic"],
+                "critic": critic,
                 "encoder": settings.encoder.to_dict(),
                 "actor_hidden": list(settings.actor_hidden),
                 "critic_hidden": list(settings.critic_hidden),
@@ -45,18 +44,18 @@ def make_cfg(settings: ppo.PpoSettings, experiment: str) -> dict[str, Any]:
                 "init_std": settings.init_std,
                 "aux_coef": settings.aux_coef,
             },
-            # The network takes the groups apart itself, the critic's included.
-            "env": {"obs_groups": {"obs": [*actor, "critic"], "states": []}, "concate_obs_groups": False},
+            # The network is given all groups in a dict, the critic's included, and picks what each part reads.
+            "env": {"obs_groups": {"obs": [*actor, *critic], "states": []}, "concate_obs_groups": False},
             "load_checkpoint": False,
             "load_path": "",
-            # Leave the number of threads to the process that starts the training.
+            # 0: the process that starts the training sets the number of threads.
             "torch_threads": 0,
             "config": _config(settings, experiment),
         }
     }
 
 
-def _config(settings: ppo.PpoSettings, experiment: str) -> dict[str, Any]:
+def _config(settings: PpoSettings, experiment: str) -> dict[str, Any]:
     """Return RL-Games' ``config`` section."""
     return {
         "name": experiment,
@@ -66,7 +65,7 @@ def _config(settings: ppo.PpoSettings, experiment: str) -> dict[str, Any]:
         "multi_gpu": False,
         "mixed_precision": False,
         "torch_compile": False,
-        # The network normalizes vectors; RL-Games would normalize every coordinate of every point by itself.
+        # The network normalizes vectors itself. RL-Games would also whiten each coordinate of each point by its own.
         "normalize_input": False,
         "normalize_value": False,
         "normalize_advantage": True,
@@ -99,13 +98,3 @@ def _config(settings: ppo.PpoSettings, experiment: str) -> dict[str, Any]:
         "save_best_after": 50,
         "print_stats": True,
     }
-
-
-def __getattr__(agent: str) -> Callable[[], dict[str, Any]]:
-    """Return the function that makes a task's configuration: ``<task>`` for a CPU, ``<task>_large`` for a GPU.
-
-    Tasks name it as a string, so a new task needs nothing here: see :func:`~isaaclab_pc.agents.ppo.settings_of`.
-    """
-    if agent.startswith("_"):
-        raise AttributeError(agent)
-    return partial(make_cfg, *ppo.settings_of(agent))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The network for RL-Games: the encoders, perceptrons and normalizers that RSL-RL gets, in one module.
 
-Actor and critic share nothing. The critic reads the privileged group, as with RSL-RL; RL-Games' own central value
-network would bring a second optimizer with its own step size and epochs.
+Actor and critic share nothing. The critic reads the privileged group, as with RSL-RL. RL-Games' own way to that, a
+central value network, would have its own optimizer, learning rate and epochs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -61,27 +61,36 @@ class PointCloudNetwork(nn.Module):
         self.critic_vectors = list(critic)
         actor_dim = sum(shapes[name][0] for name in self.actor_vectors)
         critic_dim = sum(shapes[name][0] for name in self.critic_vectors)
+
         self.encoder = ObservationEncoder({name: shapes[name] for name in actor}, **encoder)
         self.actor_norm = RunningNorm(actor_dim)
         self.critic_norm = RunningNorm(critic_dim)
+
         latent_dim = actor_dim + self.encoder.latent_dim
         self.actor = make_mlp(latent_dim, actor_hidden, num_actions, activation)
         self.critic = make_mlp(critic_dim, critic_hidden, 1, activation)
         self.log_std = nn.Parameter(torch.full((num_actions,), init_std).log())
+
+        # A policy that reads vectors alone has no encoder to teach.
         use_predictor = aux_coef > 0.0 and self.encoder.latent_dim > 0
         self.predictor = StatePredictor(latent_dim, critic_dim, aux_coef) if use_predictor else None
 
-    def parts(self) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
-        """Return the parameters of the actor, encoders included, and of the critic."""
+    def clipping_groups(self) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
+        """Return the parameters of the actor, encoders included, and those of the critic.
+
+        Our runner clips the gradient of each group by its own norm, as RSL-RL does.
+        """
         critic = list(self.critic.parameters())
-        members = {id(parameter) for parameter in critic}
-        return [parameter for parameter in self.parameters() if id(parameter) not in members], critic
+        critic_ids = {id(parameter) for parameter in critic}
+        actor = [parameter for parameter in self.parameters() if id(parameter) not in critic_ids]
+        return actor, critic
 
     def forward(self, input_dict: Mapping[str, Any]) -> tuple[Tensor, Tensor, Tensor, None]:
-        """Compute what RL-Games asks for.
+        """Compute what RL-Games asks for, and update the normalizers.
 
         Args:
-            input_dict: ``obs``, the observation groups by name, and ``is_train``.
+            input_dict: ``obs``, the observation groups by name, and ``is_train``: whether this is an update (the
+                normalizers count the samples) or a rollout (they start to use what they have counted).
 
         Returns:
             Mean (B, A) and logarithm of the standard deviation (B, A) of the actions, value (B, 1), no memory.
@@ -89,43 +98,46 @@ class PointCloudNetwork(nn.Module):
         obs = input_dict["obs"]
         state = _concatenate(obs, self.critic_vectors)
         if input_dict.get("is_train", True):
-            self._see(obs, state)
+            self._count_samples(obs, state)
         else:
-            self._apply_seen()
+            self._use_counted_samples()
+
         latent = self._latent(obs)
         if self.predictor is not None and torch.is_grad_enabled():
             latent = self.predictor(latent, state)
+
         mean = self.actor(latent)
-        return mean, self.log_std.expand_as(mean), self.critic(self.critic_norm(state)), None
+        value = self.critic(self.critic_norm(state))
+        return mean, self.log_std.expand_as(mean), value, None
 
     def is_rnn(self) -> bool:
         """Tell RL-Games that there is no memory."""
         return False
 
     def get_aux_loss(self) -> None:
-        """Return nothing: the auxiliary loss rides on the policy's own backward pass."""
+        """Return nothing: the auxiliary loss is part of the policy's own backward pass."""
 
     def _latent(self, obs: Mapping[str, Tensor]) -> Tensor:
         """Concatenate the normalized vectors and the encoded groups, (B, D)."""
         return torch.cat([self.actor_norm(_concatenate(obs, self.actor_vectors)), *self.encoder(obs)], dim=-1)
 
-    def _see(self, obs: Mapping[str, Tensor], state: Tensor) -> None:
-        """Take a minibatch into the statistics. Every epoch sees the same samples, so they weigh alike."""
-        self.actor_norm.see(_concatenate(obs, self.actor_vectors))
-        self.critic_norm.see(state)
+    def _count_samples(self, obs: Mapping[str, Tensor], state: Tensor) -> None:
+        """Add a minibatch to the normalizers' statistics; every epoch adds each sample once, so all weigh alike."""
+        self.actor_norm.add_samples(_concatenate(obs, self.actor_vectors))
+        self.critic_norm.add_samples(state)
         if self.predictor is not None:
-            self.predictor.norm.see(state)
+            self.predictor.norm.add_samples(state)
 
-    def _apply_seen(self) -> None:
-        """Use in this rollout and the next update what the last update saw."""
-        self.actor_norm.apply_seen()
-        self.critic_norm.apply_seen()
+    def _use_counted_samples(self) -> None:
+        """Normalize this rollout and the next update with all samples up to the last update."""
+        self.actor_norm.apply_samples()
+        self.critic_norm.apply_samples()
         if self.predictor is not None:
-            self.predictor.norm.apply_seen()
+            self.predictor.norm.apply_samples()
 
 
 class _Builder:
-    """What RL-Games' registry makes networks with."""
+    """Makes the network, behind the interface that RL-Games' registry asks for."""
 
     def load(self, params: Mapping[str, Any]) -> None:
         """Keep the ``network`` section of the configuration."""

@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""RSL-RL configurations. ``gym.register`` names one by its task, as in ``isaaclab_pc.agents.rsl_rl_cfg:reach``."""
+"""RSL-RL configurations, made from the hyperparameters in :mod:`isaaclab_pc.agents.ppo`."""
 
-from collections.abc import Callable
 from dataclasses import MISSING
-from functools import partial
 from typing import Any
 
 import torch
 from isaaclab.utils import configclass
 from isaaclab_rl.rsl_rl import RslRlMLPModelCfg, RslRlOnPolicyRunnerCfg, RslRlPpoAlgorithmCfg
 
-from isaaclab_pc.agents import ppo
+from isaaclab_pc.agents.ppo import PpoSettings
+from isaaclab_pc.runners import policy_groups
 
 __all__ = ["PointCloudModelCfg", "PpoRunnerCfg", "make_cfg"]
 
@@ -31,13 +30,13 @@ class PointCloudModelCfg(RslRlMLPModelCfg):
 
 @configclass
 class PpoRunnerCfg(RslRlOnPolicyRunnerCfg):
-    """Isaac Lab's runner configuration, and the number of samples that the batch plan keeps to."""
+    """Isaac Lab's runner configuration with a number of samples that does not depend on the number of environments."""
 
     samples_per_update: int = MISSING  # type: ignore[assignment]
-    """Samples per update, whatever the number of environments."""
+    """Samples per update: the horizon is chosen so that any number of environments makes about as many."""
 
 
-def make_cfg(settings: ppo.PpoSettings, experiment: str) -> PpoRunnerCfg:
+def make_cfg(settings: PpoSettings, experiment: str) -> PpoRunnerCfg:
     """Translate settings for RSL-RL 5.5.
 
     Args:
@@ -54,14 +53,14 @@ def make_cfg(settings: ppo.PpoSettings, experiment: str) -> PpoRunnerCfg:
         num_steps_per_env=settings.horizon,
         samples_per_update=settings.samples_per_update,
         save_interval=50,
-        obs_groups={"actor": ppo.obs_groups("points"), "critic": ["critic"]},
+        obs_groups={"actor": policy_groups("points"), "critic": ["critic"]},
         actor=PointCloudModelCfg(
             hidden_dims=list(settings.actor_hidden),
             activation=settings.activation,
             obs_normalization=True,
             encoder=settings.encoder.to_dict(),
             aux_coef=settings.aux_coef,
-            # The logarithm is what RL-Games learns, too.
+            # RL-Games learns the logarithm, too.
             distribution_cfg=RslRlMLPModelCfg.GaussianDistributionCfg(init_std=settings.init_std, std_type="log"),
         ),
         critic=RslRlMLPModelCfg(
@@ -82,13 +81,3 @@ def make_cfg(settings: ppo.PpoSettings, experiment: str) -> PpoRunnerCfg:
             max_grad_norm=settings.max_grad_norm,
         ),
     )
-
-
-def __getattr__(agent: str) -> Callable[[], PpoRunnerCfg]:
-    """Return the function that makes a task's configuration: ``<task>`` for a CPU, ``<task>_large`` for a GPU.
-
-    Tasks name it as a string, so a new task needs nothing here: see :func:`~isaaclab_pc.agents.ppo.settings_of`.
-    """
-    if agent.startswith("_"):
-        raise AttributeError(agent)
-    return partial(make_cfg, *ppo.settings_of(agent))

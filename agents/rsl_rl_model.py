@@ -47,16 +47,17 @@ class PointCloudModel(MLPModel):
         """
         shapes = {name: tuple(obs[name].shape[1:]) for name in obs_groups[obs_set]}
         observation_encoder = ObservationEncoder(shapes, **encoder)
-        # The base class asks for the sizes of the latent before modules can be assigned.
+
+        # The base class asks for the size of the latent, and modules can be assigned only after it is initialized.
         self.encoded_shapes = {name: shapes[name] for name in observation_encoder.groups}
         self.encoded_dim = observation_encoder.latent_dim
         super().__init__(obs, obs_groups, obs_set, output_dim, **mlp_kwargs)
+
         self.encoder = observation_encoder
-        self.predictor = (
-            StatePredictor(self._get_latent_dim(), obs["critic"].shape[-1], aux_coef)
-            if aux_coef > 0.0 and self.encoded_dim > 0
-            else None
-        )
+        self.predictor: StatePredictor | None = None
+        # A policy that reads vectors alone has no encoder to teach.
+        if aux_coef > 0.0 and self.encoded_dim > 0:
+            self.predictor = StatePredictor(self._get_latent_dim(), obs["critic"].shape[-1], aux_coef)
 
     def get_latent(
         self, obs: TensorDict, masks: Tensor | None = None, hidden_state: HiddenState = None
@@ -75,12 +76,13 @@ class PointCloudModel(MLPModel):
         if self.obs_groups:
             parts = [super().get_latent(obs), *parts]
         latent = torch.cat(parts, dim=-1)
+
         if self.predictor is not None and torch.is_grad_enabled():
             latent = self.predictor(latent, obs["critic"])
         return latent
 
     def update_normalization(self, obs: TensorDict) -> None:
-        """Take observations into the statistics.
+        """Add observations to the normalizers' statistics.
 
         Args:
             obs: Observations by group, batch (B,).
@@ -88,8 +90,8 @@ class PointCloudModel(MLPModel):
         if self.obs_groups:
             super().update_normalization(obs)
         if self.predictor is not None:
-            self.predictor.norm.see(obs["critic"])
-            self.predictor.norm.apply_seen()
+            self.predictor.norm.add_samples(obs["critic"])
+            self.predictor.norm.apply_samples()
 
     def as_jit(self) -> nn.Module:
         """Return the deterministic policy as a module that TorchScript can compile.
@@ -107,7 +109,7 @@ class PointCloudModel(MLPModel):
         return _OnnxModel(self, verbose)
 
     def _get_obs_dim(self, obs: TensorDict, obs_groups: dict[str, list[str]], obs_set: str) -> tuple[list[str], int]:
-        """Leave the encoded groups to the encoders."""
+        """Return the groups that are vectors, and their joint size: the encoders read the others."""
         vectors = [name for name in obs_groups[obs_set] if name not in self.encoded_shapes]
         return super()._get_obs_dim(obs, {obs_set: vectors}, obs_set)
 
@@ -117,17 +119,20 @@ class PointCloudModel(MLPModel):
 
 
 class _ExportedModel(nn.Module):
-    """Deterministic policy without anything that only training needs."""
+    """The deterministic policy, without what only training needs."""
 
     def __init__(self, model: PointCloudModel) -> None:
         """Copy the model's weights."""
         super().__init__()
         source = copy.deepcopy(model)
         self.obs_normalizer = source.obs_normalizer
+
+        # TorchScript and ONNX cannot express the PointNet that training uses.
         encoders = [
             module.dense() if isinstance(module, PointNet) else module for module in source.encoder.encoders.values()
         ]
         self.encoders = nn.ModuleList(encoders)
+
         self.mlp = source.mlp
         self.deterministic_output = (
             nn.Identity() if source.distribution is None else source.distribution.as_deterministic_output_module()

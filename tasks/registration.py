@@ -1,32 +1,55 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Registration of a task with gymnasium: names only, nothing is imported."""
+"""Registration of a task with gymnasium. Loads neither torch nor a simulator."""
+
+import importlib
+from collections.abc import Callable
+from typing import Any
 
 import gymnasium as gym
 
-_AGENTS = "isaaclab_pc.agents"
+from isaaclab_pc.agents import ppo
+from isaaclab_pc.runners import RUNNERS, agent_key
 
 
-def register_task(task_id: str, env: str, env_cfg: str, agent: str | None = None) -> None:
-    """Register a task with its agent configurations for every learning library.
+def register_task(task_id: str, env: str, env_cfg: str, agent: str = "default") -> None:
+    """Register a task with an agent for every learning library, in every size.
 
     Args:
         task_id: ``IsaacPC-<Verb>-<Object>-<Robot>-Direct``.
-        env: Environment class, as ``module:Class``.
+        env: Environment class, as ``module:Class``. The module stands in the folder that gives the task its short name,
+            which is also what Isaac Lab's own ``isaaclab train`` calls the experiment.
         env_cfg: Environment configuration, as ``module:Class``.
-        agent: Task whose hyperparameters it learns with (:data:`isaaclab_pc.agents.ppo.TASKS`); None is the name of
-            the folder that ``env`` is in, and the default ones unless that has its own.
+        agent: Hyperparameters that it learns with, one of :data:`isaaclab_pc.agents.ppo.AGENTS`.
+
+    Raises:
+        ConfigError: There is no such agent.
     """
-    agent = agent or env.split(":")[0].split(".")[-2]
+    module = env.partition(":")[0]
+    short_name = module.split(".")[-2]
+    settings = ppo.find_agent(agent)
+
+    agents = {
+        agent_key(runner, size): _config_maker(runner, sized, short_name)
+        for runner in RUNNERS
+        for size, sized in ppo.sizes(settings).items()
+    }
     gym.register(
         id=task_id,
         entry_point=env,
         disable_env_checker=True,
-        kwargs={
-            "env_cfg_entry_point": env_cfg,
-            "default_agent": "rsl_rl",
-            "rsl_rl_cfg_entry_point": f"{_AGENTS}.rsl_rl_cfg:{agent}",
-            "rsl_rl_large_cfg_entry_point": f"{_AGENTS}.rsl_rl_cfg:{agent}_large",
-            "rl_games_cfg_entry_point": f"{_AGENTS}.rl_games_cfg:{agent}",
-            "rl_games_large_cfg_entry_point": f"{_AGENTS}.rl_games_cfg:{agent}_large",
-        },
+        kwargs={"env_cfg_entry_point": env_cfg, "default_agent": "rsl_rl", **agents},
     )
+
+
+def _config_maker(runner: str, settings: ppo.PpoSettings, experiment: str) -> Callable[[], Any]:
+    """Return a function that makes a new configuration for a learning library, as Isaac Lab asks for it.
+
+    It is a function and no ``module:name``, because Isaac Lab calls it without arguments and it has to know the
+    experiment's name.
+    """
+
+    def make_cfg() -> Any:
+        # Not before it is asked for: the libraries' configurations load torch.
+        return importlib.import_module(f"isaaclab_pc.agents.{runner}_cfg").make_cfg(settings, experiment)
+
+    return make_cfg

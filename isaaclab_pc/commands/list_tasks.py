@@ -10,6 +10,7 @@ import gymnasium
 
 from isaaclab_pc.errors import ConfigError, closest
 from isaaclab_pc.launch.task_names import all_ids, our_tasks
+from isaaclab_pc.runners import RUNNERS, agent_key
 
 __all__ = ["main"]
 
@@ -19,8 +20,6 @@ List the tasks that scripts/train.py task=<name> takes.
   python scripts/list_tasks.py          this package's tasks: short name, gym id, learning libraries
   python scripts/list_tasks.py --all    every gym id that Isaac Lab knows, too (takes a few seconds)
 """
-
-_SUFFIX = "_cfg_entry_point"
 
 
 def main(argv: Sequence[str]) -> int:
@@ -56,5 +55,4 @@ def main(argv: Sequence[str]) -> int:
 
 def _runners(task_id: str) -> list[str]:
     """Return the learning libraries that a task has an agent for."""
-    names = [key.removesuffix(_SUFFIX) for key in gymnasium.spec(task_id).kwargs if key.endswith(_SUFFIX)]
-    return sorted(name for name in names if name != "env" and not name.endswith("_large"))
+    return sorted(name for name in RUNNERS if agent_key(name, "default") in gymnasium.spec(task_id).kwargs)

@@ -11,9 +11,10 @@ from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, sh
 from isaaclab_pc.launch.command_line import Command, parse_command, refuse_flags
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import keys_of, settings_table
-from isaaclab_pc.launch.platform import check_isaaclab, check_runner, settle_platform
+from isaaclab_pc.launch.platform import check_isaaclab, settle_platform
 from isaaclab_pc.launch.run_folder import LOGS, SETTINGS_NAME, experiment_name, make_folder
 from isaaclab_pc.launch.run_record import find_checkpoint
+from isaaclab_pc.runners import require_library
 from isaaclab_pc.settings import RunSettings
 
 __all__ = ["main"]
@@ -84,7 +85,7 @@ def run(command: Command) -> int:
         if getattr(asked, key) != there:
             raise ConfigError(f"{key}: {checkpoint} comes from a run with {key}={there}, not {getattr(asked, key)}.")
     settings = _with_changes(trained, asked, command)
-    check_runner(settings.runner)
+    require_library(settings.runner)
     check_checkpoint(checkpoint, settings)
     settings = settle_platform(settings)
 

@@ -25,7 +25,7 @@ from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, sh
 from isaaclab_pc.launch.command_line import Command, parse_command, refuse_flags
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
-from isaaclab_pc.launch.platform import check_isaaclab, check_runner, settle_platform
+from isaaclab_pc.launch.platform import check_isaaclab, settle_platform
 from isaaclab_pc.launch.run_folder import LOGS, SETTINGS_NAME, experiment_name, make_folder
 from isaaclab_pc.launch.run_record import versions
 from isaaclab_pc.scaling import FitResult, ProbeError, ScalingSettings, Trial
@@ -35,6 +35,7 @@ from isaaclab_pc.scaling.ledger import Ledger, measured_ledger, predicted_ledger
 from isaaclab_pc.scaling.profile import ProfileCache
 from isaaclab_pc.scaling.several_gpus import find_for_several
 from isaaclab_pc.scaling.trial import format_size
+from isaaclab_pc.runners import require_library
 from isaaclab_pc.settings import RunSettings
 
 __all__ = ["main"]
@@ -129,7 +130,7 @@ def compose_settled(command: Command, *, several: bool = False) -> RunSettings:
     """
     check_isaaclab()
     settings = compose(command.settings, command.env, command.agent)
-    check_runner(settings.runner)
+    require_library(settings.runner)
     return settle_platform(settings, several=several)
 
 

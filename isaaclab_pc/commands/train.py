@@ -12,12 +12,12 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, worker_command
 from isaaclab_pc.launch.command_line import Command, parse_command
 from isaaclab_pc.launch.help import settings_table
-from isaaclab_pc.launch.platform import check_isaaclab, check_runner, settle_platform
+from isaaclab_pc.launch.platform import check_isaaclab, settle_platform
 from isaaclab_pc.launch.run_folder import LOGS, SETTINGS_NAME, experiment_name, locked, make_run_folder
 from isaaclab_pc.launch.run_record import RunRecord, find_checkpoint
 from isaaclab_pc.launch.sweep import run_each
 from isaaclab_pc.physics.ladder import SOLVER_SETTINGS
-from isaaclab_pc.runners import check_header, read_extra
+from isaaclab_pc.runners import check_header, read_header, require_library
 from isaaclab_pc.scaling import ProbeError, ScalingSettings
 from isaaclab_pc.scaling.auto_num_envs import changed, find_num_envs
 from isaaclab_pc.settings import RunSettings
@@ -96,7 +96,7 @@ def run(settings: RunSettings, command: Command) -> int:
         ConfigError: A setting does not fit.
     """
     check_isaaclab()
-    check_runner(settings.runner)
+    require_library(settings.runner)
     return _start(settings) if settings.resume is None else _resume(settings, command)
 
 
@@ -165,7 +165,7 @@ def check_checkpoint(path: Path, settings: RunSettings) -> None:
     Raises:
         ConfigError: It does not fit.
     """
-    check_header(read_extra(path), {"task": settings.task, "runner": settings.runner}, path)
+    check_header(read_header(path), {"task": settings.task, "runner": settings.runner}, path)
 
 
 def _check_same_run(asked: RunSettings, stored: RunSettings, command: Command, record: RunRecord) -> None:

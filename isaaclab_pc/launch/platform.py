@@ -11,13 +11,10 @@ from importlib import metadata
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.visualizers import FEW, VISUALIZERS, check_visualizers
-from isaaclab_pc.packages import is_installed
 from isaaclab_pc.physics.backends import INSTALL_ISAACSIM, resolve_backend
 from isaaclab_pc.settings import RunSettings
 
-__all__ = ["check_isaaclab", "check_runner", "resolve_device", "settle_platform"]
-
-_RUNNERS = {"rsl_rl": ("rsl_rl", "rsl-rl-lib"), "rl_games": ("rl_games", "isaaclab_pc[rl_games]")}
+__all__ = ["check_isaaclab", "resolve_device", "settle_platform"]
 
 
 def check_isaaclab() -> None:
@@ -32,20 +29,6 @@ def check_isaaclab() -> None:
         raise ConfigError("Isaac Lab is not installed: pip install 'isaaclab>=3.0,<3.1'.") from None
     if version.split(".")[:2] != ["3", "0"]:
         raise ConfigError(f"Isaac Lab {version} is installed, 3.0.x is needed: pip install 'isaaclab>=3.0,<3.1'.")
-
-
-def check_runner(name: str) -> None:
-    """Refuse a learning library that is not installed.
-
-    Args:
-        name: The ``runner``.
-
-    Raises:
-        ConfigError: The message says what to install.
-    """
-    module, package = _RUNNERS[name]
-    if not is_installed(module):
-        raise ConfigError(f"runner={name} is not installed: pip install '{package}', or use runner=rsl_rl.")
 
 
 def settle_platform(settings: RunSettings, *, several: bool = False) -> RunSettings:

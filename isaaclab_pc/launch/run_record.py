@@ -111,7 +111,7 @@ class RunData(_Part):
     """Steps of all environments together."""
 
     trials: list[dict[str, Any]] = Field(default_factory=list)
-    """Sizes that the search for the number of environments tried, as :class:`~isaaclab_pc.scaling.Trial` writes them."""
+    """Sizes that the search for the number of environments tried: fields of :class:`~isaaclab_pc.scaling.Trial`."""
 
     checkpoints: CheckpointEntries = CheckpointEntries()
     """The latest and the best checkpoint."""

@@ -1,70 +1,94 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The hand-off to the learning libraries: one adapter each, all behind the same :class:`Runner`.
+"""The hand-off to the learning libraries: one adapter each, all behind the same :class:`Adapter` and :class:`Runner`.
 
-Importing this package loads neither torch nor a library; the adapters load them.
+Importing this package loads neither torch nor a library; :func:`load_adapter` does.
 """
 
 import importlib
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from isaaclab_pc.errors import ConfigError, closest
-from isaaclab_pc.runners.base import Decision, OnIteration, Runner
-from isaaclab_pc.runners.checkpoint_file import NonFiniteError, check_header, read_extra
+from isaaclab_pc.packages import is_installed
+from isaaclab_pc.runners.checkpoint_file import NonFiniteError, check_header, read_header
+from isaaclab_pc.runners.interface import Adapter, Decision, OnIteration, Runner, policy_groups
 
 __all__ = [
     "RUNNERS",
+    "Adapter",
     "Decision",
+    "Library",
     "NonFiniteError",
     "OnIteration",
     "Runner",
+    "agent_key",
     "check_header",
     "load_adapter",
-    "make_runner",
-    "read_extra",
+    "policy_groups",
+    "read_header",
+    "require_library",
 ]
 
-RUNNERS = ("rsl_rl", "rl_games")
-"""Names of the adapters, which are modules of this package."""
+
+@dataclass(frozen=True)
+class Library:
+    """A learning library, as far as one can know it without loading it."""
+
+    module: str
+    """Its import name."""
+
+    requirement: str
+    """What ``pip install`` takes to install it."""
 
 
-def load_adapter(name: str) -> Any:
+RUNNERS: Mapping[str, Library] = {
+    "rsl_rl": Library("rsl_rl", "rsl-rl-lib"),
+    "rl_games": Library("rl_games", "isaaclab_pc[rl_games]"),
+}
+"""The learning libraries by the value of ``runner``, which is also the name of the adapter's module in this package."""
+
+
+def require_library(name: str) -> None:
+    """Refuse a learning library that does not exist or is not installed, without loading it.
+
+    Args:
+        name: The value of ``runner``.
+
+    Raises:
+        ConfigError: The message names the near ones, or says what to install.
+    """
+    if name not in RUNNERS:
+        raise ConfigError(f"unknown runner '{name}': {closest(name, RUNNERS)}")
+
+    if not is_installed(RUNNERS[name].module):
+        others = [other for other, library in RUNNERS.items() if is_installed(library.module)]
+        alternative = f", or use runner={others[0]}" if others else ""
+        raise ConfigError(f'runner={name} is not installed: pip install "{RUNNERS[name].requirement}"{alternative}.')
+
+
+def load_adapter(name: str) -> Adapter:
     """Import an adapter and with it its learning library.
 
     Args:
         name: One of :data:`RUNNERS`.
 
     Returns:
-        The module: ``make(env, agent_cfg, run_dir, device)``, ``agent_entry_point(agent)``, ``configure(...)``,
-        ``batch_target(agent_cfg)`` and ``max_iterations(agent_cfg)``.
+        The adapter.
 
     Raises:
         ConfigError: There is no such adapter, or its library is not installed.
     """
-    if name not in RUNNERS:
-        raise ConfigError(f"unknown runner '{name}': {closest(name, RUNNERS)}")
-    try:
-        return importlib.import_module(f"{__name__}.{name}")
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != name:
-            raise
-        raise ConfigError(f'runner={name} is not installed: pip install "isaaclab_pc[{name}]"') from error
+    require_library(name)
+    return importlib.import_module(f"{__name__}.{name}").ADAPTER
 
 
-def make_runner(name: str, env: Any, agent_cfg: Any, run_dir: Path, device: str) -> Runner:
-    """Build a runner around an environment.
+def agent_key(runner: str, agent: str) -> str:
+    """Return the key under which ``gym.register`` holds a task's configuration for a learning library.
+
+    Isaac Lab's own command line uses the same keys.
 
     Args:
-        name: One of :data:`RUNNERS`.
-        env: The gym environment, or the library's own vectorized environment.
-        agent_cfg: The library's configuration after the adapter's ``configure``; it is left as it is.
-        run_dir: Where the library writes its logs.
-        device: Where the networks live.
-
-    Returns:
-        The runner, its networks freshly initialized.
-
-    Raises:
-        ConfigError: As for :func:`load_adapter`.
+        runner: One of :data:`RUNNERS`.
+        agent: The value of ``agent``: ``default``, or another size such as ``large``.
     """
-    return load_adapter(name).make(env, agent_cfg, run_dir, device)
+    return f"{runner}_cfg_entry_point" if agent == "default" else f"{runner}_{agent}_cfg_entry_point"

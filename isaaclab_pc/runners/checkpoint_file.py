@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checkpoint files: written atomically, read without running code, and their header readable without torch.
+"""Checkpoint files: written atomically, and read without running code.
 
 A checkpoint is what ``torch.save`` writes (a zip archive) with one more member, ``header.json``, which says what the
-weights belong to. The state holds tensors, numbers, strings, lists and dicts only, so that ``weights_only=True`` reads
-it: a file from a stranger can be wrong but runs nothing.
+weights belong to and is read without torch. The state holds tensors, numbers, strings, lists and dicts only, so that
+``weights_only=True`` reads it: a file from a stranger can hold wrong values, but no code.
 """
 
 import json
-import os
 import pickle
 import random
 import zipfile
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.files import write_atomically
 
 if TYPE_CHECKING:
     import torch
@@ -26,23 +26,25 @@ __all__ = [
     "check_weights",
     "load_checkpoint",
     "plain",
-    "read_extra",
+    "read_header",
     "rng_state",
     "save_checkpoint",
     "set_rng_state",
 ]
 
 FORMAT = 1
-# torch.save calls the archive's folder so when it writes to an open file, and reads no member outside it.
+"""Version of the file format; another one is refused."""
+
+# torch.save names the archive's folder "archive" when it writes to an open file. torch.load reads no member outside it.
 _HEADER = "archive/header.json"
 
 
 class NonFiniteError(ValueError):
-    """What should be saved holds NaN or inf, of which no training recovers."""
+    """What should be saved holds NaN or inf: training would not recover from such a checkpoint."""
 
 
-def read_extra(path: Path) -> dict[str, Any]:
-    """Read what a checkpoint says about itself, without torch and without unpickling anything.
+def read_header(path: Path) -> dict[str, Any]:
+    """Read the header of a checkpoint, without torch and without unpickling anything.
 
     Args:
         path: The checkpoint.
@@ -56,24 +58,27 @@ def read_extra(path: Path) -> dict[str, Any]:
     """
     if not path.is_file():
         raise ConfigError(f"checkpoint {path} does not exist")
+
     try:
         with zipfile.ZipFile(path) as archive:
             header = json.loads(archive.read(_HEADER))
     except (zipfile.BadZipFile, KeyError, ValueError) as error:
         raise ConfigError(f"{path} is not a checkpoint of isaaclab_pc ({error}): nothing was loaded") from error
+
     if not isinstance(header, dict):
         raise ConfigError(f"{path} is not a checkpoint of isaaclab_pc (its header is no object): nothing was loaded")
     if header.get("format") != FORMAT:
         raise ConfigError(f"{path} has checkpoint format {header.get('format')!r}, this version reads format {FORMAT}")
+
     return header
 
 
 def check_header(header: Mapping[str, Any], expected: Mapping[str, Any], path: Path) -> None:
-    """Refuse a checkpoint that belongs to something else.
+    """Refuse a checkpoint that belongs to another task, runner or observation.
 
     Args:
-        header: What :func:`read_extra` returned.
-        expected: What the keys must be; keys that the header lacks are not compared.
+        header: What :func:`read_header` returned.
+        expected: Values that the header must have; keys that it lacks are not compared.
         path: The checkpoint, for the message.
 
     Raises:
@@ -89,8 +94,8 @@ def check_weights(path: Path, current: Mapping[str, Mapping[str, Any]], loaded: 
 
     Args:
         path: The checkpoint, for the message.
-        current: State dict of each network.
-        loaded: What the checkpoint holds in their place; what it holds besides is not compared.
+        current: State dict of each network of this run, by the network's name.
+        loaded: State dicts of the checkpoint, by the same names; further entries are not compared.
 
     Raises:
         ConfigError: A tensor is missing, added or of another shape; the message names the first one.
@@ -98,6 +103,7 @@ def check_weights(path: Path, current: Mapping[str, Mapping[str, Any]], loaded: 
     for network, weights in current.items():
         here = _shapes(weights)
         there = _shapes(loaded.get(network) if isinstance(loaded, Mapping) else None)
+
         for key in sorted(here.keys() | there.keys()):
             if here.get(key) != there.get(key):
                 raise ConfigError(
@@ -111,8 +117,8 @@ def save_checkpoint(path: Path, state: Mapping[str, Any], header: Mapping[str, A
     """Write a checkpoint so that the path never holds half of one.
 
     Args:
-        path: Where to; the folder is made.
-        state: What to resume from: tensors, numbers, strings, lists, dicts; NumPy values are converted.
+        path: Where the file goes; its folder is made.
+        state: What a run resumes from: tensors, numbers, strings, lists, dicts. NumPy values are converted.
         header: What the state belongs to; JSON values.
 
     Raises:
@@ -122,23 +128,20 @@ def save_checkpoint(path: Path, state: Mapping[str, Any], header: Mapping[str, A
     import torch
 
     state = plain(state)
+
+    # Weights may be on a GPU while other tensors are on the CPU, so the results are brought together there.
     finite = [tensor.isfinite().all() for tensor in _tensors(state) if tensor.is_floating_point()]
     if finite and not torch.stack([flag.cpu() for flag in finite]).all():
         raise NonFiniteError(
             f"weights, optimizer or normalizers hold values that are not finite: {path} was not written"
         )
+
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
+    with write_atomically(path) as partial:
         with partial.open("wb") as file:
             torch.save(state, file)
         with zipfile.ZipFile(partial, "a") as archive:
             archive.writestr(_HEADER, json.dumps({"format": FORMAT, **header}, indent=1))
-        with partial.open("rb") as file:
-            os.fsync(file.fileno())
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def load_checkpoint(path: Path, device: str, keys: Sequence[str] = ()) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -147,7 +150,7 @@ def load_checkpoint(path: Path, device: str, keys: Sequence[str] = ()) -> tuple[
     Args:
         path: The checkpoint.
         device: Where the tensors go.
-        keys: What the state must hold.
+        keys: Entries that the state must have.
 
     Returns:
         The state and the header.
@@ -157,17 +160,21 @@ def load_checkpoint(path: Path, device: str, keys: Sequence[str] = ()) -> tuple[
     """
     import torch
 
-    header = read_extra(path)
+    header = read_header(path)
+
     try:
         state = torch.load(path, map_location=device, weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
         reason = str(error).splitlines()[0]
         raise ConfigError(f"checkpoint {path} cannot be read safely ({reason}): nothing was loaded") from error
+
     if not isinstance(state, dict):
         raise ConfigError(f"checkpoint {path} holds a {type(state).__name__}, not a state: nothing was loaded")
+
     missing = sorted(set(keys) - set(state))
     if missing:
         raise ConfigError(f"checkpoint {path} lacks {', '.join(missing)}: nothing was loaded")
+
     return state, header
 
 
@@ -195,10 +202,12 @@ def plain(value: Any, where: str = "state") -> Any:
         return value.item()
     if value is None or isinstance(value, bool | int | float | str):
         return value
+
     if isinstance(value, Mapping):
         return {plain(key, where): plain(item, f"{where}.{key}") for key, item in value.items()}
     if isinstance(value, list | tuple):
         return type(value)([plain(item, f"{where}[{i}]") for i, item in enumerate(value)])
+
     raise TypeError(f"{where} is a {type(value).__name__}: checkpoints hold tensors and plain values only")
 
 
@@ -220,7 +229,7 @@ def _shapes(weights: Any) -> dict[str, tuple[int, ...]]:
 
 
 def rng_state(device: str) -> dict[str, Any]:
-    """Take the state of every random generator that training draws from.
+    """Return the state of every random generator that training draws from.
 
     Args:
         device: The learner's device.
@@ -233,6 +242,8 @@ def rng_state(device: str) -> dict[str, Any]:
 
     name, keys, position, has_gauss, gauss = np.random.get_state(legacy=True)
     version, internal, python_gauss = random.getstate()
+
+    # What each generator returns is taken apart into tensors and plain values.
     state: dict[str, Any] = {
         "torch": torch.get_rng_state(),
         "numpy": [str(name), torch.from_numpy(np.asarray(keys, dtype=np.int64)), int(position), int(has_gauss)],
@@ -240,25 +251,30 @@ def rng_state(device: str) -> dict[str, Any]:
         "python": [version, list(internal)],
         "python_gauss": python_gauss,
     }
+
     if torch.device(device).type == "cuda":
         state["cuda"] = torch.cuda.get_rng_state(device)
+
     return state
 
 
 def set_rng_state(state: Mapping[str, Any], device: str) -> None:
-    """Put the random generators back to where they were.
+    """Set the random generators to a saved state.
 
     Args:
         state: What :func:`rng_state` returned.
-        device: The learner's device; a CUDA state is left out where it is not one.
+        device: The learner's device. The state of a GPU's generator is only used where this is a GPU.
     """
     import numpy as np
     import torch
 
-    name, keys, position, has_gauss = state["numpy"]
-    version, internal = state["python"]
     torch.set_rng_state(state["torch"].cpu())
+
+    name, keys, position, has_gauss = state["numpy"]
     np.random.set_state((name, keys.cpu().numpy().astype(np.uint32), position, has_gauss, state["numpy_gauss"]))
+
+    version, internal = state["python"]
     random.setstate((version, tuple(internal), state["python_gauss"]))
+
     if "cuda" in state and torch.device(device).type == "cuda":
         torch.cuda.set_rng_state(state["cuda"].cpu(), device)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The learner's last line of defence: an update with a gradient that is not finite does not happen."""
+"""The learner's last line of defence: an update whose gradient is not finite does not happen."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -14,74 +14,84 @@ __all__ = ["Tripwire"]
 class Tripwire:
     """Skips updates whose gradient is not finite, and counts them on the device.
 
-    A loss or a weight that is NaN or inf makes the gradient so, and the gradient's norm tells of all three. It is taken
-    before the library clips: clipping turns a norm that overflows into a gradient of zero.
+    **Detection.** A loss or a weight that is NaN or inf makes the gradient NaN or inf, so the norm of the gradient
+    shows all three. It is computed before the library clips: clipping by a norm that overflowed makes the gradient
+    zero.
 
-    To skip is what PyTorch has for mixed precision: fused Adam reads ``found_inf`` on the device and leaves weights,
-    moments and step count as they are. A gradient set to zero would instead decay the moments and move the weights.
-    Another optimizer is skipped by the host, which waits for the device once an update.
+    **Skipping** uses what PyTorch has for mixed precision: fused Adam reads ``found_inf`` on the device and leaves
+    weights, moments and step count as they are. A gradient set to zero would not do: the moments would decay, and the
+    weights would move. Any other optimizer is skipped by the host, which waits for the device once an update.
 
-    Normalizers are put back to where they were before the update that was skipped, and before statistics that turned
-    out not finite.
+    **Normalizers** are part of the networks' buffers. They are restored when an update was skipped, and when their own
+    statistics are not finite.
     """
 
     def __init__(self, optimizer: torch.optim.Optimizer, networks: Sequence[nn.Module]) -> None:
         """Put the tripwire into an optimizer's ``step``.
 
         Args:
-            optimizer: The library's optimizer; Adam and AdamW become fused.
-            networks: Whose buffers are put back; the optimizer tells the parameters.
+            optimizer: The library's optimizer, which also knows the parameters. Adam and AdamW become fused.
+            networks: The networks whose buffers are restored.
         """
         self._optimizer = optimizer
         self._networks = networks
         self._step: Callable[..., Any] = optimizer.step
-        # Fused SGD would not do: where its first step is skipped, its momentum starts from uninitialized memory.
+        # Not SGD: where fused SGD skips its first step, its momentum starts from uninitialized memory.
         self._fused = isinstance(optimizer, torch.optim.Adam)
+
         parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-        # Fused kernels compare with 1.0 in this type.
+        # A number, not a boolean: fused kernels compare it with 1.0.
         self._bad = torch.zeros((), device=parameters[0].device)
         self._skipped = torch.zeros_like(self._bad)
         self._updates = 0
-        self.remember()
+        self.keep_buffers()
+
         if self._fused:
             for group in optimizer.param_groups:
                 group["fused"] = True
-            # Where a fused optimizer keeps its step count follows from what the loaded groups say.
+            # A fused optimizer keeps its step count on the device; loading must not turn that off.
             optimizer.register_load_state_dict_pre_hook(_as_fused)
-        register_multi_grad_hook(parameters, self._look)
+        register_multi_grad_hook(parameters, self._check_gradient)
         optimizer.step = self._guarded_step  # pyright: ignore[reportAttributeAccessIssue]
 
     @torch.no_grad()
-    def remember(self) -> None:
-        """Take the buffers as they are now for good; call it before updates, where something else changed them."""
-        self._good = [buffer.clone() for buffer in self._buffers()]
+    def keep_buffers(self) -> None:
+        """Keep the buffers as they are now, to restore them later.
+
+        Call it before updates, where something else than an update has changed the buffers.
+        """
+        self._kept = [buffer.clone() for buffer in self._buffers()]
 
     @torch.no_grad()
     def end_iteration(self) -> dict[str, float]:
-        """Return the metrics of an iteration, and count anew; this waits for the device.
+        """Return the metrics of an iteration, and start counting the next one; this waits for the device.
 
         Returns:
-            ``Learner/updates``, the optimizer's steps, and ``Learner/skipped_updates``, those that did not happen.
+            ``Learner/updates``: steps that the optimizer was asked for. ``Learner/skipped_updates``: those that did not
+            happen.
         """
-        # RSL-RL takes an iteration's samples into the statistics after the last update.
-        self._put_back(torch.zeros_like(self._bad))
+        # RSL-RL puts an iteration's samples into the statistics after the last update.
+        self._restore_or_keep_buffers(torch.zeros_like(self._bad))
+
         metrics = {"Learner/updates": float(self._updates), "Learner/skipped_updates": float(self._skipped)}
         self._skipped.zero_()
         self._updates = 0
         return metrics
 
     @torch.no_grad()
-    def _look(self, grads: Sequence[Tensor | None]) -> None:
-        """Look at the gradients of a backward pass."""
+    def _check_gradient(self, grads: Sequence[Tensor | None]) -> None:
+        """Mark the coming update as bad if the gradients of a backward pass are not finite."""
         norm = nn.utils.get_total_norm([grad for grad in grads if grad is not None])
         self._bad = torch.maximum(self._bad, (~norm.isfinite()).float())
 
     @torch.no_grad()
     def _guarded_step(self, *args: Any, **kwargs: Any) -> None:
         """Take the optimizer's step unless the gradient is bad."""
-        bad, self._bad = self._bad, torch.zeros_like(self._bad)
+        bad = self._bad
+        self._bad = torch.zeros_like(bad)
+
         if self._fused:
-            # The gradient scaler of mixed precision sets it before the step, and takes it away after.
+            # With mixed precision, the gradient scaler has set found_inf before the step and removes it afterwards.
             scaler: Tensor | None = getattr(self._optimizer, "found_inf", None)
             self._optimizer.found_inf = bad if scaler is None else torch.maximum(bad, scaler)  # type: ignore[attr-defined]
             self._step(*args, **kwargs)
@@ -89,27 +99,32 @@ class Tripwire:
                 del self._optimizer.found_inf  # type: ignore[attr-defined]
         elif not bad:
             self._step(*args, **kwargs)
+
         self._updates += 1
         self._skipped += bad
-        self._put_back(bad)
+        self._restore_or_keep_buffers(bad)
 
-    def _buffers(self) -> Iterable[Tensor]:
-        """Yield the networks' buffers; normalizers replace theirs by new tensors."""
+    def _buffers(self) -> Iterator[Tensor]:
+        """Yield the networks' buffers, looked up anew as normalizers replace theirs by new tensors."""
         for network in self._networks:
             yield from network.buffers()
 
-    def _put_back(self, bad: Tensor) -> None:
-        """Undo what changed in the buffers since the last call where it is bad, else remember it."""
+    def _restore_or_keep_buffers(self, bad: Tensor) -> None:
+        """Restore the kept buffers if the update was bad or they are not finite now; else keep the present ones.
+
+        Both are computed on the device, without waiting for it.
+        """
         buffers = list(self._buffers())
         finite = [buffer.isfinite().all() for buffer in buffers if buffer.is_floating_point()]
         if not finite:
             return
-        undo = (bad > 0) | ~torch.stack(finite).all()
-        for buffer, good in zip(buffers, self._good, strict=True):
-            buffer.copy_(torch.where(undo, good, buffer))
-            good.copy_(buffer)
+
+        restore = (bad > 0) | ~torch.stack(finite).all()
+        for buffer, kept in zip(buffers, self._kept, strict=True):
+            buffer.copy_(torch.where(restore, kept, buffer))
+            kept.copy_(buffer)
 
 
 def _as_fused(_: torch.optim.Optimizer, state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an optimizer's state dict as of a fused optimizer."""
+    """Return an optimizer's state dict with every parameter group marked as fused."""
     return {**state, "param_groups": [{**group, "fused": True} for group in state["param_groups"]]}

@@ -80,7 +80,7 @@ def learner_memory(resolved: Resolved, spaces: Spaces) -> LearnerMemory:
     agent_cfg = copy.deepcopy(resolved.agent_cfg)
     resolved.adapter.configure(
         agent_cfg,
-        obs=getattr(resolved.env_cfg, "obs", "points"),
+        obs=None,
         seed=0,
         max_iterations=1,
         device="cpu",

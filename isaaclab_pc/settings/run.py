@@ -80,7 +80,7 @@ class RunSettings(Settings):
     task: Name = "reach"
     """Short name (scripts/list_tasks.py shows them) or any registered gym id."""
 
-    runner: Literal["rsl_rl", "rl_games"] = "rsl_rl"
+    runner: one_of(tuple(RUNNERS)) = "rsl_rl"
     """Learning library."""
 
     agent: Literal["default", "large"] = "default"
@@ -92,7 +92,7 @@ class RunSettings(Settings):
     reward: Literal["dense", "sparse"] | None = None
     """dense: the task's terms; sparse: 1 on success, else 0; null: the task's own, which is dense."""
 
-    robot: Literal["franka", "franka_nucleus", "ur5e"] = "franka"
+    robot: one_of(tuple(ROBOTS)) = DEFAULT_ROBOT
     """franka and ur5e are made of primitives (ur5e: reach, push and lift); franka_nucleus is Isaac Lab's mesh asset and
     needs its asset server."""
 

@@ -114,7 +114,7 @@ def check_overrides(
         ConfigError: The message names the field and the near ones, or what was expected.
     """
     for override in overrides:
-        key, _, text = override.partition("=")
+        key = override.partition("=")[0]
         if key in _SET_ELSEWHERE:
             raise ConfigError(f"{override} would have no effect: set {_SET_ELSEWHERE[key]} instead.")
 

@@ -298,6 +298,6 @@ def _check_crop(camera: Any, settings: PointsSettings) -> None:
     lower, upper = zip(*settings.crop, strict=True)
     if not can_see_box(camera, lower, upper):
         raise ConfigError(
-            f"points.crop={settings.crop}: no pixel of the camera at {list(camera.offset.pos)} m can be in it, so every "
+            f"points.crop={settings.crop}: no pixel of the camera at {list(camera.offset.pos)} m can be in it, so each "
             "cloud would be empty. Give a box in front of the camera, in the environment's frame."
         )

@@ -142,8 +142,8 @@ def _named(what: str, overrides: Sequence[str]) -> Iterator[None]:
         traceback.print_exc()
         reason = (str(error).splitlines() or [""])[0]
         raise ConfigError(
-            f"{', '.join(overrides)}: {what} cannot be built with that ({type(error).__name__}: {reason}). Leave it out, "
-            "or see the traceback in the log."
+            f"{', '.join(overrides)}: {what} cannot be built with that ({type(error).__name__}: {reason}). Leave it "
+            "out, or see the traceback in the log."
         ) from error
 
 

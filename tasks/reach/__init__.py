@@ -7,4 +7,5 @@ register_task(
     "IsaacPC-Reach-Franka-Direct",
     env=f"{__name__}.reach_env:ReachEnv",
     env_cfg=f"{__name__}.reach_env_cfg:ReachEnvCfg",
+    agent="reach",
 )

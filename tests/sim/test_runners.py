@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from isaaclab_pc.agents import ppo, rl_games_cfg, rsl_rl_cfg
-from isaaclab_pc.runners import RUNNERS, Decision, Runner, load_adapter, make_runner
+from isaaclab_pc.runners import RUNNERS, Decision, Runner, load_adapter
 from isaaclab_pc.scaling import plan_batch
 
 pytestmark = pytest.mark.sim
@@ -32,7 +32,7 @@ def build(name: str, env: Any, folder: Path) -> Runner:
     adapter = load_adapter(name)
     plan = plan_batch(NUM_ENVS, *adapter.batch_target(cfg))
     adapter.configure(cfg, obs="points", seed=7, max_iterations=None, device="cpu", plan=plan, experiment="reach")
-    return make_runner(name, env, cfg, folder, "cpu")
+    return adapter.make(env, cfg, folder, "cpu")
 
 
 @pytest.mark.parametrize("name", RUNNERS)

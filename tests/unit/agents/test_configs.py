@@ -4,11 +4,11 @@
 import subprocess
 import sys
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from isaaclab_pc.agents import ppo, rl_games_cfg, rsl_rl_cfg
+from isaaclab_pc.errors import ConfigError
 
 SETTINGS = replace(
     ppo.REACH,
@@ -68,36 +68,26 @@ def test_rl_games_gets_every_value() -> None:
     assert network["encoder"] == SETTINGS.encoder.to_dict()
 
 
-@pytest.mark.parametrize("module", [rsl_rl_cfg, rl_games_cfg])
-@pytest.mark.parametrize("name", ["reach", "reach_large", "lift", "a_new_task", "a_new_task_large"])
-def test_entry_points_make_configs_that_nobody_shares(module: Any, name: str) -> None:
-    make = getattr(module, name)
-    assert make() is not make()
-    assert make() == make() if isinstance(make(), dict) else make().to_dict() == make().to_dict()
+def test_an_agent_has_its_own_settings_in_two_sizes() -> None:
+    assert ppo.find_agent("reach") is ppo.REACH
+    assert ppo.find_agent("default") is ppo.DEFAULT
+    sizes = ppo.sizes(ppo.REACH)
+    assert list(sizes) == ["default", "large"]
+    assert sizes["default"] == ppo.REACH
+    assert sizes["large"].samples_per_update > ppo.REACH.samples_per_update
+    assert sizes["large"].max_iterations == ppo.REACH.max_iterations
 
 
-def test_a_task_learns_with_its_own_settings_or_the_default_ones() -> None:
-    assert ppo.settings_of("reach") == (ppo.REACH, "reach")
-    assert ppo.settings_of("a_new_task") == (ppo.DEFAULT, "a_new_task")
-    large, task = ppo.settings_of("reach_large")
-    assert task == "reach"
-    assert large.samples_per_update > ppo.REACH.samples_per_update
-    assert large.max_iterations == ppo.REACH.max_iterations
-    make: Any = rsl_rl_cfg.a_new_task
-    assert (make().experiment_name, make().max_iterations) == ("a_new_task", ppo.DEFAULT.max_iterations)
+def test_a_wrong_name_fails_and_shows_the_near_ones() -> None:
+    with pytest.raises(ConfigError, match=r"'rech'.*did you mean reach\?"):
+        ppo.find_agent("rech")
+    for module in (rsl_rl_cfg, rl_games_cfg):
+        assert not hasattr(module, "rech")
 
 
 def test_samples_divide_into_minibatches() -> None:
     with pytest.raises(ValueError, match="num_minibatches=3"):
         replace(SETTINGS, num_minibatches=3)
-
-
-def test_the_policy_reads_the_privileged_state_only_where_it_is_told() -> None:
-    assert [ppo.obs_groups(obs) for obs in ("points", "depth", "state")] == [
-        ["policy", "points"],
-        ["policy", "depth"],
-        ["policy"],
-    ]
 
 
 def test_settings_load_no_torch() -> None:

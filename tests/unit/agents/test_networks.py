@@ -123,9 +123,9 @@ def test_running_norm_counts_from_the_next_rollout_on() -> None:
     norm = RunningNorm(3, eps=0.0)
     seen = torch.randn(100, 3) * 4.0 + 2.0
     for part in seen.split(30):
-        norm.see(part)
+        norm.add_samples(part)
     torch.testing.assert_close(norm(seen), seen)
-    norm.apply_seen()
+    norm.apply_samples()
     expected = (seen - seen.mean(0)) / seen.std(0, unbiased=False)
     torch.testing.assert_close(norm(seen), expected, rtol=1e-4, atol=1e-5)
 

@@ -18,7 +18,7 @@ from isaaclab_pc.runners.checkpoint_file import (
     check_header,
     load_checkpoint,
     plain,
-    read_extra,
+    read_header,
     rng_state,
     save_checkpoint,
     set_rng_state,
@@ -52,8 +52,8 @@ def test_header_is_read_without_torch(tmp_path: Path) -> None:
     path = tmp_path / "model.pt"
     save_checkpoint(path, {}, {"task": "reach"})
     code = (
-        "import sys, pathlib; from isaaclab_pc.runners import read_extra;"
-        f"print(read_extra(pathlib.Path({str(path)!r}))['task']); assert 'torch' not in sys.modules"
+        "import sys, pathlib; from isaaclab_pc.runners import read_header;"
+        f"print(read_header(pathlib.Path({str(path)!r}))['task']); assert 'torch' not in sys.modules"
     )
     result = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert result.stdout.strip() == "reach"
@@ -98,12 +98,12 @@ def test_strange_headers_are_refused(tmp_path: Path, header: str, message: str) 
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("archive/header.json", header)
     with pytest.raises(ConfigError, match=message):
-        read_extra(path)
+        read_header(path)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"nowhere\.pt does not exist"):
-        read_extra(tmp_path / "nowhere.pt")
+        read_header(tmp_path / "nowhere.pt")
 
 
 def test_a_truncated_file_is_refused(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from isaaclab_pc.agents import ppo, rl_games_cfg
-from isaaclab_pc.runners import rl_games
+from isaaclab_pc.runners import rl_games, rl_games_agent
 from isaaclab_pc.scaling import BatchPlan
 from tests.unit.runners.fake_env import FakeEnv, FakeRlGamesEnv
 
@@ -18,7 +18,7 @@ from tests.unit.runners.fake_env import FakeEnv, FakeRlGamesEnv
 def runner(tmp_path: Path) -> rl_games.RlGamesRunner:
     cfg = rl_games_cfg.make_cfg(ppo.REACH, "x")
     plan = BatchPlan(horizon=8, num_minibatches=2, minibatch_size=16)
-    rl_games.configure(cfg, obs="points", seed=1, max_iterations=2, device="cpu", plan=plan, experiment="x")
+    rl_games.ADAPTER.configure(cfg, obs="points", seed=1, max_iterations=2, device="cpu", plan=plan, experiment="x")
     return rl_games.RlGamesRunner(FakeRlGamesEnv(FakeEnv()), cfg, tmp_path, "cpu")
 
 
@@ -48,7 +48,7 @@ def test_divergence_is_measured_against_the_policy_that_acted(runner: rl_games.R
 
 
 def test_step_size_follows_the_divergence_but_not_that_of_the_first_minibatch() -> None:
-    schedule = rl_games._Schedule(0.01)
+    schedule = rl_games_agent.PolicySchedule(0.01)
     assert schedule.update(1e-3, 0.0, 1, 0, 0.0)[0] == 1e-3
     assert schedule.update(1e-3, 0.0, 1, 0, 0.001)[0] == pytest.approx(1.5e-3)
     assert schedule.update(1e-3, 0.0, 1, 0, 0.05)[0] == pytest.approx(1e-3 / 1.5)
@@ -58,7 +58,7 @@ def test_step_size_follows_the_divergence_but_not_that_of_the_first_minibatch() 
 
 def test_a_large_gradient_of_the_critic_leaves_the_actor_alone(runner: rl_games.RlGamesRunner) -> None:
     agent: Any = runner._agent
-    actor, critic = agent.model.a2c_network.parts()
+    actor, critic = agent.model.a2c_network.clipping_groups()
     assert len(actor) + len(critic) == len(list(agent.model.parameters()))
     for parameter in actor:
         parameter.grad = torch.full_like(parameter, 1e-6)
@@ -68,6 +68,25 @@ def test_a_large_gradient_of_the_critic_leaves_the_actor_alone(runner: rl_games.
     assert all(torch.equal(p.grad, torch.full_like(p, 1e-6)) for p in actor if p.grad is not None)
     norm = nn.utils.get_total_norm([p.grad for p in critic if p.grad is not None])
     assert float(norm) == pytest.approx(agent.grad_norm, rel=1e-3)
+
+
+def test_a_stock_network_is_clipped_as_a_whole(runner: rl_games.RlGamesRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent: Any = runner._agent
+    agent.model.a2c_network = nn.Sequential(agent.model.a2c_network)
+    for parameter in agent.model.parameters():
+        parameter.grad = torch.full_like(parameter, 1e3)
+    agent.trancate_gradients_and_step()
+    norm = nn.utils.get_total_norm([p.grad for p in agent.model.parameters() if p.grad is not None])
+    assert float(norm) == pytest.approx(agent.grad_norm, rel=1e-3)
+
+
+def test_a_stock_network_keeps_its_observation_groups() -> None:
+    cfg = rl_games_cfg.make_cfg(ppo.REACH, "x")
+    cfg["params"]["network"] = {"name": "actor_critic", "separate": False}
+    cfg["params"]["env"]["obs_groups"] = {"obs": ["policy"], "states": []}
+    rl_games.ADAPTER.configure(cfg, obs="points", seed=1, max_iterations=None, device="cpu", plan=None, experiment="x")
+    assert cfg["params"]["network"] == {"name": "actor_critic", "separate": False}
+    assert cfg["params"]["env"]["obs_groups"] == {"obs": ["policy"], "states": []}
 
 
 def test_playing_leaves_no_files(runner: rl_games.RlGamesRunner, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 """What every adapter promises, on a fake task."""
 
 import math
+import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -11,10 +12,20 @@ from typing import Any
 import pytest
 import torch
 
+from isaaclab_pc import runners
 from isaaclab_pc.agents import ppo, rl_games_cfg, rsl_rl_cfg
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.runners import RUNNERS, Decision, Runner, load_adapter, make_runner
-from isaaclab_pc.runners.base import EpisodeLog
+from isaaclab_pc.runners import (
+    RUNNERS,
+    Adapter,
+    Decision,
+    Runner,
+    agent_key,
+    load_adapter,
+    policy_groups,
+    require_library,
+)
+from isaaclab_pc.runners.shared import IterationLog
 from isaaclab_pc.scaling import BatchPlan
 from isaaclab_pc.tensor_bytes import tensor_bytes
 from tests.unit.runners.fake_env import ACTIONS, FakeEnv, FakeRlGamesEnv
@@ -42,14 +53,12 @@ class Bench:
         self.name, self.folder = name, folder
         make_cfg: Callable = {"rsl_rl": rsl_rl_cfg, "rl_games": rl_games_cfg}[name].make_cfg
         self.cfg = make_cfg(replace(SETTINGS, **settings), "x")
-        load_adapter(name).configure(
-            self.cfg, obs=obs, seed=3, max_iterations=None, device="cpu", plan=PLAN, experiment="fake"
-        )
+        adapter = load_adapter(name)
+        adapter.configure(self.cfg, obs=obs, seed=3, max_iterations=None, device="cpu", plan=PLAN, experiment="fake")
         self.env = FakeEnv(NUM_ENVS, obs)
         torch.manual_seed(3)
-        self.runner: Runner = make_runner(
-            name, FakeRlGamesEnv(self.env) if name == "rl_games" else self.env, self.cfg, folder, "cpu"
-        )
+        env = FakeRlGamesEnv(self.env) if name == "rl_games" else self.env
+        self.runner: Runner = adapter.make(env, self.cfg, folder, "cpu")
 
     def train(self, until: int, stop_at: int | None = None) -> list[tuple[int, dict[str, float]]]:
         calls = []
@@ -247,15 +256,78 @@ def test_configure_writes_what_the_run_asks_for(name: str) -> None:
         assert cfg["params"]["env"]["obs_groups"]["obs"] == ["policy", "critic"]
 
 
-def test_entry_points_of_agents(name: str) -> None:
+def test_without_a_kind_of_observation_the_configured_groups_stay(name: str) -> None:
+    cfg: Any = {"rsl_rl": rsl_rl_cfg, "rl_games": rl_games_cfg}[name].make_cfg(SETTINGS, "x")
+    groups = {"rsl_rl": lambda: cfg.obs_groups["actor"], "rl_games": lambda: cfg["params"]["network"]["actor"]}[name]
     adapter = load_adapter(name)
-    assert adapter.agent_entry_point("default") == f"{name}_cfg_entry_point"
-    assert adapter.agent_entry_point("large") == f"{name}_large_cfg_entry_point"
+    for obs, expected in ((None, ["policy", "points"]), ("depth", ["policy", "depth"]), (None, ["policy", "depth"])):
+        adapter.configure(cfg, obs=obs, seed=5, max_iterations=None, device="cpu", plan=None, experiment="x")
+        assert groups() == expected
 
 
-def test_unknown_runner_names_the_near_one() -> None:
+def test_an_adapter_keeps_the_protocol_and_names_a_learning_rate_that_exists(name: str) -> None:
+    adapter = load_adapter(name)
+    assert isinstance(adapter, Adapter)
+    assert adapter.name == name
+    value: Any = {"rsl_rl": rsl_rl_cfg, "rl_games": rl_games_cfg}[name].make_cfg(SETTINGS, "x")
+    prefix, *fields = adapter.learning_rate_key.split(".")
+    assert prefix == "agent"
+    for field in fields:
+        value = value[field] if isinstance(value, dict) else getattr(value, field)
+    assert value == SETTINGS.learning_rate
+
+
+def test_the_keys_of_agents_are_those_of_isaac_lab(name: str) -> None:
+    assert agent_key(name, "default") == f"{name}_cfg_entry_point"
+    assert agent_key(name, "large") == f"{name}_large_cfg_entry_point"
+
+
+def test_the_policy_reads_the_privileged_state_only_where_it_is_told() -> None:
+    assert [policy_groups(obs) for obs in ("points", "depth", "state")] == [
+        ["policy", "points"],
+        ["policy", "depth"],
+        ["policy"],
+    ]
+
+
+def test_adapters_know_no_agent() -> None:
+    folder = Path(runners.__file__).parent
+    assert [file.name for file in folder.glob("*.py") if "isaaclab_pc.agents" in file.read_text()] == []
+
+
+def test_the_list_of_libraries_loads_none_of_them_and_no_torch() -> None:
+    code = (
+        "import sys; from isaaclab_pc.runners import RUNNERS, require_library\n"
+        "for name in RUNNERS: require_library(name)\n"
+        "assert not {'torch', *(library.module for library in RUNNERS.values())} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("check", [load_adapter, require_library])
+def test_unknown_runner_names_the_near_one(check: Callable) -> None:
     with pytest.raises(ConfigError, match=r"'rslrl'.*did you mean rsl_rl"):
-        load_adapter("rslrl")
+        check("rslrl")
+
+
+@pytest.mark.parametrize(
+    ("installed", "message"),
+    [
+        (
+            ["rsl_rl"],
+            r'runner=rl_games is not installed: pip install "isaaclab_pc\[rl_games\]", or use runner=rsl_rl\.',
+        ),
+        ([], r'runner=rl_games is not installed: pip install "isaaclab_pc\[rl_games\]"\.'),
+    ],
+)
+def test_a_missing_library_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, installed: list[str], message: str
+) -> None:
+    monkeypatch.setattr(runners, "is_installed", lambda module: module in installed)
+    for module in installed:
+        require_library(module)
+    with pytest.raises(ConfigError, match=message):
+        require_library("rl_games")
 
 
 def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,14 +339,14 @@ def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
         load_adapter("rl_games")
 
 
-def test_episode_log_averages_what_is_finite_and_copies() -> None:
-    log = EpisodeLog()
+def test_iteration_log_averages_what_is_finite_and_copies() -> None:
+    log = IterationLog()
     entry: dict[str, Any] = {"a": torch.tensor(1.0), "b": math.nan}
     log.add(entry)
     entry["a"] = 3.0
     log.add(entry)
     log.add({"c": torch.tensor([1.0, 2.0])})
-    first = log.flush()
+    first = log.take_means()
     assert (first["a"], first["c"]) == (2.0, 1.5)
     assert math.isnan(first["b"])
-    assert log.flush() == {}
+    assert log.take_means() == {}

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the rest of the program asks of a learning library: an :class:`Adapter` that makes a :class:`Runner`.
+
+Loads no torch.
+"""
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from isaaclab_pc.scaling import BatchPlan
+
+__all__ = ["Adapter", "Decision", "OnIteration", "Runner", "policy_groups"]
+
+
+class Decision(Enum):
+    """What to do after an iteration."""
+
+    CONTINUE = "continue"
+    STOP = "stop"
+
+
+OnIteration = Callable[[int, Mapping[str, float]], Decision]
+"""Called after every iteration with the number of completed iterations and the metrics.
+
+Training is between two iterations then: the callback may call ``Runner.save``.
+"""
+
+
+def policy_groups(obs: str) -> list[str]:
+    """Return the observation groups that the policy reads in the environments of this package.
+
+    Args:
+        obs: What the policy sees besides the robot's own joints: ``points``, ``depth`` or ``state``.
+
+    Returns:
+        Names of the groups. For ``state``, the environment puts the objects' state into ``policy`` itself.
+    """
+    return ["policy"] if obs == "state" else ["policy", obs]
+
+
+class Runner(Protocol):
+    """One learning library at work: its networks, its optimizer and its training loop."""
+
+    completed_iterations: int
+    """Iterations since the start of the run, those before a resume included."""
+
+    def train(self, max_iterations: int, on_iteration: OnIteration) -> None:
+        """Train until the run has ``max_iterations`` iterations or the callback says stop.
+
+        The metrics are:
+
+        - ``mean_reward``: return of the last 100 episodes, NaN before the first one ends,
+        - ``mean_episode_length`` [steps],
+        - ``success_rate``: NaN where the environment logged none,
+        - ``collect_s`` and ``learn_s``: time of the rollout and of the update [s],
+        - ``env_steps_per_s``: steps of all environments [1/s],
+        - ``learning_rate``, ``action_std`` and ``loss/*``,
+        - ``Learner/updates`` and ``Learner/skipped_updates``: see :class:`~isaaclab_pc.runners.tripwire.Tripwire`,
+        - whatever the environment logged, under its own names.
+
+        Args:
+            max_iterations: Iterations of the whole run, those before a resume included.
+            on_iteration: Called after each iteration.
+        """
+        ...
+
+    def save(self, path: Path, extra: Mapping[str, Any]) -> None:
+        """Write a checkpoint atomically.
+
+        Args:
+            path: Where the file goes.
+            extra: What the header should say about the run, such as the task's id; JSON values.
+
+        Raises:
+            NonFiniteError: Weights, optimizer or normalizers are not finite; nothing was written.
+        """
+        ...
+
+    def load(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Restore weights, optimizer, normalizers, learning rate, random generators and counters.
+
+        Args:
+            path: A checkpoint that :meth:`save` wrote.
+            expected: What the header must say, besides the runner, the observations and the actions.
+
+        Returns:
+            The checkpoint's header, with the ``extra`` that it was saved with.
+
+        Raises:
+            ConfigError: It is no checkpoint, or one of another task, runner or observation; nothing was changed.
+        """
+        ...
+
+    def act(self, obs: "Mapping[str, Tensor]") -> "Tensor":
+        """Compute the actions of the deterministic policy.
+
+        Args:
+            obs: Observation groups by name, each with batch size N.
+
+        Returns:
+            Actions, shape (N, A).
+        """
+        ...
+
+    def holders(self) -> Mapping[str, Any]:
+        """Return the objects that hold the library's tensors, by what the memory is for.
+
+        The keys are ``rollout storage``, ``network weights`` and ``optimizer``.
+        :func:`isaaclab_pc.tensor_bytes.tensor_bytes` measures what an object holds.
+        """
+        ...
+
+
+@runtime_checkable
+class Adapter(Protocol):
+    """One learning library, as the rest of the program sees it.
+
+    To add a library: write ``isaaclab_pc/runners/<name>.py`` with an ``ADAPTER`` that keeps this protocol, add a line
+    to :data:`isaaclab_pc.runners.RUNNERS`, and translate the hyperparameters in ``agents/<name>_cfg.py``.
+    """
+
+    name: str
+    """The value of ``runner``; also the name of the adapter's module."""
+
+    learning_rate_key: str
+    """The setting that holds the learning rate, as a user writes it: ``agent.<field>``. For error messages."""
+
+    def batch_target(self, agent_cfg: Any) -> tuple[int, int]:
+        """Return the batch that the configuration asks for, whatever the number of environments.
+
+        Args:
+            agent_cfg: The library's configuration.
+
+        Returns:
+            Samples per update, and samples per minibatch.
+        """
+        ...
+
+    def configure(
+        self,
+        agent_cfg: Any,
+        *,
+        obs: str | None,
+        seed: int,
+        max_iterations: int | None,
+        device: str,
+        plan: "BatchPlan | None",
+        experiment: str,
+    ) -> None:
+        """Write a run's settings into the library's configuration.
+
+        Args:
+            agent_cfg: The configuration to change.
+            obs: What the policy sees: ``points``, ``depth`` or ``state``. None keeps the configured groups, as tasks of
+                other packages need.
+            seed: Seed of the run.
+            max_iterations: Iterations of the whole run; None keeps the configured ones.
+            device: Where the networks live.
+            plan: Horizon and minibatches; None keeps the configured ones.
+            experiment: Name of the experiment.
+        """
+        ...
+
+    def max_iterations(self, agent_cfg: Any) -> int:
+        """Return the iterations of a whole run.
+
+        Args:
+            agent_cfg: The library's configuration.
+        """
+        ...
+
+    def make(self, env: Any, agent_cfg: Any, run_dir: Path, device: str) -> Runner:
+        """Build a runner around an environment.
+
+        Args:
+            env: The gym environment, or the library's own vectorized environment.
+            agent_cfg: The library's configuration after :meth:`configure`; it is left as it is.
+            run_dir: Where the library writes its logs.
+            device: Where the networks live.
+
+        Returns:
+            The runner, its networks freshly initialized.
+        """
+        ...

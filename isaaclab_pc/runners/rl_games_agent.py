@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""RL-Games' PPO with the changes that make a hyperparameter mean what it means with RSL-RL.
+
+- Minibatches are random.
+- The KL divergence is measured against the policy that acted.
+- The gradients of actor and critic are clipped apart, where the network says which parameters belong to which.
+
+Checkpoints and the end of the training are left to the callback of :class:`Agent`.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from rl_games.algos_torch.a2c_continuous import A2CAgent
+from rl_games.algos_torch.torch_ext import mean_list
+from rl_games.common.algo_observer import AlgoObserver
+from rl_games.common.datasets import PPODataset
+from rl_games.common.schedulers import AdaptiveScheduler
+from torch import Tensor, nn
+
+from isaaclab_pc.runners.shared import IterationLog, success_rate
+from isaaclab_pc.runners.tripwire import Tripwire
+
+__all__ = ["Agent", "HasClippingGroups", "LogObserver", "PolicySchedule", "ShuffledDataset"]
+
+MIN_LEARNING_RATE = 1e-5
+"""Lower end of the adaptive schedule, as with RSL-RL."""
+
+
+@runtime_checkable
+class HasClippingGroups(Protocol):
+    """A network that wants the gradients of its parts clipped apart."""
+
+    def clipping_groups(self) -> Iterable[list[nn.Parameter]]:
+        """Return the parameters in groups; the gradient of each is clipped by its own norm."""
+        ...
+
+
+class LogObserver(AlgoObserver):
+    """Keeps what the environment logs."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        super().__init__()
+        self.env_log = IterationLog()
+
+    def process_infos(self, infos: Mapping[str, Any], done_indices: Tensor) -> None:
+        """Keep what one step logged; Isaac Lab's wrapper calls it ``episode``."""
+        if "episode" in infos:
+            self.env_log.add(infos["episode"])
+
+
+class ShuffledDataset(PPODataset):
+    """Random minibatches; those of RL-Games are blocks of environments, the same in every update."""
+
+    def update_values_dict(self, values_dict: dict[str, Any] | None) -> None:
+        """Take the samples of an update in random order."""
+        if values_dict is not None:
+            order = torch.randperm(self.batch_size, device=self.device)
+            values_dict = {name: _reordered(value, order) for name, value in values_dict.items()}
+        super().update_values_dict(values_dict)
+
+    def update_mu_sigma(self, mu: Tensor, sigma: Tensor) -> None:
+        """Keep the distribution of the policy that acted: the KL divergence is measured against it."""
+
+
+def _reordered(value: Any, order: Tensor) -> Any:
+    """Reorder the samples of a tensor or of a dict of tensors."""
+    if isinstance(value, dict):
+        return {name: _reordered(item, order) for name, item in value.items()}
+    return value[order] if isinstance(value, Tensor) else value
+
+
+class PolicySchedule(AdaptiveScheduler):
+    """Adaptive learning rate that ignores the first minibatch of an update: until then, the policy has not changed."""
+
+    min_lr: float
+
+    def __init__(self, kl_threshold: float) -> None:
+        """Start before the first update.
+
+        Args:
+            kl_threshold: KL divergence per update that the learning rate is adapted to.
+        """
+        super().__init__(kl_threshold)
+        self.min_lr = MIN_LEARNING_RATE
+        self._last_epoch = -1
+
+    def update(  # type: ignore[override]
+        self, current_lr: float, entropy_coef: float, epoch: int, frames: int, kl_dist: float, **kwargs: Any
+    ) -> tuple[float, float]:
+        """Return the next learning rate and the entropy coefficient."""
+        if epoch != self._last_epoch:
+            self._last_epoch = epoch
+            return current_lr, entropy_coef
+        return super().update(current_lr, entropy_coef, epoch, frames, kl_dist, **kwargs)
+
+
+class Agent(A2CAgent):
+    """RL-Games' own training loop, which reports every iteration and writes no checkpoints."""
+
+    writer: Any
+    scheduler: Any
+    vec_env: Any
+
+    def __init__(self, base_name: str, params: dict[str, Any]) -> None:
+        """Build networks, optimizer and data set.
+
+        Args:
+            base_name: RL-Games' name of the agent.
+            params: The ``params`` section of the configuration.
+        """
+        super().__init__(base_name, params)
+        self.dataset = ShuffledDataset(
+            self.batch_size, self.minibatch_size, self.is_discrete, self.is_rnn, self.ppo_device, self.seq_length
+        )
+        if self.is_adaptive_lr:
+            self.scheduler = PolicySchedule(self.kl_threshold)
+        self.is_tensor_obses = True
+        self.tripwire = Tripwire(self.optimizer, [self.model])
+
+        # The runner puts its own function here.
+        self.after_iteration: Callable[[Mapping[str, float]], None] = lambda metrics: None
+
+    def save(self, fn: str) -> None:
+        """Write nothing: whoever trains decides when and where."""
+
+    def env_reset(self) -> Any:
+        """Reset all environments, and let their first episodes end at different times."""
+        obs = super().env_reset()
+        env = getattr(self.vec_env, "unwrapped", self.vec_env)
+        env.episode_length_buf = torch.randint_like(env.episode_length_buf, high=int(env.max_episode_length))
+        return obs
+
+    def prepare_dataset(self, batch_dict: dict[str, Any]) -> None:
+        """Start an update."""
+        # A network may have changed its normalizers in the rollout, on purpose: restore nothing older than that.
+        self.tripwire.keep_buffers()
+        super().prepare_dataset(batch_dict)
+
+    def trancate_gradients_and_step(self) -> None:
+        """Clip the gradients of actor and critic apart, and take the step.
+
+        The critic's gradient is the larger one by far: clipped together, it would leave the actor next to nothing.
+        """
+        network = self.model.a2c_network
+        if self.multi_gpu or not self.truncate_grads or not isinstance(network, HasClippingGroups):
+            super().trancate_gradients_and_step()
+            return
+
+        for group in network.clipping_groups():
+            nn.utils.clip_grad_norm_(group, self.grad_norm)
+        self.optimizer.step()
+
+    def write_stats(
+        self,
+        total_time: float,
+        epoch_num: int,
+        step_time: float,
+        play_time: float,
+        update_time: float,
+        a_losses: list[Tensor],
+        c_losses: list[Tensor],
+        entropies: list[Tensor],
+        kls: list[Tensor],
+        last_lr: float,
+        lr_mul: float,
+        frame: int,
+        *rest: Any,
+    ) -> None:
+        """Write the iteration to TensorBoard and report it."""
+        timings = (total_time, epoch_num, step_time, play_time, update_time)
+        super().write_stats(*timings, a_losses, c_losses, entropies, kls, last_lr, lr_mul, frame, *rest)
+
+        env_log = {**self.algo_observer.env_log.take_means(), **self.tripwire.end_iteration()}
+        episodes_ended = self.game_rewards.current_size > 0
+        mean_reward = float(self.game_rewards.get_mean()[0]) if episodes_ended else math.nan
+        for key, value in {**env_log, "Train/mean_reward": mean_reward}.items():
+            if math.isfinite(value):
+                self.writer.add_scalar(key, value, frame)
+
+        self.after_iteration(
+            {
+                **env_log,
+                "mean_reward": mean_reward,
+                "mean_episode_length": float(self.game_lengths.get_mean()) if episodes_ended else math.nan,
+                "success_rate": success_rate(env_log),
+                "collect_s": play_time,
+                "learn_s": update_time,
+                "env_steps_per_s": self.curr_frames / (play_time + update_time),
+                "learning_rate": float(self.last_lr),
+                "action_std": float(self.train_result[7].mean()),
+                "loss/value": float(mean_list(c_losses).detach()),
+                "loss/surrogate": float(mean_list(a_losses).detach()),
+                "loss/entropy": float(mean_list(entropies).detach()),
+            }
+        )

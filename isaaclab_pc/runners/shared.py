@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the adapters of the learning libraries have in common."""
+
+import contextlib
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+__all__ = ["USUAL_NUM_ENVS", "IterationLog", "StopTraining", "checkpoint_identity", "no_output", "success_rate"]
+
+USUAL_NUM_ENVS = 4096
+"""Number of environments that configurations of Isaac Lab's own tasks are written for."""
+
+
+class StopTraining(Exception):  # noqa: N818 - control flow, not an error
+    """Leaves a library's training loop after the callback said stop."""
+
+
+class IterationLog:
+    """Averages what the environment logs during one iteration."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._entries: list[dict[str, Any]] = []
+
+    def add(self, entry: Mapping[str, Any]) -> None:
+        """Keep what one step logged.
+
+        Args:
+            entry: Numbers and tensors by name. It is copied, as the environment may use the same dict again.
+        """
+        self._entries.append(dict(entry))
+
+    def take_means(self) -> dict[str, float]:
+        """Return the mean of each value over the steps that logged a finite one, and start the next iteration.
+
+        A value that was never finite is NaN.
+        """
+        entries = self._entries
+        self._entries = []
+
+        keys = dict.fromkeys(key for entry in entries for key in entry)
+        return {key: _finite_mean([entry[key] for entry in entries if key in entry]) for key in keys}
+
+
+def _finite_mean(values: Sequence[Any]) -> float:
+    """Average the finite ones of numbers and tensors."""
+    numbers = [float(value.float().mean()) if hasattr(value, "mean") else float(value) for value in values]
+
+    # A step in which no episode ended logs NaN for its success rate.
+    finite = [number for number in numbers if math.isfinite(number)]
+    return sum(finite) / len(finite) if finite else math.nan
+
+
+def success_rate(env_log: Mapping[str, float]) -> float:
+    """Return the success rate that the environment logged, NaN where there is none."""
+    return env_log.get("Metrics/success_rate", math.nan)
+
+
+def checkpoint_identity(runner: str, shapes: Mapping[str, Sequence[int]], num_actions: int) -> dict[str, Any]:
+    """Return the part of a checkpoint's header that must be the same when it is loaded.
+
+    Args:
+        runner: Name of the adapter.
+        shapes: Shape of one observation of each group that the networks read, without the batch dimension.
+        num_actions: Size of an action.
+
+    Returns:
+        JSON values.
+    """
+    observations = {name: list(shape) for name, shape in sorted(shapes.items())}
+    return {"runner": runner, "observations": observations, "num_actions": num_actions}
+
+
+@contextlib.contextmanager
+def no_output() -> Iterator[None]:
+    """Drop what a library prints: progress is shown by whoever asked for the training."""
+    with open(os.devnull, "w", encoding="utf-8") as sink, contextlib.redirect_stdout(sink):
+        yield

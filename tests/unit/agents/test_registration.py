@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The agents that a task is registered with, loaded as Isaac Lab loads them."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import gymnasium as gym
+import pytest
+from isaaclab_tasks.utils import load_cfg_from_registry
+
+from isaaclab_pc.agents import ppo
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.runners import RUNNERS, agent_key, load_adapter
+from isaaclab_pc.tasks.registration import register_task
+
+TASK_ID = "IsaacPC-Press-Button-Franka-Direct"
+
+
+@pytest.fixture
+def register() -> Iterator[Callable]:
+    def register(**agent: str) -> None:
+        register_task(
+            TASK_ID, env="others.press_button.env:PressButtonEnv", env_cfg="others.press_button.cfg:PressCfg", **agent
+        )
+
+    yield register
+    gym.registry.pop(TASK_ID, None)
+
+
+@pytest.fixture(params=[(runner, size) for runner in RUNNERS for size in ("default", "large")], ids="-".join)
+def runner_and_size(request: pytest.FixtureRequest) -> tuple[str, str]:
+    return request.param
+
+
+def experiment_name(cfg: Any) -> str:
+    return cfg["params"]["config"]["name"] if isinstance(cfg, dict) else cfg.experiment_name
+
+
+@pytest.mark.parametrize("agent", ppo.AGENTS)
+def test_every_library_gets_the_settings_of_the_agent_under_the_tasks_name(
+    register: Callable, runner_and_size: tuple[str, str], agent: str
+) -> None:
+    runner, size = runner_and_size
+    register(agent=agent)
+    cfg: Any = load_cfg_from_registry(TASK_ID, agent_key(runner, size))
+    settings = ppo.sizes(ppo.AGENTS[agent])[size]
+    adapter = load_adapter(runner)
+    assert adapter.max_iterations(cfg) == settings.max_iterations
+    assert adapter.batch_target(cfg) == (settings.samples_per_update, settings.minibatch_size)
+    assert experiment_name(cfg) == "press_button"
+
+
+def test_nobody_shares_a_configuration(register: Callable, runner_and_size: tuple[str, str]) -> None:
+    register()
+    first: Any = load_cfg_from_registry(TASK_ID, agent_key(*runner_and_size))
+    second: Any = load_cfg_from_registry(TASK_ID, agent_key(*runner_and_size))
+    assert first is not second
+    assert first == second if isinstance(first, dict) else first.to_dict() == second.to_dict()
+
+
+def test_a_new_task_learns_with_the_default_agent(register: Callable) -> None:
+    register()
+    cfg: Any = load_cfg_from_registry(TASK_ID, "rsl_rl_cfg_entry_point")
+    assert cfg.max_iterations == ppo.DEFAULT.max_iterations
+
+
+def test_a_misspelt_agent_registers_nothing(register: Callable) -> None:
+    with pytest.raises(ConfigError, match=r"'rech'.*did you mean reach\?"):
+        register(agent="rech")
+    assert TASK_ID not in gym.registry
+
+
+def test_reach_keeps_its_own_agent_and_the_others_the_default_one() -> None:
+    import isaaclab_pc.tasks  # noqa: F401 (registers them)
+
+    reach: Any = load_cfg_from_registry("IsaacPC-Reach-Franka-Direct", "rsl_rl_cfg_entry_point")
+    lift: Any = load_cfg_from_registry("IsaacPC-Lift-Cube-Franka-Direct", "rsl_rl_cfg_entry_point")
+    assert (reach.experiment_name, reach.max_iterations) == ("reach", ppo.REACH.max_iterations)
+    assert (lift.experiment_name, lift.max_iterations) == ("lift", ppo.DEFAULT.max_iterations)
+
+
+def test_registering_loads_no_torch() -> None:
+    code = "import sys, isaaclab_pc.tasks; assert not {'torch', 'isaaclab'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
