@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from isaaclab_pc.assets.robots import DEFAULT_ROBOT, ROBOTS
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.platform import check_isaaclab
 from isaaclab_pc.launch.settings import flatten
@@ -360,28 +361,24 @@ def _apply_task_settings(env_cfg: Any, config: Mapping[str, Any], backend: str) 
 def _apply_robot(env_cfg: Any, config: Mapping[str, Any], backend: str) -> None:
     """Put the robot that was asked for into the scene of one of this package's tasks."""
     name = config["robot"]
-    if name == "franka":
+    if name == DEFAULT_ROBOT:
         return
-    arm = "franka" if name == "franka_nucleus" else name
-    if arm not in env_cfg.robots:
-        robots = ",".join(repr(known) for known in (*env_cfg.robots, arm))
+
+    robot = ROBOTS[name]
+    if robot.arm not in env_cfg.robots:
+        arms = ",".join(repr(known) for known in (*env_cfg.robots, robot.arm))
         raise ConfigError(
             f"robot={name}: {config['task']} was tried with {', '.join(env_cfg.robots)} only. "
-            f'Use robot={env_cfg.robots[0]}, or try it with "env.robots=[{robots}]".'
+            f'Use robot={env_cfg.robots[0]}, or try it with "env.robots=[{arms}]".'
         )
+
     replaced = [text for text in config["env_overrides"] if text.startswith(_SET_BY_ROBOT)]
     if replaced:
         raise ConfigError(f"{replaced[0]} and robot={name} set the same field: leave out one of them.")
+
     from isaaclab_pc.envs.point_cloud_env_cfg import use_robot
 
-    if name == "ur5e":
-        from isaaclab_pc.assets.ur5e import UR5E_GRIPPER_CFG
-
-        use_robot(env_cfg, UR5E_GRIPPER_CFG)
-    else:
-        from isaaclab_pc.assets.franka import franka_nucleus_cfg
-
-        use_robot(env_cfg, franka_nucleus_cfg(backend))
+    use_robot(env_cfg, robot.make_cfg(backend))
 
 
 def _apply_points(points: Any, settings: Mapping[str, Any]) -> None:
