@@ -11,10 +11,11 @@ import isaaclab.sim as sim_utils
 from isaaclab.actuators import ImplicitActuatorCfg
 from isaaclab.assets import ArticulationCfg
 from isaaclab.utils import configclass
-from isaaclab_newton.sim.schemas import MujocoRigidBodyCfg, NewtonArticulationCfg
-from isaaclab_physx.sim.schemas import PhysxArticulationCfg, PhysxRigidBodyCfg
+from isaaclab_newton.sim.schemas import MujocoRigidBodyCfg
+from isaaclab_physx.sim.schemas import PhysxRigidBodyCfg
 
 from isaaclab_pc.assets.kinematics import Joint
+from isaaclab_pc.assets.physics_properties import MAX_DEPENETRATION_VELOCITY, articulation_properties
 
 __all__ = ["ARMATURE", "ArmCfg", "drives", "primitives_spawn"]
 
@@ -36,33 +37,28 @@ class ArmCfg(ArticulationCfg):
     """Name of the body that carries the fingers."""
 
     finger_joints: tuple[str, ...] = MISSING  # pyright: ignore[reportAssignmentType]
-    """Names of the joints that the fingers slide on; each is 0 where the gripper is closed and at its upper limit where
-    it is open, so that an object between the fingers holds each at half of its width."""
+    """Names of the joints that the fingers slide on. Each is 0 where the gripper is closed and at its upper limit where
+    it is open, so an object between the fingers stops each at half of its width."""
 
     tcp_offset: float = MISSING  # pyright: ignore[reportAssignmentType]
     """Distance of the tool centre point from the hand's frame along its z axis [m]."""
 
 
 def primitives_spawn(usd: Path) -> sim_utils.UsdFileCfg:
-    """Return how an arm made of primitives is spawned on every physics backend; semantic class ``robot``.
+    """Return how an arm made of primitives is spawned on every physics backend; its semantic class is ``robot``.
 
-    Gravity is off on the robot, as in Isaac Lab's high-gain Franka: PhysX by flag, Newton by compensation.
+    The robot feels no gravity, as Isaac Lab's high-gain Franka: PhysX has a flag for it, Newton compensates it.
 
     Args:
-        usd: File that :mod:`.author` wrote.
+        usd: File that :func:`.author.author_arm` wrote.
     """
     return sim_utils.UsdFileCfg(
         usd_path=str(usd),
         rigid_props=[
-            PhysxRigidBodyCfg(disable_gravity=True, max_depenetration_velocity=5.0),
+            PhysxRigidBodyCfg(disable_gravity=True, max_depenetration_velocity=MAX_DEPENETRATION_VELOCITY),
             MujocoRigidBodyCfg(gravcomp=1.0),
         ],
-        articulation_props=[
-            PhysxArticulationCfg(
-                enabled_self_collisions=False, solver_position_iteration_count=8, solver_velocity_iteration_count=1
-            ),
-            NewtonArticulationCfg(self_collision_enabled=False),
-        ],
+        articulation_props=articulation_properties(),
         semantic_tags=[("class", "robot")],
     )
 
@@ -74,13 +70,14 @@ def drives(joints: Sequence[Joint], gains: tuple[float, float]) -> ImplicitActua
         joints: Joints of one kind, turning or sliding.
         gains: Stiffness and damping of each [N*m/rad and N*m*s/rad, or N/m and N*s/m].
     """
+    stiffness, damping = gains
     return ImplicitActuatorCfg(
         joint_names_expr=[joint.name for joint in joints],
         joint_effort_limit={joint.name: joint.effort for joint in joints},
         joint_velocity_limit={joint.name: joint.velocity for joint in joints},
-        stiffness=gains[0],
-        damping=gains[1],
-        # The motors' inertia seen through the gears; without it Newton's explicit damping shakes the light wrist.
-        # The fingers' differs between solvers and stands in the file.
+        stiffness=stiffness,
+        damping=damping,
+        # The motors' inertia behind the gears; without it Newton's explicit damping makes the light wrist shake.
+        # The fingers' differs between solvers and is in the USD file.
         armature={joint.name: ARMATURE for joint in joints if not joint.prismatic} or None,
     )

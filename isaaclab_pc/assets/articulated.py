@@ -13,12 +13,16 @@ import isaaclab.sim as sim_utils
 from isaaclab.actuators import ImplicitActuatorCfg
 from isaaclab.assets import ArticulationCfg
 from isaaclab.sim.schemas import UsdPhysicsCollisionCfg
-from isaaclab_newton.sim.schemas import NewtonArticulationCfg
-from isaaclab_physx.sim.schemas import PhysxArticulationCfg, PhysxRigidBodyCfg
+from isaaclab_physx.sim.schemas import PhysxRigidBodyCfg
 
 from isaaclab_pc.assets.author_articulated import CABINET_USD, DRAWER_JOINT, VALVE_JOINT, VALVE_USD
-from isaaclab_pc.assets.kinematics import Joint
-from isaaclab_pc.assets.objects import Vector, friction, held_firmly
+from isaaclab_pc.assets.kinematics import Joint, Vector
+from isaaclab_pc.assets.physics_properties import (
+    MAX_DEPENETRATION_VELOCITY,
+    articulation_properties,
+    firm_contacts,
+    friction,
+)
 
 __all__ = ["cabinet_cfg", "valve_cfg"]
 
@@ -30,15 +34,9 @@ def _articulated_cfg(
         prim_path=prim_path,
         spawn=sim_utils.UsdFileCfg(
             usd_path=str(usd),
-            rigid_props=[PhysxRigidBodyCfg(max_depenetration_velocity=5.0)],
-            # The solver takes the most iterations any body asks for: keep in step with the robot's.
-            articulation_props=[
-                PhysxArticulationCfg(
-                    enabled_self_collisions=False, solver_position_iteration_count=8, solver_velocity_iteration_count=1
-                ),
-                NewtonArticulationCfg(self_collision_enabled=False),
-            ],
-            collision_props=[UsdPhysicsCollisionCfg(), held_firmly()],
+            rigid_props=[PhysxRigidBodyCfg(max_depenetration_velocity=MAX_DEPENETRATION_VELOCITY)],
+            articulation_props=articulation_properties(),
+            collision_props=[UsdPhysicsCollisionCfg(), firm_contacts()],
             physics_material=friction(1.0),
         ),
         init_state=ArticulationCfg.InitialStateCfg(pos=pos, joint_pos={joint.name: 0.0}),

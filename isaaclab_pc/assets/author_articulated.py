@@ -17,8 +17,8 @@ from pathlib import Path
 
 from pxr import Sdf, Usd, UsdGeom, UsdPhysics, UsdSemantics, Vt
 
-from isaaclab_pc.assets.author import Shape, Vector, author_anchor, author_joint, author_shape, new_articulation, save
-from isaaclab_pc.assets.kinematics import Joint
+from isaaclab_pc.assets.author import Shape, author_anchor, author_joint, author_shape, new_articulation, save
+from isaaclab_pc.assets.kinematics import Joint, Vector
 
 __all__ = [
     "CABINET_SIZE",
@@ -109,10 +109,13 @@ _RED = (0.75, 0.12, 0.10)
 
 @dataclass(frozen=True)
 class _Link:
-    """A rigid body: its mass, which the solvers spread evenly over its shapes, and the shapes by semantic class."""
+    """A rigid body."""
 
     mass: float
+    """Mass, which the solvers spread evenly over the shapes [kg]."""
+
     shapes: dict[str, tuple[Shape, ...]]
+    """Shapes by semantic class."""
 
 
 def _cabinet_links() -> dict[str, _Link]:
@@ -120,12 +123,16 @@ def _cabinet_links() -> dict[str, _Link]:
     inner = width - 2 * _PANEL
     # The front board covers the opening; sides, back and floor of the drawer keep 5 mm from the body.
     front = -depth / 2 + _PANEL / 2
-    body_center, body_depth = _PANEL / 2, depth - _PANEL
-    tray_width, tray_depth = inner - 0.01, depth - 2 * _PANEL - 0.01
+    body_center = _PANEL / 2
+    body_depth = depth - _PANEL
+    tray_width = inner - 0.01
+    tray_depth = depth - 2 * _PANEL - 0.01
+    tray_height = 0.10
+    tray_floor = 0.03
     tray_center = -depth / 2 + _PANEL + tray_depth / 2
-    tray_height, tray_floor = 0.10, 0.03
     bar_x, _, bar_z = HANDLE_CENTER
     post = HANDLE_GAP + _BAR_RADIUS
+
     body = [
         Shape("box", (body_center, 0.0, _PANEL / 2), (body_depth, width, _PANEL), _WOOD),
         Shape("box", (body_center, 0.0, height - _PANEL / 2), (body_depth, width, _PANEL), _WOOD),
@@ -142,6 +149,8 @@ def _cabinet_links() -> dict[str, _Link]:
         ),
     ]
     handle = [Shape("capsule_y", HANDLE_CENTER, (_BAR_RADIUS, _BAR_LENGTH), _STEEL)]
+
+    # The parts that are on both sides.
     for side in (-1.0, 1.0):
         body.append(
             Shape(
@@ -160,6 +169,7 @@ def _cabinet_links() -> dict[str, _Link]:
             )
         )
         handle.append(Shape("box", (bar_x + post / 2, side * _BAR_LENGTH / 2, bar_z), (post, 0.012, 0.012), _STEEL))
+
     return {
         "body": _Link(4.0, {"cabinet": tuple(body)}),
         "drawer": _Link(0.8, {"drawer": tuple(drawer), "handle": tuple(handle)}),
@@ -186,15 +196,17 @@ def _valve_links() -> dict[str, _Link]:
 def _author(name: str, links: dict[str, _Link], joint: Joint, path: Path) -> None:
     root = f"/{name}"
     stage = new_articulation(root)
+
     for link_name, link in links.items():
         prim = UsdGeom.Xform.Define(stage, f"{root}/{link_name}").GetPrim()
         UsdPhysics.RigidBodyAPI.Apply(prim)
         UsdPhysics.MassAPI.Apply(prim).CreateMassAttr(link.mass)
         for label, shapes in link.shapes.items():
             _author_part(stage, f"{root}/{link_name}/{label}", label, shapes)
+
     UsdGeom.Scope.Define(stage, f"{root}/joints")
     author_anchor(stage, f"{root}/joints/root_joint", f"{root}/{joint.parent}")
-    author_joint(stage, root, joint, 0.0, 0.0)
+    author_joint(stage, root, joint, stiffness=0.0, damping=0.0)
     _author_soft_stop(stage.GetPrimAtPath(f"{root}/joints/{joint.name}"))
     save(stage, path)
 

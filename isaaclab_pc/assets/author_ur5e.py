@@ -19,8 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
-from isaaclab_pc.assets.author import FINGER_GAINS, Arm, Inertial, Shape, Vector, author_arm
-from isaaclab_pc.assets.kinematics import Joint, rotation
+from isaaclab_pc.assets.author import DARK, FINGER_GAINS, Arm, Inertial, Shape, author_arm
+from isaaclab_pc.assets.kinematics import Joint, Vector, rotation
 
 __all__ = ["UR5E", "UR5E_DEFAULT_JOINT_POS", "UR5E_DH", "UR5E_TCP_OFFSET", "UR5E_USD", "DHLink"]
 
@@ -32,7 +32,6 @@ UR5E_TCP_OFFSET = 0.152
 
 _QUARTER = math.pi / 2
 _BLUE = (0.45, 0.62, 0.75)
-_DARK = (0.25, 0.25, 0.28)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,11 +146,17 @@ UR5E_DEFAULT_JOINT_POS: dict[str, float] = {
 
 
 def _arm_joints() -> tuple[Joint, ...]:
-    """Return the arm's joints; each frame has its joint's offset behind it and its link's length and twist before."""
+    """Return the arm's joints.
+
+    A frame here is where its joint is: behind the joint's offset, before the link's length and twist. The frames of the
+    tables are at the links' far ends.
+    """
     joints = []
-    parent, a, alpha = "base_link", 0.0, 0.0
+    parent = "base_link"
+    a = 0.0
+    alpha = 0.0
     for row in UR5E_DH:
-        # Every twist is a quarter turn or none: rounding takes away what is left of a zero.
+        # Every twist is a quarter turn or none: rounding turns the cosine's 1e-17 into the zero that it stands for.
         offset = np.round([a, -math.sin(alpha) * row.d, math.cos(alpha) * row.d], 9) + 0.0
         joints.append(
             Joint(
@@ -168,12 +173,14 @@ def _arm_joints() -> tuple[Joint, ...]:
                 effort=row.effort,
             )
         )
-        parent, a, alpha = row.link, row.a, row.alpha
+        parent = row.link
+        a = row.a
+        alpha = row.alpha
     return tuple(joints)
 
 
 def _arm_inertial(row: DHLink) -> Inertial:
-    """Return mass properties in the link's frame, which stands before the length and the twist of the link."""
+    """Return mass properties in the link's frame, which is before the length and the twist of the link."""
     turn = rotation((row.alpha, 0.0, 0.0))
     xx, yy, zz, xy, xz, yz = row.inertia
     tensor = turn @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ turn.T
@@ -208,12 +215,12 @@ def _finger_joint(side: str, direction: float) -> Joint:
 def _finger(side: float) -> tuple[Shape, ...]:
     """Body and pad of a finger; ``side`` is +1 where the pad faces -y (left) and -1 where it faces +y."""
     return (
-        Shape("box", (0.0, side * 0.014, 0.022), (0.022, 0.014, 0.040), _DARK),
-        Shape("box", (0.0, side * 0.006, 0.057), (0.022, 0.012, 0.022), _DARK),
+        Shape("box", (0.0, side * 0.014, 0.022), (0.022, 0.014, 0.040), DARK),
+        Shape("box", (0.0, side * 0.006, 0.057), (0.022, 0.012, 0.022), DARK),
     )
 
 
-_HAND = Shape("box", (0.0, 0.0, 0.05), (0.075, 0.13, 0.09), _DARK)
+_HAND = Shape("box", (0.0, 0.0, 0.05), (0.075, 0.13, 0.09), DARK)
 _BASE = Shape("box", (0.0, 0.0, 0.05), (0.14, 0.14, 0.08))
 _FINGER_SOLID = ((0.0, 0.0, 0.035), (0.022, 0.012, 0.066))
 
@@ -226,7 +233,7 @@ UR5E = Arm(
         _finger_joint("right", -1.0),
     ),
     inertials={
-        # ur_description doubts its mass of the base; nothing moves it.
+        # ur_description calls its mass of the base a guess; the base never moves.
         "base_link": _box_inertial(4.0, _BASE.center, (0.14, 0.14, 0.08)),
         **{row.link: _arm_inertial(row) for row in UR5E_DH},
         # 0.9 kg in all.
@@ -234,8 +241,8 @@ UR5E = Arm(
         "left_finger": _box_inertial(0.05, *_FINGER_SOLID),
         "right_finger": _box_inertial(0.05, *_FINGER_SOLID),
     },
-    # The arm's capsules follow the collision shapes of MuJoCo Menagerie's UR5e (BSD-3-Clause); what is near the
-    # mounting surface is kept off it.
+    # The arm's capsules follow the collision shapes of MuJoCo Menagerie's UR5e (BSD-3-Clause), but none touches the
+    # mounting surface.
     shapes={
         "base_link": (_BASE,),
         "shoulder_link": (Shape("capsule_z", (0.0, 0.0, -0.03), (0.06, 0.10), _BLUE),),
@@ -257,8 +264,8 @@ UR5E = Arm(
         "left_finger": _finger(1.0),
         "right_finger": _finger(-1.0),
     },
-    # Those of the Panda. Asked for 0.35 rad in 10 steps at 30 Hz, each joint alone moves 0.35 to 0.37 rad on ovphysx,
-    # the Panda's 0.36 to 0.37 rad, and the others at most 0.013 rad.
+    # Those of the Panda. With a command of 0.35 rad in 10 steps at 30 Hz on ovphysx, the joint moves 0.35 to 0.37 rad
+    # (the Panda's 0.36 to 0.37 rad), and the other joints at most 0.013 rad.
     arm_gains=(1000.0, 100.0),
     finger_gains=FINGER_GAINS,
 )

@@ -15,29 +15,28 @@ from isaaclab.utils import replace
 from isaaclab_assets.robots.franka import FRANKA_PANDA_CFG
 
 from isaaclab_pc.assets.arm import ArmCfg, drives, primitives_spawn
-from isaaclab_pc.assets.author import ARM_GAINS, FINGER_GAINS, FRANKA_USD
-from isaaclab_pc.assets.kinematics import DEFAULT_JOINT_POS, JOINTS, TCP_OFFSET
+from isaaclab_pc.assets.author_franka import FRANKA, FRANKA_DEFAULT_JOINT_POS, FRANKA_TCP_OFFSET, FRANKA_USD
 from isaaclab_pc.errors import ConfigError
 
-__all__ = ["FRANKA_PANDA_PRIMITIVE_CFG", "TCP_OFFSET", "franka_nucleus_cfg"]
+__all__ = ["FRANKA_PANDA_PRIMITIVE_CFG", "franka_nucleus_cfg"]
 
 _ASSET_SERVER_TIMEOUT = 5.0
-"""How long the asset server may take to say that it has the robot [s]."""
+"""Time that the asset server has to answer [s]."""
 
-_ARM = [joint for joint in JOINTS if joint.axis is not None and not joint.prismatic]
-_FINGERS = [joint for joint in JOINTS if joint.prismatic]
+_ARM = [joint for joint in FRANKA.joints if joint.axis is not None and not joint.prismatic]
+_FINGERS = [joint for joint in FRANKA.joints if joint.prismatic]
 
 FRANKA_PANDA_PRIMITIVE_CFG = ArmCfg(
     spawn=primitives_spawn(FRANKA_USD),
-    init_state=ArmCfg.InitialStateCfg(joint_pos=dict(DEFAULT_JOINT_POS)),
-    actuators={"panda_arm": drives(_ARM, ARM_GAINS), "panda_hand": drives(_FINGERS, FINGER_GAINS)},
+    init_state=ArmCfg.InitialStateCfg(joint_pos=dict(FRANKA_DEFAULT_JOINT_POS)),
+    actuators={"panda_arm": drives(_ARM, FRANKA.arm_gains), "panda_hand": drives(_FINGERS, FRANKA.finger_gains)},
     soft_joint_pos_limit_factor=1.0,
     arm_joints=tuple(joint.name for joint in _ARM),
     hand="panda_hand",
     finger_joints=tuple(joint.name for joint in _FINGERS),
-    tcp_offset=TCP_OFFSET,
+    tcp_offset=FRANKA_TCP_OFFSET,
 )
-"""The Panda of primitives that :mod:`.author` writes, with gains for joint position control at 30 Hz."""
+"""The Panda of primitives that :mod:`.author_franka` writes, with gains for joint position control at 30 Hz."""
 
 
 def franka_nucleus_cfg(backend: str) -> ArmCfg:
@@ -59,17 +58,21 @@ def franka_nucleus_cfg(backend: str) -> ArmCfg:
             f"robot=franka_nucleus: {spawn.usd_path} did not answer within {_ASSET_SERVER_TIMEOUT:.0f} s. "
             "Check the network, or use robot=franka, which needs no download."
         )
+
     ours = cast(sim_utils.UsdFileCfg, FRANKA_PANDA_PRIMITIVE_CFG.spawn)
     spawn.variants = {**cast(dict, spawn.variants), "Physics": "mujoco" if backend == "newton_mjwarp" else "physx"}
     spawn.rigid_props = copy.deepcopy(ours.rigid_props)
     spawn.articulation_props = copy.deepcopy(ours.articulation_props)
     spawn.semantic_tags = copy.deepcopy(ours.semantic_tags)
-    theirs.actuators["panda_arm"].stiffness, theirs.actuators["panda_arm"].damping = ARM_GAINS
+
+    stiffness, damping = FRANKA.arm_gains
+    theirs.actuators["panda_arm"].stiffness = stiffness
+    theirs.actuators["panda_arm"].damping = damping
     return replace(FRANKA_PANDA_PRIMITIVE_CFG, **{field.name: getattr(theirs, field.name) for field in fields(theirs)})
 
 
 def _is_reachable(path: str) -> bool:
-    """Tell within seconds whether a file is there; Isaac Lab's own check takes a minute to give up."""
+    """Tell within seconds whether a file is there; Isaac Lab's own check takes a minute to fail."""
     if not path.startswith(("http://", "https://")):
         return Path(path).is_file()
     try:

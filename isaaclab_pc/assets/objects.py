@@ -9,25 +9,22 @@ from __future__ import annotations
 
 import isaaclab.sim as sim_utils
 from isaaclab.assets import AssetBaseCfg, RigidObjectCfg
-from isaaclab.sim.schemas import MassCfg, UsdPhysicsCollisionCfg, UsdPhysicsRigidBodyCfg
-from isaaclab.sim.spawners.materials import UsdPhysicsRigidBodyMaterialCfg
-from isaaclab_newton.sim.schemas import MujocoCollisionCfg
-from isaaclab_physx.sim.schemas import PhysxRigidBodyCfg
+from isaaclab.sim.schemas import MassCfg, UsdPhysicsCollisionCfg
 
-Vector = tuple[float, float, float]
+from isaaclab_pc.assets.kinematics import Vector
+from isaaclab_pc.assets.physics_properties import (
+    firm_contacts,
+    free_body_properties,
+    friction,
+    kinematic_body_properties,
+)
 
-
-def friction(value: float) -> UsdPhysicsRigidBodyMaterialCfg:
-    """Return a material with this static and dynamic friction [1] that does not bounce."""
-    return UsdPhysicsRigidBodyMaterialCfg(static_friction=value, dynamic_friction=value, restitution=0.0)
-
-
-def held_firmly() -> MujocoCollisionCfg:
-    """Return contacts on Newton that hold: at MuJoCo's defaults a grasped cube creeps 2 mm/s out of the fingers."""
-    return MujocoCollisionCfg(priority=1, solref=(0.01, 1.0), solimp=(0.99, 0.999, 0.001, 0.5, 2.0))
+__all__ = ["cube_cfg", "ground_cfg", "region_cfg", "table_cfg", "target_cfg"]
 
 
 def _static_box(prim_path: str, size: Vector, top: Vector, label: str, color: Vector) -> AssetBaseCfg:
+    """Return a box that never moves; ``top`` is the centre of its upper side [m]."""
+    x, y, z = top
     return AssetBaseCfg(
         prim_path=prim_path,
         spawn=sim_utils.CuboidCfg(
@@ -37,7 +34,7 @@ def _static_box(prim_path: str, size: Vector, top: Vector, label: str, color: Ve
             visual_material=sim_utils.PreviewSurfaceCfg(diffuse_color=color),
             semantic_tags=[("class", label)],
         ),
-        init_state=AssetBaseCfg.InitialStateCfg(pos=(top[0], top[1], top[2] - size[2] / 2)),
+        init_state=AssetBaseCfg.InitialStateCfg(pos=(x, y, z - size[2] / 2)),
     )
 
 
@@ -97,15 +94,9 @@ def cube_cfg(
         prim_path=prim_path,
         spawn=sim_utils.CuboidCfg(
             size=(edge, edge, edge),
-            # The solver takes the most iterations any body asks for: keep in step with the robot's.
-            rigid_props=[
-                UsdPhysicsRigidBodyCfg(rigid_body_enabled=True),
-                PhysxRigidBodyCfg(
-                    solver_position_iteration_count=8, solver_velocity_iteration_count=1, max_depenetration_velocity=5.0
-                ),
-            ],
+            rigid_props=free_body_properties(),
             mass_props=MassCfg(mass=mass),
-            collision_props=[UsdPhysicsCollisionCfg(), held_firmly()],
+            collision_props=[UsdPhysicsCollisionCfg(), firm_contacts()],
             physics_material=friction(1.0),
             visual_material=sim_utils.PreviewSurfaceCfg(diffuse_color=color),
             semantic_tags=[("class", label)],
@@ -115,11 +106,8 @@ def cube_cfg(
 
 
 def _marker(prim_path: str, spawn: sim_utils.ShapeCfg, pos: Vector) -> RigidObjectCfg:
-    """Return a kinematic body without a collider; ``spawn`` holds its shape."""
-    spawn.rigid_props = [
-        UsdPhysicsRigidBodyCfg(rigid_body_enabled=True, kinematic_enabled=True),
-        PhysxRigidBodyCfg(disable_gravity=True),
-    ]
+    """Return a kinematic body without a collider, which has the shape of ``spawn``."""
+    spawn.rigid_props = kinematic_body_properties()
     spawn.mass_props = MassCfg(mass=0.1)
     spawn.visual_material = sim_utils.PreviewSurfaceCfg(diffuse_color=(0.85, 0.10, 0.10))
     spawn.semantic_tags = [("class", "target")]
@@ -162,5 +150,6 @@ def region_cfg(
     Returns:
         The object's configuration; its origin is the middle of the disc.
     """
-    centre = (pos[0], pos[1], pos[2] + thickness / 2)
+    x, y, z = pos
+    centre = (x, y, z + thickness / 2)
     return _marker(prim_path, sim_utils.CylinderCfg(radius=radius, height=thickness, axis="Z"), centre)

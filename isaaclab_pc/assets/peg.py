@@ -15,16 +15,21 @@ import isaaclab.sim as sim_utils
 import numpy as np
 from isaaclab.assets import RigidObjectCfg
 from isaaclab.sim import schemas
-from isaaclab.sim.schemas import MassCfg, UsdPhysicsCollisionCfg, UsdPhysicsRigidBodyCfg
+from isaaclab.sim.schemas import MassCfg, UsdPhysicsCollisionCfg
 from isaaclab.sim.spawners import RigidObjectSpawnerCfg
 from isaaclab.sim.spawners.shapes import spawn_cuboid
 from isaaclab.utils import configclass, replace
 from isaaclab_newton.sim import NewtonMaterialCfg
-from isaaclab_physx.sim.schemas import PhysxRigidBodyCfg
 from numpy.typing import NDArray
 from scipy.stats import qmc
 
-from isaaclab_pc.assets.objects import Vector, friction, held_firmly
+from isaaclab_pc.assets.kinematics import Vector
+from isaaclab_pc.assets.physics_properties import (
+    firm_contacts,
+    free_body_properties,
+    friction,
+    kinematic_body_properties,
+)
 
 if TYPE_CHECKING:
     from pxr import Usd
@@ -32,13 +37,8 @@ if TYPE_CHECKING:
 __all__ = ["PegAndBox", "box_with_hole_cfg", "peg_and_box_variants", "peg_cfg", "same_variant_of_each"]
 
 TORSION = 0.02
-"""Torsional friction on Newton [m]: the torque that a contact bears about its normal, per normal force. PhysX gets the
+"""Torsional friction on Newton [m]: the largest torque of a contact about its normal, per normal force. PhysX has the
 same resistance from the area of the patch that it makes of a face's contacts."""
-
-_KINEMATIC = [
-    UsdPhysicsRigidBodyCfg(rigid_body_enabled=True, kinematic_enabled=True),
-    PhysxRigidBodyCfg(disable_gravity=True),
-]
 
 
 @configclass
@@ -68,11 +68,15 @@ class PegAndBox:
 
     def walls(self) -> list[tuple[Vector, Vector]]:
         """Return centre and edge lengths of the four walls in the box's frame [m]; they touch and do not overlap."""
-        edge, half, hole = 2.0 * self.half_length, self.half_length, self.hole_radius
+        half = self.half_length
+        edge = 2.0 * half
+        hole = self.hole_radius
         y, z = self.hole_center
+
         walls: list[tuple[Vector, Vector]] = []
         for side in (1.0, -1.0):
-            width, height = half - side * y - hole, half - side * z - hole
+            width = half - side * y - hole
+            height = half - side * z - hole
             walls.append(((0.0, side * (half - width / 2), z), (edge, width, 2.0 * hole)))
             walls.append(((0.0, 0.0, side * (half - height / 2)), (edge, edge, height)))
         return walls
@@ -88,11 +92,13 @@ def peg_and_box_variants(count: int, clearance: float = 0.003) -> list[PegAndBox
         count: How many.
         clearance: Half of the opening's width less the peg's radius [m].
     """
-    # The sequence begins at the lower end of every range, which is no typical size.
+    # The sequence begins at the lower end of every range, which is not a typical size.
     unit = qmc.Halton(d=4, scramble=False).random(count + 1)[1:]
+
     variants = []
-    for length, radius, y, z in unit.tolist():
-        half_length, radius = 0.085 + 0.04 * length, 0.015 + 0.01 * radius
+    for length, thickness, y, z in unit.tolist():
+        half_length = 0.085 + 0.04 * length
+        radius = 0.015 + 0.01 * thickness
         offset = 0.5 * (half_length - radius)
         center = (offset * (2.0 * y - 1.0), offset * (2.0 * z - 1.0))
         variants.append(PegAndBox(half_length, radius, center, clearance))
@@ -126,8 +132,8 @@ def spawn_box_with_hole(
     """Create the body and its four walls.
 
     Args:
-        prim_path: Where.
-        cfg: What.
+        prim_path: Where to create the body.
+        cfg: Its sizes and looks.
         translation: Position in the parent's frame [m].
         orientation: Orientation in the parent's frame, (x, y, z, w).
 
@@ -143,7 +149,7 @@ def spawn_box_with_hole(
             visual_material=sim_utils.PreviewSurfaceCfg(diffuse_color=cfg.color),
         )
         spawn_cuboid(f"{prim_path}/wall_{index}", wall, translation=center)
-    schemas.apply_rigid_body_properties(prim_path, _KINEMATIC, create_if_missing=True)
+    schemas.apply_rigid_body_properties(prim_path, kinematic_body_properties(), create_if_missing=True)
     return body
 
 
@@ -171,7 +177,7 @@ def peg_cfg(
     Args:
         variants: The sizes.
         prim_path: Where it is spawned.
-        density: [kg/m^3].
+        density: Mass per volume [kg/m^3].
         mu: Static and dynamic friction [1].
 
     Returns:
@@ -180,14 +186,9 @@ def peg_cfg(
     pegs: list[sim_utils.SpawnerCfg] = [
         sim_utils.CuboidCfg(
             size=(2 * size.half_length, 2 * size.radius, 2 * size.radius),
-            rigid_props=[
-                UsdPhysicsRigidBodyCfg(rigid_body_enabled=True),
-                PhysxRigidBodyCfg(
-                    solver_position_iteration_count=8, solver_velocity_iteration_count=1, max_depenetration_velocity=5.0
-                ),
-            ],
+            rigid_props=free_body_properties(),
             mass_props=MassCfg(mass=density * 8 * size.half_length * size.radius**2),
-            collision_props=[UsdPhysicsCollisionCfg(), replace(held_firmly(), condim=4)],
+            collision_props=[UsdPhysicsCollisionCfg(), replace(firm_contacts(), condim=4)],
             physics_material=[friction(mu), NewtonMaterialCfg(torsional_friction=TORSION)],
             visual_material=sim_utils.PreviewSurfaceCfg(diffuse_color=(0.90, 0.45, 0.35)),
             semantic_tags=[("class", "peg")],
@@ -217,12 +218,7 @@ def box_with_hole_cfg(
         The object's configuration; its frame is in the cube's middle, and the hole runs along x.
     """
     boxes: list[sim_utils.SpawnerCfg] = [
-        BoxWithHoleCfg(
-            size=size,
-            friction=mu,
-            semantic_tags=[("class", "box")],
-        )
-        for size in variants
+        BoxWithHoleCfg(size=size, friction=mu, semantic_tags=[("class", "box")]) for size in variants
     ]
     return RigidObjectCfg(
         prim_path=prim_path,

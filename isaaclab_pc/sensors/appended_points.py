@@ -72,6 +72,7 @@ def sphere_points(num_points: int, radius: float) -> torch.Tensor:
     """
     if num_points == 1:
         return torch.zeros(1, 3)
+
     index = torch.arange(num_points)
     z = 1.0 - (2.0 * index + 1.0) / num_points
     angle = index * np.pi * (3.0 - np.sqrt(5.0))
@@ -98,10 +99,13 @@ class BodyPoints:
             ids, names = self._asset.find_bodies(cfg.bodies)
         except ValueError as error:
             raise ConfigError(f"points.append: {cfg.asset!r} has no body {cfg.bodies!r}. {error}") from error
+
         surfaces = [body_surface(self._asset, name) for name in names]
         areas = np.array([surface.area for surface in surfaces])
         if not areas.sum() > 0:
             raise ConfigError(f"points.append: the bodies {names} of {cfg.asset!r} have no geometry to sample.")
+
+        # Rounding the running sum, not each body's share, gives exactly num_points.
         ends = np.round(np.cumsum(areas) / areas.sum() * cfg.num_points).astype(int)
         counts = np.diff(ends, prepend=0)
         points = [
@@ -109,6 +113,7 @@ class BodyPoints:
             for surface, count in zip(surfaces, counts, strict=True)
             if count > 0
         ]
+
         device = self._asset.device
         self._body = torch.tensor(np.repeat(ids, counts), device=device)
         self._local = torch.tensor(np.concatenate(points), dtype=torch.float32, device=device)
@@ -132,6 +137,7 @@ def body_surface(asset: Articulation | RigidObject, name: str) -> trimesh.Trimes
     )
     # The only body of a rigid object may go by another name in the physics backend than in USD.
     found = [prim for prim, _ in bodies if len(bodies) == 1 or prim.GetName() == name]
+
     meshes = []
     for body in found[:1]:
         cache = UsdGeom.XformCache()
@@ -142,9 +148,11 @@ def body_surface(asset: Articulation | RigidObject, name: str) -> trimesh.Trimes
                 mesh = create_trimesh_from_geom_shape(prim)
             else:
                 continue
+
             # USD's matrices act on rows; the body's own scale is part of its shape, its pose is not.
             body_pose: Any = cache.GetLocalToWorldTransform(body).RemoveScaleShear()
             to_body = cache.GetLocalToWorldTransform(prim) * body_pose.GetInverse()
             meshes.append(mesh.apply_transform(np.array(to_body).T))
+
     surface: Any = trimesh.util.concatenate(meshes) if meshes else trimesh.Trimesh()
     return surface

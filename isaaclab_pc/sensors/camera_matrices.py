@@ -11,6 +11,8 @@ from isaaclab_pc.sensors.numba_matrix_kernels import frame_changes, ray_transfor
 
 __all__ = ["frame_change", "ray_matrices"]
 
+_NO_ARRAY = np.zeros((0, 0), dtype=np.float32)
+
 
 def ray_matrices(
     intrinsics: torch.Tensor,
@@ -37,12 +39,14 @@ def ray_matrices(
         k, pos, quat = (tensor.contiguous().numpy() for tensor in (intrinsics, camera_pos, camera_quat))
         ray_transforms(k, pos, quat, _numpy(frame_pos), _numpy(frame_quat), result.numpy())
         return result
+
     rotation = matrix_from_quat(camera_quat)
     position = camera_pos if frame_pos is None else camera_pos - frame_pos[:, None]
     if frame_quat is not None:
         to_frame = matrix_from_quat(frame_quat).transpose(1, 2)[:, None]
         rotation = to_frame @ rotation
         position = (to_frame @ position[..., None])[..., 0]
+
     k = intrinsics[..., None, :, :]
     along_u = rotation[..., 0] / k[..., 0, 0]
     along_v = rotation[..., 1] / k[..., 1, 1]
@@ -67,16 +71,20 @@ def frame_change(
         to_quat: Its orientation in the world, shape (N, 4); None is the first frame's.
         like: Tensor whose length, device and dtype the result takes.
     """
-    to_pos, to_quat = from_pos if to_pos is None else to_pos, from_quat if to_quat is None else to_quat
+    to_pos = from_pos if to_pos is None else to_pos
+    to_quat = from_quat if to_quat is None else to_quat
     if _on_cpu(like):
         result = torch.empty(len(like), 3, 4)
         frame_changes(_numpy(from_pos), _numpy(from_quat), _numpy(to_pos), _numpy(to_quat), result.numpy())
         return result
+
     identity = torch.eye(3, device=like.device).expand(len(like), 3, 3)
     zero = torch.zeros(len(like), 3, device=like.device)
     from_matrix = identity if from_quat is None else matrix_from_quat(from_quat)
     to_matrix = identity if to_quat is None else matrix_from_quat(to_quat)
-    from_pos, to_pos = zero if from_pos is None else from_pos, zero if to_pos is None else to_pos
+    from_pos = zero if from_pos is None else from_pos
+    to_pos = zero if to_pos is None else to_pos
+
     rotation = to_matrix.transpose(1, 2) @ from_matrix
     translation = to_matrix.transpose(1, 2) @ (from_pos - to_pos)[..., None]
     return torch.cat([rotation, translation], dim=-1)
@@ -88,7 +96,4 @@ def _on_cpu(tensor: torch.Tensor) -> bool:
 
 def _numpy(tensor: torch.Tensor | None) -> np.ndarray:
     """Return a tensor for numba, which takes an empty array for None."""
-    return _NONE if tensor is None else tensor.contiguous().numpy()
-
-
-_NONE = np.zeros((0, 0), dtype=np.float32)
+    return _NO_ARRAY if tensor is None else tensor.contiguous().numpy()

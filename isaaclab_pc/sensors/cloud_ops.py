@@ -24,9 +24,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-_CPU_SLICE_BYTES = 8 << 20  # Distances that stay in the cache take half the time.
+_CPU_SLICE_BYTES = 8 << 20
+"""Memory of the distances that are held at once on a CPU: what stays in its cache takes half the time."""
+
 _GPU_SLICE_BYTES = 64 << 20
-_PAIR_BYTES = 16  # Two float32 of distance and an int64 of key per pair of point and centre.
+"""The same on a GPU."""
+
+_PAIR_BYTES = 16
+"""Memory for each pair of a point and a centre: two float32 of distance and an int64 of key."""
 
 
 class Neighbors(NamedTuple):
@@ -57,6 +62,7 @@ def normalize(points: Tensor, lower: Sequence[float], upper: Sequence[float]) ->
     _check_cloud("points", points)
     if not (len(lower) == len(upper) == 3 and all(low < high for low, high in zip(lower, upper, strict=True))):
         raise ValueError(f"lower={tuple(lower)}, upper={tuple(upper)}: expected three values each, lower below upper")
+
     xyz = _position(points)
     # Numbers, not tensors: a copy to the GPU cannot be recorded in a CUDA graph.
     scaled = [
@@ -90,11 +96,13 @@ def rotate(points: Tensor, quat: Tensor, normals: int | None = None) -> Tensor:
         raise TypeError(f"quat has dtype {quat.dtype}: expected a float dtype")
     if normals is not None and not 3 <= normals <= points.shape[-1] - 3:
         raise ValueError(f"normals={normals}: expected 3 up to 3 less than the features of {tuple(points.shape)}")
+
     xyz = _position(points)
     quat = quat.to(xyz.dtype)[:, None]
     rotated = _with_position(points, _rotate_vectors(xyz, quat))
     if normals is None:
         return rotated
+
     directions = points[..., normals : normals + 3].to(xyz.dtype)
     directions = _rotate_vectors(directions, quat).to(points.dtype)
     return torch.cat((rotated[..., :normals], directions, rotated[..., normals + 3 :]), dim=-1)
@@ -126,6 +134,7 @@ def random_rotation(
     length = math.hypot(*axis)
     if len(axis) != 3 or not 0.0 < length < math.inf:
         raise ValueError(f"axis={tuple(axis)}: expected three values that are not all zero")
+
     half = (torch.rand(num, generator=generator, device=device) - 0.5) * max_angle
     sin = half.sin()
     return torch.stack([*(sin * (value / length) for value in axis), half.cos()], dim=-1)
@@ -153,6 +162,7 @@ def jitter(points: Tensor, sigma: float, clip: float, *, generator: torch.Genera
     _check_cloud("points", points)
     if not (sigma >= 0.0 and clip >= 0.0):
         raise ValueError(f"sigma={sigma} and clip={clip}: expected both to be at least 0")
+
     xyz = _position(points)
     noise = torch.randn(xyz.shape, generator=generator, device=xyz.device, dtype=xyz.dtype)
     return _with_position(points, xyz + noise.mul_(sigma).clamp_(-clip, clip))
@@ -179,9 +189,12 @@ def drop_points(points: Tensor, max_ratio: float = 0.875, *, generator: torch.Ge
     _check_cloud("points", points)
     if not 0.0 <= max_ratio <= 1.0:
         raise ValueError(f"max_ratio={max_ratio}: expected a share from 0 to 1")
-    size, device = points.shape[:2], points.device
-    ratio = torch.rand(size[0], 1, generator=generator, device=device) * max_ratio
-    kept = torch.rand(size, generator=generator, device=device) >= ratio
+
+    num_clouds, num_points = points.shape[:2]
+    device = points.device
+    ratio = torch.rand(num_clouds, 1, generator=generator, device=device) * max_ratio
+    kept = torch.rand(num_clouds, num_points, generator=generator, device=device) >= ratio
+
     # The maximum's first index; with nothing kept that is point 0, which then stands for the whole cloud.
     first = kept.int().argmax(dim=1, keepdim=True)
     return torch.where(kept[..., None], points, gather_points(points, first))
@@ -210,11 +223,13 @@ def knn(points: Tensor, centers: Tensor, k: int, count: Tensor | None = None) ->
         distance = _squared_distances(points, centers)
         if excluded is not None:
             distance.masked_fill_(excluded, math.inf)
+
         # The bits of floats that are not negative sort as the floats do. With the index behind them no keys are equal,
         # and selecting by them takes no longer than by floats, whose ties come in any order.
         order = torch.arange(points.shape[1], device=points.device)
         key = distance.view(torch.int32).long().bitwise_left_shift_(32).bitwise_or_(order)
         indices = key.topk(k, largest=False).values.bitwise_and_(0xFFFFFFFF)
+
         real = points.shape[1] if excluded is None else (~excluded).sum(dim=-1, keepdim=True)
         return indices, torch.arange(k, device=points.device).expand_as(indices) < real
 
@@ -250,6 +265,7 @@ def ball_query(points: Tensor, centers: Tensor, radius: float, k: int, count: Te
         near = _squared_distances(points, centers) < radius * radius
         if excluded is not None:
             near &= ~excluded
+
         # The i-th point of the ball is where the number of those found so far becomes i: no sort is needed.
         found = near.cumsum(dim=-1, dtype=torch.int32)
         rank = torch.arange(1, k + 1, device=points.device, dtype=torch.int32)
@@ -281,6 +297,7 @@ def gather_points(points: Tensor, indices: Tensor) -> Tensor:
         )
     if indices.dtype != torch.int64:
         raise TypeError(f"indices has dtype {indices.dtype}: expected torch.int64")
+
     flat = indices.flatten(1)[..., None].expand(-1, -1, points.shape[2])
     return points.gather(1, flat).view(*indices.shape, points.shape[2])
 
@@ -298,14 +315,17 @@ def _search(
     both (n, q, k); the indices need not be valid where the mask is False.
     """
     _check_search(points, centers, k, count)
-    (num_clouds, num_points), num_centers = points.shape[:2], centers.shape[1]
+    num_clouds, num_points = points.shape[:2]
+    num_centers = centers.shape[1]
     indices = torch.empty(num_clouds, num_centers, k, dtype=torch.int64, device=points.device)
     mask = torch.empty(num_clouds, num_centers, k, dtype=torch.bool, device=points.device)
     order = torch.arange(num_points, device=points.device)
+
     for clouds, queries in _slices(num_clouds, num_centers, num_points, points.device.type):
         excluded = None if count is None else order >= count[clouds, None, None]
         xyz = points[clouds, :, :3].float()
         found, real = find(xyz, centers[clouds, queries, :3].float(), excluded)
+
         first = torch.where(real[..., :1], found[..., :1], 0)
         indices[clouds, queries] = torch.where(real, found, first)
         mask[clouds, queries] = real
@@ -313,7 +333,7 @@ def _search(
 
 
 def _slices(num_clouds: int, num_centers: int, num_points: int, device: str) -> Iterator[tuple[slice, slice]]:
-    """Cut (N, Q) into rectangles of which the distances to all points fit the memory of a slice."""
+    """Cut (N, Q) into rectangles, each so small that its distances to all points fit into the memory of a slice."""
     pairs = (_CPU_SLICE_BYTES if device == "cpu" else _GPU_SLICE_BYTES) // _PAIR_BYTES
     centers_at_once = max(1, min(num_centers, pairs // num_points))
     clouds_at_once = max(1, pairs // (centers_at_once * num_points))
@@ -336,7 +356,8 @@ def _squared_distances(points: Tensor, centers: Tensor) -> Tensor:
 
 def _rotate_vectors(vectors: Tensor, quat: Tensor) -> Tensor:
     """Rotate (N, K, 3) by (N, 1, 4). No matrix product: on a GPU those may be rounded to TF32's ten bits."""
-    imaginary, real = quat[..., :3], quat[..., 3:]
+    imaginary = quat[..., :3]
+    real = quat[..., 3:]
     twice = 2.0 * torch.linalg.cross(imaginary, vectors)
     return vectors + real * twice + torch.linalg.cross(imaginary, twice)
 
@@ -354,7 +375,7 @@ def _with_position(points: Tensor, xyz: Tensor) -> Tensor:
 
 
 def _check_cloud(name: str, points: Tensor) -> None:
-    """Refuse what is no batch of clouds."""
+    """Refuse a tensor that is not a batch of clouds."""
     if points.dim() != 3 or points.shape[1] < 1 or points.shape[2] < 3:
         raise ValueError(f"{name} has shape {tuple(points.shape)}: expected (N, K, 3 or more) with K at least 1")
     if not points.is_floating_point():
@@ -372,11 +393,13 @@ def _check_search(points: Tensor, centers: Tensor, k: int, count: Tensor | None)
         )
     if not 1 <= k <= points.shape[1]:
         raise ValueError(f"k={k}: expected 1 to {points.shape[1]}, K of points of shape {tuple(points.shape)}")
+
     if count is not None:
         if count.shape != points.shape[:1]:
             raise ValueError(f"count has shape {tuple(count.shape)}: expected ({points.shape[0]},), one per cloud")
         if count.is_floating_point() or count.dtype == torch.bool:
             raise TypeError(f"count has dtype {count.dtype}: expected an integer dtype")
+
     for name, tensor in (("centers", centers), ("count", count)):
         if tensor is not None and tensor.device != points.device:
             raise ValueError(f"{name} is on {tensor.device}: expected {points.device}, the device of points")

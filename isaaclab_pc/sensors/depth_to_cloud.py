@@ -101,29 +101,34 @@ class DepthToCloud:
         """
         check_cloud(image_sizes, num_points, sampler, crop_lower, crop_upper, voxel_size)
         check_buffers(num_envs, len(image_sizes), near, far, dtype, device, backend)
+
         self.num_envs = num_envs
         self.image_sizes = [(int(height), int(width)) for height, width in image_sizes]
         self.num_points = num_points
         self.sampler = sampler
         self.device = torch.device(device)
         self._dtype: torch.dtype = getattr(torch, dtype)
-        # A quarter: turned and moved to the output frame, the numbers must still be finite.
+
+        # A quarter of the largest number: turned and moved to the output frame, coordinates must still be finite.
         limit = torch.finfo(self._dtype).max / 4
         self.crop = np.clip(np.array([crop_lower, crop_upper]), -limit, limit).astype(np.float32)
         self.voxel_size = voxel_size
-        cameras = len(self.image_sizes)
-        self.near = np.broadcast_to(np.asarray(near, dtype=np.float32), cameras).copy()
-        self.far = np.broadcast_to(np.asarray(far, dtype=np.float32), cameras).copy()
-        self.order = pixel_order(self.image_sizes)
-        if sampler == "voxel":
-            self.order = np.sort(self.order)
+        num_cameras = len(self.image_sizes)
+        self.near = np.broadcast_to(np.asarray(near, dtype=np.float32), num_cameras).copy()
+        self.far = np.broadcast_to(np.asarray(far, dtype=np.float32), num_cameras).copy()
+
+        order = pixel_order(self.image_sizes)
+        self.order = np.sort(order) if sampler == "voxel" else order
         """All pixels, in the order in which they are counted, shape (P,), int32."""
-        self._all = torch.ones(num_envs, dtype=torch.bool, device=self.device)
+
+        self._every_env = torch.ones(num_envs, dtype=torch.bool, device=self.device)
         self._points = torch.zeros(num_envs, num_points, 3, device=self.device)
         self._pixels = torch.zeros(num_envs, num_points, dtype=torch.int32, device=self.device)
         self._count = torch.zeros(num_envs, dtype=torch.int32, device=self.device)
-        self._no_ids = torch.zeros(len(self.image_sizes), 0, dtype=torch.bool, device=self.device)
+        # What the backends take for "every class is kept" and "the output frame is the crop's frame".
+        self._no_ids = torch.zeros(num_cameras, 0, dtype=torch.bool, device=self.device)
         self._no_frame = torch.zeros(0, 3, 4, device=self.device)
+
         backend = backend or ("numba" if self.device.type == "cpu" else "warp")
         if backend == "numba":
             from isaaclab_pc.sensors.numba_backend import NumbaBackend as Backend
@@ -178,12 +183,13 @@ class DepthToCloud:
             ValueError: A tensor has another shape, device or memory layout than is said here.
             TypeError: A tensor has another dtype.
         """
-        n, cameras = self.num_envs, len(self.image_sizes)
+        n = self.num_envs
+        num_cameras = len(self.image_sizes)
         depths = self._images("depth", depth, torch.float32)
-        small = {
-            "intrinsics": (intrinsics, (n, cameras, 3, 3), torch.float32),
-            "camera_pos": (camera_pos, (n, cameras, 3), torch.float32),
-            "camera_quat": (camera_quat, (n, cameras, 4), torch.float32),
+        expected = {
+            "intrinsics": (intrinsics, (n, num_cameras, 3, 3), torch.float32),
+            "camera_pos": (camera_pos, (n, num_cameras, 3), torch.float32),
+            "camera_quat": (camera_quat, (n, num_cameras, 4), torch.float32),
             "keys": (keys, (n,), torch.int32),
             "frame_pos": (frame_pos, (n, 3), torch.float32),
             "frame_quat": (frame_quat, (n, 4), torch.float32),
@@ -191,30 +197,35 @@ class DepthToCloud:
             "output_quat": (output_quat, (n, 4), torch.float32),
             "mask": (mask, (n,), torch.bool),
         }
-        for name, (tensor, shape, dtype) in small.items():
+        for name, (tensor, shape, dtype) in expected.items():
             if tensor is not None:
                 self._check(name, tensor, shape, dtype)
+
         if (labels is None) != (removed is None):
             raise ValueError("labels and removed go together: give both, or neither.")
-        if removed is None:
-            images, removed = tuple(image.view(torch.int32) for image in depths), self._no_ids
+        if labels is None or removed is None:
+            # The backends want images of ids, which they do not read where no id is removed.
+            label_images = tuple(image.view(torch.int32) for image in depths)
+            removed = self._no_ids
         else:
             if removed.dim() == 1:
-                removed = removed.expand(cameras, -1)
-            self._check("removed", removed, (cameras, *removed.shape[1:2]), torch.bool)
-            images = self._images("labels", labels, torch.int32)  # pyright: ignore[reportArgumentType]
+                removed = removed.expand(num_cameras, -1)
+            self._check("removed", removed, (num_cameras, *removed.shape[1:2]), torch.bool)
+            label_images = self._images("labels", labels, torch.int32)
+
         matrices = ray_matrices(intrinsics, camera_pos, camera_quat, frame_pos, frame_quat)
         to_output = self._no_frame
         if output_pos is not None or output_quat is not None:
             to_output = frame_change(frame_pos, frame_quat, output_pos, output_quat, like=camera_pos)
+
         self._sample(
             depths,
-            images,
+            label_images,
             removed.contiguous(),
             matrices,
             to_output,
             keys.contiguous(),
-            self._all if mask is None else mask.contiguous(),
+            self._every_env if mask is None else mask.contiguous(),
             self._points,
             self._pixels,
             self._count,
@@ -224,11 +235,13 @@ class DepthToCloud:
     def _images(
         self, name: str, images: torch.Tensor | Sequence[torch.Tensor], dtype: torch.dtype
     ) -> tuple[torch.Tensor, ...]:
+        """Return one image batch per camera, checked, each (N, H, W)."""
         if isinstance(images, torch.Tensor):
             if images.dim() != 4:
                 shape = (self.num_envs, len(self.image_sizes), *self.image_sizes[0])
                 raise ValueError(f"{name} has shape {tuple(images.shape)}, expected (N, C, H, W) = {shape}.")
             images = images.unbind(1)
+
         if len(images) != len(self.image_sizes):
             raise ValueError(f"{name} has images of {len(images)} cameras, expected {len(self.image_sizes)}.")
         for index, (image, size) in enumerate(zip(images, self.image_sizes, strict=True)):
@@ -258,7 +271,7 @@ def check_cloud(
     crop_upper: Sequence[float],
     voxel_size: float,
 ) -> None:
-    """Refuse a cloud that cannot be.
+    """Refuse the settings of a cloud that no operator can make.
 
     Args:
         image_sizes: (H, W) of each camera.
@@ -274,10 +287,12 @@ def check_cloud(
     for name, corner in {"crop_lower": crop_lower, "crop_upper": crop_upper}.items():
         if len(corner) != 3:
             raise ConfigError(f"{name}={tuple(corner)} has {len(corner)} values, expected 3: x, y and z [m].")
+
     sizes = " + ".join(f"{height} x {width}" for height, width in image_sizes)
     pixels = sum(height * width for height, width in image_sizes)
     if min((min(size) for size in image_sizes), default=0) < 1:
         raise ConfigError(f"The images of {sizes or 'no camera'} hold no pixels: give (H, W) of at least one camera.")
+
     if num_points < 1:
         raise ConfigError(f"num_points={num_points} must be at least 1.")
     if num_points > pixels:
@@ -285,13 +300,16 @@ def check_cloud(
             f"num_points={num_points} is more than the {sizes} = {pixels} pixels of the cameras: "
             f"use at most {pixels}, or larger images."
         )
+
     if sampler not in SAMPLERS:
         raise ConfigError(f"sampler={sampler!r} is unknown: use one of {', '.join(SAMPLERS)}.")
+
     for axis, lower, upper in zip("xyz", crop_lower, crop_upper, strict=True):
         if not lower < upper:
             raise ConfigError(
                 f"The crop is empty along {axis}: crop_lower {lower} m is not below crop_upper {upper} m."
             )
+
     if sampler == "voxel":
         edges = [upper - lower for lower, upper in zip(crop_lower, crop_upper, strict=True)]
         if not voxel_size > 0:
@@ -316,7 +334,7 @@ def check_buffers(
     device: str,
     backend: str | None,
 ) -> None:
-    """Refuse an operator whose buffers or depth limits cannot be.
+    """Refuse buffers and depth limits that no operator can have.
 
     Args:
         num_envs: Number of environments.
@@ -338,6 +356,7 @@ def check_buffers(
         raise ConfigError(f"backend={backend!r} is unknown: use numba or warp, or None for the faster one.")
     if backend == "numba" and torch.device(device).type != "cpu":
         raise ConfigError(f"backend='numba' runs on the CPU, not on device={device}: use backend='warp', or None.")
+
     for name, value in {"near": near, "far": far}.items():
         if np.shape(value) not in ((), (num_cameras,)):
             raise ConfigError(f"{name}={value} must be one depth [m], or one for each of the {num_cameras} cameras.")
@@ -354,12 +373,16 @@ def pixel_order(image_sizes: Sequence[tuple[int, int]]) -> np.ndarray:
     Returns:
         Every pixel of every camera once, camera by camera, shape (P,), int32.
     """
-    orders, offset = [], 0
+    orders = []
+    offset = 0
     for height, width in image_sizes:
         row, column = (index.ravel() for index in np.indices((height, width)))
+
+        # The bits of column and row, taken in turn, number the pixels along the curve.
         code = np.zeros(height * width, dtype=np.int64)
         for bit in range(max(height, width).bit_length()):
             code |= ((column >> bit) & 1) << (2 * bit) | ((row >> bit) & 1) << (2 * bit + 1)
+
         orders.append(offset + np.argsort(code))
         offset += height * width
     return np.concatenate(orders).astype(np.int32)

@@ -18,13 +18,16 @@ def at_pixels(images: Sequence[torch.Tensor], pixels: torch.Tensor) -> torch.Ten
     Returns:
         Shape (N, K, D).
     """
-    result, offset = None, 0
+    result = None
+    offset = 0
     for image in images:
         flat = image.flatten(1, 2)
-        local = pixels.long() - offset
-        index = local.clamp(0, flat.shape[1] - 1)[..., None].expand(-1, -1, flat.shape[2])
+        pixel = pixels.long() - offset
+        index = pixel.clamp(0, flat.shape[1] - 1)[..., None].expand(-1, -1, flat.shape[2])
         values = flat.gather(1, index)
-        result = values if result is None else torch.where((local >= 0)[..., None], values, result)
+
+        # A later camera's pixels are not negative here; what an earlier camera wrote for them is replaced.
+        result = values if result is None else torch.where((pixel >= 0)[..., None], values, result)
         offset += flat.shape[1]
     assert result is not None
     return result
@@ -51,23 +54,32 @@ def estimate_normals(depths: Sequence[torch.Tensor], matrices: torch.Tensor, pix
         Unit normals on the camera's side of the surface, shape (N, K, 3); towards the camera where a pixel has no
         valid neighbour.
     """
-    result, offset = None, 0
+    result = None
+    offset = 0
     for camera, depth in enumerate(depths):
         height, width = depth.shape[1:]
-        local = pixels.long() - offset
-        index = local.clamp(0, height * width - 1)
-        row, column = index // width, index % width
-        normals = _normals_of_one(depth, matrices[:, camera], row, column)
-        result = normals if result is None else torch.where((local >= 0)[..., None], normals, result)
+        pixel = pixels.long() - offset
+        index = pixel.clamp(0, height * width - 1)
+        row = index // width
+        column = index % width
+        normals = _normals_of_one_camera(depth, matrices[:, camera], row, column)
+
+        result = normals if result is None else torch.where((pixel >= 0)[..., None], normals, result)
         offset += height * width
     assert result is not None
     return result
 
 
-def _normals_of_one(depth: torch.Tensor, matrix: torch.Tensor, row: torch.Tensor, column: torch.Tensor) -> torch.Tensor:
+def _normals_of_one_camera(
+    depth: torch.Tensor, matrix: torch.Tensor, row: torch.Tensor, column: torch.Tensor
+) -> torch.Tensor:
+    """Return the unit normals at pixels of one camera, shape (N, K, 3); ``row`` and ``column`` are (N, K)."""
+    height, width = depth.shape[1:]
+
     def read(row: torch.Tensor, column: torch.Tensor) -> torch.Tensor:
-        inside = (row >= 0) & (row < depth.shape[1]) & (column >= 0) & (column < depth.shape[2])
-        index = row.clamp(0, depth.shape[1] - 1) * depth.shape[2] + column.clamp(0, depth.shape[2] - 1)
+        """Return the depth at pixels [m]; infinity for a miss and outside the image."""
+        inside = (row >= 0) & (row < height) & (column >= 0) & (column < width)
+        index = row.clamp(0, height - 1) * width + column.clamp(0, width - 1)
         z = depth.flatten(1).gather(1, index)
         return torch.where(inside & (z > 0) & z.isfinite(), z, torch.inf)
 
@@ -79,15 +91,20 @@ def _normals_of_one(depth: torch.Tensor, matrix: torch.Tensor, row: torch.Tensor
     z = read(row, column)
     z = torch.where(z.isfinite(), z, 1.0)
     point = z[..., None] * ray(row, column)
+
+    # One tangent along the row and one along the column, each towards the neighbour that is closer in depth.
     tangents = []
     for down, right in ((0, 1), (1, 0)):
-        ahead, behind = read(row + down, column + right), read(row - down, column - right)
+        ahead = read(row + down, column + right)
+        behind = read(row - down, column - right)
         use_ahead = (ahead - z).abs() <= (behind - z).abs()
         step = torch.where(use_ahead, 1, -1)
         z_near = torch.where(use_ahead, ahead, behind)
+
         known = z_near.isfinite()
         near = torch.where(known, z_near, z)[..., None] * ray(row + step * down, column + step * right)
         tangents.append(torch.where(known[..., None], (near - point) * step[..., None], 0.0))
+
     normal = torch.linalg.cross(tangents[0], tangents[1])
     length = normal.norm(dim=-1, keepdim=True)
     towards_camera = -point / point.norm(dim=-1, keepdim=True)

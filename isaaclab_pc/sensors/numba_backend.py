@@ -20,7 +20,7 @@ warnings.filterwarnings("ignore", message="The TBB threading layer requires TBB 
 
 
 def _flat(images: torch.Tensor) -> np.ndarray:
-    """Return what (N, H, W) images with contiguous rows and columns span in memory, without a copy."""
+    """Return (N, H, W) images as one flat array, without a copy; the images of two environments may be far apart."""
     num_envs, height, width = images.shape
     return images.as_strided(((num_envs - 1) * images.stride(0) + height * width,), (1,)).numpy()
 
@@ -30,7 +30,9 @@ class NumbaBackend:
 
     def __init__(self, operator: DepthToCloud) -> None:
         """Take the operator's constants."""
-        self._crop, self._near, self._far = operator.crop, operator.near, operator.far
+        self._crop = operator.crop
+        self._near = operator.near
+        self._far = operator.far
         self._order = operator.order
         self._sizes = np.array(operator.image_sizes, dtype=np.int64)
         self._sampler = SAMPLERS.index(operator.sampler)
@@ -51,10 +53,10 @@ class NumbaBackend:
         count: torch.Tensor,
     ) -> None:
         """Fill ``points``, ``pixels`` and ``count``; the arguments are those of :func:`sample_clouds`."""
-        # On OpenMP, one of the layers that numba may find, both share a runtime: numba sets torch's number to its own.
         torch_threads = torch.get_num_threads()
         threads = min(torch_threads, self._most_threads)
         numba.set_num_threads(threads)
+
         sample_clouds(
             tuple(_flat(image) for image in depths),
             np.array([image.stride(0) for image in depths]),
@@ -77,5 +79,7 @@ class NumbaBackend:
             pixels.numpy(),
             count.numpy(),
         )
+
+        # Where numba runs on OpenMP, it shares torch's runtime, and has set torch's number of threads to its own.
         if torch.get_num_threads() != torch_threads:
             torch.set_num_threads(torch_threads)

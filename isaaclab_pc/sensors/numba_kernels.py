@@ -16,7 +16,12 @@ u32 = np.uint32
 f32 = np.float32
 
 SAMPLERS = ("random", "grid", "voxel", "fps")
-RANDOM, GRID, VOXEL, FPS = range(4)
+"""Names of the samplers; a kernel gets the index."""
+
+RANDOM = 0
+GRID = 1
+VOXEL = 2
+FPS = 3
 
 
 @njit(cache=True)
@@ -27,6 +32,7 @@ def _mark(depth, size, matrix, crop, near, far, inside):
     tx, ty, tz = matrix[0, 3], matrix[1, 3], matrix[2, 3]
     x0, y0, z0 = crop[0, 0], crop[0, 1], crop[0, 2]
     x1, y1, z1 = crop[1, 0], crop[1, 1], crop[1, 2]
+
     for v in range(height):
         fv = f32(v) + f32(0.5)
         rx = matrix[0, 1] * fv + matrix[0, 2]
@@ -68,6 +74,7 @@ def _number_voxels(depth, size, matrix, crop, near, far, voxel_size, voxels):
     cells_z = np.int32((z1 - z0) * per_metre) + np.int32(1)
     ax, ay, az = matrix[0, 0], matrix[1, 0], matrix[2, 0]
     tx, ty, tz = matrix[0, 3], matrix[1, 3], matrix[2, 3]
+
     for v in range(height):
         fv = f32(v) + f32(0.5)
         rx = matrix[0, 1] * fv + matrix[0, 2]
@@ -81,6 +88,7 @@ def _number_voxels(depth, size, matrix, crop, near, far, voxel_size, voxels):
             x = z * (rx + fu * ax) + tx
             y = z * (ry + fu * ay) + ty
             w = z * (rz + fu * az) + tz
+
             inside = (z > near) & (z < far) & (x >= x0) & (x <= x1) & (y >= y0) & (y <= y1) & (w >= z0) & (w <= z1)
             i = np.int32((x - x0) * per_metre)
             j = np.int32((y - y0) * per_metre)
@@ -140,16 +148,20 @@ def _sample_one(
             _number_voxels(depth, size, matrices[env, c], crop, near[c], far[c], voxel_size, numbers)
         else:
             _mark(depth, size, matrices[env, c], crop, near[c], far[c], image)
+
         if sampler == FPS:
             _unproject(depth, size, matrices[env, c], points[:, offset : offset + depth.size])
+
         if removed.size > 0:
             classes = _image(labels, label_strides, sizes, env, c)
             if sampler == VOXEL:
                 _remove(classes, removed[c], numbers, -1)
             else:
                 _remove(classes, removed[c], image, 0)
+
         offset += depth.size
 
+    # The voxel sampler lists no pixels unless it takes them all: it looks for the first one of each voxel instead.
     num_points = pixels.size
     total = 0
     if sampler == VOXEL:
@@ -162,6 +174,8 @@ def _sample_one(
         for i in range(order.size):
             found[total] = order[i]
             total += inside[order[i]]
+
+    # With too few pixels all are taken, and then repeated.
     if total <= num_points:
         for k in range(num_points):
             pixels[k] = found[k % total] if total > 0 else 0
@@ -187,12 +201,14 @@ def _sample_one(
                 rest = pixels[occupied:]
                 permuted(rest, rest.size, total - occupied, key)
                 rest += np.int32(occupied)
+
+    # So far these are positions in the list of pixels.
     for k in range(num_points):
         pixels[k] = found[pixels[k]]
     return total
 
 
-@njit(error_model="numpy", cache=True)  # Without a check for division by zero: an image has columns.
+@njit(error_model="numpy", cache=True)  # Without a check for division by zero: every image has columns.
 def _write_points(env, depths, depth_strides, sizes, matrices, to_output, pixels, points):
     """Unproject the chosen pixels of one environment."""
     offset = 0
@@ -201,7 +217,7 @@ def _write_points(env, depths, depth_strides, sizes, matrices, to_output, pixels
         m = matrices[env, c]
         width = u32(sizes[c, 1])
         for k in range(pixels.size):
-            pixel = u32(pixels[k] - offset)  # Pixels of the cameras before wrap round, to large numbers.
+            pixel = u32(pixels[k] - offset)  # Pixels of earlier cameras wrap around to large numbers.
             if pixel < depth.size:
                 v = u32(pixel // width)
                 u = u32(pixel - v * width)
@@ -210,6 +226,7 @@ def _write_points(env, depths, depth_strides, sizes, matrices, to_output, pixels
                 for axis in range(3):
                     points[k, axis] = z * (m[axis, 1] * fv + m[axis, 2] + fu * m[axis, 0]) + m[axis, 3]
         offset += depth.size
+
     if to_output.shape[0] > 0:
         m = to_output[env]
         for k in range(pixels.size):
@@ -257,7 +274,7 @@ def sample_clouds(
         far: Depth that a valid pixel stays below, per camera [m], float32.
         order: All P pixels of all cameras, camera by camera, neighbours close together, shape (P,), int32.
         keys: Keys of the draws, shape (N,), int32.
-        mask: Environments to do, shape (N,), bool.
+        mask: Environments to sample, shape (N,), bool.
         sampler: RANDOM, GRID, VOXEL or FPS.
         voxel_size: Edge of a voxel [m], float32.
         num_threads: Shares of the environments that run side by side.
@@ -270,6 +287,7 @@ def sample_clouds(
     num_slots = 2
     while num_slots < 2 * total_pixels:
         num_slots *= 2
+
     for thread in prange(num_threads):
         voxel_pixels = total_pixels if sampler == VOXEL else 0
         scratch = (
@@ -285,6 +303,7 @@ def sample_clouds(
                 np.empty(num_slots if sampler == VOXEL else 0, np.int32),
             ),
         )
+
         for env in range(thread * num_envs // num_threads, (thread + 1) * num_envs // num_threads):
             if not mask[env]:
                 continue

@@ -47,6 +47,7 @@ def permuted(ranks, size, total, key):
         bits += 1
     domain = u32((1 << bits) - 1)
     shift = u32((bits + 1) // 2)
+
     factors = np.empty(PERMUTATION_ROUNDS, np.uint32)
     addends = np.empty(PERMUTATION_ROUNDS, np.uint32)
     state = u32(key)
@@ -54,6 +55,7 @@ def permuted(ranks, size, total, key):
         state = mix(u32(state + u32(0x9E3779B9)))
         factors[r] = u32(state | u32(1))
         addends[r] = u32(state >> u32(16))
+
     for k in range(size):
         ranks[k] = k
     for r in range(PERMUTATION_ROUNDS):
@@ -61,6 +63,7 @@ def permuted(ranks, size, total, key):
         for k in range(size):
             value = u32((u32(ranks[k]) * factor + addend) & domain)
             ranks[k] = np.int32(value ^ (value >> shift))
+
     for k in range(size):
         while ranks[k] >= total:
             value = u32(ranks[k])
@@ -81,15 +84,16 @@ def strata(ranks, size, total, key):
 
 @njit(cache=True)
 def of_rank(rank, inside):
-    """Return the pixel inside that has so many pixels inside before it."""
+    """Return the pixel inside the crop that has ``rank`` other ones before it."""
     pixel = 0
     ones = 0
-    while ones <= rank:  # By the tile, as this vectorises.
+    while ones <= rank:  # Whole tiles first, since the inner loop vectorises.
         rank -= ones
         ones = 0
         for value in inside[pixel : pixel + TILE]:
             ones += value
         pixel += TILE
+
     pixel -= TILE + 1
     while rank >= 0:
         pixel += 1
@@ -99,28 +103,29 @@ def of_rank(rank, inside):
 
 @njit(cache=True)
 def first_of_voxels(voxels, inside, start, num_points, found, scratch):
-    """Find the first pixel of every occupied voxel, from a pixel on, round.
+    """Find the first pixel of every occupied voxel, going through the pixels from ``start`` and around.
 
-    Pixels side by side often lie in the same voxel, so only the first of each run of them is looked up, in a hash
-    table without probing and without clearing, as both cost mispredicted branches or time: all write their place to
-    the slot of their voxel, the last one first, so that the first one stays. Those that then find another voxel's
-    pixel in their slot go on to the next round, with another hash; every round ends for at least one voxel of each
-    slot.
+    Pixels side by side often lie in the same voxel, so only the first pixel of each run (its head) is looked up in a
+    hash table. The table is neither probed, which costs mispredicted branches, nor cleared, which costs time. Instead,
+    all heads write their place to the slot of their voxel, the last head first, so that the first one stays. Heads that
+    then find another voxel's head in their slot go on to the next round, with another hash. Every round settles at
+    least one voxel of each slot.
 
     Args:
-        voxels: Voxel of each pixel, (P,) int32; -1 of those not inside.
-        inside: 1 at the pixels inside, (P,) uint8; cleared at those that are found.
+        voxels: Voxel of each pixel, (P,) int32; -1 of those outside the crop.
+        inside: 1 at the pixels inside the crop, (P,) uint8; cleared at those that are found.
         start: Pixel to start from.
         num_points: Pixels that the caller reads.
-        found: Output, (P,) int32: the first pixels, then, where they are fewer than ``num_points``, the others inside,
-            from the last one back.
+        found: Output, (P,) int32: the first pixels; where they are fewer than ``num_points``, the other pixels inside
+            the crop follow, from the last one backwards.
         scratch: Five buffers.
 
     Returns:
         The number of occupied voxels.
     """
     heads, keys, open_places, is_first, slots = scratch
-    size = np.uintp(voxels.size)  # numba does not look for negative indices where they are unsigned.
+    size = np.uintp(voxels.size)  # Unsigned, since numba then leaves out the check for negative indices.
+
     num_heads = np.uintp(0)
     for lower, upper in ((np.uintp(start), size), (np.uintp(0), np.uintp(start))):
         previous = np.int32(-1)
@@ -130,10 +135,12 @@ def first_of_voxels(voxels, inside, start, num_points, found, scratch):
             keys[num_heads] = key
             num_heads += np.uintp((key != previous) & (key >= 0))
             previous = key
+
     bits = 1
     while (1 << bits) < 2 * num_heads:
         bits += 1
     shift = u32(32 - bits)
+
     for place in range(num_heads):
         open_places[place] = np.int32(place)
     num_open = num_heads
@@ -152,10 +159,12 @@ def first_of_voxels(voxels, inside, start, num_points, found, scratch):
             still_open += np.uintp(keys[np.uintp(winner)] != key)
         num_open = still_open
         factor = u32(u32(factor * u32(0x85EBCA6B)) + u32(2))
+
     occupied = np.uintp(0)
     for place in range(num_heads):
         found[occupied] = heads[place]
         occupied += np.uintp(is_first[place])
+
     if occupied < num_points:
         for i in range(occupied):
             inside[np.uintp(found[i])] = 0
@@ -182,6 +191,7 @@ def farthest(points, start, picked):
         picked: Output, at most M indices, int32.
     """
     total = points.shape[1]
+
     num_tiles = (total + TILE - 1) // TILE
     xyz = np.empty((3, num_tiles * TILE), np.float32)
     distance = np.full(num_tiles * TILE, f32(-1.0), np.float32)
@@ -194,6 +204,7 @@ def farthest(points, start, picked):
             lower[axis, t] = xyz[axis, t * TILE : (t + 1) * TILE].min()
             upper[axis, t] = xyz[axis, t * TILE : (t + 1) * TILE].max()
     distance[:total] = f32(np.inf)
+
     largest = np.full(num_tiles, f32(np.inf), np.float32)
     visit = np.empty(num_tiles, np.uint8)
     zero = f32(0.0)
@@ -202,12 +213,14 @@ def farthest(points, start, picked):
         picked[k] = index
         x, y, z = xyz[0, index], xyz[1, index], xyz[2, index]
         distance[index] = f32(-1.0)
+
         for t in range(num_tiles):
             dx = max(max(lower[0, t] - x, x - upper[0, t]), zero)
             dy = max(max(lower[1, t] - y, y - upper[1, t]), zero)
             dz = max(max(lower[2, t] - z, z - upper[2, t]), zero)
             visit[t] = dx * dx + dy * dy + dz * dz < largest[t]
         visit[index // TILE] = 1
+
         for t in range(num_tiles):
             if visit[t]:
                 tile = distance[t * TILE : (t + 1) * TILE]
@@ -221,9 +234,11 @@ def farthest(points, start, picked):
                     tile[i] = nearest
                     best = max(best, nearest)
                 largest[t] = best
+
         best = f32(-1.0)
         for t in range(num_tiles):
             best = max(best, largest[t])
+
         t = 0
         while t < num_tiles - 1 and largest[t] != best:
             t += 1

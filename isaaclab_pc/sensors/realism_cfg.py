@@ -79,7 +79,7 @@ class StereoNoiseCfg:
     """Distance between the two imagers [m]."""
 
     disparity_std: Range = 0.08
-    """Standard deviation of disparity [px]: 0.032 at best, 0.08 to reckon with (A. Grunnet-Jepsen in librealsense's
+    """Standard deviation of disparity [px]: 0.032 at best, 0.08 as a usual value (A. Grunnet-Jepsen in librealsense's
     issue 3904)."""
 
     disparity_step: float = 0.0
@@ -128,7 +128,7 @@ class DepthRealismCfg:
     """Largest depth read [m]; above, the pixel is a miss."""
 
     dropout: Range = 0.0
-    """Probability that a pixel is a miss for no reason."""
+    """Probability that a pixel is a miss, whatever it sees."""
 
     position_jitter: float = 0.0
     """Error of the calibrated camera position [m]: up to this along each of the camera's axes, drawn at each reset."""
@@ -166,10 +166,11 @@ class DepthRealismCfg:
         _check_number(f"{name}.edge_threshold", self.edge_threshold, unit="m")
         _check_number(f"{name}.quantization", self.quantization, unit="m")
         _check_range(f"{name}.min_range", self.min_range, unit="m")
-        # Infinity is no bound to draw from.
+        # Infinity means no limit here, but an environment cannot draw from bounds that hold it.
         if self.max_range != math.inf:
             _check_range(f"{name}.max_range", self.max_range, unit="m", above=True)
-        nearest, farthest = bounds(self.min_range)[1], bounds(self.max_range)[0]
+        _, nearest = bounds(self.min_range)
+        farthest, _ = bounds(self.max_range)
         if nearest >= farthest:
             raise ConfigError(
                 f"{name}.min_range={self.min_range} m must be below {name}.max_range={self.max_range} m, or every "
@@ -223,7 +224,7 @@ def stereo() -> DepthRealismCfg:
 
 
 def _check_number(name: str, value: object, *, most: float = math.inf, above: bool = False, unit: str = "") -> None:
-    """Refuse what is no finite number in [0, most], or with ``above`` in (0, most]."""
+    """Refuse whatever is not a finite number in [0, most], or with ``above`` in (0, most]."""
     if (
         isinstance(value, (int, float))
         and not isinstance(value, bool)
@@ -232,15 +233,23 @@ def _check_number(name: str, value: object, *, most: float = math.inf, above: bo
         and not (above and value == 0.0)
     ):
         return
-    limit = "be above 0" if above else "not be negative" if most == math.inf else f"be in [0, {most:.4g}]"
-    raise ConfigError(f"{name}={value!r} must {limit} and finite{f' [{unit}]' if unit else ''}.")
+
+    if above:
+        limit = "be above 0"
+    elif most == math.inf:
+        limit = "not be negative"
+    else:
+        limit = f"be in [0, {most:.4g}]"
+    suffix = f" [{unit}]" if unit else ""
+    raise ConfigError(f"{name}={value!r} must {limit} and finite{suffix}.")
 
 
 def _check_range(name: str, value: object, *, most: float = math.inf, above: bool = False, unit: str = "") -> None:
-    """Refuse a number that :func:`_check_number` refuses, and bounds of which one is such or that are inverted."""
+    """Refuse a number that :func:`_check_number` refuses, bounds that hold such a number, and inverted bounds."""
     if not isinstance(value, (tuple, list)):
         _check_number(name, value, most=most, above=above, unit=unit)
         return
+
     if len(value) != 2:
         raise ConfigError(f"{name}={value!r} must be one number, or two: (low, high).")
     for bound in value:

@@ -31,11 +31,11 @@ class Camera:
     focal_length: wp.float32
     """Focal length at which disparity and lateral noise are given [px]; 0: the rendered image's."""
     disparity_step: wp.float32
-    """[px], 0 for none."""
+    """Step to which disparity is rounded [px]; 0 does not round."""
     quantization: wp.float32
-    """[m], 0 for none."""
+    """Step to which depth is rounded [m]; 0 does not round."""
     edge_threshold: wp.float32
-    """[m]."""
+    """Difference in depth from which two neighbouring pixels make an edge [m]."""
     first_pixel: wp.int32
     """Number of pixels of the cameras before this one, so that no two cameras share random numbers."""
 
@@ -143,6 +143,7 @@ def corrupt_pixel(
     flies = p[FLYING_PIXELS] > 0.0
     if flies:
         flies = wp.randf(state) < p[FLYING_PIXELS]
+
     left = float(0.0)
     right = float(0.0)
     above = float(0.0)
@@ -163,6 +164,7 @@ def corrupt_pixel(
         y = float(v) + 0.5 - k[3]
         ratio = angle_ratio(z, slope(z, left, right), slope(z, above, below), x, y, k)
         lateral = p[NOISE] * (0.8 + 0.035 * ratio) / focal_length
+
     if lateral * wp.max(k[0], k[1]) > SMALLEST_SHIFT:
         across = u + int(wp.rint(lateral * k[0] * normal(wp.randu(state))))
         down = v + int(wp.rint(lateral * k[1] * normal(wp.randu(state))))
@@ -179,10 +181,12 @@ def corrupt_pixel(
         other = farther(z, below, other)
         if wp.abs(other - z) > camera.edge_threshold:
             z += wp.randf(state) * (other - z)
+
     if camera.model != NO_NOISE:
         z = axial_noise(z, p[NOISE] * normal(wp.randu(state)), ratio, focal_length, p, camera)
     if camera.quantization > 0.0:
         z = camera.quantization * wp.rint(z / camera.quantization)
+
     if not (z > 0.0 and z >= p[MIN_RANGE] and z <= p[MAX_RANGE] and z < wp.INF):
         return 0.0
     if p[DROPOUT] > 0.0:  # noqa: SIM102
@@ -211,9 +215,11 @@ def corrupt_depth(
     if mask.shape[0] > 0:  # noqa: SIM102
         if not mask[env]:
             return
+
     key = keys[env]
     p = parameters[env]
     k = wp.vec4f(intrinsics[env, 0, 0], intrinsics[env, 1, 1], intrinsics[env, 0, 2], intrinsics[env, 1, 2])
+
     for u in range(first, depth.shape[2], stride):
         z = read(depth, env, v, u, camera.far)
         if z > 0.0:

@@ -17,10 +17,16 @@ if TYPE_CHECKING:
     from isaaclab_pc.sensors.depth_to_cloud import DepthToCloud
 
 BLOCK_LANES = 256
+"""Threads of a block on CUDA."""
+
 WARP_LANES = 32
+"""Threads of a warp on CUDA, and pixels of a word."""
+
 SCRATCH_BYTES_PER_PIXEL = 2
+"""Scratch memory for each pixel of all environments that a sampler may use, unless one environment needs more."""
+
 VOXEL_PLACES_PER_PIXEL = 1.25
-"""With every pixel in a voxel of its own, four of five places are taken."""
+"""Places of the hash table for each pixel: with every pixel in a voxel of its own, four of five are taken."""
 
 
 class WarpBackend:
@@ -42,26 +48,24 @@ class WarpBackend:
         wp.init()
         self._device = wp.device_from_torch(operator.device)
         self._torch_device = operator.device
-        self._block_lanes, self._warp_lanes = (1, 1) if self._device.is_cpu else (BLOCK_LANES, WARP_LANES)
+        self._block_lanes = 1 if self._device.is_cpu else BLOCK_LANES
+        self._warp_lanes = 1 if self._device.is_cpu else WARP_LANES
         self._streams: dict[int, wp.Stream] = {}
         self._scratch: list[torch.Tensor] = []
         self._sampler = operator.sampler
+
         self._make_scene(operator)
-        num_envs, pixels = operator.num_envs, len(operator.order)
+        num_envs = operator.num_envs
         slots = self._scene.order.shape[0]
         self._valid = self._make_bits(num_envs, slots)
         self._first = self._make_bits(num_envs if operator.sampler == "voxel" else 0, slots)
         self._first_words = wp.to_torch(self._first.words)
+
         # Kernels cannot be compiled while a CUDA graph is captured.
         wp.load_module(kernels, device=self._device, block_dim=self._block_lanes)
-        columns = {"voxel": int(VOXEL_PLACES_PER_PIXEL * pixels) + 1, "fps": slots}.get(operator.sampler)
-        if columns is None:
-            return
-        left = SCRATCH_BYTES_PER_PIXEL * num_envs * pixels - sum(tensor.nbytes for tensor in self._scratch)
-        rows = int(np.clip(left // (4 * columns), 1, num_envs))
-        rounds = -(-num_envs // rows)
-        dtype = torch.int32 if operator.sampler == "voxel" else torch.float32
-        self._work = self._allocate((-(-num_envs // rounds), columns), dtype, fill=kernels.FREE)
+
+        if operator.sampler in ("voxel", "fps"):
+            self._work = self._allocate_work(num_envs, len(operator.order), slots)
 
     def __call__(
         self,
@@ -81,35 +85,50 @@ class WarpBackend:
         The arguments are those of :func:`isaaclab_pc.sensors.numba_kernels.sample_clouds`, as tensors.
         """
         num_envs, num_points = pixels.shape
-        matrices, to_output = matrices.contiguous(), to_output.contiguous()
-        wp_matrices, wp_to_output = _array(matrices, base.Matrix), _array(to_output, base.Matrix)
-        wp_keys, wp_mask, wp_removed = _array(keys, wp.int32), _array(mask, wp.bool), _array(removed, wp.bool)
-        wp_points, wp_pixels = _array(points, wp.vec3f), _array(pixels, wp.int32)
+        # The tensors keep their names, since _array keeps their addresses only.
+        matrices = matrices.contiguous()
+        to_output = to_output.contiguous()
+        wp_matrices = _array(matrices, base.Matrix)
+        wp_to_output = _array(to_output, base.Matrix)
+        wp_keys = _array(keys, wp.int32)
+        wp_mask = _array(mask, wp.bool)
+        wp_removed = _array(removed, wp.bool)
+        wp_points = _array(points, wp.vec3f)
+        wp_pixels = _array(pixels, wp.int32)
+        wp_count = _array(count, wp.int32)
         scene = [self._scene, wp_matrices]
+
         for index, (camera, image, classes) in enumerate(zip(self._cameras, depths, labels, strict=True)):
-            camera.images, camera.stride = image.data_ptr(), image.stride(0) * image.element_size()
+            camera.images = image.data_ptr()
+            camera.stride = image.stride(0) * image.element_size()
             removal = [_array(classes, wp.int32), wp_removed]
             self._launch(
                 kernels.mark,
                 (num_envs, camera.num_words, self._warp_lanes),
                 [index, camera, *removal, self._warp_lanes, *scene, wp_mask, self._valid],
             )
-        self._count(self._valid, num_envs)
+        self._count_bits(self._valid, num_envs)
+
         if self._sampler in ("voxel", "fps"):
             self._search([*scene, wp_keys, wp_mask, self._valid], wp_keys, wp_pixels, num_envs, num_points)
+
+        sampler = SAMPLERS.index(self._sampler)
         self._launch(
             kernels.emit,
             (num_envs, num_points),
             [
-                *(*scene, wp_to_output, wp_keys, wp_mask, self._valid, SAMPLERS.index(self._sampler), self._first),
-                *(wp_points, wp_pixels, _array(count, wp.int32)),
+                *(*scene, wp_to_output, wp_keys, wp_mask, self._valid, sampler, self._first),
+                *(wp_points, wp_pixels, wp_count),
             ],
         )
 
     def _search(self, inputs: list[Any], keys: Any, pixels: Any, num_envs: int, num_points: int) -> None:
-        is_voxel, slots = self._sampler == "voxel", self._scene.order.shape[0]
+        """Run a sampler that needs scratch memory, for as many environments at a time as there is memory for."""
+        is_voxel = self._sampler == "voxel"
+        slots = self._scene.order.shape[0]
         if is_voxel:
             self._first_words.zero_()
+
         together, places = self._work.shape
         for env in range(0, num_envs, together):
             rows = min(together, num_envs - env)
@@ -120,10 +139,11 @@ class WarpBackend:
             else:
                 lanes = self._block_lanes
                 self._launch(kernels.pick_farthest, (rows, lanes), [env, lanes, *inputs, self._work, pixels])
-        if is_voxel:
-            self._count(self._first, num_envs)
 
-    def _count(self, bits: Any, num_envs: int) -> None:
+        if is_voxel:
+            self._count_bits(self._first, num_envs)
+
+    def _count_bits(self, bits: Any, num_envs: int) -> None:
         self._launch(kernels.count_bits, (num_envs, self._block_lanes), [self._block_lanes, bits])
 
     def _launch(self, kernel: Any, dim: tuple[int, ...], inputs: list[Any]) -> None:
@@ -131,26 +151,37 @@ class WarpBackend:
         wp.launch(kernel, dim=dim, inputs=inputs, device=self._device, stream=stream, block_dim=self._block_lanes)
 
     def _stream(self) -> wp.Stream:
-        # Kept: when a wrapper of a stream dies, Warp forgets the stream, even where it is Warp's own current one.
+        # Wrappers are kept: when one is deleted, Warp drops the stream, even where it is Warp's own current one.
         stream = torch.cuda.current_stream(self._torch_device)
         if stream.cuda_stream not in self._streams:
             self._streams[stream.cuda_stream] = wp.stream_from_torch(stream)
         return self._streams[stream.cuda_stream]
 
     def _make_scene(self, operator: DepthToCloud) -> None:
-        self._cameras, order = [], []
-        first_pixel = first_word = 0
+        self._cameras = []
+        order = []
+        first_pixel = 0
+        first_word = 0
         for (height, width), near, far in zip(operator.image_sizes, operator.near, operator.far, strict=True):
             camera = base.Camera()
-            camera.width, camera.num_pixels, camera.first_pixel = width, height * width, first_pixel
-            camera.num_words, camera.first_word = -(-camera.num_pixels // WARP_LANES), first_word
-            camera.near, camera.far = float(near), float(far)
+            camera.width = width
+            camera.num_pixels = height * width
+            camera.first_pixel = first_pixel
+            camera.num_words = _ceil_div(camera.num_pixels, WARP_LANES)
+            camera.first_word = first_word
+            camera.near = float(near)
+            camera.far = float(far)
+            self._cameras.append(camera)
+
+            # Slots after the camera's last pixel stay empty.
             pixels = np.full(WARP_LANES * camera.num_words, -1, dtype=np.int32)
             last_pixel = first_pixel + camera.num_pixels
             pixels[: camera.num_pixels] = operator.order[first_pixel:last_pixel] - first_pixel
             order.append(pixels)
-            first_pixel, first_word = last_pixel, first_word + camera.num_words
-            self._cameras.append(camera)
+
+            first_pixel = last_pixel
+            first_word += camera.num_words
+
         self._scene = base.Scene()
         self._scene.cameras = wp.array(self._cameras, dtype=base.Camera, device=self._device)
         self._scene.order = wp.array(np.concatenate(order), dtype=wp.int32, device=self._device)
@@ -159,7 +190,20 @@ class WarpBackend:
             per_metre = np.float32(1.0) / np.float32(operator.voxel_size)
             voxels = ((operator.crop[1] - operator.crop[0]) * per_metre).astype(np.int32) + 1
             self._scene.voxels_per_metre = float(per_metre)
-            self._scene.voxels_y, self._scene.voxels_z = int(voxels[1]), int(voxels[2])
+            self._scene.voxels_y = int(voxels[1])
+            self._scene.voxels_z = int(voxels[2])
+
+    def _allocate_work(self, num_envs: int, num_pixels: int, slots: int) -> wp.array:
+        """Allocate the hash tables (``voxel``) or distances (``fps``) of the environments that are sampled together."""
+        is_voxel = self._sampler == "voxel"
+        columns = int(VOXEL_PLACES_PER_PIXEL * num_pixels) + 1 if is_voxel else slots
+        dtype = torch.int32 if is_voxel else torch.float32
+
+        left = SCRATCH_BYTES_PER_PIXEL * num_envs * num_pixels - sum(tensor.nbytes for tensor in self._scratch)
+        most_rows = int(np.clip(left // (4 * columns), 1, num_envs))
+        # As many in each round, so that the last one does not run nearly empty.
+        rows = _ceil_div(num_envs, _ceil_div(num_envs, most_rows))
+        return self._allocate((rows, columns), dtype, fill=kernels.FREE)
 
     def _make_bits(self, num_envs: int, slots: int) -> Any:
         bits = base.Bits()
@@ -169,12 +213,16 @@ class WarpBackend:
         return bits
 
     def _allocate(self, shape: tuple[int, ...], dtype: torch.dtype, wp_dtype: Any = None, fill: int = 0) -> wp.array:
-        # Torch's memory, so that its statistics tell the whole.
+        # Torch's memory, so that torch's statistics include it.
         tensor = torch.full(shape, fill, dtype=dtype, device=self._torch_device)
         self._scratch.append(tensor)
         return wp.from_torch(tensor, dtype=wp_dtype)
 
 
+def _ceil_div(value: int, divisor: int) -> int:
+    return -(-value // divisor)
+
+
 def _array(tensor: torch.Tensor, dtype: Any) -> Any:
-    # Only the address, without the time of a wp.array: the caller keeps the tensor alive.
+    # Only the address, which is faster to make than a wp.array: the caller keeps the tensor alive.
     return wp.from_torch(tensor, dtype=dtype, return_ctype=True)

@@ -97,6 +97,7 @@ def permuted(position: wp.int32, total: wp.int32, key: wp.uint32) -> wp.int32:
         bits += 1
     domain = wp.uint32((1 << bits) - 1)
     shift = wp.uint32((bits + 1) // 2)
+
     factors = Rounds()
     addends = Rounds()
     state = key
@@ -104,6 +105,7 @@ def permuted(position: wp.int32, total: wp.int32, key: wp.uint32) -> wp.int32:
         state = mix(state + GOLDEN)
         factors[r] = state | wp.uint32(1)
         addends[r] = state >> wp.uint32(16)
+
     value = wp.uint32(position)
     outside = bool(True)
     while outside:
@@ -148,12 +150,13 @@ def slot_of(rank: wp.int32, bits: Bits, env: wp.int32) -> wp.int32:
             lower = middle
         else:
             upper = middle
+
     return lower * 32 + nth_bit(bits.words[env, lower], rank - bits.before[env, lower])
 
 
 @wp.func
 def slot_of_rest(rank: wp.int32, bits: Bits, without: Bits, env: wp.int32) -> wp.int32:
-    """As :func:`slot_of`, among the members of ``bits`` that are not in its subset ``without``."""
+    """Do as :func:`slot_of`, but count only members of ``bits`` that are not in its subset ``without``."""
     lower = wp.int32(0)
     upper = bits.words.shape[1]
     while upper - lower > 1:
@@ -162,6 +165,7 @@ def slot_of_rest(rank: wp.int32, bits: Bits, without: Bits, env: wp.int32) -> wp
             lower = middle
         else:
             upper = middle
+
     rest = bits.words[env, lower] & ~without.words[env, lower]
     return lower * 32 + nth_bit(rest, rank - (bits.before[env, lower] - without.before[env, lower]))
 

@@ -48,7 +48,7 @@ wp.set_module_options({"enable_backward": False, "fuse_fp": False, "fast_math": 
 #endif
 """)
 def join_bits(bits: wp.uint32) -> wp.uint32:
-    """Join the words of a warp's lanes, lane i having set no bit but bit i. All 32 lanes must come here."""
+    """Join the words of a warp's lanes, of which lane i has set no bit but bit i. All 32 lanes must call this."""
     ...
 
 
@@ -77,6 +77,7 @@ def mark(
         scene.cameras[index] = camera
     if not mask[env]:
         return
+
     lower = scene.crop_lower
     upper = scene.crop_upper
     bits = wp.uint32(0)
@@ -93,6 +94,7 @@ def mark(
                 inside = not is_removed(labels[env, row, pixel - row * camera.width], removed, index)
             if inside:
                 bits |= wp.uint32(1) << wp.uint32(bit)
+
     bits = join_bits(bits)
     if lane == 0:
         valid.words[env, camera.first_word + word] = bits
@@ -141,11 +143,11 @@ def enter_voxels(
     num_points: wp.int32,
     table: wp.array2d(dtype=wp.int32),
 ):
-    """Note the first valid pixel of every occupied voxel, from a random start round, in a hash table.
+    """Write the first valid pixel of every occupied voxel into a hash table, counted from a random start and around.
 
     One thread for each slot of the environments from ``first_env`` on, one row of ``table`` for each environment. An
     entry is the least number of slots from the start to a pixel of its voxel. Which place a voxel gets depends on which
-    thread comes first; what is noted does not.
+    thread comes first; the entry does not.
     """
     row, slot = wp.tid()
     env = first_env + row
@@ -154,10 +156,12 @@ def enter_voxels(
         return
     if not holds(slot, valid, env):
         return
+
     num_slots = scene.order.shape[0]
     start = start_of(valid, env, wp.uint32(keys[env]))
     steps = wp.where(slot >= start, slot - start, slot - start + num_slots)
     voxel = voxel_of(slot, scene, matrices, env)
+
     place = below(mix(wp.uint32(voxel)), table.shape[1])
     other = wp.atomic_cas(table, row, place, FREE, steps)
     searching = bool(other != FREE)
@@ -181,7 +185,7 @@ def collect_voxels(
     table: wp.array2d(dtype=wp.int32),
     first: Bits,
 ):
-    """Set the bit of every pixel in ``table`` and empty it, one thread for each place."""
+    """Set the bit of every pixel in ``table`` and empty the table, one thread for each place."""
     row, place = wp.tid()
     env = first_env + row
     steps = table[row, place]
@@ -196,7 +200,7 @@ def collect_voxels(
 def voxel_slot(k: wp.int32, key: wp.uint32, env: wp.int32, valid: Bits, first: Bits) -> wp.int32:
     """Return the slot of the k-th point: one from each voxel at random, then the other pixels at random.
 
-    Both are numbered as numba comes across them: the first pixels of voxels from the start round, the others backwards.
+    Both are numbered in numba's order: the first pixels of voxels from the start and around, the others backwards.
     """
     start = start_of(valid, env, key)
     occupied = first.total[env]
@@ -204,6 +208,7 @@ def voxel_slot(k: wp.int32, key: wp.uint32, env: wp.int32, valid: Bits, first: B
     if k < occupied:
         rank = permuted(k, occupied, key) + first_before
         return slot_of(wp.where(rank >= occupied, rank - occupied, rank), first, env)
+
     others = valid.total[env] - occupied
     rank = others - 1 - permuted(k - occupied, others, key) + rank_of(start, valid, env) - first_before
     return slot_of_rest(wp.where(rank >= others, rank - others, rank), valid, first, env)
@@ -248,14 +253,17 @@ def pick_farthest(
     num_points = pixels.shape[1]
     if not mask[env] or valid.total[env] <= num_points:
         return
-    # A lane takes the same slots here and below, so it reads no distances but its own.
+
+    # A lane takes the same slots here and below, so it reads only distances that it wrote.
     for slot in range(lane, scene.order.shape[0], lanes):
         distances[row, slot] = wp.where(holds(slot, valid, env), wp.inf, -1.0)
+
     pick = start_of(valid, env, wp.uint32(keys[env]))
     for k in range(num_points):
         if lane == 0:
             pixels[env, k] = pick
         picked = point_of(pick, scene, matrices, env)
+
         best = wp.float32(-1.0)
         best_slot = wp.int32(0)
         begin = wp.int32(lane)
@@ -276,6 +284,7 @@ def pick_farthest(
                     if distance > best:
                         best = distance
                         best_slot = slot
+
         farthest = wp.tile_extract(wp.tile_max(wp.tile(distance_and_slot(best, best_slot))), 0)
         pick = wp.int32(ALL_BITS - wp.uint32(farthest))
 
@@ -294,10 +303,11 @@ def emit(
     pixels: wp.array2d(dtype=wp.int32),
     count: wp.array(dtype=wp.int32),
 ):
-    """Write one point, its pixel and, with the first, the count; one thread for each point."""
+    """Write one point and its pixel, one thread for each point; the first thread writes the count."""
     env, k = wp.tid()
     if not mask[env]:
         return
+
     num_points = pixels.shape[1]
     total = valid.total[env]
     if k == 0:
@@ -306,6 +316,7 @@ def emit(
         points[env, k] = wp.vec3f(0.0)
         pixels[env, k] = 0
         return
+
     key = wp.uint32(keys[env])
     slot = wp.int32(0)
     if total <= num_points:
@@ -318,8 +329,10 @@ def emit(
         slot = voxel_slot(k, key, env, valid, first)
     else:
         slot = pixels[env, k]
+
     pixels[env, k] = scene.cameras[camera_of(slot, scene)].first_pixel + scene.order[slot]
     p = point_of(slot, scene, matrices, env)
+
     if to_output.shape[0] > 0:
         m = to_output[env]
         p = wp.vec3f(

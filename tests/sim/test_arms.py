@@ -11,7 +11,8 @@ from isaaclab.utils.math import quat_error_magnitude
 from scipy.spatial.transform import Rotation
 
 from isaaclab_pc.assets.arm import ArmCfg
-from isaaclab_pc.assets.author import FINGER_ARMATURE, PANDA, Arm
+from isaaclab_pc.assets.author import FINGER_ARMATURE, Arm
+from isaaclab_pc.assets.author_franka import FRANKA
 from isaaclab_pc.assets.author_ur5e import UR5E
 from isaaclab_pc.assets.franka import FRANKA_PANDA_PRIMITIVE_CFG
 from isaaclab_pc.assets.kinematics import forward_kinematics
@@ -32,7 +33,7 @@ class Robot:
     cfg: ArmCfg
 
 
-ROBOTS = (Robot(PANDA, FRANKA_PANDA_PRIMITIVE_CFG), Robot(UR5E, UR5E_GRIPPER_CFG))
+ROBOTS = (Robot(FRANKA, FRANKA_PANDA_PRIMITIVE_CFG), Robot(UR5E, UR5E_GRIPPER_CFG))
 
 
 @pytest.fixture(scope="module", params=ROBOTS, ids=lambda robot: robot.arm.name)

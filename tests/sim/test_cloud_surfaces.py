@@ -60,11 +60,11 @@ def test_objects_may_be_removed_by_class(env) -> None:
     assert (distance_to_cube(env, everything) < TOLERANCE).any()
     points = env.point_cloud
     try:
-        points.cfg.remove = ("robot", "cube")
-        points._names[0] = {}
+        points._labels._removed_classes = ("robot", "cube")
+        points._labels._names[0] = {}
         without = env.reset(seed=4)[0]["points"]
         # Table points next to the cube touch its lower edges, so look above the table only.
         assert not (without[..., 2] > 0.001).any()
     finally:
-        points.cfg.remove = ("robot",)
-        points._names[0] = {}
+        points._labels._removed_classes = ("robot",)
+        points._labels._names[0] = {}

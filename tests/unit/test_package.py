@@ -30,6 +30,7 @@ HEAVY = {"torch", "warp", "isaaclab", "newton", "ovphysx", "pxr", "omni"}
 LIGHT_MODULES = (
     *("isaaclab_pc", "isaaclab_pc.tasks", "isaaclab_pc.errors", "isaaclab_pc.launch.compose"),
     *("isaaclab_pc.scaling.search", "isaaclab_pc.scaling.batch", "isaaclab_pc.scaling.profile"),
+    "isaaclab_pc.assets.robots",
 )
 OFFLINE = ("dns error", "failed to fetch", "error sending request", "network was disabled")
 

@@ -16,7 +16,8 @@ from pxr import Usd, UsdGeom, UsdPhysics
 from scipy.spatial.transform import Rotation
 
 from isaaclab_pc.assets.arm import ArmCfg
-from isaaclab_pc.assets.author import FRANKA_USD, PANDA, Arm, author_arm
+from isaaclab_pc.assets.author import Arm, author_arm
+from isaaclab_pc.assets.author_franka import FRANKA, FRANKA_USD
 from isaaclab_pc.assets.author_ur5e import UR5E, UR5E_USD
 from isaaclab_pc.assets.franka import FRANKA_PANDA_PRIMITIVE_CFG
 from isaaclab_pc.assets.kinematics import forward_kinematics
@@ -32,7 +33,7 @@ class Robot:
 
 
 ROBOTS = (
-    Robot(PANDA, FRANKA_USD, "author", FRANKA_PANDA_PRIMITIVE_CFG),
+    Robot(FRANKA, FRANKA_USD, "author_franka", FRANKA_PANDA_PRIMITIVE_CFG),
     Robot(UR5E, UR5E_USD, "author_ur5e", UR5E_GRIPPER_CFG),
 )
 LINKS = [pytest.param(r, link, id=f"{r.arm.name}-{link}") for r in ROBOTS for link in r.arm.inertials]

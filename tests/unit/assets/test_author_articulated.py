@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from pxr import Usd, UsdGeom, UsdPhysics
 
 from isaaclab_pc.assets import author_articulated
-from isaaclab_pc.assets.author import SHAPES
 from isaaclab_pc.assets.author_articulated import (
     CABINET_SIZE,
     CABINET_USD,
@@ -26,7 +25,8 @@ from isaaclab_pc.assets.author_articulated import (
     author_cabinet,
     author_valve,
 )
-from isaaclab_pc.assets.kinematics import TCP_OFFSET, forward_kinematics
+from isaaclab_pc.assets.author_franka import FRANKA, FRANKA_TCP_OFFSET
+from isaaclab_pc.assets.kinematics import forward_kinematics
 
 LARGEST_YAW = 0.42  # [rad], the drawer task's range widened by a fifth
 
@@ -46,12 +46,12 @@ def overlap(first: NDArray[np.float64], second: NDArray[np.float64]) -> bool:
 
 def closed_gripper() -> dict[str, NDArray[np.float64]]:
     """Return hand and fingers as boxes around the tool centre, in the hand's axes."""
-    poses = forward_kinematics({})
+    poses = forward_kinematics({}, FRANKA.joints)
     to_tool = np.linalg.inv(poses["panda_hand"])
-    to_tool[2, 3] -= TCP_OFFSET
+    to_tool[2, 3] -= FRANKA_TCP_OFFSET
     parts = {}
     for link in ("panda_hand", "panda_leftfinger", "panda_rightfinger"):
-        for index, shape in enumerate(SHAPES[link]):
+        for index, shape in enumerate(FRANKA.shapes[link]):
             corners = (
                 np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)]) * np.array(shape.size) / 2
             )

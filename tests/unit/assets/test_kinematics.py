@@ -6,38 +6,35 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isaaclab_pc.assets.kinematics import (
-    DEFAULT_JOINT_POS,
-    JOINTS,
-    LINKS,
-    TCP_OFFSET,
-    axis_rotation,
-    forward_kinematics,
-    rotation,
-    tool_position,
-)
+from isaaclab_pc.assets.author_franka import FRANKA, FRANKA_DEFAULT_JOINT_POS, FRANKA_TCP_OFFSET
+from isaaclab_pc.assets.kinematics import axis_rotation, forward_kinematics, rotation
 
-ARM = [joint for joint in JOINTS if joint.axis is not None and not joint.prismatic]
+ARM = [joint for joint in FRANKA.joints if joint.axis is not None and not joint.prismatic]
 arm_positions = st.tuples(*[st.floats(joint.lower, joint.upper) for joint in ARM]).map(
     lambda values: dict(zip([joint.name for joint in ARM], values, strict=True))
 )
 
 
+def tool_position(joint_pos: dict[str, float]) -> np.ndarray:
+    hand = forward_kinematics(joint_pos, FRANKA.joints)["panda_hand"]
+    return hand[:3, 3] + FRANKA_TCP_OFFSET * hand[:3, 2]
+
+
 def test_hand_of_the_stretched_arm_is_where_the_link_lengths_say():
     # Upright: offsets along x cancel but for 0.088 m, heights add up, and the hand points down from the last joint.
-    hand = forward_kinematics({})["panda_hand"]
+    hand = forward_kinematics({}, FRANKA.joints)["panda_hand"]
     np.testing.assert_allclose(hand[:3, 3], [0.088, 0.0, 0.333 + 0.316 + 0.384 - 0.107], atol=1e-12)
     np.testing.assert_allclose(hand[:3, 2], [0.0, 0.0, -1.0], atol=1e-12)
 
 
 def test_the_first_joint_turns_everything_about_the_vertical():
-    quarter = {**DEFAULT_JOINT_POS, "panda_joint1": np.pi / 2}
-    x, y, z = tool_position(DEFAULT_JOINT_POS)
+    quarter = {**FRANKA_DEFAULT_JOINT_POS, "panda_joint1": np.pi / 2}
+    x, y, z = tool_position(FRANKA_DEFAULT_JOINT_POS)
     np.testing.assert_allclose(tool_position(quarter), [-y, x, z], atol=1e-12)
 
 
 def test_fingers_open_apart_along_the_hand():
-    poses = forward_kinematics({"panda_finger_joint1": 0.03, "panda_finger_joint2": 0.01})
+    poses = forward_kinematics({"panda_finger_joint1": 0.03, "panda_finger_joint2": 0.01}, FRANKA.joints)
     in_hand = np.linalg.inv(poses["panda_hand"])
     np.testing.assert_allclose((in_hand @ poses["panda_leftfinger"])[:3, 3], [0.0, 0.03, 0.0584], atol=1e-12)
     np.testing.assert_allclose((in_hand @ poses["panda_rightfinger"])[:3, 3], [0.0, -0.01, 0.0584], atol=1e-12)
@@ -45,16 +42,16 @@ def test_fingers_open_apart_along_the_hand():
 
 @given(arm_positions)
 def test_poses_are_rigid_and_lie_within_reach(joint_pos):
-    poses = forward_kinematics(joint_pos)
-    assert set(poses) == set(LINKS)
+    poses = forward_kinematics(joint_pos, FRANKA.joints)
+    assert set(poses) == {"panda_link0", *(joint.child for joint in FRANKA.joints)}
     for pose in poses.values():
         np.testing.assert_allclose(pose[:3, :3] @ pose[:3, :3].T, np.eye(3), atol=1e-9)
         assert np.linalg.det(pose[:3, :3]) == pytest.approx(1.0)
     hand = poses["panda_hand"]
     tool = tool_position(joint_pos)
-    np.testing.assert_allclose(np.linalg.inv(hand) @ [*tool, 1.0], [0.0, 0.0, TCP_OFFSET, 1.0], atol=1e-9)
+    np.testing.assert_allclose(np.linalg.inv(hand) @ [*tool, 1.0], [0.0, 0.0, FRANKA_TCP_OFFSET, 1.0], atol=1e-9)
     # The manufacturer's reach is 0.855 m from the shoulder to the wrist's flange centre.
-    assert np.linalg.norm(tool - [0.0, 0.0, 0.333]) < 0.855 + 0.107 + TCP_OFFSET + 0.088
+    assert np.linalg.norm(tool - [0.0, 0.0, 0.333]) < 0.855 + 0.107 + FRANKA_TCP_OFFSET + 0.088
 
 
 @given(st.floats(-np.pi, np.pi), st.floats(-np.pi, np.pi), st.floats(-np.pi, np.pi))
@@ -71,12 +68,12 @@ def test_axis_rotation_leaves_its_axis_alone():
 
 
 def test_default_position_is_within_the_limits_and_names_every_movable_joint():
-    movable = {joint.name: joint for joint in JOINTS if joint.axis is not None}
-    assert DEFAULT_JOINT_POS.keys() == movable.keys()
-    for name, value in DEFAULT_JOINT_POS.items():
+    movable = {joint.name: joint for joint in FRANKA.joints if joint.axis is not None}
+    assert FRANKA_DEFAULT_JOINT_POS.keys() == movable.keys()
+    for name, value in FRANKA_DEFAULT_JOINT_POS.items():
         assert movable[name].lower <= value <= movable[name].upper
 
 
 def test_an_unknown_joint_is_refused():
     with pytest.raises(KeyError, match="panda_joint8"):
-        forward_kinematics({"panda_joint8": 0.1})
+        forward_kinematics({"panda_joint8": 0.1}, FRANKA.joints)

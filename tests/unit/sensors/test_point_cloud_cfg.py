@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.sensors import DepthRealismCfg, PointCloud, PointCloudCfg
+from isaaclab_pc.sensors import DepthRealismCfg, PointCloudCfg, scene_cameras
 
 
 @pytest.mark.parametrize(
@@ -49,8 +49,8 @@ def find_camera(cfg: PointCloudCfg, name: str, **cameras: list[str]) -> Any:
         for key, types in cameras.items()
     }
     sensors["contact"] = SimpleNamespace()
-    sensor: Any = SimpleNamespace(cfg=cfg, _scene=SimpleNamespace(sensors=sensors))
-    return PointCloud._find_camera(sensor, name)
+    scene: Any = SimpleNamespace(sensors=sensors)
+    return scene_cameras.find_camera(cfg, scene, name)
 
 
 def test_an_unknown_camera_is_refused_with_those_that_there_are() -> None:

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Physics properties that the robots and objects of this package share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from isaaclab.sim.schemas import UsdPhysicsRigidBodyCfg
+from isaaclab.sim.spawners.materials import UsdPhysicsRigidBodyMaterialCfg
+from isaaclab_newton.sim.schemas import MujocoCollisionCfg, NewtonArticulationCfg
+from isaaclab_physx.sim.schemas import PhysxArticulationCfg, PhysxRigidBodyCfg
+
+__all__ = [
+    "MAX_DEPENETRATION_VELOCITY",
+    "articulation_properties",
+    "firm_contacts",
+    "free_body_properties",
+    "friction",
+    "kinematic_body_properties",
+]
+
+MAX_DEPENETRATION_VELOCITY = 5.0
+"""Largest speed at which PhysX pushes bodies apart that overlap [m/s]."""
+
+# PhysX solves a scene with the largest counts of any body in it, so all bodies ask for the same.
+_POSITION_ITERATIONS = 8
+_VELOCITY_ITERATIONS = 1
+
+
+def friction(value: float) -> UsdPhysicsRigidBodyMaterialCfg:
+    """Return a material with this static and dynamic friction [1] that does not bounce."""
+    return UsdPhysicsRigidBodyMaterialCfg(static_friction=value, dynamic_friction=value, restitution=0.0)
+
+
+def firm_contacts() -> MujocoCollisionCfg:
+    """Return stiff contacts on Newton: at MuJoCo's defaults a grasped cube creeps 2 mm/s out of the fingers."""
+    return MujocoCollisionCfg(priority=1, solref=(0.01, 1.0), solimp=(0.99, 0.999, 0.001, 0.5, 2.0))
+
+
+def articulation_properties() -> list[Any]:
+    """Return the properties of an articulation whose links do not collide with each other."""
+    return [
+        PhysxArticulationCfg(
+            enabled_self_collisions=False,
+            solver_position_iteration_count=_POSITION_ITERATIONS,
+            solver_velocity_iteration_count=_VELOCITY_ITERATIONS,
+        ),
+        NewtonArticulationCfg(self_collision_enabled=False),
+    ]
+
+
+def free_body_properties() -> list[Any]:
+    """Return the properties of a rigid body that moves freely."""
+    return [
+        UsdPhysicsRigidBodyCfg(rigid_body_enabled=True),
+        PhysxRigidBodyCfg(
+            solver_position_iteration_count=_POSITION_ITERATIONS,
+            solver_velocity_iteration_count=_VELOCITY_ITERATIONS,
+            max_depenetration_velocity=MAX_DEPENETRATION_VELOCITY,
+        ),
+    ]
+
+
+def kinematic_body_properties() -> list[Any]:
+    """Return the properties of a rigid body that moves only where its pose is written."""
+    return [
+        UsdPhysicsRigidBodyCfg(rigid_body_enabled=True, kinematic_enabled=True),
+        PhysxRigidBodyCfg(disable_gravity=True),
+    ]
