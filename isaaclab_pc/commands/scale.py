@@ -28,6 +28,7 @@ from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.platform import check_isaaclab, settle_platform
 from isaaclab_pc.launch.run_folder import LOGS, SETTINGS_NAME, experiment_name, make_folder
 from isaaclab_pc.launch.run_record import versions
+from isaaclab_pc.runners import require_library
 from isaaclab_pc.scaling import FitResult, ProbeError, ScalingSettings, Trial
 from isaaclab_pc.scaling.auto_num_envs import find_num_envs
 from isaaclab_pc.scaling.earlier_trials import TRIALS_NAME
@@ -35,7 +36,6 @@ from isaaclab_pc.scaling.ledger import Ledger, measured_ledger, predicted_ledger
 from isaaclab_pc.scaling.profile import ProfileCache
 from isaaclab_pc.scaling.several_gpus import find_for_several
 from isaaclab_pc.scaling.trial import format_size
-from isaaclab_pc.runners import require_library
 from isaaclab_pc.settings import RunSettings
 
 __all__ = ["main"]

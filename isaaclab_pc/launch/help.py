@@ -6,9 +6,10 @@ from __future__ import annotations
 import inspect
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from isaaclab_pc.settings import RunSettings
-from isaaclab_pc.settings.base import Setting, Settings, describe_type
+from isaaclab_pc.settings.base import Setting, describe_type
 from isaaclab_pc.settings.run import SETTINGS
 
 __all__ = ["settings_page", "settings_table"]
@@ -38,7 +39,9 @@ def settings_table(shows: Callable[[str], bool] = lambda key: True, own: Mapping
 
 def _help_lines(setting: Setting) -> str:
     head = f"  {setting.key:{_NAME_WIDTH}} {_default(setting):{_DEFAULT_WIDTH}}"
-    text = textwrap.wrap(f"{_plain(setting.meaning)} Takes {describe_type(setting.type)}.", _WIDTH - len(head) - 1)
+    # Where the default is null, the line says that null is taken.
+    takes = describe_type(setting.type).removeprefix("null, or ")
+    text = textwrap.wrap(f"{_plain(setting.meaning)} Takes {takes}.", _WIDTH - len(head) - 1)
     return "\n".join([f"{head} {text[0]}", *(" " * (len(head) + 1) + line for line in text[1:])])
 
 
@@ -69,7 +72,7 @@ def _sections(settings: Mapping[str, Setting]) -> dict[str, list[Setting]]:
     return sections
 
 
-def _title(group: type[Settings] | None) -> str:
+def _title(group: Any) -> str:
     return _plain((inspect.getdoc(group) or "").splitlines()[0])
 
 

@@ -9,13 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self, Union, get_args, get_origin
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
+from pydantic_core import core_schema
 
 from isaaclab_pc.errors import ConfigError, closest
 
 __all__ = [
     "Expects",
+    "OneOf",
     "ScriptSettings",
     "Setting",
     "Settings",
@@ -23,7 +25,6 @@ __all__ = [
     "check_value",
     "describe_type",
     "flatten",
-    "one_of",
     "settings_of",
 ]
 
@@ -52,19 +53,16 @@ class Expects:
     """Names that it takes, for the near ones in messages."""
 
 
-def one_of(names: Sequence[str]) -> Any:
-    """Return the type of a field that takes one of some names which another module lists.
+@dataclass(frozen=True)
+class OneOf:
+    """Names that another module lists, as metadata of a field that takes one of them."""
 
-    Args:
-        names: What may be given.
-    """
+    names: tuple[str, ...]
+    """What may be given."""
 
-    def check(value: str) -> str:
-        if value not in names:
-            raise ValueError("not one of the names")
-        return value
-
-    return Annotated[str, AfterValidator(check), Expects("one of " + ", ".join(names), tuple(names))]
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> core_schema.CoreSchema:
+        """Let pydantic check against the names."""
+        return core_schema.literal_schema(list(self.names))
 
 
 class Settings(BaseModel):
@@ -195,7 +193,7 @@ def check_value(setting: Setting, value: Any) -> None:
 
 def _explain(model: type[Settings], error: ValidationError) -> str:
     """Return one sentence about the first thing that is wrong."""
-    first = error.errors()[0]
+    first: Any = error.errors()[0]
     if first["type"] == "value_error" and isinstance(first["ctx"]["error"], ConfigError):
         # A nested group, or a check of several settings together, has said it all.
         return str(first["ctx"]["error"])
@@ -252,6 +250,8 @@ def describe_type(kind: Any) -> str:
     for part in metadata:
         if isinstance(part, Expects):
             return part.text
+        if isinstance(part, OneOf):
+            return "one of " + ", ".join(part.names)
 
     if get_origin(base) in (Union, types.UnionType):
         members = sorted(get_args(base), key=lambda member: member is not type(None))
@@ -271,9 +271,11 @@ def describe_type(kind: Any) -> str:
 
 
 def _describe_number(noun: str, metadata: Sequence[Any]) -> str:
-    bounds = {name: getattr(part, name) for part in metadata for name in ("gt", "ge", "le") if hasattr(part, name)}
-    least = bounds.get("ge", bounds.get("gt"))
-    most = bounds.get("le")
+    bounds: dict[str, Any] = {
+        name: getattr(part, name) for part in metadata for name in ("gt", "ge", "le") if hasattr(part, name)
+    }
+    least: Any = bounds.get("ge", bounds.get("gt"))
+    most: Any = bounds.get("le")
 
     if "ge" in bounds and most is not None:
         words = f" from {_number(least)} to {_number(most)}"
@@ -292,6 +294,7 @@ def _choices(kind: Any) -> tuple[str, ...]:
     """Return the names that a type takes."""
     base, metadata = _unpacked(kind)
     found = [name for part in metadata if isinstance(part, Expects) for name in part.choices]
+    found += [name for part in metadata if isinstance(part, OneOf) for name in part.names]
     if get_origin(base) is Literal:
         found += [str(name) for name in get_args(base)]
     elif get_origin(base) in (Union, types.UnionType, list):

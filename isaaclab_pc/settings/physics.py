@@ -12,7 +12,7 @@ from isaaclab_pc.settings.base import Settings, Unit
 __all__ = ["BACKENDS", "PRESET_NAMES", "Backend", "PhysicsSettings"]
 
 Backend = Literal["auto", "ovphysx", "newton_mjwarp", "isaacsim_physx", "physx"]
-BACKENDS: tuple[str, ...] = get_args(Backend)
+BACKENDS: tuple[Backend, ...] = get_args(Backend)
 """Names of Isaac Lab's physics selectors, and ``auto``."""
 
 Preset = Literal["fast", "balanced", "robust"]

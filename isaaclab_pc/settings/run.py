@@ -9,9 +9,11 @@ from typing import Annotated, Any, Literal, Self, get_args
 import yaml
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
+from isaaclab_pc.assets.robots import DEFAULT_ROBOT, ROBOTS
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.files import write_text_atomically
-from isaaclab_pc.settings.base import Expects, Setting, Settings, settings_of
+from isaaclab_pc.runners import RUNNERS
+from isaaclab_pc.settings.base import Expects, OneOf, Setting, Settings, settings_of
 from isaaclab_pc.settings.guard import GuardSettings
 from isaaclab_pc.settings.physics import PhysicsSettings
 from isaaclab_pc.settings.points import PointsSettings
@@ -80,7 +82,7 @@ class RunSettings(Settings):
     task: Name = "reach"
     """Short name (scripts/list_tasks.py shows them) or any registered gym id."""
 
-    runner: one_of(tuple(RUNNERS)) = "rsl_rl"
+    runner: Annotated[str, OneOf(tuple(RUNNERS))] = "rsl_rl"
     """Learning library."""
 
     agent: Literal["default", "large"] = "default"
@@ -92,7 +94,7 @@ class RunSettings(Settings):
     reward: Literal["dense", "sparse"] | None = None
     """dense: the task's terms; sparse: 1 on success, else 0; null: the task's own, which is dense."""
 
-    robot: one_of(tuple(ROBOTS)) = DEFAULT_ROBOT
+    robot: Annotated[str, OneOf(tuple(ROBOTS))] = DEFAULT_ROBOT
     """franka and ur5e are made of primitives (ur5e: reach, push and lift); franka_nucleus is Isaac Lab's mesh asset and
     needs its asset server."""
 
