@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from isaaclab_pc.commands.stability import measure_stability
-from isaaclab_pc.commands.train import LOGS, experiment_name, show_log
+from isaaclab_pc.commands.train import LOGS, experiment_name, probe_command, show_log
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, worker_command
 from isaaclab_pc.launch.compose import Command, compose, parse_command, save_config
@@ -28,10 +28,10 @@ from isaaclab_pc.launch.platform import check_isaaclab, check_runner, settle_pla
 from isaaclab_pc.launch.run_record import CONFIG_NAME, make_folder, versions
 from isaaclab_pc.scaling import FitResult, ProbeError, ScalingSettings, Trial
 from isaaclab_pc.scaling.auto_num_envs import find_num_envs
-from isaaclab_pc.scaling.earlier_trials import TRIALS_NAME
+from isaaclab_pc.scaling.earlier_trials import TRIALS_NAME, RunKind, TrialsFile
 from isaaclab_pc.scaling.ledger import Ledger, measured_ledger, predicted_ledger
 from isaaclab_pc.scaling.profile import ProfileCache
-from isaaclab_pc.scaling.several_gpus import find_for_several
+from isaaclab_pc.scaling.several_gpus import find_num_envs_for_gpus
 from isaaclab_pc.scaling.trial import format_size
 
 __all__ = ["main"]
@@ -153,12 +153,12 @@ def run(command: Command, *, plan: bool) -> int:
     save_config(folder / CONFIG_NAME, config)
     trials: list[Trial] = []
     try:
-        find = find_for_several if "," in config["device"] else find_num_envs
-        result = find(config, settings, versions(), trials.append)
+        find = find_num_envs_for_gpus if "," in config["device"] else find_num_envs
+        result = find(config, probe_command(config), settings, versions(), trials.append)
     finally:
         # Also what was tried before an error or Ctrl-C; where nothing was, nothing stays.
         if trials:
-            _write(folder / TRIALS_NAME, [asdict(trial) for trial in trials])
+            TrialsFile(RunKind.of(config), tuple(trials)).write(folder / TRIALS_NAME)
         else:
             shutil.rmtree(folder)
     _show(result, config, folder)
@@ -264,7 +264,7 @@ def show_profiles() -> int:
             format_size(profile.host_bytes),
             "" if profile.device_bytes is None else format_size(profile.device_bytes),
             profile.stop,
-            profile.measured,
+            profile.date,
         )
     Console(width=None if sys.stdout.isatty() else 160).print(table)
     return 0

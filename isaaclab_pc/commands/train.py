@@ -25,7 +25,9 @@ from isaaclab_pc.launch.task_names import resolve_task
 from isaaclab_pc.physics.ladder import SOLVER_SETTINGS
 from isaaclab_pc.runners import check_header, read_extra
 from isaaclab_pc.scaling import ProbeError, ScalingSettings
-from isaaclab_pc.scaling.auto_num_envs import changed, find_num_envs
+from isaaclab_pc.scaling.auto_num_envs import apply_overrides, find_num_envs
+from isaaclab_pc.scaling.fit import ChildCommand
+from isaaclab_pc.scaling.trial import Overrides
 
 __all__ = ["experiment_name", "main"]
 
@@ -113,8 +115,9 @@ def run(config: dict[str, Any], command: Command) -> int:
     try:
         with _locked(folder):
             if config["num_envs"] == "auto":
-                result = find_num_envs(config, settings, record.data["versions"], record.add_trial)
-                config = changed(config, {"num_envs": result.num_envs, **result.changes})
+                versions = record.data["versions"]
+                result = find_num_envs(config, probe_command(config), settings, versions, record.add_trial)
+                config = apply_overrides(config, {"num_envs": result.num_envs, **result.overrides})
                 save_config(folder / CONFIG_NAME, config)
                 record.update(num_envs=config["num_envs"], config=config)
             code = _work(record, None)
@@ -131,6 +134,24 @@ def run(config: dict[str, Any], command: Command) -> int:
     if code == ExitCode.REFUSED:
         shutil.rmtree(folder)  # refused before the first iteration: bad input leaves nothing behind
     return code
+
+
+def probe_command(config: Mapping[str, Any]) -> ChildCommand:
+    """Return the function that gives the command line of a child that tries a size of a run.
+
+    Args:
+        config: The run's plain config.
+
+    Returns:
+        ``command(num_envs, result_path, overrides)``; it writes the child's config beside ``result_path``.
+    """
+
+    def command(num_envs: int, result_path: Path, overrides: Overrides) -> list[str]:
+        path = result_path.with_suffix(".yaml")
+        save_config(path, apply_overrides(config, overrides))
+        return worker_command("probe", path, num_envs=num_envs, result=result_path)
+
+    return command
 
 
 def experiment_name(config: Mapping[str, Any]) -> str:

@@ -14,6 +14,7 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.compose import load_config
 
 if TYPE_CHECKING:
+    from isaaclab_pc.physics import ContactUsage
     from isaaclab_pc.runners import Runner
     from isaaclab_pc.scaling import Outcome
     from isaaclab_pc.workers.session import Session
@@ -43,7 +44,7 @@ def plan(config_path: Path, num_envs: int, result_path: Path) -> int:
         ConfigError: The settings do not fit.
     """
     from isaaclab_pc.commands.train import LOGS
-    from isaaclab_pc.scaling.earlier_trials import find_trials
+    from isaaclab_pc.scaling.earlier_trials import RunKind, find_earlier_trials
     from isaaclab_pc.scaling.machine import Machine
     from isaaclab_pc.scaling.memory_plan import missing_kinds, predict_memory
     from isaaclab_pc.scaling.preflight import preflight
@@ -51,12 +52,12 @@ def plan(config_path: Path, num_envs: int, result_path: Path) -> int:
 
     config = load_config(config_path)
     resolved = resolve(config, num_envs, "plan")
-    measured = find_trials(config, LOGS / "scale")
-    parts = predict_memory(resolved, measured)
+    earlier = find_earlier_trials(RunKind.of(config), LOGS / "scale")
+    parts = predict_memory(resolved, earlier)
     findings = preflight(resolved.env_cfg, resolved.plan, Machine.here(resolved.device), resolved.visualizers)
     content = {
         "parts": parts,
-        "missing": missing_kinds(parts, resolved, measured),
+        "missing": missing_kinds(parts, resolved, earlier),
         "batch": vars(resolved.plan),
         "findings": [f"{finding.severity}: {finding}" for finding in findings],
     }
@@ -80,6 +81,7 @@ def probe(config_path: Path, num_envs: int, result_path: Path) -> int:
     """
     from isaaclab_pc.scaling import Outcome, Trial
     from isaaclab_pc.scaling.trial_runner import phase_path
+    from isaaclab_pc.workers.contact_watch import contact_usage
     from isaaclab_pc.workers.probe_watch import ProbeWatch
     from isaaclab_pc.workers.session import open_session, record_faults
 
@@ -92,13 +94,23 @@ def probe(config_path: Path, num_envs: int, result_path: Path) -> int:
             measured = _measure(session.runner)
             seconds = _mean_seconds(measured)
             frames = session.resolved.plan.samples_per_update
-            outcome, detail, extra = _verdict(session, measured)
-            extra["memory"] = watch.memory(session.env, session.runner)
+            usage = contact_usage(session.env)
+            faults = sum(guard_counts(session.env).values())
+            outcome, detail = _verdict(session, measured, usage, faults)
             rate = frames / sum(seconds.values()) if outcome is Outcome.FITS else 0.0
-            trial = Trial(num_envs, outcome, rate, {"build": session.build_s, **seconds}, detail=detail, extra=extra)
+            trial = Trial(
+                num_envs,
+                outcome,
+                rate,
+                {"build": session.build_s, **seconds},
+                detail=detail,
+                memory=watch.memory(session.env, session.runner),
+                contacts=usage,
+                faults=faults,
+            )
             trial.write(result_path)
     except ConfigError as error:
-        Trial(num_envs, Outcome.ERROR, detail=str(error), extra={"config_error": True}).write(result_path)
+        Trial(num_envs, Outcome.ERROR, detail=str(error), config_error=True).write(result_path)
         raise
     return 0
 
@@ -130,15 +142,14 @@ def _mean_seconds(measured: Sequence[Mapping[str, float]]) -> dict[str, float]:
     }
 
 
-def _verdict(session: Session, measured: Sequence[Mapping[str, float]]) -> tuple[Outcome, str, dict[str, Any]]:
-    """Judge a probe that came through: its outcome, why it does not fit, and what a trial says beside."""
+def _verdict(
+    session: Session, measured: Sequence[Mapping[str, float]], usage: ContactUsage | None, faults: int
+) -> tuple[Outcome, str]:
+    """Judge a probe that came through: its outcome, and why it does not fit."""
     from isaaclab_pc.scaling import Outcome
-    from isaaclab_pc.workers.contact_watch import contact_usage, dropped_contacts
+    from isaaclab_pc.workers.contact_watch import dropped_contacts
 
-    usage = contact_usage(session.env)
-    nonfinite = sum(guard_counts(session.env).values())
     steps = session.resolved.plan.samples_per_update * session.runner.completed_iterations
-    extra = {"contacts": usage, "nonfinite": nonfinite}
     losses = [
         f"{name} is {value}"
         for metrics in measured
@@ -147,12 +158,12 @@ def _verdict(session: Session, measured: Sequence[Mapping[str, float]]) -> tuple
     ]
     # First: contacts that were dropped also make numbers that are not finite, and more room may cure both.
     if usage is not None and (dropped := dropped_contacts(usage)):
-        return Outcome.OVERFLOW, dropped, extra
+        return Outcome.OVERFLOW, dropped
     if losses:
-        return Outcome.NAN, f"{losses[0]} after an update", extra
-    if nonfinite > FAULTY_SHARE * steps:
-        return Outcome.NAN, f"{nonfinite} of {steps} environment steps ended by a fault that the guard found", extra
-    return Outcome.FITS, "", extra
+        return Outcome.NAN, f"{losses[0]} after an update"
+    if faults > FAULTY_SHARE * steps:
+        return Outcome.NAN, f"{faults} of {steps} environment steps ended by a fault that the guard found"
+    return Outcome.FITS, ""
 
 
 def guard_counts(env: Any) -> dict[str, int]:
