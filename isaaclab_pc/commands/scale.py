@@ -30,6 +30,7 @@ from isaaclab_pc.scaling import FitResult, ProbeError, ScalingSettings, Trial
 from isaaclab_pc.scaling.auto_num_envs import find_num_envs
 from isaaclab_pc.scaling.earlier_trials import TRIALS_NAME, RunKind, TrialsFile
 from isaaclab_pc.scaling.ledger import Ledger, measured_ledger, predicted_ledger
+from isaaclab_pc.scaling.plan_report import PlanReport
 from isaaclab_pc.scaling.profile import ProfileCache
 from isaaclab_pc.scaling.several_gpus import find_num_envs_for_gpus
 from isaaclab_pc.scaling.trial import format_size
@@ -203,17 +204,17 @@ def _plan(config: dict[str, Any], settings: ScalingSettings, folder: Path, trial
     save_config(folder / CONFIG_NAME, config)
     code = run_child(worker_command("plan", folder / CONFIG_NAME, num_envs=num_envs, result=path))
     if code == 0:
-        plan = json.loads(path.read_text(encoding="utf-8"))
-        _print_ledger(predicted_ledger(num_envs, plan["parts"]), "predicted")
-        for finding in plan["findings"]:
+        plan = PlanReport.read(path)
+        _print_ledger(predicted_ledger(num_envs, plan.parts), "predicted")
+        for finding in plan.findings:
             print(finding)
-        batch = plan["batch"]
+        batch = plan.batch
         print(
-            f"batch: {batch['horizon']} steps of {num_envs} environments, {batch['num_minibatches']} minibatches of "
-            f"{batch['minibatch_size']} samples"
+            f"batch: {batch.horizon} steps of {num_envs} environments, {batch.num_minibatches} minibatches of "
+            f"{batch.minibatch_size} samples"
         )
-        if plan["missing"]:
-            print(f"Only a trial tells {', '.join(plan['missing'])}: run {trial}")
+        if plan.missing:
+            print(f"Only a trial tells {', '.join(plan.missing)}: run {trial}")
     elif code not in (2, 130, 143):
         show_log(folder / "worker.log", code)
         code = 1

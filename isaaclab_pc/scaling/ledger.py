@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 from isaaclab_pc.scaling.trial import MemoryReport, Trial
 
-__all__ = ["KINDS", "Entry", "Ledger", "fit_line", "measured_ledger", "predicted_ledger"]
+__all__ = ["KINDS", "Entry", "Ledger", "Part", "fit_line", "measured_ledger", "predicted_ledger"]
+
+Part = tuple[float, float, str]
+"""A kind of memory whose growth is known: fixed bytes, bytes per environment, and what they are."""
 
 OVERHEAD = "libraries and runtime"
 SIMULATION = "simulation and renderer"
@@ -59,12 +62,12 @@ class Ledger:
         return sum(entry.total for entry in self.entries)
 
 
-def predicted_ledger(num_envs: int, parts: Mapping[str, tuple[float, float, str]]) -> Ledger:
+def predicted_ledger(num_envs: int, parts: Mapping[str, Part]) -> Ledger:
     """Make a ledger of what the configs tell.
 
     Args:
         num_envs: Number of environments.
-        parts: By kind: fixed bytes, bytes per environment, and a note. Kinds that only a trial can tell are left out.
+        parts: By kind. Kinds that only a trial can tell are left out.
 
     Returns:
         The ledger, without those kinds.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from isaaclab_pc.physics.contacts import predicted_contact_buffer_bytes
 from isaaclab_pc.scaling.earlier_trials import EarlierTrials
 from isaaclab_pc.scaling.learner_memory import LearnerMemory, RunConfigs, learner_memory
-from isaaclab_pc.scaling.ledger import KINDS, OVERHEAD, SIMULATION, TRAINING, Entry, measured_ledger
+from isaaclab_pc.scaling.ledger import KINDS, OVERHEAD, SIMULATION, TRAINING, Entry, Part, measured_ledger
 from isaaclab_pc.scaling.preflight import cloud_shape, observation_bytes, rendered_cameras
 from isaaclab_pc.scaling.trial import Spaces
 from isaaclab_pc.sensors import DepthToCloud
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from isaaclab_pc.sensors import PointCloudCfg
 
 __all__ = ["find_spaces", "missing_kinds", "predict_memory"]
-
-Part = tuple[float, float, str]
-"""Fixed bytes, bytes per environment, and what they are."""
 
 _IMAGE_BYTES = {"rgb": 3, "rgba": 4, "depth": 4, "distance_to_image_plane": 4, "distance_to_camera": 4, "normals": 12}
 """Bytes per pixel of the images that Isaac Lab's cameras hold; segmentation is 4, as ids or as colours."""
@@ -37,7 +34,7 @@ def predict_memory(run: RunConfigs, earlier: EarlierTrials) -> dict[str, Part]:
             and what training takes beside its tensors.
 
     Returns:
-        By kind (see :data:`isaaclab_pc.scaling.ledger.KINDS`): fixed bytes, bytes per environment, and what they are.
+        Memory by kind (see :data:`isaaclab_pc.scaling.ledger.KINDS`).
     """
     parts = _scene_parts(run)
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -34,8 +33,7 @@ def plan(config_path: Path, num_envs: int, result_path: Path) -> int:
     Args:
         config_path: The run's config.
         num_envs: Environments to plan for.
-        result_path: Where the JSON goes: ``parts`` as of :func:`predict_memory`, ``missing`` kinds that only a trial
-            tells, ``batch``, and ``findings`` of the preflight.
+        result_path: Where the :class:`~isaaclab_pc.scaling.plan_report.PlanReport` goes.
 
     Returns:
         The exit code.
@@ -47,6 +45,7 @@ def plan(config_path: Path, num_envs: int, result_path: Path) -> int:
     from isaaclab_pc.scaling.earlier_trials import RunKind, find_earlier_trials
     from isaaclab_pc.scaling.machine import Machine
     from isaaclab_pc.scaling.memory_plan import missing_kinds, predict_memory
+    from isaaclab_pc.scaling.plan_report import PlanReport
     from isaaclab_pc.scaling.preflight import preflight
     from isaaclab_pc.workers.session import resolve
 
@@ -55,13 +54,13 @@ def plan(config_path: Path, num_envs: int, result_path: Path) -> int:
     earlier = find_earlier_trials(RunKind.of(config), LOGS / "scale")
     parts = predict_memory(resolved, earlier)
     findings = preflight(resolved.env_cfg, resolved.plan, Machine.here(resolved.device), resolved.visualizers)
-    content = {
-        "parts": parts,
-        "missing": missing_kinds(parts, resolved, earlier),
-        "batch": vars(resolved.plan),
-        "findings": [f"{finding.severity}: {finding}" for finding in findings],
-    }
-    result_path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    report = PlanReport(
+        parts=parts,
+        missing=tuple(missing_kinds(parts, resolved, earlier)),
+        batch=resolved.plan,
+        findings=tuple(f"{finding.severity}: {finding}" for finding in findings),
+    )
+    report.write(result_path)
     return 0
 
 

@@ -54,7 +54,7 @@ def installed(monkeypatch: pytest.MonkeyPatch):
     """Set which packages seem installed."""
 
     def install(*modules: str) -> None:
-        monkeypatch.setattr(preflight, "_installed", lambda module: module in modules)
+        monkeypatch.setattr(preflight, "is_installed", lambda module: module in modules)
 
     return install
 
