@@ -14,7 +14,6 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -26,15 +25,17 @@ from isaaclab_pc.launch.command_line import Command, parse_command, refuse_flags
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.platform import check_isaaclab, settle_platform
+from isaaclab_pc.launch.probe_child import probe_command
 from isaaclab_pc.launch.run_folder import LOGS, SETTINGS_NAME, experiment_name, make_folder
 from isaaclab_pc.launch.run_record import versions
 from isaaclab_pc.runners import require_library
 from isaaclab_pc.scaling import FitResult, ProbeError, ScalingSettings, Trial
 from isaaclab_pc.scaling.auto_num_envs import find_num_envs
-from isaaclab_pc.scaling.earlier_trials import TRIALS_NAME
+from isaaclab_pc.scaling.earlier_trials import TRIALS_NAME, RunKind, TrialsFile
 from isaaclab_pc.scaling.ledger import Ledger, measured_ledger, predicted_ledger
+from isaaclab_pc.scaling.plan_report import PlanReport
 from isaaclab_pc.scaling.profile import ProfileCache
-from isaaclab_pc.scaling.several_gpus import find_for_several
+from isaaclab_pc.scaling.several_gpus import find_num_envs_for_gpus
 from isaaclab_pc.scaling.trial import format_size
 from isaaclab_pc.settings import RunSettings
 
@@ -160,12 +161,12 @@ def run(command: Command, *, plan: bool) -> int:
     settings.save(folder / SETTINGS_NAME)
     trials: list[Trial] = []
     try:
-        find = find_for_several if "," in settings.device else find_num_envs
-        result = find(settings, search, versions(), trials.append)
+        find = find_num_envs_for_gpus if "," in settings.device else find_num_envs
+        result = find(settings, probe_command(settings), search, versions(), trials.append)
     finally:
         # Also what was tried before an error or Ctrl-C; where nothing was, nothing stays.
         if trials:
-            _write(folder / TRIALS_NAME, [asdict(trial) for trial in trials])
+            TrialsFile(RunKind.of(settings), tuple(trials)).write(folder / TRIALS_NAME)
         else:
             shutil.rmtree(folder)
     _show(result, settings, folder)
@@ -211,24 +212,23 @@ def _plan(settings: RunSettings, search: ScalingSettings, folder: Path, trial: s
     settings.save(folder / SETTINGS_NAME)
     code = run_child(worker_command("plan", folder / SETTINGS_NAME, num_envs=num_envs, result=path))
     if code == ExitCode.OK:
-        _print_plan(json.loads(path.read_text(encoding="utf-8")), num_envs, trial)
+        _print_plan(PlanReport.read(path), num_envs, trial)
     elif code not in (ExitCode.REFUSED, ExitCode.INTERRUPTED, ExitCode.TERMINATED):
         show_log(folder / "worker.log", code)
         code = ExitCode.FAILED
     return code
 
 
-def _print_plan(plan: dict[str, Any], num_envs: int, trial: str) -> None:
-    _print_ledger(predicted_ledger(num_envs, plan["parts"]), "predicted")
-    for finding in plan["findings"]:
+def _print_plan(plan: PlanReport, num_envs: int, trial: str) -> None:
+    _print_ledger(predicted_ledger(num_envs, plan.parts), "predicted")
+    for finding in plan.findings:
         print(finding)
-    batch = plan["batch"]
     print(
-        f"batch: {batch['horizon']} steps of {num_envs} environments, {batch['num_minibatches']} minibatches of "
-        f"{batch['minibatch_size']} samples"
+        f"batch: {plan.batch.horizon} steps of {num_envs} environments, {plan.batch.num_minibatches} minibatches of "
+        f"{plan.batch.minibatch_size} samples"
     )
-    if plan["missing"]:
-        print(f"Only a trial tells {', '.join(plan['missing'])}: run {trial}")
+    if plan.missing:
+        print(f"Only a trial tells {', '.join(plan.missing)}: run {trial}")
 
 
 def _print_ledger(ledger: Ledger, how: str) -> None:
@@ -286,7 +286,7 @@ def show_profiles() -> int:
             format_size(profile.host_bytes),
             "" if profile.device_bytes is None else format_size(profile.device_bytes),
             profile.stop,
-            profile.measured,
+            profile.date,
         )
     Console(width=None if sys.stdout.isatty() else 160).print(table)
     return ExitCode.OK

@@ -13,13 +13,14 @@ from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, sh
 from isaaclab_pc.launch.command_line import Command, parse_command
 from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.platform import check_isaaclab, settle_platform
+from isaaclab_pc.launch.probe_child import probe_command
 from isaaclab_pc.launch.run_folder import LOGS, SETTINGS_NAME, experiment_name, locked, make_run_folder
 from isaaclab_pc.launch.run_record import RunRecord, find_checkpoint
 from isaaclab_pc.launch.sweep import run_each
 from isaaclab_pc.physics.ladder import SOLVER_SETTINGS
 from isaaclab_pc.runners import check_header, read_header, require_library
 from isaaclab_pc.scaling import ProbeError, ScalingSettings
-from isaaclab_pc.scaling.auto_num_envs import changed, find_num_envs
+from isaaclab_pc.scaling.auto_num_envs import apply_overrides, find_num_envs
 from isaaclab_pc.settings import RunSettings
 
 __all__ = ["check_checkpoint", "main"]
@@ -111,8 +112,9 @@ def _start(settings: RunSettings) -> int:
     try:
         with locked(folder):
             if settings.num_envs == "auto":
-                result = find_num_envs(settings, search, record.data.versions, record.add_trial)
-                settings = changed(settings, {"num_envs": result.num_envs, **result.changes})
+                versions = record.data.versions
+                result = find_num_envs(settings, probe_command(settings), search, versions, record.add_trial)
+                settings = apply_overrides(settings, {"num_envs": result.num_envs, **result.overrides})
                 settings.save(folder / SETTINGS_NAME)
                 record.update(num_envs=settings.num_envs)
             code = _train(record, None)

@@ -236,7 +236,7 @@ class RunRecord:
 
     def add_trial(self, trial: Trial) -> None:
         """Keep a trial of the search for the number of environments."""
-        self.update(trials=[*self.data.trials, {**vars(trial)}])
+        self.update(trials=[*self.data.trials, trial.to_dict()])
 
     def finish(self, status: str, error: str | None = None) -> None:
         """Close the record.

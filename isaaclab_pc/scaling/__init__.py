@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How many environments fit: search, trials in child processes, memory meters, batch plan and profile cache.
 
-Nothing here imports torch or a simulator: probes are child processes, and they are metered from outside.
+Importing this package loads neither torch nor a simulator: sizes are tried in child processes, whose memory is metered
+from outside. Only :mod:`~isaaclab_pc.scaling.memory_plan` and :mod:`~isaaclab_pc.scaling.learner_memory`, which run in
+a child, load torch.
 """
 
 from isaaclab_pc.scaling.batch import BatchPlan, plan_batch
 from isaaclab_pc.scaling.fit import FitResult, ProbeError, ScalingSettings, fit
-from isaaclab_pc.scaling.search import Objective, SearchResult, Stop, search
+from isaaclab_pc.scaling.search import Objective, SearchResult, StopReason, search
 from isaaclab_pc.scaling.trial import Outcome, Trial
 
 __all__ = [
@@ -17,7 +19,7 @@ __all__ = [
     "ProbeError",
     "ScalingSettings",
     "SearchResult",
-    "Stop",
+    "StopReason",
     "Trial",
     "fit",
     "plan_batch",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How many steps and minibatches an update takes, so that any number of environments learns from the same batch."""
+"""Steps and minibatches of an update, chosen so that any number of environments learns from as many samples."""
 
 import math
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ from isaaclab_pc.errors import ConfigError
 __all__ = ["BatchPlan", "plan_batch"]
 
 SAMPLES_SLACK = 0.1
-"""Relative change of the samples per update that is accepted for minibatches of about the right size."""
+"""Relative change of the samples per update that is accepted to get minibatches of about the right size."""
 MINIBATCH_SLACK = 1.25
-"""Factor by which a minibatch may miss its target and still be about right."""
+"""Factor by which a minibatch may differ from its target and still be about right."""
 
 
 @dataclass(frozen=True)
@@ -72,26 +72,24 @@ def plan_batch(
     candidates = [steps for steps in range(fewest, most + 1) if distance(steps) <= close_enough]
 
     def cost(steps: int) -> tuple[bool, int, int]:
-        miss = _minibatch_miss(num_envs * steps, _minibatch(num_envs * steps, minibatch_size), minibatch_size)
-        return miss > MINIBATCH_SLACK, distance(steps), steps
+        total = num_envs * steps
+        # Where there are too few samples, all of them at once are the best that can be had.
+        error = _ratio(_nearest_divisor(total, minibatch_size), min(minibatch_size, total))
+        return error > MINIBATCH_SLACK, distance(steps), steps
 
     chosen = min(candidates, key=cost)
     total = num_envs * chosen
-    size = _minibatch(total, minibatch_size)
+    size = _nearest_divisor(total, minibatch_size)
     return BatchPlan(horizon=chosen, num_minibatches=total // size, minibatch_size=size)
 
 
-def _minibatch(total: int, target: int) -> int:
+def _nearest_divisor(total: int, target: int) -> int:
     """Return the divisor of `total` whose ratio to `target` is nearest to 1 (the smaller of two)."""
     small = [d for d in range(1, math.isqrt(total) + 1) if total % d == 0]
     divisors = sorted({*small, *(total // d for d in small)})
     return min(divisors, key=lambda d: _ratio(d, target))
 
 
-def _minibatch_miss(total: int, size: int, target: int) -> float:
-    """Return the factor by which a minibatch misses what can be had: all samples at once where they are too few."""
-    return _ratio(size, min(target, total))
-
-
 def _ratio(a: int, b: int) -> float:
+    """Return the factor between two numbers, at least 1."""
     return max(a, b) / min(a, b)

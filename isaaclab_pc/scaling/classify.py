@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The one place that reads a child's end: out of memory, contacts dropped, a crash, or the user's code."""
+"""Why a child ended: out of memory, a crash, or the user's code; and whether PhysX dropped contacts in it.
+
+This is the only place that reads a child's output for these.
+"""
 
 import re
 import signal
@@ -41,7 +44,7 @@ _OUT_OF_MEMORY = re.compile(
 _CONTACT_OVERFLOW = re.compile(
     "|".join(
         (
-            # One of PhysX's streams; the size is told where the GPU has counted it.
+            # One of PhysX's streams; the size is printed where the GPU has counted it.
             r"\b(?P<stream>Contact|Patch|Friction patch|Force) buffer overflow detected\b"
             r"(?:, please increase its size to at least (?P<stream_size>\d+))?",
             r"\bPx\w*DynamicsMemoryConfig::(?P<stack>collisionStackSize) buffer overflow detected\b"
@@ -51,7 +54,7 @@ _CONTACT_OVERFLOW = re.compile(
         )
     )
 )
-"""What PhysX 5 prints where it drops contacts on a GPU, as its library (libPhysXGpu_64.so) holds it."""
+"""What PhysX 5 prints where it drops contacts on a GPU: the texts are in its library, libPhysXGpu_64.so."""
 
 _PHYSX_FIELDS = {
     "Contact": "gpu_max_rigid_contact_count",
@@ -71,7 +74,7 @@ _SIGNAL_EXIT = 128
 
 @dataclass(frozen=True)
 class ContactOverflow:
-    """PhysX dropped contacts for want of room."""
+    """PhysX dropped contacts because its buffers were full."""
 
     line: str
     """Its first line about that, without surrounding blanks."""
@@ -81,9 +84,9 @@ class ContactOverflow:
 
 
 def contact_overflow(lines: Iterable[str]) -> ContactOverflow | None:
-    """Find what PhysX says about contacts that it drops on a GPU.
+    """Find PhysX's messages about contacts that it drops on a GPU.
 
-    PhysX raises no error for it, and other solvers are read directly (:mod:`isaaclab_pc.physics.contacts`).
+    PhysX raises no error for them. Other solvers are read directly (:mod:`isaaclab_pc.physics.contacts`).
 
     Args:
         lines: A program's output, line by line.
@@ -91,16 +94,19 @@ def contact_overflow(lines: Iterable[str]) -> ContactOverflow | None:
     Returns:
         What was found; None when nothing was.
     """
-    first, sizes = "", {}
+    first = ""
+    sizes: dict[str, int] = {}
     for line in lines:
         match = _CONTACT_OVERFLOW.search(line)
         name = match and (match["stream"] or match["stack"] or match["pairs"])
         if not match or name not in _PHYSX_FIELDS:
             continue
+
         first = first or line.strip()
         field = _PHYSX_FIELDS[name]
         size = int(match["stream_size"] or match["stack_size"] or match["pairs_size"] or 0)
         sizes[field] = max(sizes.get(field, 0), size)
+
     return ContactOverflow(first, sizes) if sizes else None
 
 
@@ -122,7 +128,7 @@ def classify_exit(returncode: int, output: str, *, oom_kills: int = 0) -> tuple[
     Args:
         returncode: Exit code as `subprocess` gives it: negative for a signal.
         output: The end of what it printed.
-        oom_kills: Kills that the memory cgroup counted while the child ran.
+        oom_kills: Processes that the kernel killed in the memory cgroup while the child ran.
 
     Returns:
         `Outcome.OOM`, `Outcome.CRASH` or `Outcome.ERROR`, and one line that says why.
@@ -130,10 +136,11 @@ def classify_exit(returncode: int, output: str, *, oom_kills: int = 0) -> tuple[
     line = out_of_memory_line(output)
     number = -returncode if returncode < 0 else returncode - _SIGNAL_EXIT
     name = _signal_name(number)
+
     if returncode and oom_kills:
         return Outcome.OOM, "ended by the kernel's out-of-memory killer (memory cgroup)"
     if number == signal.SIGKILL:
-        # Nobody but an out-of-memory killer (kernel, systemd-oomd, SLURM) kills a probe; our own kills never get here.
+        # Only an out-of-memory killer does that (kernel, systemd-oomd, SLURM): children that we end do not get here.
         return Outcome.OOM, "killed from outside (SIGKILL), most likely by an out-of-memory killer"
     if returncode and line:
         return Outcome.OOM, line

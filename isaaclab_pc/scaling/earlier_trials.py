@@ -3,68 +3,105 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.scaling import Outcome, Trial
+from isaaclab_pc.scaling.json_record import JsonRecord
+from isaaclab_pc.scaling.trial import Spaces, Trial
 from isaaclab_pc.settings import RunSettings
 
-__all__ = ["TRIALS_NAME", "Measured", "find_trials"]
+__all__ = ["TRIALS_NAME", "EarlierTrials", "RunKind", "TrialsFile", "find_earlier_trials"]
 
-SETTINGS_NAME = "config.yaml"
 TRIALS_NAME = "trials.json"
+"""File of a search's folder that holds a :class:`TrialsFile`."""
 
 
 @dataclass(frozen=True)
-class Measured:
+class RunKind:
+    """The settings that decide most of what a run takes of memory: runs that share them can be compared."""
+
+    task: str
+    """Gym id."""
+    obs: str
+    """What the policy observes."""
+    robot: str
+    """The task's robot."""
+    backend: str
+    """Physics backend."""
+    runner: str
+    """Learning library."""
+    device_type: str
+    """``cpu`` or ``cuda``."""
+
+    @classmethod
+    def of(cls, settings: RunSettings) -> RunKind:
+        """Return the kind of a run.
+
+        Args:
+            settings: Its settings, device and physics backend settled.
+        """
+        return cls(
+            task=settings.task,
+            obs=settings.obs,
+            robot=settings.robot,
+            backend=settings.physics.backend,
+            runner=settings.runner,
+            device_type=settings.device.partition(":")[0],
+        )
+
+
+@dataclass(frozen=True)
+class TrialsFile(JsonRecord):
+    """All trials of a search, as they are kept in its folder."""
+
+    run: RunKind
+    """What was tried."""
+    trials: tuple[Trial, ...]
+    """Every trial, in the order they ran."""
+
+
+@dataclass(frozen=True)
+class EarlierTrials:
     """What earlier searches measured."""
 
-    trials: tuple[Trial, ...]
+    trials: tuple[Trial, ...] = ()
     """Trials that fitted and reported their memory; of each size the newest."""
-    folder: str
-    """Folder of the newest, for people; empty where there is none."""
+    folder: str = ""
+    """Folder of the newest search among them, for people; empty where there is none."""
 
     @property
-    def spaces(self) -> Mapping[str, Any] | None:
+    def spaces(self) -> Spaces | None:
         """Observations and actions of the newest trial, as its child reported them."""
-        spaces = self.trials[0].extra["memory"].get("spaces") if self.trials else None
-        return spaces if isinstance(spaces, Mapping) else None
+        if not self.trials or self.trials[0].memory is None:
+            return None
+        return self.trials[0].memory.spaces
 
 
-def find_trials(settings: RunSettings, folder: Path) -> Measured:
-    """Find trials of the same task, observations, robot, backend, kind of device and runner.
+def find_earlier_trials(run: RunKind, folder: Path) -> EarlierTrials:
+    """Find trials of the same kind of run.
 
     Args:
-        settings: The run's settings, device and physics backend settled.
+        run: The kind of run.
         folder: Where searches of all tasks leave their folders, ``<task>/<time>``.
 
     Returns:
         What they measured, the newest first.
     """
-    wanted, trials, newest = _what(settings), {}, ""
-    for path in sorted(folder.glob(f"*/*/{TRIALS_NAME}"), key=lambda path: path.parent.name, reverse=True):
+    newest_of_size: dict[int, Trial] = {}
+    newest_folder = ""
+    # Folders are named by their time.
+    paths = sorted(folder.glob(f"*/*/{TRIALS_NAME}"), key=lambda path: path.parent.name, reverse=True)
+    for path in paths:
         try:
-            if _what(RunSettings.load(path.parent / SETTINGS_NAME)) != wanted:
-                continue
-            found = [_trial(entry) for entry in json.loads(path.read_text(encoding="utf-8"))[::-1]]
-        except (OSError, ValueError, TypeError, KeyError, ConfigError):  # of another version, or edited by hand
+            found = TrialsFile.read(path)
+        except (OSError, ValueError):  # of another version, or edited by hand
             continue
-        for trial in found:
-            if trial.fits and isinstance(trial.extra.get("memory"), Mapping):
-                trials.setdefault(trial.num_envs, trial)
-                newest = newest or str(path.parent)
-    return Measured(tuple(trials.values()), newest)
+        if found.run != run:
+            continue
 
+        for trial in reversed(found.trials):
+            if trial.fits and trial.memory is not None:
+                newest_of_size.setdefault(trial.num_envs, trial)
+                newest_folder = newest_folder or str(path.parent)
 
-def _what(settings: RunSettings) -> tuple[str, ...]:
-    """Return the settings that decide most of a process's memory."""
-    device = settings.device.partition(":")[0]
-    return settings.task, settings.obs, settings.robot, settings.physics.backend, settings.runner, device
-
-
-def _trial(entry: Mapping[str, Any]) -> Trial:
-    return Trial(**{**entry, "outcome": Outcome(entry["outcome"])})
+    return EarlierTrials(tuple(newest_of_size.values()), newest_folder)

@@ -28,6 +28,7 @@ class Gpu:
         if nvml is None:
             import pynvml as nvml
         self._nvml = nvml
+
         index = int(device.partition(":")[2] or 0)
         try:
             nvml.nvmlInit()
@@ -37,6 +38,7 @@ class Gpu:
                 f"device={device}: its memory cannot be read ({error}); check nvidia-smi and CUDA_VISIBLE_DEVICES, "
                 "or choose num_envs yourself"
             ) from error
+
         self._used_before = self._memory().used
         self._peak = 0
 
@@ -51,7 +53,7 @@ class Gpu:
 
     @property
     def name(self) -> str:
-        """Model, memory and driver: what a measured answer holds for."""
+        """Model, memory and driver: a measured answer is valid for these."""
         return f"{self.model} driver {self._nvml.nvmlSystemGetDriverVersion()}"
 
     @property

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a learning library takes of memory, from its real networks behind an environment that only has shapes."""
+"""What a learning library takes of memory, from its real networks and an environment that only has shapes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import gymnasium as gym
 import numpy as np
@@ -26,26 +26,29 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from isaaclab_pc.runners import Decision
-from isaaclab_pc.scaling import BatchPlan
+from isaaclab_pc.scaling.batch import BatchPlan
+from isaaclab_pc.scaling.trial import Spaces
 from isaaclab_pc.tensor_bytes import tensor_bytes
 
-if TYPE_CHECKING:
-    from isaaclab_pc.workers.session import Resolved
+__all__ = ["LearnerMemory", "MemoryPeak", "RunConfigs", "StandIn", "learner_memory"]
 
-__all__ = ["LearnerMemory", "MemoryPeak", "Spaces", "StandIn", "learner_memory"]
-
-_FEW = BatchPlan(horizon=4, num_minibatches=1, minibatch_size=8)
+_FEW_SAMPLES = BatchPlan(horizon=4, num_minibatches=1, minibatch_size=8)
 """The rollout that the stand-in gives; few samples, as they pass the real networks."""
 
 
-@dataclass(frozen=True)
-class Spaces:
-    """What a learner is built for."""
+class RunConfigs(Protocol):
+    """What a prediction reads of a run whose configs are resolved."""
 
-    observations: Mapping[str, tuple[tuple[int, ...], str]]
-    """Observation groups: shape of one environment's, and dtype by its NumPy name."""
-    num_actions: int
-    """Size of an action."""
+    env_cfg: Any
+    """The task's config, every setting applied."""
+    agent_cfg: Any
+    """The learning library's config, every setting applied."""
+    adapter: Any
+    """The learning library's adapter, a module of :mod:`isaaclab_pc.runners`."""
+    plan: BatchPlan
+    """Horizon and minibatches of an update."""
+    device: str
+    """Device that will run it: ``cpu`` or ``cuda:N``."""
 
 
 @dataclass(frozen=True)
@@ -63,53 +66,57 @@ class LearnerMemory:
     rollout, activations, and the gradients; None where the library's networks cannot be called from outside."""
 
 
-def learner_memory(resolved: Resolved, spaces: Spaces) -> LearnerMemory:
+def learner_memory(run: RunConfigs, spaces: Spaces) -> LearnerMemory:
     """Build a run's real learner, let it learn from a rollout of few samples, and work out what it takes for all.
 
     Weights and optimizer are those of the run, and the rollout grows with its samples. The minibatch passes the
     networks once more, as shapes alone, on fake tensors.
 
     Args:
-        resolved: The run's configs; left as they are.
+        run: The run's configs; left as they are.
         spaces: Observations and actions.
 
     Returns:
         The memory; nothing of the size of a rollout or a minibatch was allocated.
     """
-    plan = resolved.plan
-    agent_cfg = copy.deepcopy(resolved.agent_cfg)
-    resolved.adapter.configure(
+    agent_cfg = copy.deepcopy(run.agent_cfg)
+    run.adapter.configure(
         agent_cfg,
-        obs=None,
+        obs=getattr(run.env_cfg, "obs", "points"),
         seed=0,
         max_iterations=1,
         device="cpu",
-        plan=_FEW,
+        plan=_FEW_SAMPLES,
         experiment="plan",
     )
+
+    # An update is needed: optimizers make their state in the first one.
     with tempfile.TemporaryDirectory() as folder, torch.random.fork_rng(devices=[]):
-        runner = resolved.adapter.make(
-            StandIn(spaces, _FEW.samples_per_update // _FEW.horizon), agent_cfg, Path(folder), "cpu"
-        )
-        with _kept_calls() as arguments:
+        env = StandIn(spaces, _FEW_SAMPLES.samples_per_update // _FEW_SAMPLES.horizon)
+        runner = run.adapter.make(env, agent_cfg, Path(folder), "cpu")
+        with _record_calls() as arguments:
             runner.train(1, lambda completed, metrics: Decision.STOP)
         holders = runner.holders()
         sizes = {kind: tensor_bytes(holder) for kind, holder in holders.items()}
+
     networks = holders["network weights"]
     modules = networks if isinstance(networks, list | tuple) else [networks]
     calls = [(module, arguments[module]) for module in modules if module in arguments]
-    device = "cpu" if resolved.device == "cpu" else "meta"
+    device = "cpu" if run.device == "cpu" else "meta"
+    activations = _minibatch_peak(calls, _FEW_SAMPLES.minibatch_size, run.plan.minibatch_size, device)
+
+    few_samples = _FEW_SAMPLES.samples_per_update
     return LearnerMemory(
         weights=sizes["network weights"],
         optimizer=sizes["optimizer"],
-        storage=math.ceil(sizes["rollout storage"] * plan.samples_per_update / _FEW.samples_per_update),
-        activations=_minibatch_peak(calls, _FEW.minibatch_size, plan.minibatch_size, device) if calls else None,
+        storage=math.ceil(sizes["rollout storage"] * run.plan.samples_per_update / few_samples),
+        activations=activations,
     )
 
 
 @contextmanager
-def _kept_calls() -> Iterator[dict[nn.Module, tuple[Any, ...]]]:
-    """Keep what modules were last called with in an update, where gradients are wanted."""
+def _record_calls() -> Iterator[dict[nn.Module, tuple[Any, ...]]]:
+    """Record the arguments of the last call of each module in an update, where gradients are wanted."""
     calls: dict[nn.Module, tuple[Any, ...]] = {}
 
     def keep(module: nn.Module, args: tuple[Any, ...]) -> None:
@@ -125,8 +132,12 @@ def _kept_calls() -> Iterator[dict[nn.Module, tuple[Any, ...]]]:
         hook.remove()
 
 
-def _minibatch_peak(calls: Sequence[tuple[nn.Module, tuple[Any, ...]]], batch: int, size: int, device: str) -> int:
+def _minibatch_peak(
+    calls: Sequence[tuple[nn.Module, tuple[Any, ...]]], batch: int, size: int, device: str
+) -> int | None:
     """Repeat calls with another batch size and go backward; return the most memory held beside the weights [bytes].
+
+    None where there are no calls.
 
     Args:
         calls: Networks, and what they were called with.
@@ -134,9 +145,13 @@ def _minibatch_peak(calls: Sequence[tuple[nn.Module, tuple[Any, ...]]], batch: i
         size: Samples to call them with.
         device: ``cpu``, or ``meta`` in place of a GPU: encoders choose their chunks by the kind of device.
     """
+    if not calls:
+        return None
+
     with FakeTensorMode():
         for network, _ in calls:
             _replace_by_shapes(network, device)
+
         with MemoryPeak() as peak:
             made: dict[int, Any] = {}
             outputs = [
@@ -177,12 +192,13 @@ def _losses(output: Any) -> list[Tensor]:
 
 
 class MemoryPeak(TorchDispatchMode):
-    """Follows the storages that are made while it is active."""
+    """Counts the storages that are made while it is active, until they are freed."""
 
     def __init__(self) -> None:
         """Start at nothing: what there is already does not count."""
         super().__init__()
-        self._live = self._peak = 0
+        self._live = 0
+        self._peak = 0
         self._seen: weakref.WeakSet[Any] = weakref.WeakSet()
 
     @property
@@ -191,25 +207,26 @@ class MemoryPeak(TorchDispatchMode):
         return self._peak
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run an operator and take what it made into the account."""
+        """Run an operator and count the storages that it made."""
         for value in tree_leaves((args, kwargs)):
             if isinstance(value, Tensor):
                 self._seen.add(value.untyped_storage())
+
         result = func(*args, **(kwargs or {}))
         for value in result if isinstance(result, tuple | list) else (result,):
             if isinstance(value, Tensor):
-                self._follow(value.untyped_storage())
+                self._count(value.untyped_storage())
         return result
 
-    def _follow(self, storage: torch.UntypedStorage) -> None:
+    def _count(self, storage: torch.UntypedStorage) -> None:
         if storage not in self._seen:
             self._seen.add(storage)
             size = storage.nbytes()
             self._live += size
             self._peak = max(self._peak, self._live)
-            weakref.finalize(storage, self._forget, size)
+            weakref.finalize(storage, self._on_freed, size)
 
-    def _forget(self, size: int) -> None:
+    def _on_freed(self, size: int) -> None:
         self._live -= size
 
 
@@ -223,17 +240,20 @@ class StandIn(DirectRLEnv):
             spaces: Observations and actions.
             num_envs: Environments.
         """
-        # Not the base class's: that starts a simulation. The wrappers of the libraries want its type.
+        # The base class's __init__ is not called: it starts a simulation. It is the base class because the wrappers of
+        # the learning libraries check for it.
         self._is_closed = True
         self.scene: Any = SimpleNamespace(num_envs=num_envs)
         self.sim: Any = SimpleNamespace(device="cpu")
         self.cfg = SimpleNamespace(is_finite_horizon=False)
         self.render_mode = None
+
         self.episode_length_buf = torch.zeros(num_envs, dtype=torch.long)
         self.obs_buf = {
             name: torch.zeros(num_envs, *shape, dtype=getattr(torch, dtype))
             for name, (shape, dtype) in spaces.observations.items()
         }
+
         self.single_observation_space = gym.spaces.Dict(
             {
                 name: gym.spaces.Box(-np.inf, np.inf, shape, np.dtype(dtype).type)
@@ -247,7 +267,7 @@ class StandIn(DirectRLEnv):
 
     @property
     def max_episode_length(self) -> int:
-        """Steps of an episode; none ends."""
+        """Steps of an episode; none of them ends here."""
         return 1000
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict[str, Tensor], dict]:

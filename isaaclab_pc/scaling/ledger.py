@@ -4,9 +4,12 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from isaaclab_pc.scaling.trial import Trial
+from isaaclab_pc.scaling.trial import MemoryReport, Trial
 
-__all__ = ["KINDS", "Entry", "Ledger", "fit_line", "measured_ledger", "predicted_ledger"]
+__all__ = ["KINDS", "Entry", "Ledger", "Part", "fit_line", "measured_ledger", "predicted_ledger"]
+
+Part = tuple[float, float, str]
+"""A kind of memory whose growth is known: fixed bytes, bytes per environment, and what they are."""
 
 OVERHEAD = "libraries and runtime"
 SIMULATION = "simulation and renderer"
@@ -24,6 +27,9 @@ KINDS = (
 )
 """Names of a ledger's entries, in their order."""
 
+_SCENE_TENSORS = ("contact buffers", "camera buffers", "clouds")
+"""Kinds of tensors that the environment makes, so they are in the reading after it was built."""
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -38,7 +44,7 @@ class Entry:
     per_env: float | None = None
     """Memory of one environment more [bytes]; None as for ``fixed``."""
     note: str = ""
-    """What stands behind the number: shapes and types."""
+    """Where the number comes from: shapes and types."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +52,7 @@ class Ledger:
     """A breakdown for one number of environments."""
 
     num_envs: int
-    """What it holds for."""
+    """The number of environments."""
     entries: tuple[Entry, ...]
     """The kinds that are known, in the order of :data:`KINDS`."""
 
@@ -56,33 +62,30 @@ class Ledger:
         return sum(entry.total for entry in self.entries)
 
 
-def predicted_ledger(num_envs: int, parts: Mapping[str, tuple[float, float, str]]) -> Ledger:
+def predicted_ledger(num_envs: int, parts: Mapping[str, Part]) -> Ledger:
     """Make a ledger of what the configs tell.
 
     Args:
         num_envs: Number of environments.
-        parts: By kind: fixed bytes, bytes per environment, and a note. Kinds that only a trial can tell are left out.
+        parts: By kind. Kinds that only a trial can tell are left out.
 
     Returns:
         The ledger, without those kinds.
     """
-    return Ledger(
-        num_envs,
-        tuple(
-            Entry(kind, round(fixed + num_envs * per_env), fixed, per_env, note)
-            for kind in KINDS
-            if kind in parts
-            for fixed, per_env, note in (parts[kind],)
-        ),
-    )
+    entries = []
+    for kind in KINDS:
+        if kind in parts:
+            fixed, per_env, note = parts[kind]
+            entries.append(Entry(kind, round(fixed + num_envs * per_env), fixed, per_env, note))
+    return Ledger(num_envs, tuple(entries))
 
 
 def measured_ledger(trials: Iterable[Trial], num_envs: int) -> Ledger | None:
     """Break down what a trial used, and how that grows with the number of environments.
 
     A child reports its memory before and after it built the environment, and the bytes of the tensors that it can name
-    (``Trial.extra["memory"]``); its peak is metered from outside. What lies between is simulation, and training. The
-    entries add up to the peak.
+    (``Trial.memory``); its peak is metered from outside. What the child uses more after building than before, and is no
+    tensor with a name, is the simulation. What the peak is above that is training. The entries add up to the peak.
 
     Args:
         trials: Trials of a search.
@@ -92,30 +95,32 @@ def measured_ledger(trials: Iterable[Trial], num_envs: int) -> Ledger | None:
         The ledger; None where the trial reported nothing. Fixed part and growth are least-squares lines through all
         sizes that fitted, and missing where that is one.
     """
-    parts = {t.num_envs: of_trial for t in trials if t.fits and (of_trial := _parts(t))}
-    if num_envs not in parts:
+    by_size = {
+        trial.num_envs: _memory_by_kind(trial, trial.memory)
+        for trial in trials
+        if trial.fits and trial.memory is not None
+    }
+    if num_envs not in by_size:
         return None
+
     entries = []
-    for kind, total in parts[num_envs].items():
-        fixed, per_env = fit_line({size: of_size.get(kind, 0) for size, of_size in parts.items()})
+    for kind, total in by_size[num_envs].items():
+        fixed, per_env = fit_line({size: of_size.get(kind, 0) for size, of_size in by_size.items()})
         entries.append(Entry(kind, total, fixed, per_env))
     return Ledger(num_envs, tuple(entries))
 
 
-def _parts(trial: Trial) -> dict[str, int]:
-    """Return the memory of a trial by kind [bytes]; nothing where the child did not report it."""
-    memory = trial.extra.get("memory")
-    if not isinstance(memory, Mapping):
-        return {}
-    tensors = {kind: int(memory["tensors"].get(kind, 0)) for kind in KINDS}
-    in_scene = sum(tensors[kind] for kind in ("contact buffers", "camera buffers", "clouds"))
-    base, built = int(memory["base"]), int(memory["built"])
+def _memory_by_kind(trial: Trial, memory: MemoryReport) -> dict[str, int]:
+    """Return the memory of a trial by kind [bytes], in the order of `KINDS`; kinds of no size are left out."""
     peak = trial.host_bytes if trial.device_bytes is None else trial.device_bytes
+    sizes = {kind: memory.tensors.get(kind, 0) for kind in KINDS}
+    in_scene = sum(sizes[kind] for kind in _SCENE_TENSORS)
+
     # Where the parent's reading is below the child's own, nothing may turn negative.
-    tensors[OVERHEAD] = min(base, peak)
-    tensors[SIMULATION] = max(min(built, peak) - tensors[OVERHEAD] - in_scene, 0)
-    tensors[TRAINING] = max(peak - sum(tensors.values()), 0)
-    return {kind: size for kind, size in tensors.items() if size > 0}
+    sizes[OVERHEAD] = min(memory.before_env, peak)
+    sizes[SIMULATION] = max(min(memory.after_env, peak) - sizes[OVERHEAD] - in_scene, 0)
+    sizes[TRAINING] = max(peak - sum(sizes.values()), 0)
+    return {kind: size for kind, size in sizes.items() if size > 0}
 
 
 def fit_line(points: Mapping[int, float]) -> tuple[float, float] | tuple[None, None]:
@@ -129,7 +134,9 @@ def fit_line(points: Mapping[int, float]) -> tuple[float, float] | tuple[None, N
     """
     if len(points) < 2:
         return None, None
-    mean_x, mean_y = sum(points) / len(points), sum(points.values()) / len(points)
+
+    mean_x = sum(points) / len(points)
+    mean_y = sum(points.values()) / len(points)
     spread = sum((x - mean_x) ** 2 for x in points)
     slope = sum((x - mean_x) * (y - mean_y) for x, y in points.items()) / spread
     return mean_y - slope * mean_x, slope

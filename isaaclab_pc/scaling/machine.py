@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a run finds on its machine: free memory, threads and cores."""
+"""What a machine offers a run: free memory, threads and cores."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Machine", "usable_cores"]
 
 @dataclass(frozen=True)
 class Machine:
-    """What the checks need to know of the machine."""
+    """What the checks before a run need to know of the machine."""
 
     free_bytes: int
     """Free memory of the device that learns [bytes]."""
@@ -27,7 +27,7 @@ class Machine:
 
     @classmethod
     def here(cls, device: str) -> Machine:
-        """Look at this machine.
+        """Read the figures of this machine.
 
         Args:
             device: ``cpu`` or ``cuda:N``; a CUDA context is opened there.
@@ -55,6 +55,7 @@ def usable_cores(groups: list[Cgroup] | None = None, v1_folder: Path = Path("/sy
     for group in memory_cgroups() if groups is None else groups:
         if group.version == 2:
             cores = min(cores, _quota(_words(group.folder / "cpu.max")))
+
     return min(cores, _quota(_words(v1_folder / "cpu.cfs_quota_us") + _words(v1_folder / "cpu.cfs_period_us")))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How much host memory may be used: what is free, cgroup limits and SLURM's allocation, and budgets taken from it."""
+"""How much host memory may be used: free memory, cgroup limits, SLURM's allocation, and the user's budget."""
 
 import os
 import re
@@ -83,11 +83,13 @@ def memory_cgroups(proc: Path = Path("/proc/self")) -> list[Cgroup]:
         mounts = [line.split(" - ", 1) for line in (proc / "mountinfo").read_text().splitlines()]
     except OSError:
         return []
+
     groups: list[Cgroup] = []
     for _, controllers, path in paths:
         version = 2 if not controllers else 1
         if version == 1 and "memory" not in controllers.split(","):
             continue
+
         for left, right in mounts:
             kind, _, options = right.split(" ", 2)
             if kind == ("cgroup2" if version == 2 else "cgroup") and (version == 2 or "memory" in options.split(",")):
@@ -129,15 +131,16 @@ def free_host_memory(
         The smallest of what the machine has left, what each cgroup allows and what SLURM allocated (less what
         this process uses).
     """
-    room = [FreeMemory(psutil.virtual_memory().available if available is None else available, "memory")]
+    limits = [FreeMemory(psutil.virtual_memory().available if available is None else available, "memory")]
     for group in memory_cgroups() if groups is None else groups:
         free = group.free()
         if free is not None:
-            room.append(FreeMemory(free, "cgroup"))
+            limits.append(FreeMemory(free, "cgroup"))
+
     allocated = _slurm_allocation(environment)
     if allocated is not None:
-        room.append(FreeMemory(max(allocated - psutil.Process().memory_info().rss, 0), "SLURM"))
-    return min(room, key=lambda memory: memory.size)
+        limits.append(FreeMemory(max(allocated - psutil.Process().memory_info().rss, 0), "SLURM"))
+    return min(limits, key=lambda memory: memory.size)
 
 
 def _slurm_allocation(environment: Mapping[str, str]) -> int | None:
@@ -165,11 +168,14 @@ def parse_budget(value: float | str) -> float | int:
     """
     match = None if isinstance(value, bool) else _SIZE.fullmatch(str(value))
     if match is not None:
-        number, prefix, binary, byte = float(match[1]), (match[3] or "").upper(), match[4], match[5]
-        if match[2]:
-            number /= 100
+        number = float(match[1]) / (100 if match[2] else 1)
+        prefix = (match[3] or "").upper()
+        binary = match[4]
+        byte = match[5]
+
         # "GB" is decimal; "GiB" is binary, and so are "Gi" (Kubernetes) and "G" (SLURM).
-        size = int(number * (1000 if byte and not binary else 1024) ** " KMGT".index(prefix or " "))
+        base = 1000 if byte and not binary else 1024
+        size = int(number * base ** " KMGT".index(prefix or " "))
         if not (prefix or byte) and 0 < number <= 1:
             return number
         if size > 1 and not match[2]:

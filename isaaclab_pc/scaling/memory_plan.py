@@ -9,45 +9,56 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isaaclab_pc.physics.contacts import predicted_contact_buffer_bytes
-from isaaclab_pc.scaling.earlier_trials import Measured
-from isaaclab_pc.scaling.learner_memory import LearnerMemory, Spaces, learner_memory
-from isaaclab_pc.scaling.ledger import KINDS, OVERHEAD, SIMULATION, TRAINING, Entry, measured_ledger
+from isaaclab_pc.scaling.earlier_trials import EarlierTrials
+from isaaclab_pc.scaling.learner_memory import LearnerMemory, RunConfigs, learner_memory
+from isaaclab_pc.scaling.ledger import KINDS, OVERHEAD, SIMULATION, TRAINING, Entry, Part, measured_ledger
 from isaaclab_pc.scaling.preflight import cloud_shape, observation_bytes, rendered_cameras
+from isaaclab_pc.scaling.trial import Spaces
 from isaaclab_pc.sensors import DepthToCloud
 
 if TYPE_CHECKING:
     from isaaclab_pc.sensors import PointCloudCfg
-    from isaaclab_pc.workers.session import Resolved
 
 __all__ = ["find_spaces", "missing_kinds", "predict_memory"]
-
-Part = tuple[float, float, str]
 
 _IMAGE_BYTES = {"rgb": 3, "rgba": 4, "depth": 4, "distance_to_image_plane": 4, "distance_to_camera": 4, "normals": 12}
 """Bytes per pixel of the images that Isaac Lab's cameras hold; segmentation is 4, as ids or as colours."""
 
 
-def predict_memory(resolved: Resolved, measured: Measured) -> dict[str, Part]:
+def predict_memory(run: RunConfigs, earlier: EarlierTrials) -> dict[str, Part]:
     """Predict the memory whose size follows from the configs, and take the rest from trials.
 
     Args:
-        resolved: The run's configs.
-        measured: Earlier trials of the same task. They tell what no config does: libraries, simulation and renderer,
+        run: The run's configs.
+        earlier: Earlier trials of the same task. They tell what no config does: libraries, simulation and renderer,
             and what training takes beside its tensors.
 
     Returns:
-        By kind (see :data:`isaaclab_pc.scaling.ledger.KINDS`): fixed bytes, bytes per environment, and what they are.
+        Memory by kind (see :data:`isaaclab_pc.scaling.ledger.KINDS`).
     """
-    env_cfg, plan = resolved.env_cfg, resolved.plan
+    parts = _scene_parts(run)
+
+    spaces = find_spaces(run.env_cfg, earlier.spaces)
+    learner = None if spaces is None else learner_memory(run, spaces)
+    parts |= _learner_parts(run, spaces, learner, measured=earlier.spaces is not None)
+
+    return parts | _measured_parts(run, learner, earlier)
+
+
+def _scene_parts(run: RunConfigs) -> dict[str, Part]:
+    """Predict camera buffers, clouds and contact buffers."""
+    env_cfg = run.env_cfg
     parts: dict[str, Part] = {}
-    cameras = [camera for _, camera, _ in rendered_cameras(env_cfg)]
+    is_our_task = hasattr(env_cfg, "obs")
     points = getattr(env_cfg.scene, "points", None) if getattr(env_cfg, "obs", "points") == "points" else None
-    images = [
-        (camera.height, camera.width, list(points.data_types()) if points else ["depth"])
-        if hasattr(env_cfg, "obs")
-        else (camera.height, camera.width, list(camera.data_types))
-        for camera in cameras
-    ]
+
+    # (height, width, kinds of image) of each camera. Our tasks choose the kinds by what the policy observes.
+    images: list[tuple[int, int, list[str]]] = []
+    our_kinds = list(points.data_types()) if points else ["depth"]
+    for _, camera, _ in rendered_cameras(env_cfg):
+        kinds = our_kinds if is_our_task else list(camera.data_types)
+        images.append((camera.height, camera.width, kinds))
+
     if images:
         per_env = sum(
             height * width * sum(_IMAGE_BYTES.get(kind, 4) for kind in kinds) for height, width, kinds in images
@@ -55,45 +66,54 @@ def predict_memory(resolved: Resolved, measured: Measured) -> dict[str, Part]:
         note = ", ".join(f"{height} x {width} {' + '.join(kinds)}" for height, width, kinds in images)
         parts["camera buffers"] = (0, per_env, note)
     if points is not None:
-        parts["clouds"] = _clouds(points, [image[:2] for image in images], resolved.device)
+        parts["clouds"] = _clouds(points, [(height, width) for height, width, _ in images], run.device)
+
     contacts = _contact_buffers(env_cfg)
     if contacts is not None:
         parts["contact buffers"] = contacts
-    spaces = find_spaces(env_cfg, measured.spaces)
-    learner = None if spaces is None else learner_memory(resolved, spaces)
-    sample = observation_bytes(env_cfg)
-    # The batch plan holds the samples per update, so more environments only shorten the horizon.
+    return parts
+
+
+def _learner_parts(
+    run: RunConfigs, spaces: Spaces | None, learner: LearnerMemory | None, *, measured: bool
+) -> dict[str, Part]:
+    """Predict rollout storage, weights and optimizer; the storage alone, and in part, where spaces are not known."""
+    # The batch plan keeps the samples per update, so more environments only shorten the horizon.
+    samples = run.plan.samples_per_update
     if spaces is not None and learner is not None:
-        vectors = "as measured" if measured.spaces else "as the task declares"
-        parts["rollout storage"] = (learner.storage, 0, f"{plan.samples_per_update} samples of {_groups(spaces)}")
-        parts["network weights"] = (learner.weights, 0, f"sizes of vectors {vectors}")
-        parts["optimizer"] = (learner.optimizer, 0, "")
-    elif sample:
-        note = f"{plan.samples_per_update} samples of {sample} bytes, vectors not counted"
-        parts["rollout storage"] = (plan.samples_per_update * sample, 0, note)
-    return parts | _training(resolved, learner, measured)
+        vectors = "as measured" if measured else "as the task declares"
+        return {
+            "rollout storage": (learner.storage, 0, f"{samples} samples of {_describe(spaces)}"),
+            "network weights": (learner.weights, 0, f"sizes of vectors {vectors}"),
+            "optimizer": (learner.optimizer, 0, ""),
+        }
+
+    sample = observation_bytes(run.env_cfg)
+    if not sample:
+        return {}
+    return {"rollout storage": (samples * sample, 0, f"{samples} samples of {sample} bytes, vectors not counted")}
 
 
-def missing_kinds(parts: Mapping[str, Part], resolved: Resolved, measured: Measured) -> list[str]:
+def missing_kinds(parts: Mapping[str, Part], run: RunConfigs, earlier: EarlierTrials) -> list[str]:
     """Name the kinds of memory that a prediction lacks, or holds in part, until a trial has run.
 
     Args:
         parts: The prediction.
-        resolved: The run's configs.
-        measured: As for :func:`predict_memory`.
+        run: The run's configs.
+        earlier: As for :func:`predict_memory`.
 
     Returns:
         Names out of :data:`isaaclab_pc.scaling.ledger.KINDS`, in their order; kinds that the run does not have are
         left out.
     """
     needed = {OVERHEAD, SIMULATION, "network weights", "optimizer", TRAINING}
-    if hasattr(resolved.env_cfg.sim.physics, "solver_cfg"):
+    if hasattr(run.env_cfg.sim.physics, "solver_cfg"):
         needed.add("contact buffers")
-    partial = set() if measured.trials else {TRAINING}
+    partial = set() if earlier.trials else {TRAINING}
     return [kind for kind in KINDS if kind in needed and (kind not in parts or kind in partial)]
 
 
-def find_spaces(env_cfg: Any, measured: Mapping[str, Any] | None) -> Spaces | None:
+def find_spaces(env_cfg: Any, measured: Spaces | None) -> Spaces | None:
     """Tell what a task observes and how large its actions are, before its scene is built.
 
     Clouds and depth images follow from the config of this package's tasks. The sizes of vectors are those of a trial,
@@ -102,14 +122,15 @@ def find_spaces(env_cfg: Any, measured: Mapping[str, Any] | None) -> Spaces | No
 
     Args:
         env_cfg: Isaac Lab's environment config, resolved.
-        measured: ``observations`` and ``num_actions`` of a trial, as its child reported them; None without one.
+        measured: The sizes in a trial, as its child reported them; None without one.
 
     Returns:
         The sizes; None where neither tells.
     """
-    spaces = _declared_spaces(env_cfg) if measured is None else _measured_spaces(measured)
+    spaces = _declared_spaces(env_cfg) if measured is None else measured
     if spaces is None:
         return None
+
     groups = dict(spaces.observations)
     if getattr(env_cfg, "obs", None) == "points":
         rows, channels, itemsize = cloud_shape(env_cfg.scene.points)
@@ -119,14 +140,11 @@ def find_spaces(env_cfg: Any, measured: Mapping[str, Any] | None) -> Spaces | No
     return Spaces(groups, spaces.num_actions)
 
 
-def _measured_spaces(measured: Mapping[str, Any]) -> Spaces:
-    groups = {name: (tuple(shape), dtype) for name, (shape, dtype) in measured["observations"].items()}
-    return Spaces(groups, int(measured["num_actions"]))
-
-
 def _declared_spaces(env_cfg: Any) -> Spaces | None:
     """Return the vectors that the config declares."""
-    policy, state, actions = (_size(env_cfg, name) for name in ("observation_space", "state_space", "action_space"))
+    policy = _declared_size(env_cfg, "observation_space")
+    state = _declared_size(env_cfg, "state_space")
+    actions = _declared_size(env_cfg, "action_space")
     obs = getattr(env_cfg, "obs", None)
     if obs is not None:
         from isaaclab_pc.envs.arm_control import arm_action_size
@@ -135,35 +153,39 @@ def _declared_spaces(env_cfg: Any) -> Spaces | None:
         policy = state if obs == "state" else policy
     if not policy or not actions:
         return None
+
     vectors = {"policy": policy, "critic": state} if state else {"policy": policy}
     return Spaces({name: ((size,), "float32") for name, size in vectors.items()}, actions)
 
 
-def _size(env_cfg: Any, name: str) -> int:
+def _declared_size(env_cfg: Any, name: str) -> int:
     """Return a declared size; 0 where none is declared, or as something else than a number."""
     size = getattr(env_cfg, name, 0)
     return size if isinstance(size, int) else 0
 
 
-def _groups(spaces: Spaces) -> str:
+def _describe(spaces: Spaces) -> str:
     """Render observations for people."""
     return ", ".join(
         f"{name} {' x '.join(map(str, shape))} {dtype}" for name, (shape, dtype) in spaces.observations.items()
     )
 
 
-def _training(resolved: Resolved, learner: LearnerMemory | None, measured: Measured) -> dict[str, Part]:
+def _measured_parts(run: RunConfigs, learner: LearnerMemory | None, earlier: EarlierTrials) -> dict[str, Part]:
     """Predict what only trials tell; activations are computed, and what a trial had beside them is added."""
-    note = f"a minibatch of {resolved.plan.minibatch_size} samples"
+    note = f"a minibatch of {run.plan.minibatch_size} samples"
     activations = 0 if learner is None else learner.activations or 0
     computed: dict[str, Part] = {TRAINING: (activations, 0, note)} if activations else {}
-    if not measured.trials:
+    if not earlier.trials:
         return computed
-    num_envs = resolved.env_cfg.scene.num_envs
-    nearest = min((trial.num_envs for trial in measured.trials), key=lambda size: abs(math.log(size / num_envs)))
-    ledger = measured_ledger(measured.trials, nearest)
+
+    # Sizes grow by factors, so the nearest one is that of the least ratio.
+    num_envs = run.env_cfg.scene.num_envs
+    nearest = min((trial.num_envs for trial in earlier.trials), key=lambda size: abs(math.log(size / num_envs)))
+    ledger = measured_ledger(earlier.trials, nearest)
     entries = {entry.kind: entry for entry in ledger.entries} if ledger is not None else {}
-    where = f"measured in {measured.folder}"
+
+    where = f"measured in {earlier.folder}"
     parts = {kind: _line(entries[kind], nearest, where) for kind in (OVERHEAD, SIMULATION) if kind in entries}
     if TRAINING in entries:
         rest = max(entries[TRAINING].total - activations, 0)
@@ -172,7 +194,7 @@ def _training(resolved: Resolved, learner: LearnerMemory | None, measured: Measu
 
 
 def _line(entry: Entry, num_envs: int, where: str) -> Part:
-    """Take a measured kind over, with its growth where several sizes told it."""
+    """Return what was measured of a kind, with its growth where several sizes told it."""
     if entry.kind == SIMULATION and entry.fixed is not None and entry.per_env is not None and entry.per_env > 0:
         return entry.fixed, entry.per_env, where
     growth = "" if entry.kind == OVERHEAD else f", at {num_envs} environments only"

@@ -7,13 +7,13 @@ Past most of these ceilings nothing fails: cameras show other environments, cont
 # USD's type stubs say that every call returns None.
 # pyright: reportAttributeAccessIssue=false, reportArgumentType=false, reportOptionalMemberAccess=false
 
-import importlib.util
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.packages import is_installed
 from isaaclab_pc.physics.backends import INSTALL_ISAACSIM
 from isaaclab_pc.scaling.batch import BatchPlan
 from isaaclab_pc.scaling.machine import Machine
@@ -39,12 +39,12 @@ PATCHES_PER_ENV = 40
 """Contact patches per environment, as PhysX's default buffer has at Isaac Lab's usual 4096 environments. Measured
 elsewhere: 55 needed per environment (Isaac Lab issue 176); 13 let a hand's grasps fail (unilabsim/unisim issue 292)."""
 ROLLOUT_SHARE = 0.5
-"""Share of the free memory from which the rollout's observations are worth a warning; minibatches come on top."""
+"""Largest share of the free memory that the rollout's observations take without a warning; minibatches come on top."""
 TRIANGLES = 10_000
-"""Triangles from which a detailed collision mesh is worth a warning: a rule of thumb."""
+"""Most triangles of a collision mesh without a warning: a rule of thumb."""
 
 _RENDERERS = {"isaac_rtx": ("isaacsim", INSTALL_ISAACSIM), "ovrtx": ("ovrtx", "pip install 'isaaclab[ovrtx]'")}
-"""What the renderers with an installation of their own import, and how to install it."""
+"""Renderers that are installed separately: the module that each needs, and how to install it."""
 _CHANNELS = {"rgb": 3, "normals": 3, "segmentation": 1, "camera": 1}
 """Channels of a point's features; ``one_hot`` has as many as there are classes."""
 _SIMPLE_COLLIDERS = ("convexHull", "boundingCube", "boundingSphere")
@@ -53,7 +53,7 @@ _SIMPLE_COLLIDERS = ("convexHull", "boundingCube", "boundingSphere")
 
 @dataclass(frozen=True)
 class Finding:
-    """Something about a run that will not work, or not well."""
+    """A problem of a run that was found before it starts."""
 
     severity: Literal["error", "warning"]
     """Whether the run is refused."""
@@ -62,7 +62,7 @@ class Finding:
     message: str
     """What is wrong and what to do; names the setting."""
     sized: bool = False
-    """Whether fewer environments may pass."""
+    """Whether the problem may go away with fewer environments."""
 
     def __str__(self) -> str:
         """Return the message."""
@@ -86,8 +86,8 @@ def check_run(
 
     Raises:
         ConfigError: All errors, one per line.
-        MemoryError: The same in a trial that fewer environments may pass. A search takes it as it takes any trial that
-            needs more than there is: it goes on with smaller sizes.
+        MemoryError: The same in a trial, where fewer environments may solve all of them. A search takes it for any
+            trial that ran out of memory, and goes on with smaller sizes.
     """
     findings = preflight(env_cfg, plan, machine, visualizers)
     errors = [finding for finding in findings if finding.severity == "error"]
@@ -122,7 +122,7 @@ def preflight(env_cfg: Any, plan: BatchPlan, machine: Machine, visualizers: Sequ
 
 
 def _parts(env_cfg: Any) -> Iterator[tuple[str, Any]]:
-    """Yield what the scene and, in direct environments, the config itself hold, with the path of each."""
+    """Yield every field of the scene and of the config itself, where direct environments keep some, with its path."""
     for prefix, cfg in (("env.scene", env_cfg.scene), ("env", env_cfg)):
         for name, value in vars(cfg).items():
             yield f"{prefix}.{name}", value
@@ -136,7 +136,9 @@ def _cameras(env_cfg: Any) -> Iterator[tuple[str, Any, str]]:
 
 
 def rendered_cameras(env_cfg: Any) -> Iterator[tuple[str, Any, str]]:
-    """Yield path, config and renderer of the cameras that render: our tasks drop theirs when the policy sees the state.
+    """Yield path, config and renderer of the cameras that render.
+
+    Our tasks remove theirs when the policy sees the state.
 
     Args:
         env_cfg: Isaac Lab's environment config.
@@ -150,7 +152,7 @@ def _check_renderers(env_cfg: Any) -> Iterator[Finding]:
     """Find cameras whose renderer is not installed: Kit would end the process minutes later."""
     for path, _, renderer in _cameras(env_cfg):
         module, install = _RENDERERS.get(renderer, ("", ""))
-        if module and not _installed(module):
+        if module and not is_installed(module):
             setting = f"{path}.renderer_cfg"
             yield Finding(
                 "error",
@@ -161,7 +163,7 @@ def _check_renderers(env_cfg: Any) -> Iterator[Finding]:
 
 
 def _check_rtx(env_cfg: Any) -> Iterator[Finding]:
-    """Find more environments than the RTX renderers tell apart. Known from Isaac Lab's documentation, not measured."""
+    """Find more environments than the RTX renderers keep apart. Known from Isaac Lab's documentation, not measured."""
     num_envs = env_cfg.scene.num_envs
     for path, camera, renderer in rendered_cameras(env_cfg):
         # Isaac Lab gives an environment one partition, whatever the number of its cameras.
@@ -237,11 +239,12 @@ def _check_contact_patches(env_cfg: Any) -> Iterator[Finding]:
 
 
 def _check_rollout(env_cfg: Any, plan: BatchPlan, free: int) -> Iterator[Finding]:
-    """Find observations of one rollout that do not fit into memory, or hardly; vectors are small and left out."""
+    """Find observations of one rollout that take much of the memory, or more than there is; vectors are left out."""
     sample, setting, remedy = _observation(env_cfg)
     size = plan.samples_per_update * sample
     if size <= ROLLOUT_SHARE * free:
         return
+
     yield Finding(
         "error" if size > free else "warning",
         setting,
@@ -290,7 +293,7 @@ def _observation(env_cfg: Any) -> tuple[int, str, str]:
 
 
 def _check_colliders(env_cfg: Any) -> Iterator[Finding]:
-    """Find collision meshes that cost every step of every environment; files on asset servers are not read."""
+    """Find collision meshes that slow every step of every environment; files on asset servers are not read."""
     for path, part in _parts(env_cfg):
         spawn = getattr(part, "spawn", None)
         if getattr(spawn, "collision_from_visuals", False):
@@ -301,9 +304,10 @@ def _check_colliders(env_cfg: Any) -> Iterator[Finding]:
                 f"{setting}=true makes colliders of the meshes that are there to be looked at: use the file's own "
                 f"collision meshes, {setting}=false.",
             )
-        triangles, setting = _collider(spawn)
+
+        triangles, field = _collider(spawn)
         if triangles > TRIANGLES:
-            setting = f"{path}.spawn.{setting}"
+            setting = f"{path}.spawn.{field}"
             yield Finding(
                 "warning",
                 setting,
@@ -314,14 +318,16 @@ def _check_colliders(env_cfg: Any) -> Iterator[Finding]:
 
 def _collider(spawn: Any) -> tuple[int, str]:
     """Return the triangles that an asset collides with other than as hulls or boxes, and the field to change."""
-    mesh, usd_path = getattr(spawn, "mesh", None), getattr(spawn, "usd_path", None)
+    mesh = getattr(spawn, "mesh", None)
     if mesh is not None and spawn.collision_props is not None:
         props = spawn.mesh_collision_props
         names = [part.mesh_approximation_name for part in (props if isinstance(props, list) else [props]) if part]
         simple = any(name in _SIMPLE_COLLIDERS for name in names)
         return (0 if simple else _mesh_triangles(mesh)), "mesh_collision_props"
+
+    usd_path = getattr(spawn, "usd_path", None)
     # Whether Kit starts after a stage was opened with its pxr could not be tried.
-    if isinstance(usd_path, str) and Path(usd_path).is_file() and not _installed("isaacsim"):
+    if isinstance(usd_path, str) and Path(usd_path).is_file() and not is_installed("isaacsim"):
         return _usd_triangles(usd_path), "usd_path"
     return 0, ""
 
@@ -330,6 +336,7 @@ def _mesh_triangles(mesh: Any) -> int:
     """Count the triangles of a mesh in memory or in a local file; 0 where the file cannot be read here."""
     if not isinstance(mesh, str):
         return len(getattr(mesh, "mesh", mesh).faces)
+
     import trimesh
 
     path = Path(mesh)
@@ -356,7 +363,7 @@ def _usd_triangles(path: str) -> int:
 
 
 def _check_threads(machine: Machine) -> Iterator[Finding]:
-    """Find more threads than cores: torch goes by the cores it sees and knows no CPU quota, as containers set one."""
+    """Find more threads than cores: torch counts the machine's cores and ignores the CPU quota of a container."""
     if machine.threads > machine.cores:
         yield Finding(
             "warning",
@@ -364,7 +371,3 @@ def _check_threads(machine: Machine) -> Iterator[Finding]:
             f"torch uses {machine.threads} threads on {machine.cores} usable CPU cores, which slows both down: set the "
             f"environment variable OMP_NUM_THREADS={machine.cores}.",
         )
-
-
-def _installed(module: str) -> bool:
-    return importlib.util.find_spec(module) is not None

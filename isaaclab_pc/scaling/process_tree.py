@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A child and everything it starts: which processes those are, what memory they use, and how they all end (Linux)."""
+"""A child and all processes that it starts: their memory, and how all of them are ended (Linux)."""
 
 import ctypes
 import math
@@ -22,8 +22,9 @@ _MARK = "ISAACLAB_PC_PROBE"
 """Environment variable that marks a child's descendants, so that daemons among them are found as well."""
 
 _IDLE_SHARE = 0.02
-"""Largest share of the time for each kind of costly reading (the list of all processes, PSS) as long as nothing grows:
-the child's speed is being measured, and we share its cores."""
+"""Largest share of the time for each kind of costly reading (list of all processes, PSS) while memory does not grow.
+
+The child's speed is being measured, and this process shares its cores."""
 _GROWING_SHARE = 0.25
 """The same for PSS while memory grows: the kernel walks every page for it, 3 ms per GiB."""
 _GROWTH = 1.01
@@ -60,13 +61,15 @@ class ProcessTree:
         Raises:
             OSError: The program cannot be started.
         """
-        self._mark = uuid.uuid4().hex
         self._known: dict[int, _Process] = {}
         self._scan = _Paced()
         self._read_pss = _Paced()
         self._resident = 0
         self._peak = 0
         self._highest = 0  # the child's own, as far as it is in the peak
+
+        self._mark = uuid.uuid4().hex
+        # Through this file, which ties the child to this process before it becomes the program.
         self._child = subprocess.Popen(
             [sys.executable, "-I", "-S", __file__, str(os.getpid()), *argv],
             stdin=subprocess.DEVNULL,
@@ -123,6 +126,8 @@ class ProcessTree:
         if self._scan.due(_IDLE_SHARE):
             with self._scan:
                 self._look()
+
+        # The fast reading: is a new peak possible?
         usage = self._usage()
         resident = sum(rss for rss, _ in usage.values())
         now, highest = usage.get(self._child.pid, (0, 0))
@@ -131,6 +136,8 @@ class ProcessTree:
         if resident + between <= self._peak:
             self._highest = highest
             return self._peak
+
+        # It is: read what is shared, as often as it may cost.
         near = budget is not None and resident + between > budget
         share = _GROWING_SHARE if resident > _GROWTH * self._resident else _IDLE_SHARE
         if near or self._read_pss.due(share):
@@ -145,13 +152,13 @@ class ProcessTree:
     def _usage(self) -> dict[int, tuple[int, int]]:
         """Return the memory of each process, now and at its highest [bytes].
 
-        Left out is who was born just now with the memory of its parent: between vfork and exec a process has no memory
-        of its own, but shows its parent's.
+        A process that started just now with the memory of its parent counts as 0: between vfork and exec it has no
+        memory of its own, but shows its parent's.
         """
         usage = {pid: _rss(pid) for pid in self._known}
-        born = (time.clock_gettime(time.CLOCK_BOOTTIME) - _NEWBORN_S) * os.sysconf("SC_CLK_TCK")
+        newborn = (time.clock_gettime(time.CLOCK_BOOTTIME) - _NEWBORN_S) * os.sysconf("SC_CLK_TCK")
         for pid, process in self._known.items():
-            if process.started > born and process.parent in usage:
+            if process.started > newborn and process.parent in usage:
                 pairs = zip(usage[pid], usage[process.parent], strict=True)
                 if all(math.isclose(own, parents, rel_tol=0.02) for own, parents in pairs):
                     usage[pid] = 0, 0
@@ -163,6 +170,7 @@ class ProcessTree:
             os.killpg(self._child.pid, signal.SIGKILL)
         self._child.kill()
         self._child.wait()
+
         give_up = time.monotonic() + 5.0
         # A process may start another while it is being ended, hence the loop.
         while time.monotonic() < give_up:
@@ -189,10 +197,13 @@ class ProcessTree:
             or process.session == self._child.pid
             or (pid in self._known and self._known[pid].started == process.started)
         }
+
+        # And their children's children.
         found = True
         while found:
             found = {pid: p for pid, p in alive.items() if pid not in members and p.parent in members}
             members |= found
+
         self._known = members
         return [pid for pid in alive if pid not in members]
 
@@ -204,11 +215,12 @@ class ProcessTree:
 
 
 class _Paced:
-    """Keeps costly work to a share of the time: `if work.due(share): with work: ...`."""
+    """Limits costly work to a share of the time: `if work.due(share): with work: ...`."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._began = self._ended = float("-inf")
+        self._began = float("-inf")
+        self._ended = float("-inf")
         self._cost = 0.0
 
     def due(self, share: float) -> bool:

@@ -6,18 +6,23 @@ import json
 import os
 import warnings
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock, Timeout
 
-__all__ = ["CacheMode", "Profile", "ProfileCache", "default_path", "profile_key"]
+from isaaclab_pc.files import write_text_atomically
+from isaaclab_pc.scaling.json_record import Count, JsonRecord, NonNegative, Size
+from isaaclab_pc.scaling.search import StopReason
+from isaaclab_pc.scaling.trial import Overrides
+
+__all__ = ["CacheMode", "Profile", "ProfileCache", "cache_key", "default_path"]
 
 _VERSION = 1
 _LOCK_SECONDS = 10.0
-_KEPT = 1000
+"""How long to wait for another job that writes the file [s]."""
+_MAX_PROFILES = 1000
 """Profiles kept in the file; the oldest go first."""
 
 
@@ -33,35 +38,39 @@ class CacheMode(StrEnum):
 
 
 @dataclass(frozen=True)
-class Profile:
+class Profile(JsonRecord):
     """The answer of a search."""
 
-    num_envs: int
+    num_envs: Size
     """The winner."""
-    frames_per_second: float
+    frames_per_second: NonNegative
     """Its training speed [1/s]."""
-    host_bytes: int
+    host_bytes: Count
     """Its peak of host memory [bytes]."""
-    device_bytes: int | None
+    device_bytes: Count | None
     """Its peak of GPU memory [bytes]; None on the CPU."""
-    stop: str
-    """Why the search ended (a `Stop`)."""
+    stop: StopReason
+    """Why the search ended."""
     label: str = ""
-    """What it was measured for, for people."""
-    measured: str = ""
+    """The run that it is for, in words."""
+    date: str = ""
     """When it was measured: date and time of the machine."""
-    changes: Mapping[str, Any] = field(default_factory=dict)
-    """Settings that it was measured with besides the user's."""
+    overrides: Overrides = field(default_factory=dict)
+    """Settings that it was measured with in place of the user's."""
 
 
 def default_path(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return where profiles are kept: `isaaclab_pc/profiles.json` in `XDG_CACHE_HOME`, or in `~/.cache`."""
+    """Return where profiles are kept: `isaaclab_pc/profiles.json` in `XDG_CACHE_HOME`, or in `~/.cache`.
+
+    Args:
+        environment: Environment variables.
+    """
     root = environment.get("XDG_CACHE_HOME")
     return (Path(root) if root else Path.home() / ".cache") / "isaaclab_pc" / "profiles.json"
 
 
-def profile_key(parts: Mapping[str, object]) -> str:
-    """Condense all that an answer depends on into a key.
+def cache_key(parts: Mapping[str, object]) -> str:
+    """Hash all that an answer depends on.
 
     Args:
         parts: Names and values; their order does not matter.
@@ -85,47 +94,62 @@ class ProfileCache:
         self._warned = False
 
     def get(self, key: str) -> Profile | None:
-        """Return the profile kept under a key, or None."""
-        entry = self._read().get(key)
-        try:
-            profile = Profile(**entry) if isinstance(entry, dict) else None
-        except TypeError:  # edited by hand
-            return None
-        return profile if profile is not None and isinstance(profile.num_envs, int) and profile.num_envs > 0 else None
+        """Return the profile kept under a key; None where there is none, or where somebody damaged it.
+
+        Args:
+            key: From `cache_key`.
+        """
+        return self._profiles().get(key)
 
     def all(self) -> list[Profile]:
         """Return all profiles, the oldest first."""
-        return [profile for key in self._read() if (profile := self.get(key)) is not None]
+        return list(self._profiles().values())
 
     def put(self, key: str, profile: Profile) -> None:
-        """Keep a profile. Other processes may do the same at the same time: none is lost."""
+        """Keep a profile. Other processes may do the same at the same time: none is lost.
+
+        Args:
+            key: From `cache_key`.
+            profile: The answer.
+        """
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with FileLock(f"{self.path}.lock", timeout=_LOCK_SECONDS):
-                profiles = self._read()
-                profiles.pop(key, None)
-                profiles[key] = asdict(profile)
-                kept = dict(list(profiles.items())[-_KEPT:])
-                temporary = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
-                temporary.write_text(json.dumps({"version": _VERSION, "profiles": kept}, indent=1), encoding="utf-8")
-                temporary.replace(self.path)
+                entries = self._entries()
+                # At the end, as the newest.
+                entries.pop(key, None)
+                entries[key] = profile.to_dict()
+                newest = dict(list(entries.items())[-_MAX_PROFILES:])
+                write_text_atomically(self.path, json.dumps({"version": _VERSION, "profiles": newest}, indent=1))
         except (OSError, Timeout) as error:
-            self._warn(f"the answer is not kept: {error}")
+            self._warn_once(f"the answer is not kept: {error}")
 
-    def _read(self) -> dict[str, object]:
+    def _profiles(self) -> dict[str, Profile]:
+        """Read the profiles that are whole."""
+        profiles = {}
+        for key, entry in self._entries().items():
+            try:
+                profiles[key] = Profile.from_dict(entry)
+            except ValueError:  # edited by hand
+                continue
+        return profiles
+
+    def _entries(self) -> dict[str, object]:
+        """Read the file's entries, unchecked."""
         try:
             data = json.loads(self.path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return {}
         except (OSError, ValueError) as error:
-            self._warn(f"it cannot be read: {error}")
+            self._warn_once(f"it cannot be read: {error}")
             return {}
+
         if not isinstance(data, dict) or data.get("version") != _VERSION or not isinstance(data.get("profiles"), dict):
-            self._warn("it was not written by this version and will be replaced")
+            self._warn_once("it was not written by this version and will be replaced")
             return {}
         return data["profiles"]
 
-    def _warn(self, reason: str) -> None:
+    def _warn_once(self, reason: str) -> None:
         if not self._warned:
             warnings.warn(f"profile cache {self.path}: {reason}", stacklevel=3)
             self._warned = True

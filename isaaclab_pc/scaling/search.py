@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The search for the number of environments: pure, so that fakes can hold it to its exact probe sequence."""
+"""The search for the number of environments. It runs nothing itself: tests check exactly which sizes it tries."""
 
 import math
 import time
@@ -17,9 +17,9 @@ __all__ = [
     "TOLERANCE",
     "Objective",
     "SearchResult",
-    "Stop",
+    "StopReason",
     "capacity",
-    "holds",
+    "fits_with_margin",
     "search",
 ]
 
@@ -27,28 +27,29 @@ TOLERANCE = 0.05
 """A size whose frames per second are this close to the best is as good: more environments would only cost memory."""
 MARGIN = 0.015
 """Part of a memory budget that a winner leaves free. The peaks of one size differ from run to run: with a standard
-deviation of 0.5 %, a winner at this margin fits again in 98 of 100 runs, and most winners stay farther away."""
+deviation of 0.5 %, a winner at this margin fits again in 98 of 100 runs, and most winners use less."""
 RESOLUTION = 0.02
-"""A size predicted to be larger by less than this part is not worth a trial: with the loss spread evenly below it,
-the winner is 99 % of the largest size in the median."""
+"""Part by which a predicted size has to be larger than the best one to be worth a trial. What is given up is between
+nothing and this part, so in the median the winner is 99 % of the largest size that fits."""
 BRACKET = 0.06
-"""Bisection, which the memory model does not help, stops at a bracket of this part of its lower end. Each halving
-costs a trial, and every other one fails; from a bracket of `_REACH`, the widest after two sizes, it takes six."""
+"""Bisection stops when the bracket is narrower than this part of its lower end. Each halving costs a trial, and every
+other trial fails. From a bracket of `_REACH`, the widest after two sizes, it takes six."""
 _ENOUGH = 10
-"""Trials after which the largest size that holds is good enough; doubling for throughput may still go on."""
-_AIM = 0.003
-"""Part of the budget by which a proposal stays below the margin, so that noise does not push every other one past it.
+"""Trials after which the largest size that fits with the margin is the answer; doubling for throughput may still go on.
 """
+_AIM = 0.003
+"""Part of the budget by which a proposed size stays below the margin. Aimed at the margin itself, noise would push
+every other trial past it."""
 _GROWTH = 8
-"""How many times larger than the first size the second one is at most: the two have to differ for a slope."""
+"""How many times larger than the first size the second one is at most. One trial alone tells no slope."""
 _REACH = 32
-"""How many times beyond the largest size that held a model of two or more points is believed."""
+"""How many times beyond the largest size that fitted a prediction from two or more trials is believed."""
 _APART = 1.05
-"""How many times larger the one of two sizes is for the slope between them to say more than noise."""
+"""How many times larger one of two sizes has to be: between closer ones, noise hides the slope of memory."""
 
 
 class Objective(StrEnum):
-    """What the best size is."""
+    """Which size is the best."""
 
     MEMORY = "memory"
     """The largest size that fits."""
@@ -56,7 +57,7 @@ class Objective(StrEnum):
     """The smallest size within `TOLERANCE` of the most training frames per second."""
 
 
-class Stop(StrEnum):
+class StopReason(StrEnum):
     """Why a search ended."""
 
     COMPLETE = "complete"
@@ -71,18 +72,18 @@ class Stop(StrEnum):
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The answer of a search and all it rests on."""
+    """The answer of a search, and its trials."""
 
     best: Trial | None
     """The winner, a trial that ran and fitted; None when no size did."""
     trials: tuple[Trial, ...]
     """Every trial, in the order they ran."""
-    stop: Stop
+    stop: StopReason
     """Why the search ended."""
 
 
 def search(
-    probe: Callable[[int], Trial],
+    run_trial: Callable[[int], Trial],
     *,
     lo: int,
     hi: int,
@@ -95,31 +96,32 @@ def search(
 ) -> SearchResult:
     """Find the best number of environments by trying some.
 
-    The trials that fit tell how memory grows: two small ones give an affine estimate (fixed cost and bytes per
-    environment; later the secant of the largest two, or the parabola of the largest three once a failure has shown
-    that memory grows faster), which proposes the largest size inside the budgets the trials were held to. Trials that
-    fail bound a bracket. Where they contradict the estimate, or it narrows the bracket too slowly, the bracket is
-    bisected at its geometric mean. Guarding a secant so is Dekker's idea (T. J. Dekker, "Finding a zero by means of
-    successive linear interpolation", 1969).
+    Trials that fit tell how memory grows. Two small ones give a line: fixed cost, and bytes per environment. Later the
+    line goes through the largest two, or a parabola through the largest three once a failure has shown that memory
+    grows faster than the line. It proposes the largest size inside the memory budgets of the trials.
 
-    With `Objective.THROUGHPUT` sizes are doubled at most, no size is tried that is predicted not to fit, and the
-    search also ends as soon as more environments bring no more frames per second.
+    Trials that fail bound a bracket from above. Where they contradict the proposal, or proposals narrow the bracket too
+    slowly, the bracket is bisected at its geometric mean. To fall back on bisection is Dekker's idea (T. J. Dekker,
+    "Finding a zero by means of successive linear interpolation", 1969).
 
-    Peaks are noisy, so a size that fits inside `MARGIN` below a budget bounds the bracket from above, and wins only
-    when no other fits.
+    With `Objective.THROUGHPUT` sizes are doubled at most, and no size is tried that is predicted not to fit. The search
+    also ends as soon as more environments bring no more frames per second.
+
+    Peaks are noisy. A size that fits, but with less than `MARGIN` of a budget free, therefore bounds the bracket from
+    above, and wins only when no other size fits.
 
     Args:
-        probe: Tries a size. Its trial has that size. Called once per size at most.
+        run_trial: Tries a size. Its trial has that size. Called once per size at most.
         lo: Smallest size to try; rounded up to a multiple of the granule.
         hi: Largest size to try; rounded down to a multiple of the granule.
         granule: Sizes are multiples of this, positive.
         objective: What the best size is.
         start: First size to try, moved into [lo, hi]; None: `lo`.
-        max_trials: Most probes; None: as many as it takes.
-        max_seconds: No probe is started that would probably end later than this [s]; None: no limit. The first
-            probe always runs. How long a probe takes is judged by the slowest one so far, without the first: that one
-            may have compiled kernels.
-        clock: Seconds that only grow.
+        max_trials: Most trials; None: as many as it takes.
+        max_seconds: No trial is started that would probably end later than this [s]; None: no limit. The first
+            trial always runs. A trial is expected to take as long as the slowest one so far, without the first: that
+            one may have compiled kernels.
+        clock: Monotonic clock [s].
 
     Returns:
         The winner and every trial. The winner is always a size that ran and fitted. With `Objective.MEMORY` a
@@ -129,31 +131,37 @@ def search(
         ConfigError: No multiple of the granule lies between `lo` and `hi`.
     """
     sizes = _Sizes(lo, hi, granule)
-    began = clock()
     trials: list[Trial] = []
     durations: list[float] = []
+    began = clock()
     size = sizes.clip(lo if start is None else start)
+
     while True:
-        probe_began = clock()
-        trial = probe(size)
+        trial_began = clock()
+        trial = run_trial(size)
         trials.append(trial)
-        durations.append(clock() - probe_began)
+        durations.append(clock() - trial_began)
+
         if trial.outcome in (Outcome.ERROR, Outcome.NAN):
-            stop = Stop.ERROR
+            stop = StopReason.ERROR
             break
-        following = _next_size(trials, sizes, objective)
-        if following is None:
-            stop = Stop.COMPLETE
+
+        next_size = _next_size(trials, sizes, objective)
+        if next_size is None:
+            stop = StopReason.COMPLETE
             break
+
         if max_trials is not None and len(trials) >= max_trials:
-            stop = Stop.TRIALS
+            stop = StopReason.TRIALS
             break
         if max_seconds is not None:
             left = max_seconds - (clock() - began)
             if left <= max(durations[1:], default=0.0):
-                stop = Stop.TIME
+                stop = StopReason.TIME
                 break
-        size = following
+
+        size = next_size
+
     return SearchResult(_best(trials, objective), tuple(trials), stop)
 
 
@@ -163,6 +171,7 @@ class _Sizes:
     def __init__(self, lo: int, hi: int, granule: int) -> None:
         if granule < 1:
             raise ConfigError(f"scaling.granule={granule} must be at least 1")
+
         self.granule = granule
         self.lo = max(-(-lo // granule), 1) * granule
         self.hi = hi // granule * granule
@@ -178,10 +187,11 @@ class _Sizes:
     def middle(self, lower: int, upper: int) -> int:
         """Return an allowed size near the geometric mean: both are allowed, with another one between them."""
         size = self.clip(math.isqrt(lower * upper) + self.granule // 2)
+        # Rounding may end on one of the two, which would learn nothing.
         return min(max(size, lower + self.granule), upper - self.granule)
 
 
-def holds(trial: Trial) -> bool:
+def fits_with_margin(trial: Trial) -> bool:
     """Whether a trial fitted and left `MARGIN` of every memory budget free."""
     return trial.fits and all(used <= (1 - MARGIN) * budget for used, budget in _memories(trial) if budget is not None)
 
@@ -200,14 +210,17 @@ def capacity(trials: Sequence[Trial], margin: float = MARGIN) -> float:
     fits = sorted((t for t in trials if t.fits), key=lambda t: t.num_envs)
     if not fits:
         return math.inf
-    last = fits[-1]
-    contradicted = any(not t.fits and t.num_envs > last.num_envs for t in trials)
+
+    largest = fits[-1]
+    contradicted = any(not t.fits and t.num_envs > largest.num_envs for t in trials)
     rooms = []
-    for kind, (used, budget) in enumerate(_memories(last)):
+    for kind, (used, budget) in enumerate(_memories(largest)):
         if budget is not None:
             points = [(t.num_envs, _memories(t)[kind][0]) for t in fits]
             rooms.append(_room(points, (1 - margin) * budget - used, contradicted))
-    return last.num_envs + min(rooms, default=math.inf)
+
+    # Host or GPU, whichever is full first.
+    return largest.num_envs + min(rooms, default=math.inf)
 
 
 def _room(points: list[tuple[int, int]], free: float, curved: bool) -> float:
@@ -225,11 +238,13 @@ def _room(points: list[tuple[int, int]], free: float, curved: bool) -> float:
     for point in reversed(points):
         if point[0] * _APART <= apart[-1][0]:
             apart.append(point)
+
     (n, used), *others = apart
     if not others:
         others = points[:1] if len(points) > 1 else [(0, 0)]
     n1, used1 = others[0]
     slope = (used - used1) / (n - n1)
+
     if curved and len(others) > 1:
         n2, used2 = others[1]
         bend = (slope - (used1 - used2) / (n1 - n2)) / (n - n2)
@@ -237,6 +252,7 @@ def _room(points: list[tuple[int, int]], free: float, curved: bool) -> float:
         if bend > 0 and slope > 0:
             root = tangent**2 + 4 * bend * free
             return 2 * free / (tangent + math.sqrt(root)) if root > 0 else 0.0
+
     return free / slope if slope > 0 else math.inf
 
 
@@ -249,9 +265,9 @@ def _memories(trial: Trial) -> tuple[tuple[int, int | None], tuple[int, int | No
 
 
 def _bracket(trials: Sequence[Trial]) -> tuple[int | None, int | None]:
-    """Return the largest size that holds and the smallest one above it that does not."""
-    lower = max((t.num_envs for t in trials if holds(t)), default=None)
-    above = (t.num_envs for t in trials if not holds(t) and (lower is None or t.num_envs > lower))
+    """Return the largest size that fits with the margin, and the smallest one above it that does not."""
+    lower = max((t.num_envs for t in trials if fits_with_margin(t)), default=None)
+    above = (t.num_envs for t in trials if not fits_with_margin(t) and (lower is None or t.num_envs > lower))
     return lower, min(above, default=None)
 
 
@@ -259,58 +275,68 @@ def _next_size(trials: list[Trial], sizes: _Sizes, objective: Objective) -> int 
     """Return the size to try after these trials, or None when nothing is left to learn."""
     lower, upper = _bracket(trials)
     if lower is None:
+        # Nothing fits yet: go down.
         smallest = min(t.num_envs for t in trials)
         return None if smallest == sizes.lo else sizes.clip(math.isqrt(sizes.lo * smallest))
-    if objective is Objective.THROUGHPUT and not _grows(trials):
+
+    # Stop where nothing is left above the largest size that fits, or where it is not worth a trial.
+    if objective is Objective.THROUGHPUT and not _largest_is_fastest(trials):
         return None
     if lower == sizes.hi or (upper is not None and upper - lower <= sizes.granule):
         return None
     if len(trials) >= _ENOUGH and (objective is Objective.MEMORY or upper is not None):
         return None
-    guess = capacity(trials, MARGIN + _AIM)
-    modelled = sum(t.fits for t in trials) > 1
-    part, enough = (RESOLUTION, BRACKET) if objective is Objective.MEMORY else (TOLERANCE, TOLERANCE)
-    worth = lower * (1 + part)
-    if modelled and guess < max(worth, lower + sizes.granule):
+
+    predicted = capacity(trials, MARGIN + _AIM)
+    has_slope = sum(t.fits for t in trials) > 1
+    worth = lower * (1 + (RESOLUTION if objective is Objective.MEMORY else TOLERANCE))
+    if has_slope and predicted < max(worth, lower + sizes.granule):
         return None
+
     if upper is None:
+        # Nothing has failed above it yet: grow.
         if objective is Objective.THROUGHPUT:
-            wish = min(guess, 2 * lower) if modelled else 2 * lower
+            proposal = min(predicted, 2 * lower) if has_slope else 2 * lower
         else:
-            wish = min(guess, lower * (_REACH if modelled else _GROWTH))
-        return max(sizes.clip(int(wish)), lower + sizes.granule)
+            proposal = min(predicted, lower * (_REACH if has_slope else _GROWTH))
+        return max(sizes.clip(int(proposal)), lower + sizes.granule)
+
+    # There is a bracket: take the prediction while it is good, bisect otherwise.
     if any(t.fits and t.num_envs == upper for t in trials):
         # Noise, or a plateau: another proposal as near would as likely be past the margin.
-        guess = min(guess, upper * (1 - RESOLUTION))
-    if worth <= guess < upper and not _slow(trials, lower, upper):
-        return max(sizes.clip(int(guess)), lower + sizes.granule)
-    return None if upper <= lower * (1 + enough) else sizes.middle(lower, upper)
+        predicted = min(predicted, upper * (1 - RESOLUTION))
+    if worth <= predicted < upper and not _has_to_bisect(trials, lower, upper):
+        return max(sizes.clip(int(predicted)), lower + sizes.granule)
+    narrow_enough = BRACKET if objective is Objective.MEMORY else TOLERANCE
+    return None if upper <= lower * (1 + narrow_enough) else sizes.middle(lower, upper)
 
 
-def _slow(trials: list[Trial], lower: int, upper: int) -> bool:
-    """Whether it is time to bisect: estimates have failed, or two trials together have not halved the bracket."""
+def _has_to_bisect(trials: list[Trial], lower: int, upper: int) -> bool:
+    """Whether predictions have failed, or two trials together have not halved the bracket."""
     if _bracket(trials[:-1])[1] not in (None, upper):
         return True
-    if sum(t.num_envs >= upper for t in trials if not holds(t)) > 2:
+    if sum(t.num_envs >= upper for t in trials if not fits_with_margin(t)) > 2:
         return True
+
     old_lower, old_upper = _bracket(trials[:-2])
     if old_lower is None or old_upper is None:
         return False
     return math.log(upper / lower) > math.log(old_upper / old_lower) / 2
 
 
-def _grows(trials: list[Trial]) -> bool:
-    """Whether the largest size that fits is also the fastest, so that a still larger one may be faster."""
+def _largest_is_fastest(trials: list[Trial]) -> bool:
+    """Whether the largest size that fits is the fastest so far: only then may a still larger one be faster."""
     fits = sorted((t for t in trials if t.fits), key=lambda t: t.num_envs)
     return all(t.frames_per_second < fits[-1].frames_per_second for t in fits[:-1])
 
 
 def _best(trials: list[Trial], objective: Objective) -> Trial | None:
-    """Return the winner among the trials that fit: one that holds, or else the smallest."""
-    fits = sorted((t for t in trials if holds(t)), key=lambda t: t.num_envs)
+    """Return the winner: among the trials that fit with the margin, or else the smallest that fits at all."""
+    fits = sorted((t for t in trials if fits_with_margin(t)), key=lambda t: t.num_envs)
     if not fits:
         return min((t for t in trials if t.fits), key=lambda t: t.num_envs, default=None)
     if objective is Objective.MEMORY:
         return fits[-1]
+
     enough = max(t.frames_per_second for t in fits) * (1 - TOLERANCE)
     return next(t for t in fits if t.frames_per_second >= enough)

@@ -1,16 +1,34 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The record of one size that was tried, passed as JSON from the probe child to its parent."""
+"""The record of one size that was tried, passed as JSON from the child that tried it to its parent."""
 
-import json
-import math
-import os
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
-from typing import Any
+from typing import Annotated
 
-__all__ = ["Outcome", "Trial", "format_size"]
+from pydantic import AfterValidator, Field
+
+from isaaclab_pc.physics.contacts import ContactUsage
+from isaaclab_pc.scaling.json_record import Count, JsonRecord, NonNegative, Size
+
+__all__ = [
+    "MemoryReport",
+    "Outcome",
+    "Overrides",
+    "Phase",
+    "Progress",
+    "SettingValue",
+    "Spaces",
+    "Trial",
+    "format_size",
+]
+
+SettingValue = bool | int | float | str
+"""Value of a setting."""
+Overrides = Mapping[str, SettingValue]
+"""Values of settings by dotted name, such as ``physics.contacts``, that take the place of the user's."""
 
 
 class Outcome(StrEnum):
@@ -23,7 +41,7 @@ class Outcome(StrEnum):
     FITS = "fits"
     """It trained inside the budget."""
     OVER_BUDGET = "over_budget"
-    """The parent saw it pass a memory budget and ended it."""
+    """Its parent saw it pass a memory budget and ended it."""
     OOM = "oom"
     """It ran out of memory by itself, or the kernel ended it for that."""
     CRASH = "crash"
@@ -31,50 +49,118 @@ class Outcome(StrEnum):
     TIMEOUT = "timeout"
     """It was not done when the time for the search was up."""
     OVERFLOW = "overflow"
-    """It trained, but the solver dropped contacts for want of room. Not a limit of memory: whoever searches grows the
-    buffers (`physics.grown` of `extra["contacts"]`, or the fields of `sim.physics` in `extra["physx_buffers"]`) and
-    tries the same size again."""
+    """It trained, but the solver dropped contacts because its buffers were full. `Trial.contacts` (Newton) or
+    `Trial.physx_buffers` (PhysX) tell how large they should be. This is no limit of memory."""
     NAN = "nan"
-    """It trained, but on non-finite numbers: a loss was not finite, or too large a share of the environments' steps
-    ended by a fault. The physics or the agent is unstable, whatever the size."""
+    """It trained on numbers that are not finite: a loss, or the state of too many environments. The physics or the
+    agent is unstable, whatever the size."""
     ERROR = "error"
-    """The user's code or settings failed: a smaller size would fail too, so the search stops."""
+    """The user's code or settings failed: a smaller size would fail too."""
+
+
+class Phase(StrEnum):
+    """What an on-policy learner is doing."""
+
+    ROLLOUT = "rollout"
+    """It steps the environments."""
+    UPDATE = "update"
+    """It updates the policy."""
 
 
 @dataclass(frozen=True)
-class Trial:
+class Progress(JsonRecord):
+    """How far a child had come; written to a file of its own, since a child that is killed writes no trial."""
+
+    phase: Phase
+    """What it was doing."""
+    minibatch_size: Size
+    """Samples of each minibatch of its updates."""
+
+
+@dataclass(frozen=True)
+class Spaces:
+    """Sizes of observations and actions: what a learner's networks are built for."""
+
+    observations: Mapping[str, tuple[tuple[Count, ...], Annotated[str, Field(pattern=r"^[a-z]+[0-9]*$")]]]
+    """Observation groups: the shape of one environment's observation, and its dtype by its NumPy name."""
+    num_actions: Count
+    """Numbers in the action of one environment."""
+
+
+@dataclass(frozen=True)
+class MemoryReport:
+    """A child's own readings of its memory: the GPU's where it computes on one, else the host's (resident)."""
+
+    before_env: Count
+    """In use before the environment was built: libraries and the simulation app [bytes]."""
+    after_env: Count
+    """In use after the environment's first step [bytes]."""
+    tensors: Mapping[str, Count] = field(default_factory=dict)
+    """Size of the tensors that can be named, by kind (`isaaclab_pc.scaling.ledger.KINDS`) [bytes]."""
+    spaces: Spaces | None = None
+    """Observations and actions; None where they were not reported."""
+    torch_peak: Count | None = None
+    """Most memory that torch had in tensors on the GPU at once [bytes]; None on the CPU."""
+
+
+def _check_contact_usage(usage: ContactUsage) -> ContactUsage:
+    """Refuse a reading that no solver gives: new buffer sizes are computed from it."""
+    if usage["num_envs"] < 1:
+        raise ValueError("num_envs is below 1")
+    buffers = (usage["contacts"], usage["constraints"])
+    if usage["share"] < 0 or any(buffer["used"] < 0 or buffer["capacity"] < 0 for buffer in buffers):
+        raise ValueError("a number is below 0")
+    return usage
+
+
+@dataclass(frozen=True)
+class Trial(JsonRecord):
     """One size that was tried, and what was measured.
 
-    The child fills in what it knows (outcome, frames per second, seconds, extra); the parent attaches what it metered
-    from outside.
+    The child fills in outcome, frames per second, seconds, memory, contacts and faults. The parent adds what it metered
+    from outside and what it found in the child's output.
     """
 
-    num_envs: int
+    num_envs: Count
     """Environments that were tried."""
     outcome: Outcome
     """How it ended."""
-    frames_per_second: float = 0.0
+    frames_per_second: NonNegative = 0.0
     """Environment steps of training (rollout and update together) per second; 0 unless it fits."""
-    seconds: Mapping[str, float] = field(default_factory=dict)
+    seconds: Mapping[str, NonNegative] = field(default_factory=dict)
     """Seconds per phase as the child timed them: build, rollout, update."""
-    wall_seconds: float = 0.0
+    wall_seconds: NonNegative = 0.0
     """Seconds from the start of the child to its end, seen by the parent."""
-    host_bytes: int = 0
+    host_bytes: Count = 0
     """Peak host memory of the child's process tree [bytes]."""
-    host_budget: int | None = None
+    host_budget: Count | None = None
     """Limit that `host_bytes` was held to [bytes]; None: no limit."""
-    device_bytes: int | None = None
+    device_bytes: Count | None = None
     """Peak memory of the child's process tree on the GPU [bytes]; None on the CPU."""
-    device_budget: int | None = None
+    device_budget: Count | None = None
     """Limit that `device_bytes` was held to [bytes]; None: no limit."""
     detail: str = ""
     """One line on why it did not fit; empty when it did."""
     log: str = ""
     """Where the child's output is kept; empty when it was thrown away."""
-    extra: Mapping[str, Any] = field(default_factory=dict)
-    """Whatever else was found. `contacts`: the solver's buffers, a `physics.ContactUsage`, or None where it gives no
-    reading; `physx_buffers`: fields of `sim.physics` that PhysX found too small, and the sizes it asked for;
-    `nonfinite`: environment steps that ended by a fault."""
+    device: str = ""
+    """``cuda:N`` that it ran on, in a search for several GPUs; empty in a search on one device."""
+    overrides: Overrides = field(default_factory=dict)
+    """Settings that it ran with in place of the user's."""
+    config_error: bool = False
+    """Whether the child refused the user's settings; `detail` is then the message for the user."""
+    memory: MemoryReport | None = None
+    """The child's own readings of its memory; None where it ended before it could report them."""
+    contacts: Annotated[ContactUsage, AfterValidator(_check_contact_usage)] | None = None
+    """How full the solver's contact buffers became; None where the solver gives no reading (PhysX)."""
+    physx_buffers: Mapping[str, Count] = field(default_factory=dict)
+    """Fields of ``sim.physics`` that PhysX found too small, each with the size that it asked for; 0: it named none."""
+    faults: Count = 0
+    """Environment steps that the guard ended because something was not finite or out of bounds."""
+    progress: Progress | None = None
+    """What the child was doing last; None where it had not begun to train."""
+    repeated_lines: tuple[tuple[str, Count], ...] = ()
+    """Lines that native code printed over and over: the first of each kind, and how many there were."""
 
     @property
     def fits(self) -> bool:
@@ -83,56 +169,24 @@ class Trial:
 
     def __str__(self) -> str:
         """One line for the terminal."""
-        parts = [_share("GPU memory", self.device_bytes, self.device_budget)] if self.device_bytes is not None else []
-        parts.append(_share("host memory", self.host_bytes, self.host_budget))
+        parts = []
+        if self.device_bytes is not None:
+            parts.append(_used_of_budget("GPU memory", self.device_bytes, self.device_budget))
+        parts.append(_used_of_budget("host memory", self.host_bytes, self.host_budget))
+
         if self.frames_per_second:
             parts.append(f"{self.frames_per_second:.0f} frames/s")
         parts.append(f"{self.wall_seconds:.1f} s")
-        contacts = self.extra.get("contacts")
-        if isinstance(contacts, dict) and isinstance(contacts.get("share"), int | float):
-            parts.append(f"contact buffers {contacts['share']:.0%} full")
-        if nonfinite := self.extra.get("nonfinite"):
-            parts.append(f"{nonfinite} environment steps not finite")
+
+        if self.contacts is not None:
+            parts.append(f"contact buffers {self.contacts['share']:.0%} full")
+        if self.faults:
+            parts.append(f"{self.faults} environment steps ended by a fault")
         if self.detail:
             parts.append(self.detail)
-        return f"num_envs={self.num_envs}: {self.outcome.replace('_', ' ')} ({', '.join(parts)})"
 
-    def write(self, path: Path) -> None:
-        """Write this trial as JSON, all of it or nothing.
-
-        Args:
-            path: File to make or replace; its folder exists.
-        """
-        temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-        temporary.write_text(json.dumps(asdict(self), indent=1), encoding="utf-8")
-        temporary.replace(path)
-
-    @classmethod
-    def read(cls, path: Path) -> "Trial":
-        """Read a trial that a child wrote.
-
-        Args:
-            path: JSON file. Keys that are no field of this class are kept in `extra`.
-
-        Returns:
-            The trial, its types checked: a child is not trusted to write what it should.
-
-        Raises:
-            FileNotFoundError: There is no such file.
-            ValueError: The file holds something else, or numbers that are not finite.
-        """
-        try:
-            data = json.loads(path.read_text(encoding="utf-8"))
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise ValueError(f"not JSON: {error}") from None
-        if not isinstance(data, dict):
-            raise ValueError(f"a JSON object is expected, not {type(data).__name__}")
-        extra = _mapping(data.pop("extra", None))
-        extra |= {name: data.pop(name) for name in list(data) if name not in _FIELDS}
-        try:
-            return cls(**{name: _FIELDS[name](value) for name, value in data.items()}, extra=extra)
-        except TypeError as error:
-            raise ValueError(str(error)) from None
+        outcome = self.outcome.replace("_", " ")
+        return f"num_envs={self.num_envs}: {outcome} ({', '.join(parts)})"
 
 
 def format_size(size: float) -> str:
@@ -150,49 +204,6 @@ def format_size(size: float) -> str:
     return f"{size:.0f} B"
 
 
-def _share(name: str, size: int, budget: int | None) -> str:
-    """Render what was used of a budget."""
+def _used_of_budget(name: str, size: int, budget: int | None) -> str:
     limit = "" if budget is None else f" of {format_size(budget)}"
     return f"{format_size(size)}{limit} {name}"
-
-
-def _number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-        raise ValueError(f"a finite number >= 0 is expected, not {value!r}")
-    return float(value)
-
-
-def _integer(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError(f"an integer >= 0 is expected, not {value!r}")
-    return value
-
-
-def _optional_integer(value: object) -> int | None:
-    return None if value is None else _integer(value)
-
-
-def _mapping(value: object) -> dict[str, Any]:
-    if not isinstance(value, dict | None):
-        raise ValueError(f"a JSON object is expected, not {value!r}")
-    return value or {}
-
-
-def _seconds(value: object) -> dict[str, float]:
-    return {phase: _number(seconds) for phase, seconds in _mapping(value).items()}
-
-
-_FIELDS: dict[str, Callable[[Any], Any]] = {
-    "num_envs": _integer,
-    "outcome": Outcome,
-    "frames_per_second": _number,
-    "seconds": _seconds,
-    "wall_seconds": _number,
-    "host_bytes": _integer,
-    "host_budget": _optional_integer,
-    "device_bytes": _optional_integer,
-    "device_budget": _optional_integer,
-    "detail": str,
-    "log": str,
-}
-"""How each field but `extra` is read from JSON; each raises ValueError on what does not belong there."""

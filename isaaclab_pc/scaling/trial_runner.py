@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One trial in a child process, metered and bounded from outside."""
 
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,16 +11,17 @@ from isaaclab_pc.scaling.classify import classify_exit, contact_overflow, out_of
 from isaaclab_pc.scaling.gpu import Gpu
 from isaaclab_pc.scaling.memory import memory_cgroups, oom_kills
 from isaaclab_pc.scaling.process_tree import ProcessTree
-from isaaclab_pc.scaling.trial import Outcome, Trial, format_size
+from isaaclab_pc.scaling.trial import Outcome, Progress, Trial, format_size
 
-__all__ = ["Budgets", "phase_path", "run_probe"]
+__all__ = ["Budgets", "phase_path", "run_trial"]
 
 INTERVAL = 0.05
 """Time between two looks at the child [s]."""
 CLOSING = 10.0
 """How long a child may take to end after it has written its trial [s]; then it is ended."""
 _TAIL = 4 << 20
-"""How much of the log's end is searched for why it failed [bytes]: PhysX writes thousands of lines after that."""
+"""How much of the log's end is searched for the cause of a failure [bytes]: PhysX writes thousands of lines after it.
+"""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Budgets:
     """Time from start to result [s]; None: no limit."""
 
 
-def run_probe(
+def run_trial(
     argv: Sequence[str], num_envs: int, result_path: Path, log_path: Path, budgets: Budgets, gpu: Gpu | None = None
 ) -> Trial:
     """Run a child that tries a size, and watch it.
@@ -53,36 +53,37 @@ def run_probe(
         gpu: The GPU it uses; None on the CPU.
 
     Returns:
-        The trial, with what was metered attached. A child that wrote a good trial has fitted even when it crashes
-        or hangs while it closes: simulators do. One that trained while PhysX dropped contacts is an
-        `Outcome.OVERFLOW` with `extra["physx_buffers"]`. Lines that came over and over are in `extra["floods"]`,
-        each with its number.
+        The trial, with what was metered, its progress and its repeated lines attached. A child that wrote a good trial
+        has fitted even when it crashes or hangs while it closes: simulators do. One that trained while PhysX dropped
+        contacts is an `Outcome.OVERFLOW` with `Trial.physx_buffers`.
     """
     for path in (result_path, phase_path(result_path)):
         path.unlink(missing_ok=True)
     for path in (log_path, full_log(log_path)):
         path.write_bytes(b"")
-    groups = memory_cgroups()
-    kills_before = oom_kills(groups)
+
+    cgroups = memory_cgroups()
+    kills_before = oom_kills(cgroups)
     if gpu is not None:
         gpu.start()
     began = time.monotonic()
     with OutputFilter(log_path, inlets=1) as output, ProcessTree(argv, output.inlets[0]) as tree:
         meter = _Meter(tree, gpu, budgets)
-        verdict, returncode = _watch(tree, meter, result_path, budgets.seconds, began)
-    floods = {"floods": output.floods} if output.floods else {}
-    verdict = verdict or _read_result(result_path, num_envs)
-    if verdict is None:
-        kills = oom_kills(groups) - kills_before
+        trial, returncode = _watch(tree, meter, result_path, budgets.seconds, began)
+
+    # The parent's own verdict counts more than what the child wrote.
+    trial = trial or _read_result(result_path, num_envs)
+    if trial is None:
+        kills = oom_kills(cgroups) - kills_before
         outcome, detail = classify_exit(returncode or 0, _tail(log_path), oom_kills=kills)
-        verdict = Trial(num_envs, outcome, detail=detail)
-    elif verdict.outcome is Outcome.ERROR and (line := out_of_memory_line(f"{verdict.detail}\n{_tail(log_path)}")):
-        verdict = replace(verdict, outcome=Outcome.OOM, detail=line)
-    elif verdict.outcome in (Outcome.FITS, Outcome.OVERFLOW):
-        verdict = _with_dropped_contacts(verdict, log_path)
+        trial = Trial(num_envs, outcome, detail=detail)
+    elif trial.outcome is Outcome.ERROR:
+        trial = _with_out_of_memory(trial, log_path)
+    elif trial.outcome in (Outcome.FITS, Outcome.OVERFLOW):
+        trial = _with_dropped_contacts(trial, log_path)
+
     return replace(
-        verdict,
-        extra={**_read_phase(result_path), **floods, **verdict.extra},
+        trial,
         num_envs=num_envs,
         wall_seconds=round(time.monotonic() - began, 3),
         host_bytes=tree.host_bytes,
@@ -90,21 +91,29 @@ def run_probe(
         device_bytes=None if gpu is None else meter.device_bytes,
         device_budget=budgets.device,
         log=str(log_path),
+        progress=_read_progress(result_path),
+        repeated_lines=tuple(output.floods),
     )
 
 
 def phase_path(result_path: Path) -> Path:
-    """Return where a child writes what it is doing, beside its trial: JSON that goes into the trial's `extra`."""
+    """Return where a child keeps its `Progress`.
+
+    Args:
+        result_path: Where it writes its trial.
+
+    Returns:
+        A file beside that.
+    """
     return result_path.with_suffix(".phase")
 
 
-def _read_phase(result_path: Path) -> dict[str, object]:
-    """Return what a child did last; nothing where it did not say, or was ended while it wrote."""
+def _read_progress(result_path: Path) -> Progress | None:
+    """Return what a child did last; None where it did not begin to train, or was ended while it wrote."""
     try:
-        content = json.loads(phase_path(result_path).read_text(encoding="utf-8"))
+        return Progress.read(phase_path(result_path))
     except (OSError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}
+        return None
 
 
 @dataclass
@@ -121,6 +130,7 @@ class _Meter:
         host = self.tree.sample(self.budgets.host)
         if self.gpu is not None:
             self.device_bytes = self.gpu.sample(self.tree.pids)
+
         if host > self.budgets.host:
             return f"passed {format_size(self.budgets.host)} of host memory"
         if self.budgets.device is not None and self.device_bytes > self.budgets.device:
@@ -134,15 +144,19 @@ def _watch(
     """Look at the child until it ends or has to be ended; return the parent's verdict, if any, and the exit code."""
     result_seen: float | None = None
     while True:
-        if passed := meter.exceeded():
-            return Trial(0, Outcome.OVER_BUDGET, detail=passed), None
+        exceeded = meter.exceeded()
+        if exceeded:
+            return Trial(0, Outcome.OVER_BUDGET, detail=exceeded), None
+
         returncode = tree.wait(INTERVAL)
         if returncode is not None:
             return None, returncode
+
         now = time.monotonic()
         if result_seen is None and result_path.exists():
             result_seen = now
         if result_seen is not None:
+            # It is done: only closing takes its time.
             if now - result_seen > CLOSING:
                 return None, None
         elif seconds is not None and now - began > seconds:
@@ -150,26 +164,38 @@ def _watch(
 
 
 def _read_result(path: Path, num_envs: int) -> Trial | None:
-    """Return what the child wrote; None when it wrote nothing. Rubbish is an error of the child."""
+    """Return what the child wrote; None when it wrote nothing. A file that is no trial is an error of the child."""
     try:
         trial = Trial.read(path)
     except FileNotFoundError:
         return None
     except ValueError as error:
         return Trial(num_envs, Outcome.ERROR, detail=f"its result cannot be read: {error}")
+
     if trial.num_envs != num_envs:
         return replace(trial, outcome=Outcome.ERROR, detail=f"its result is for num_envs={trial.num_envs}")
     return trial
 
 
+def _with_out_of_memory(trial: Trial, log_path: Path) -> Trial:
+    """Turn an error into `Outcome.OOM` where it, or its log, says that memory ran out."""
+    line = out_of_memory_line(f"{trial.detail}\n{_tail(log_path)}")
+    return replace(trial, outcome=Outcome.OOM, detail=line) if line else trial
+
+
 def _with_dropped_contacts(trial: Trial, log_path: Path) -> Trial:
-    """Turn a trial into an overflow where its log says that PhysX dropped contacts."""
+    """Turn a trial into `Outcome.OVERFLOW` where its log says that PhysX dropped contacts."""
     with full_log(log_path).open(encoding="utf-8", errors="replace") as log:
         overflow = contact_overflow(log)
     if overflow is None:
         return trial
-    extra = {**trial.extra, "physx_buffers": overflow.sizes}
-    return replace(trial, outcome=Outcome.OVERFLOW, frames_per_second=0.0, detail=overflow.line, extra=extra)
+    return replace(
+        trial,
+        outcome=Outcome.OVERFLOW,
+        frames_per_second=0.0,
+        detail=overflow.line,
+        physx_buffers=overflow.sizes,
+    )
 
 
 def _tail(path: Path) -> str:

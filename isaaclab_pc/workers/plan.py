@@ -3,17 +3,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-from isaaclab_pc.files import write_text_atomically
 from isaaclab_pc.launch.run_folder import LOGS
-from isaaclab_pc.scaling.earlier_trials import find_trials
+from isaaclab_pc.scaling.earlier_trials import RunKind, find_earlier_trials
 from isaaclab_pc.scaling.machine import Machine
 from isaaclab_pc.scaling.memory_plan import missing_kinds, predict_memory
+from isaaclab_pc.scaling.plan_report import PlanReport
 from isaaclab_pc.scaling.preflight import preflight
 from isaaclab_pc.settings import RunSettings
-from isaaclab_pc.workers.session import resolve
+from isaaclab_pc.workers.resolve import resolve
 
 __all__ = ["plan"]
 
@@ -24,8 +23,7 @@ def plan(settings_path: Path, num_envs: int, result_path: Path) -> int:
     Args:
         settings_path: The run's settings.
         num_envs: Environments to plan for.
-        result_path: Where the JSON goes: ``parts`` as of :func:`predict_memory`, ``missing`` kinds that only a trial
-            tells, ``batch``, and ``findings`` of the preflight.
+        result_path: Where the :class:`~isaaclab_pc.scaling.plan_report.PlanReport` goes.
 
     Returns:
         The exit code.
@@ -36,15 +34,15 @@ def plan(settings_path: Path, num_envs: int, result_path: Path) -> int:
     settings = RunSettings.load(settings_path)
     resolved = resolve(settings, num_envs, "plan")
 
-    measured = find_trials(settings, LOGS / "scale")
-    parts = predict_memory(resolved, measured)
+    earlier = find_earlier_trials(RunKind.of(settings), LOGS / "scale")
+    parts = predict_memory(resolved, earlier)
     findings = preflight(resolved.env_cfg, resolved.plan, Machine.here(resolved.device), resolved.visualizers)
 
-    content = {
-        "parts": parts,
-        "missing": missing_kinds(parts, resolved, measured),
-        "batch": vars(resolved.plan),
-        "findings": [f"{finding.severity}: {finding}" for finding in findings],
-    }
-    write_text_atomically(result_path, json.dumps(content, indent=1) + "\n")
+    report = PlanReport(
+        parts=parts,
+        missing=tuple(missing_kinds(parts, resolved, earlier)),
+        batch=resolved.plan,
+        findings=tuple(f"{finding.severity}: {finding}" for finding in findings),
+    )
+    report.write(result_path)
     return 0

@@ -7,9 +7,9 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.physics import ContactUsage
 from isaaclab_pc.runners import Decision, Runner
 from isaaclab_pc.scaling import Outcome, Trial
 from isaaclab_pc.scaling.trial_runner import phase_path
@@ -50,13 +50,23 @@ def probe(settings_path: Path, num_envs: int, result_path: Path) -> int:
             measured = _measure(session.runner)
             seconds = _mean_seconds(measured)
             frames = session.resolved.plan.samples_per_update
-            outcome, detail, extra = _verdict(session, measured)
-            extra["memory"] = watch.memory(session.env, session.runner)
+            usage = contact_usage(session.env)
+            faults = sum(guard_counts(session.env).values())
+            outcome, detail = _verdict(session, measured, usage, faults)
             rate = frames / sum(seconds.values()) if outcome is Outcome.FITS else 0.0
-            trial = Trial(num_envs, outcome, rate, {"build": session.build_s, **seconds}, detail=detail, extra=extra)
+            trial = Trial(
+                num_envs,
+                outcome,
+                rate,
+                {"build": session.build_s, **seconds},
+                detail=detail,
+                memory=watch.memory(session.env, session.runner),
+                contacts=usage,
+                faults=faults,
+            )
             trial.write(result_path)
     except ConfigError as error:
-        Trial(num_envs, Outcome.ERROR, detail=str(error), extra={"config_error": True}).write(result_path)
+        Trial(num_envs, Outcome.ERROR, detail=str(error), config_error=True).write(result_path)
         raise
     return 0
 
@@ -86,12 +96,11 @@ def _mean_seconds(measured: Sequence[Mapping[str, float]]) -> dict[str, float]:
     }
 
 
-def _verdict(session: Session, measured: Sequence[Mapping[str, float]]) -> tuple[Outcome, str, dict[str, Any]]:
-    """Judge a probe that came through: its outcome, why it does not fit, and what a trial says beside."""
-    usage = contact_usage(session.env)
-    nonfinite = sum(guard_counts(session.env).values())
+def _verdict(
+    session: Session, measured: Sequence[Mapping[str, float]], usage: ContactUsage | None, faults: int
+) -> tuple[Outcome, str]:
+    """Judge a probe that came through: its outcome, and why it does not fit."""
     steps = session.resolved.plan.samples_per_update * session.runner.completed_iterations
-    extra = {"contacts": usage, "nonfinite": nonfinite}
     losses = [
         f"{name} is {value}"
         for metrics in measured
@@ -100,9 +109,9 @@ def _verdict(session: Session, measured: Sequence[Mapping[str, float]]) -> tuple
     ]
     # First: contacts that were dropped also make numbers that are not finite, and more room may cure both.
     if usage is not None and (dropped := dropped_contacts(usage)):
-        return Outcome.OVERFLOW, dropped, extra
+        return Outcome.OVERFLOW, dropped
     if losses:
-        return Outcome.NAN, f"{losses[0]} after an update", extra
-    if nonfinite > FAULTY_SHARE * steps:
-        return Outcome.NAN, f"{nonfinite} of {steps} environment steps ended by a fault that the guard found", extra
-    return Outcome.FITS, "", extra
+        return Outcome.NAN, f"{losses[0]} after an update"
+    if faults > FAULTY_SHARE * steps:
+        return Outcome.NAN, f"{faults} of {steps} environment steps ended by a fault that the guard found"
+    return Outcome.FITS, ""

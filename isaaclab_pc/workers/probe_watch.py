@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from pathlib import Path
@@ -14,6 +13,7 @@ import torch
 
 from isaaclab_pc.physics.contacts import contact_buffer_bytes
 from isaaclab_pc.scaling.gpu import Gpu
+from isaaclab_pc.scaling.trial import MemoryReport, Phase, Progress, Spaces
 from isaaclab_pc.tensor_bytes import tensor_bytes
 
 if TYPE_CHECKING:
@@ -62,21 +62,21 @@ class ProbeWatch:
         def counted(actions: Any) -> Any:
             nonlocal steps
             if steps % plan.horizon == 0:
-                self._write_phase("rollout", plan)
+                self._write_phase(Phase.ROLLOUT, plan)
             result = step(actions)
             steps += 1
             if steps % plan.horizon == 0:
-                self._write_phase("update", plan)
+                self._write_phase(Phase.UPDATE, plan)
             return result
 
         env.step = counted
 
-    def _write_phase(self, phase: str, plan: BatchPlan) -> None:
-        content = {"phase": phase, "minibatch_size": plan.minibatch_size}
-        self._phase_path.write_text(json.dumps(content), encoding="utf-8")
+    def _write_phase(self, phase: Phase, plan: BatchPlan) -> None:
+        # Not flushed to the disk, which would take its time from what is measured: it has to outlive this process only.
+        self._phase_path.write_text(Progress(phase, plan.minibatch_size).to_json(), encoding="utf-8")
 
-    def memory(self, env: Any, runner: Runner) -> dict[str, Any]:
-        """Return the readings, and the bytes of the tensors that can be named, as plain numbers.
+    def memory(self, env: Any, runner: Runner) -> MemoryReport:
+        """Return the readings, and the bytes of the tensors that can be named.
 
         Args:
             env: The gym environment.
@@ -90,10 +90,13 @@ class ProbeWatch:
         )
         tensors["clouds"] = sum(sensor.nbytes for sensor in sensors if hasattr(sensor, "nbytes"))
         tensors["contact buffers"] = contact_buffer_bytes(env.unwrapped.cfg.sim.physics)
-        report = {"base": self._base, "built": self._built, "tensors": tensors, "spaces": _spaces(env.unwrapped)}
-        if self._gpu is not None:
-            report["torch_peak"] = torch.cuda.max_memory_allocated()
-        return report
+        return MemoryReport(
+            before_env=self._base,
+            after_env=self._built,
+            tensors=tensors,
+            spaces=_spaces(env.unwrapped),
+            torch_peak=None if self._gpu is None else torch.cuda.max_memory_allocated(),
+        )
 
     def _used(self) -> int:
         if self._gpu is not None:
@@ -101,10 +104,10 @@ class ProbeWatch:
         return psutil.Process().memory_info().rss
 
 
-def _spaces(env: Any) -> dict[str, Any]:
+def _spaces(env: Any) -> Spaces:
     """Return the sizes of observations and actions, from which a later prediction builds the networks."""
     observations = {
-        name: [list(space.shape), str(space.dtype)]
+        name: (tuple(space.shape), str(space.dtype))
         for name, space in getattr(env.single_observation_space, "spaces", {}).items()
     }
-    return {"observations": observations, "num_actions": math.prod(env.single_action_space.shape)}
+    return Spaces(observations, math.prod(env.single_action_space.shape))

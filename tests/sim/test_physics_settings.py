@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from isaaclab_pc.physics import PRESETS, apply_physics
-from isaaclab_pc.settings import PhysicsSettings
 from isaaclab_pc.physics.asset_checks import check_scene
+from isaaclab_pc.settings import PhysicsSettings
 
 pytestmark = pytest.mark.sim
 

@@ -28,15 +28,15 @@ def scale(folder: Path, *arguments: str, codes: Sequence[int] = (0,)) -> tuple[P
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=1500, check=False)
     assert done.returncode in codes, done.stdout + done.stderr
     result = max(folder.glob("logs/scale/*/*"))
-    return result, json.loads((result / "trials.json").read_text(encoding="utf-8"))
+    return result, json.loads((result / "trials.json").read_text(encoding="utf-8"))["trials"]
 
 
 def test_a_trial_tells_its_memory_and_its_contacts(tmp_path: Path, backend: str) -> None:
     result, trials = scale(tmp_path, "task=lift", "num_envs=4", f"physics={backend}", "agent.samples_per_update=64")
     trial = trials[-1]
     assert (trial["num_envs"], trial["outcome"]) == (4, "fits")
-    assert trial["extra"]["phase"] == "update"
-    contacts = trial["extra"]["contacts"]
+    assert trial["progress"]["phase"] == "update"
+    contacts = trial["contacts"]
     assert (contacts is None) == (backend == "ovphysx")
     entries = {entry["kind"]: entry["total"] for entry in json.loads((result / "ledger.json").read_text())["entries"]}
     assert sum(entries.values()) == trial["host_bytes"]

@@ -9,7 +9,6 @@ import pytest
 
 from isaaclab_pc.commands import play, scale, train
 from isaaclab_pc.launch.child_process import worker_command
-from isaaclab_pc.scaling import auto_num_envs as num_envs
 
 FAKE_WORKER = Path(__file__).with_name("fake_worker.py")
 
@@ -24,7 +23,7 @@ def folder(tmp_path, monkeypatch):
     """An empty working folder, in which runs use the fake worker and a profile cache of their own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    for module in (num_envs, play, scale, train):
+    for module in (play, scale, train):
         monkeypatch.setattr(module, "worker_command", fake_command)
     monkeypatch.setattr(sys, "argv", ["train.py"])
     return tmp_path

@@ -17,6 +17,7 @@ from isaaclab_pc.launch.child_process import ExitCode, SignalFlag
 from isaaclab_pc.launch.compose import load_config
 from isaaclab_pc.launch.run_record import RunRecord
 from isaaclab_pc.scaling import Outcome, Trial
+from isaaclab_pc.scaling.trial import MemoryReport
 
 WAITS, REFUSED, CRASHES = 1, 2, 3
 STOPS = {11: ("storm", ExitCode.STORM), 12: ("failed", ExitCode.DIVERGED)}
@@ -36,7 +37,7 @@ def main() -> int:
     seed = config["seed"]
     if seed == REFUSED:
         if args.mode == "probe":
-            refusal = Trial(args.num_envs, Outcome.ERROR, detail="no such field", extra={"config_error": True})
+            refusal = Trial(args.num_envs, Outcome.ERROR, detail="no such field", config_error=True)
             refusal.write(args.result)
         print("error: no such field")
         return 2
@@ -45,8 +46,8 @@ def main() -> int:
         time.sleep(60)
     if args.mode == "probe":
         tensors = {"camera buffers": args.num_envs << 12}
-        extra = {"memory": {"base": 6 << 20, "built": 8 << 20, "tensors": tensors}}
-        Trial(args.num_envs, Outcome.FITS, frames_per_second=100.0, extra=extra).write(args.result)
+        memory = MemoryReport(before_env=6 << 20, after_env=8 << 20, tensors=tensors)
+        Trial(args.num_envs, Outcome.FITS, frames_per_second=100.0, memory=memory).write(args.result)
         return 0
     if args.mode == "plan":
         batch = {"horizon": 8, "num_minibatches": 4, "minibatch_size": 2 * args.num_envs}

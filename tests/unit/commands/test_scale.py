@@ -17,10 +17,14 @@ def folders(folder):
     return sorted((folder / "logs" / "scale" / "reach").iterdir())
 
 
+def trials_of(result):
+    return json.loads((result / "trials.json").read_text())["trials"]
+
+
 def test_a_search_leaves_trials_ledger_and_picture_and_the_answer_for_training(folder, capsys):
     assert main(["task=reach", *SMALL]) == 0
     (result,) = folders(folder)
-    assert [trial["num_envs"] for trial in json.loads((result / "trials.json").read_text())] == [32, 64]
+    assert [trial["num_envs"] for trial in trials_of(result)] == [32, 64]
     entries = {entry["kind"]: entry for entry in json.loads((result / "ledger.json").read_text())["entries"]}
     assert entries["camera buffers"]["per_env"] == 4096
     assert (result / "memory.png").stat().st_size > 10_000
@@ -43,7 +47,7 @@ def test_it_searches_again_unless_the_cache_is_asked_for(folder, capsys):
 
 def test_a_given_number_is_the_only_one_tried(folder, capsys):
     assert main(["num_envs=24", "device=cpu"]) == 0
-    assert [trial["num_envs"] for trial in json.loads((folders(folder)[0] / "trials.json").read_text())] == [24]
+    assert [trial["num_envs"] for trial in trials_of(folders(folder)[0])] == [24]
 
 
 def test_a_plan_runs_no_trial_and_leaves_nothing(folder, capfd):
@@ -94,8 +98,8 @@ def test_several_gpus_are_each_searched_and_the_first_keeps_room_for_the_others(
     several = ["device=cuda:0,cuda:1", "physics=newton_mjwarp", "scaling.min=32", "scaling.max=32"]
     assert main(several) == 0
     (result,) = folders(folder)
-    trials = json.loads((result / "trials.json").read_text())
-    assert [(trial["num_envs"], trial["extra"]["device"]) for trial in trials] == [(32, "cuda:0"), (32, "cuda:1")]
+    trials = trials_of(result)
+    assert [(trial["num_envs"], trial["device"]) for trial in trials] == [(32, "cuda:0"), (32, "cuda:1")]
     first, second = ((0.9 * (total << 30) - reserved) / 2**20 for total, reserved in ((7, 512 << 20), (15, 0)))
     assert [trial["device_budget"] / 2**20 for trial in trials] == pytest.approx([first, second], abs=1)
     assert "num_envs=32 on each of cuda:0, cuda:1" in capsys.readouterr().out
@@ -106,7 +110,7 @@ def test_several_gpus_are_each_searched_and_the_first_keeps_room_for_the_others(
 def test_who_watches_tries_few_environments(folder, capsys, has_visualizers):
     has_visualizers("viser")
     assert main(["device=cpu", "visualizer=viser"]) == 0
-    assert [trial["num_envs"] for trial in json.loads((folders(folder)[0] / "trials.json").read_text())] == [4]
+    assert [trial["num_envs"] for trial in trials_of(folders(folder)[0])] == [4]
 
 
 @pytest.mark.parametrize(

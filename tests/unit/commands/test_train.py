@@ -21,9 +21,8 @@ DRIVER = """\
 import sys
 sys.path.insert(0, {folder!r})
 from conftest import fake_command
-from isaaclab_pc.scaling import auto_num_envs as num_envs
 from isaaclab_pc.commands import train
-num_envs.worker_command = train.worker_command = fake_command
+train.worker_command = fake_command
 sys.exit(train.main(["num_envs={num_envs}", "device=cpu", "seed=1", "scaling.cache=ignore"]))
 """
 

@@ -9,7 +9,8 @@ import torch
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.runners import Decision
 from isaaclab_pc.scaling import BatchPlan
-from isaaclab_pc.scaling.learner_memory import MemoryPeak, Spaces, StandIn, learner_memory
+from isaaclab_pc.scaling.learner_memory import MemoryPeak, StandIn, learner_memory
+from isaaclab_pc.scaling.trial import Spaces
 from isaaclab_pc.tensor_bytes import tensor_bytes
 from isaaclab_pc.workers.session import resolve
 

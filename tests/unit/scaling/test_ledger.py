@@ -3,18 +3,19 @@ import pytest
 
 from isaaclab_pc.scaling import Outcome, Trial
 from isaaclab_pc.scaling.ledger import KINDS, measured_ledger, predicted_ledger
+from isaaclab_pc.scaling.trial import MemoryReport
 
 MIB = 2**20
 
 
 def trial(num_envs: int, **changes: object) -> Trial:
     tensors = {"camera buffers": num_envs * MIB, "clouds": num_envs * MIB // 2, "network weights": 3 * MIB}
-    memory = {"base": 1000 * MIB, "built": (1000 + 200 + 5 * num_envs) * MIB, "tensors": tensors}
+    memory = MemoryReport(before_env=1000 * MIB, after_env=(1000 + 200 + 5 * num_envs) * MIB, tensors=tensors)
     values = {
         "num_envs": num_envs,
         "outcome": Outcome.FITS,
         "host_bytes": (1000 + 200 + 5 * num_envs + 3 + 2 * num_envs) * MIB,
-        "extra": {"memory": memory},
+        "memory": memory,
     }
     return Trial(**{**values, **changes})  # type: ignore[arg-type]
 
@@ -47,7 +48,7 @@ def test_one_size_tells_no_growth() -> None:
 
 
 def test_a_child_that_reported_nothing_gives_no_ledger() -> None:
-    assert measured_ledger([trial(64, extra={})], 64) is None
+    assert measured_ledger([trial(64, memory=None)], 64) is None
     assert measured_ledger([trial(64)], 128) is None
 
 

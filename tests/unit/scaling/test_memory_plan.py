@@ -1,26 +1,24 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The parts of a plan: what configs tell, and what earlier trials add."""
 
-import json
-from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from isaaclab_pc.launch.compose import compose, save_config
-from isaaclab_pc.scaling import Outcome, Trial
-from isaaclab_pc.scaling import memory_plan as predict
-from isaaclab_pc.scaling.earlier_trials import Measured, find_trials
+from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.scaling import Outcome, Trial, memory_plan
+from isaaclab_pc.scaling.earlier_trials import EarlierTrials, RunKind, TrialsFile, find_earlier_trials
 from isaaclab_pc.scaling.learner_memory import LearnerMemory
 from isaaclab_pc.scaling.ledger import OVERHEAD, SIMULATION, TRAINING
 from isaaclab_pc.scaling.memory_plan import find_spaces, missing_kinds, predict_memory
+from isaaclab_pc.scaling.trial import MemoryReport, Spaces
 from isaaclab_pc.workers.session import resolve
 
 MIB = 1 << 20
-SPACES = {"observations": {"policy": [[24], "float32"], "critic": [[30], "float32"]}, "num_actions": 3}
-NOTHING = Measured((), "")
+SPACES = Spaces({"policy": ((24,), "float32"), "critic": ((30,), "float32")}, num_actions=3)
+NOTHING = EarlierTrials()
 
 
 def config_of(*settings: str) -> dict[str, Any]:
@@ -30,22 +28,21 @@ def config_of(*settings: str) -> dict[str, Any]:
 
 
 def trial(num_envs: int, outcome: Outcome = Outcome.FITS) -> Trial:
-    memory = {"base": 1000 * MIB, "built": (1200 + num_envs) * MIB, "tensors": {}, "spaces": SPACES}
-    return Trial(num_envs, outcome, host_bytes=(1230 + num_envs) * MIB, extra={"memory": memory})
+    memory = MemoryReport(before_env=1000 * MIB, after_env=(1200 + num_envs) * MIB, spaces=SPACES)
+    return Trial(num_envs, outcome, host_bytes=(1230 + num_envs) * MIB, memory=memory)
 
 
 def leave(folder: Path, time: str, config: dict[str, Any], *trials: Trial) -> None:
     path = folder / "reach" / time
     path.mkdir(parents=True)
-    save_config(path / "config.yaml", config)
-    (path / "trials.json").write_text(json.dumps([asdict(trial) for trial in trials]), encoding="utf-8")
+    TrialsFile(RunKind.of(config), trials).write(path / "trials.json")
 
 
 @pytest.fixture
 def learner(monkeypatch: pytest.MonkeyPatch) -> LearnerMemory:
     """A learner that need not be built."""
     memory = LearnerMemory(weights=1 * MIB, optimizer=2 * MIB, storage=3 * MIB, activations=4 * MIB)
-    monkeypatch.setattr(predict, "learner_memory", lambda resolved, spaces: memory)
+    monkeypatch.setattr(memory_plan, "learner_memory", lambda resolved, spaces: memory)
     return memory
 
 
@@ -55,11 +52,11 @@ def test_the_newest_trial_of_each_size_is_found(tmp_path: Path) -> None:
     leave(tmp_path, "2026-01-03", config_of("obs=state"), trial(256))
     leave(tmp_path, "2026-01-04", config_of())
     (tmp_path / "reach" / "2026-01-04" / "trials.json").write_text("[{", encoding="utf-8")
-    measured = find_trials(config_of(), tmp_path)
-    assert sorted(trial.num_envs for trial in measured.trials) == [32, 64]
-    assert measured.folder.endswith("2026-01-02")
-    assert measured.spaces == SPACES
-    assert find_trials(config_of("runner=rl_games"), tmp_path) == NOTHING
+    earlier = find_earlier_trials(RunKind.of(config_of()), tmp_path)
+    assert sorted(trial.num_envs for trial in earlier.trials) == [32, 64]
+    assert earlier.folder.endswith("2026-01-02")
+    assert earlier.spaces == SPACES
+    assert find_earlier_trials(RunKind.of(config_of("runner=rl_games")), tmp_path) == NOTHING
 
 
 def test_without_a_trial_the_plan_says_what_is_missing(learner: LearnerMemory) -> None:
@@ -75,18 +72,18 @@ def test_without_a_trial_the_plan_says_what_is_missing(learner: LearnerMemory) -
 
 def test_trials_tell_the_rest_and_its_growth(learner: LearnerMemory) -> None:
     resolved = resolve(config_of(), 64, "reach")
-    measured = Measured((trial(32), trial(96)), "logs/scale/reach/2026-01-01")
-    parts = predict_memory(resolved, measured)
+    earlier = EarlierTrials((trial(32), trial(96)), "logs/scale/reach/2026-01-01")
+    parts = predict_memory(resolved, earlier)
     assert parts[OVERHEAD][:2] == (1000 * MIB, 0)
     assert parts[SIMULATION][:2] == pytest.approx((200 * MIB, MIB))
     # 30 MiB beside the environment, of which the activations are a part.
     assert parts[TRAINING][0] == 30 * MIB
     assert "2026-01-01" in parts[TRAINING][2]
-    assert missing_kinds(parts, resolved, measured) == []
+    assert missing_kinds(parts, resolved, earlier) == []
 
 
 def test_one_trial_tells_no_growth_and_the_plan_says_so(learner: LearnerMemory) -> None:
-    parts = predict_memory(resolve(config_of(), 64, "reach"), Measured((trial(32),), "x"))
+    parts = predict_memory(resolve(config_of(), 64, "reach"), EarlierTrials((trial(32),), "x"))
     assert parts[SIMULATION] == (232 * MIB, 0, "measured in x, at 32 environments only")
 
 
@@ -99,7 +96,7 @@ def test_sizes_are_those_of_a_trial_or_of_the_config() -> None:
     state = find_spaces(resolve(config_of("obs=state"), 8, "reach").env_cfg, None)
     assert state is not None
     assert state.observations == {"policy": ((30,), "float32"), "critic": ((30,), "float32")}
-    spaces = {"observations": {"policy": [[5], "float32"]}, "num_actions": 2}
+    spaces = Spaces({"policy": ((5,), "float32")}, num_actions=2)
     measured = find_spaces(points, spaces)
     assert measured is not None
     assert measured.observations == {"policy": ((5,), "float32"), "points": ((20, 3), "float16")}

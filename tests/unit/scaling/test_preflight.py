@@ -26,13 +26,13 @@ from pxr import Usd, UsdGeom, UsdPhysics
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.physics import apply_physics
-from isaaclab_pc.settings import PhysicsSettings
 from isaaclab_pc.scaling import BatchPlan, Outcome, plan_batch, preflight
 from isaaclab_pc.scaling.classify import classify_exit
 from isaaclab_pc.scaling.machine import Machine, usable_cores
 from isaaclab_pc.scaling.memory import Cgroup
 from isaaclab_pc.scaling.preflight import Finding, check_run
 from isaaclab_pc.sensors import GivenPointsCfg, PointCloud
+from isaaclab_pc.settings import PhysicsSettings
 from isaaclab_pc.tasks.reach.reach_env_cfg import ReachEnvCfg
 from isaaclab_pc.workers.probe_watch import ProbeWatch
 from isaaclab_pc.workers.session import open_session
@@ -55,7 +55,7 @@ def installed(monkeypatch: pytest.MonkeyPatch):
     """Set which packages seem installed."""
 
     def install(*modules: str) -> None:
-        monkeypatch.setattr(preflight, "_installed", lambda module: module in modules)
+        monkeypatch.setattr(preflight, "is_installed", lambda module: module in modules)
 
     return install
 

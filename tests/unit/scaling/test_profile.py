@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from isaaclab_pc.scaling.profile import Profile, ProfileCache, default_path, profile_key
+from isaaclab_pc.scaling.profile import Profile, ProfileCache, cache_key, default_path
+from isaaclab_pc.scaling.search import StopReason
 
-PROFILE = Profile(num_envs=64, frames_per_second=350.0, host_bytes=1 << 30, device_bytes=None, stop="complete")
+PROFILE = Profile(num_envs=64, frames_per_second=350.0, host_bytes=1 << 30, device_bytes=None, stop=StopReason.COMPLETE)
 
 
 def test_profile_is_found_again_by_another_process_with_the_same_key(tmp_path: Path) -> None:
@@ -26,10 +27,10 @@ def test_profile_is_found_again_by_another_process_with_the_same_key(tmp_path: P
 
 
 def test_key_depends_on_every_part_and_not_on_their_order() -> None:
-    key = profile_key({"task": "reach", "runner": "rsl_rl"})
-    assert profile_key({"runner": "rsl_rl", "task": "reach"}) == key
-    assert profile_key({"task": "reach", "runner": "rl_games"}) != key
-    assert profile_key({"task": "reach"}) != key
+    key = cache_key({"task": "reach", "runner": "rsl_rl"})
+    assert cache_key({"runner": "rsl_rl", "task": "reach"}) == key
+    assert cache_key({"task": "reach", "runner": "rl_games"}) != key
+    assert cache_key({"task": "reach"}) != key
 
 
 def test_file_lies_in_the_users_cache_folder() -> None:
@@ -38,7 +39,7 @@ def test_file_lies_in_the_users_cache_folder() -> None:
 
 
 def test_oldest_profiles_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("isaaclab_pc.scaling.profile._KEPT", 2)
+    monkeypatch.setattr("isaaclab_pc.scaling.profile._MAX_PROFILES", 2)
     cache = ProfileCache(tmp_path / "profiles.json")
     for key in ("a", "b", "a", "c"):
         cache.put(key, PROFILE)
@@ -50,9 +51,10 @@ def test_jobs_that_write_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
     code = f"""
 from pathlib import Path
 from isaaclab_pc.scaling.profile import Profile, ProfileCache
+from isaaclab_pc.scaling.search import StopReason
 import sys
 for i in range(10):
-    ProfileCache(Path({str(path)!r})).put(f"{{sys.argv[1]}}-{{i}}", Profile(i + 1, 1.0, 1, None, "complete"))
+    ProfileCache(Path({str(path)!r})).put(f"{{sys.argv[1]}}-{{i}}", Profile(i + 1, 1.0, 1, None, StopReason.COMPLETE))
 """
     jobs = [subprocess.Popen([sys.executable, "-c", code, str(job)]) for job in range(4)]
     assert [job.wait(30) for job in jobs] == [0] * 4
@@ -75,7 +77,17 @@ def test_damaged_file_is_replaced_with_one_warning(text: str, tmp_path: Path) ->
     assert cache.get("a") == PROFILE
 
 
-@pytest.mark.parametrize("entry", [7, {"num_envs": 64}, {**vars(PROFILE), "num_envs": "64"}, {**vars(PROFILE), "x": 1}])
+@pytest.mark.parametrize(
+    "entry",
+    [
+        7,
+        {"num_envs": 64},
+        {**vars(PROFILE), "num_envs": "64"},
+        {**vars(PROFILE), "num_envs": 0},
+        {**vars(PROFILE), "stop": "tired"},
+        {**vars(PROFILE), "x": 1},
+    ],
+)
 def test_damaged_entry_counts_as_missing(entry: object, tmp_path: Path) -> None:
     path = tmp_path / "profiles.json"
     path.write_text(json.dumps({"version": 1, "profiles": {"a": entry, "b": vars(PROFILE)}}))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The search on synthetic curves: exact probe sequences, and what holds for any curve."""
+"""The search on synthetic curves: exact probe sequences, and what fits_with_margin for any curve."""
 
 import math
 import statistics
@@ -16,9 +16,9 @@ from isaaclab_pc.scaling.search import (
     TOLERANCE,
     Objective,
     SearchResult,
-    Stop,
+    StopReason,
     capacity,
-    holds,
+    fits_with_margin,
     search,
 )
 from isaaclab_pc.scaling.trial import Outcome, Trial
@@ -66,7 +66,7 @@ def test_search_that_memory_does_not_guide_grows_until_a_size_fails_then_bisects
     result = machine.search()
     assert machine.tried == [32, 256, 1024, 512, 368, 304, 272, 288]
     assert best_size(result) == 288
-    assert result.stop is Stop.COMPLETE
+    assert result.stop is StopReason.COMPLETE
 
 
 def test_memory_search_ends_at_the_largest_allowed_size_when_everything_fits() -> None:
@@ -74,7 +74,7 @@ def test_memory_search_ends_at_the_largest_allowed_size_when_everything_fits() -
     result = machine.search(hi=300)
     assert machine.tried == [32, 256, 288]
     assert best_size(result) == 288
-    assert result.stop is Stop.COMPLETE
+    assert result.stop is StopReason.COMPLETE
 
 
 def test_search_goes_down_from_the_start_until_a_size_fits() -> None:
@@ -89,7 +89,7 @@ def test_nothing_fits_is_an_answer_without_a_winner_after_the_smallest_size() ->
     result = machine.search()
     assert machine.tried == [32]
     assert result.best is None
-    assert result.stop is Stop.COMPLETE
+    assert result.stop is StopReason.COMPLETE
 
 
 def test_throughput_search_stops_when_more_environments_are_not_faster() -> None:
@@ -124,7 +124,7 @@ def test_error_of_the_users_code_stops_the_search_with_its_trial_last() -> None:
     machine = FakeMachine(limit=100, failure=Outcome.ERROR)
     result = machine.search()
     assert machine.tried == [32, 256]
-    assert result.stop is Stop.ERROR
+    assert result.stop is StopReason.ERROR
     assert result.trials[-1].outcome is Outcome.ERROR
 
 
@@ -133,7 +133,7 @@ def test_time_limit_keeps_the_best_so_far_and_starts_no_trial_that_would_end_too
     result = machine.search(hi=65536, max_seconds=90.0)
     assert machine.tried == [32, 256, 8192], "75 s are gone, 15 s are left"
     assert best_size(result) == 8192
-    assert result.stop is Stop.TIME
+    assert result.stop is StopReason.TIME
 
 
 def test_first_trial_that_compiles_kernels_does_not_end_the_search() -> None:
@@ -154,7 +154,7 @@ def test_trial_limit_keeps_the_best_so_far() -> None:
     result = machine.search(max_trials=3)
     assert machine.tried == [32, 256, 1024]
     assert best_size(result) == 256
-    assert result.stop is Stop.TRIALS
+    assert result.stop is StopReason.TRIALS
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ SEQUENCES = {
 def test_probe_sequence_on_each_curve(curve: Curve) -> None:
     result, machine = find(curve, 10_000)
     assert [trial.num_envs for trial in machine.trials] == SEQUENCES[curve.name]
-    assert result.stop is Stop.COMPLETE
+    assert result.stop is StopReason.COMPLETE
 
 
 def test_eleven_curves_cost_few_trials_and_hardly_any_environments() -> None:
@@ -297,7 +297,7 @@ def test_winner_on_any_curve_and_limit_is_a_size_that_ran(curve: Curve, limit: i
         assert machine.largest() == 0 or curve.noise
     else:
         assert result.best in machine.trials
-        assert holds(result.best) or not any(holds(trial) for trial in machine.trials)
+        assert fits_with_margin(result.best) or not any(fits_with_margin(trial) for trial in machine.trials)
 
 
 def test_winners_on_a_noisy_curve_fit_again() -> None:
@@ -305,7 +305,7 @@ def test_winners_on_a_noisy_curve_fit_again() -> None:
     again = []
     for seed, limit in enumerate(limits(400)):
         result, machine = find(noisy, limit, seed)
-        if result.best is not None and holds(result.best):
+        if result.best is not None and fits_with_margin(result.best):
             again += [machine.run(result.best.num_envs).fits for _ in range(20)]
     assert len(again) > 6000
     assert statistics.mean(again) >= 0.99

@@ -2,69 +2,208 @@
 """The trial as it travels from child to parent."""
 
 import json
+import warnings
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from isaaclab_pc.scaling.trial import Outcome, Trial, format_size
+from isaaclab_pc.scaling.json_record import JsonRecord
+from isaaclab_pc.scaling.trial import MemoryReport, Outcome, Phase, Progress, Spaces, Trial, format_size
+
+COUNTS = st.integers(0, 2**63)
+NUMBERS = st.floats(0, allow_infinity=False, allow_nan=False)
+BUFFERS = st.fixed_dictionaries({"used": COUNTS, "capacity": COUNTS, "overflowed": st.booleans()})
+CONTACTS = st.fixed_dictionaries(
+    {"num_envs": st.integers(1, 2**31), "contacts": BUFFERS, "constraints": BUFFERS, "share": NUMBERS}
+)
+SETTINGS = st.one_of(st.booleans(), st.integers(), st.floats(allow_infinity=False, allow_nan=False), st.text())
+SPACES = st.builds(
+    Spaces,
+    observations=st.dictionaries(
+        st.text(), st.tuples(st.lists(COUNTS).map(tuple), st.sampled_from(["float16", "float32", "uint8", "bool"]))
+    ),
+    num_actions=COUNTS,
+)
+MEMORY = st.builds(
+    MemoryReport,
+    before_env=COUNTS,
+    after_env=COUNTS,
+    tensors=st.dictionaries(st.text(), COUNTS),
+    spaces=st.none() | SPACES,
+    torch_peak=st.none() | COUNTS,
+)
+VALUES: dict[str, st.SearchStrategy[Any]] = {
+    "num_envs": COUNTS,
+    "outcome": st.sampled_from(Outcome),
+    "frames_per_second": NUMBERS,
+    "seconds": st.dictionaries(st.text(), NUMBERS),
+    "wall_seconds": NUMBERS,
+    "host_bytes": COUNTS,
+    "host_budget": st.none() | COUNTS,
+    "device_bytes": st.none() | COUNTS,
+    "device_budget": st.none() | COUNTS,
+    "detail": st.text(),
+    "log": st.text(),
+    "device": st.text(),
+    "overrides": st.dictionaries(st.text(), SETTINGS),
+    "config_error": st.booleans(),
+    "memory": st.none() | MEMORY,
+    "contacts": st.none() | CONTACTS,
+    "physx_buffers": st.dictionaries(st.text(), COUNTS),
+    "faults": COUNTS,
+    "progress": st.none() | st.builds(Progress, phase=st.sampled_from(Phase), minibatch_size=st.integers(1, 2**31)),
+    "repeated_lines": st.lists(st.tuples(st.text(), COUNTS)).map(tuple),
+}
+"""What each field may hold."""
+REQUIRED = {"num_envs": 32, "outcome": "fits"}
 
 
-def test_trial_comes_back_from_its_file_as_it_was_written(tmp_path: Path) -> None:
-    trial = Trial(
-        64,
-        Outcome.FITS,
-        frames_per_second=350.5,
-        seconds={"build": 5.0, "rollout": 1.25, "update": 2.0},
-        wall_seconds=12.5,
-        host_bytes=3 << 30,
-        host_budget=4 << 30,
-        device_bytes=1 << 30,
-        device_budget=2 << 30,
-        extra={"torch_peak": 17},
-    )
+def types_of(value: object) -> object:
+    """Render a value with its types: 1, 1.0 and True are equal."""
+    return repr(value)
+
+
+@given(st.builds(Trial, **VALUES))
+def test_every_field_comes_back_as_it_was_written(trial: Trial) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # of a value that is not of its field's type
+        text = trial.to_json()
+    back = Trial.from_json(text)
+    assert back == trial
+    assert types_of(back.overrides) == types_of(dict(trial.overrides))
+    assert Trial.from_dict(trial.to_dict()) == trial
+
+
+def test_the_strategies_above_know_every_field() -> None:
+    assert set(VALUES) == {field.name for field in fields(Trial)}
+
+
+def test_a_trial_is_a_file_of_its_own_in_its_folder(tmp_path: Path) -> None:
+    trial = Trial(64, Outcome.FITS, frames_per_second=350.5)
     trial.write(tmp_path / "trial.json")
     assert Trial.read(tmp_path / "trial.json") == trial
     assert [path.name for path in tmp_path.iterdir()] == ["trial.json"]
 
 
-def test_what_a_child_adds_is_kept_as_extra(tmp_path: Path) -> None:
-    path = tmp_path / "trial.json"
-    path.write_text(json.dumps({"num_envs": 32, "outcome": "fits", "frames_per_second": 10, "nefc": 40}))
-    assert Trial.read(path) == Trial(32, Outcome.FITS, frames_per_second=10.0, extra={"nefc": 40})
+def test_text_that_is_no_unicode_still_arrives(tmp_path: Path) -> None:
+    Trial(64, Outcome.ERROR, detail="no such file: caf\udce9.usd").write(tmp_path / "trial.json")
+    assert Trial.read(tmp_path / "trial.json").detail == "no such file: caf?.usd"
+
+
+NO_COUNTS = [-1, 1.0, 1.5, True, "1", [], {}]
+NO_NUMBERS = [-1, -0.5, float("nan"), float("inf"), 1e400, True, "1", [], {}]
+NO_TEXTS = [None, 7, True, [], {}]
+NO_MAPS = [None, 7, "x", [], [["a", 1]]]
+BUFFER = {"used": 1, "capacity": 2, "overflowed": False}
+GOOD_CONTACTS = {"num_envs": 1, "contacts": BUFFER, "constraints": BUFFER, "share": 0.5}
+GOOD_MEMORY = {"before_env": 1, "after_env": 2}
+WRONG: dict[str, list[Any]] = {
+    "num_envs": [None, *NO_COUNTS],
+    "outcome": [None, 7, "great", "FITS", []],
+    "frames_per_second": [None, *NO_NUMBERS],
+    "seconds": [*NO_MAPS, *({"build": number} for number in (None, *NO_NUMBERS))],
+    "wall_seconds": [None, *NO_NUMBERS],
+    "host_bytes": [None, *NO_COUNTS],
+    "host_budget": NO_COUNTS,
+    "device_bytes": NO_COUNTS,
+    "device_budget": NO_COUNTS,
+    "detail": NO_TEXTS,
+    "log": NO_TEXTS,
+    "device": NO_TEXTS,
+    "overrides": [*NO_MAPS, {"a": None}, {"a": []}, {"a": float("nan")}, {"a": {"b": 1}}],
+    "config_error": [None, 0, 1, "true", []],
+    "memory": [
+        *(7, "x", [], {}, {"before_env": 1}, {**GOOD_MEMORY, "base": 1}),
+        *({**GOOD_MEMORY, "after_env": count} for count in NO_COUNTS),
+        *({**GOOD_MEMORY, "tensors": {"clouds": count}} for count in NO_COUNTS),
+        *({**GOOD_MEMORY, "torch_peak": count} for count in NO_COUNTS),
+        {**GOOD_MEMORY, "spaces": {"observations": {}}},
+        {**GOOD_MEMORY, "spaces": {"observations": {"policy": [[-3], "float32"]}, "num_actions": 3}},
+        {**GOOD_MEMORY, "spaces": {"observations": {"policy": [[3]]}, "num_actions": 3}},
+        {**GOOD_MEMORY, "spaces": {"observations": {"policy": [[3], "__class__"]}, "num_actions": 3}},
+        {**GOOD_MEMORY, "spaces": {"observations": {}, "num_actions": True}},
+    ],
+    "contacts": [
+        *(7, "x", [], {}, {"share": 0.5}, {**GOOD_CONTACTS, "more": 1}, {**GOOD_CONTACTS, "num_envs": 0}),
+        *({**GOOD_CONTACTS, "share": number} for number in NO_NUMBERS),
+        *({**GOOD_CONTACTS, "contacts": {**BUFFER, "used": count}} for count in NO_COUNTS),
+        *({**GOOD_CONTACTS, "constraints": {**BUFFER, "capacity": count}} for count in NO_COUNTS),
+        {**GOOD_CONTACTS, "contacts": {**BUFFER, "overflowed": 1}},
+    ],
+    "physx_buffers": [*NO_MAPS, *({"gpu_heap_capacity": count} for count in (None, *NO_COUNTS))],
+    "faults": [None, *NO_COUNTS],
+    "progress": [
+        *(7, "update", [], {}, {"phase": "update"}, {"phase": "lunch", "minibatch_size": 64}),
+        {"phase": "update", "minibatch_size": 64, "step": 1},
+        *({"phase": "update", "minibatch_size": count} for count in (0, *NO_COUNTS)),
+    ],
+    "repeated_lines": [None, 7, "x", {}, ["line"], [["line"]], [["line", -1]], [["line", True]], [[1, 1]]],
+}
+"""What a broken or hostile child may write into each field."""
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(Trial)])
+def test_a_wrong_value_is_refused_with_the_name_of_its_field(name: str) -> None:
+    assert WRONG[name]
+    for value in WRONG[name]:
+        with pytest.raises(ValueError, match=rf"^{name}\b") as refused:
+            Trial.from_json(json.dumps({**REQUIRED, name: value}))
+        assert "\n" not in str(refused.value), "it becomes the one line of another trial"
+
+
+@pytest.mark.parametrize("name", ["extra", "nefc", "__class__", ""])
+def test_a_key_that_is_no_field_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="Unexpected keyword argument") as refused:
+        Trial.from_json(json.dumps({**REQUIRED, name: 1}))
+    assert str(refused.value).startswith(name)
+
+
+@pytest.mark.parametrize("name", REQUIRED)
+def test_a_field_without_a_default_has_to_be_there(name: str) -> None:
+    with pytest.raises(ValueError, match=f"^{name}: Field required"):
+        Trial.from_json(json.dumps({key: value for key, value in REQUIRED.items() if key != name}))
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "\x00\x01",
-        "[]",
-        "{}",
-        '{"num_envs": 32}',
-        '{"num_envs": "32", "outcome": "fits"}',
-        '{"num_envs": true, "outcome": "fits"}',
-        '{"num_envs": 32, "outcome": "great"}',
-        '{"num_envs": 32, "outcome": "fits", "frames_per_second": NaN}',
-        '{"num_envs": 32, "outcome": "fits", "frames_per_second": -1}',
-        '{"num_envs": 32, "outcome": "fits", "frames_per_second": "fast"}',
-        '{"num_envs": 32, "outcome": "fits", "seconds": [1, 2]}',
-        '{"num_envs": 32, "outcome": "fits", "seconds": {"build": Infinity}}',
-        '{"num_envs": 32, "outcome": "fits", "host_bytes": 1.5}',
-        '{"num_envs": 32, "outcome": "fits", "extra": 7}',
-    ],
+    "text", [b"", b"\x00\x01", b"\xff\xfe\x00", b"{", b'{"num_envs": 32, "outcome": "fits"', b"nan", b"[" * 10**6]
 )
-def test_rubbish_is_refused(text: str, tmp_path: Path) -> None:
+def test_what_is_no_json_is_refused(text: bytes, tmp_path: Path) -> None:
     path = tmp_path / "trial.json"
-    path.write_text(text)
+    path.write_bytes(text)
+    with pytest.raises(ValueError, match=r"^not JSON: "):
+        Trial.read(path)
+
+
+@pytest.mark.parametrize("text", ["[]", "null", "7", '"fits"', "{}"])
+def test_json_that_is_no_trial_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"\S"):
-        Trial.read(path)
+        Trial.from_json(text)
 
 
-def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "trial.json"
-    path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ValueError, match="not JSON"):
-        Trial.read(path)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda children: st.lists(children) | st.dictionaries(st.sampled_from(list(VALUES)) | st.text(), children),
+)
+
+
+@given(st.dictionaries(st.sampled_from(list(VALUES)), JSON).map(lambda some: {**REQUIRED, **some}))
+def test_whatever_a_child_writes_is_a_trial_or_refused(data: dict[str, Any]) -> None:
+    try:
+        trial = Trial.from_json(json.dumps(data))
+    except ValueError:
+        return
+    assert Trial.from_json(trial.to_json()) == trial
+    assert str(trial).startswith("num_envs=")
+
+
+def test_records_of_other_kinds_are_not_mixed_up() -> None:
+    assert issubclass(Progress, JsonRecord)
+    with pytest.raises(ValueError, match=r"^num_envs: Field required"):
+        Trial.from_json(Progress(Phase.UPDATE, 64).to_json())
 
 
 def test_trial_prints_as_one_line_with_what_the_user_wants_to_know() -> None:
@@ -95,12 +234,14 @@ def test_sizes_are_rendered_in_binary_units(size: int, text: str) -> None:
 
 
 def test_the_line_for_people_shows_contacts_and_faults() -> None:
-    extra = {"contacts": {"share": 0.62}, "nonfinite": 3}
-    line = str(Trial(64, Outcome.OVERFLOW, extra=extra))
+    buffer: Any = {"used": 62, "capacity": 100, "overflowed": False}
+    contacts: Any = {"num_envs": 64, "contacts": buffer, "constraints": buffer, "share": 0.62}
+    line = str(Trial(64, Outcome.OVERFLOW, contacts=contacts, faults=3))
     assert "contact buffers 62% full" in line
-    assert "3 environment steps not finite" in line
+    assert "3 environment steps ended by a fault" in line
 
 
-@pytest.mark.parametrize("contacts", [None, {}, {"share": None}, 7])
-def test_the_line_for_people_bears_a_reading_that_is_none(contacts: object) -> None:
-    assert "contact" not in str(Trial(64, Outcome.FITS, extra={"contacts": contacts, "nonfinite": 0}))
+def test_the_line_for_people_leaves_out_what_is_not_known() -> None:
+    line = str(Trial(64, Outcome.FITS))
+    assert "contact" not in line
+    assert "fault" not in line

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Probes with real children that behave badly: the right outcome, an honest meter, and no process left."""
+"""Trials with real children that behave badly: the right outcome, an honest meter, and no process left."""
 
 import mmap
 import os
@@ -16,10 +16,10 @@ from typing import Any, cast
 import psutil
 import pytest
 
-from isaaclab_pc.scaling import trial_runner as probe_module
+from isaaclab_pc.scaling import trial_runner
 from isaaclab_pc.scaling.gpu import Gpu
-from isaaclab_pc.scaling.trial import Outcome, Trial
-from isaaclab_pc.scaling.trial_runner import Budgets, run_probe
+from isaaclab_pc.scaling.trial import Outcome, Phase, Progress, Trial
+from isaaclab_pc.scaling.trial_runner import Budgets, run_trial
 
 MIB = 1 << 20
 ROOMY = Budgets(host=2 << 30, seconds=20.0)
@@ -44,7 +44,7 @@ def run(tmp_path: Path) -> Callable[..., Trial]:
 
     def run(code: str, budgets: Budgets = ROOMY, gpu: Gpu | None = None) -> Trial:
         result, log = tmp_path / "trial.json", tmp_path / "probe.log"
-        return run_probe([sys.executable, "-I", "-S", "-c", PRELUDE + code, str(result)], 64, result, log, budgets, gpu)
+        return run_trial([sys.executable, "-I", "-S", "-c", PRELUDE + code, str(result)], 64, result, log, budgets, gpu)
 
     return run
 
@@ -62,11 +62,12 @@ def marked_processes(word: str) -> list[str]:
 def test_child_that_trains_inside_the_budget_fits_with_what_it_and_the_meter_say(
     run: Callable[..., Trial], tmp_path: Path
 ) -> None:
-    trial = run("print('hello'); fits(seconds={'build': 1.5}, torch_peak=17); time.sleep(0.1)")
+    trial = run("print('hello'); fits(seconds={'build': 1.5}, faults=17); time.sleep(0.1)")
     assert trial.outcome is Outcome.FITS
     assert trial.frames_per_second == 100
     assert trial.seconds == {"build": 1.5}
-    assert trial.extra == {"torch_peak": 17}
+    assert trial.faults == 17
+    assert trial.progress is None
     assert trial.host_budget == ROOMY.host
     assert 1 * MIB < trial.host_bytes < 100 * MIB
     assert trial.device_bytes is None
@@ -85,7 +86,7 @@ def test_peak_of_host_memory_is_metered_within_a_few_percent(run: Callable[..., 
 
 
 def test_peak_between_two_looks_is_metered(run: Callable[..., Trial], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe_module, "INTERVAL", 0.5)
+    monkeypatch.setattr(trial_runner, "INTERVAL", 0.5)
     trial = run("allocate(200).close(); fits(); time.sleep(0.8)")
     assert trial.host_bytes == pytest.approx(200 * MIB, rel=0.1)
 
@@ -162,7 +163,8 @@ def test_good_result_of_a_child_that_passed_the_budget_does_not_count(run: Calla
         ("os._exit(0)", Outcome.ERROR, "without writing a result"),
         ("open(sys.argv[1], 'w').write('garbage')", Outcome.ERROR, "result cannot be read"),
         ("fits(num_envs=65)", Outcome.ERROR, "num_envs=65"),
-        ("fits(frames_per_second=float('nan'))", Outcome.ERROR, "result cannot be read"),
+        ("fits(frames_per_second=float('nan'))", Outcome.ERROR, "result cannot be read: frames_per_second: "),
+        ("fits(nefc=40)", Outcome.ERROR, "result cannot be read: nefc: "),
         ("fits(outcome='error', detail='CUDA out of memory')", Outcome.OOM, "CUDA out of memory"),
         ("fits(outcome='error', detail='bad shapes')", Outcome.ERROR, "bad shapes"),
         ("os.write(1, bytes(range(256)) * 4000); fits()", Outcome.FITS, ""),
@@ -180,9 +182,29 @@ def test_end_of_a_child_is_told_apart(run: Callable[..., Trial], code: str, outc
 @pytest.mark.parametrize("written", ["fits", "overflow"])
 def test_training_while_physx_drops_contacts_is_an_overflow(run: Callable[..., Trial], written: str) -> None:
     line = "Patch buffer overflow detected, please increase its size to at least 219146 in the scene desc!"
-    trial = run(f"print({line!r}); fits(outcome={written!r}, extra={{'contacts': None}})")
+    trial = run(f"print({line!r}); fits(outcome={written!r}, contacts=None)")
     assert (trial.outcome, trial.detail, trial.frames_per_second) == (Outcome.OVERFLOW, line, 0.0)
-    assert trial.extra == {"contacts": None, "physx_buffers": {"gpu_max_rigid_patch_count": 219146}}
+    assert trial.physx_buffers == {"gpu_max_rigid_patch_count": 219146}
+
+
+@pytest.mark.parametrize(
+    ("written", "progress"),
+    [
+        ('{"phase": "update", "minibatch_size": 512}', Progress(Phase.UPDATE, 512)),
+        ('{"phase": "update", "minibatch_size": 512', None),
+        ('{"phase": "lunch", "minibatch_size": 512}', None),
+        ('{"phase": "update", "minibatch_size": 0}', None),
+    ],
+)
+def test_a_child_that_is_killed_has_told_how_far_it_had_come(
+    run: Callable[..., Trial], written: str, progress: Progress | None
+) -> None:
+    trial = run(f"""
+with open(os.path.splitext(sys.argv[1])[0] + ".phase", "w") as file:
+    file.write({written!r})
+os.kill(os.getpid(), signal.SIGKILL)
+""")
+    assert (trial.outcome, trial.progress) == (Outcome.OOM, progress)
 
 
 def test_a_child_that_crashed_is_no_overflow_though_contacts_were_dropped(run: Callable[..., Trial]) -> None:
@@ -201,7 +223,7 @@ def test_child_that_hangs_is_ended_when_its_time_is_up(run: Callable[..., Trial]
 def test_child_that_hangs_while_it_closes_has_fitted(
     run: Callable[..., Trial], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probe_module, "CLOSING", 0.2)
+    monkeypatch.setattr(trial_runner, "CLOSING", 0.2)
     trial = run("fits(); time.sleep(60)")
     assert trial.outcome is Outcome.FITS
     assert trial.wall_seconds < 10
@@ -213,7 +235,7 @@ def test_result_of_an_earlier_trial_is_not_taken_for_this_one(run: Callable[...,
 
 
 def test_program_that_does_not_exist_is_an_error_that_names_it(tmp_path: Path) -> None:
-    trial = run_probe(["/no/such/program"], 64, tmp_path / "trial.json", tmp_path / "log", ROOMY)
+    trial = run_trial(["/no/such/program"], 64, tmp_path / "trial.json", tmp_path / "log", ROOMY)
     assert trial.outcome is Outcome.ERROR
     assert "/no/such/program: No such file or directory" in trial.detail
 
@@ -228,7 +250,7 @@ for _ in range(20):
     if os.fork() == 0:
         break
 else:
-    while len(os.listdir({str(tmp_path)!r})) < 21:
+    while sum(name.startswith("up-") for name in os.listdir({str(tmp_path)!r})) < 20:
         time.sleep(0.01)
     fits()
     os._exit(0)
@@ -268,10 +290,10 @@ def test_child_dies_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     parent = f"""
 import sys
 from pathlib import Path
-from isaaclab_pc.scaling.trial_runner import Budgets, run_probe
+from isaaclab_pc.scaling.trial_runner import Budgets, run_trial
 child = [sys.executable, "-c", "import time; open(sys.argv[1] + '/up', 'w').close(); time.sleep(60)", {str(tmp_path)!r}]
 child[2] = "import sys;" + child[2] + "#{word}"
-run_probe(child, 64, Path({str(tmp_path)!r}) / "r", Path({str(tmp_path)!r}) / "l", Budgets(1 << 30))
+run_trial(child, 64, Path({str(tmp_path)!r}) / "r", Path({str(tmp_path)!r}) / "l", Budgets(1 << 30))
 """
     process = subprocess.Popen([sys.executable, "-c", parent])
     until(lambda: (tmp_path / "up").exists())
@@ -319,7 +341,7 @@ def test_kill_counted_by_the_cgroup_is_out_of_memory(
     run: Callable[..., Trial], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counts = iter([3, 4])
-    monkeypatch.setattr(probe_module, "memory_cgroups", lambda: [SimpleNamespace(oom_kills=lambda: next(counts))])
+    monkeypatch.setattr(trial_runner, "memory_cgroups", lambda: [SimpleNamespace(oom_kills=lambda: next(counts))])
     trial = run("sys.exit('a worker died')")
     assert trial.outcome is Outcome.OOM
     assert "cgroup" in trial.detail
@@ -329,9 +351,9 @@ def test_a_flood_is_counted_in_the_trial_and_shown_once_in_its_log(run: Callable
     trial = run("""
 for number in range(400):
     os.write(1 + number % 2, b"nefc overflow - please increase njmax to %d\\n" % number)
-fits(extra={"nonfinite": 0})
+fits(faults=2)
 """)
     assert trial.outcome is Outcome.FITS
-    assert trial.extra["floods"] == [("nefc overflow - please increase njmax to 0", 400)]
-    assert trial.extra["nonfinite"] == 0
+    assert trial.repeated_lines == (("nefc overflow - please increase njmax to 0", 400),)
+    assert trial.faults == 2
     assert Path(trial.log).read_text().count("nefc overflow") == 4, "the first, at 10 and 100, and in all"

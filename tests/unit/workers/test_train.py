@@ -276,11 +276,11 @@ def test_a_probe_measures_training_without_the_first_iteration(run, fake_session
     assert (trial.num_envs, trial.outcome) == (16, Outcome.FITS)
     assert trial.frames_per_second == 256 / (0.5 + 1.5)
     assert trial.seconds == {"build": 0.1, "rollout": 0.5, "update": 1.5}
-    assert (trial.extra["contacts"], trial.extra["nonfinite"]) == (None, 2)
+    assert (trial.contacts, trial.faults) == (None, 2)
     assert session.runner.completed_iterations == 2
-    memory = trial.extra["memory"]
-    assert 0 < memory["base"] <= memory["built"]
-    assert memory["tensors"]["rollout storage"] == 1024
+    assert trial.memory is not None
+    assert 0 < trial.memory.before_env <= trial.memory.after_env
+    assert trial.memory.tensors["rollout storage"] == 1024
 
 
 def test_a_probe_leaves_word_of_what_it_is_doing(run, fake_session, tmp_path, monkeypatch):
@@ -330,7 +330,7 @@ def test_a_probe_that_trained_badly_does_not_fit_and_says_why(
     trial = Trial.read(tmp_path / "trial.json")
     assert trial.outcome is outcome
     assert (detail in trial.detail) if detail else not trial.detail
-    assert (trial.extra["contacts"], trial.extra["nonfinite"]) == (usage, faults)
+    assert (trial.contacts, trial.faults) == (usage, faults)
     assert (trial.frames_per_second > 0) == (outcome is Outcome.FITS)
 
 
@@ -371,7 +371,7 @@ def test_a_probe_reports_wrong_settings_as_such(run, fake_session, tmp_path):
         probe.probe(run, 16, tmp_path / "trial.json")
     trial = Trial.read(tmp_path / "trial.json")
     assert (trial.outcome, trial.detail) == (Outcome.ERROR, "no such field")
-    assert trial.extra == {"config_error": True}
+    assert trial.config_error
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import pytest
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.scaling import FitResult
-from isaaclab_pc.scaling.fit import Changes
 from isaaclab_pc.scaling.gpu import Gpu
-from isaaclab_pc.scaling.several import GpuGroup, fit_several, group_gpus
+from isaaclab_pc.scaling.several_gpus import GpuGroup, group_gpus, smallest_answer
+from isaaclab_pc.scaling.trial import Overrides
 
 GIB = 1 << 30
 EXTRA = GIB // 2
@@ -62,48 +62,53 @@ GROUPS = [GpuGroup((f"cuda:{index}",), f"cuda:{index}", 0) for index in range(3)
 
 
 class Searches:
-    """Answers searches by device, and confirms any size with the changes that it is given."""
+    """Answers searches by device, and confirms any size with the overrides that it is given."""
 
-    def __init__(self, *answers: tuple[int, Changes]) -> None:
+    def __init__(self, *answers: tuple[int, Overrides]) -> None:
         self._answers = dict(zip([group.device for group in GROUPS], answers, strict=True))
-        self.asked: list[tuple[str, int | None, Changes]] = []
+        self.asked: list[tuple[str, int | None, Overrides]] = []
 
-    def __call__(self, group: GpuGroup, num_envs: int | None, changes: Changes) -> FitResult:
-        self.asked.append((group.device, num_envs, changes))
-        found, with_changes = self._answers[group.device]
+    def __call__(self, group: GpuGroup, num_envs: int | None, overrides: Overrides) -> FitResult:
+        self.asked.append((group.device, num_envs, overrides))
+        found, with_overrides = self._answers[group.device]
         if num_envs is not None:
-            return FitResult(num_envs, (), False, "", changes)
-        return FitResult(found, (), False, "", with_changes)
+            return FitResult(num_envs, (), False, "", overrides)
+        return FitResult(found, (), False, "", with_overrides)
 
 
 def test_the_smallest_answer_is_tried_on_the_gpus_that_bear_more() -> None:
-    changes = {"physics.contacts": 80}
-    search = Searches((1024, {}), (512, changes), (512, changes))
-    assert fit_several(GROUPS, search).num_envs == 512
-    assert search.asked == [("cuda:0", None, {}), ("cuda:1", None, {}), ("cuda:2", None, {}), ("cuda:0", 512, changes)]
+    overrides = {"physics.contacts": 80}
+    search = Searches((1024, {}), (512, overrides), (512, overrides))
+    assert smallest_answer(GROUPS, search).num_envs == 512
+    assert search.asked == [
+        ("cuda:0", None, {}),
+        ("cuda:1", None, {}),
+        ("cuda:2", None, {}),
+        ("cuda:0", 512, overrides),
+    ]
 
 
 def test_one_answer_for_all_needs_no_further_trial() -> None:
     search = Searches(*[(512, {})] * 3)
-    assert fit_several(GROUPS, search).num_envs == 512
+    assert smallest_answer(GROUPS, search).num_envs == 512
     assert len(search.asked) == 3
 
 
-def test_changes_that_another_gpu_needs_are_part_of_the_answer() -> None:
+def test_overrides_that_another_gpu_needs_are_part_of_the_answer() -> None:
     search = Searches((512, {"minibatch_size": 64}), (1024, {}), (512, {"minibatch_size": 64}))
 
-    def grow(group: GpuGroup, num_envs: int | None, changes: Changes) -> FitResult:
-        answer = search(group, num_envs, changes)
-        return answer if num_envs is None else FitResult(num_envs, (), False, "", {**changes, "physics.contacts": 80})
+    def grow(group: GpuGroup, num_envs: int | None, overrides: Overrides) -> FitResult:
+        answer = search(group, num_envs, overrides)
+        return answer if num_envs is None else FitResult(num_envs, (), False, "", {**overrides, "physics.contacts": 80})
 
-    assert fit_several(GROUPS, grow).changes == {"minibatch_size": 64, "physics.contacts": 80}
+    assert smallest_answer(GROUPS, grow).overrides == {"minibatch_size": 64, "physics.contacts": 80}
 
 
 def test_a_gpu_on_which_nothing_fits_ends_it() -> None:
-    def search(group: GpuGroup, num_envs: int | None, changes: Changes) -> FitResult:
+    def search(group: GpuGroup, num_envs: int | None, overrides: Overrides) -> FitResult:
         if group.device == "cuda:1":
             raise ConfigError("no size fits")
         return FitResult(512, (), False, "")
 
     with pytest.raises(ConfigError, match="no size fits"):
-        fit_several(GROUPS, search)
+        smallest_answer(GROUPS, search)
