@@ -44,12 +44,14 @@ def register_task(task_id: str, env: str, env_cfg: str, agent: str = "default") 
 def _config_maker(runner: str, settings: ppo.PpoSettings, experiment: str) -> Callable[[], Any]:
     """Return a function that makes a new configuration for a learning library, as Isaac Lab asks for it.
 
-    It is a function and no ``module:name``, because Isaac Lab calls it without arguments and it has to know the
-    experiment's name.
+    Isaac Lab also takes a ``module:name``, but calls what it finds there without arguments: it would not know the
+    name of the experiment.
     """
 
     def make_cfg() -> Any:
         # Not before it is asked for: the libraries' configurations load torch.
         return importlib.import_module(f"isaaclab_pc.agents.{runner}_cfg").make_cfg(settings, experiment)
 
+    # Isaac Lab prints it when it loads the configuration.
+    make_cfg.__qualname__ = f"{experiment}_{runner}_cfg"
     return make_cfg

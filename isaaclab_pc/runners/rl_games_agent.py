@@ -150,9 +150,13 @@ class Agent(A2CAgent):
             super().trancate_gradients_and_step()
             return
 
+        # The scaler does nothing but the step, unless mixed precision is on.
+        self.scaler.unscale_(self.optimizer)
         for group in network.clipping_groups():
             nn.utils.clip_grad_norm_(group, self.grad_norm)
-        self.optimizer.step()
+
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
 
     def write_stats(
         self,

@@ -70,7 +70,18 @@ def test_a_large_gradient_of_the_critic_leaves_the_actor_alone(runner: rl_games.
     assert float(norm) == pytest.approx(agent.grad_norm, rel=1e-3)
 
 
-def test_a_stock_network_is_clipped_as_a_whole(runner: rl_games.RlGamesRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mixed_precision_clips_the_gradient_and_not_its_scaled_copy(runner: rl_games.RlGamesRunner) -> None:
+    agent: Any = runner._agent
+    agent.scaler = torch.amp.grad_scaler.GradScaler("cpu", init_scale=1024.0)
+    agent.scaler.scale(torch.zeros(1))
+    parameters = list(agent.model.parameters())
+    for parameter in parameters:
+        parameter.grad = torch.full_like(parameter, 1024.0 * 1e-3)
+    agent.trancate_gradients_and_step()
+    assert all(torch.allclose(p.grad, torch.full_like(p, 1e-3)) for p in parameters if p.grad is not None)
+
+
+def test_a_network_that_names_no_groups_is_clipped_as_a_whole(runner: rl_games.RlGamesRunner) -> None:
     agent: Any = runner._agent
     agent.model.a2c_network = nn.Sequential(agent.model.a2c_network)
     for parameter in agent.model.parameters():

@@ -50,7 +50,8 @@ class Bench:
     """One library with a fake environment."""
 
     def __init__(self, name: str, folder: Path, obs: str = "points", **settings: Any) -> None:
-        self.name, self.folder = name, folder
+        self.name = name
+        self.folder = folder
         make_cfg: Callable = {"rsl_rl": rsl_rl_cfg, "rl_games": rl_games_cfg}[name].make_cfg
         self.cfg = make_cfg(replace(SETTINGS, **settings), "x")
         adapter = load_adapter(name)
