@@ -14,16 +14,16 @@ is that of robomimic; its writer writes the episodes::
             states/            (T, ...) float32, the scene's state after the step and before a reset
             initial_state/     (1, ...) float32, the scene's state after the reset
 
-HDF5 changes a file in place, so one that is killed while it writes may lose all of it. Each wave, the episodes of all
-environments from one seed, is therefore a file of its own in ``<file>.parts`` that appears under its name when it is
-complete; merging copies the file, adds the waves and replaces it.
+HDF5 changes a file in place, so a process that is killed while it writes may lose the whole file. Each wave, the
+episodes of all environments from one seed, is therefore a file of its own in ``<file>.parts`` that appears under its
+name once it is complete. Merging copies the file, adds the waves to the copy, and replaces the file by it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import glob
 import json
-import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,6 +34,7 @@ import h5py
 from filelock import FileLock, Timeout
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.files import write_atomically
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.base import flatten
 
@@ -46,6 +47,7 @@ SHARED = ("task", "obs", "reward", "robot", "seed", "physics", "points", "env_ov
 """Settings that all episodes of a file share."""
 
 SUFFIX = ".hdf5"
+
 _COUNTS = ("attempts", "successes")
 
 
@@ -63,7 +65,7 @@ class Progress:
     """Episodes that succeeded, kept or not."""
 
     next_seed: int | None = None
-    """Seed above all that were used; None where there is nothing yet."""
+    """The first seed above all used ones; None where there is nothing yet."""
 
     @property
     def rate(self) -> str:
@@ -73,17 +75,22 @@ class Progress:
 
     def plus(self, episodes: int, attempts: int, successes: int, seed: int) -> Progress:
         """Return the progress after one more wave, which used ``seed``."""
-        return Progress(self.episodes + episodes, self.attempts + attempts, self.successes + successes, seed + 1)
+        return Progress(
+            episodes=self.episodes + episodes,
+            attempts=self.attempts + attempts,
+            successes=self.successes + successes,
+            next_seed=seed + 1,
+        )
 
 
 class DemoFile:
     """A file of demonstrations and the waves that wait beside it."""
 
     def __init__(self, path: Path) -> None:
-        """Name a file; nothing is read or written.
+        """Take the path; nothing is read or written.
 
         Args:
-            path: The file, there already or not.
+            path: The file, which may exist already.
 
         Raises:
             ConfigError: Its name does not end in ``.hdf5``.
@@ -98,37 +105,41 @@ class DemoFile:
         """Keep other recorders away from the file.
 
         Raises:
-            ConfigError: Another one is at work, or the folder cannot be made.
+            ConfigError: Another process is recording to it, or the folder cannot be made.
         """
         try:
             self.parts.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ConfigError(f"file={self.path}: {error}; give a file where you may write.") from None
+
         lock = FileLock(self.parts / ".lock", blocking=False)
         try:
             lock.acquire()
         except Timeout:
             raise ConfigError(f"file={self.path}: another process is recording to it; give another file.") from None
+
         try:
             yield
         finally:
             lock.release()
             (self.parts / ".lock").unlink(missing_ok=True)
-            with contextlib.suppress(OSError):  # waves that could not be merged stay
+            # Waves that could not be merged stay, and their folder with them.
+            with contextlib.suppress(OSError):
                 self.parts.rmdir()
 
     def check(self, settings: RunSettings) -> None:
         """Refuse to go on with episodes of another task, or recorded under other settings.
 
         Args:
-            settings: The run's settings, device and physics backend settled.
+            config: The plain config, with the device and the physics backend that the child will use.
 
         Raises:
             ConfigError: The file differs; the message names the first setting in which it does.
         """
         paths = [path for path in (self.path, *self._waves()[:1]) if path.is_file()]
         for path in paths:
-            recorded, asked = flatten(_read_settings(path)), flatten(json.loads(json.dumps(_shared(settings))))
+            recorded = flatten(_read_settings(path))
+            asked = flatten(json.loads(json.dumps(_shared(settings))))
             for key in sorted(recorded.keys() | asked.keys(), key=lambda key: (key != "task", key)):
                 if recorded.get(key) != asked.get(key):
                     raise ConfigError(
@@ -148,7 +159,7 @@ class DemoFile:
     def add_wave(
         self, settings: RunSettings, seed: int, attempts: int, successes: int, episodes: Mapping[int, EpisodeData]
     ) -> None:
-        """Write one wave; it counts from the moment it is complete.
+        """Write one wave, which counts once its file is complete.
 
         Args:
             settings: The run's settings, as for :meth:`check`.
@@ -159,35 +170,39 @@ class DemoFile:
         """
         from isaaclab.utils.datasets import HDF5DatasetFileHandler
 
-        temporary = self.parts / f".seed_{seed}{SUFFIX}"
-        writer = HDF5DatasetFileHandler()
-        writer.create(str(temporary), env_name=settings.task)
-        writer.add_env_args({"settings": _shared(settings)})
-        for episode in episodes.values():
-            writer.write_episode(episode)
-        writer.close()
-        with h5py.File(temporary, "r+") as file:
-            data: Any = file["data"]
-            data.attrs.update(next_seed=seed + 1, attempts=attempts, successes=successes)
-            for index, env in enumerate(episodes):
-                data[f"demo_{index}"].attrs["env"] = env
-        _commit(temporary, self.parts / f"seed_{seed:012d}{SUFFIX}")
+        with write_atomically(self.parts / f"seed_{seed:012d}{SUFFIX}") as partial:
+            # Isaac Lab's writer takes no other suffix.
+            draft = partial.with_suffix(SUFFIX)
+            writer = HDF5DatasetFileHandler()
+            writer.create(str(draft), env_name=settings.task)
+            writer.add_env_args({"settings": _shared(settings)})
+            for episode in episodes.values():
+                writer.write_episode(episode)
+            writer.close()
+
+            with h5py.File(draft, "r+") as file:
+                data: Any = file["data"]
+                data.attrs.update(next_seed=seed + 1, attempts=attempts, successes=successes)
+                for index, env in enumerate(episodes):
+                    data[f"demo_{index}"].attrs["env"] = env
+            draft.rename(partial)
 
     def merge(self) -> None:
-        """Add the waves to the file and remove them; what is half-written is removed too."""
-        for torn in self.parts.glob(f".*{SUFFIX}"):
+        """Add the waves to the file and remove them, and remove what a killed recorder left half-written."""
+        for torn in (*self.parts.glob(".seed_*"), *self.path.parent.glob(f".{glob.escape(self.path.name)}.*.tmp")):
             torn.unlink()
+
         waves = self._waves()
         if waves:
-            temporary = self.parts / f".merged{SUFFIX}"
-            if self.path.is_file():
-                shutil.copyfile(self.path, temporary)
-            with h5py.File(temporary, "a") as merged:
-                for wave in waves:
-                    with h5py.File(wave, "r") as file:
-                        _append(merged, file)
-            _commit(temporary, self.path)
-        # Those of before, had a merge been killed between its last two steps, are removed here as well.
+            with write_atomically(self.path) as partial:
+                if self.path.is_file():
+                    shutil.copyfile(self.path, partial)
+                with h5py.File(partial, "a") as merged:
+                    for wave in waves:
+                        with h5py.File(wave, "r") as file:
+                            _append(merged, file)
+
+        # All of them: a merge that was killed before this step left waves that the file holds already.
         for wave in self.parts.glob(f"*{SUFFIX}"):
             wave.unlink()
 
@@ -197,6 +212,7 @@ class DemoFile:
         if self.path.is_file():
             with _open(self.path) as file:
                 first = _number(file, "next_seed")
+
         waves = []
         for path in sorted(self.parts.glob(f"seed_*{SUFFIX}")):
             if int(path.stem.removeprefix("seed_")) >= first and _is_whole(path):
@@ -209,11 +225,12 @@ def _shared(settings: RunSettings) -> dict[str, Any]:
 
 
 def _open(path: Path) -> h5py.File:
-    """Open a file of demonstrations for reading, or say why it is none."""
+    """Open a file of demonstrations for reading, and refuse any other file."""
     try:
         file = h5py.File(path, "r")
     except OSError as error:
         raise ConfigError(f"file={path} cannot be read ({error}): move it away, or give another file.") from None
+
     data: Any = file.get("data")
     if data is None or not {"env_args", "next_seed", *_COUNTS} <= data.attrs.keys():
         file.close()
@@ -222,7 +239,7 @@ def _open(path: Path) -> h5py.File:
 
 
 def _is_whole(path: Path) -> bool:
-    """Whether a wave can be read: a crash of the machine, not of the recorder, may leave a name without content."""
+    """Tell whether a wave can be read: a crash of the machine may leave a file without its content."""
     try:
         h5py.File(path, "r").close()
     except OSError:
@@ -242,9 +259,13 @@ def _number(file: h5py.File, name: str) -> int:
 
 
 def _add(total: Progress, file: h5py.File) -> Progress:
-    attempts, successes, next_seed = (_number(file, name) for name in (*_COUNTS, "next_seed"))
     data: Any = file["data"]
-    return total.plus(len(data), attempts, successes, next_seed - 1)
+    return total.plus(
+        episodes=len(data),
+        attempts=_number(file, "attempts"),
+        successes=_number(file, "successes"),
+        seed=_number(file, "next_seed") - 1,
+    )
 
 
 def _append(merged: h5py.File, wave: h5py.File) -> None:
@@ -253,22 +274,17 @@ def _append(merged: h5py.File, wave: h5py.File) -> None:
     if "data" not in merged:
         merged.attrs["format_version"] = wave.attrs["format_version"]
         merged.create_group("data")
+
     data: Any = merged["data"]
     count = len(data)
     if not data.attrs:
         data.attrs.update(env_args=source.attrs["env_args"], total=0, attempts=0, successes=0)
+
     for index in range(len(source)):
         source.copy(f"demo_{index}", data, name=f"demo_{count + index}")
     for name in ("total", *_COUNTS):
         data.attrs[name] += source.attrs[name]
     data.attrs["next_seed"] = source.attrs["next_seed"]
-
-
-def _commit(temporary: Path, path: Path) -> None:
-    """Give a complete file its name, once it is on the disk."""
-    with temporary.open("rb") as file:
-        os.fsync(file.fileno())
-    temporary.replace(path)
 
 
 def _shown(value: Sequence[Any] | str | float | None) -> str:

@@ -27,8 +27,8 @@ from torch.utils.data import Dataset
 
 __all__ = ["Demo", "Episodes", "Transitions"]
 
-HELD = 4096
-"""Datasets of a file that stay open in a process, with what was decompressed of them last."""
+MAX_OPEN_DATASETS = 4096
+"""Datasets of a file that stay open in a process, each with the chunks that were decompressed last."""
 
 KEYS = ("obs", "actions", "rewards", "dones")
 
@@ -58,8 +58,8 @@ class _Demos(Dataset[dict[str, Any]]):
 
         Args:
             path: The file.
-            keys: What an item holds, of ``obs``, ``actions``, ``rewards``, ``dones`` and ``states``; less is read
-                faster: a single observation group is ``obs/points``.
+            keys: What an item holds, out of ``obs``, ``actions``, ``rewards``, ``dones`` and ``states``; fewer are
+                read faster. A single observation group is named as ``obs/points``.
 
         Raises:
             FileNotFoundError: There is no such file.
@@ -73,7 +73,9 @@ class _Demos(Dataset[dict[str, Any]]):
             names = sorted(data, key=lambda name: int(name.removeprefix("demo_")))
             self.demos = [_describe(name, data[name]) for name in names]
             """The episodes in the order of the file."""
-            self._leaves = [leaf for key in self.keys for leaf in _leaves(data[names[0]], key)] if names else []
+            self._leaves: list[str] = []
+            if names:
+                self._leaves = [leaf for key in self.keys for leaf in _leaves(data[names[0]], key)]
         self._open: Any = None
         self._process = 0
 
@@ -84,8 +86,9 @@ class _Demos(Dataset[dict[str, Any]]):
     def _read(self, demo: Demo, steps: int | slice) -> dict[str, Any]:
         if self._process != os.getpid():
             # A forked worker must not share its parent's file. Opening a dataset takes longer than reading a step.
-            self._open = lru_cache(HELD)(h5py.File(self.path, "r").__getitem__)
+            self._open = lru_cache(MAX_OPEN_DATASETS)(h5py.File(self.path, "r").__getitem__)
             self._process = os.getpid()
+
         item: dict[str, Any] = {}
         for leaf in self._leaves:
             *groups, last = leaf.split("/")
@@ -122,7 +125,7 @@ class Transitions(_Demos):
     """Single steps of all episodes, one after another: an item is that of :class:`Episodes` without its T."""
 
     def __init__(self, path: str | Path, keys: Sequence[str] = KEYS) -> None:
-        """As for :class:`Episodes`."""
+        """Read what episodes there are; arguments and errors are those of :class:`Episodes`."""
         super().__init__(path, keys)
         self._ends = list(accumulate(demo.length for demo in self.demos))
 
@@ -137,8 +140,10 @@ class Transitions(_Demos):
             IndexError: There is no such step.
         """
         position = range(len(self))[index]
-        demo = bisect.bisect_right(self._ends, position)
-        return self._read(self.demos[demo], position - self._ends[demo] + self.demos[demo].length)
+        episode = bisect.bisect_right(self._ends, position)
+        demo = self.demos[episode]
+        first_position = self._ends[episode] - demo.length
+        return self._read(demo, position - first_position)
 
 
 def _describe(name: str, group: Any) -> Demo:
@@ -149,4 +154,6 @@ def _describe(name: str, group: Any) -> Demo:
 def _leaves(demo: Any, key: str) -> list[str]:
     """Return the paths of all datasets of an episode below a key."""
     node = demo[key]
-    return [leaf for name in node for leaf in _leaves(demo, f"{key}/{name}")] if isinstance(node, Mapping) else [key]
+    if not isinstance(node, Mapping):
+        return [key]
+    return [leaf for name in node for leaf in _leaves(demo, f"{key}/{name}")]

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import torch
 
+__all__ = ["keyed_hash", "keyed_uniform"]
+
 
 def _signed(value: int) -> int:
+    """Return the int64 with the bits of an unsigned number."""
     return value - (1 << 64) if value >= 1 << 63 else value
 
 
@@ -56,7 +59,7 @@ def keyed_uniform(seed: int, env_ids: torch.Tensor, episode: torch.Tensor, strea
         seed: Seed of the whole run.
         env_ids: Environments, shape (M,), integer.
         episode: Episode counters of those environments, shape (M,), integer.
-        stream: Distinguishes draws that must be independent within an episode.
+        stream: Number that tells draws of the same episode apart that must be independent.
         columns: Numbers per environment.
 
     Returns:

@@ -17,11 +17,11 @@ def tensor_bytes(*holders: Any) -> int:
     """Add up the memory of tensors.
 
     Args:
-        *holders: Tensors, Warp arrays, modules, or mappings and sequences of them, nested as they like. Of any other
-            object, its own attributes are looked through, but not the attributes of these.
+        *holders: Tensors, Warp arrays, modules, or mappings and sequences of them, nested to any depth. Of any other
+            object, its own attributes are searched, but not the attributes of those.
 
     Returns:
-        Bytes of their storages; each storage counts once, all of it even where only a view of it is held.
+        Bytes of their storages; each storage counts once and in full, even where only a view of it is held.
     """
     storages: dict[int, int] = {}
     for holder in holders:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What in the assets makes a simulation fragile: drives too stiff for the time step, mass ratios, missing limits.
+"""What in the assets makes a simulation unstable: drives too stiff for the time step, mass ratios, missing limits.
 
-The checks are functions of arrays; :func:`check_scene` reads the arrays from a running Isaac Lab scene. Nothing is an
-error: a scene may work all the same, and the warning is where to look when it does not.
+The checks are functions of arrays; :func:`check_scene` reads the arrays from a running Isaac Lab scene. They give
+warnings and no errors: a scene may work all the same, and the warning tells where to look when it does not.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from numpy.typing import ArrayLike, NDArray
 __all__ = ["MAX_MASS_RATIO", "check_drives", "check_limits", "check_masses", "check_scene", "largest_stable_dt"]
 
 MAX_MASS_RATIO = 1000.0
-"""Heaviest over lightest body: above, iterative contact solvers converge slowly or not at all."""
+"""Mass of the heaviest over that of the lightest body above which contact solvers converge slowly or not at all."""
 
 _UNLIMITED = 1e6
-"""Limits of this magnitude and more stand for none: PhysX uses the largest float, Newton 1e10."""
+"""Magnitude from which a limit means that there is none: PhysX uses the largest float, Newton 1e10."""
 
 
 def largest_stable_dt(
     stiffness: ArrayLike, damping: ArrayLike, inertia: ArrayLike, *, implicit_damping: bool = False
 ) -> NDArray[np.float64]:
-    """Return the largest time step at which a drive's motion does not grow by itself.
+    """Return the largest time step at which the motion of an undisturbed drive does not grow.
 
     A joint of inertia m under the drive force -k x - d v is stepped by semi-implicit Euler,
     v' = v - dt (k x + d v) / m and x' = x + dt v'. The eigenvalues of this map lie in the unit circle, by Jury's
@@ -46,6 +46,7 @@ def largest_stable_dt(
         The step [s], of the common shape; inf where every step is stable.
     """
     k, d, m = np.broadcast_arrays(*(np.asarray(value, dtype=np.float64) for value in (stiffness, damping, inertia)))
+
     root = np.sqrt(d**2 + 4.0 * k * m)
     with np.errstate(divide="ignore", invalid="ignore"):
         # The positive root of k dt^2 -+ 2 d dt - 4 m, in the form that does not cancel.
@@ -73,22 +74,23 @@ def check_drives(
         implicit_damping: As for :func:`largest_stable_dt`.
 
     Returns:
-        One warning per joint, with the step and the armature that would do.
+        One warning per joint, with the step and the armature that would be stable.
     """
     k, d, m = (np.asarray(value, dtype=np.float64) for value in (stiffness, damping, inertia))
     limits = largest_stable_dt(k, d, m, implicit_damping=implicit_damping)
-    needed = (dt**2 * k + (-2.0 if implicit_damping else 2.0) * dt * d) / 4.0
+    sign = -1.0 if implicit_damping else 1.0
+    needed_inertia = (dt**2 * k + sign * 2.0 * dt * d) / 4.0
     return [
         f"the drive of {name} (stiffness {k[i]:.4g}, damping {d[i]:.4g}, inertia {m[i]:.4g}) is unstable at a step of "
-        f"{dt:.4g} s: the limit is {limits[i]:.4g} s; use a smaller physics.dt, lower gains, or {needed[i] - m[i]:.2g} "
-        "more armature"
+        f"{dt:.4g} s: the limit is {limits[i]:.4g} s; use a smaller physics.dt, lower gains, or "
+        f"{needed_inertia[i] - m[i]:.2g} more armature"
         for i, name in enumerate(names)
         if dt > limits[i]
     ]
 
 
 def check_masses(names: Sequence[str], masses: ArrayLike) -> list[str]:
-    """Find a ratio of masses that contact solvers do not bear.
+    """Find a ratio of masses that is too large for contact solvers.
 
     Args:
         names: Bodies, B.
@@ -101,10 +103,13 @@ def check_masses(names: Sequence[str], masses: ArrayLike) -> list[str]:
     moving = np.flatnonzero(values > 0.0)
     if len(moving) == 0:
         return []
-    light, heavy = moving[values[moving].argmin()], moving[values[moving].argmax()]
+
+    light = moving[values[moving].argmin()]
+    heavy = moving[values[moving].argmax()]
     ratio = values[heavy] / values[light]
     if ratio <= MAX_MASS_RATIO:
         return []
+
     return [
         f"{names[heavy]} ({values[heavy]:.4g} kg) has {ratio:.0f} times the mass of {names[light]} "
         f"({values[light]:.4g} kg): above {MAX_MASS_RATIO:.0f} contacts between such bodies are not solved well; "
@@ -125,14 +130,14 @@ def check_limits(
         asset: What they belong to, for the message.
 
     Returns:
-        One warning per kind of limit, with the joints that lack it; NaN, inf, 0 and magnitudes from 1e6 on stand for
-        none, for positions if it is so on both sides.
+        One warning per kind of limit, with the joints that lack it. NaN, inf, 0 and magnitudes from 1e6 mean that there
+        is no limit; a joint lacks a position limit only if neither side has one.
     """
     lower, upper = np.asarray(position, dtype=np.float64).reshape(-1, 2).T
     missing = {
-        "position": ~(_limits(lower) | _limits(upper)) | (lower >= upper),
-        "velocity": ~_limits(velocity) | (np.asarray(velocity) == 0.0),
-        "effort": ~_limits(effort) | (np.asarray(effort) == 0.0),
+        "position": ~(_is_limit(lower) | _is_limit(upper)) | (lower >= upper),
+        "velocity": ~_is_limit(velocity) | (np.asarray(velocity) == 0.0),
+        "effort": ~_is_limit(effort) | (np.asarray(effort) == 0.0),
     }
     return [
         f"{int(lacks.sum())} of {len(names)} joints of {asset} have no {kind} limit "
@@ -142,7 +147,7 @@ def check_limits(
     ]
 
 
-def _limits(values: ArrayLike) -> NDArray[np.bool_]:
+def _is_limit(values: ArrayLike) -> NDArray[np.bool_]:
     return np.abs(np.asarray(values, dtype=np.float64)) < _UNLIMITED
 
 
@@ -164,14 +169,18 @@ def check_scene(scene: Any, sim_cfg: Any) -> list[str]:
         The warnings.
     """
     warnings: list[str] = []
-    bodies: dict[str, float] = {}
     for asset_name, asset in scene.articulations.items():
         data = asset.data
         warnings += _check_actuators(asset, sim_cfg)
-        limits = (data.joint_pos_limits, data.joint_vel_limits, data.joint_effort_limits)
         warnings += check_limits(
-            asset.joint_names, *(value.torch[0].cpu().numpy() for value in limits), asset=asset_name
+            asset.joint_names,
+            position=data.joint_pos_limits.torch[0].cpu().numpy(),
+            velocity=data.joint_vel_limits.torch[0].cpu().numpy(),
+            effort=data.joint_effort_limits.torch[0].cpu().numpy(),
+            asset=asset_name,
         )
+
+    bodies: dict[str, float] = {}
     for asset_name, asset in {**scene.articulations, **scene.rigid_objects}.items():
         masses = asset.data.body_mass.torch[0].flatten().tolist()
         bodies |= {f"{asset_name}/{name}": mass for name, mass in zip(asset.body_names, masses, strict=True)}
@@ -180,19 +189,24 @@ def check_scene(scene: Any, sim_cfg: Any) -> list[str]:
 
 def _check_actuators(asset: Any, sim_cfg: Any) -> list[str]:
     solver_cfg = getattr(sim_cfg.physics, "solver_cfg", None)
-    warnings: list[str] = []
     inertia = _joint_inertia(asset)
+
+    warnings: list[str] = []
     for actuator in asset.actuators.values():
-        step, implicit_damping = sim_cfg.dt, False
+        step = sim_cfg.dt
+        implicit_damping = False
         if actuator.is_implicit_model:
             if solver_cfg is None:
                 continue
             step /= sim_cfg.physics.num_substeps
             implicit_damping = getattr(solver_cfg, "integrator", "") in ("implicit", "implicitfast")
-        ids, names = actuator.joint_indices, actuator.joint_names
-        ids = list(range(len(names))) if isinstance(ids, slice) else [int(i) for i in ids]
-        gains = (actuator.stiffness[0].cpu().numpy(), actuator.damping[0].cpu().numpy())
-        warnings += check_drives(names, *gains, inertia[ids], step, implicit_damping=implicit_damping)
+
+        names = actuator.joint_names
+        indices = actuator.joint_indices
+        ids = list(range(len(names))) if isinstance(indices, slice) else [int(index) for index in indices]
+        stiffness = actuator.stiffness[0].cpu().numpy()
+        damping = actuator.damping[0].cpu().numpy()
+        warnings += check_drives(names, stiffness, damping, inertia[ids], step, implicit_damping=implicit_damping)
     return warnings
 
 
@@ -200,6 +214,7 @@ def _joint_inertia(asset: Any) -> NDArray[np.float64]:
     """Return what each joint feels, armature included, shape (J,)."""
     mass_matrix = asset.data.mass_matrix.torch[0].double().cpu().numpy()
     armature = asset.data.joint_armature.torch[0].double().cpu().numpy()
+    # A floating base has rows of its own, before those of the joints.
     base = len(mass_matrix) - len(armature)
     mass_matrix = mass_matrix + np.diag(np.concatenate([np.zeros(base), armature]))
     return 1.0 / np.diag(np.linalg.inv(mass_matrix))[base:]

@@ -15,7 +15,11 @@ import torch
 
 __all__ = ["fit_broadphase", "shape_bounds"]
 
-_SPHERE, _CAPSULE, _ELLIPSOID, _CYLINDER, _BOX = 2, 3, 4, 5, 6  # mujoco.mjtGeom
+# Values of mujoco.mjtGeom; an ellipsoid is 4.
+_SPHERE = 2
+_CAPSULE = 3
+_CYLINDER = 5
+_BOX = 6
 
 
 def shape_bounds(kind: torch.Tensor, size: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -28,19 +32,23 @@ def shape_bounds(kind: torch.Tensor, size: torch.Tensor) -> tuple[torch.Tensor, 
     Returns:
         Radius of the bounding sphere [m], shape (W, G), and half extents of the bounding box [m], shape (W, G, 3).
     """
-    radius, length = size[..., 0], size[..., 1]
+    radius = size[..., 0]
+    length = size[..., 1]
+
     half = torch.where((kind == _SPHERE)[:, None], radius[..., None], size)
     for round_kind, height in ((_CAPSULE, radius + length), (_CYLINDER, length)):
         half = torch.where((kind == round_kind)[:, None], torch.stack([radius, radius, height], dim=-1), half)
+
     sphere = half.amax(dim=-1)
     sphere = torch.where(kind == _CYLINDER, torch.hypot(radius, length), sphere)
-    return torch.where(kind == _BOX, torch.linalg.vector_norm(half, dim=-1), sphere), half
+    sphere = torch.where(kind == _BOX, torch.linalg.vector_norm(half, dim=-1), sphere)
+    return sphere, half
 
 
 def fit_broadphase(physics: Any) -> None:
-    """Give the shapes whose size differs between environments bounds that hold them, where Newton does not.
+    """Give shapes whose size differs between environments bounds that are large enough, which Newton does not do.
 
-    Call it once the simulation has started. Meshes and planes are left as they are.
+    Call it once, after the simulation has started. Meshes and planes are left as they are.
 
     Args:
         physics: ``sim.physics`` of the running simulation; nothing happens unless it is Newton with MuJoCo Warp.
@@ -52,14 +60,17 @@ def fit_broadphase(physics: Any) -> None:
     model = getattr(solver, "mjw_model", None)
     if model is None:
         return
+
     import warp as wp
 
     size = wp.to_torch(model.geom_size)
     kind = wp.to_torch(model.geom_type)
     primitive = (kind >= _SPHERE) & (kind <= _BOX)
     differs = primitive & (size != size[:1]).any(dim=2).any(dim=0)
+
     sphere, half = shape_bounds(kind, size)
-    radius, box = wp.to_torch(model.geom_rbound), wp.to_torch(model.geom_aabb)
+    radius = wp.to_torch(model.geom_rbound)
+    box = wp.to_torch(model.geom_aabb)
     radius[:, differs] = sphere[:, differs]
     # One box serves all environments.
     box[:, differs, 1] = half[:, differs].amax(dim=0)

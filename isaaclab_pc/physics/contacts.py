@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How full the solver's contact buffers are, and how large they should be.
 
-A solver that runs out of room drops contacts and goes on. MuJoCo Warp (Newton) has two buffers: one of contacts, which
+A solver whose buffers are full drops contacts and goes on. MuJoCo Warp (Newton) has two buffers: one of contacts, which
 all environments share, and one of constraint rows in every environment. It counts what it needed even where that is
-more than it has, and keeps a flag per environment once something was dropped. PhysX gives no such reading: there, what
-it prints is searched (:func:`isaaclab_pc.scaling.classify.contact_overflows`).
+more than it has, and sets a flag of the environment once something was dropped. PhysX has no such counters: there, its
+printed messages are searched (:func:`isaaclab_pc.scaling.classify.contact_overflows`).
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ __all__ = [
 ]
 
 HEADROOM = 3.0
-"""Room to have over the high-water mark of a fresh policy, since a trained one makes more contacts: in the lift task on
-Newton a grasp of the cube takes 2.7 times the contacts and 2.8 times the constraint rows."""
+"""Capacity as a multiple of what an untrained policy needed at most, since a trained one makes more contacts: in the
+lift task on Newton a grasp of the cube takes 2.7 times the contacts and 2.8 times the constraint rows."""
+
 _GRANULE = 8
 """Capacities are multiples of this."""
 
@@ -37,29 +38,29 @@ class BufferUsage(TypedDict):
     """One buffer since the start of the simulation."""
 
     used: int
-    """Most that was needed at once; above `capacity` where not all of it had room."""
+    """Most entries that were needed at once; more than `capacity` where some did not fit."""
     capacity: int
-    """Room there is."""
+    """Number of entries that the buffer holds."""
     overflowed: bool
-    """Whether something was dropped."""
+    """Whether entries were dropped."""
 
 
 class ContactUsage(TypedDict):
-    """Both buffers of MuJoCo Warp; holds plain numbers, so it goes through JSON."""
+    """Both buffers of MuJoCo Warp, as plain numbers that can be written as JSON."""
 
     num_envs: int
     """Environments that share the contacts."""
     contacts: BufferUsage
-    """Contacts of all environments together: contact points, or pairs of near shapes where these are more, since both
-    need a place in a buffer of this capacity."""
+    """Contacts of all environments together: contact points, or pairs of shapes that are close where these are more,
+    since both need an entry in a buffer of this capacity."""
     constraints: BufferUsage
     """Constraint rows of the environment that needed the most; each environment has this capacity."""
     share: float
-    """The fuller buffer's `used` in `capacity`; at least 1 once something was dropped."""
+    """`used` over `capacity` of the fuller buffer; at least 1 once something was dropped."""
 
 
 class ContactMonitor:
-    """Keeps the high-water marks of MuJoCo Warp's buffers on the device."""
+    """Keeps the largest numbers of contacts and constraint rows that MuJoCo Warp needed, on the device."""
 
     def __init__(self, data: Any) -> None:
         """Start at zero.
@@ -72,18 +73,25 @@ class ContactMonitor:
         from mujoco_warp import OverflowType
 
         self._num_envs: int = data.nworld
-        self._capacities: tuple[int, int] = (data.naconmax, data.njmax)
-        self._points, self._pairs = wp.to_torch(data.nacon), wp.to_torch(data.ncollision)
-        self._rows, self._flags = wp.to_torch(data.nefc), wp.to_torch(data.overflow)
-        self._most_contacts, self._most_rows = torch.zeros_like(self._points), torch.zeros_like(self._rows)
+        self._max_contacts: int = data.naconmax
+        self._max_rows: int = data.njmax
+
+        self._points = wp.to_torch(data.nacon)
+        self._pairs = wp.to_torch(data.ncollision)
+        self._rows = wp.to_torch(data.nefc)
+        self._most_contacts = torch.zeros_like(self._points)
+        self._most_rows = torch.zeros_like(self._rows)
+
+        self._flags = wp.to_torch(data.overflow)
         self._contact_flags = int(OverflowType.BROADPHASE | OverflowType.NARROWPHASE | OverflowType.CCD)
         self._row_flags = int(OverflowType.NEFC | OverflowType.NJMAX_NNZ)
 
     def update(self) -> None:
-        """Take over the marks of the solver's last step, without waiting for the device.
+        """Take the solver's last step into account, without waiting for the device.
 
-        What the steps between two calls needed is not seen (once per environment step found 173 contacts where the
-        most was 176, in 16 environments that grasp), but the solver's own flags keep whether any of them overflowed.
+        The numbers of the steps between two calls are missed: with a call per environment step 173 contacts were found
+        where there were 176, in 16 environments that grasp. An overflow is never missed, since the solver keeps its
+        flags.
         """
         import torch
 
@@ -93,29 +101,29 @@ class ContactMonitor:
 
     def share(self) -> torch.Tensor:
         """Return `ContactUsage.share` as a tensor on the device, shape (), float32."""
-        contacts, rows = (max(capacity, 1) for capacity in self._capacities)
-        share = (self._most_contacts[0] / contacts).maximum(self._most_rows.max() / rows)
+        contacts = self._most_contacts[0] / max(self._max_contacts, 1)
+        rows = self._most_rows.max() / max(self._max_rows, 1)
+        share = contacts.maximum(rows)
+
         dropped = ((self._flags & (self._contact_flags | self._row_flags)) != 0).any()
         return share.clamp(min=dropped.float())
 
     def usage(self) -> ContactUsage:
-        """Read the marks; this waits for the device.
+        """Read the numbers; this waits for the device.
 
         Returns:
             What was used of both buffers since the start.
         """
-        flags = [bool(((self._flags & mask) != 0).any()) for mask in (self._contact_flags, self._row_flags)]
-        used = [int(self._most_contacts[0]), int(self._most_rows.max())]
-        contacts, constraints = (
-            BufferUsage(used=most, capacity=capacity, overflowed=flag or most > capacity)
-            for most, capacity, flag in zip(used, self._capacities, flags, strict=True)
-        )
         return ContactUsage(
             num_envs=self._num_envs,
-            contacts=contacts,
-            constraints=constraints,
+            contacts=self._buffer_usage(int(self._most_contacts[0]), self._max_contacts, self._contact_flags),
+            constraints=self._buffer_usage(int(self._most_rows.max()), self._max_rows, self._row_flags),
             share=round(float(self.share()), 4),
         )
+
+    def _buffer_usage(self, used: int, capacity: int, flags: int) -> BufferUsage:
+        overflowed = bool(((self._flags & flags) != 0).any())
+        return BufferUsage(used=used, capacity=capacity, overflowed=overflowed or used > capacity)
 
 
 def monitor_contacts(physics: Any) -> ContactMonitor | None:
@@ -125,7 +133,7 @@ def monitor_contacts(physics: Any) -> ContactMonitor | None:
         physics: Its physics config, ``cfg.sim.physics``.
 
     Returns:
-        The monitor; None where the solver gives no reading (PhysX, and Newton's other solvers).
+        The monitor; None where the solver has no such counters (PhysX, and Newton's other solvers).
     """
     data = _solver_data(physics)
     return None if data is None else ContactMonitor(data)
@@ -138,18 +146,18 @@ def contact_buffer_bytes(physics: Any) -> int:
         physics: As for :func:`monitor_contacts`.
 
     Returns:
-        Their memory [bytes]; 0 where the solver gives no reading.
+        Their memory [bytes]; 0 where the solver is not MuJoCo Warp.
     """
     data = _solver_data(physics)
-    return 0 if data is None else _buffers(data)
+    return 0 if data is None else _buffer_bytes(data)
 
 
 def predicted_contact_buffer_bytes(num_contacts: int, num_rows: int, num_dofs: int) -> float:
-    """Work out MuJoCo Warp's buffers, by letting it make them for two worlds of as many degrees of freedom.
+    """Predict the memory of MuJoCo Warp's buffers, by allocating them for two small worlds.
 
     Args:
-        num_contacts: Contacts that have room, per environment (``nconmax``).
-        num_rows: Constraint rows that have room in an environment (``njmax``).
+        num_contacts: Capacity for contacts, per environment (``nconmax``).
+        num_rows: Capacity for constraint rows of an environment (``njmax``).
         num_dofs: Degrees of freedom of an environment: the rows' Jacobian has a column for each.
 
     Returns:
@@ -160,12 +168,13 @@ def predicted_contact_buffer_bytes(num_contacts: int, num_rows: int, num_dofs: i
     import warp as wp
 
     worlds = 2
+    # Contacts and rows depend on the number of degrees of freedom only: a chain of hinges has as many as asked for.
     link = '<body><joint type="hinge"/><geom size=".1"/>'
     chain = link * num_dofs + "</body>" * num_dofs
     model: Any = mujoco.MjModel.from_xml_string(f"<mujoco><worldbody>{chain}</worldbody></mujoco>")  # pyright: ignore[reportAttributeAccessIssue]
     with wp.ScopedDevice("cpu"):
         data = mujoco_warp.make_data(model, nworld=worlds, nconmax=num_contacts, njmax=num_rows)
-    return _buffers(data) / worlds
+    return _buffer_bytes(data) / worlds
 
 
 def _solver_data(physics: Any) -> Any:
@@ -176,7 +185,7 @@ def _solver_data(physics: Any) -> Any:
     return getattr(NewtonManager._solver, "mjw_data", None) if isinstance(physics, NewtonCfg) else None
 
 
-def _buffers(data: Any) -> int:
+def _buffer_bytes(data: Any) -> int:
     """Return the memory of contacts and constraint rows [bytes]."""
     from isaaclab_pc.tensor_bytes import tensor_bytes
 
@@ -184,24 +193,26 @@ def _buffers(data: Any) -> int:
 
 
 def grown(usage: ContactUsage, headroom: float = HEADROOM) -> dict[str, int]:
-    """Size the buffers from what was used.
+    """Return larger buffers where those of a simulation have overflowed or have too little room left.
 
-    A buffer that overflowed is at least doubled: contacts that were dropped, and the rows and further contacts that
-    they would have led to, are not in the marks. A buffer is never made smaller than it is: a short try with a fresh
-    policy says too little for that.
+    A buffer that overflowed is at least doubled: the dropped contacts, and the rows and further contacts that they
+    would have caused, are not in the counts. No buffer gets smaller: a short run of an untrained policy says too little
+    for that.
 
     Args:
         usage: What a simulation used.
-        headroom: Room to have, as a multiple of the high-water mark.
+        headroom: Capacity to have, as a multiple of what was used.
 
     Returns:
-        The settings of ``physics`` that have to change, per environment and so for any number of them:
-        ``contacts``, ``constraints``, both or none.
+        The settings of ``physics`` that have to change: ``contacts``, ``constraints``, both or none. They count per
+        environment, so they hold for any number of environments.
     """
     changes = {}
-    for name, users in (("contacts", usage["num_envs"]), ("constraints", 1)):
+    for name, sharing_envs in (("contacts", usage["num_envs"]), ("constraints", 1)):
         buffer: BufferUsage = usage[name]
-        needed = max(headroom * buffer["used"], 2 * buffer["capacity"] if buffer["overflowed"] else 0)
+        needed = headroom * buffer["used"]
+        if buffer["overflowed"]:
+            needed = max(needed, 2 * buffer["capacity"])
         if needed > buffer["capacity"]:
-            changes[name] = _GRANULE * math.ceil(needed / users / _GRANULE)
+            changes[name] = _GRANULE * math.ceil(needed / sharing_envs / _GRANULE)
     return changes

@@ -19,7 +19,7 @@ class ShapeFriction:
     """Reads and writes the friction of one asset's shapes."""
 
     def __init__(self, asset: Any, physics: Any) -> None:
-        """Remember the friction that the shapes start with.
+        """Read the friction that the shapes start with.
 
         Args:
             asset: An initialized rigid object or articulation.
@@ -35,20 +35,20 @@ class ShapeFriction:
         if isinstance(physics, OvPhysxCfg):
             from isaaclab_ov import tensor_types
 
-            single = tensor_types.RIGID_BODY_SHAPE_FRICTION_AND_RESTITUTION
-            self._binding = (
-                tensor_types.SHAPE_FRICTION_AND_RESTITUTION if isinstance(asset, BaseArticulation) else single
-            )
+            if isinstance(asset, BaseArticulation):
+                self._binding = tensor_types.SHAPE_FRICTION_AND_RESTITUTION
+            else:
+                self._binding = tensor_types.RIGID_BODY_SHAPE_FRICTION_AND_RESTITUTION
         self._start = self.read()
 
     def read(self) -> torch.Tensor:
-        """Return the friction of each shape as the solver has it, shape (N, shapes); of PhysX the static one."""
+        """Return the solver's friction of each shape, shape (N, shapes); on PhysX the static one."""
         if self._is_newton:
             return self._newton_friction().clone()
         return self._materials()[..., 0].clone()
 
     def scale(self, env_ids: torch.Tensor, factor: torch.Tensor) -> None:
-        """Multiply the friction that the shapes started with, static and dynamic.
+        """Set static and dynamic friction to multiples of what the shapes started with.
 
         Args:
             env_ids: Environments, shape (M,).
@@ -62,12 +62,15 @@ class ShapeFriction:
             self._newton_friction()[env_ids] = friction
             NewtonManager.add_model_change(ModelFlags.SHAPE_PROPERTIES)
             return
+
         materials = self._materials()
         rows = env_ids.to(materials.device)
         materials[rows, :, 0] = friction
         materials[rows, :, 1] = friction
+
         # PhysX wants the whole buffer, whichever rows are written.
-        buffer, indices = wp.from_torch(materials.contiguous(), dtype=wp.float32), wp.from_torch(rows.int())
+        buffer = wp.from_torch(materials.contiguous(), dtype=wp.float32)
+        indices = wp.from_torch(rows.int())
         if self._binding:
             self._view.set_attribute(self._binding, buffer, indices=indices)
         else:

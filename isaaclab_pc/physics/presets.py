@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from typing import Any
 
 import warp as wp
@@ -17,11 +16,13 @@ from isaaclab_ov.physics import OvPhysxCfg
 from isaaclab_physx.physics import PhysxCfg
 from isaaclab_tasks.utils import PresetCfg
 
-_OVPHYSX_INSTALLED = importlib.util.find_spec("ovphysx") is not None
+from isaaclab_pc.packages import is_installed
+
+__all__ = ["PhysicsPresetsCfg", "newton_presets", "prepare_for_device"]
 
 
 def _newton_for_grasping() -> NewtonCfg:
-    """Newton at a solver step of 1/240 s for ``sim.dt`` 1/60 s: coarser steps lose grasped objects."""
+    """Return Newton with a solver step of 1/240 s for ``sim.dt`` 1/60 s: coarser steps lose grasped objects."""
     return NewtonCfg(
         num_substeps=4,
         solver_cfg=MJWarpSolverCfg(
@@ -41,31 +42,36 @@ class PhysicsPresetsCfg(PresetCfg):
     newton_mjwarp: PhysicsCfg = _newton_for_grasping()
     isaacsim_physx: PhysicsCfg = PhysxCfg(bounce_threshold_velocity=0.2)
     physx: PhysicsCfg = PhysxAutoCfg(isaacsim_physx=isaacsim_physx, ovphysx=ovphysx)
-    default: PhysicsCfg = ovphysx if _OVPHYSX_INSTALLED else newton_mjwarp
+    default: PhysicsCfg = ovphysx if is_installed("ovphysx") else newton_mjwarp
 
 
 def newton_presets(physics: Any) -> list[NewtonCfg]:
-    """Return those presets that are Newton, the default among them where it is, for a task to change.
+    """Return the presets that run Newton, for a task to change; the default is one of them where it is Newton.
 
     Args:
-        physics: A :class:`PhysicsPresetsCfg`, ``sim.physics`` of a config whose backend is still open.
+        physics: A :class:`PhysicsPresetsCfg`, ``sim.physics`` of a config whose backend is not chosen yet.
     """
     return [preset for preset in (physics.newton_mjwarp, physics.default) if isinstance(preset, NewtonCfg)]
 
 
 def prepare_for_device(cfg: DirectRLEnvCfg) -> None:
-    """Turn off what needs CUDA when ``cfg.sim.device`` is the CPU; call before the simulation is built.
+    """Turn off what needs CUDA when ``cfg.sim.device`` is the CPU; call it before the simulation is built.
 
-    CUDA graphs are disabled for physics and cameras, and Warp's pinned host allocations, which ovphysx asks for but a
-    machine without a CUDA driver cannot make, become pageable.
+    CUDA graphs are disabled for physics and cameras. Pinned host memory, which ovphysx asks Warp for, becomes pageable,
+    since a machine without a CUDA driver has none.
+
+    Args:
+        cfg: The environment's config, which is changed.
     """
     if not str(cfg.sim.device).startswith("cpu"):
         return
+
     if isinstance(cfg.sim.physics, NewtonCfg):
         cfg.sim.physics.use_cuda_graph = False
     for sensor in vars(cfg.scene).values():
         if isinstance(sensor, CameraCfg) and isinstance(sensor.renderer_cfg, NewtonWarpRendererCfg):
             sensor.renderer_cfg.use_cuda_graph = False
+
     wp.init()
     if not wp.is_cuda_available():
         cpu: Any = wp.get_device("cpu")

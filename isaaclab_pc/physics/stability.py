@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a setting of physics was measured to bear, and which of several is the cheapest that holds. Loads no torch."""
+"""Measurements of physics settings, and the choice of the cheapest one that is stable. Loads no torch."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ GRIDS: Mapping[str, Mapping[str, tuple[int, ...]]] = {
     "isaacsim_physx": {"decimation": (1, 2, 4), "position_iterations": (2, 4, 8, 16)},
     "newton_mjwarp": {"substeps": (1, 2, 4, 8), "position_iterations": (5, 10, 20)},
 }
-"""Values tried on each backend. ``decimation`` stands for ``dt``: the task's control period is cut into so many physics
-steps. Newton's solver step is the physics step over ``substeps``."""
+"""Values tried on each backend. ``decimation``, the number of physics steps in the task's control period, is tried in
+the place of ``dt``. Newton's solver step is the physics step over ``substeps``."""
 
 TOLERATED_LOSS = 0.05
-"""A setting holds if its scripted success is at most this much below the best setting's."""
+"""Largest loss of scripted success against the best setting at which a setting still counts as stable."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One setting, measured; holds plain values, so it goes through JSON."""
+    """The measurement of one setting, in plain values that can be written as JSON."""
 
     settings: Mapping[str, float]
     """Fields of ``physics``, without the prefix."""
@@ -32,7 +32,7 @@ class Cell:
     """Environment steps under random actions."""
 
     failures: Mapping[str, int] = field(default_factory=dict)
-    """Environments that the guard ended meanwhile, by cause."""
+    """Environments whose episode the guard ended meanwhile, by cause."""
 
     env_steps_per_s: float = 0.0
     """Environment steps of all environments per second, under random actions."""
@@ -62,7 +62,7 @@ class Cell:
 
     @property
     def upper_bound_per_million(self) -> float | None:
-        """Rate that failures stay below with 95 % confidence where none was seen: 3 / steps ("rule of three").
+        """Upper bound of the failure rate with 95 % confidence where no failure was seen: 3 / steps ("rule of three").
 
         Hanley and Lippman-Hand, "If nothing goes wrong, is everything all right?", JAMA 249(13), 1983. None where
         there were failures or no steps.
@@ -79,7 +79,7 @@ def grid(backend: str, physics: Mapping[str, object]) -> list[dict[str, int]]:
 
     Args:
         backend: The backend that will run.
-        physics: The ``physics`` settings of the config; what is not None was given by the user and stays.
+        physics: The ``physics`` settings of the config; those that are not None were given by the user and stay.
 
     Returns:
         Values by name, from the coarsest to the finest; one empty setting where the user gave all of them.
@@ -94,22 +94,23 @@ def grid(backend: str, physics: Mapping[str, object]) -> list[dict[str, int]]:
 def cheapest(cells: Sequence[Cell]) -> Cell | None:
     """Choose the setting to train with.
 
-    A setting holds if no environment failed under random actions, nothing spoiled the measurement, and the scripted
+    A setting is stable if no environment failed under random actions, nothing spoiled the measurement, and the scripted
     policy, where there is one, loses at most :data:`TOLERATED_LOSS` against the best setting.
 
     Args:
         cells: What was measured.
 
     Returns:
-        The one with the lowest :attr:`Cell.cost` among those that hold; None where none does.
+        The stable one with the lowest :attr:`Cell.cost`; None where no setting is stable.
     """
-    best = max((cell.success for cell in cells if cell.success is not None), default=None)
-    holding = [
-        cell
-        for cell in cells
-        if cell.env_steps
-        and not cell.failed
-        and not cell.note
-        and (best is None or (cell.success is not None and cell.success >= best - TOLERATED_LOSS))
-    ]
-    return min(holding, key=lambda cell: cell.cost, default=None)
+    best_success = max((cell.success for cell in cells if cell.success is not None), default=None)
+    stable = [cell for cell in cells if _is_stable(cell, best_success)]
+    return min(stable, key=lambda cell: cell.cost, default=None)
+
+
+def _is_stable(cell: Cell, best_success: float | None) -> bool:
+    if not cell.env_steps or cell.failed or cell.note:
+        return False
+    if best_success is None:
+        return True
+    return cell.success is not None and cell.success >= best_success - TOLERATED_LOSS

@@ -18,17 +18,26 @@ from isaaclab_pc.physics.stability import Cell
 __all__ = ["save_stability_plot"]
 
 _COLUMN = "position_iterations"
-_WINNER = "tab:green"
+_CHOSEN_COLOR = "tab:green"
 
 
 class _Map(NamedTuple):
-    """What one of the maps shows."""
+    """One of the maps."""
 
     label: str
+    """Headline."""
+
     colors: str
+    """Matplotlib's colour map."""
+
     value: Callable[[Cell], float | None]
+    """What the colour shows; None leaves the field empty."""
+
     text: Callable[[Cell], str]
+    """What is written in the field."""
+
     norm: Any = None
+    """Matplotlib's scale of the colours; None is linear between the extremes."""
 
 
 def save_stability_plot(cells: Sequence[Cell], chosen: Cell | None, title: str, path: Path) -> None:
@@ -40,7 +49,7 @@ def save_stability_plot(cells: Sequence[Cell], chosen: Cell | None, title: str, 
 
     Args:
         cells: What was measured, at least one.
-        chosen: The cheapest setting that holds, framed.
+        chosen: The cheapest stable setting, which gets a frame.
         title: Headline.
         path: PNG file to write.
     """
@@ -51,6 +60,7 @@ def save_stability_plot(cells: Sequence[Cell], chosen: Cell | None, title: str, 
             _Map("scripted success [%]", "Greens", _success, lambda c: f"{_success(c) or 0:.0f}", Normalize(0.0, 100.0))
         )
     maps.append(_Map("seconds per 1000 env steps", "Blues", lambda c: c.cost, lambda c: f"{c.cost:.2f}"))
+
     row_name = next((name for cell in cells for name in cell.settings if name != _COLUMN), "dt")
     rows = _values(cells, row_name)
     figure = Figure(figsize=(4.6 * len(maps), 1.6 + 0.7 * len(rows)), layout="constrained")
@@ -67,18 +77,26 @@ def _values(cells: Sequence[Cell], name: str) -> list[float | None]:
 
 
 def _draw(axes: Any, cells: Sequence[Cell], chosen: Cell | None, row_name: str, shown: _Map) -> None:
-    rows, columns = _values(cells, row_name), _values(cells, _COLUMN)
+    rows = _values(cells, row_name)
+    columns = _values(cells, _COLUMN)
     image = np.full((len(rows), len(columns)), np.nan)
     for cell in cells:
-        row, column = rows.index(cell.settings.get(row_name)), columns.index(cell.settings.get(_COLUMN))
+        row = rows.index(cell.settings.get(row_name))
+        column = columns.index(cell.settings.get(_COLUMN))
         measured = shown.value(cell) if cell.env_steps else None
         image[row, column] = np.nan if measured is None else measured
-        label = shown.text(cell) + ("*" if cell.note else "") if cell.env_steps else "crash"
+
+        label = "crash"
+        if cell.env_steps:
+            label = shown.text(cell) + ("*" if cell.note else "")
         box = {"boxstyle": "round", "facecolor": "white", "alpha": 0.7, "edgecolor": "none"}
         axes.text(column, row, label, ha="center", va="center", fontsize="small", bbox=box)
         if cell is chosen:
-            frame = Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor=_WINNER, linewidth=3, zorder=3)
+            frame = Rectangle(
+                (column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor=_CHOSEN_COLOR, linewidth=3, zorder=3
+            )
             axes.add_patch(frame)
+
     axes.imshow(image, aspect="auto", cmap=shown.colors, norm=shown.norm)
     axes.set_xticks(range(len(columns)), [_tick(value) for value in columns])
     axes.set_yticks(range(len(rows)), [_tick(value) for value in rows])
@@ -96,5 +114,6 @@ def _success(cell: Cell) -> float | None:
 
 
 def _failures(cell: Cell) -> str:
-    bound, rate = cell.upper_bound_per_million, cell.failures_per_million
+    bound = cell.upper_bound_per_million
+    rate = cell.failures_per_million
     return f"< {bound:.0f}" if bound is not None else f"{rate or 0:.0f}"

@@ -90,7 +90,15 @@ def test_a_wave_without_success_counts_only(path: Path) -> None:
     assert file.progress() == Progress(episodes=2, attempts=6, successes=2, next_seed=44)
 
 
-@pytest.mark.parametrize("name", [".seed_43.hdf5", "seed_000000000043.hdf5", ".merged.hdf5"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "seed_000000000043.hdf5",
+        ".seed_000000000043.hdf5.7.hdf5",
+        ".seed_000000000043.hdf5.7.tmp",
+        "../.demos.hdf5.7.tmp",
+    ],
+)
 @pytest.mark.parametrize("size", [0, 3000])
 def test_a_half_written_wave_is_dropped_and_its_seed_comes_again(path: Path, name: str, size: int) -> None:
     file = recorded(path, 42)
@@ -103,6 +111,7 @@ def test_a_half_written_wave_is_dropped_and_its_seed_comes_again(path: Path, nam
     file.merge()
     assert read(path) == [(42, 0), (42, 1), (43, 0), (43, 1)]
     assert list(file.parts.iterdir()) == []
+    assert sorted(path.parent.iterdir()) == [path, file.parts]
 
 
 def test_a_merge_that_was_killed_before_it_tidied_up_adds_nothing_twice(path: Path) -> None:
