@@ -44,7 +44,8 @@ class Cgroup:
             if self.version == 2
             else ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
         )
-        limit, usage = self._number(limit_name), self._number(usage_name)
+        limit = self._number(limit_name)
+        usage = self._number(usage_name)
         if limit is None or usage is None or limit >= _UNLIMITED:
             return None
         # File pages that nobody uses count as usage, but the kernel drops them before it kills anything.

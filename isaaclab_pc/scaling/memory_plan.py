@@ -204,12 +204,15 @@ def _line(entry: Entry, num_envs: int, where: str) -> Part:
 def _contact_buffers(env_cfg: Any) -> Part | None:
     """Predict Newton's buffers; PhysX makes its own as it needs them on a CPU, and on a GPU no formula is known."""
     solver = getattr(env_cfg.sim.physics, "solver_cfg", None)
-    contacts, rows = (getattr(solver, name, None) for name in ("nconmax", "njmax"))
+    contacts = getattr(solver, "nconmax", None)
+    rows = getattr(solver, "njmax", None)
     if contacts is None or rows is None:
         return None
+
     dofs = _degrees_of_freedom(env_cfg.scene)
     if dofs is None:
         return None
+
     note = f"{contacts} contacts, {rows} rows of {dofs} degrees of freedom"
     return 0, predicted_contact_buffer_bytes(contacts, rows, dofs), note
 
@@ -240,7 +243,11 @@ def _joints(path: str) -> int:
 
 
 def _clouds(points: PointCloudCfg, sizes: list[tuple[int, int]], device: str) -> Part:
-    """Measure the operator on the CPU, as its scratch depends on sampler and backend, and add the sensor's buffers."""
+    """Predict the memory of the point-cloud sensor.
+
+    The operator is built on the CPU for two sizes and measured, since its scratch memory depends on sampler and
+    backend. The sensor's own buffers are added.
+    """
     few, more = (
         DepthToCloud(
             num_envs,
@@ -254,6 +261,8 @@ def _clouds(points: PointCloudCfg, sizes: list[tuple[int, int]], device: str) ->
         ).nbytes
         for num_envs in (64, 128)
     )
+
     rows, channels, itemsize = cloud_shape(points)
+    cloud = rows * channels * itemsize
     pixels_and_mask = 4 * points.num_points + rows
-    return 0, (more - few) / 64 + rows * channels * itemsize + pixels_and_mask, f"{rows} x {channels} {points.dtype}"
+    return 0, (more - few) / 64 + cloud + pixels_and_mask, f"{rows} x {channels} {points.dtype}"

@@ -17,8 +17,7 @@ from typing import IO, NamedTuple
 __all__ = ["ProcessTree"]
 
 _PROC = Path("/proc")
-_PAGE = os.sysconf("SC_PAGE_SIZE")
-_MARK = "ISAACLAB_PC_PROBE"
+_MARK = "ISAACLAB_PC_CHILD"
 """Environment variable that marks a child's descendants, so that daemons among them are found as well."""
 
 _IDLE_SHARE = 0.02
