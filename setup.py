@@ -19,6 +19,7 @@ INSTALL_REQUIRES = [
     "numpy>=2",
     "nvidia-ml-py>=12",
     "psutil>=5.9",
+    "pydantic>=2.10,<3",
     "pyyaml>=6",
     "rich>=13",
 ]

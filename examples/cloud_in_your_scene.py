@@ -65,8 +65,11 @@ def main() -> None:
 
     with launch_simulation(cfg, {"device": "cpu", "headless": True}):
         prepare_for_device(cfg)
-        with SimulationContext(cfg.sim) as sim:
+        sim = SimulationContext(cfg.sim)
+        try:
             scene = InteractiveScene(cfg.scene)
+            # Isaac Lab's environments do this themselves; the sensor finds its cameras by it.
+            sim.register_interactive_scene(scene)
             sim.reset()
             for _ in range(20):
                 sim.step(render=False)
@@ -78,6 +81,8 @@ def main() -> None:
                 low = seen.amin(dim=0).tolist()
                 high = seen.amax(dim=0).tolist()
                 print(f"environment {env}: {len(seen)} points from {low} to {high} m")
+        finally:
+            sim.clear_instance()
 
 
 if __name__ == "__main__":

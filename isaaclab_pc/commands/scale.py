@@ -29,7 +29,7 @@ from isaaclab_pc.launch.probe_child import probe_command
 from isaaclab_pc.launch.run_folder import LOGS, SETTINGS_NAME, experiment_name, make_folder
 from isaaclab_pc.launch.run_record import versions
 from isaaclab_pc.runners import require_library
-from isaaclab_pc.scaling import FitResult, ProbeError, ScalingSettings, Trial
+from isaaclab_pc.scaling import FitResult, ProbeError, SearchSettings, Trial
 from isaaclab_pc.scaling.auto_num_envs import find_num_envs
 from isaaclab_pc.scaling.earlier_trials import TRIALS_NAME, RunKind, TrialsFile
 from isaaclab_pc.scaling.ledger import Ledger, measured_ledger, predicted_ledger
@@ -173,12 +173,12 @@ def run(command: Command, *, plan: bool) -> int:
     return ExitCode.OK
 
 
-def _search_settings(settings: RunSettings) -> ScalingSettings:
+def _search_settings(settings: RunSettings) -> SearchSettings:
     """Return how to search; a given number of environments is the only size to try."""
     scaling = settings.scaling.model_dump()
     if settings.num_envs != "auto":
         scaling.update(min=settings.num_envs, max=settings.num_envs, granule=settings.num_envs)
-    return ScalingSettings(device=settings.device, **scaling)
+    return SearchSettings(device=settings.device, **scaling)
 
 
 def _show(result: FitResult, settings: RunSettings, folder: Path) -> None:
@@ -198,14 +198,14 @@ def _show(result: FitResult, settings: RunSettings, folder: Path) -> None:
     print(f"picture: {picture}")
 
 
-def _trial_command(command: Command, search: ScalingSettings) -> str:
+def _trial_command(command: Command, search: SearchSettings) -> str:
     """Return the command that tries the size that is planned for."""
     given = [text for text in command.settings if not text.startswith("num_envs=")]
     arguments = [*given, *command.env, *command.agent, f"num_envs={search.sizes.start}"]
     return shlex.join(["python", "scripts/scale.py", *arguments])
 
 
-def _plan(settings: RunSettings, search: ScalingSettings, folder: Path, trial: str) -> int:
+def _plan(settings: RunSettings, search: SearchSettings, folder: Path, trial: str) -> int:
     """Let a child read the configs, and print what they tell; ``trial`` is the command that tells the rest."""
     num_envs = search.sizes.start
     path = folder / "plan.json"

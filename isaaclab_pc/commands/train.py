@@ -19,7 +19,7 @@ from isaaclab_pc.launch.run_record import RunRecord, find_checkpoint
 from isaaclab_pc.launch.sweep import run_each
 from isaaclab_pc.physics.ladder import SOLVER_SETTINGS
 from isaaclab_pc.runners import check_header, read_header, require_library
-from isaaclab_pc.scaling import ProbeError, ScalingSettings
+from isaaclab_pc.scaling import ProbeError, SearchSettings
 from isaaclab_pc.scaling.auto_num_envs import apply_overrides, find_num_envs
 from isaaclab_pc.settings import RunSettings
 
@@ -103,7 +103,7 @@ def run(settings: RunSettings, command: Command) -> int:
 
 def _start(settings: RunSettings) -> int:
     settings = settle_platform(settings)
-    search = ScalingSettings(device=settings.device, **settings.scaling.model_dump())
+    search = SearchSettings(device=settings.device, **settings.scaling.model_dump())
     experiment = experiment_name(settings)
     folder = make_run_folder(LOGS, settings.runner, experiment)
     settings.save(folder / SETTINGS_NAME)

@@ -7,7 +7,7 @@ a child, load torch.
 """
 
 from isaaclab_pc.scaling.batch import BatchPlan, plan_batch
-from isaaclab_pc.scaling.fit import FitResult, ProbeError, ScalingSettings, fit
+from isaaclab_pc.scaling.fit import FitResult, ProbeError, SearchSettings, fit
 from isaaclab_pc.scaling.search import Objective, SearchResult, StopReason, search
 from isaaclab_pc.scaling.trial import Outcome, Trial
 
@@ -17,8 +17,8 @@ __all__ = [
     "Objective",
     "Outcome",
     "ProbeError",
-    "ScalingSettings",
     "SearchResult",
+    "SearchSettings",
     "StopReason",
     "Trial",
     "fit",

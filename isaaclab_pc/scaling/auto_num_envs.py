@@ -12,7 +12,7 @@ from pathlib import Path
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.physics import HEADROOM, grown
 from isaaclab_pc.scaling.fit import ChildCommand, FitResult, ProbeError, fit
-from isaaclab_pc.scaling.settings import ScalingSettings
+from isaaclab_pc.scaling.search_settings import SearchSettings
 from isaaclab_pc.scaling.trial import Outcome, Overrides, Phase, Trial
 from isaaclab_pc.settings import RunSettings
 
@@ -25,7 +25,7 @@ SMALLEST_MINIBATCH = 64
 def find_num_envs(
     run: RunSettings,
     command: ChildCommand,
-    settings: ScalingSettings,
+    settings: SearchSettings,
     versions: Mapping[str, str],
     on_trial: Callable[[Trial], None],
     *,
@@ -135,7 +135,7 @@ def apply_overrides(run: RunSettings, overrides: Overrides) -> RunSettings:
     return run.with_values({**values, "env_overrides": [*run.env_overrides, *env]})
 
 
-def _label(run: RunSettings, settings: ScalingSettings) -> str:
+def _label(run: RunSettings, settings: SearchSettings) -> str:
     """Return what a search is for, in words for a list of searches."""
     budget = [] if settings.budget is None else [f"scaling.budget={settings.budget}"]
     given = [*budget, *run.env_overrides, *run.agent_overrides]

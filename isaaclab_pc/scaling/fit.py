@@ -14,14 +14,15 @@ import psutil
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.scaling.gpu import Gpu
-from isaaclab_pc.scaling.memory import free_host_memory, parse_budget, resolve_budget
+from isaaclab_pc.scaling.memory import free_host_memory, resolve_budget
 from isaaclab_pc.scaling.profile import CacheMode, Profile, ProfileCache, cache_key
 from isaaclab_pc.scaling.search import Objective, SearchResult, StopReason, fits_with_margin, search
-from isaaclab_pc.scaling.settings import ScalingSettings
+from isaaclab_pc.scaling.search_settings import SearchSettings
 from isaaclab_pc.scaling.trial import Outcome, Overrides, Trial, format_size
 from isaaclab_pc.scaling.trial_runner import Budgets, run_trial
+from isaaclab_pc.settings.scaling import parse_budget
 
-__all__ = ["ChildCommand", "FitResult", "ProbeError", "RetryPolicy", "ScalingSettings", "fit"]
+__all__ = ["ChildCommand", "FitResult", "ProbeError", "RetryPolicy", "SearchSettings", "fit"]
 
 ChildCommand = Callable[[int, Path, Overrides], list[str]]
 """Gives the arguments of a child that tries a size: ``command(num_envs, result_path, overrides)``. The child builds the
@@ -76,7 +77,7 @@ class ProbeError(RuntimeError):
 
 def fit(
     command: ChildCommand,
-    settings: ScalingSettings,
+    settings: SearchSettings,
     key: Mapping[str, str],
     on_trial: Callable[[Trial], None],
     *,
@@ -147,7 +148,7 @@ def fit(
     return FitResult(best.num_envs, trials, confirmed, reason, best.overrides)
 
 
-def _budgets(settings: ScalingSettings, gpu: Gpu | None, processes: int, reserve: int) -> Budgets:
+def _budgets(settings: SearchSettings, gpu: Gpu | None, processes: int, reserve: int) -> Budgets:
     """Turn the budget setting into bytes of host and device memory for one of the run's processes."""
     budget = None if settings.budget is None else parse_budget(settings.budget)
     free_host = free_host_memory().size
@@ -216,7 +217,7 @@ class _SizeTrials:
         return self._children.run(num_envs, self._overrides, self.seconds_left())
 
 
-def _search(sizes: _SizeTrials, settings: ScalingSettings, known: Trial | None) -> SearchResult:
+def _search(sizes: _SizeTrials, settings: SearchSettings, known: Trial | None) -> SearchResult:
     """Search with child processes, from a trial that has run already or else from the usual size."""
     bounds = settings.sizes
 
@@ -235,7 +236,7 @@ def _search(sizes: _SizeTrials, settings: ScalingSettings, known: Trial | None) 
     )
 
 
-def _winner(result: SearchResult, settings: ScalingSettings) -> Trial:
+def _winner(result: SearchResult, settings: SearchSettings) -> Trial:
     """Return the best trial; raise where a trial failed by itself, or where nothing fits."""
     if result.stop is StopReason.ERROR:
         raise ProbeError(result.trials[-1])
@@ -283,7 +284,7 @@ def _cpuinfo() -> list[str]:
         return []
 
 
-def _settings_of_answer(settings: ScalingSettings) -> dict[str, object]:
+def _settings_of_answer(settings: SearchSettings) -> dict[str, object]:
     """Return the settings that the answer depends on: not the cache mode, nor which of several equal GPUs it is."""
     return {
         "device": settings.device.partition(":")[0],
@@ -313,7 +314,7 @@ def _confirmed_reason(trial: Trial, path: Path) -> str:
     )
 
 
-def _searched_reason(best: Trial, result: SearchResult, settings: ScalingSettings) -> str:
+def _searched_reason(best: Trial, result: SearchResult, settings: SearchSettings) -> str:
     if settings.resolved_objective is Objective.MEMORY:
         kind = "the largest that fits"
     else:
@@ -325,7 +326,7 @@ def _searched_reason(best: Trial, result: SearchResult, settings: ScalingSetting
     )
 
 
-def _nothing_fits(trials: tuple[Trial, ...], settings: ScalingSettings) -> str:
+def _nothing_fits(trials: tuple[Trial, ...], settings: SearchSettings) -> str:
     """Tell what to change when even the smallest size failed."""
     smallest = min(trials, key=lambda trial: trial.num_envs)
     if smallest.outcome is Outcome.TIMEOUT:

@@ -2,18 +2,14 @@
 """How much host memory may be used: free memory, cgroup limits, SLURM's allocation, and the user's budget."""
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
-from isaaclab_pc.errors import ConfigError
+__all__ = ["Cgroup", "FreeMemory", "free_host_memory", "memory_cgroups", "oom_kills", "resolve_budget"]
 
-__all__ = ["Cgroup", "FreeMemory", "free_host_memory", "memory_cgroups", "oom_kills", "parse_budget", "resolve_budget"]
-
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:(%)|([kmgt]?)(i?)(b?))\s*", re.IGNORECASE)
 _UNLIMITED = 1 << 60
 """cgroup v1 writes "no limit" as a number near 2**63."""
 
@@ -153,37 +149,6 @@ def _slurm_allocation(environment: Mapping[str, str]) -> int | None:
     except ValueError:
         return None
     return megabytes * 2**20 or None
-
-
-def parse_budget(value: float | str) -> float | int:
-    """Read a memory budget as the user writes it.
-
-    Args:
-        value: A fraction of what is free in (0, 1], "80%", or a size such as "20GiB", "512 MB" or a number of bytes.
-
-    Returns:
-        A float for a fraction, an int for a size [bytes].
-
-    Raises:
-        ConfigError: It is neither.
-    """
-    match = None if isinstance(value, bool) else _SIZE.fullmatch(str(value))
-    if match is not None:
-        number = float(match[1]) / (100 if match[2] else 1)
-        prefix = (match[3] or "").upper()
-        binary = match[4]
-        byte = match[5]
-
-        # "GB" is decimal; "GiB" is binary, and so are "Gi" (Kubernetes) and "G" (SLURM).
-        base = 1000 if byte and not binary else 1024
-        size = int(number * base ** " KMGT".index(prefix or " "))
-        if not (prefix or byte) and 0 < number <= 1:
-            return number
-        if size > 1 and not match[2]:
-            return size
-    raise ConfigError(
-        f"scaling.budget={value} must be a fraction in (0, 1] of what is free, such as 0.8, or a size, such as 20GiB"
-    )
 
 
 def resolve_budget(budget: float | int, free: int) -> int:

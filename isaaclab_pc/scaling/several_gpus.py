@@ -15,7 +15,7 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.scaling.auto_num_envs import apply_overrides, find_num_envs
 from isaaclab_pc.scaling.fit import ChildCommand, FitResult
 from isaaclab_pc.scaling.gpu import Gpu
-from isaaclab_pc.scaling.settings import ScalingSettings
+from isaaclab_pc.scaling.search_settings import SearchSettings
 from isaaclab_pc.scaling.trial import Overrides, Trial, format_size
 from isaaclab_pc.settings import RunSettings
 
@@ -46,7 +46,7 @@ given. The overrides take the place of the user's settings."""
 def find_num_envs_for_gpus(
     run: RunSettings,
     command: ChildCommand,
-    settings: ScalingSettings,
+    settings: SearchSettings,
     versions: Mapping[str, str],
     on_trial: Callable[[Trial], None],
 ) -> FitResult:
@@ -82,7 +82,7 @@ def find_num_envs_for_gpus(
         return find_num_envs(
             apply_overrides(run, for_group),
             group_command,
-            replace(settings, device=group.device, **only_size),
+            settings.with_values({"device": group.device, **only_size}),
             versions,
             lambda trial: on_trial(replace(trial, device=group.device)),
             processes=len(devices),

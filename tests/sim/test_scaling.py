@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from isaaclab_pc.scaling.memory import parse_budget
 from isaaclab_pc.scaling.process_tree import ProcessTree
 from isaaclab_pc.scaling.search import MARGIN
+from isaaclab_pc.settings.scaling import parse_budget
 
 pytestmark = pytest.mark.sim
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.scaling import FitResult, Outcome, ProbeError, ScalingSettings, Trial, fit
+from isaaclab_pc.scaling import FitResult, Outcome, ProbeError, SearchSettings, Trial, fit
 from isaaclab_pc.scaling.fit import RetryPolicy
 from isaaclab_pc.scaling.memory import FreeMemory
 from isaaclab_pc.scaling.trial import Overrides
@@ -51,7 +51,7 @@ def fits(fps):
             return [sys.executable, "-I", "-S", "-c", script, *arguments]
 
         self.trials = []
-        given = ScalingSettings(**settings)  # pyright: ignore[reportArgumentType]
+        given = SearchSettings(**settings)  # pyright: ignore[reportArgumentType]
         on_trial = self.trials.append
         return fit(command, given, key, on_trial, retry=self.retry, processes=processes, reserve=reserve)
 

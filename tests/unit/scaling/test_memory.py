@@ -13,9 +13,9 @@ from isaaclab_pc.scaling.memory import (
     free_host_memory,
     memory_cgroups,
     oom_kills,
-    parse_budget,
     resolve_budget,
 )
+from isaaclab_pc.settings.scaling import parse_budget
 
 GIB = 1 << 30
 

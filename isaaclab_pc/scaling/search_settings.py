@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The ``scaling`` settings, completed for the device that is searched on."""
+
+from __future__ import annotations
+
+from typing import Annotated, NamedTuple, Self
+
+from pydantic import StringConstraints, model_validator
+
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.scaling.search import Objective
+from isaaclab_pc.settings import ScalingSettings
+from isaaclab_pc.settings.base import Expects
+from isaaclab_pc.settings.scaling import MAX_NUM_ENVS
+
+__all__ = ["SearchSettings", "Sizes"]
+
+
+class Sizes(NamedTuple):
+    """Which sizes a search tries."""
+
+    lo: int
+    """Smallest."""
+    hi: int
+    """Largest."""
+    granule: int
+    """All are multiples of this."""
+    start: int
+    """The first one."""
+
+
+# Past 256 environments on a CPU, building the scene costs every start more than the extra frames per second give back.
+_CPU_FAST = Sizes(lo=32, hi=256, granule=16, start=32)
+_CPU_LARGE = Sizes(lo=32, hi=1024, granule=16, start=32)
+_CUDA = Sizes(lo=64, hi=MAX_NUM_ENVS, granule=64, start=1024)
+
+
+class SearchSettings(ScalingSettings):
+    """The settings of a search on one device. What is None there is as usual for the device.
+
+    Raises:
+        ConfigError: A setting is outside its range, or no size lies within the bounds.
+    """
+
+    device: Annotated[str, StringConstraints(pattern=r"^(cpu|cuda|cuda:\d+)$"), Expects("cpu, cuda or cuda:N")] = "cpu"
+    """Where the trials run. Host memory is held to 0.8 of what is free also on a GPU."""
+
+    @model_validator(mode="after")
+    def _check_sizes(self) -> Self:
+        sizes = self.sizes
+        if sizes.hi // sizes.granule * sizes.granule < sizes.lo:
+            raise ConfigError(
+                f"scaling.granule={sizes.granule}: no multiple of it lies between scaling.min={sizes.lo} and "
+                f"scaling.max={sizes.hi}"
+            )
+        return self
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether the device is a GPU."""
+        return self.device != "cpu"
+
+    @property
+    def resolved_objective(self) -> Objective:
+        """The objective for this device."""
+        if self.objective == "auto":
+            return Objective.MEMORY if self.on_gpu else Objective.THROUGHPUT
+        return Objective(self.objective)
+
+    @property
+    def sizes(self) -> Sizes:
+        """The sizes to try; what the user left open gives way to what the user set."""
+        on_cpu = _CPU_FAST if self.resolved_objective is Objective.THROUGHPUT else _CPU_LARGE
+        usual = _CUDA if self.on_gpu else on_cpu
+
+        hi = self.max if self.max is not None else max(usual.hi, self.min or 0)
+        lo = self.min if self.min is not None else min(usual.lo, hi)
+        granule = self.granule if self.granule is not None else min(usual.granule, hi)
+        start = min(max(usual.start, lo), hi)
+        return Sizes(lo, hi, granule, start)
