@@ -40,7 +40,7 @@ def main() -> None:
         cfg.scene.cartpole.spawn.usd_path = str(args.assets / "cartpole.usda")
 
     with launch_simulation(cfg, {"device": "cpu", "headless": True}):
-        env = gym.make(TASK, cfg=cfg)
+        env: Any = gym.make(TASK, cfg=cfg)
         try:
             guard = attach_guard(env, GuardCfg(), TASK)
             env.reset(seed=1)
