@@ -30,6 +30,7 @@ def main() -> None:
     parser.add_argument("--points", type=int, nargs="+", default=[64, 128, 256], help="points per cloud")
     parser.add_argument("--threads", type=int, default=1, help="threads; one is steadiest on a busy machine")
     args = parser.parse_args()
+
     torch.set_num_threads(args.threads)
     print("| points | layers | parameters | infer [ms/1k] | train [ms/1k] | dense [ms/1k] | error [cm] |")
     print("|---|---|---|---|---|---|---|")
@@ -74,7 +75,8 @@ def best_ms(call: Callable[[], None], repeats: int = 5) -> float:
 def locate(layers: tuple[int, ...], points: int) -> float:
     """Train an encoder to locate spheres and return its mean error on new ones [m]."""
     torch.manual_seed(0)
-    encoder, head = PointNet(3, layers, scale=4.0), make_mlp(layers[-1], (128, 64), 3)
+    encoder = PointNet(3, layers, scale=4.0)
+    head = make_mlp(layers[-1], (128, 64), 3)
     optimizer = torch.optim.Adam([*encoder.parameters(), *head.parameters()], lr=1e-3)
     for _ in range(STEPS):
         clouds, centres = spheres(points)
@@ -82,6 +84,7 @@ def locate(layers: tuple[int, ...], points: int) -> float:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+
     clouds, centres = spheres(points)
     with torch.no_grad():
         return float((0.2 * head(encoder(clouds)) - centres).norm(dim=1).mean())

@@ -108,20 +108,27 @@ def attach_recorder(env: Any, watch: Stopwatch, folder: Path) -> None:
 def measure(task: str, obs: str, physics: Backend, mode: str, device: str, num_envs: int, steps: int) -> list[str]:
     """Return the medians of a step and of the guard's and the recorder's part [ms], with their shares, as text."""
     cfg: Any = load_cfg_from_registry(task, "env_cfg_entry_point")
-    cfg.scene.num_envs, cfg.sim.device, cfg.seed = num_envs, device, 0
-    cfg.guard.mode, cfg.obs = mode, obs
+    cfg.scene.num_envs = num_envs
+    cfg.sim.device = device
+    cfg.seed = 0
+    cfg.guard.mode = mode
+    cfg.obs = obs
     apply_physics(cfg, PhysicsSettings(backend=physics))
+
     with launch_simulation(cfg, {"device": device, "headless": True}):
         env: Any = gym.make(task, cfg=cfg).unwrapped
         try:
-            watches = Stopwatch(device), Stopwatch(device)
-            watch_guard(env, watches[0])
+            guard_watch = Stopwatch(device)
+            recorder_watch = Stopwatch(device)
+            watch_guard(env, guard_watch)
             with tempfile.TemporaryDirectory() as folder:
-                attach_recorder(env, watches[1], Path(folder))
+                attach_recorder(env, recorder_watch, Path(folder))
                 env.reset(seed=0)
+                watches = (guard_watch, recorder_watch)
                 samples = [_step(env, watches, device) for _ in range(WARM_UP + steps)][WARM_UP:]
         finally:
             env.close()
+
     whole, *parts = (list(column) for column in zip(*samples, strict=True))
     row = [f"{statistics.median(whole):.1f}"]
     for part in parts:
@@ -135,6 +142,7 @@ def _step(env: Any, watches: tuple[Stopwatch, ...], device: str) -> list[float]:
     actions = torch.rand(env.num_envs, env.cfg.action_space, device=device) * 2 - 1
     for watch in watches:
         watch.seconds = 0.0
+
     start = time.perf_counter()
     env.step(actions)
     wp.synchronize()

@@ -63,12 +63,22 @@ TARGETS = (
     ("fps", FPSAMPLE, 1.0),
     ("fps", "fpsample, whole chain", 1.0),
 )
+"""Sampler, peer, and how many times as fast as the peer it should be."""
+
 MEMORY_TARGET = 10.0
+"""How many times less memory than :data:`BATCHED` every sampler should take."""
 
 SLOW_ENVS = 64
+"""Environments of the peer that is too slow for more."""
+
 TURN_S = 0.02
+"""How long a method is called in a row [s]."""
+
 BUDGET_S = 10.0
+"""Time after which a method gets no more turns [s]."""
+
 COVERED_ENVS = 16
+"""Environments of which coverage is measured."""
 
 
 def main() -> None:
@@ -85,6 +95,7 @@ def main() -> None:
     for path in args.out:
         if path.suffix not in (".md", ".json"):
             parser.error(f"--out {path}: expected a name that ends in .md or .json")
+
     tested = machine(args.device)
     settings = {"device": args.device, "rounds": args.rounds, "voxel_size": args.voxel_size}
     memory: dict[tuple[int, ...], dict[str, int | None]] = {}
@@ -93,6 +104,7 @@ def main() -> None:
         for size in args.sizes:
             print(f"measuring memory of {title(size)}", file=sys.stderr)
             memory[size] = in_process(1, allocator, functools.partial(measure_memory, size, settings))
+
     runs = []
     for threads in args.threads:
         print(f"measuring time on {threads} threads", file=sys.stderr)
@@ -100,6 +112,7 @@ def main() -> None:
     for run in runs:
         for name, extra in memory.get(tuple(run["size"]), {}).items():
             run["methods"][name]["extra_bytes"] = extra
+
     record = {"machine": tested, "command": command(), "settings": settings, "runs": runs}
     text = report(record)
     print(text)
@@ -167,10 +180,14 @@ def measure_size(size: tuple[int, ...], settings: dict[str, Any]) -> dict[str, A
     valid = [scene.valid_points(env) for env in range(min(num_envs, COVERED_ENVS))]
     if min(map(len, valid)) < num_points:
         raise SystemExit(f"N,H,W,K={','.join(map(str, size))}: only {min(map(len, valid))} valid pixels, K is more")
+
     bucket_height = fastest_height(scene)
     builders = make_methods(scene, bucket_height)
     small = scene.first(SLOW_ENVS)
-    calls, methods = {}, {}
+
+    # The first call of each: it compiles kernels, gives the cloud to check, and is the only one of the slow loop.
+    calls = {}
+    methods = {}
     for name, build in builders.items():
         call = build(small if name == TORCH_FPS else scene)
         envs = small.depth.shape[0] if name == TORCH_FPS else num_envs
@@ -184,13 +201,16 @@ def measure_size(size: tuple[int, ...], settings: dict[str, Any]) -> dict[str, A
         if name != COPY:
             slack = scene.voxel_size * 3**0.5 if name == OPEN3D_VOXEL else 1e-3
             methods[name] |= coverage(name, cloud, valid, slack)
+
     for _ in range(settings["rounds"]):
         for name, call in calls.items():
             if sum(methods[name]["times"]) < BUDGET_S:
                 methods[name]["times"] += turn(call, settings["device"])
+
     for method in methods.values():
         times = [seconds * num_envs / method["envs"] for seconds in method.pop("times")]
         method |= {"ms": 1e3 * statistics.median(times), "best_ms": 1e3 * min(times), "calls": len(times)}
+
     share = sum(map(len, valid)) / (len(valid) * height * width)
     return {"size": size, "valid_share": share, "fpsample_height": bucket_height, "methods": methods}
 
@@ -247,6 +267,7 @@ def measure_memory(size: tuple[int, ...], settings: dict[str, Any]) -> dict[str,
     scene = peers.make_scene(*size, voxel_size=settings["voxel_size"], device=device)
     # The loop's memory does not depend on how often it runs.
     short = dataclasses.replace(scene, num_points=8)
+
     extra: dict[str, int | None] = {}
     for name, build in make_methods(scene, 5).items():
         if name == FPSAMPLE or (device != "cpu" and name.startswith(CPU_PEERS)):
@@ -272,6 +293,7 @@ def peak_extra(call: Callable[[], Tensor], device: str) -> int:
         before = torch.cuda.memory_allocated(device)
         call()
         return torch.cuda.max_memory_allocated(device) - before
+
     ctypes.CDLL(None).malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")
     before = resident("VmRSS")
@@ -305,7 +327,8 @@ def command() -> str:
 
 def report(record: dict[str, Any]) -> str:
     """Return all tables as markdown."""
-    runs, info = record["runs"], record["machine"]
+    runs = record["runs"]
+    info = record["machine"]
     lines = [
         "# Depth images to point clouds",
         "",
@@ -332,9 +355,11 @@ def size_table(run: dict[str, Any]) -> list[str]:
     """Return the table of one size."""
     num_envs, height, width, num_points = run["size"]
     depth_bytes = 4 * num_envs * height * width
-    batched, copy = (run["methods"][name]["ms"] for name in (BATCHED, COPY))
+    batched = run["methods"][BATCHED]["ms"]
+    copy = run["methods"][COPY]["ms"]
     bandwidth = 2 * depth_bytes / (1e-3 * copy)
     floor_ms = 1e3 * (depth_bytes + 6 * num_envs * num_points) / bandwidth
+
     lines = [
         f"## {title(run['size'])}; {run['threads']} thread{'s' if run['threads'] > 1 else ''}",
         "",
@@ -345,6 +370,7 @@ def size_table(run: dict[str, Any]) -> list[str]:
         " of the depth | mean gap [mm] | largest gap [mm] |",
         "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
+
     for name, method in run["methods"].items():
         label = f"**ours, {name}**" if name in SAMPLERS else name
         if method["envs"] != num_envs:
@@ -388,6 +414,7 @@ def targets_table(threads: int, runs: list[dict[str, Any]]) -> list[str]:
             for theirs, own in pairs
         ]
         row(f"time: {sampler} against {peer}", target, cells)
+
     for sampler in SAMPLERS:
         extras = [[run["methods"][name].get("extra_bytes") for name in (BATCHED, sampler)] for run in runs]
         cells = ["" if None in pair else cell(pair[0] / max(pair[1], 1), MEMORY_TARGET) for pair in extras]

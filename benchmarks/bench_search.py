@@ -40,7 +40,9 @@ from pathlib import Path
 from isaaclab_pc.scaling.search import MARGIN, Objective, search
 from isaaclab_pc.scaling.trial import Outcome, Trial
 
-LO, HI, GRANULE = 32, 65_536, 32
+LO = 32
+HI = 65_536
+GRANULE = 32
 BUDGET = 20 << 30
 FIXED = 0.1
 """Part of the budget that is used before the first environment."""
@@ -106,7 +108,7 @@ class Machine:
         return BUDGET * (self.curve.fixed + (1 - self.curve.fixed) * share)
 
     def fits(self, n: int, margin: float = 0.0) -> bool:
-        """Whether n environments fit when there is no noise."""
+        """Tell whether n environments fit when there is no noise."""
         if self.curve.headroom > 1 and n > self.limit:
             return False
         return self.peak(n) <= (1 - margin) * BUDGET * (1 + 1e-9)
@@ -148,9 +150,12 @@ def ours(machine: Machine) -> int | None:
 
 def double_and_bisect(machine: Machine) -> int | None:
     """Double from the smallest size until a trial fails, then bisect to the granule."""
-    good, bad = 0, LO
+    good = 0
+    bad = LO
     while bad <= HI and machine.probe(bad).fits:
-        good, bad = bad, 2 * bad
+        good = bad
+        bad = 2 * bad
+
     while bad - good > GRANULE:
         if good == 0 or good == HI:
             break
@@ -164,12 +169,14 @@ def double_and_bisect(machine: Machine) -> int | None:
 
 def lightning_power(machine: Machine) -> int | None:
     """Double until a trial fails, halve, and answer; halve further only when nothing has fitted."""
-    size, succeeded = 2, False
+    size = 2
+    succeeded = False
     for _ in range(25):
         if machine.probe(size).fits:
             if size >= HI:
                 break
-            size, succeeded = min(2 * size, HI), True
+            size = min(2 * size, HI)
+            succeeded = True
         else:
             size //= 2
             if succeeded or size == 0:
@@ -179,7 +186,10 @@ def lightning_power(machine: Machine) -> int | None:
 
 def lightning_binsearch(machine: Machine) -> int | None:
     """Double until a trial fails, then bisect to one; answer the largest that fitted less 5 %."""
-    low, high, size, successes = 1, None, 2, 0
+    low = 1
+    high = None
+    size = 2
+    successes = 0
     while True:
         if machine.probe(size).fits:
             successes += 1
@@ -295,6 +305,7 @@ def compare(count: int) -> list[str]:
                 scores[name].add(machine, answer)
                 if name == "ours":
                     by_curve[curve.name].add(machine, answer)
+
     lines = [f"## All methods, {len(CURVES)} curves, {count} limits each", ""]
     lines += table_head("", *HEADER, "untested answers", "refits, noisy curve")
     lines += [score.row(name) for name, score in scores.items()]

@@ -30,10 +30,17 @@ TASK = "IsaacPC-Reach-Franka-Direct"
 def capture(remove: tuple[str, ...], num_points: int, num_envs: int, resets: int) -> dict[str, torch.Tensor]:
     """Return clouds (N, K, 3), depth (N, H, W), targets (N, 3) of the last reset, and counts of all (resets * N,)."""
     cfg: Any = ReachEnvCfg()
-    cfg.scene.num_envs, cfg.sim.device, cfg.seed = num_envs, "cpu", 0
-    cfg.scene.points.remove, cfg.scene.points.num_points, cfg.scene.points.frame = remove, num_points, "env"
-    cfg.scene.points.crop_lower = cfg.scene.points.crop_lower if remove else (-0.2, -0.6, -0.01)
+    cfg.scene.num_envs = num_envs
+    cfg.sim.device = "cpu"
+    cfg.seed = 0
+    cfg.scene.points.remove = remove
+    cfg.scene.points.num_points = num_points
+    cfg.scene.points.frame = "env"
+    if not remove:
+        # The robot, too, is to be in the picture.
+        cfg.scene.points.crop_lower = (-0.2, -0.6, -0.01)
     apply_physics(cfg, PhysicsSettings())
+
     with launch_simulation(cfg, {"device": "cpu", "headless": True}):
         env: Any = gym.make(TASK, cfg=cfg).unwrapped
         counts = []
@@ -53,12 +60,12 @@ def main() -> None:
     args = parser.parse_args()
     everything = capture((), 1728, 2, 1)
     seen = capture(("robot",), 64, 64, 16)
+
     counts = seen["counts"].float()
-    quantiles = torch.quantile(counts, torch.tensor([0.0, 0.05, 0.5])).tolist()
+    least, low, median = torch.quantile(counts, torch.tensor([0.0, 0.05, 0.5])).tolist()
     print(
-        "points on the target over {} resets: least {:.0f}, 5 % quantile {:.0f}, median {:.0f}".format(
-            len(counts), *quantiles
-        )
+        f"points on the target over {len(counts)} resets: least {least:.0f}, 5 % quantile {low:.0f}, "
+        f"median {median:.0f}"
     )
 
     figure = plt.figure(figsize=(12, 4), layout="constrained")
@@ -68,7 +75,8 @@ def main() -> None:
     figure.colorbar(picture, ax=image, shrink=0.8)
     for index, (title, data) in enumerate({"every pixel of the workspace": everything, "observation": seen}.items()):
         axes: Any = figure.add_subplot(1, 3, 2 + index, projection="3d")
-        points, target = data["points"][0], data["target"][0]
+        points = data["points"][0]
+        target = data["target"][0]
         axes.scatter(*points.T, c=points[:, 2], s=3 if index == 0 else 12, cmap="viridis")
         axes.scatter(*target[:, None], marker="x", color="red", s=40)
         axes.set(title=title, xlabel="x [m]", ylabel="y [m]", zlabel="z [m]")

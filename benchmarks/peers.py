@@ -56,7 +56,7 @@ class Scene:
     """Largest x, y, z kept [m], shape (3,)."""
 
     def __post_init__(self) -> None:
-        """Derive what every call would derive again."""
+        """Compute once what every call needs."""
         self.corner_intrinsics = self.intrinsics.clone()
         self.corner_intrinsics[:, :2, 2] -= 0.5
         self.lower = torch.tensor(CROP_LOWER, device=self.depth.device)
@@ -105,8 +105,10 @@ def make_scene(
     forward = np.stack((np.cos(pitch), 0 * pitch, -np.sin(pitch)), axis=-1)
     right = np.broadcast_to([0.0, -1.0, 0.0], forward.shape)
     axes = np.stack((right, np.cross(forward, right), forward), axis=-1)
+
     focal = 0.5 * width / np.tan(0.5 * FIELD_OF_VIEW)
     intrinsics = np.array([[focal, 0.0, 0.5 * width], [0.0, focal, 0.5 * height], [0.0, 0.0, 1.0]])
+
     depth = np.empty((num_envs, height, width), dtype=np.float32)
     v, u = np.indices((height, width)) + 0.5
     rays = np.stack(((u - 0.5 * width) / focal, (v - 0.5 * height) / focal, np.ones_like(u)), axis=-1)
@@ -132,8 +134,10 @@ def cast(origin: NDArray, rays: NDArray, lower: NDArray, upper: NDArray) -> NDAr
         distance = np.fmin(distance, np.where(rays[..., 0] > 0, (WALL_X - origin[0]) / rays[..., 0], np.inf))
         for low, high in zip(lower, upper, strict=True):
             # Slab method: inside the box is where the ray is between all three pairs of faces.
-            one, other = (low - origin) / rays, (high - origin) / rays
-            enter, leave = np.fmin(one, other).max(axis=-1), np.fmax(one, other).min(axis=-1)
+            to_low = (low - origin) / rays
+            to_high = (high - origin) / rays
+            enter = np.fmin(to_low, to_high).max(axis=-1)
+            leave = np.fmax(to_low, to_high).min(axis=-1)
             distance = np.where((enter <= leave) & (enter > 0), np.fmin(distance, enter), distance)
     return distance
 
@@ -254,7 +258,9 @@ def torch_fps(scene: Scene) -> Tensor:
     Points outside of the crop start with a distance below 0 and are never the farthest.
     """
     points, inside = isaaclab_points(scene)
-    num_envs, device = points.shape[0], points.device
+    num_envs = points.shape[0]
+    device = points.device
+
     chosen = torch.zeros(num_envs, scene.num_points, dtype=torch.long, device=device)
     distance = torch.where(inside, 1e10, -1.0)
     farthest = distance.argmax(dim=1)

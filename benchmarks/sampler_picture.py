@@ -26,16 +26,21 @@ from isaaclab_pc.tasks.lift.lift_env_cfg import LiftEnvCfg
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
-CROP_LOWER, CROP_UPPER = (0.25, -0.4, -0.01), (0.84, 0.4, 0.5)
+CROP_LOWER = (0.25, -0.4, -0.01)
+CROP_UPPER = (0.84, 0.4, 0.5)
 VOXEL_SIZE = 0.03
 
 
 def capture(width: int, height: int) -> dict[str, torch.Tensor]:
-    """Render ``lift`` once; returns the arguments of :class:`DepthToCloud` for one environment and one camera."""
+    """Render ``lift`` once and return the arguments of :class:`DepthToCloud` for one environment and one camera."""
     cfg: Any = LiftEnvCfg()
-    cfg.scene.num_envs, cfg.sim.device, cfg.seed = 1, "cpu", 0
-    cfg.scene.camera.width, cfg.scene.camera.height = width, height
+    cfg.scene.num_envs = 1
+    cfg.sim.device = "cpu"
+    cfg.seed = 0
+    cfg.scene.camera.width = width
+    cfg.scene.camera.height = height
     apply_physics(cfg, PhysicsSettings())
+
     with launch_simulation(cfg, {"device": "cpu", "headless": True}):
         env: Any = gym.make("IsaacPC-Lift-Cube-Franka-Direct", cfg=cfg).unwrapped
         env.reset(seed=2)
@@ -76,6 +81,7 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=96)
     parser.add_argument("--height", type=int, default=72)
     args = parser.parse_args()
+
     scene = capture(args.width, args.height)
     everything = sample(scene, "random", args.width * args.height)
     clouds = {name: sample(scene, name, args.num_points) for name in SAMPLERS}

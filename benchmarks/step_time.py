@@ -87,15 +87,20 @@ def instrument(env: Any, timer: PhaseTimer) -> None:
 def measure(task: str, physics: Backend, device: str, num_envs: int, steps: int) -> dict[str, float]:
     """Return the median duration of each phase of a step [ms], after a warm-up of 20 steps."""
     cfg: Any = load_cfg_from_registry(task, "env_cfg_entry_point")
-    cfg.scene.num_envs, cfg.sim.device, cfg.seed = num_envs, device, 0
+    cfg.scene.num_envs = num_envs
+    cfg.sim.device = device
+    cfg.seed = 0
     apply_physics(cfg, PhysicsSettings(backend=physics))
+
     with launch_simulation(cfg, {"device": device, "headless": True}):
         env: Any = gym.make(task, cfg=cfg).unwrapped
         timer = PhaseTimer()
         instrument(env, timer)
+        # Rendering happens where the camera's data is read, a property of the class.
         camera: Any = Camera
         render = camera.data
         camera.data = property(timer.wrap("render", render.fget))
+
         try:
             env.reset(seed=0)
             samples: dict[str, list[float]] = defaultdict(list)
@@ -128,9 +133,8 @@ def main() -> None:
     for num_envs in args.num_envs:
         row = measure(task, args.physics, args.device, num_envs, args.steps)
         total = sum(row.values())
-        table.add_row(
-            str(num_envs), *(f"{row[p]:.2f}" for p in PHASES), f"{total:.1f}", f"{num_envs / total * 1e3:.0f}"
-        )
+        cells = [f"{row[phase]:.2f}" for phase in PHASES]
+        table.add_row(str(num_envs), *cells, f"{total:.1f}", f"{num_envs / total * 1e3:.0f}")
     Console(width=120).print(table)
 
 

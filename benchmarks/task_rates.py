@@ -24,7 +24,7 @@ from isaaclab_pc.workers.session import open_env, resolve
 
 OBSERVATIONS = ("state", "depth", "points")
 WARMUP_STEPS = 10
-FEWEST_STEPS = 10
+MIN_STEPS = 10
 
 
 def measure(task: str, obs: str, num_envs: int, args: argparse.Namespace) -> float:
@@ -37,6 +37,7 @@ def measure(task: str, obs: str, num_envs: int, args: argparse.Namespace) -> flo
         f"device={args.device}",
     ]
     resolved = resolve(compose(settings), num_envs, "benchmark")
+
     durations: list[float] = []
     with open_env(resolved) as env, torch.inference_mode():
         env.reset(seed=0)
@@ -44,7 +45,8 @@ def measure(task: str, obs: str, num_envs: int, args: argparse.Namespace) -> flo
         actions = RandomActions(num_envs, env_any.single_action_space.shape[0], resolved.device, seed=0)
         for _ in range(WARMUP_STEPS):
             env.step(actions())
-        while len(durations) < FEWEST_STEPS or sum(durations) < args.seconds:
+
+        while len(durations) < MIN_STEPS or sum(durations) < args.seconds:
             start = time.perf_counter()
             env.step(actions())
             wp.synchronize()

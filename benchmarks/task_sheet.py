@@ -32,10 +32,11 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 
 Vector = tuple[float, float, float]
-WIDTH, HEIGHT = 576, 336
+WIDTH = 576
+HEIGHT = 336
 SEED = 3
 FAR = 1.8
-"""Depth from which on all is one colour, so that the table and what stands on it take up the scale [m]."""
+"""Depth from which everything has one colour, so that the scale is left for the table and what is on it [m]."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,8 +87,12 @@ class Shot:
 def capture(task_id: str, view: View) -> Shot:
     """Run a task's scripted policy up to the view's time and look at it."""
     cfg: Any = load_cfg_from_registry(task_id, "env_cfg_entry_point")
-    cfg.scene.num_envs, cfg.sim.device, cfg.seed = 1, "cpu", SEED
-    cfg.scene.points.frame, cfg.scene.points.dtype = "env", "float32"
+    cfg.scene.num_envs = 1
+    cfg.sim.device = "cpu"
+    cfg.seed = SEED
+    cfg.scene.points.frame = "env"
+    cfg.scene.points.dtype = "float32"
+
     picture = depth_camera_cfg(view.eye, view.target, width=WIDTH, height=HEIGHT, fov_deg=52.0)
     cfg.scene.picture = replace(
         picture,
@@ -96,6 +101,7 @@ def capture(task_id: str, view: View) -> Shot:
         renderer_cfg=NewtonWarpRendererCfg(enable_shadows=True),
     )
     apply_physics(cfg, PhysicsSettings())
+
     with launch_simulation(cfg, {"device": "cpu", "headless": True}):
         env: Any = gym.make(task_id, cfg=cfg).unwrapped
         policy = env.scripted_policy()
@@ -119,14 +125,17 @@ def draw(rows: dict[str, Shot], path: Path) -> None:
     margins = {"left": 0.005, "right": 0.98, "bottom": 0.035, "top": 0.985}
     grid = figure.add_gridspec(len(rows), 3, width_ratios=(5.4, 5.0, 5.0), wspace=0.03, hspace=0.16, **margins)
     for index, (task, shot) in enumerate(rows.items()):
-        scene, depth = figure.add_subplot(grid[index, 0]), figure.add_subplot(grid[index, 1])
+        scene = figure.add_subplot(grid[index, 0])
         scene.imshow(shot.scene)
         scene.set_title(task, fontsize=20, fontweight="bold", loc="left")
+
+        depth = figure.add_subplot(grid[index, 1])
         picture = depth.imshow(shot.depth.where(shot.depth > 0, torch.nan), cmap="viridis_r", vmax=FAR)
         depth.set_title(f"depth, {shot.depth.shape[1]} x {shot.depth.shape[0]} px [m]", fontsize=14)
         figure.colorbar(picture, ax=depth, shrink=0.85, extend="max", pad=0.02)
         for axes in (scene, depth):
             axes.set(xticks=[], yticks=[])
+
         cloud: Any = figure.add_subplot(grid[index, 2], projection="3d")
         draw_cloud(cloud, shot, VIEWS[task])
         scene.set_anchor("W")
@@ -134,7 +143,8 @@ def draw(rows: dict[str, Shot], path: Path) -> None:
     figure.legend(*cloud.get_legend_handles_labels(), loc="lower right", ncols=2, fontsize=14, frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=100)
-    # A palette takes a quarter of the space.
+
+    # With a palette the file has a quarter of the size.
     picture = Image.open(path).convert("RGB")
     picture.quantize(method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(path, optimize=True)
 
@@ -150,9 +160,12 @@ def draw_cloud(axes: Any, shot: Shot, view: View) -> None:
         axes.scatter(*shot.goal, marker="x", color="red", s=80, label="goal, given as numbers", zorder=3)
         shown = torch.cat([shown, shot.goal[None]])
     axes.set_title(f"cloud: {len(distinct)} of {len(shot.points)} points distinct [m]", fontsize=14)
-    lower, upper = shown.amin(dim=0), shown.amax(dim=0)
-    middle, half = (lower + upper) / 2, (0.55 * (upper - lower)).clamp(min=0.1)
-    # The table is the floor of the picture, unless all hangs high above it.
+
+    lower = shown.amin(dim=0)
+    upper = shown.amax(dim=0)
+    middle = (lower + upper) / 2
+    half = (0.55 * (upper - lower)).clamp(min=0.1)
+    # The table is the floor of the picture, unless all points are high above it.
     middle[2] = torch.maximum(middle[2], half[2])
     for name, center, reach in zip("xyz", middle.tolist(), half.tolist(), strict=True):
         axes.set(**{f"{name}lim": (center - reach, center + reach), f"{name}label": name})

@@ -23,14 +23,14 @@ def _above_cube(env: LiftEnv) -> Pose:
 
 
 def _cube_at_goal(env: LiftEnv) -> Pose:
-    # Whatever the cube slipped in the fingers, it is the cube that has to arrive.
+    # From where the cube is now: it may have slipped in the fingers, and it is the cube that has to arrive.
     return env.goal_pos - env.cube_pos + env.tool_pos, unturned(env)
 
 
 PHASES = (
     Phase(target=_above_cube, step_length=0.03, tolerance=0.02),
     Phase(target=_at_cube, tolerance=0.006, still=0.2),
-    # The cube's own place, not where the fingers push it.
+    # Held where the cube was: while the fingers close, they push it.
     Phase(target=_at_cube, hold=True, closed=True, dwell_s=0.5),
     Phase(target=_cube_at_goal, closed=True),
 )

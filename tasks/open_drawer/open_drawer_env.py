@@ -16,7 +16,7 @@ from isaaclab_pc.tasks.open_drawer.open_drawer_env_cfg import OpenDrawerEnvCfg
 from isaaclab_pc.tasks.open_drawer.scripted import PHASES
 
 _MOVED = 0.001
-"""Share of the drawer's travel from which on the handle counts as reached, ManiSkill's value."""
+"""Share of the drawer's travel from which the handle counts as reached, as in ManiSkill."""
 
 
 class OpenDrawerEnv(PointCloudEnv):
@@ -27,10 +27,10 @@ class OpenDrawerEnv(PointCloudEnv):
     OpenCabinetDrawer: the drawer is open by ``success_open`` of its travel and no faster than ``success_speed``.
     Episodes end at their time limit and count as their last step.
 
-    The reward follows ManiSkill's OpenCabinetDrawer (https://github.com/haosulab/ManiSkill): reach the handle, which is
-    given in full once the drawer has moved, and open; the way left is measured to what counts as success. Unlike there,
-    what is to be reached is the middle of the gap behind the bar, from where a gripper of any opening pulls, and
-    success has a summand of its own, which is what asks for standing still.
+    The reward follows ManiSkill's OpenCabinetDrawer (https://github.com/haosulab/ManiSkill): ``reach`` the handle, a
+    term that is paid in full once the drawer has moved, and ``open`` the drawer as far as success needs. Unlike there,
+    the place to reach is the middle of the gap behind the bar, from where a gripper of any opening pulls, and
+    ``success`` is a term of its own, the only one that rewards standing still.
     """
 
     cfg: OpenDrawerEnvCfg
@@ -85,6 +85,7 @@ class OpenDrawerEnv(PointCloudEnv):
         reach = closeness(torch.linalg.vector_norm(self.grip_pos - self.tool_pos, dim=1))
         opening = self.opening
         share = (opening / self.cfg.success_open).clamp(0.0, 1.0)
+
         return {
             "reach": 0.2 * torch.where(opening > _MOVED, 2.0, reach),
             "open": 0.4 * share + 0.2 * (share == 1.0).float(),

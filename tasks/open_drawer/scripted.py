@@ -16,14 +16,14 @@ _CLEARANCE = 0.06
 """Height above the handle at which the gripper lines up [m]."""
 
 _AHEAD = 0.04
-"""How far ahead of the middle of the gap the target is while the tool pulls [m]; the bar is in between."""
+"""Distance of the target from the middle of the gap while the tool pulls [m]; the bar is in between."""
 
 _FULLY_OPEN = 0.97
 """Share of the drawer's travel at which the pull ends: past success, short of the end stop."""
 
 
 def _behind_bar(env: OpenDrawerEnv) -> Pose:
-    # Where the action can turn the gripper, its fingers stand side by side along the bar.
+    # Where the action can turn the gripper, its fingers are side by side along the bar.
     return env.grip_pos, downward(env.cabinet.data.root_quat_w.torch, symmetry=math.pi)
 
 

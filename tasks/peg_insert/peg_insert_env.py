@@ -49,6 +49,7 @@ class PegInsertEnv(PointCloudEnv):
         self.peg: RigidObject = self.scene["peg"]
         self.box: RigidObject = self.scene["box"]
         sizes = [cast(BoxWithHoleCfg, box).size for box in cast(MultiAssetSpawnerCfg, self.box.cfg.spawn).assets_cfg]
+
         plan = self.sim.get_clone_plan()
         assert plan is not None
         # Combinations of a peg with a box: the box is the faster index.
@@ -59,10 +60,13 @@ class PegInsertEnv(PointCloudEnv):
 
         self.half_length = per_env([size.half_length for size in sizes])
         """Half of the peg's length and of the box's edge [m], shape (N,)."""
+
         self.radius = per_env([size.radius for size in sizes])
         """Half of the peg's width and height [m], shape (N,)."""
+
         self.hole_radius = per_env([size.hole_radius for size in sizes])
         """Half of the hole's width and height [m], shape (N,)."""
+
         self.hole_in_box = per_env([[0.0, *size.hole_center] for size in sizes])
         """Middle of the hole in the box's frame [m], shape (N, 3)."""
 
@@ -118,13 +122,15 @@ class PegInsertEnv(PointCloudEnv):
         peg = self.uniform_pose(env_ids, _PEG_STREAM, self.cfg.peg_lower, self.cfg.peg_upper)
         position = torch.cat([peg[:, :2], self.radius[env_ids, None]], dim=1)
         manipulation.place(self, self.peg, env_ids, position, manipulation.upright(peg[:, 2]))
+
         box = self.uniform_pose(env_ids, _BOX_STREAM, self.cfg.box_lower, self.cfg.box_upper)
         position = torch.cat([box[:, :2], self.half_length[env_ids, None]], dim=1)
         pose = torch.cat([position + self.scene.env_origins[env_ids], manipulation.upright(box[:, 2])], dim=1)
         self.box.write_root_pose_to_sim_index(root_pose=pose, env_ids=env_ids.int())
 
     def _task_state(self) -> torch.Tensor:
-        peg_pos, hole_pos = self.peg_pos, self.hole_pos
+        peg_pos = self.peg_pos
+        hole_pos = self.hole_pos
         _, peg_quat_in_hole = subtract_frame_transforms(hole_pos, self.box_quat, peg_pos, self.peg_quat)
         poses = [peg_pos, self.peg_quat, hole_pos, self.box_quat, self.head_in_hole, peg_quat_in_hole]
         sizes = [self.half_length[:, None], self.radius[:, None], self.hole_radius[:, None], self.hole_in_box[:, 1:]]
@@ -133,13 +139,16 @@ class PegInsertEnv(PointCloudEnv):
         return torch.cat([*poses, *sizes, velocity, *relative, self.grasped[:, None].float()], dim=1)
 
     def _reward_terms(self) -> dict[str, torch.Tensor]:
-        success, grasped = self._success(), self.grasped
+        success = self._success()
+        grasped = self.grasped
         reach = closeness(torch.linalg.vector_norm(self.grasp_pos - self.tool_pos, dim=1), scale=4.0)
+
         head = self.head_in_hole
         off_axis = torch.linalg.vector_norm(torch.stack([head, self._in_hole(self.peg_pos)])[..., 1:], dim=2)
         line_up = closeness(0.5 * off_axis.sum(0) + 4.5 * off_axis.amax(0), scale=1.0)
         insert = closeness(torch.linalg.vector_norm(head, dim=1))
         lined_up = (off_axis < _LINED_UP).all(dim=0)
+
         return {
             "reach": ~success * reach / 10.0,
             "grasp": (grasped & ~success) / 10.0,

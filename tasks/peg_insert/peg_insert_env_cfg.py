@@ -84,7 +84,8 @@ class PegInsertEnvCfg(PointCloudEnvCfg):
     """Largest distance of the peg's head from the middle of the hole along its axis that counts as success [m]."""
 
     def __post_init__(self) -> None:
-        """Let Newton hold what is grasped near its end: in a pyramidal cone the peg creeps and turns in the fingers."""
+        """Let Newton hold a peg near its end: with pyramidal friction cones it creeps and turns in the fingers."""
         for physics in newton_presets(self.sim.physics):
             solver = cast(MJWarpSolverCfg, physics.solver_cfg)
-            solver.cone, solver.impratio = "elliptic", 10.0
+            solver.cone = "elliptic"
+            solver.impratio = 10.0

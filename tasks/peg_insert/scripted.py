@@ -33,14 +33,14 @@ _MOUTH = 0.02
 """How deep the head is in the hole when its walls begin to guide the peg [m]."""
 
 _ADVANCE = 0.03
-"""How far ahead of itself on the hole's axis the peg is asked to be, once its head is in the hole [m]."""
+"""How far ahead of the peg its target on the hole's axis is, once its head is in the hole [m]."""
 
 _SLIPPED = 0.03
-"""Distance of the fingers from where they grasped the peg at which the grasp is given up [m]."""
+"""Distance of the fingers from where they grasped the peg at which the grasp counts as lost [m]."""
 
 
 def _at_tail(env: PegInsertEnv) -> Pose:
-    # A whole turn: of the two equal grasps only this one lets the wrist turn to the hole.
+    # Equal only after a whole turn: of the two possible grasps, only this one lets the wrist turn to the hole.
     return env.grasp_pos, downward(env.peg_quat, symmetry=2.0 * math.pi)
 
 
@@ -57,12 +57,15 @@ def _middle_for_head(env: PegInsertEnv, head: torch.Tensor) -> torch.Tensor:
 def _peg_at(env: PegInsertEnv, head: torch.Tensor) -> Pose:
     """Return the tool's pose that brings the peg, as it lies in the fingers, in line with the hole."""
     tool_in_peg = subtract_frame_transforms(env.peg_pos, env.peg_quat, env.tool_pos, env.tool_quat)
+
     # A peg that was dropped may lie on another of its sides, all of which fit.
     roll, _, _ = euler_xyz_from_quat(quat_mul(quat_conjugate(env.box_quat), env.peg_quat))
     quarter = math.pi / 2
     level = torch.zeros_like(roll)
     side = quat_from_euler_xyz(torch.round(roll / quarter) * quarter, level, level)
-    return combine_frame_transforms(_middle_for_head(env, head), quat_mul(env.box_quat, side), *tool_in_peg)
+
+    peg_quat = quat_mul(env.box_quat, side)
+    return combine_frame_transforms(_middle_for_head(env, head), peg_quat, *tool_in_peg)
 
 
 def _before_hole(env: PegInsertEnv) -> Pose:
@@ -74,10 +77,11 @@ def _in_mouth(env: PegInsertEnv) -> Pose:
 
 
 def _into_hole(env: PegInsertEnv) -> Pose:
-    # The walls hold the peg's pitch. A tool that follows it in every step makes the peg rock in the fingers.
+    # The walls hold the peg's pitch. A tool that corrected it in every step would make the peg rock in the fingers.
     _, _, hole_yaw = euler_xyz_from_quat(env.box_quat)
     _, _, peg_yaw = euler_xyz_from_quat(env.peg_quat)
     turn = upright(hole_yaw - peg_yaw)
+
     middle = _middle_for_head(env, (env.head_in_hole[:, 0] + _ADVANCE).clamp(max=0.0))
     return middle + quat_apply(turn, env.tool_pos - env.peg_pos), quat_mul(turn, unturned(env))
 
@@ -106,7 +110,7 @@ PHASES = (
     Phase(target=_at_tail, tolerance=0.006, turn_tolerance=0.05, still=0.2),
     Phase(target=_at_tail, hold=True, closed=True, dwell_s=0.5),
     Phase(target=_above_tail, hold=True, closed=True, tolerance=0.02),
-    # Each time with what the peg slipped meanwhile, as ManiSkill's own solution does.
+    # Three times, each from how the peg lies in the fingers by then, as ManiSkill's own solution does.
     _LINE_UP,
     _LINE_UP,
     _LINE_UP,

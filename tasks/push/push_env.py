@@ -17,11 +17,11 @@ _CUBE_STREAM = TASK_STREAM
 _GOAL_STREAM = TASK_STREAM + 1
 
 _PUSH_DISTANCE = 0.015
-"""Distance of the tool centre from the side of the cube at which it pushes: half a finger, and up to what a diagonal
-is longer than an edge [m]."""
+"""Distance of the tool centre from the cube's side while it pushes [m]: half a finger, and room for a cube that is
+pushed at its corner."""
 
 _REACHED = 0.015
-"""Distance from there within which the tool counts as pushing, whichever side of the cube it touches [m]."""
+"""Distance from the place to push from within which the tool counts as pushing, whichever side it touches [m]."""
 
 
 class PushEnv(PointCloudEnv):
@@ -77,12 +77,14 @@ class PushEnv(PointCloudEnv):
 
     def _reset_task(self, env_ids: torch.Tensor) -> None:
         cube = self.uniform_pose(env_ids, _CUBE_STREAM, self.cfg.cube_lower, self.cfg.cube_upper)
-        goal = self.uniform_pose(env_ids, _GOAL_STREAM, self.cfg.goal_lower, self.cfg.goal_upper)
         position = torch.cat([cube[:, :2], self.cube_edge[env_ids, None] / 2], dim=1)
         manipulation.place(self, self.cube, env_ids, position, manipulation.upright(cube[:, 2]))
+
+        goal = self.uniform_pose(env_ids, _GOAL_STREAM, self.cfg.goal_lower, self.cfg.goal_upper)
         distance, bearing = goal.unbind(1)
         way = torch.stack([distance * bearing.cos(), distance * bearing.sin()], dim=1)
         self.goal_pos[env_ids, :2] = cube[:, :2] + way
+
         marker = self.region.data.default_root_pose.torch[env_ids, :3].clone()
         marker[:, :2] = self.goal_pos[env_ids, :2]
         manipulation.place_marker(self, self.region, env_ids, marker)
@@ -91,7 +93,8 @@ class PushEnv(PointCloudEnv):
         return self.goal_pos
 
     def _task_state(self) -> torch.Tensor:
-        cube_pos, quat = self.cube_pos, self.cube.data.root_quat_w.torch
+        cube_pos = self.cube_pos
+        quat = self.cube.data.root_quat_w.torch
         velocity = self.cube.data.root_vel_w.torch[:, :3]
         relative = [cube_pos - self.tool_pos, self.push_pos - self.tool_pos, self.goal_pos - cube_pos]
         return torch.cat([cube_pos, quat, velocity, self.goal_pos, *relative], dim=1)

@@ -27,11 +27,11 @@ _SLIPPED = 0.04
 """Distance from the place to push from at which the cube has slipped off the fingers [m]."""
 
 _AHEAD = 0.03
-"""How far ahead of the tool its target is while it pushes [m]."""
+"""Distance of the target from the tool while it pushes [m]."""
 
 
 def _across(env: PushEnv) -> torch.Tensor:
-    """Turn the gripper so that its fingers stand side by side across the way to the region."""
+    """Return the orientation in which the fingers are side by side across the way to the region."""
     direction = env.push_direction
     return downward(upright(torch.atan2(direction[:, 1], direction[:, 0])), symmetry=math.pi)
 

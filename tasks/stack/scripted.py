@@ -16,13 +16,13 @@ _CLEARANCE = 0.12
 """Height above cube A's centre at which the gripper lines up [m]."""
 
 _LIFT = 0.08
-"""How far cube A is lifted before it is carried, and the gripper after it let go [m]."""
+"""How far cube A is lifted before it is carried, and how far the gripper moves up after it let go [m]."""
 
 _ABOVE = 0.03
 """Height above its place at which cube A lines up [m]."""
 
 _DROP = 0.001
-"""Height above its place at which cube A is let go: pressed against cube B it would push it aside [m]."""
+"""Height above its place at which cube A is let go [m]; pressed against cube B, it would push cube B aside."""
 
 
 def _at_cube(env: StackEnv) -> Pose:
@@ -42,7 +42,7 @@ def _over_place(env: StackEnv) -> Pose:
 
 
 def _in_place(env: StackEnv) -> Pose:
-    # Whatever the cube slipped in the fingers, it is the cube that has to arrive.
+    # From where the cube is now: it may have slipped in the fingers, and it is the cube that has to arrive.
     return raised((env.stack_pos - env.cube_a_pos + env.tool_pos, unturned(env)), _DROP)
 
 

@@ -79,11 +79,13 @@ class StackEnv(PointCloudEnv):
     def _reset_task(self, env_ids: torch.Tensor) -> None:
         middle = self.uniform_pose(env_ids, _MIDDLE_STREAM, self.cfg.middle_lower, self.cfg.middle_upper)
         yaws = self.uniform_pose(env_ids, _YAW_STREAM, [-self.cfg.yaw] * 2, [self.cfg.yaw] * 2)
-        # Not to be widened: the gripper needs room.
+        # Not uniform_pose, which randomization widens: the gripper needs room between the cubes.
         apart = self.uniform(env_ids, _APART_STREAM, self.cfg.apart_lower, self.cfg.apart_upper)
         distance, bearing = apart.unbind(1)
         half = 0.5 * torch.stack([distance * bearing.cos(), distance * bearing.sin()], dim=1)
-        edge_a, edge_b = self.edge_a[env_ids, None], self.edge_b[env_ids, None]
+
+        edge_a = self.edge_a[env_ids, None]
+        edge_b = self.edge_b[env_ids, None]
         position_a = torch.cat([middle + half, edge_a / 2], dim=1)
         position_b = torch.cat([middle - half, edge_b / 2], dim=1)
         manipulation.place(self, self.cube_a, env_ids, position_a, manipulation.upright(yaws[:, 0]))
@@ -97,7 +99,8 @@ class StackEnv(PointCloudEnv):
         return torch.cat([self.goal_pos, self.goal_pos - self.tool_pos], dim=1)
 
     def _task_state(self) -> torch.Tensor:
-        cube_a, cube_b = self.cube_a_pos, self.cube_b_pos
+        cube_a = self.cube_a_pos
+        cube_b = self.cube_b_pos
         quats = [self.cube_a.data.root_quat_w.torch, self.cube_b.data.root_quat_w.torch]
         velocity = self.cube_a.data.root_vel_w.torch[:, :3]
         relative = [cube_a - self.tool_pos, cube_b - self.tool_pos, self.stack_pos - cube_a]
@@ -109,14 +112,19 @@ class StackEnv(PointCloudEnv):
         return torch.linalg.vector_norm(velocity[:, :3], dim=1), torch.linalg.vector_norm(velocity[:, 3:], dim=1)
 
     def _reward_terms(self) -> dict[str, torch.Tensor]:
-        success, stacked, grasped = self._success(), self.stacked, self.grasped
+        success = self._success()
+        stacked = self.stacked
+        grasped = self.grasped
+
         reach = closeness(torch.linalg.vector_norm(self.cube_a_pos - self.tool_pos, dim=1))
         place = closeness(torch.linalg.vector_norm(self.stack_pos - self.cube_a_pos, dim=1))
+
         speed, spin = self._motion()
         still = closeness(10.0 * speed + spin, scale=1.0)
         fingers = self.robot.data.joint_pos.torch[:, self.fingers]
         opening = fingers.sum(dim=1) / self._finger_limits[..., 1].sum(dim=1)
         release = torch.where(grasped, opening, 1.0)
+
         return {
             "reach": (~grasped & ~stacked) * 2.0 * reach / 8.0,
             "place": (grasped & ~stacked) * (4.0 + place) / 8.0,

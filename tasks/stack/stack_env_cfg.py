@@ -76,7 +76,9 @@ class StackEnvCfg(PointCloudEnvCfg):
     """Largest angular speed of cube A that counts as success [rad/s]."""
 
     def __post_init__(self) -> None:
-        """Let stacked cubes stand still on Newton; they rock in the collision that the other tasks need."""
+        """Let stacked cubes stand still on Newton: they rock with the collision detection that the other tasks need."""
         for physics in newton_presets(self.sim.physics):
             solver = cast(MJWarpSolverCfg, physics.solver_cfg)
-            physics.class_type = solver.class_type = "isaaclab_pc.physics.box_contacts:NewtonBoxContactManager"
+            manager = "isaaclab_pc.physics.box_contacts:NewtonBoxContactManager"
+            physics.class_type = manager
+            solver.class_type = manager

@@ -18,13 +18,13 @@ _BEHIND = 0.045 / KNOB_CENTER[0]
 """How far behind the knob, along its circle, the gripper goes down [rad]."""
 
 _AHEAD = 0.2
-"""How far along the circle the tool's target is ahead of the tool while it pushes [rad]."""
+"""How far ahead of the tool, along the circle, its target is while it pushes [rad]."""
 
-_FIRMNESS = 2.0
-"""How many times over the tool's distance from the circle is made up for while it pushes."""
+_RADIAL_GAIN = 2.0
+"""Factor by which the tool's distance from the circle is corrected while it pushes."""
 
 _BEYOND = 0.08
-"""How far beyond the angle asked for the push ends [rad]."""
+"""How far beyond the target angle the push ends [rad]."""
 
 
 def _behind_knob(env: TurnValveEnv) -> Pose:
@@ -39,9 +39,11 @@ def _push(env: TurnValveEnv) -> Pose:
     direction = env.target.sign()
     left = (env.target - env.angle) * direction + _BEYOND
     angle = env.angle_of(env.tool_pos)
+    ahead = env.knob_at(angle + direction * left.clamp(0.0, _AHEAD))
+
     # The knob cannot leave its circle, so a tool that is kept on the same circle cannot lose it.
     back_on_circle = env.knob_at(angle) - env.tool_pos
-    return env.knob_at(angle + direction * left.clamp(0.0, _AHEAD)) + _FIRMNESS * back_on_circle, unturned(env)
+    return ahead + _RADIAL_GAIN * back_on_circle, unturned(env)
 
 
 PHASES = (

@@ -28,12 +28,12 @@ class TurnValveEnv(PointCloudEnv):
     Randomization: arm joints around their defaults, the valve's x and y on the table, where its knob stands (all
     around), the angle to turn by and its direction. The valve is in the cloud and in the critic's state; the policy's
     proprioception holds the goal, which is where the knob is once the angle is reached, and the vector from the tool
-    centre to it. Success, as in ManiSkill's RotateValve: the valve is turned by at least the angle asked for, in its
+    centre to it. Success, as in ManiSkill's RotateValve: the valve is turned by at least the target angle, in its
     direction. Episodes end at their time limit and count as their last step.
 
-    The reward follows ManiSkill's TurnFaucet and RotateValve (https://github.com/haosulab/ManiSkill): reach the knob,
-    and turn, which is measured as a share of the angle asked for; success has a summand of its own. It does not ask for
-    a grasp: the knob may be pushed as well.
+    The reward follows ManiSkill's TurnFaucet and RotateValve (https://github.com/haosulab/ManiSkill): ``reach`` the
+    knob, and ``turn`` it, paid by the share of the target angle; ``success`` is a term of its own. A grasp is not
+    rewarded: the knob may be pushed as well.
     """
 
     cfg: TurnValveEnvCfg
@@ -51,7 +51,7 @@ class TurnValveEnv(PointCloudEnv):
 
     @property
     def turned(self) -> torch.Tensor:
-        """How far the valve is turned, as a share of the angle asked for, shape (N,)."""
+        """How far the valve is turned, as a share of the target angle, shape (N,)."""
         return self.angle / self.target
 
     @property
@@ -79,7 +79,7 @@ class TurnValveEnv(PointCloudEnv):
         return data.root_pos_w.torch - self.scene.env_origins + quat_apply(data.root_quat_w.torch, knob)
 
     def angle_of(self, position: torch.Tensor) -> torch.Tensor:
-        """Return the angle by which the valve would be turned if the knob were in the direction of a position.
+        """Return the angle of the valve at which its knob would point at a position.
 
         Args:
             position: In the environment frame [m], shape (N, 3).
@@ -106,7 +106,9 @@ class TurnValveEnv(PointCloudEnv):
         yaw = self.uniform(env_ids, _YAW_STREAM, [-math.pi], [math.pi])[:, 0]
         position = torch.cat([place, torch.zeros_like(place[:, :1])], dim=1)
         manipulation.place_fixed_base(self, self.valve, env_ids, position, manipulation.upright(yaw))
-        lower, upper = [self.cfg.target_lower, -1.0], [self.cfg.target_upper, 1.0]
+
+        lower = [self.cfg.target_lower, -1.0]
+        upper = [self.cfg.target_upper, 1.0]
         size, side = self.uniform(env_ids, _TARGET_STREAM, lower, upper).unbind(1)
         self.target[env_ids] = torch.where(side < 0.0, -size, size)
 

@@ -17,6 +17,7 @@ from isaaclab_tasks.utils import load_cfg_from_registry
 from isaaclab_pc.envs import PointCloudEnvCfg
 from isaaclab_pc.launch.task_names import our_tasks
 from isaaclab_pc.physics import apply_physics
+from isaaclab_pc.scaling.memory_plan import find_spaces
 from isaaclab_pc.settings import PhysicsSettings
 
 NUM_ENVS = 2
@@ -71,6 +72,18 @@ def check_observation(env: Any, observation: dict[str, torch.Tensor]) -> None:
         assert torch.isfinite(value).all(), group
 
 
+def check_declared_sizes(task: str, obs: str, env: Any) -> None:
+    """What the task's config declares, from which memory is predicted before a scene is built, is what is built."""
+    cfg: Any = load_cfg_from_registry(task, "env_cfg_entry_point")
+    cfg.obs = obs
+    declared = find_spaces(cfg, None)
+    assert declared is not None
+    assert declared.num_actions == env.single_action_space.shape[0]
+    assert declared.observations == {
+        group: (space.shape, space.dtype.name) for group, space in env.single_observation_space.spaces.items()
+    }
+
+
 @pytest.mark.sim
 @pytest.mark.parametrize("task", TASKS)
 def test_a_task_resets_steps_and_keeps_to_its_spaces_with_every_observation(task: str, opened: Callable) -> None:
@@ -81,6 +94,7 @@ def test_a_task_resets_steps_and_keeps_to_its_spaces_with_every_observation(task
         env._configure_gym_env_spaces()
         observation, _ = env.reset(seed=1)
         assert set(observation) == {"policy", "critic"} | ({obs} - {"state"})
+        check_declared_sizes(task, obs, env)
         check_observation(env, observation)
         size = env.single_action_space.shape
         for _ in range(3):
