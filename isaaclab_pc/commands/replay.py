@@ -11,12 +11,13 @@ from typing import Any
 
 from isaaclab_pc.commands.train import show_log
 from isaaclab_pc.errors import ConfigError, closest
-from isaaclab_pc.fault_dump import FaultDump, installed_versions
+from isaaclab_pc.fault_dump import SIMULATION_PACKAGES, FaultDump
 from isaaclab_pc.launch.child_process import run_child, run_script
 from isaaclab_pc.launch.compose import Command, compose, parse_command, save_config, split_own, validate
 from isaaclab_pc.launch.platform import check_isaaclab, settle_platform
 from isaaclab_pc.launch.run_record import CONFIG_NAME, make_folder
 from isaaclab_pc.launch.task_names import resolve_task
+from isaaclab_pc.packages import installed_versions
 
 __all__ = ["describe", "main"]
 
@@ -154,7 +155,7 @@ def _check_origin(dump: FaultDump, asked: str | None) -> None:
         raise ConfigError(f"task={asked}: the dump is of {task}.")
     if not isinstance(dump.about["config"], dict) or not dump.about["config"]:
         raise ConfigError("The dump has no settings of a run: it was recorded by other code, which has to replay it.")
-    there, here = dump.about["versions"], installed_versions()
+    there, here = dump.about["versions"], installed_versions(SIMULATION_PACKAGES)
     for name in ("isaaclab_pc", "isaaclab"):
         if there.get(name) != here.get(name):
             raise ConfigError(

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.fault_dump import installed_versions
+from isaaclab_pc.packages import installed_versions
 from isaaclab_pc.scaling import Trial
 
 __all__ = ["RunRecord", "find_checkpoint", "make_folder", "make_run_folder", "versions"]
