@@ -35,8 +35,8 @@ class GuardCfg:
     :class:`FaultError`; it waits for the device at every check. ``disabled`` checks nothing."""
 
     ends: Literal["terminated", "truncated"] = "terminated"
-    """How ``quarantine`` marks the end of a faulty episode. After ``terminated`` a learner expects no more reward. After
-    ``truncated`` it estimates the reward that would have followed, from the observation after the fault."""
+    """How ``quarantine`` marks the end of a faulty episode. After ``terminated`` a learner expects no more reward;
+    after ``truncated`` it estimates the reward that would have followed, from the observation after the fault."""
 
     max_abs: float = 1000.0
     """Largest magnitude accepted anywhere, in each tensor's SI unit; the bounds below can only narrow it."""
