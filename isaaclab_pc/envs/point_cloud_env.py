@@ -241,8 +241,7 @@ class PointCloudEnv(DirectRLEnv):
             command.set_position_index(value=fingers, joint_ids=self.fingers)
 
     def _apply_action(self) -> None:
-        # The targets set before the first physics step of an action hold for the others.
-        pass
+        """Do nothing: the targets set before a step's first physics step hold for the others."""
 
     def _get_dones(self) -> tuple[torch.Tensor, torch.Tensor]:
         if self.contact_monitor is not None:

@@ -1,26 +1,24 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The one place that hooks into the steps of an environment, direct or manager-based.
 
-The environment's methods are replaced once, however many hooks there are. Then a step goes, hooks at each point in the
-order in which they were added:
+A :class:`StepHook` watches: recorders, probes, viewers. A :class:`StepFilter` changes values: the guard of an
+environment that does not call one by itself. The environment's methods are replaced once, however many hooks there
+are. A step then goes as follows; at each point, hooks are called in the order in which they were added.
 
-======================================================== ================================= =============================
-direct environment                                       manager-based environment         what is called
-======================================================== ================================= =============================
-before ``step``                                          before ``step``                   ``hook.before_step``, then
-                                                                                           ``filter.before_step``
-after ``_pre_physics_step``                              after ``process_action``          ``hook.after_targets``
-before ``_get_dones``                                    before ``termination_manager``    ``hook.after_physics``, then
-                                                                                           ``filter.before_dones``
-after ``_get_dones``                                     after ``termination_manager``     ``filter.after_dones``
-after ``_get_rewards``                                   after ``reward_manager``          ``filter.after_reward``
-after ``_reset_idx``                                     after ``_reset_idx``              ``filter.on_reset``
-after ``step``                                           after ``step``                    ``filter.after_step``, then
-                                                                                           ``hook.after_step``
-======================================================== ================================= =============================
-
-So hooks see the action as the caller gave it, the state as physics left it, and the step's end when its results are
-final, whatever a filter changes in between.
+1. ``hook.before_step(action)``, with the action as the caller gave it
+2. ``filter.before_step(action)``, whose result is the action that is taken
+3. the environment sets its targets (``_pre_physics_step``, or ``action_manager.process_action``)
+4. ``hook.after_targets()``
+5. physics
+6. ``hook.after_physics()``, with the state as physics left it
+7. ``filter.before_dones()``
+8. the environment decides which episodes end (``_get_dones``, or ``termination_manager.compute``)
+9. ``filter.after_dones(terminated, truncated)``
+10. rewards (``_get_rewards``, or ``reward_manager.compute``), then ``filter.after_reward(reward)``
+11. resets (``_reset_idx``), each followed by ``filter.on_reset(env_ids)``
+12. the environment makes its observations
+13. ``filter.after_step(result)``, whose result the caller gets
+14. ``hook.after_step()``
 """
 
 from __future__ import annotations
