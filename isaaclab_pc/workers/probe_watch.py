@@ -58,7 +58,7 @@ class ProbeWatch:
         add_step_hook(env.unwrapped, _PhaseFile(self._phase_path, plan))
 
     def memory(self, env: Any, runner: Runner) -> dict[str, Any]:
-        """Return the readings and the sizes of all tensors that have a name, as plain numbers of bytes.
+        """Return the readings, and the sizes of the tensors whose purpose is known, as plain numbers of bytes.
 
         Args:
             env: The gym environment.
