@@ -71,10 +71,11 @@ class Stopwatch:
 
 def guard_calls(env: Any) -> Iterator[tuple[Any, str]]:
     """Yield owner and name of everything that the guard does in a step, but for the check of the physics state."""
-    for name in ("_reset_late", "_guard_outcome", "_guard_reward", "_guard_observations"):
-        yield env, name
-    for name in ("begin_step", "check_actions", "check", "end_step", "forget", "log"):
-        yield env.guard, name
+    for name in ("begin_step", "check_dones", "check_reward", "on_reset", "check_depth", "check_observations"):
+        yield env.step_guard, name
+    for name in ("end_by_observation", "reset_later", "end_step", "log"):
+        yield env.step_guard, name
+    yield env, "_handle_bad_observations"
 
 
 def read_state(env: Any) -> None:
@@ -98,9 +99,9 @@ def attach_recorder(env: Any, watch: Stopwatch, folder: Path) -> None:
     class TimedRecorder(Recorder):
         def __init__(self, *args: Any) -> None:
             super().__init__(*args)
-            for name in ("announce", "record", "keep"):
+            for name in ("before_step", "after_targets", "after_step"):
                 watch.wrap(self, name)
-            watch.wrap(self, "note_outcome", lambda: read_state(env))
+            watch.wrap(self, "after_physics", lambda: read_state(env))
 
     TimedRecorder.attach(env, folder, {})
 

@@ -20,43 +20,39 @@ m/s], ``joint_pos_target`` and ``joint_vel_target``, in the order of ``about["as
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.files import write_atomically
 
-__all__ = ["FORMAT", "FaultDump", "installed_versions"]
+__all__ = ["FORMAT", "SIMULATION_PACKAGES", "FaultDump"]
 
 FORMAT = 1
 """Number of this layout; a file of another one is refused."""
 
+SIMULATION_PACKAGES = (
+    "isaaclab_pc",
+    "isaaclab",
+    "newton",
+    "mujoco-warp",
+    "ovphysx",
+    "isaacsim",
+    "warp-lang",
+    "torch",
+)
+"""Distributions that a simulation depends on: with other versions a replay may differ."""
+
 _ABOUT = ("format", "task", "config", "seed", "backend", "versions", "dt", "decimation", "assets", "causes")
 _PER_ENV = ("env_id", "cause", "step", "length")
 _PER_STEP = ("episode", "episode_step", "action")
-_PACKAGES = ("isaaclab_pc", "isaaclab", "newton", "mujoco-warp", "ovphysx", "isaacsim", "warp-lang", "torch")
-
-
-def installed_versions(packages: Sequence[str] = _PACKAGES) -> dict[str, str]:
-    """Return the versions of those packages that are installed, by name.
-
-    Args:
-        packages: Names; what a simulation depends on, unless given.
-    """
-    found = {}
-    for name in packages:
-        with contextlib.suppress(metadata.PackageNotFoundError):
-            found[name] = metadata.version(name)
-    return found
 
 
 @dataclass
@@ -79,13 +75,10 @@ class FaultDump:
         Raises:
             OSError: It cannot be written.
         """
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            with temporary.open("wb") as file:
-                np.savez_compressed(file, about=np.array(json.dumps(self.about)), **self.arrays)  # pyright: ignore[reportArgumentType]
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        about = np.array(json.dumps(self.about))
+        # An open file, because NumPy appends .npz to a path that ends otherwise.
+        with write_atomically(path) as partial, partial.open("wb") as file:
+            np.savez_compressed(file, about=about, **self.arrays)  # pyright: ignore[reportArgumentType]
 
     @classmethod
     def load(cls, path: Path) -> FaultDump:
@@ -106,6 +99,7 @@ class FaultDump:
                 raise ValueError("one array, not an archive")
             with content:
                 arrays = {name: content[name] for name in content.files}
+
             about = json.loads(str(arrays.pop("about")))
         except FileNotFoundError:
             raise ConfigError(f"dump={path}: there is no such file.") from None
@@ -113,6 +107,7 @@ class FaultDump:
             raise ConfigError(f"dump={path} was not written by the guard: it says nothing about itself.") from None
         except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
             raise ConfigError(f"dump={path} cannot be read ({error}): give a .npz that the guard wrote.") from None
+
         _check(path, about, arrays)
         return cls(about, arrays)
 
@@ -139,20 +134,38 @@ class FaultDump:
 
 
 def _check(path: Path, about: Any, arrays: Mapping[str, np.ndarray]) -> None:
+    """Refuse what is not a complete dump of this format."""
     if not isinstance(about, dict) or "format" not in about:
         raise ConfigError(f"dump={path} was not written by the guard: it says nothing about itself.")
+
     if about["format"] != FORMAT:
         raise ConfigError(
             f"dump={path} has format {about['format']}, this version reads {FORMAT}: replay it with the version that "
             f"wrote it, isaaclab_pc {about.get('versions', {}).get('isaaclab_pc', 'unknown')}."
         )
-    missing = [name for name in _ABOUT if name not in about] + [n for n in (*_PER_ENV, *_PER_STEP) if n not in arrays]
+
+    missing = [name for name in _ABOUT if name not in about]
+    missing += [name for name in (*_PER_ENV, *_PER_STEP) if name not in arrays]
     if missing:
         raise ConfigError(f"dump={path} is not complete: {', '.join(missing)} is missing.")
-    count = arrays["env_id"].shape[:1]
-    steps = arrays["action"].shape[:2]
-    whole = count and count[0] > 0 and all(arrays[name].shape == count for name in _PER_ENV)
-    states = [value for name, value in arrays.items() if name.startswith("before.")]
-    whole = whole and all(value.shape[:2] == steps for value in (*states, arrays["episode"], arrays["episode_step"]))
-    if not whole or steps[:1] != count or not (arrays["length"] > 0).all() or not (arrays["length"] <= steps[1]).all():
+
+    if not _sizes_agree(arrays):
         raise ConfigError(f"dump={path} is not complete: the sizes of its arrays contradict each other.")
+
+
+def _sizes_agree(arrays: Mapping[str, np.ndarray]) -> bool:
+    """Tell whether all arrays are of the same environments and steps, E and T of the module's table."""
+    envs = arrays["env_id"].shape[:1]
+    if not envs or envs[0] == 0:
+        return False
+    if any(arrays[name].shape != envs for name in _PER_ENV):
+        return False
+
+    steps = arrays["action"].shape[:2]
+    per_step = [arrays["episode"], arrays["episode_step"]]
+    per_step += [value for name, value in arrays.items() if name.startswith("before.")]
+    if steps[:1] != envs or any(value.shape[:2] != steps for value in per_step):
+        return False
+
+    length = arrays["length"]
+    return len(steps) == 2 and bool((length > 0).all() and (length <= steps[1]).all())

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from isaaclab_pc.errors import ConfigError, closest
-from isaaclab_pc.fault_dump import FaultDump, installed_versions
+from isaaclab_pc.fault_dump import SIMULATION_PACKAGES, FaultDump
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, worker_command
 from isaaclab_pc.launch.command_line import Command, parse_command, refuse_flags, take_own_settings
 from isaaclab_pc.launch.compose import compose
@@ -19,6 +19,7 @@ from isaaclab_pc.launch.help import keys_of, settings_table
 from isaaclab_pc.launch.platform import check_isaaclab, settle_platform
 from isaaclab_pc.launch.run_folder import SETTINGS_NAME, make_folder
 from isaaclab_pc.launch.task_names import resolve_task
+from isaaclab_pc.packages import installed_versions
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.base import ScriptSettings, settings_of
 
@@ -162,7 +163,7 @@ def _check_origin(dump: FaultDump, asked: str | None) -> None:
         raise ConfigError(f"task={asked}: the dump is of {task}.")
     if not isinstance(dump.about["config"], dict) or not dump.about["config"]:
         raise ConfigError("The dump has no settings of a run: it was recorded by other code, which has to replay it.")
-    there, here = dump.about["versions"], installed_versions()
+    there, here = dump.about["versions"], installed_versions(SIMULATION_PACKAGES)
     for name in ("isaaclab_pc", "isaaclab"):
         if there.get(name) != here.get(name):
             raise ConfigError(

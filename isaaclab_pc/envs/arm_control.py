@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Actions to joint targets of the arm."""
+"""From actions to joint targets of the arm and the gripper."""
 
 from __future__ import annotations
 
@@ -31,6 +31,25 @@ def joint_ids(robot: Articulation, names: Sequence[str]) -> torch.Tensor:
     return torch.tensor(robot.find_joints(names)[0], device=robot.device)
 
 
+def finger_targets(command: torch.Tensor, limits: torch.Tensor, is_binary: bool) -> torch.Tensor:
+    """Return the fingers' targets for a command of the gripper.
+
+    Args:
+        command: From closed at -1 to open at 1, shape (N, 1).
+        limits: Smallest and largest positions of the finger joints [rad or m], shape (N, F, 2).
+        is_binary: Whether the gripper opens fully for a command above 0 and closes fully for any other.
+
+    Returns:
+        Finger positions [rad or m], shape (N, F).
+    """
+    lower = limits[..., 0]
+    upper = limits[..., 1]
+    opening = (command + 1.0) / 2.0
+    if is_binary:
+        opening = (opening > 0.5).float()
+    return lower + (upper - lower) * opening
+
+
 class ArmControl:
     """Turns actions in [-1, 1] into joint targets inside the joint limits.
 
@@ -45,8 +64,8 @@ class ArmControl:
     ``joint_position`` J    where each joint goes, from its lower limit at -1 to its upper limit at 1
     ================== ==== ==========================================================================================
 
-    J is the number of the arm's joints. None is asked to move further than ``cfg.joint_delta`` in a step. The tool's
-    motions go through Isaac Lab's differential inverse kinematics (damped least squares, Buss 2004).
+    J is the number of the arm's joints. No joint is asked to move by more than ``cfg.joint_delta`` in a step. Motions
+    of the tool go through Isaac Lab's differential inverse kinematics (damped least squares, Buss 2004).
     """
 
     def __init__(self, cfg: PointCloudEnvCfg, robot: Articulation, device: str) -> None:
@@ -63,6 +82,8 @@ class ArmControl:
         self.joints = joint_ids(robot, arm.arm_joints)
         self.hand = robot.find_bodies(arm.hand)[0][0]
         self.limits = robot.data.soft_joint_pos_limits.torch[:, self.joints].clone()
+        """Smallest and largest positions of the arm's joints [rad], shape (N, J, 2)."""
+
         n = self.limits.shape[0]
         self._tcp_offset = torch.tensor([0.0, 0.0, arm.tcp_offset], device=device).expand(n, 3)
         self._down = torch.tensor([1.0, 0.0, 0.0, 0.0], device=device).expand(n, 4)
@@ -94,16 +115,19 @@ class ArmControl:
         """
         joint_pos = self.robot.data.joint_pos.torch[:, self.joints]
         limit = self.cfg.joint_delta
+        lower = self.limits[..., 0]
+        upper = self.limits[..., 1]
+
         if self.cfg.action == "joint_delta":
             delta = limit * action
         elif self.cfg.action == "joint_position":
-            lower, upper = self.limits[..., 0], self.limits[..., 1]
             delta = (lower + (upper - lower) * (action + 1.0) / 2.0 - joint_pos).clamp(-limit, limit)
         else:
             delta = self.inverse_kinematics(*self._tool_target(action)) - joint_pos
             # Scaled as a whole, so that the tool keeps its direction near singular poses.
             delta = delta * (limit / delta.abs().amax(dim=1, keepdim=True).clamp_min(1e-6)).clamp(max=1)
-        position = (joint_pos + delta).clamp(self.limits[..., 0], self.limits[..., 1])
+
+        position = (joint_pos + delta).clamp(lower, upper)
         return position, (position - joint_pos) / step_dt
 
     def _tool_target(self, action: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
@@ -125,11 +149,14 @@ class ArmControl:
             Joint positions [rad], shape (N, J), not clamped.
         """
         joint_pos = self.robot.data.joint_pos.torch[:, self.joints]
-        tool, quat = self.tool_pos_w, self.tool_quat
-        # Isaac Lab's Jacobian has no row for the fixed base.
+        tool = self.tool_pos_w
+        quat = self.tool_quat
+
+        # Isaac Lab's Jacobian has no row for the fixed base, and is that of the hand: moved to the tool centre.
         jacobian = self.robot.data.body_link_jacobian_w.torch[:, self.hand - 1][:, :, self.joints].clone()
         lever = tool - self.robot.data.body_pos_w.torch[:, self.hand]
         jacobian[:, :3] += torch.linalg.cross(jacobian[:, 3:], lever[:, :, None].expand_as(jacobian[:, 3:]), dim=1)
-        down = self._down if tool_quat is None else tool_quat
-        self._ik.set_command(torch.cat([tool_pos_w, down], dim=1), ee_quat=quat)
+
+        wanted_quat = self._down if tool_quat is None else tool_quat
+        self._ik.set_command(torch.cat([tool_pos_w, wanted_quat], dim=1), ee_quat=quat)
         return self._ik.compute(tool, quat, jacobian, joint_pos)

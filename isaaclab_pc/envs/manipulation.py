@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What several tasks do with objects: place them at a reset, tell whether they are grasped, score the way to them."""
+"""What several tasks do with objects: place them at a reset, tell whether they are grasped, score distances to them."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ __all__ = [
 ]
 
 _GRASP_DISTANCE = 0.03
-"""Distance of the tool centre from the object's centre within which the fingers are around the object [m]."""
+"""Largest distance between tool centre and object centre at which the fingers are around the object [m]."""
 
 _GRASP_OPENINGS = (0.4, 0.75)
-"""Finger positions between which a finger touches an object, in its widths: about half, up to half a diagonal."""
+"""Finger positions between which a finger touches an object, as shares of its width: a half, up to half a diagonal."""
 
 
 def position(env: PointCloudEnv, body: RigidObject) -> torch.Tensor:
@@ -43,7 +43,7 @@ def place(
 
     Args:
         env: The environment.
-        body: A dynamic body; of a kinematic one only the pose may be written.
+        body: A dynamic body; for a kinematic one see :func:`place_marker`.
         env_ids: Environments, shape (M,).
         position: Its origin in the environment frame [m], shape (M, 3).
         quat: Its orientation (x, y, z, w), shape (M, 4).
@@ -80,7 +80,8 @@ def place_fixed_base(
         position: Its root in the environment frame [m], shape (M, 3).
         quat: Its root's orientation (x, y, z, w), shape (M, 4).
     """
-    ids, data = env_ids.int(), asset.data
+    ids = env_ids.int()
+    data = asset.data
     pose = torch.cat([position + env.scene.env_origins[env_ids], quat], dim=1)
     asset.write_root_pose_to_sim_index(root_pose=pose, env_ids=ids)
     asset.write_joint_position_to_sim_index(position=data.default_joint_pos.torch[env_ids], env_ids=ids)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The environment that all tasks share: joint-delta control, guarded steps, point-cloud observations."""
+"""The environment that all tasks share: arm control, guarded steps, point-cloud observations."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from isaaclab.assets import Articulation
 from isaaclab.envs import DirectRLEnv
 from isaaclab.sensors import Camera
 
-from isaaclab_pc.envs.arm_control import ArmControl, arm_action_size, joint_ids
-from isaaclab_pc.envs.episode_log import EpisodeLog
+from isaaclab_pc.envs.arm_control import ArmControl, arm_action_size, finger_targets, joint_ids
+from isaaclab_pc.envs.episode_tracker import EpisodeTracker
 from isaaclab_pc.envs.point_cloud_env_cfg import PointCloudEnvCfg, keep_what_is_observed
 from isaaclab_pc.envs.randomization import Randomizer, randomize_sizes
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.guards import Cause, Guard, SceneState
+from isaaclab_pc.guards import Guard, SceneState, make_step_guard
 from isaaclab_pc.keyed_random import keyed_uniform
 from isaaclab_pc.physics import monitor_contacts
 from isaaclab_pc.physics.broadphase import fit_broadphase
@@ -36,19 +36,34 @@ class PointCloudEnv(DirectRLEnv):
     """Base of every task.
 
     A task implements :meth:`_reset_task`, :meth:`_task_state`, :meth:`_reward_terms` and :meth:`_success`, and may
-    extend :meth:`_task_proprioception` and :meth:`_failure`.
+    extend :meth:`_task_proprioception`, :meth:`_failure` and :meth:`_goal`.
+
+    A step goes in this order; the method that does it stands in brackets:
+
+    1. Environments whose last observation was bad are reset, and benched ones are held at their default state
+       (``step_guard.begin_step``).
+    2. The guard checks the actions; a bad one is replaced by 0.
+    3. Actions become targets of the drives, once for the whole step (:meth:`_pre_physics_step`).
+    4. Physics runs ``cfg.decimation`` times.
+    5. The guard checks the state of every asset (``step_guard.check_state``).
+    6. Success, failure and time-out are decided; the episodes of faulty environments end (:meth:`_get_dones`).
+    7. Rewards are computed and checked; a bad one becomes 0 and ends its episode too (:meth:`_get_rewards`).
+    8. Environments that are done are reset, with draws keyed by (seed, environment, episode) (:meth:`_reset_idx`).
+    9. The cameras render, the point cloud is made of their images, and the guard checks depth and all observation
+       groups; bad ones become zeros and end their episodes (:meth:`_get_observations`).
+    10. The bench is updated, and ``extras["log"]`` gets the metrics.
 
     Observations are flat groups: ``policy`` (N, P) and ``critic`` (N, S), float32, and with ``obs=points`` also
     ``points`` (N, K, 3), with ``obs=depth`` also ``depth`` (N, 1, H, W). With ``obs=state``, ``policy`` is the
-    privileged state. Actions are (N, A) in [-1, 1]: the arm's part (see
-    :class:`ArmControl`), then, with ``gripper``, one command of the gripper.
+    privileged state. Actions are (N, A) in [-1, 1]: the arm's part (see :class:`ArmControl`), then, with ``gripper``,
+    one command of the gripper.
 
     Valid where an environment is done in this step: :attr:`episode_success` and :attr:`episode_time_to_success`.
     """
 
     cfg: PointCloudEnvCfg
 
-    _sees_final = False
+    _makes_final_observation = False
     """Whether the observation being made is the last one of the episodes that end in this step."""
 
     def __init__(self, cfg: PointCloudEnvCfg, render_mode: str | None = None, **kwargs: Any) -> None:
@@ -60,8 +75,8 @@ class PointCloudEnv(DirectRLEnv):
             **kwargs: As for ``DirectRLEnv``.
 
         Raises:
-            ConfigError: A choice is unknown, the point cloud does not fit the camera, or what ``cfg`` asks for the
-                task does not have.
+            ConfigError: A choice is unknown, the point cloud does not fit the camera, or the task lacks something
+                that ``cfg`` asks for.
         """
         cfg.check()
         cfg.action_space = arm_action_size(cfg) + int(cfg.gripper)
@@ -100,7 +115,11 @@ class PointCloudEnv(DirectRLEnv):
         """Return the goal in the environment frame [m], shape (N, 3), for ``env.goal_points``; None: there is none."""
         return None
 
-    # Helpers for tasks.
+    # For tasks and scripted policies.
+
+    def is_fulfilled(self) -> torch.Tensor:
+        """Tell which environments fulfil the task right now, shape (N,), bool."""
+        return self._success()
 
     @property
     def tool_pos(self) -> torch.Tensor:
@@ -128,7 +147,7 @@ class PointCloudEnv(DirectRLEnv):
         """
         low = torch.tensor(lower, device=self.device, dtype=torch.float32)
         high = torch.tensor(upper, device=self.device, dtype=torch.float32)
-        unit = keyed_uniform(self._seed, env_ids, self.episode[env_ids], stream, len(lower))
+        unit = keyed_uniform(self._seed, env_ids, self.episode_index[env_ids], stream, len(lower))
         return low + (high - low) * unit
 
     def uniform_pose(
@@ -147,33 +166,21 @@ class PointCloudEnv(DirectRLEnv):
         """
         wider = (self.randomizer.level.pose - 1.0) / 2.0
         margin = [wider * (high - low) for low, high in zip(lower, upper, strict=True)]
-        return self.uniform(
-            env_ids,
-            stream,
-            [low - m for low, m in zip(lower, margin, strict=True)],
-            [high + m for high, m in zip(upper, margin, strict=True)],
-        )
+        lowest = [low - m for low, m in zip(lower, margin, strict=True)]
+        highest = [high + m for high, m in zip(upper, margin, strict=True)]
+        return self.uniform(env_ids, stream, lowest, highest)
 
     def size_factor(self, name: str) -> torch.Tensor:
-        """Return by how much an object of the scene is larger than configured, shape (N,); ``env.randomization``."""
+        """Return the factor by which ``env.randomization`` makes an object larger than configured, shape (N,)."""
         return self.randomizer.size_factor(name)
 
-    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict, dict]:
-        """Reset every environment; a seed also restarts the episode counters that key the randomness."""
-        if self.guard.enabled:
-            self.guard.release()
-        if seed is not None:
-            self._seed = seed
-            self.episode.zero_()
-            if self.point_cloud is not None:
-                self.point_cloud.reseed(seed)
-        return super().reset(seed=seed, options=options)
-
-    # DirectRLEnv's hooks.
+    # What Isaac Lab calls at the start.
 
     def _configure_gym_env_spaces(self) -> None:
         self._bind_scene()
         self._allocate()
+
+        # The sizes of the spaces are those of an observation.
         observation = self._observe()
         self.cfg.observation_space = observation["policy"].shape[1]
         self.cfg.state_space = observation["critic"].shape[1]
@@ -193,140 +200,140 @@ class PointCloudEnv(DirectRLEnv):
         self.arm = ArmControl(self.cfg, self.robot, self.device)
         self.fingers = joint_ids(self.robot, self.cfg.scene.robot.finger_joints)
         """Indices of the finger joints, shape (F,)."""
-        self._finger_limits = self.robot.data.soft_joint_pos_limits.torch[:, self.fingers].clone()
+        self.finger_limits = self.robot.data.soft_joint_pos_limits.torch[:, self.fingers].clone()
+        """Smallest and largest positions of the finger joints [rad or m], shape (N, F, 2)."""
         fit_broadphase(self.cfg.sim.physics)
         self.randomizer = Randomizer(self)
 
     def _allocate(self) -> None:
-        n, device = self.num_envs, self.device
+        n = self.num_envs
         self._seed = self.cfg.seed if self.cfg.seed is not None else 0
-        self.episode = torch.zeros(n, dtype=torch.long, device=device)
-        self._env_ids = torch.arange(n, device=device)
-        self.actions = torch.zeros(n, self.cfg.action_space, device=device)
-        self.guard = Guard(self.cfg.guard, n, device, task=type(self).__name__)
+        self.episode_index = torch.zeros(n, dtype=torch.long, device=self.device)
+        """Number of the running episode since the last seeded reset, shape (N,): a key of all random draws."""
+        self.actions = torch.zeros(n, self.cfg.action_space, device=self.device)
+        """The actions of the last step, checked and clipped, shape (N, A); 0 after a reset."""
+        self.episode_tracker = EpisodeTracker(n, self.step_dt, self.device)
+        self.episode_success = self.episode_tracker.success
+        self.episode_time_to_success = self.episode_tracker.time_to_success
+
+        self.guard = Guard(self.cfg.guard, n, self.device, task=type(self).__name__)
         self.scene_state = SceneState(self.guard, self.scene)
+        self.step_guard = make_step_guard(self, self.guard, self.scene_state)
         self.contact_monitor = monitor_contacts(self.cfg.sim.physics)
-        self.episodes = EpisodeLog(n, self.step_dt, device)
-        self.episode_success = self.episodes.success
-        self.episode_time_to_success = self.episodes.time_to_success
         if self.point_cloud is not None:
             self.point_cloud.reseed(self._seed)
 
+    # A step, in its order.
+
     def _pre_physics_step(self, actions: torch.Tensor) -> None:
-        if self.guard.enabled:
-            self._reset_late()
-            self.guard.begin_step()
-            actions = self.guard.check_actions(actions)
+        actions = self.step_guard.begin_step(actions)
         self.actions = actions.clamp(-1.0, 1.0)
+
         arm_action = self.actions[:, : arm_action_size(self.cfg)]
         position, velocity = self.arm.command(arm_action, self.step_dt)
         command = self.robot.actuators.target_command
         command.set_position_index(value=position, joint_ids=self.arm.joints)
         command.set_velocity_index(value=velocity, joint_ids=self.arm.joints)
+
         if self.cfg.gripper:
-            lower, upper = self._finger_limits[..., 0], self._finger_limits[..., 1]
-            opening = (self.actions[:, -1:] + 1.0) / 2.0
-            if self.cfg.gripper_action == "binary":
-                opening = (opening > 0.5).float()
-            fingers = lower + (upper - lower) * opening
+            is_binary = self.cfg.gripper_action == "binary"
+            fingers = finger_targets(self.actions[:, -1:], self.finger_limits, is_binary)
             command.set_position_index(value=fingers, joint_ids=self.fingers)
 
     def _apply_action(self) -> None:
-        # The targets set before the first physics step of an action hold for the others.
-        pass
-
-    def _reset_late(self) -> None:
-        """Reset what an observation showed to be faulty, and hold what is benched, before the next physics step."""
-        awaiting, benched = self.guard.pending()
-        if awaiting > 0:
-            self._reset_idx(self.guard.awaiting.nonzero().squeeze(-1))
-        if benched > 0:
-            ids = self.guard.benched_ids()
-            self.scene_state.restore_defaults(ids)
-            self.actions[ids] = 0.0
+        """Do nothing: the targets set before a step's first physics step hold for the others."""
 
     def _get_dones(self) -> tuple[torch.Tensor, torch.Tensor]:
         if self.contact_monitor is not None:
             self.contact_monitor.update()
-        if self.guard.enabled:
-            self.scene_state.check()
-        self.episodes.succeeds, terminated = self._success(), self._failure()
+        self.step_guard.check_state()
+
+        self.episode_tracker.fulfilled = self._success()
+        # A copy, because the task may keep what it returned.
+        terminated = self._failure().clone()
         truncated = (self.episode_length_buf >= self.max_episode_length) & ~terminated
-        if self.guard.enabled:
-            terminated = self._guard_outcome(terminated, truncated)
-        self.episodes.note_success(self.episode_length_buf)
+
+        excluded = self.step_guard.check_dones(terminated, truncated)
+        if excluded is not None:
+            self.episode_tracker.exclude(excluded)
+        self.episode_tracker.record_success(self.episode_length_buf)
         return terminated, truncated
 
-    def _guard_outcome(self, terminated: torch.Tensor, truncated: torch.Tensor) -> torch.Tensor:
-        if self.guard.is_quiet():
-            return terminated
-        counts = ~self.guard.muted
-        self.episodes.succeeds = self.episodes.succeeds & counts
-        terminated = terminated & counts
-        self.guard.end_episodes(self.guard.faulted, terminated, truncated)
-        return terminated
-
     def _get_rewards(self) -> torch.Tensor:
-        sparse = self.cfg.reward == "sparse"
-        terms = {"success": self.episodes.succeeds.float()} if sparse else self._reward_terms()
+        if self.cfg.reward == "sparse":
+            terms = {"success": self.episode_tracker.fulfilled.float()}
+        else:
+            terms = self._reward_terms()
         reward = torch.stack(list(terms.values())).sum(0)
-        if self.guard.enabled:
-            terms = self._guard_reward(reward, terms)
-        self.episodes.add_rewards(terms)
+
+        excluded = self.step_guard.check_reward(reward)
+        if excluded is not None:
+            terms = {name: torch.where(excluded, 0.0, value) for name, value in terms.items()}
+        self.episode_tracker.add_rewards(terms)
         return reward
 
-    def _guard_reward(self, reward: torch.Tensor, terms: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """Make the reward 0, in place, and its summands where it does not count; end the episodes with a bad one."""
-        if not self.guard.is_quiet():
-            # What is muted was found already, and its reward says nothing more.
-            reward.masked_fill_(self.guard.muted, 0.0)
-        bad = self.guard.check(Cause.REWARD, reward, names=("reward",))
-        if self.guard.is_quiet():
-            return terms
-        # Isaac Lab reads the masks after the rewards, so a bad reward still ends the episode in this step.
-        faulted, muted = self.guard.faulted, self.guard.muted
-        self.guard.end_episodes(faulted, self.reset_terminated, self.reset_time_outs)
-        self.reset_buf |= faulted
-        reward.masked_fill_(muted, 0.0)
-        hidden = muted | bad
-        return {name: torch.where(hidden, 0.0, value) for name, value in terms.items()}
-
     def _reset_envs_from_buffer(self) -> torch.Tensor | None:
-        self._sees_final = True
+        # With cfg.compute_final_obs, Isaac Lab asks for an observation here, before the resets.
+        self._makes_final_observation = True
         try:
             return super()._reset_envs_from_buffer()
         finally:
-            self._sees_final = False
+            self._makes_final_observation = False
+
+    def _reset_idx(self, env_ids: Sequence[int] | torch.Tensor) -> None:
+        ids = torch.as_tensor(env_ids, device=self.device).long()
+        self.episode_tracker.finish(ids, self.episode_length_buf, self.guard.benched)
+        super()._reset_idx(ids.int())  # pyright: ignore[reportArgumentType]  # its callers pass tensors too
+
+        # Everything that is drawn below belongs to the new episode.
+        self.episode_index[ids] += 1
+        self.step_guard.on_reset(ids)
+        self.actions[ids] = 0.0
+        self.randomizer.reset(ids)
+        self._reset_robot(ids)
+        self._reset_task(ids)
+
+    def _reset_robot(self, ids: torch.Tensor) -> None:
+        position = self.robot.data.default_joint_pos.torch[ids].clone()
+        joints = self.arm.joints
+        limits = self.arm.limits[ids]
+        bound = [self.cfg.reset_joint_noise] * len(joints)
+        noisy = position[:, joints] + self.uniform(ids, _JOINT_NOISE_STREAM, [-b for b in bound], bound)
+        position[:, joints] = noisy.clamp(limits[..., 0], limits[..., 1])
+
+        velocity = torch.zeros_like(position)
+        env_ids = ids.int()
+        self.robot.write_joint_position_to_sim_index(position=position, env_ids=env_ids)
+        self.robot.write_joint_velocity_to_sim_index(velocity=velocity, env_ids=env_ids)
+        self.robot.actuators.target_command.set_position_index(value=position, env_ids=env_ids)
+        self.robot.actuators.target_command.set_velocity_index(value=velocity, env_ids=env_ids)
 
     def _get_observations(self) -> dict[str, torch.Tensor]:
         observation = self._observe()
-        if self.guard.enabled:
-            self._guard_observations(observation)
-        if not self._sees_final:
-            if self.guard.enabled:
-                self.guard.end_step()
+        self._handle_bad_observations(observation)
+        # A step ends once, with the observation that it returns.
+        if not self._makes_final_observation:
+            self.step_guard.end_step()
             self._log()
         return observation
 
-    def _guard_observations(self, observation: dict[str, torch.Tensor]) -> None:
+    def _handle_bad_observations(self, observation: dict[str, torch.Tensor]) -> None:
         """Fill the observations of environments in which one is bad with zeros, and end their episodes."""
-        bad = self.guard.check(Cause.OBSERVATION, *observation.values(), names=tuple(observation))
-        if self.guard.cfg.mode == "sanitize" or self.guard.is_quiet():
+        found = self.step_guard.check_observations(observation)
+        if found is None:
             return
-        if self.camera is not None:
-            bad = bad | self._bad_depth
-        hidden = bad | self.guard.benched
+
         for value in observation.values():
-            value.masked_fill_(hidden.view(-1, *[1] * (value.dim() - 1)), 0.0)
-        bad = bad & ~self.guard.benched
+            value.masked_fill_(found.hidden.view(-1, *[1] * (value.dim() - 1)), 0.0)
+
+        # Before the first step there is no reward, and no episode that could end.
         if self.common_step_counter > 0:
-            # Where the episode had already ended in this step, its result stands.
-            unfinished = bad & ~self.reset_buf
-            self.episodes.take_back(unfinished)
-            self.reward_buf.masked_fill_(bad, 0.0)
-            self.guard.end_episodes(bad, self.reset_terminated, self.reset_time_outs)
-            self.reset_buf |= bad
-        self.guard.awaiting |= bad
+            # If the episode had already ended in this step, its result stands.
+            self.episode_tracker.mark_failed(found.ended & ~self.reset_buf)
+            self.step_guard.end_by_observation(
+                found.ended, self.reward_buf, self.reset_terminated, self.reset_time_outs
+            )
+        self.step_guard.reset_later(found.ended)
 
     def _observe(self) -> dict[str, torch.Tensor]:
         proprioception = torch.cat([self._robot_state(), self._task_proprioception()], dim=1)
@@ -343,12 +350,11 @@ class PointCloudEnv(DirectRLEnv):
         return torch.cat([pos[:, joints], 0.1 * vel[:, joints], self.tool_pos, self.tool_quat, self.actions], dim=1)
 
     def _read_depth(self) -> torch.Tensor:
-        """Return planar depth [m], shape (N, H, W), and note images that no renderer writes on purpose."""
+        """Return planar depth [m], shape (N, H, W), checked."""
         assert self.camera is not None
         output: Any = self.camera.data.output
         depth = output["depth"].torch.squeeze(-1)
-        if self.guard.enabled:
-            self._bad_depth = self.guard.check(Cause.DEPTH, depth, names=("depth",))
+        self.step_guard.check_depth(depth)
         return depth
 
     def _observe_depth(self) -> torch.Tensor:
@@ -374,33 +380,20 @@ class PointCloudEnv(DirectRLEnv):
         cloud.given["goal"][:] = (goal + self.scene.env_origins)[:, None] + sphere
 
     def _log(self) -> None:
-        log = self.episodes.metrics(self.max_episode_length_s)
-        if self.guard.enabled:
-            log |= self.guard.log()
+        log = self.episode_tracker.metrics(self.max_episode_length_s)
+        log |= self.step_guard.log()
         if self.contact_monitor is not None:
             log["Physics/contacts_used_share"] = self.contact_monitor.share()
         self.extras["log"] = log
 
-    def _reset_idx(self, env_ids: Sequence[int] | torch.Tensor) -> None:
-        ids = torch.as_tensor(env_ids, device=self.device).long()
-        self.episodes.finish(ids, self.episode_length_buf, self.guard.benched)
-        super()._reset_idx(ids.int())  # pyright: ignore[reportArgumentType]  # its callers pass tensors too
-        self.episode[ids] += 1
-        if self.guard.enabled:
-            self.guard.forget(ids)
-        self.actions[ids] = 0.0
-        self.randomizer.reset(ids)
-        self._reset_robot(ids)
-        self._reset_task(ids)
+    # Beside a step.
 
-    def _reset_robot(self, ids: torch.Tensor) -> None:
-        position = self.robot.data.default_joint_pos.torch[ids].clone()
-        joints, limits = self.arm.joints, self.arm.limits[ids]
-        bound = [self.cfg.reset_joint_noise] * len(joints)
-        noisy = position[:, joints] + self.uniform(ids, _JOINT_NOISE_STREAM, [-b for b in bound], bound)
-        position[:, joints] = noisy.clamp(limits[..., 0], limits[..., 1])
-        env_ids = ids.int()
-        self.robot.write_joint_position_to_sim_index(position=position, env_ids=env_ids)
-        self.robot.write_joint_velocity_to_sim_index(velocity=torch.zeros_like(position), env_ids=env_ids)
-        self.robot.actuators.target_command.set_position_index(value=position, env_ids=env_ids)
-        self.robot.actuators.target_command.set_velocity_index(value=torch.zeros_like(position), env_ids=env_ids)
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict, dict]:
+        """Reset every environment; a seed also restarts the episode indices that key the randomness."""
+        self.step_guard.before_reset_all()
+        if seed is not None:
+            self._seed = seed
+            self.episode_index.zero_()
+            if self.point_cloud is not None:
+                self.point_cloud.reseed(seed)
+        return super().reset(seed=seed, options=options)

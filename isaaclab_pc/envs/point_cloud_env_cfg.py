@@ -46,8 +46,11 @@ def depth_camera_cfg(eye: Vector, target: Vector, *, width: int, height: int, fo
     forward = np.subtract(target, eye) / np.linalg.norm(np.subtract(target, eye))
     right = np.cross(forward, (0.0, 0.0, 1.0))
     right /= np.linalg.norm(right)
+    # Columns are the axes of the optical frame: x to the right, y down, z forward.
     optical = np.stack([right, np.cross(forward, right), forward], axis=1)
     x, y, z, w = Rotation.from_matrix(optical).as_quat().tolist()
+
+    # Only the ratio of aperture to focal length matters.
     focal_length = 24.0
     return CameraCfg(
         prim_path="{ENV_REGEX_NS}/Camera",
@@ -68,7 +71,7 @@ def depth_camera_cfg(eye: Vector, target: Vector, *, width: int, height: int, fo
 def workspace_points_cfg(num_points: int, crop_lower: Vector, crop_upper: Vector) -> PointCloudCfg:
     """Return the cloud of a workspace as the gripper sees it, without the robot's own pixels.
 
-    Dropping the robot's pixels by segmentation is what a self-filter does on a real robot.
+    The robot's pixels are dropped by segmentation; on a real robot a self-filter does that.
 
     Args:
         num_points: Points per environment, K.
@@ -111,12 +114,12 @@ CHOICES = {
     "gripper_action": ("binary", "continuous"),
     "randomization": tuple(LEVELS),
 }
-"""Values of the fields that are a name."""
+"""Names that fields of :class:`PointCloudEnvCfg` take."""
 
 
 @configclass
 class PointCloudEnvCfg(DirectRLEnvCfg):
-    """Base of every task's configuration. Sizes of the spaces are read off the scene at start."""
+    """Base of every task's configuration. The environment sets the sizes of the spaces at the start."""
 
     sim: SimulationCfg = SimulationCfg(
         dt=1.0 / 60.0,
@@ -132,7 +135,7 @@ class PointCloudEnvCfg(DirectRLEnvCfg):
     state_space: int = 0
 
     obs: Literal["points", "depth", "state"] = "points"
-    """What the policy sees beside proprioception: a point cloud, the depth image, or the privileged state."""
+    """What the policy observes beside proprioception: a point cloud, the depth image, or the privileged state."""
 
     reward: Literal["dense", "sparse"] = "dense"
     """``dense``: the sum of the task's terms; ``sparse``: 1 in a step in which the task is fulfilled, else 0."""
@@ -140,13 +143,14 @@ class PointCloudEnvCfg(DirectRLEnvCfg):
     guard: GuardCfg = GuardCfg()
 
     robots: tuple[str, ...] = ("franka",)
-    """Arms that the task was solved with; the setting ``robot`` takes no others."""
+    """Arms with which the task was solved; the setting ``robot`` takes no others."""
 
     gripper: bool = False
     """Whether the last action commands the gripper."""
 
     gripper_action: Literal["binary", "continuous"] = "binary"
-    """``binary`` opens above 0 and closes else; ``continuous`` goes from closed at -1 to open at 1."""
+    """``binary`` opens for a command above 0 and closes for any other; ``continuous`` goes from closed at -1 to open at
+    1."""
 
     action: Literal["tool_delta", "tool_pose", "joint_delta", "joint_position"] = "tool_delta"
     """What the arm's part of an action means, and its size: see :class:`~isaaclab_pc.envs.arm_control.ArmControl`."""
@@ -164,15 +168,15 @@ class PointCloudEnvCfg(DirectRLEnvCfg):
     """Largest offset of an arm joint from its default position at a reset [rad]."""
 
     randomization: Literal["none", "default", "hard"] = "none"
-    """Level of domain randomization beside what the task draws itself: see
+    """Level of domain randomization, in addition to what the task draws itself: see
     :data:`~isaaclab_pc.envs.randomization.LEVELS`."""
 
     randomized: tuple[str, ...] = ()
     """Names of the scene's objects whose size, mass and friction the level randomizes."""
 
     goal_points: int = 0
-    """Points of a sphere of ``goal_radius`` around the task's goal that are appended to the cloud; 0: none. What
-    proprioception says of the goal stays."""
+    """Number of points, on a sphere of ``goal_radius`` around the task's goal, that are appended to the cloud; 0: none.
+    The goal in the proprioception stays."""
 
     goal_radius: float = 0.02
     """Radius of that sphere [m]."""
@@ -181,7 +185,7 @@ class PointCloudEnvCfg(DirectRLEnvCfg):
     """Depth beyond which ``obs=depth`` reads 0, like a miss [m]."""
 
     def check(self) -> None:
-        """Refuse a name that one of the choices does not have.
+        """Refuse a name that is not among its field's choices.
 
         Raises:
             ConfigError: The message names the field, its value and the near names.
@@ -193,7 +197,7 @@ class PointCloudEnvCfg(DirectRLEnvCfg):
 
 
 def use_robot(cfg: PointCloudEnvCfg, robot: ArmCfg) -> None:
-    """Put another arm in the place of the scene's, and let the cloud's gripper frame be that of its gripper.
+    """Replace the scene's arm by another one, whose gripper becomes the frame of the point cloud.
 
     Args:
         cfg: The environment's configuration, which is changed.
@@ -206,7 +210,10 @@ def use_robot(cfg: PointCloudEnvCfg, robot: ArmCfg) -> None:
 
 
 def keep_what_is_observed(cfg: PointCloudEnvCfg) -> None:
-    """Take out of the scene what ``cfg.obs`` does not need, and let camera and cloud deliver only what it needs.
+    """Remove from the scene what ``cfg.obs`` does not need, and have the camera render only what it needs.
+
+    Args:
+        cfg: The environment's configuration, which is changed.
 
     Raises:
         ConfigError: The point cloud does not fit the camera.
@@ -215,9 +222,12 @@ def keep_what_is_observed(cfg: PointCloudEnvCfg) -> None:
         cfg.scene.camera = None
     if cfg.obs != "points":
         cfg.scene.points = None
-    camera, points = cfg.scene.camera, cfg.scene.points
+
+    camera = cfg.scene.camera
+    points = cfg.scene.points
     if camera is not None:
         camera.data_types = ["depth"]
+
     if camera is not None and points is not None:
         if cfg.goal_points > 0:
             points.append = [*points.append, GivenPointsCfg(num_points=cfg.goal_points, name="goal")]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Domain randomization in levels: where things stand, their size, mass and friction, and the camera's pose.
 
-Sizes differ between environments and stay, since the shapes of a running simulation do; everything else is drawn anew
-for every episode. All draws are keyed by (seed, environment, episode).
+Sizes differ between environments but stay the same for the whole run, because a running simulation cannot change its
+shapes. Everything else is drawn anew for every episode. All draws are keyed by (seed, environment, episode).
 """
 
 from __future__ import annotations
@@ -31,18 +31,22 @@ if TYPE_CHECKING:
 
 __all__ = ["LEVELS", "Randomization", "Randomizer", "randomize_sizes"]
 
-_SIZE_STREAM, _CAMERA_STREAM, _MASS_STREAM, _FRICTION_STREAM = 10, 11, 20, 40
+_SIZE_STREAM = 10
+_CAMERA_STREAM = 11
+# These two are the first of one stream for each randomized object.
+_MASS_STREAM = 20
+_FRICTION_STREAM = 40
 
 _NUM_SIZES = 5
-"""Different sizes of an object: each is a prototype that the scene clones."""
+"""Number of sizes of an object: each is a prototype that the scene clones."""
 
 _NUM_FRICTIONS = 32
-"""Different factors of an object's friction: PhysX keeps a material for each, and has room for 64,000."""
+"""Number of factors on an object's friction: PhysX keeps a material for each, and has room for 64,000."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Randomization:
-    """How far a level goes; ranges are factors on the task's own values."""
+    """The ranges of one level; those of sizes, masses and frictions are factors on the task's own values."""
 
     pose: float = 1.0
     """Width of the ranges that a task draws with ``uniform_pose``, about their centres."""
@@ -72,7 +76,7 @@ LEVELS: dict[str, Randomization] = {
         pose=1.2, size=(0.8, 1.1), mass=(0.4, 2.5), friction=(0.6, 1.5), camera_position=0.03, camera_rotation=0.06
     ),
 }
-"""What ``env.randomization`` takes. ``none`` draws what a task draws by itself: robot, objects and goals."""
+"""The levels of ``env.randomization``. With ``none`` only what a task draws by itself varies: robot, objects, goals."""
 
 
 def scaled(spawn: SpawnerCfg, factor: float) -> SpawnerCfg:
@@ -81,6 +85,9 @@ def scaled(spawn: SpawnerCfg, factor: float) -> SpawnerCfg:
     Args:
         spawn: A cuboid, sphere, capsule, cylinder or cone.
         factor: Factor on all its lengths.
+
+    Returns:
+        A copy.
 
     Raises:
         ConfigError: It is something else.
@@ -99,7 +106,7 @@ def scaled(spawn: SpawnerCfg, factor: float) -> SpawnerCfg:
 
 
 def randomize_sizes(cfg: PointCloudEnvCfg) -> None:
-    """Let the scene be built with objects whose sizes differ between environments; call before it is built.
+    """Make the sizes of objects differ between environments; call this before the scene is built.
 
     Args:
         cfg: The environment's configuration; its scene is changed.
@@ -110,13 +117,17 @@ def randomize_sizes(cfg: PointCloudEnvCfg) -> None:
     lower, upper = LEVELS[cfg.randomization].size
     if lower == upper or not cfg.randomized:
         return
+
     factors = np.linspace(lower, upper, _NUM_SIZES).tolist()
     for name in cfg.randomized:
         asset: Any = getattr(cfg.scene, name)
+        # The task varies the sizes of this one itself.
         if isinstance(asset.spawn, sim_utils.MultiAssetSpawnerCfg):
-            continue  # the task varies its sizes itself
+            continue
         variants = [scaled(asset.spawn, factor) for factor in factors]
         asset.spawn = sim_utils.MultiAssetSpawnerCfg(assets_cfg=variants, random_choice=False)
+
+    # Isaac Lab's default goes round the variants; a task's own strategy stays.
     if cfg.scene.clone_cfg.clone_strategy is cloner.sequential:
         cfg.scene.clone_cfg.clone_strategy = _KeyedChoice(cfg.seed or 0)
 
@@ -133,24 +144,25 @@ class _KeyedChoice:
 
 
 class Randomizer:
-    """Draws and writes what a level randomizes in the running simulation."""
+    """Randomizes the running simulation: draws mass, friction and camera poses, and writes them."""
 
     def __init__(self, env: PointCloudEnv) -> None:
-        """Remember the values that the factors apply to.
+        """Read the values that the factors apply to.
 
         Args:
             env: The environment, its scene initialized.
         """
         self.level = LEVELS[env.cfg.randomization]
         self._env = env
-        physics = env.sim.cfg.physics
         self._assets: list[Any] = [env.scene[name] for name in env.cfg.randomized]
+
+        # Reading and writing them costs time at every reset, so only where the level varies them.
         self._mass: list[tuple[torch.Tensor, torch.Tensor]] = []
         self._friction: list[ShapeFriction] = []
         if self.level.mass[0] < self.level.mass[1]:
             self._mass = [(a.data.body_mass.torch.clone(), a.data.body_inertia.torch.clone()) for a in self._assets]
         if self.level.friction[0] < self.level.friction[1]:
-            self._friction = [ShapeFriction(asset, physics) for asset in self._assets]
+            self._friction = [ShapeFriction(asset, env.sim.cfg.physics) for asset in self._assets]
 
     def size_factor(self, name: str) -> torch.Tensor:
         """Return the factor on an object's size in each environment, shape (N,)."""
@@ -160,12 +172,16 @@ class Randomizer:
         lower, upper = self.level.size
         if name not in env.cfg.randomized or lower == upper or plan is None:
             return torch.ones(env.num_envs, device=env.device)
+
         variants = cloner.path.get_asset_prototypes(plan, env.scene[name].cfg.prim_path).tolist()
         if len(variants) != _NUM_SIZES or not isinstance(spawn, sim_utils.MultiAssetSpawnerCfg):
             return torch.ones(env.num_envs, device=env.device)
+
+        # The clone plan lists the members of each different world, and which of these worlds an environment is.
         factors = np.linspace(lower, upper, _NUM_SIZES)
         topology: Any = plan.topology
-        members, starts = topology.world_prototypes, topology.world_prototype_starts
+        members = topology.world_prototypes
+        starts = topology.world_prototype_starts
         of_world = [
             next(factors[variants.index(member)] for member in members[start:end] if member in variants)
             for start, end in pairwise(starts[1:])
@@ -184,22 +200,26 @@ class Randomizer:
             factor = self._env.uniform(env_ids, _MASS_STREAM + index, self.level.mass[:1], self.level.mass[1:])
             asset.set_masses_index(masses=mass[env_ids] * factor, env_ids=ids)
             asset.set_inertias_index(inertias=inertia[env_ids] * factor[..., None], env_ids=ids)
+
         lower, upper = self.level.friction
         for index, friction in enumerate(self._friction):
             unit = self._env.uniform(env_ids, _FRICTION_STREAM + index, [0.0], [_NUM_FRICTIONS])[:, 0]
             steps = unit.floor().clamp(max=_NUM_FRICTIONS - 1) / (_NUM_FRICTIONS - 1)
             friction.scale(env_ids, lower + (upper - lower) * steps)
+
         if self._env.camera is not None and self.level.camera_position > 0.0:
             self._move_camera(env_ids)
 
     def _move_camera(self, env_ids: torch.Tensor) -> None:
-        env, camera = self._env, self._env.camera
+        env = self._env
+        camera = env.camera
         assert camera is not None
-        shift, turn = self.level.camera_position, self.level.camera_rotation
-        bound = [shift] * 3 + [turn] * 3
+        bound = [self.level.camera_position] * 3 + [self.level.camera_rotation] * 3
         draw = env.uniform(env_ids, _CAMERA_STREAM, [-b for b in bound], bound)
+
         offset = camera.cfg.offset
         position = torch.tensor(offset.pos, device=env.device) + env.scene.env_origins[env_ids] + draw[:, :3]
+        # The rest of the draw is a rotation vector about the camera's own axes.
         angle = torch.linalg.vector_norm(draw[:, 3:], dim=1)
         rotation = quat_from_angle_axis(angle, draw[:, 3:] / angle.clamp_min(1e-9)[:, None])
         quat = quat_mul(torch.tensor(offset.rot, device=env.device).expand(len(env_ids), 4), rotation)

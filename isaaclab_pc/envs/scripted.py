@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Scripted policies: an ordered list of poses that the tool goes through, by inverse kinematics on the true state.
+"""Scripted policies: the tool goes through an ordered list of poses, by inverse kinematics on the true state.
 
-They show that a task is physically solvable, record demonstrations, and are the yardstick for what a policy can learn.
+They show that physics lets a task be solved, they record demonstrations, and learned policies are measured against
+them.
 """
 
 from __future__ import annotations
@@ -31,23 +32,23 @@ Pose = tuple[torch.Tensor, torch.Tensor]
 
 @dataclass(frozen=True, kw_only=True)
 class Phase:
-    """One pose to go to, how, and when the next phase begins: once every condition that is set holds."""
+    """One pose to go to, and how. The next phase begins once all conditions that are set hold at the same time."""
 
     target: Callable[[Any], Pose]
-    """Computes the tool's target from the environment, for all environments, whether they are in this phase or not."""
+    """Returns the tool's target, for all environments, also those that are in another phase."""
 
     closed: bool = False
     """Whether the gripper closes."""
 
     hold: bool = False
-    """Whether the target stays as it is when the phase begins; otherwise it is computed anew in every step."""
+    """Whether the target stays what it is when the phase begins; otherwise it is computed anew in every step."""
 
     step_length: float = 0.012
-    """Longest way the tool centre is asked to go in one control step [m]."""
+    """Longest distance that the tool centre is asked to move in one control step [m]."""
 
     gain: float = 1.0
-    """Share of the way and of the turn to the target that is asked for in one control step, in (0, 1]. At 1 the arm may
-    keep swinging about the target by some millimetres; below, it settles."""
+    """Share of the distance and of the angle to the target that is asked for in one control step, in (0, 1]. At 1 the
+    arm may keep swinging about the target by some millimetres; below 1 it comes to rest."""
 
     tolerance: float = math.inf
     """Largest distance from the target at which the phase is done [m]."""
@@ -59,18 +60,27 @@ class Phase:
     """Largest speed of any arm joint at which the phase is done [rad/s]."""
 
     dwell_s: float = 0.0
-    """Shortest time that the phase takes [s]; it takes a control step at least."""
+    """Shortest duration of the phase [s]; it takes at least one control step."""
 
     lost: Callable[[Any], torch.Tensor] | None = None
-    """Tells in which environments the object slipped away, shape (N,), bool: there, the first phase begins again."""
+    """Returns in which environments the object slipped away, shape (N,), bool: there the first phase begins again."""
 
 
 class ScriptedPolicy:
     """Takes each environment through the phases at its own pace; the last phase lasts until the episode ends.
 
-    Call it once before every step; it starts over where an episode has just begun. It speaks every kind of action of
-    :class:`~isaaclab_pc.envs.arm_control.ArmControl`; ``tool_delta`` cannot turn the gripper, so that orientations are
+    Call it once before every step; it starts over where an episode has just begun. It returns any kind of action that
+    :class:`~isaaclab_pc.envs.arm_control.ArmControl` takes. ``tool_delta`` cannot turn the gripper, so orientations are
     ignored there.
+
+    Example:
+        .. code-block:: python
+
+            above = Phase(target=lambda env: raised((env.cube_pos, downward(env.cube_quat)), 0.1), tolerance=0.01)
+            grasp = Phase(target=lambda env: (env.cube_pos, downward(env.cube_quat)), closed=True)
+            policy = ScriptedPolicy(env.unwrapped, [above, grasp])
+            env.reset()
+            env.step(policy())
     """
 
     def __init__(self, env: PointCloudEnv, phases: Sequence[Phase]) -> None:
@@ -88,6 +98,8 @@ class ScriptedPolicy:
         self._held_pos = torch.zeros(env.num_envs, 3, device=env.device)
         self._held_quat = torch.zeros(env.num_envs, 4, device=env.device)
         self._ids = torch.arange(env.num_envs, device=env.device)
+
+        # Fields of the phases as tensors (P,), so that each environment looks up those of its own phase.
         self._closed = self._per_phase([phase.closed for phase in phases])
         self._hold = self._per_phase([phase.hold for phase in phases])
         self._step_length = self._per_phase([phase.step_length for phase in phases])
@@ -103,12 +115,15 @@ class ScriptedPolicy:
         fresh = env.episode_length_buf == 0
         self.phase[fresh] = 0
         self._steps[fresh] = 0
+
         position, quat = self._advance()
-        way, turn = compute_pose_error(env.tool_pos, env.tool_quat, position, quat)
+        distance, angle = compute_pose_error(env.tool_pos, env.tool_quat, position, quat)
         gain = self._gain[self.phase][:, None]
-        step, turn = gain * way, gain * turn
+        step = gain * distance
+        turn = gain * angle
         length = torch.linalg.vector_norm(step, dim=1).clamp(min=1e-6)
         step = step * (self._step_length[self.phase] / length).clamp(max=1.0)[:, None]
+
         action = self._joint_action(step, turn) if "joint" in env.cfg.action else self._tool_action(step, turn)
         if not env.cfg.gripper:
             return action
@@ -123,10 +138,12 @@ class ScriptedPolicy:
         poses = [phase.target(self._env) for phase in self._phases]
         positions = torch.stack([pose[0] for pose in poses])
         quats = torch.stack([pose[1] for pose in poses])
+
         lost = self._lost()
         done = self._done(*self._target(positions, quats)) & (self.phase < len(self._phases) - 1)
         self.phase = torch.where(lost, 0, self.phase + done.long())
         self._steps[lost | done] = 0
+
         target = self._target(positions, quats)
         self._steps += 1
         return target
@@ -134,7 +151,8 @@ class ScriptedPolicy:
     def _target(self, positions: torch.Tensor, quats: torch.Tensor) -> Pose:
         """Select from the targets of all phases, (P, N, 3) and (P, N, 4), and keep those of phases that begin now."""
         begins = (self._steps == 0)[:, None]
-        position, quat = positions[self.phase, self._ids], quats[self.phase, self._ids]
+        position = positions[self.phase, self._ids]
+        quat = quats[self.phase, self._ids]
         self._held_pos = torch.where(begins, position, self._held_pos)
         self._held_quat = torch.where(begins, quat, self._held_quat)
         hold = self._hold[self.phase][:, None]
@@ -148,7 +166,8 @@ class ScriptedPolicy:
         return lost
 
     def _done(self, position: torch.Tensor, quat: torch.Tensor) -> torch.Tensor:
-        env, phase = self._env, self.phase
+        env = self._env
+        phase = self.phase
         distance = torch.linalg.vector_norm(position - env.tool_pos, dim=1)
         return (
             (distance <= self._tolerance[phase])
@@ -173,10 +192,12 @@ class ScriptedPolicy:
         joints = env.robot.data.joint_pos.torch[:, env.arm.joints]
         goal = apply_delta_pose(env.arm.tool_pos_w, env.tool_quat, torch.cat([step, turn], dim=1))
         delta = (env.arm.inverse_kinematics(*goal) - joints) / env.cfg.joint_delta
+
         # One factor for all joints keeps the direction of the motion.
         delta = delta / delta.abs().amax(dim=1, keepdim=True).clamp(min=1.0)
         if env.cfg.action == "joint_delta":
             return delta
+
         lower, upper = env.arm.limits.unbind(-1)
         return (2.0 * (joints + env.cfg.joint_delta * delta - lower) / (upper - lower) - 1.0).clamp(-1.0, 1.0)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the guard finds, as bits, and the error that names it."""
+"""Where the guard found a bad value, as bits, and the error that tells it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class FaultError(RuntimeError):
     def __init__(
         self, task: str, env_ids: Sequence[int], causes: Sequence[str], tensor: str, step: int, dump: Path | None
     ) -> None:
-        """Say everything that is known.
+        """Put everything that is known into the message.
 
         Args:
             task: Name of the task.
@@ -79,8 +79,13 @@ class FaultError(RuntimeError):
             step: Steps since the environment was made.
             dump: File with the history of these environments, if one was written.
         """
-        self.task, self.env_ids, self.causes = task, tuple(env_ids), tuple(causes)
-        self.tensor, self.step, self.dump = tensor, step, dump
+        self.task = task
+        self.env_ids = tuple(env_ids)
+        self.causes = tuple(causes)
+        self.tensor = tensor
+        self.step = step
+        self.dump = dump
+
         shown = ", ".join(map(str, self.env_ids[:8])) + (", ..." if len(self.env_ids) > 8 else "")
         text = (
             f"{task}: bad values in {tensor} ({', '.join(causes)}) of {len(self.env_ids)} "

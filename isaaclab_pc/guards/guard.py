@@ -20,7 +20,7 @@ _LANES = 32
 """Threads that read one environment's numbers on CUDA; a warp."""
 
 _PARALLEL_FROM = 32768
-"""Size of a tensor from which torch reduces it in several threads."""
+"""Number of elements from which torch reduces a tensor in several threads."""
 
 _BOUND_NAMES = {Cause.ACTION: "action", Cause.REWARD: "reward", Cause.OBSERVATION: "observation"}
 
@@ -32,10 +32,19 @@ _log = logging.getLogger(__name__)
 class Guard:
     """Finds environments with bad values, counts them by cause, and benches those that keep failing.
 
-    A step is :meth:`begin_step`, any number of checks, :meth:`end_step`. Everything stays on the device: nothing here
-    waits for it, except in mode ``raise``, for :meth:`pending`, which waits for what was copied at the end of the last
-    step and so long finished, and while environments are benched. On the CPU, where there is nothing to wait for, a
-    tensor whose smallest and largest number are within the bounds needs no look at each environment.
+    Call :meth:`begin_step`, then any number of checks, then :meth:`end_step`. All results stay on the device, and
+    nothing here waits for it, with three exceptions: mode ``raise``; :meth:`pending_counts`, which waits for a copy
+    that was started at the end of the step before and is long finished; and :meth:`benched_ids`. On the CPU, where
+    there is nothing to wait for, a tensor whose smallest and largest number are within the bounds is done.
+
+    Example:
+        .. code-block:: python
+
+            guard = Guard(GuardCfg(), num_envs=2, device="cpu", task="Lift")
+            guard.begin_step()
+            bad = guard.check(Cause.REWARD, torch.tensor([0.5, float("nan")]))  # [False, True]
+            guard.end_step()
+            int(guard.counts["reward"])  # 1
     """
 
     def __init__(self, cfg: GuardCfg, num_envs: int, device: str, task: str = "") -> None:
@@ -48,60 +57,83 @@ class Guard:
             task: Name for messages.
 
         Raises:
-            ConfigError: The configuration makes no sense.
+            ConfigError: A bound or mode is not valid.
         """
         cfg.check()
-        self.cfg, self.num_envs, self.task = cfg, num_envs, task
+        self.cfg = cfg
+        self.num_envs = num_envs
+        self.task = task
         self.enabled = cfg.mode != "disabled"
         self.dump: Callable[[torch.Tensor], Path | None] | None = None
         """Called in mode ``raise`` with the failed environments, shape (M,): writes their history, returns where."""
         self.steps = 0
         """Steps begun since the start."""
+
         self._device = torch.device(device)
         self._warp_device = wp.get_device(device)
         self._on_cpu = self._warp_device.is_cpu
         self._lanes = _LANES if self._warp_device.is_cuda else 1
         self._repairs = cfg.mode == "sanitize"
-        n = num_envs
+        self._commands: dict[Any, tuple[Any, list[wp.array]]] = {}
+        self._intervals = {cause: (*cfg.bounds(name), math.nan) for cause, name in _BOUND_NAMES.items()}
+        self._intervals[Cause.DEPTH] = (0.0, cfg.max_abs, math.inf)
+
+        self._allocate_masks()
+        self._allocate_counters()
+        self._allocate_pending_counts()
+        self.findings = kernels.Findings()
+        """Where kernels record what they find."""
+        self.findings.causes = wp.from_torch(self.causes)
+        self.findings.benched = wp.from_torch(self.benched)
+        self.findings.counts = wp.from_torch(self._counts)
+        self.findings.env_counts = wp.from_torch(self.env_counts)
+        self.findings.total = wp.from_torch(self._total)
+        self._log = self._make_log()
+
+    def _allocate_masks(self) -> None:
+        n = self.num_envs
         self.causes = self._zeros(n, torch.int32)
         """Bits of :class:`Cause` found in the current step, shape (num_envs,), int32."""
         self.benched = self._zeros(n, torch.bool)
         """Environments that failed too often right after a reset, shape (num_envs,), bool."""
-        self.awaiting = self._zeros(n, torch.bool)
-        """Environments that must be reset before the next physics step, shape (num_envs,), bool; a caller adds some in
-        the step in which a check found them."""
-        self.env_counts = self._zeros(n, torch.int64)
+        self.awaiting_reset = self._zeros(n, torch.bool)
+        """Environments that must be reset before the next physics step, shape (num_envs,), bool. A caller adds to them
+        in the step in which a check found something."""
+        self._since_fault = self._zeros(n, torch.int32).fill_(self.cfg.bench_steps)
+        self._relapses = self._zeros(n, torch.int32)
+        self._steps_without_change = 0
+        self._warned: set[int] = set()
+        self._bad = {cause: self._zeros(n, torch.bool) for cause in Cause}
+        # The causes whose mask in _bad a kernel may have written since it was cleared.
+        self._written: set[Cause] = set()
+        self._previous_action: torch.Tensor | None = None
+
+    def _allocate_counters(self) -> None:
+        self.env_counts = self._zeros(self.num_envs, torch.int64)
         """Faulty steps of each environment since the start, shape (num_envs,)."""
         self._counts = self._zeros(len(CAUSES), torch.int64)
         self.counts: dict[str, torch.Tensor] = {name: self._counts[i] for i, name in enumerate(CAUSES)}
-        """Faulty environment steps since the start by their first cause, views of shape (): they count on."""
-        self._since_fault = self._zeros(n, torch.int32).fill_(cfg.bench_steps)
-        self._relapses = self._zeros(n, torch.int32)
+        """Faulty environment steps since the start by their first cause, views of shape () that keep counting."""
+        self._total = self._zeros(1, torch.int64)
+        # NumPy reads a number of the host in a tenth of the time that torch takes.
+        self._total_view = self._total.numpy() if self._on_cpu else None
+        self._total_before = 0
+        self._total_logged = 0
+
+    def _allocate_pending_counts(self) -> None:
         self._pending = self._zeros(2, torch.int32)
         self._pending_on_host = self._pending if self._on_cpu else torch.zeros(2, dtype=torch.int32, pin_memory=True)
         self._pending_view = self._pending_on_host.numpy()
         self._copied = None if self._on_cpu else torch.cuda.Event()
-        self._warned: set[int] = set()
-        self._bad = {cause: self._zeros(n, torch.bool) for cause in Cause}
-        self._written: set[Cause] = set()  # whose mask in _bad a kernel may have written since it was cleared
-        self._calm_steps = 0
-        self.findings = kernels.Findings()
-        """Where kernels note what they find."""
-        self.findings.causes, self.findings.benched = wp.from_torch(self.causes), wp.from_torch(self.benched)
-        self.findings.counts, self.findings.env_counts = wp.from_torch(self._counts), wp.from_torch(self.env_counts)
-        self._total = self._zeros(1, torch.int64)
-        self.findings.total = wp.from_torch(self._total)
-        # NumPy reads a number of the host in a tenth of the time that torch takes.
-        self._total_view = self._total.numpy() if self._on_cpu else None
-        self._total_before = self._total_logged = 0
-        self._log = {f"Guard/{name}": count for name, count in self.counts.items()}
-        self._rate, self._worst = self._zeros(1, torch.float32), self._zeros(1, torch.float32)
-        self._log |= {"Guard/per_million_steps": self._rate[0], "Guard/worst_env": self._worst[0]}
-        self._log["Guard/benched"] = self._pending[1]
-        self._intervals = {cause: (*cfg.bounds(name), math.nan) for cause, name in _BOUND_NAMES.items()}
-        self._intervals[Cause.DEPTH] = (0.0, cfg.max_abs, math.inf)
-        self._commands: dict[Any, tuple[Any, list[wp.array]]] = {}
-        self._previous_action: torch.Tensor | None = None
+
+    def _make_log(self) -> dict[str, torch.Tensor]:
+        self._rate = self._zeros(1, torch.float32)
+        self._worst = self._zeros(1, torch.float32)
+        log = {f"Guard/{name}": count for name, count in self.counts.items()}
+        log["Guard/per_million_steps"] = self._rate[0]
+        log["Guard/worst_env"] = self._worst[0]
+        log["Guard/benched"] = self._pending[1]
+        return log
 
     @property
     def faulted(self) -> torch.Tensor:
@@ -109,19 +141,19 @@ class Guard:
         return torch.zeros_like(self.benched) if self._repairs else self.causes != 0
 
     @property
-    def muted(self) -> torch.Tensor:
-        """Environments of which no value counts in the current step: faulted or benched, shape (num_envs,), bool."""
+    def excluded(self) -> torch.Tensor:
+        """Environments whose values do not count in the current step: faulted or benched, shape (num_envs,), bool."""
         return self.faulted | self.benched
 
-    def is_quiet(self) -> bool:
-        """Whether it is known without waiting that nothing is muted: always False on CUDA."""
+    def has_no_known_faults(self) -> bool:
+        """Tell whether nothing is excluded, as far as that is known without waiting: always False on CUDA."""
         view = self._total_view
         return view is not None and view[0] == self._total_before and self._pending_view[1] == 0
 
     def begin_step(self) -> None:
-        """Forget the faults of the previous step."""
+        """Clear the faults of the step before."""
         self.steps += 1
-        self._clear()
+        self._clear_causes()
 
     def check(self, cause: Cause, *tensors: torch.Tensor, names: Sequence[str] = ()) -> torch.Tensor:
         """Mark the environments in which a tensor has a number outside the bounds of ``cause``.
@@ -132,8 +164,8 @@ class Guard:
             names: What messages call the tensors.
 
         Returns:
-            Environments found bad in these tensors, shape (num_envs,), bool: to be read only, until the next check of
-            ``cause``.
+            Environments with a bad value in one of these tensors, shape (num_envs,), bool. Read it only, and only until
+            the next check of the same ``cause``.
 
         Raises:
             FaultError: Something was found, and the mode is ``raise``.
@@ -151,8 +183,10 @@ class Guard:
             return [low, high, passes, self._repairs, int(cause), self._lanes, wp.from_torch(bad), self.findings]
 
         for index, tensor in enumerate(tensors):
+            # Most tensors of the CPU are done here, in a fraction of a kernel's time.
             if self._on_cpu and _is_within(tensor, low, high):
                 continue
+
             values = wp.from_torch(tensor.reshape(self.num_envs, -1))
             kernel = kernels.CHECK_VALUES[_WARP_TYPES[tensor.dtype]]
             self.launch((cause, tensor.dtype), kernel, (self.num_envs, self._lanes), [values], constants)
@@ -167,7 +201,7 @@ class Guard:
             actions: Shape (num_envs, A), any floating dtype; not changed.
 
         Returns:
-            The actions to take, float32: in mode ``sanitize`` repaired, else 0 in environments that are muted.
+            The actions to take, float32: repaired in mode ``sanitize``, otherwise 0 in excluded environments.
 
         Raises:
             FaultError: Something was found, and the mode is ``raise``.
@@ -176,33 +210,24 @@ class Guard:
         self.check(Cause.ACTION, actions, names=("actions",))
         if self.cfg.action_rate is not None:
             self._check_change(actions)
-        return actions if self.is_quiet() else actions.masked_fill(self.muted[:, None], 0.0)
+        return actions if self.has_no_known_faults() else actions.masked_fill(self.excluded[:, None], 0.0)
 
     def _check_change(self, actions: torch.Tensor) -> None:
         if self._previous_action is None:
             self._previous_action = torch.full_like(actions, math.nan)
-        previous, bad, bit = self._previous_action, self._bad[Cause.ACTION_RATE], int(Cause.ACTION_RATE)
+        previous = self._previous_action
+        bad = self._bad[Cause.ACTION_RATE]
         bad.zero_()
 
         def constants() -> list[Any]:
             arrays = [wp.from_torch(previous), wp.from_torch(bad)]
-            return [self.cfg.action_rate, self._repairs, bit, *arrays, self.findings]
+            return [self.cfg.action_rate, self._repairs, int(Cause.ACTION_RATE), *arrays, self.findings]
 
         self.launch("change", kernels.check_change, self.num_envs, [wp.from_torch(actions)], constants)
         self.raise_if(bad, "actions")
 
-    def mark(self, cause: Cause, bad: torch.Tensor) -> None:
-        """Take over what the caller's own check found.
-
-        Args:
-            cause: Counter that a first fault goes to.
-            bad: Shape (num_envs,), bool.
-        """
-        constants = [int(cause), self.findings]
-        self.launch(("mark", cause), kernels.note_mask, self.num_envs, [wp.from_torch(bad)], lambda: constants)
-
     def end_episodes(self, faulted: torch.Tensor, terminated: torch.Tensor, truncated: torch.Tensor) -> None:
-        """Write that episodes end for a fault, whatever else they end for, into the mask that ``cfg.ends`` names.
+        """End the episodes of faulted environments in the way that ``cfg.ends`` names, and in no other.
 
         Args:
             faulted: Shape (num_envs,), bool, like the others.
@@ -214,37 +239,46 @@ class Guard:
         other &= ~faulted
 
     def end_step(self) -> None:
-        """Bench who relapsed too often, and send to the host how many wait for a reset and how many are benched."""
-        if self._is_settled():
+        """Update the bench, and send to the host how many environments await a reset and how many are benched."""
+        if self._is_bench_up_to_date():
             return
+
         self._pending.zero_()
-        self.launch("settle", kernels.settle, self.num_envs, (), self._settle_inputs)
+        self.launch("bench", kernels.update_bench, self.num_envs, (), self._bench_inputs)
         if self._copied is not None:
             self._pending_on_host.copy_(self._pending, non_blocking=True)
             self._copied.record()
 
-    def _is_settled(self) -> bool:
-        """Whether nothing has happened for so long that settling would leave everything as it is."""
-        calm = self.is_quiet() and self._pending_view[0] == 0
-        self._calm_steps = self._calm_steps + 1 if calm else 0
-        return self._calm_steps > self.cfg.bench_steps + 1
+    def _is_bench_up_to_date(self) -> bool:
+        """Tell whether the last fault is so long ago that an update would change nothing."""
+        unchanged = self.has_no_known_faults() and self._pending_view[0] == 0
+        self._steps_without_change = self._steps_without_change + 1 if unchanged else 0
+        return self._steps_without_change > self.cfg.bench_steps + 1
 
-    def _settle_inputs(self) -> list[Any]:
-        kept = (self._since_fault, self._relapses, self.benched, self._pending)
-        inputs = [wp.from_torch(self.causes), wp.from_torch(self.awaiting), self.cfg.bench_steps, self.cfg.bench_after]
-        return inputs + [wp.from_torch(tensor) for tensor in kept]
+    def _bench_inputs(self) -> list[Any]:
+        return [
+            wp.from_torch(self.causes),
+            wp.from_torch(self.awaiting_reset),
+            self.cfg.bench_steps,
+            self.cfg.bench_after,
+            wp.from_torch(self._since_fault),
+            wp.from_torch(self._relapses),
+            wp.from_torch(self.benched),
+            wp.from_torch(self._pending),
+        ]
 
-    def pending(self) -> tuple[int, int]:
+    def pending_counts(self) -> tuple[int, int]:
         """Return how many environments await a reset and how many are benched, as of the last :meth:`end_step`."""
         if self._copied is not None:
             self._copied.synchronize()
-        awaiting, benched = self._pending_view.tolist()
-        return awaiting, benched
+        awaiting_reset, benched = self._pending_view.tolist()
+        return awaiting_reset, benched
 
     def benched_ids(self) -> torch.Tensor:
-        """Return the benched environments, int64, and warn once of each; this waits for the device."""
+        """Return the benched environments, int64, and warn once about each; this waits for the device."""
         ids = self.benched.nonzero().squeeze(-1)
-        if new := sorted(set(ids.tolist()) - self._warned):
+        new = sorted(set(ids.tolist()) - self._warned)
+        if new:
             self._warned.update(new)
             _log.warning(
                 "%s: environments %s failed %d times in a row within %d steps of a reset and are benched: they stay at "
@@ -256,15 +290,15 @@ class Guard:
             )
         return ids
 
-    def forget(self, env_ids: torch.Tensor) -> None:
-        """Take note of environments that start a new episode, shape (M,), int64."""
-        self.awaiting[env_ids] = False
+    def on_reset(self, env_ids: torch.Tensor) -> None:
+        """Prepare for the new episodes of environments, shape (M,), int64."""
+        self.awaiting_reset[env_ids] = False
         if self._previous_action is not None:
             self._previous_action[env_ids] = math.nan
 
-    def release(self) -> None:
+    def unbench_all(self) -> None:
         """Give benched environments a new chance; counters stay."""
-        self._clear()
+        self._clear_causes()
         self.benched.zero_()
         self._relapses.zero_()
         self._pending.zero_()
@@ -275,9 +309,9 @@ class Guard:
         """Return the counters for a training log, all of shape ().
 
         They are the counters themselves and not copies, so that logging costs nothing: whoever reads them once an
-        iteration sees their values at its end. ``Guard/<cause>`` counts faulty environment steps since the start by
-        their first cause, ``Guard/per_million_steps`` relates them to all, ``Guard/worst_env`` is the environment that
-        has most of them (0 while there are none), ``Guard/benched`` how many are benched.
+        iteration gets their values at its end. ``Guard/<cause>`` counts faulty environment steps since the start by
+        their first cause, ``Guard/per_million_steps`` relates them to all steps, ``Guard/worst_env`` is the environment
+        that has most of them (0 while there are none), ``Guard/benched`` is the number of benched environments.
         """
         total = None if self._total_view is None else int(self._total_view[0])
         if total != 0:
@@ -295,22 +329,25 @@ class Guard:
         arrays: Sequence[wp.array],
         constants: Callable[[], Sequence[Any]],
     ) -> None:
-        """Launch a kernel on torch's stream; its last arguments are kept from the first launch of ``key``.
+        """Launch a kernel on torch's stream; all but its first arguments are kept from the first launch of ``key``.
 
         Args:
             key: Names the launch.
             kernel: What to run.
             dim: Threads.
-            arrays: First arguments, which may be others at every launch. Those of the last one are kept.
-            constants: Returns the remaining ones.
+            arrays: First arguments, which may differ from launch to launch. Those of the last launch are kept.
+            constants: Returns the remaining arguments.
         """
         stream = None if self._on_cpu else wp.stream_from_torch(torch.cuda.current_stream(self._device))
+
+        # A recorded command launches in a fraction of the time that packing all arguments again takes.
         if key not in self._commands:
             inputs = [*arrays, *constants()]
             command = wp.launch(
                 kernel, dim=dim, inputs=inputs, device=self._warp_device, stream=stream, record_cmd=True
             )
             self._commands[key] = command, list(arrays)
+
         command, bound = self._commands[key]
         for index, array in enumerate(arrays):
             if array is not bound[index]:
@@ -330,6 +367,7 @@ class Guard:
         """
         if self.cfg.mode != "raise" or not bool(bad.any()):
             return
+
         ids = bad.nonzero().squeeze(-1)
         bits = 0
         for found in self.causes[ids].tolist():
@@ -337,9 +375,9 @@ class Guard:
         dump = self.dump(ids) if self.dump is not None else None
         raise FaultError(self.task, ids.tolist(), Cause.labels(bits), tensor, self.steps, dump)
 
-    def _clear(self) -> None:
-        """Forget the causes; on the CPU it is known whether there are any."""
+    def _clear_causes(self) -> None:
         if self._total_view is not None:
+            # On the CPU it is known whether there are any.
             if self._total_view[0] == self._total_before:
                 return
             self._total_before = int(self._total_view[0])
@@ -350,11 +388,13 @@ class Guard:
 
 
 def _is_within(tensor: torch.Tensor, low: float, high: float) -> bool:
-    """Whether all numbers of a tensor of the CPU are in an interval."""
+    """Tell whether all numbers of a tensor of the CPU are in an interval."""
     if tensor.numel() == 0:
         return True
+
+    # Both are NaN where one number is, and fail the comparison.
     if tensor.numel() < _PARALLEL_FROM:
-        least, most = torch.aminmax(tensor)  # both are NaN where one number is
+        least, most = torch.aminmax(tensor)
     else:
         # Where other work keeps the cores busy, waiting for a second thread takes longer than the whole pass.
         threads = torch.get_num_threads()

@@ -11,7 +11,7 @@ from isaaclab.utils import configclass
 from isaaclab_pc.errors import ConfigError, closest
 
 Bounds = tuple[float, float]
-"""Smallest and largest value that is no fault."""
+"""Smallest and largest value that is not a fault."""
 
 Mode = Literal["quarantine", "sanitize", "raise", "disabled"]
 
@@ -24,22 +24,22 @@ _POSITIVE = ("max_abs", "linear_velocity", "angular_velocity", "joint_velocity_f
 
 @configclass
 class GuardCfg:
-    """What counts as a fault, and what follows.
+    """What counts as a fault, and what happens then.
 
-    Bounds of joints come from the assets' own limits. Bounds of None are ``max_abs`` both ways.
+    Joints are bounded by the limits of their assets. A bound of None is ``max_abs`` in both directions.
     """
 
     mode: Mode = "quarantine"
-    """``quarantine`` ends a faulty environment's episode with reward 0 and resets it; ``sanitize`` replaces bad values
-    by the nearest bound, and those that are no number by 0 or the asset's default, and goes on; ``raise`` stops with a
-    :class:`FaultError`, for which it waits for the device at every check; ``disabled`` checks nothing."""
+    """``quarantine`` ends a faulty environment's episode with reward 0 and resets the environment. ``sanitize``
+    replaces a bad value by the nearest bound, a NaN by 0 or by the asset's default, and goes on. ``raise`` stops with a
+    :class:`FaultError`; it waits for the device at every check. ``disabled`` checks nothing."""
 
     ends: Literal["terminated", "truncated"] = "terminated"
-    """How ``quarantine`` marks the end of a faulty episode. Learners take ``terminated`` as: no reward follows;
-    ``truncated`` makes them estimate what would have followed, from the observation after the fault."""
+    """How ``quarantine`` marks the end of a faulty episode. After ``terminated`` a learner expects no more reward;
+    after ``truncated`` it estimates the reward that would have followed, from the observation after the fault."""
 
     max_abs: float = 1000.0
-    """Largest magnitude accepted anywhere, in each tensor's SI unit; what follows can only be narrower."""
+    """Largest magnitude accepted anywhere, in each tensor's SI unit; the bounds below can only narrow it."""
 
     action: Bounds | None = None
     """Actions as the policy gives them, before they are clipped."""
@@ -74,10 +74,10 @@ class GuardCfg:
     """Numbers in observation groups."""
 
     bench_steps: int = 5
-    """A fault within so many steps of the last one is a relapse."""
+    """A fault within this number of steps after the last one is a relapse."""
 
     bench_after: int = 3
-    """So many relapses in a row bench an environment: it is kept at its default state and its reward is 0."""
+    """Relapses in a row after which an environment is benched: it is held at its default state with reward 0."""
 
     def check(self) -> None:
         """Refuse values that make no sense.
@@ -88,6 +88,7 @@ class GuardCfg:
         for name, choices in (("mode", get_args(Mode)), ("ends", ("terminated", "truncated"))):
             if getattr(self, name) not in choices:
                 raise ConfigError(f"guard.{name}={getattr(self, name)}: {closest(str(getattr(self, name)), choices)}")
+
         for name in _POSITIVE:
             self._need(name, 0 < getattr(self, name) < math.inf, "a number above 0")
         self._need("action_rate", self.action_rate is None or self.action_rate > 0, "null or a number above 0")
@@ -95,9 +96,11 @@ class GuardCfg:
         self._need("joint_position_margin", 0 <= self.joint_position_margin < math.inf, "a number of at least 0")
         for name in ("bench_steps", "bench_after"):
             self._need(name, getattr(self, name) >= 1, "a whole number of at least 1")
+
         for name in _OWN_BOUNDS:
             given = getattr(self, name)
             self._need(name, given is None or _is_pair(given), "null, or (least, most) with least < most")
+            # A bound may be sound by itself and still lie outside max_abs.
             low, high = self.bounds(name)
             self._need(name, low < high, f"an interval that guard.max_abs={self.max_abs:g} leaves open")
 

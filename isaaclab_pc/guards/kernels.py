@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Warp kernels of the guard: each reads a tensor once and notes the environments with bad values.
+"""Warp kernels of the guard: each reads a tensor once and records the environments that have bad values.
 
-Two integers an environment carry the result: ``causes``, bits of :class:`~isaaclab_pc.guards.causes.Cause`, and the
-counters of the environment. Whoever sets the first bit of an environment in a step counts it, whatever the order of
-the threads, so that counts are exact. Comparisons are written so that NaN fails them.
+The results are two integers an environment: ``causes``, bits of :class:`~isaaclab_pc.guards.causes.Cause`, and a count
+of its faulty steps. The thread that sets an environment's first bit in a step counts the fault, so that counts are
+exact in any order of the threads. Comparisons are written so that NaN fails them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ wp.set_module_options({"enable_backward": False})
 
 @wp.struct
 class Findings:
-    """Where faults are noted; N environments, C causes."""
+    """Where kernels record faults, for N environments and C causes."""
 
     causes: wp.array(dtype=wp.int32)
     """Bits found in this step, shape (N,)."""
@@ -36,10 +36,11 @@ class Findings:
 
 
 @wp.func
-def note(findings: Findings, env: wp.int32, bits: wp.int32):
-    """Add bits to an environment; its first ones in a step count under the lowest of them."""
+def record(findings: Findings, env: wp.int32, bits: wp.int32):
+    """Add bits to an environment, and count the fault under the lowest bit if it is the first one in this step."""
     if findings.benched[env]:
         return
+
     before = wp.atomic_or(findings.causes, env, bits)
     if before == 0:
         index = wp.int32(0)
@@ -62,11 +63,12 @@ def check_values(
     bad: wp.array(dtype=wp.bool),
     findings: Findings,
 ):
-    """Check numbers (N, D) against one interval; ``passes`` is one more value that is none of its business.
+    """Check numbers (N, D) against one interval; the value ``passes`` outside the interval is no fault.
 
     Threads: (N, lanes), each takes every ``lanes``-th number.
     """
     env, lane = wp.tid()
+
     found = wp.bool(False)
     column = lane
     while column < values.shape[1]:
@@ -78,9 +80,10 @@ def check_values(
                     repaired = wp.clamp(wp.where(wp.isnan(value), 0.0, value), low, high)
                     values[env, column] = values.dtype(repaired)
         column += lanes
+
     if found:
         bad[env] = True
-        note(findings, env, bits)
+        record(findings, env, bits)
 
 
 @wp.kernel
@@ -93,19 +96,22 @@ def check_change(
     bad: wp.array(dtype=wp.bool),
     findings: Findings,
 ):
-    """Check the change of numbers (N, D) since the last call and keep them for the next; NaN before accepts any."""
+    """Check the change of numbers (N, D) since the last call, and keep them for the next; after NaN, any will do."""
     env = wp.tid()
+
     found = wp.bool(False)
     for column in range(values.shape[1]):
-        value, before = values[env, column], previous[env, column]
+        value = values[env, column]
+        before = previous[env, column]
         if wp.abs(value - before) > most:
             found = True
             if repairs:
                 values[env, column] = wp.clamp(value, before - most, before + most)
         previous[env, column] = values[env, column]
+
     if found:
         bad[env] = True
-        note(findings, env, bits)
+        record(findings, env, bits)
 
 
 @wp.kernel
@@ -121,14 +127,16 @@ def check_joints(
 ):
     """Check joint positions and velocities (N, J) against limits (J,), one thread an environment."""
     env = wp.tid()
+
     bits = wp.int32(0)
     for joint in range(position.shape[1]):
         if not (position[env, joint] >= lower[joint] and position[env, joint] <= upper[joint]):
             bits = bits | position_bit
         if not (wp.abs(velocity[env, joint]) <= fastest[joint]):
             bits = bits | velocity_bit
+
     if bits != 0:
-        note(findings, env, bits)
+        record(findings, env, bits)
 
 
 @wp.kernel
@@ -147,35 +155,27 @@ def check_bodies(
 ):
     """Check poses and velocities (linear, angular) of a free body (N,), one thread an environment."""
     env = wp.tid()
+
     bits = wp.int32(0)
+
     place = wp.transform_get_translation(pose[env]) - origins[env]
     for axis in range(3):
         if not (place[axis] >= lowest and place[axis] <= highest):
             bits = bits | position_bit
         if not (wp.abs(velocity[env][axis]) <= fastest[0] and wp.abs(velocity[env][axis + 3]) <= fastest[1]):
             bits = bits | velocity_bit
+
     if not (wp.abs(wp.length(wp.transform_get_rotation(pose[env])) - 1.0) <= tolerance):
         bits = bits | orientation_bit
+
     if bits != 0:
-        note(findings, env, bits)
+        record(findings, env, bits)
 
 
 @wp.kernel
-def note_mask(
-    mask: wp.array(dtype=wp.bool),
-    bits: wp.int32,
-    findings: Findings,
-):
-    """Take over what somebody else found, one thread an environment."""
-    env = wp.tid()
-    if mask[env]:
-        note(findings, env, bits)
-
-
-@wp.kernel
-def settle(
+def update_bench(
     causes: wp.array(dtype=wp.int32),
-    awaiting: wp.array(dtype=wp.bool),
+    awaiting_reset: wp.array(dtype=wp.bool),
     bench_steps: wp.int32,
     bench_after: wp.int32,
     since_fault: wp.array(dtype=wp.int32),
@@ -183,8 +183,12 @@ def settle(
     benched: wp.array(dtype=wp.bool),
     pending: wp.array(dtype=wp.int32),
 ):
-    """End a step: bench who relapsed too often; ``pending`` (2,) gets how many await a reset and are benched."""
+    """Bench the environments that relapsed too often, one thread an environment.
+
+    ``pending`` (2,), zeros before, gets how many environments await a reset and how many are benched.
+    """
     env = wp.tid()
+
     since = since_fault[env] + 1
     if causes[env] != 0:
         relapses[env] = wp.where(since <= bench_steps, relapses[env] + 1, 0)
@@ -192,10 +196,12 @@ def settle(
         if relapses[env] >= bench_after:
             benched[env] = True
     elif since > bench_steps:
+        # Held here, so that it never overflows.
         since = bench_steps
         relapses[env] = 0
     since_fault[env] = since
-    if awaiting[env]:
+
+    if awaiting_reset[env]:
         wp.atomic_add(pending, 0, 1)
     if benched[env]:
         wp.atomic_add(pending, 1, 1)
@@ -205,3 +211,4 @@ def settle(
 CHECK_VALUES = {
     dtype: wp.overload(check_values, {"values": wp.array2d(dtype=dtype)}) for dtype in (wp.float16, wp.float32)
 }
+"""Variants of :func:`check_values` by the type of the checked numbers."""

@@ -16,8 +16,8 @@ from isaaclab_pc.guards.causes import Cause
 from isaaclab_pc.guards.guard import Guard
 from isaaclab_pc.guards.guard_cfg import GuardCfg
 
-STATE = Cause.POSITION | Cause.ORIENTATION | Cause.VELOCITY | Cause.JOINT_POSITION | Cause.JOINT_VELOCITY
-"""What is found in the physics state."""
+STATE_CAUSES = Cause.POSITION | Cause.ORIENTATION | Cause.VELOCITY | Cause.JOINT_POSITION | Cause.JOINT_VELOCITY
+"""The causes that are found in the physics state."""
 
 _BODY_BITS = [int(Cause.POSITION), int(Cause.ORIENTATION), int(Cause.VELOCITY)]
 
@@ -42,7 +42,7 @@ class _Body:
 
 
 def own_assets(scene: Any, num_envs: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the assets of which every environment has its own, not those that the environments share.
+    """Return the assets that exist once per environment, without those that the environments share.
 
     Args:
         scene: An initialized ``InteractiveScene``.
@@ -61,8 +61,8 @@ def own_assets(scene: Any, num_envs: int) -> tuple[dict[str, Any], dict[str, Any
 class SceneState:
     """Checks, repairs and restores the state of all assets of a scene.
 
-    Articulations with a fixed base have joints only; the links' poses follow from them. Not checked are deformable
-    objects, collections, and assets that the environments share, of which there are fewer than environments.
+    Of an articulation with a fixed base only the joints are checked; the links' poses follow from them. Deformable
+    objects, collections and assets that the environments share are not checked.
     """
 
     def __init__(self, guard: Guard, scene: Any) -> None:
@@ -72,9 +72,12 @@ class SceneState:
             guard: Where findings go.
             scene: An initialized ``InteractiveScene``.
         """
-        self._guard, self._scene, cfg = guard, scene, guard.cfg
+        self._guard = guard
+        self._scene = scene
         articulations, rigid_objects = own_assets(scene, guard.num_envs)
-        self._joints = [joint_bounds(cfg, name, asset) for name, asset in articulations.items() if asset.num_joints]
+        self._joints = [
+            joint_bounds(guard.cfg, name, asset) for name, asset in articulations.items() if asset.num_joints
+        ]
         self._bodies = [_Body(name, asset) for name, asset in rigid_objects.items()]
         self._bodies += [_Body(name, asset) for name, asset in articulations.items() if not asset.is_fixed_base]
 
@@ -85,6 +88,8 @@ class SceneState:
             FaultError: Something was found, and the mode is ``raise``.
         """
         guard = self._guard
+        raises = guard.cfg.mode == "raise"
+
         for joints in self._joints:
             data = joints.asset.data
 
@@ -94,16 +99,18 @@ class SceneState:
 
             state = [data.joint_pos.warp, data.joint_vel.warp]
             guard.launch((joints.name, "joints"), kernels.check_joints, guard.num_envs, state, bounds)
-            if guard.cfg.mode == "raise":
-                guard.raise_if(guard.causes & STATE, joints.name)
+            if raises:
+                guard.raise_if(guard.causes & STATE_CAUSES, joints.name)
+
         for body in self._bodies:
             data = body.asset.data
             state = [data.root_link_pose_w.warp, data.root_com_vel_w.warp]
             guard.launch((body.name, "body"), kernels.check_bodies, guard.num_envs, state, self._body_bounds)
-            if guard.cfg.mode == "raise":
-                guard.raise_if(guard.causes & STATE, body.name)
+            if raises:
+                guard.raise_if(guard.causes & STATE_CAUSES, body.name)
+
         if guard.cfg.mode == "sanitize":
-            self._repair((guard.causes & STATE) != 0)
+            self._repair((guard.causes & STATE_CAUSES) != 0)
 
     def restore_defaults(self, env_ids: torch.Tensor) -> None:
         """Write every asset's default state, and hold it as the target of the drives.
@@ -112,6 +119,7 @@ class SceneState:
             env_ids: Environments, shape (M,), int64.
         """
         ids = env_ids.int()
+
         for body in self._bodies:
             pose = body.asset.data.default_root_pose.torch[env_ids].clone()
             pose[:, :3] += self._scene.env_origins[env_ids]
@@ -119,24 +127,41 @@ class SceneState:
             if not _is_kinematic(body.asset):
                 velocity = body.asset.data.default_root_vel.torch[env_ids]
                 body.asset.write_root_velocity_to_sim_index(root_velocity=velocity, env_ids=ids)
+
         for joints in self._joints:
-            data, command = joints.asset.data, joints.asset.actuators.target_command
-            position, velocity = data.default_joint_pos.torch[env_ids], data.default_joint_vel.torch[env_ids]
+            position = joints.asset.data.default_joint_pos.torch[env_ids]
+            velocity = joints.asset.data.default_joint_vel.torch[env_ids]
             joints.asset.write_joint_position_to_sim_index(position=position, env_ids=ids)
             joints.asset.write_joint_velocity_to_sim_index(velocity=velocity, env_ids=ids)
+
+            command = joints.asset.actuators.target_command
             command.set_position_index(value=position, env_ids=ids)
             command.set_velocity_index(value=velocity, env_ids=ids)
 
     def _body_bounds(self) -> list[Any]:
         cfg = self._guard.cfg
         origins = wp.from_torch(self._scene.env_origins.contiguous(), dtype=wp.vec3f)
-        fastest = wp.vec2f(*(min(v, cfg.max_abs) for v in (cfg.linear_velocity, cfg.angular_velocity)))
-        bounds = (*cfg.bounds("position"), cfg.quaternion_tolerance, fastest)
-        return [origins, *bounds, *_BODY_BITS, self._guard.findings]
+        fastest = wp.vec2f(*self._fastest())
+        return [
+            origins,
+            *cfg.bounds("position"),
+            cfg.quaternion_tolerance,
+            fastest,
+            *_BODY_BITS,
+            self._guard.findings,
+        ]
+
+    def _fastest(self) -> list[float]:
+        """Return the bounds of the components of a free body's linear [m/s] and angular [rad/s] velocity."""
+        cfg = self._guard.cfg
+        return [min(bound, cfg.max_abs) for bound in (cfg.linear_velocity, cfg.angular_velocity)]
 
     def _repair(self, bad: torch.Tensor) -> None:
+        """Write the nearest state within the bounds to environments, a mask of shape (num_envs,), bool."""
+        # On CUDA, asking would wait for the device; writing nothing waits for nothing.
         if bad.device.type == "cpu" and not bad.any():
             return
+
         mask = wp.from_torch(bad)
         for joints in self._joints:
             data = joints.asset.data
@@ -149,30 +174,44 @@ class SceneState:
             self._repair_body(body.asset, mask)
 
     def _repair_body(self, asset: Any, mask: wp.array) -> None:
-        cfg, origins = self._guard.cfg, self._scene.env_origins
-        pose, default = asset.data.root_link_pose_w.torch, asset.data.default_root_pose.torch
-        low, high = cfg.bounds("position")
-        place = _within(pose[:, :3] - origins, default[:, :3], low, high) + origins
+        origins = self._scene.env_origins
+        pose = asset.data.root_link_pose_w.torch
+        default = asset.data.default_root_pose.torch
+
+        low, high = self._guard.cfg.bounds("position")
+        position = _within(pose[:, :3] - origins, default[:, :3], low, high) + origins
+
+        # A quaternion of about the right length is normalized; of another one the direction means nothing.
         length = torch.linalg.vector_norm(pose[:, 3:], dim=1, keepdim=True)
         usable = (length - 1.0).abs() <= 0.5
-        turn = torch.where(usable, pose[:, 3:] / length, default[:, 3:])
-        asset.write_root_pose_to_sim_mask(root_pose=torch.cat([place, turn], dim=1), env_mask=mask)
+        quat = torch.where(usable, pose[:, 3:] / length, default[:, 3:])
+        asset.write_root_pose_to_sim_mask(root_pose=torch.cat([position, quat], dim=1), env_mask=mask)
+
         if not _is_kinematic(asset):
             velocity = asset.data.root_com_vel_w.torch
-            linear, angular = (min(v, cfg.max_abs) for v in (cfg.linear_velocity, cfg.angular_velocity))
+            linear, angular = self._fastest()
             fastest = velocity.new_tensor([linear] * 3 + [angular] * 3)
             velocity = _within(velocity, torch.zeros_like(velocity), -fastest, fastest)
             asset.write_root_velocity_to_sim_mask(root_velocity=velocity, env_mask=mask)
 
 
 def joint_bounds(cfg: GuardCfg, name: str, asset: Any) -> _Joints:
-    """Widen the limits of an articulation's joints by the margins; the widest environment counts."""
+    """Return the bounds of an articulation's joints: their limits, widened by the configured margins.
+
+    Args:
+        cfg: The margins.
+        name: The articulation's name in its scene.
+        asset: The articulation. Where environments differ in a limit, the widest counts.
+    """
     limits = asset.data.joint_pos_limits.torch
-    least, most = limits[..., 0].amin(dim=0), limits[..., 1].amax(dim=0)
+    least = limits[..., 0].amin(dim=0)
+    most = limits[..., 1].amax(dim=0)
     margin = cfg.joint_position_margin * (most - least)
+
     speed = asset.data.joint_vel_limits.torch.amax(dim=0)
     # A limit of 0 or inf is how simulators write that there is none.
     fastest = torch.where((speed > 0) & speed.isfinite(), cfg.joint_velocity_factor * speed, math.inf)
+
     cap = cfg.max_abs
     return _Joints(
         name,
@@ -189,7 +228,7 @@ def _within(values: torch.Tensor, default: torch.Tensor, low: Any, high: Any) ->
 
 
 def _is_kinematic(asset: Any) -> bool:
-    """Whether a body is moved by its pose only; PhysX floods the log when such a body gets a velocity."""
+    """Tell whether a body is moved by its pose only; PhysX floods the log when such a body gets a velocity."""
     properties = getattr(asset.cfg.spawn, "rigid_props", None) or []
     properties = properties if isinstance(properties, (list, tuple)) else [properties]
     return any(getattr(part, "kinematic_enabled", None) for part in properties)

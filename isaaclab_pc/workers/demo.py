@@ -14,6 +14,7 @@ import torch
 from isaaclab.utils.datasets import EpisodeData
 
 from isaaclab_pc.demo_file import DemoFile
+from isaaclab_pc.guards.step_hooks import StepHook, add_step_hook
 from isaaclab_pc.launch.child_process import SignalFlag
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.workers.resolve import resolve
@@ -56,32 +57,28 @@ def record_wave(
         The wave, or None when it was stopped.
     """
     observations, _ = env.reset(seed=seed)
-    episodes = {index: EpisodeData() for index in range(env.num_envs)}
-    initial = _on_cpu(env.scene.get_state(is_relative=True))
-    for index, episode in episodes.items():
-        episode.seed = seed
-        episode.add("initial_state", _of(initial, index))
-    running, faulty = dict(episodes), []
-    with _StateAfterPhysics(env) as state:
+    episodes = _new_episodes(env, seed)
+    running = dict(episodes)
+    faulty: list[int] = []
+
+    state = _StateAfterPhysics(env.scene)
+    remove = add_step_hook(env, state)
+    try:
         while running:
             if stopped():
                 return None
+
             before = {name: _stored(name, value) for name, value in observations.items()}
             actions = policy().clamp(-1.0, 1.0)
             observations, reward, terminated, truncated, _ = env.step(actions)
             done = terminated | truncated
+
             taken = {"actions": actions, "obs": before, "rewards": reward, "dones": done.byte(), "states": state.value}
-            step = _on_cpu(taken)
-            for index, episode in running.items():
-                for key, value in step.items():
-                    episode.add(key, _of(value, index))
-            faults = env.guard.causes != 0
-            for index in done.nonzero().squeeze(-1).tolist():
-                episode = running.pop(index, None)
-                if episode is not None:
-                    episode.success = bool(env.episode_success[index])
-                    if faults[index] or env.guard.benched[index]:
-                        faulty.append(index)
+            _add_step(running, taken)
+            faulty += _finish_episodes(env, running, done)
+    finally:
+        remove()
+
     for index in faulty:
         del episodes[index]
     for episode in episodes.values():
@@ -89,25 +86,50 @@ def record_wave(
     return Wave(episodes, sum(bool(episode.success) for episode in episodes.values()))
 
 
-class _StateAfterPhysics:
-    """Keeps the scene's state from when an environment asks what is done, before what is done is reset."""
+class _StateAfterPhysics(StepHook):
+    """Keeps the scene's state at the end of a step's physics: a reset overwrites that of episodes that are done."""
 
-    def __init__(self, env: Any) -> None:
-        self._env = env
+    def __init__(self, scene: Any) -> None:
+        self._scene = scene
         self.value: Mapping[str, Any] = {}
 
-    def __enter__(self) -> _StateAfterPhysics:
-        get_dones = self._env._get_dones
+    def after_physics(self) -> None:
+        self.value = self._scene.get_state(is_relative=True)
 
-        def keep_state() -> Any:
-            self.value = self._env.scene.get_state(is_relative=True)
-            return get_dones()
 
-        self._env._get_dones = keep_state
-        return self
+def _new_episodes(env: Any, seed: int) -> dict[int, EpisodeData]:
+    """Return an episode for each environment, with the state that it starts in."""
+    initial = _on_cpu(env.scene.get_state(is_relative=True))
+    episodes = {}
+    for index in range(env.num_envs):
+        episodes[index] = EpisodeData()
+        episodes[index].seed = seed
+        episodes[index].add("initial_state", _of(initial, index))
+    return episodes
 
-    def __exit__(self, *_: object) -> None:
-        del self._env._get_dones  # the class's own is seen again
+
+def _add_step(running: Mapping[int, EpisodeData], taken: Mapping[str, Any]) -> None:
+    """Add what belongs to a step, a tree of tensors (N, ...), to the episodes that are still running."""
+    # All environments in one copy each, which is faster than one for every environment.
+    step = _on_cpu(taken)
+    for index, episode in running.items():
+        for key, value in step.items():
+            episode.add(key, _of(value, index))
+
+
+def _finish_episodes(env: Any, running: dict[int, EpisodeData], done: torch.Tensor) -> list[int]:
+    """Take the episodes that ended in this step out of ``running``; return those in which the guard found a fault."""
+    faulty = []
+    faults = env.guard.causes != 0
+    for index in done.nonzero().squeeze(-1).tolist():
+        episode = running.pop(index, None)
+        # An environment that waits for the others starts episodes that nobody records.
+        if episode is None:
+            continue
+        episode.success = bool(env.episode_success[index])
+        if faults[index] or env.guard.benched[index]:
+            faulty.append(index)
+    return faulty
 
 
 def _stored(group: str, value: torch.Tensor) -> torch.Tensor:

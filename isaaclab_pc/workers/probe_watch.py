@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a probe child tells about itself: its memory, for the ledger, and how far it came, should it not return."""
+"""What a probe child reports: its memory, for the ledger, and its phase, which is known even if it never returns."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import torch
 
+from isaaclab_pc.guards.step_hooks import StepHook, add_step_hook
 from isaaclab_pc.physics.contacts import contact_buffer_bytes
 from isaaclab_pc.scaling.gpu import Gpu
 from isaaclab_pc.scaling.trial import MemoryReport, Phase, Progress, Spaces
@@ -24,7 +25,7 @@ __all__ = ["ProbeWatch"]
 
 
 class ProbeWatch:
-    """Readings of this process's memory, on the GPU where it computes there, and a file that tells its phase."""
+    """Reads this process's memory, that of the GPU if it computes there, and writes its phase to a file."""
 
     def __init__(self, device: str, phase_path: Path) -> None:
         """Start.
@@ -36,14 +37,15 @@ class ProbeWatch:
         """
         self._phase_path = phase_path
         self._gpu = Gpu(device) if device.startswith("cuda") else None
-        self._base = self._built = 0
+        self._base = 0
+        self._built = 0
 
     def before_env(self) -> None:
-        """Read what libraries and the simulation app take; the environment comes next."""
+        """Read the memory of the libraries and the simulation app, before the environment is built."""
         self._base = self._used()
 
     def after_env(self, env: Any, plan: BatchPlan) -> None:
-        """Take one step, for which simulators and renderers allocate what they did not before, and read.
+        """Read the memory after one step, in which simulators and renderers allocate what they did not before.
 
         Args:
             env: The gym environment, just made.
@@ -53,34 +55,14 @@ class ProbeWatch:
         actions = torch.zeros(env.unwrapped.num_envs, *env.unwrapped.single_action_space.shape)
         env.step(actions.to(env.unwrapped.device))
         self._built = self._used()
-        self._follow_phases(env.unwrapped, plan)
-
-    def _follow_phases(self, env: Any, plan: BatchPlan) -> None:
-        """Count steps: after those of a rollout comes an update, before the next step it is over."""
-        step, steps = env.step, 0
-
-        def counted(actions: Any) -> Any:
-            nonlocal steps
-            if steps % plan.horizon == 0:
-                self._write_phase(Phase.ROLLOUT, plan)
-            result = step(actions)
-            steps += 1
-            if steps % plan.horizon == 0:
-                self._write_phase(Phase.UPDATE, plan)
-            return result
-
-        env.step = counted
-
-    def _write_phase(self, phase: Phase, plan: BatchPlan) -> None:
-        # Not flushed to the disk, which would take its time from what is measured: it has to outlive this process only.
-        self._phase_path.write_text(Progress(phase, plan.minibatch_size).to_json(), encoding="utf-8")
+        add_step_hook(env.unwrapped, _PhaseFile(self._phase_path, plan))
 
     def memory(self, env: Any, runner: Runner) -> MemoryReport:
         """Return the readings, and the bytes of the tensors that can be named.
 
         Args:
             env: The gym environment.
-            runner: The runner, after an update: optimizers make their state in the first one.
+            runner: The runner, after an update: optimizers allocate their state in the first one.
         """
         tensors = {kind: tensor_bytes(holder) for kind, holder in runner.holders().items()}
         sensors = getattr(env.unwrapped.scene, "sensors", {}).values()
@@ -102,6 +84,28 @@ class ProbeWatch:
         if self._gpu is not None:
             return self._gpu.sample([os.getpid()])
         return psutil.Process().memory_info().rss
+
+
+class _PhaseFile(StepHook):
+    """Writes whenever a rollout or an update begins. It counts steps: after those of a rollout comes an update."""
+
+    def __init__(self, path: Path, plan: BatchPlan) -> None:
+        self._path = path
+        self._plan = plan
+        self._steps = 0
+
+    def before_step(self, action: torch.Tensor) -> None:
+        if self._steps % self._plan.horizon == 0:
+            self._write(Phase.ROLLOUT)
+
+    def after_step(self) -> None:
+        self._steps += 1
+        if self._steps % self._plan.horizon == 0:
+            self._write(Phase.UPDATE)
+
+    def _write(self, phase: Phase) -> None:
+        # Not flushed to the disk, which would take its time from what is measured: it has to outlive this process only.
+        self._path.write_text(Progress(phase, self._plan.minibatch_size).to_json(), encoding="utf-8")
 
 
 def _spaces(env: Any) -> Spaces:

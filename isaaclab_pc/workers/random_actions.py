@@ -1,28 +1,40 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Random actions that try what physics bears."""
+"""Random actions that stress the physics."""
 
 from __future__ import annotations
 
 import torch
 
 HOLD_STEPS = 10
-"""Mean number of steps for which an environment keeps a random action: one drawn anew at each step averages out."""
+"""Mean number of steps for which an environment keeps a random action. Actions drawn anew at each step would average
+out."""
 
 
 class RandomActions:
-    """Full-range actions: kept for a random time, half of them uniform in [-1, 1], half at the corners of that box."""
+    """Actions over the whole range, each kept for a random time.
+
+    Half of them are uniform in [-1, 1], the other half have every component at -1 or 1.
+
+    Example:
+        .. code-block:: python
+
+            actions = RandomActions(env.num_envs, 4, env.device, seed=0)
+            for _ in range(100):
+                env.step(actions())
+    """
 
     def __init__(self, num_envs: int, num_actions: int, device: str, seed: int) -> None:
         """Draw the first actions.
 
         Args:
-            num_envs: N.
-            num_actions: A.
-            device: Where the actions are.
-            seed: Of all draws.
+            num_envs: Number of environments, N.
+            num_actions: Number of actions, A.
+            device: Torch device of the actions.
+            seed: Seed of all draws.
         """
         self._generator = torch.Generator(device).manual_seed(seed)
-        self._shape, self._device = (num_envs, num_actions), device
+        self._shape = (num_envs, num_actions)
+        self._device = device
         self._actions = self._draw()
 
     def __call__(self) -> torch.Tensor:

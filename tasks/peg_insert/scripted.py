@@ -92,7 +92,7 @@ def _here(env: PegInsertEnv) -> Pose:
 
 def _slipped(env: PegInsertEnv) -> torch.Tensor:
     away = torch.linalg.vector_norm(env.tool_pos - env.grasp_pos, dim=1) > _SLIPPED
-    return away & ~env._success()
+    return away & ~env.is_fulfilled()
 
 
 _LINE_UP = Phase(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from isaaclab_pc.guards import FaultError, Guard, GuardCfg, SceneState
+from isaaclab_pc.guards import FaultError, Guard, GuardCfg, SceneState, StepGuard, make_step_guard
 
 pytestmark = pytest.mark.sim
 
@@ -55,7 +55,7 @@ def roll_out(env, fault: Callable[[torch.Tensor], None] = lambda actions: None) 
                 reward.clone(),
                 terminated.clone(),
                 truncated.clone(),
-                env.episode.clone(),
+                env.episode_index.clone(),
                 env.episode_length_buf.clone(),
                 env.episode_success.clone(),
                 None if final is None else {name: value.clone() for name, value in final.items()},
@@ -302,6 +302,7 @@ def use_guard(env, monkeypatch: pytest.MonkeyPatch, **fields: Any) -> Guard:
     guard = Guard(cfg, NUM_ENVS, "cpu", task="Lift")
     monkeypatch.setattr(env, "guard", guard)
     monkeypatch.setattr(env, "scene_state", SceneState(guard, env.scene))
+    monkeypatch.setattr(env, "step_guard", make_step_guard(env, guard, env.scene_state))
     return guard
 
 
@@ -367,7 +368,7 @@ def test_disabled_runs_none_of_the_guards_code(env, clean: list[Step], monkeypat
     def called(*args: object, **kwargs: object) -> None:
         raise AssertionError("the guard ran")
 
-    for owner in (Guard, SceneState):
+    for owner in (Guard, SceneState, StepGuard):
         for name, value in vars(owner).items():
             if isinstance(value, property):
                 monkeypatch.setattr(owner, name, property(called))

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.fault_dump import FORMAT, FaultDump, installed_versions
+from isaaclab_pc.fault_dump import FORMAT, SIMULATION_PACKAGES, FaultDump
+from isaaclab_pc.packages import installed_versions
 
 
 def make_dump() -> FaultDump:
@@ -17,7 +18,7 @@ def make_dump() -> FaultDump:
         "config": {"seed": 3, "physics": {"backend": "ovphysx", "dt": None}},
         "seed": 3,
         "backend": "ovphysx",
-        "versions": installed_versions(),
+        "versions": installed_versions(SIMULATION_PACKAGES),
         "dt": 0.02,
         "decimation": 2,
         "assets": {"cube": {"kind": "rigid_object", "joints": []}},

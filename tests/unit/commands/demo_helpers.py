@@ -77,6 +77,7 @@ class FakeEnv:
         return self._observe(), {}
 
     def step(self, actions: torch.Tensor) -> tuple:
+        self._pre_physics_step(actions)
         self._step += 1.0
         done = self._get_dones()
         succeeds = (self.seeds[-1] + torch.arange(self.num_envs)) % 3 != 0
@@ -88,6 +89,12 @@ class FakeEnv:
     def get_state(self, is_relative: bool) -> dict[str, Any]:
         assert is_relative
         return {"rigid_object": {"cube": {"root_pose": self._step[:, None].repeat(1, 7)}}, "gripper": {}}
+
+    def close(self) -> None:
+        pass
+
+    def _pre_physics_step(self, actions: torch.Tensor) -> None:
+        pass
 
     def _get_dones(self) -> torch.Tensor:
         return self._step >= self._lengths

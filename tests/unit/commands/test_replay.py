@@ -11,11 +11,13 @@ import pytest
 import torch
 
 from isaaclab_pc.commands import replay
-from isaaclab_pc.fault_dump import FORMAT, FaultDump, installed_versions
+from isaaclab_pc.fault_dump import FORMAT, SIMULATION_PACKAGES, FaultDump
 from isaaclab_pc.launch.compose import compose, load_config
+from isaaclab_pc.packages import installed_versions
 from isaaclab_pc.workers.replay import Watch, look
 
 NAN = float("nan")
+VERSIONS = installed_versions(SIMULATION_PACKAGES)
 FOUND = {
     "found": True,
     "from_each_step": False,
@@ -51,7 +53,7 @@ def make_dump(**about: Any) -> FaultDump:
         "config": config,
         "seed": 7,
         "backend": "newton_mjwarp",
-        "versions": installed_versions(),
+        "versions": VERSIONS,
         "dt": 1 / 60,
         "decimation": 2,
         "assets": {"cube": {"kind": "rigid_object", "joints": []}},
@@ -180,8 +182,14 @@ def test_a_crash_shows_the_log(dump: Path, child, capsys) -> None:
 @pytest.mark.parametrize(
     ("about", "message"),
     [
-        ({"versions": {**installed_versions(), "isaaclab_pc": "0.0.1"}}, "made with isaaclab_pc 0.0.1"),
-        ({"versions": {**installed_versions(), "isaaclab": "2.9.0"}}, "pip install 'isaaclab==2.9.0'"),
+        (
+            {"versions": {**VERSIONS, "isaaclab_pc": "0.0.1"}},
+            "made with isaaclab_pc 0.0.1",
+        ),
+        (
+            {"versions": {**VERSIONS, "isaaclab": "2.9.0"}},
+            "pip install 'isaaclab==2.9.0'",
+        ),
         ({"config": None}, "no settings of a run"),
         ({"config": {"task": "IsaacPC-Lift-Cube-Franka-Direct"}}, "do not fit this version"),
         ({"task": "IsaacPC-Reach-Point-Franka-Direct"}, "contradicts itself"),
@@ -221,7 +229,7 @@ def test_a_wrong_setting_is_refused(dump: Path, child, capsys, arguments: list[s
 
 def test_a_version_of_a_solver_that_differs_is_a_note(tmp_path: Path, child, capsys) -> None:
     child(FOUND)
-    make_dump(versions={**installed_versions(), "newton": "0.9"}).save(tmp_path / "a.npz")
+    make_dump(versions={**VERSIONS, "newton": "0.9"}).save(tmp_path / "a.npz")
     assert replay.main([f"dump={tmp_path / 'a.npz'}"]) == 0
     assert "note: the dump was made with newton 0.9" in capsys.readouterr().out
 

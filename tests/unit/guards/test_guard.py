@@ -59,17 +59,17 @@ def test_bounds_that_single_precision_rounds_and_groups_without_numbers_pass() -
     assert not guard.check(Cause.OBSERVATION, torch.zeros(2, 0)).any()
 
 
-def test_a_step_is_quiet_until_something_is_found_and_never_with_a_benched_environment() -> None:
+def test_a_step_has_no_known_faults_until_something_is_found_and_never_with_a_benched_environment() -> None:
     guard = Guard(GuardCfg(bench_steps=1, bench_after=1), 2, "cpu")
-    quiet = []
+    faultless = []
     for value in (0.0, math.nan, 0.0, math.nan, math.nan, 0.0):
         guard.begin_step()
-        assert guard.is_quiet() == (len(quiet) < 5)
+        assert guard.has_no_known_faults() == (len(faultless) < 5)
         guard.check(Cause.REWARD, torch.tensor([value, 0.0]))
-        quiet.append(guard.is_quiet())
+        faultless.append(guard.has_no_known_faults())
         guard.end_step()
     assert guard.benched.tolist() == [True, False]
-    assert quiet == [True, False, True, False, False, False]
+    assert faultless == [True, False, True, False, False, False]
 
 
 def test_assets_that_environments_share_are_not_checked() -> None:
@@ -108,15 +108,6 @@ def test_an_environment_counts_once_per_step_under_its_first_cause_and_keeps_all
     assert guard.env_counts.tolist() == [0, 2, 0]
 
 
-def test_what_others_found_is_counted_too() -> None:
-    guard = Guard(GuardCfg(), 3, "cpu")
-    guard.begin_step()
-    guard.mark(Cause.DEPTH, torch.tensor([True, False, True]))
-    guard.mark(Cause.DEPTH, torch.tensor([False, True, False]))
-    assert guard.faulted.all()
-    assert counted(guard) == {"depth": 3}
-
-
 def test_a_faulty_environment_takes_no_action_and_the_callers_tensor_is_not_changed() -> None:
     guard = Guard(GuardCfg(), 2, "cpu")
     actions = torch.tensor([[0.5, math.nan], [0.5, -0.5]], dtype=torch.float64, requires_grad=True)
@@ -132,7 +123,7 @@ def test_the_change_of_actions_is_bounded_within_an_episode() -> None:
         guard.check_actions(torch.tensor(actions))
     assert guard.faulted.tolist() == [False, True, False]
     assert counted(guard) == {"action_rate": 1}
-    guard.forget(torch.tensor([2]))
+    guard.on_reset(torch.tensor([2]))
     guard.begin_step()
     guard.check_actions(torch.tensor([[9.5], [1.5], [5.0]]))
     assert not guard.faulted.any(), "an episode's first action follows none"
@@ -229,33 +220,33 @@ def test_what_was_bad_is_good_again_at_the_next_check() -> None:
     assert not guard.check(Cause.REWARD, torch.zeros(3)).any()
 
 
-def test_a_benched_environment_counts_no_longer_is_muted_and_is_warned_of_once(caplog) -> None:
+def test_a_benched_environment_counts_no_longer_is_excluded_and_is_warned_of_once(caplog) -> None:
     guard = Guard(GuardCfg(bench_steps=1, bench_after=1), 2, "cpu", task="Lift")
     run(guard, "xx")
-    assert guard.pending() == (0, 1)
+    assert guard.pending_counts() == (0, 1)
     before = counted(guard)
     run(guard, "x")
     assert counted(guard) == before == {"reward": 2}
-    assert guard.muted.tolist() == [True, False]
+    assert guard.excluded.tolist() == [True, False]
     assert not guard.faulted.any()
     with caplog.at_level(logging.WARNING):
         assert guard.benched_ids().tolist() == guard.benched_ids().tolist() == [0]
     assert len(caplog.records) == 1
     assert "Lift: environments 0 failed 2 times" in caplog.text
-    guard.release()
+    guard.unbench_all()
     assert not guard.benched.any()
-    assert guard.pending() == (0, 0)
+    assert guard.pending_counts() == (0, 0)
 
 
 def test_what_awaits_a_reset_is_told_to_the_host_until_it_is_reset() -> None:
     guard = Guard(GuardCfg(), 3, "cpu")
     guard.begin_step()
-    guard.awaiting[1] = True
+    guard.awaiting_reset[1] = True
     guard.end_step()
-    assert guard.pending() == (1, 0)
-    guard.forget(torch.tensor([1]))
+    assert guard.pending_counts() == (1, 0)
+    guard.on_reset(torch.tensor([1]))
     guard.end_step()
-    assert guard.pending() == (0, 0)
+    assert guard.pending_counts() == (0, 0)
 
 
 def test_the_log_holds_the_counters_themselves() -> None:

@@ -27,7 +27,7 @@ class CountingEnv:
         self.num_envs, self.device, self.common_step_counter = NUM_ENVS, "cpu", 0
         self.cfg = SimpleNamespace(seed=3, decimation=2, sim=SimpleNamespace(dt=0.01))
         self.single_action_space = SimpleNamespace(shape=(2,))
-        self.episode = torch.zeros(NUM_ENVS, dtype=torch.long)
+        self.episode_index = torch.zeros(NUM_ENVS, dtype=torch.long)
         self.episode_length_buf = torch.zeros(NUM_ENVS, dtype=torch.long)
         self.guard = SimpleNamespace(enabled=True, causes=torch.zeros(NUM_ENVS, dtype=torch.int32), dump=None)
         self.closed = False
@@ -76,7 +76,7 @@ class CountingEnv:
         for value in self._state.values():
             value[list(faulted)] = -1.0  # the reset
         self.episode_length_buf[list(faulted)] = 0
-        self.episode[list(faulted)] += 1
+        self.episode_index[list(faulted)] += 1
 
     def run(self, steps: int) -> None:
         for _ in range(steps):
@@ -208,11 +208,11 @@ def test_a_full_disk_ends_the_recording_and_not_the_run(
 
 def test_a_dump_names_what_was_found_in_each_environment(env: CountingEnv, tmp_path: Path) -> None:
     recorder = attach(env, tmp_path)
-    recorder.announce(torch.zeros(NUM_ENVS, 2))
-    recorder.record()
+    recorder.before_step(torch.zeros(NUM_ENVS, 2))
+    recorder.after_targets()
     env.guard.causes[1] = int(Cause.ACTION | Cause.JOINT_VELOCITY)
     env.guard.causes[3] = int(Cause.DEPTH)
-    recorder.keep(env.guard.causes)
+    recorder.after_step()
     path = recorder.flush()
     assert path is not None
     dump = FaultDump.load(path)

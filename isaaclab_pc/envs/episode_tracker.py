@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What becomes of episodes: success, the time it took, and the sums of the reward's terms."""
+"""The results of episodes: success, the time it took, and the sums of the reward's terms."""
 
 from __future__ import annotations
 
 import torch
 
-__all__ = ["EpisodeLog"]
+__all__ = ["EpisodeTracker"]
 
 
-class EpisodeLog:
+class EpisodeTracker:
     """Follows the running episode of each environment and keeps the results of the last finished one."""
 
     def __init__(self, num_envs: int, step_dt: float, device: str) -> None:
@@ -21,24 +21,30 @@ class EpisodeLog:
         """
         self._step_dt = step_dt
         unknown = torch.full((num_envs,), float("nan"), device=device)
-        self.succeeds = torch.zeros(num_envs, dtype=torch.bool, device=device)
-        """Whether the task is fulfilled in this step, shape (N,)."""
+        self.fulfilled = torch.zeros(num_envs, dtype=torch.bool, device=device)
+        """Whether the task is fulfilled in this step, shape (N,); the environment sets it."""
         self.success = torch.zeros(num_envs, dtype=torch.bool, device=device)
         """Whether it was at the end of the last episode, shape (N,); written in place."""
         self.time_to_success = unknown.clone()
         """Time until it first was in that episode [s], NaN if never, shape (N,); written in place."""
+
         self._success_step = unknown.clone()
-        self._last_success, self._last_time = unknown.clone(), unknown.clone()
+        self._last_success = unknown.clone()
+        self._last_time = unknown.clone()
         self._sums: dict[str, torch.Tensor] = {}
         self._last_sums: dict[str, torch.Tensor] = {}
 
-    def note_success(self, steps: torch.Tensor) -> None:
-        """Remember the step in which :attr:`succeeds` was first true.
+    def exclude(self, mask: torch.Tensor) -> None:
+        """Let the task count as not fulfilled in this step where ``mask``, shape (N,), bool, is true."""
+        self.fulfilled = self.fulfilled & ~mask
+
+    def record_success(self, steps: torch.Tensor) -> None:
+        """Remember the first step in which :attr:`fulfilled` is true.
 
         Args:
             steps: Steps since the episodes' start, shape (N,).
         """
-        first = self.succeeds & self._success_step.isnan()
+        first = self.fulfilled & self._success_step.isnan()
         self._success_step = torch.where(first, steps.float(), self._success_step)
 
     def add_rewards(self, terms: dict[str, torch.Tensor]) -> None:
@@ -46,9 +52,9 @@ class EpisodeLog:
         for name, value in terms.items():
             self._sums[name] = self._sums[name] + value if name in self._sums else value
 
-    def take_back(self, mask: torch.Tensor) -> None:
-        """Let the episodes of this step in ``mask``, shape (N,), bool, count as failed."""
-        self.succeeds &= ~mask
+    def mark_failed(self, mask: torch.Tensor) -> None:
+        """Let the last episodes of environments, a mask of shape (N,), bool, count as failed."""
+        self.fulfilled &= ~mask
         self.success &= ~mask
         self.time_to_success.masked_fill_(mask, float("nan"))
 
@@ -57,17 +63,20 @@ class EpisodeLog:
 
         Args:
             ids: The environments, shape (M,).
-            steps: Steps since the episodes' start, shape (N,); an episode of none does not count.
-            benched: Environments that the guard holds still, shape (N,), bool: their episodes do not count.
+            steps: Steps since the episodes' start, shape (N,); an episode of no step does not count.
+            benched: Environments that the guard has benched, shape (N,), bool: their episodes do not count.
         """
-        self.success[ids] = self.succeeds[ids]
+        self.success[ids] = self.fulfilled[ids]
         self.time_to_success[ids] = self._success_step[ids] * self._step_dt
+
+        # Means are taken over these, so they keep the result of the episode before where this one does not count.
         ran = steps[ids] > 0
-        outcome = self.succeeds[ids].float().masked_fill(benched[ids], float("nan"))
+        outcome = self.fulfilled[ids].float().masked_fill(benched[ids], float("nan"))
         self._last_success[ids] = torch.where(ran, outcome, self._last_success[ids])
         seconds = torch.where(outcome > 0.0, self.time_to_success[ids], float("nan"))
         self._last_time[ids] = torch.where(ran, seconds, self._last_time[ids])
-        self.succeeds[ids] = False
+
+        self.fulfilled[ids] = False
         self._success_step[ids] = float("nan")
         for name, value in self._sums.items():
             last = self._last_sums.setdefault(name, torch.zeros_like(value))
@@ -78,11 +87,11 @@ class EpisodeLog:
         """Return means over the last finished episodes of all environments, scalars.
 
         Args:
-            max_length_s: Longest an episode lasts [s]: the terms are rates.
+            max_length_s: Longest duration of an episode [s]: the terms are rates.
 
         Returns:
             ``Metrics/success_rate``, ``Metrics/time_to_success`` [s] of those that succeeded, and
-            ``Episode_Reward/<term>``; NaN where no episode says anything.
+            ``Episode_Reward/<term>``; NaN where no episode has a result.
         """
         metrics = {
             "Metrics/success_rate": self._last_success.nanmean(),

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The guard for environments that know nothing of it: any direct or manager-based task of Isaac Lab."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+from isaaclab.envs import DirectRLEnv, ManagerBasedRLEnv
+
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.guards.guard import Guard
+from isaaclab_pc.guards.guard_cfg import GuardCfg
+from isaaclab_pc.guards.scene_state import SceneState
+from isaaclab_pc.guards.step_guard import StepGuard
+from isaaclab_pc.guards.step_hooks import StepFilter, set_step_filter
+
+__all__ = ["attach_guard"]
+
+_CHECKED = (torch.float16, torch.float32)
+"""Types that the guard reads; other floating-point types are checked as float32."""
+
+
+def attach_guard(env: Any, cfg: GuardCfg, task: str) -> Guard:
+    """Guard an environment, which stays the object that it is: learning libraries' wrappers need its class.
+
+    What its ``step`` and ``reset`` return is checked, and so are the actions it is given and, between physics and the
+    task's own terminations and rewards, the state of its assets. A faulty state is replaced by the assets' defaults
+    before the task reads it, so that sums and averages that the task keeps stay finite. Then the episode ends like
+    any other, and the task's own reset runs: in the same step, or, if only an observation is bad, before the next
+    physics step. Tasks that draw the randomness of all resets from one generator draw other numbers after a fault.
+
+    An environment of your own may call this at the end of its ``__init__``. Afterwards ``env.guard`` is the guard,
+    and ``extras["log"]`` has its counters.
+
+    Args:
+        env: A ``DirectRLEnv`` or ``ManagerBasedRLEnv``, or a gymnasium wrapper around one.
+        cfg: Mode and bounds. With mode ``disabled`` the environment is left as it is.
+        task: Name for messages.
+
+    Returns:
+        The guard.
+
+    Raises:
+        ConfigError: The environment is of another kind, or has a guard already, or a bound or mode is not valid.
+
+    Example:
+        .. code-block:: python
+
+            env = gym.make("Isaac-Cartpole-Direct", cfg=cfg)
+            guard = attach_guard(env, GuardCfg(max_abs=1e6), "cartpole")
+            env.reset()
+            env.step(torch.full((env.unwrapped.num_envs, 1), float("nan")))
+            int(guard.counts["action"])  # every environment had one bad action
+    """
+    env = env.unwrapped
+    if not _is_supported(env):
+        kind = type(env).__name__
+        raise ConfigError(
+            f"{task} cannot be guarded: {kind} is neither direct nor manager-based; use guard.mode=disabled."
+        )
+    if hasattr(env, "guard"):
+        raise ConfigError(f"{task} has a guard already.")
+
+    guard = Guard(cfg, env.num_envs, env.device, task=task)
+    if guard.enabled:
+        set_step_filter(env, _GuardFilter(env, guard))
+        env.guard = guard
+    return guard
+
+
+def _is_supported(env: Any) -> bool:
+    return isinstance(env, (DirectRLEnv, ManagerBasedRLEnv))
+
+
+class _GuardFilter(StepFilter):
+    """Calls a :class:`StepGuard` in the steps of an environment that does not call one by itself.
+
+    Tensors of the task are copied before they are changed: it may keep what it returns.
+    """
+
+    def __init__(self, env: Any, guard: Guard) -> None:
+        self._env = env
+        self._guard = guard
+        self._step_guard = StepGuard(env, guard, SceneState(guard, env.scene), restore_state=True)
+        self._all_ids = torch.arange(env.num_envs, device=env.device)
+        self._final_obs: Any = None
+
+    def before_step(self, action: torch.Tensor) -> torch.Tensor:
+        return self._step_guard.begin_step(action)
+
+    def before_dones(self) -> None:
+        self._step_guard.check_state()
+
+    def after_dones(self, terminated: torch.Tensor, truncated: torch.Tensor) -> None:
+        self._step_guard.check_dones(terminated, truncated)
+
+    def after_reward(self, reward: torch.Tensor) -> torch.Tensor:
+        reward = reward.to(torch.float32, copy=True)
+        self._step_guard.check_reward(reward)
+        return reward
+
+    def on_reset(self, env_ids: Any) -> None:
+        chosen = slice(None) if env_ids is None else env_ids
+        chosen = chosen if isinstance(chosen, slice) else torch.as_tensor(chosen).long()
+        self._step_guard.on_reset(self._all_ids[chosen])
+
+    def after_step(self, result: tuple[Any, ...]) -> tuple[Any, ...]:
+        obs, reward, terminated, truncated, extras = result
+
+        # The last observation of the episodes that ended in this step; it stays in the extras until the next one.
+        final_obs = extras.get("final_obs")
+        if final_obs is not None and final_obs is not self._final_obs:
+            self._final_obs, ended = self._guarded_observations(final_obs)
+            extras["final_obs"] = self._final_obs
+            if ended is not None:
+                self._step_guard.end_by_observation(ended, reward, terminated, truncated)
+
+        obs, ended = self._guarded_observations(obs)
+        if ended is not None:
+            self._step_guard.end_by_observation(ended, reward, terminated, truncated)
+            self._step_guard.reset_later(ended)
+
+        self._finish(obs, extras)
+        return obs, reward, terminated, truncated, extras
+
+    def before_reset(self) -> None:
+        self._step_guard.before_reset_all()
+
+    def after_reset(self, result: tuple[Any, ...]) -> tuple[Any, ...]:
+        obs, extras = result
+        obs, ended = self._guarded_observations(obs)
+        if ended is not None:
+            self._step_guard.reset_later(ended)
+
+        self._finish(obs, extras)
+        return obs, extras
+
+    def _finish(self, obs: Any, extras: dict[str, Any]) -> None:
+        # Learning libraries' wrappers read the observations here.
+        self._env.obs_buf = obs
+        self._step_guard.end_step()
+        extras.setdefault("log", {}).update(self._step_guard.log())
+
+    def _guarded_observations(self, obs: Any) -> tuple[Any, torch.Tensor | None]:
+        """Return observations without bad values, and whose episodes they end, shape (num_envs,), bool, or None."""
+        leaves = dict(_leaves(obs))
+        checked = {name: v for name, v in leaves.items() if v.is_floating_point() and v.numel() > 0}
+        checked = {name: v if v.dtype in _CHECKED else v.float() for name, v in checked.items()}
+
+        if self._guard.cfg.mode == "sanitize":
+            checked = {name: v.clone(memory_format=torch.contiguous_format) for name, v in checked.items()}
+            self._step_guard.check_observations(checked)
+            repaired = [checked.get(name, v).to(v.dtype) for name, v in leaves.items()]
+            return _rebuilt(obs, iter(repaired)), None
+
+        found = self._step_guard.check_observations(checked)
+        if found is None:
+            return obs, None
+        filled = [v.masked_fill(found.hidden.view(-1, *[1] * (v.dim() - 1)), 0) for v in leaves.values()]
+        return _rebuilt(obs, iter(filled)), found.ended
+
+
+def _leaves(obs: Any, path: str = "") -> Iterable[tuple[str, torch.Tensor]]:
+    """Yield the tensors of a group, or of nested groups, by their names."""
+    if isinstance(obs, torch.Tensor):
+        yield path, obs
+        return
+
+    for name, value in obs.items():
+        yield from _leaves(value, f"{path}/{name}" if path else name)
+
+
+def _rebuilt(obs: Any, tensors: Iterator[torch.Tensor]) -> Any:
+    """Return the same groups with other tensors, in the order of :func:`_leaves`."""
+    if isinstance(obs, torch.Tensor):
+        return next(tensors)
+    return {name: _rebuilt(value, tensors) for name, value in obs.items()}

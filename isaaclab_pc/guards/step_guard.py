@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What happens to an environment's step when the guard finds something: the one implementation for all environments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+
+from isaaclab_pc.guards.causes import Cause
+from isaaclab_pc.guards.guard import Guard
+from isaaclab_pc.guards.scene_state import STATE_CAUSES, SceneState
+
+__all__ = ["BadObservations", "NoStepGuard", "StepGuard", "make_step_guard"]
+
+
+class BadObservations(NamedTuple):
+    """What follows from the check of a step's observations, each mask (num_envs,), bool."""
+
+    hidden: torch.Tensor
+    """Environments whose observations become zeros: bad or benched."""
+
+    ended: torch.Tensor
+    """Environments whose episode ends: bad and not benched."""
+
+
+def make_step_guard(env: Any, guard: Guard, scene_state: SceneState, restore_state: bool = False) -> NoStepGuard:
+    """Return what guards the steps of an environment; arguments as for :class:`StepGuard`.
+
+    Returns:
+        A :class:`NoStepGuard` for a guard of mode ``disabled``, so that none of the guard's code runs in a step.
+    """
+    return StepGuard(env, guard, scene_state, restore_state) if guard.enabled else NoStepGuard()
+
+
+class NoStepGuard:
+    """Finds nothing and changes nothing: for a guard of mode ``disabled``."""
+
+    def before_reset_all(self) -> None:
+        """Prepare for a reset of all environments, by ``env.reset``: those that are benched get a new chance."""
+
+    def begin_step(self, action: torch.Tensor) -> torch.Tensor:
+        """Reset and hold what the last step left to do, and check the actions.
+
+        Args:
+            action: What the caller gave, shape (num_envs, ...); not changed. Only floating-point actions are checked.
+
+        Returns:
+            The action to take: 0 in excluded environments, repaired in mode ``sanitize``.
+
+        Raises:
+            FaultError: Here as in all other checks: something was found, and the mode is ``raise``.
+        """
+        return action
+
+    def check_state(self) -> None:
+        """Check the state that physics left, before the task reads it for its terminations and rewards."""
+
+    def check_dones(self, terminated: torch.Tensor, truncated: torch.Tensor) -> torch.Tensor | None:
+        """End the episodes of environments with a fault in this step, whatever else they may have ended for.
+
+        Args:
+            terminated: Shape (num_envs,), bool, changed in place.
+            truncated: Shape (num_envs,), bool, changed in place.
+
+        Returns:
+            Environments whose result does not count, shape (num_envs,), bool; None if it is known that all count.
+        """
+        return None
+
+    def check_reward(self, reward: torch.Tensor) -> torch.Tensor | None:
+        """Set the reward to 0 where it does not count, and end the episodes in which it is bad.
+
+        Args:
+            reward: Shape (num_envs,), float32, changed in place.
+
+        Returns:
+            Environments in which no term of the reward counts, shape (num_envs,), bool; None if it is known that all
+            count.
+        """
+        return None
+
+    def on_reset(self, env_ids: torch.Tensor) -> None:
+        """Prepare for the new episodes of environments, shape (M,), int64."""
+
+    def check_depth(self, depth: torch.Tensor) -> None:
+        """Check depth images, whose faults count among those of the next :meth:`check_observations`.
+
+        Args:
+            depth: Planar depth [m], shape (num_envs, H, W), float32. In mode ``sanitize`` it is repaired in place.
+        """
+
+    def check_observations(self, groups: Mapping[str, torch.Tensor]) -> BadObservations | None:
+        """Check observation groups.
+
+        Args:
+            groups: Each (num_envs, ...), float16 or float32. In mode ``sanitize`` they are repaired in place.
+
+        Returns:
+            What the caller has to hide and to end; None if it is known that there is nothing.
+        """
+        return None
+
+    def end_by_observation(
+        self, ended: torch.Tensor, reward: torch.Tensor, terminated: torch.Tensor, truncated: torch.Tensor
+    ) -> None:
+        """End episodes in which an observation is bad, after the step's resets: all are changed in place.
+
+        Args:
+            ended: Environments whose episodes end, shape (num_envs,), bool.
+            reward: The step's reward, shape (num_envs,).
+            terminated: Shape (num_envs,), bool.
+            truncated: Shape (num_envs,), bool.
+        """
+
+    def reset_later(self, env_ids: torch.Tensor) -> None:
+        """Have environments reset before the next physics step; a mask of shape (num_envs,), bool."""
+
+    def end_step(self) -> None:
+        """Update the bench."""
+
+    def log(self) -> dict[str, torch.Tensor]:
+        """Return the guard's counters, for the training log; see :meth:`Guard.log`."""
+        return {}
+
+
+class StepGuard(NoStepGuard):
+    """Guards the steps of an environment, which calls the methods in the order in which they stand here.
+
+    In mode ``quarantine``, the episode of a faulty environment ends in the same step with reward 0, and the
+    environment's own reset follows. A bad observation is found after the resets of the step, so its environment returns
+    zeros and is reset at the start of the next one. An environment that keeps failing right after its resets is
+    benched: it is held at its default state, with reward 0 and observations of zeros.
+
+    :class:`~isaaclab_pc.envs.PointCloudEnv` has one as ``step_guard``;
+    :func:`~isaaclab_pc.guards.attach_guard` puts one on any other environment.
+    """
+
+    def __init__(self, env: Any, guard: Guard, scene_state: SceneState, restore_state: bool = False) -> None:
+        """Guard an environment from now on.
+
+        Args:
+            env: The ``DirectRLEnv`` or ``ManagerBasedRLEnv``.
+            guard: Finds and counts.
+            scene_state: Checks the state of the environment's scene.
+            restore_state: Whether a faulty state is replaced by the assets' defaults before the task reads it, so that
+                sums and averages that the task keeps stay finite.
+        """
+        self._env = env
+        self._guard = guard
+        self._state = scene_state
+        self._restore_state = restore_state and guard.cfg.mode != "sanitize"
+        self._bad_depth: torch.Tensor | None = None
+
+    def before_reset_all(self) -> None:
+        """See :meth:`NoStepGuard.before_reset_all`."""
+        self._guard.unbench_all()
+
+    def begin_step(self, action: torch.Tensor) -> torch.Tensor:
+        """See :meth:`NoStepGuard.begin_step`."""
+        awaiting_reset, benched = self._guard.pending_counts()
+        if awaiting_reset > 0:
+            self._reset_awaiting()
+        if benched > 0:
+            self._state.restore_defaults(self._guard.benched_ids())
+
+        self._guard.begin_step()
+        if not action.is_floating_point():
+            return action
+        return self._guard.check_actions(action.to(self._env.device))
+
+    def _reset_awaiting(self) -> None:
+        """Reset the environments in which the last step's observation was bad."""
+        env_ids = self._guard.awaiting_reset.nonzero().squeeze(-1).int()
+        # Isaac Lab's recorder of manager-based environments is told of every reset.
+        recorder = getattr(self._env, "recorder_manager", None)
+        if recorder is not None:
+            recorder.record_pre_reset(env_ids)
+        self._env._reset_idx(env_ids)
+        if recorder is not None:
+            recorder.record_post_reset(env_ids)
+
+    def check_state(self) -> None:
+        """See :meth:`NoStepGuard.check_state`."""
+        self._state.check()
+        if not self._restore_state or self._guard.has_no_known_faults():
+            return
+
+        # On CUDA this waits for the physics, as Isaac Lab does a little later to see who is done.
+        env_ids = ((self._guard.causes & int(STATE_CAUSES)) != 0).nonzero().squeeze(-1)
+        if len(env_ids) > 0:
+            self._state.restore_defaults(env_ids)
+
+    def check_dones(self, terminated: torch.Tensor, truncated: torch.Tensor) -> torch.Tensor | None:
+        """See :meth:`NoStepGuard.check_dones`."""
+        if self._guard.has_no_known_faults():
+            return None
+
+        # What a task concludes from a faulty state means nothing, and a benched environment ends no episodes.
+        excluded = self._guard.excluded
+        terminated &= ~excluded
+        self._guard.end_episodes(self._guard.faulted, terminated, truncated)
+        return excluded
+
+    def check_reward(self, reward: torch.Tensor) -> torch.Tensor | None:
+        """See :meth:`NoStepGuard.check_reward`."""
+        guard = self._guard
+        if not guard.has_no_known_faults():
+            # A reward of what is excluded already is no fault of its own.
+            reward.masked_fill_(guard.excluded, 0.0)
+        bad = guard.check(Cause.REWARD, reward, names=("reward",))
+        if guard.has_no_known_faults():
+            return None
+
+        # Isaac Lab reads the masks after the rewards, so a bad reward still ends the episode in this step.
+        env = self._env
+        faulted = guard.faulted
+        guard.end_episodes(faulted, env.reset_terminated, env.reset_time_outs)
+        env.reset_buf |= faulted
+        excluded = guard.excluded
+        reward.masked_fill_(excluded, 0.0)
+        return excluded | bad
+
+    def on_reset(self, env_ids: torch.Tensor) -> None:
+        """See :meth:`NoStepGuard.on_reset`."""
+        self._guard.on_reset(env_ids)
+
+    def check_depth(self, depth: torch.Tensor) -> None:
+        """See :meth:`NoStepGuard.check_depth`."""
+        self._bad_depth = self._guard.check(Cause.DEPTH, depth, names=("depth",))
+
+    def check_observations(self, groups: Mapping[str, torch.Tensor]) -> BadObservations | None:
+        """See :meth:`NoStepGuard.check_observations`."""
+        guard = self._guard
+        bad = guard.check(Cause.OBSERVATION, *groups.values(), names=tuple(groups))
+        if guard.cfg.mode == "sanitize" or guard.has_no_known_faults():
+            return None
+
+        if self._bad_depth is not None:
+            bad = bad | self._bad_depth
+        return BadObservations(hidden=bad | guard.benched, ended=bad & ~guard.benched)
+
+    def end_by_observation(
+        self, ended: torch.Tensor, reward: torch.Tensor, terminated: torch.Tensor, truncated: torch.Tensor
+    ) -> None:
+        """See :meth:`NoStepGuard.end_by_observation`."""
+        reward.masked_fill_(ended, 0.0)
+        self._guard.end_episodes(ended, terminated, truncated)
+        self._env.reset_buf |= ended
+
+    def reset_later(self, env_ids: torch.Tensor) -> None:
+        """See :meth:`NoStepGuard.reset_later`."""
+        self._guard.awaiting_reset |= env_ids
+
+    def end_step(self) -> None:
+        """See :meth:`NoStepGuard.end_step`."""
+        self._guard.end_step()
+
+    def log(self) -> dict[str, torch.Tensor]:
+        """See :meth:`NoStepGuard.log`."""
+        return self._guard.log()

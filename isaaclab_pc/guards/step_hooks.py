@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The one place that hooks into the steps of an environment, direct or manager-based.
+
+A :class:`StepHook` watches: recorders, probes, viewers. A :class:`StepFilter` changes values: the guard of an
+environment that does not call one by itself. The environment's methods are replaced once, however many hooks there
+are. A step then goes as follows; at each point, hooks are called in the order in which they were added.
+
+1. ``hook.before_step(action)``, with the action as the caller gave it
+2. ``filter.before_step(action)``, whose result is the action that is taken
+3. the environment sets its targets (``_pre_physics_step``, or ``action_manager.process_action``)
+4. ``hook.after_targets()``
+5. physics
+6. ``hook.after_physics()``, with the state as physics left it
+7. ``filter.before_dones()``
+8. the environment decides which episodes end (``_get_dones``, or ``termination_manager.compute``)
+9. ``filter.after_dones(terminated, truncated)``
+10. rewards (``_get_rewards``, or ``reward_manager.compute``), then ``filter.after_reward(reward)``
+11. resets (``_reset_idx``), each followed by ``filter.on_reset(env_ids)``
+12. the environment makes its observations
+13. ``filter.after_step(result)``, whose result the caller gets
+14. ``hook.after_step()``
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+__all__ = ["StepFilter", "StepHook", "add_step_hook", "set_step_filter"]
+
+
+class StepHook:
+    """Watches the steps of an environment; override what is needed. A hook changes nothing that it is given.
+
+    An exception in a hook ends the step, as one of the environment's own code does.
+
+    Example:
+        .. code-block:: python
+
+            class PrintSpeed(StepHook):
+                def after_physics(self) -> None:
+                    print(env.scene["robot"].data.joint_vel.torch.abs().max())
+
+
+            remove = add_step_hook(env.unwrapped, PrintSpeed())
+            env.step(actions)
+            remove()
+    """
+
+    def before_step(self, action: torch.Tensor) -> None:
+        """A step begins; ``action`` is what the caller gave, shape (num_envs, ...)."""
+
+    def after_targets(self) -> None:
+        """The actions are processed and the drives have their targets; the physics has not moved yet."""
+
+    def after_physics(self) -> None:
+        """The last physics step is done; nothing is terminated, rewarded or reset yet."""
+
+    def after_step(self) -> None:
+        """The step is over: environments that were done are reset, and the observations are made."""
+
+    def close(self) -> None:
+        """The environment is about to be closed; called once."""
+
+
+class StepFilter:
+    """Changes what an environment takes and returns; override what is needed. An environment has at most one."""
+
+    def before_step(self, action: torch.Tensor) -> torch.Tensor:
+        """Return the action to take in place of ``action``, shape (num_envs, ...)."""
+        return action
+
+    def before_dones(self) -> None:
+        """The state may be changed before the task reads it for its terminations and rewards."""
+
+    def after_dones(self, terminated: torch.Tensor, truncated: torch.Tensor) -> None:
+        """Change which episodes end, in place, each mask (num_envs,), bool."""
+
+    def after_reward(self, reward: torch.Tensor) -> torch.Tensor:
+        """Return the reward in place of the task's own, shape (num_envs,)."""
+        return reward
+
+    def on_reset(self, env_ids: Any) -> None:
+        """Environments were reset; ``env_ids`` is what ``_reset_idx`` was given."""
+
+    def after_step(self, result: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the step's result in place of the environment's own: observations, reward, masks and extras."""
+        return result
+
+    def before_reset(self) -> None:
+        """All environments are about to be reset, by ``env.reset``."""
+
+    def after_reset(self, result: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return observations and extras in place of what ``env.reset`` returned."""
+        return result
+
+
+def add_step_hook(env: Any, hook: StepHook) -> Callable[[], None]:
+    """Let a hook watch an environment's steps, until it is removed or the environment is closed.
+
+    Args:
+        env: An unwrapped ``DirectRLEnv`` or ``ManagerBasedRLEnv``. It stays the object that it is.
+        hook: Called after those that were added before.
+
+    Returns:
+        Removes the hook; the others stay. Without any, the environment has its own methods again.
+    """
+    methods = _methods_of(env)
+    methods.hooks = (*methods.hooks, hook)
+    return lambda: methods.remove(hook)
+
+
+def set_step_filter(env: Any, step_filter: StepFilter) -> None:
+    """Let a filter change what an environment takes and returns, from now on.
+
+    Args:
+        env: As for :func:`add_step_hook`.
+        step_filter: The filter.
+
+    Raises:
+        ValueError: The environment has a filter already.
+    """
+    _methods_of(env).use_filter(step_filter)
+
+
+def _methods_of(env: Any) -> _HookedMethods:
+    if not hasattr(env, "step_methods"):
+        env.step_methods = _HookedMethods(env)
+    return env.step_methods
+
+
+@dataclass
+class _Replacement:
+    """A method of one object that another one takes the place of."""
+
+    owner: Any
+    name: str
+    before: Any
+    """The object's own attribute that was there before; None if the class has the method."""
+
+    method: Any
+
+    def is_in_place(self) -> bool:
+        return vars(self.owner).get(self.name) == self.method
+
+    def undo(self) -> None:
+        if self.before is None:
+            delattr(self.owner, self.name)
+        else:
+            setattr(self.owner, self.name, self.before)
+
+
+class _HookedMethods:
+    """Takes the place of some methods of one environment and its managers."""
+
+    def __init__(self, env: Any) -> None:
+        self.hooks: tuple[StepHook, ...] = ()
+        self._env = env
+        self._filter: StepFilter | None = None
+        self._replaced: list[_Replacement] = []
+
+        self._own_step = self._replace(env, "step", self._step)
+        self._own_close = self._replace(env, "close", self._close)
+        self._managed = hasattr(env, "action_manager")
+        if self._managed:
+            self._own_set_targets = self._replace(env.action_manager, "process_action", self._set_targets)
+            self._own_dones = self._replace(env.termination_manager, "compute", self._compute_terminations)
+        else:
+            self._own_set_targets = self._replace(env, "_pre_physics_step", self._set_targets)
+            self._own_dones = self._replace(env, "_get_dones", self._get_dones)
+
+    def use_filter(self, step_filter: StepFilter) -> None:
+        if self._filter is not None:
+            raise ValueError("the environment has a step filter already")
+
+        self._filter = step_filter
+        env = self._env
+        self._own_reset = self._replace(env, "reset", self._reset)
+        self._own_reset_idx = self._replace(env, "_reset_idx", self._reset_idx)
+        owner, name = (env.reward_manager, "compute") if self._managed else (env, "_get_rewards")
+        self._own_reward = self._replace(owner, name, self._get_rewards)
+
+    def remove(self, hook: StepHook) -> None:
+        self.hooks = tuple(other for other in self.hooks if other is not hook)
+        # Where somebody else put a method over one of these, they stay: without hooks they only pass calls on.
+        unused = not self.hooks and self._filter is None
+        if unused and all(replacement.is_in_place() for replacement in self._replaced):
+            for replacement in self._replaced:
+                replacement.undo()
+            del self._env.step_methods
+
+    # In the order of a step.
+
+    def _step(self, action: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        for hook in self.hooks:
+            hook.before_step(action)
+        if self._filter is not None:
+            action = self._filter.before_step(action)
+
+        result = self._own_step(action, *args, **kwargs)
+
+        if self._filter is not None:
+            result = self._filter.after_step(result)
+        for hook in self.hooks:
+            hook.after_step()
+        return result
+
+    def _set_targets(self, action: torch.Tensor) -> None:
+        self._own_set_targets(action)
+        for hook in self.hooks:
+            hook.after_targets()
+
+    def _get_dones(self) -> Any:
+        self._after_physics()
+        dones = self._own_dones()
+        if self._filter is None:
+            return dones
+
+        # Copies, because a task may keep the tensors that it returns.
+        terminated, truncated = (done.clone() for done in dones)
+        self._filter.after_dones(terminated, truncated)
+        return terminated, truncated
+
+    def _compute_terminations(self) -> torch.Tensor:
+        self._after_physics()
+        dones = self._own_dones()
+        if self._filter is None:
+            return dones
+
+        manager = self._env.termination_manager
+        self._filter.after_dones(manager.terminated, manager.time_outs)
+        return manager.terminated | manager.time_outs
+
+    def _after_physics(self) -> None:
+        for hook in self.hooks:
+            hook.after_physics()
+        if self._filter is not None:
+            self._filter.before_dones()
+
+    def _get_rewards(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+        assert self._filter is not None
+        return self._filter.after_reward(self._own_reward(*args, **kwargs))
+
+    def _reset_idx(self, env_ids: Any) -> None:
+        assert self._filter is not None
+        self._own_reset_idx(env_ids)
+        self._filter.on_reset(env_ids)
+
+    def _reset(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        assert self._filter is not None
+        self._filter.before_reset()
+        return self._filter.after_reset(self._own_reset(*args, **kwargs))
+
+    def _close(self) -> None:
+        hooks = self.hooks
+        self.hooks = ()
+        # The environment is closed, and every hook told, whatever one of them raises.
+        with ExitStack() as stack:
+            stack.callback(self._own_close)
+            for hook in reversed(hooks):
+                stack.callback(hook.close)
+
+    def _replace(self, owner: Any, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        """Put a method in the place of an object's own, which is returned."""
+        own = getattr(owner, name)
+        self._replaced.append(_Replacement(owner, name, vars(owner).get(name), method))
+        setattr(owner, name, method)
+        return own

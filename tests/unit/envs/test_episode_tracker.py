@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: BSD-3-Clause
+import pytest
+import torch
+
+from isaaclab_pc.envs.episode_tracker import EpisodeTracker
+
+NOBODY = torch.zeros(3, dtype=torch.bool)
+
+
+def run(tracker: EpisodeTracker, success: list[list[bool]], first_step: int = 1) -> torch.Tensor:
+    """Play steps; return the steps since the start."""
+    steps = torch.zeros(3)
+    for index, succeeds in enumerate(success):
+        steps = torch.full((3,), float(first_step + index))
+        tracker.fulfilled = torch.tensor(succeeds)
+        tracker.record_success(steps)
+        tracker.add_rewards({"reach": torch.tensor([1.0, 2.0, 3.0])})
+    return steps
+
+
+@pytest.fixture
+def tracker() -> EpisodeTracker:
+    return EpisodeTracker(3, 0.1, "cpu")
+
+
+def test_an_episode_is_a_success_if_its_last_step_is_and_the_time_is_that_of_the_first(tracker: EpisodeTracker) -> None:
+    steps = run(tracker, [[False] * 3, [True, True, False], [True, False, False]])
+    tracker.finish(torch.arange(3), steps, NOBODY)
+    assert tracker.success.tolist() == [True, False, False]
+    torch.testing.assert_close(tracker.time_to_success, torch.tensor([0.2, 0.2, float("nan")]), equal_nan=True)
+    metrics = tracker.metrics(max_length_s=2.0)
+    assert metrics["Metrics/success_rate"] == pytest.approx(1 / 3)
+    # Of the episodes that succeeded only.
+    assert metrics["Metrics/time_to_success"] == pytest.approx(0.2)
+    assert metrics["Episode_Reward/reach"] == pytest.approx(3 * 2.0 / 2.0)
+
+
+def test_what_counts_is_the_last_finished_episode_of_each_environment(tracker: EpisodeTracker) -> None:
+    assert tracker.metrics(1.0)["Metrics/success_rate"].isnan()
+    steps = run(tracker, [[True, False, False]])
+    tracker.finish(torch.tensor([0, 1]), steps, NOBODY)
+    assert tracker.metrics(1.0)["Metrics/success_rate"] == 0.5
+    steps = run(tracker, [[False, True, False]])
+    tracker.finish(torch.tensor([1]), steps, NOBODY)
+    assert tracker.metrics(1.0)["Metrics/success_rate"] == 1.0
+    tracker.finish(torch.tensor([1]), torch.zeros(3), NOBODY)
+    assert tracker.metrics(1.0)["Metrics/success_rate"] == 1.0, "a reset right after a reset ends no episode"
+
+
+def test_a_benched_environment_has_no_result_and_what_is_marked_failed_is_a_failure(tracker: EpisodeTracker) -> None:
+    steps = run(tracker, [[True, True, True]])
+    tracker.finish(torch.arange(3), steps, torch.tensor([True, False, False]))
+    assert tracker.metrics(1.0)["Metrics/success_rate"] == 1.0
+    tracker.mark_failed(torch.tensor([False, True, False]))
+    assert tracker.success.tolist() == [True, False, True]
+    assert tracker.time_to_success.isnan().tolist() == [False, True, False]
