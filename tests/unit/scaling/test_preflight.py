@@ -39,6 +39,7 @@ from isaaclab_pc.workers.session import open_session
 
 PLAN = BatchPlan(horizon=64, num_minibatches=4, minibatch_size=1024)
 MACHINE = Machine(free_bytes=16 << 30, threads=2, cores=2)
+HUGE = Machine(free_bytes=1 << 50, threads=2, cores=2)
 INSTALLED = ("isaacsim", "ovrtx")
 
 
@@ -150,12 +151,38 @@ def test_isaac_sims_viewport_beside_its_cameras_gives_a_warning(installed) -> No
 def test_images_must_fit_into_one_warp_array() -> None:
     cfg = reach_cfg(32_768)
     cfg.scene.camera.width, cfg.scene.camera.height = 256, 255
-    assert check(cfg) == []
+    assert check(cfg, machine=HUGE) == []
     cfg.scene.camera.height = 256
-    finding = only(cfg)
+    finding = only(cfg, machine=HUGE)
     assert (finding.severity, finding.setting, finding.sized) == ("error", "num_envs", True)
     assert "env.scene.camera.width=256" in str(finding)
     assert "num_envs=32767" in str(finding)
+
+
+@pytest.mark.parametrize(
+    ("fields", "num_envs", "fits"),
+    [
+        # 100 kB of simulation and 8 bytes for each of 48 x 36 pixels: 113,824 bytes of 16 GiB.
+        ({}, (16 << 30) // 113_824, True),
+        ({}, (16 << 30) // 113_824 + 1, False),
+        ({"obs": "state"}, (16 << 30) // 100_000, True),
+        ({"obs": "state"}, (16 << 30) // 100_000 + 1, False),
+    ],
+)
+def test_what_environments_and_images_take_at_least_must_be_free(fields: dict, num_envs: int, fits: bool) -> None:
+    found = [finding for finding in check(reach_cfg(num_envs, **fields)) if "take" in str(finding)]
+    if fits:
+        assert found == []
+    else:
+        assert (found[0].severity, found[0].sized) == ("error", True)
+        assert f"Use at most num_envs={num_envs - 1}" in str(found[0])
+
+
+def test_large_images_of_few_environments_are_refused_too() -> None:
+    cfg = reach_cfg(64)
+    cfg.scene.camera.width = 8192
+    cfg.scene.camera.height = 8192
+    assert any("take 32.0 GiB at least" in str(finding) for finding in check(cfg))
 
 
 def test_the_ceiling_is_warps_own() -> None:
@@ -169,10 +196,10 @@ def test_the_ceiling_is_warps_own() -> None:
 
 def test_a_camera_that_nobody_observes_is_not_measured_but_must_be_installed(installed) -> None:
     cfg = reach_cfg(10_000_000, obs="state")
-    assert check(cfg) == []
+    assert check(cfg, machine=HUGE) == []
     cfg.scene.camera.renderer_cfg = IsaacRtxRendererCfg()
     installed()
-    assert only(cfg).setting == "env.scene.camera.renderer_cfg"
+    assert only(cfg, machine=HUGE).setting == "env.scene.camera.renderer_cfg"
 
 
 # PhysX
@@ -222,8 +249,10 @@ def test_a_rollout_that_does_not_fit_is_an_error_and_one_that_hardly_does_a_warn
 def test_half_the_precision_takes_half_the_memory() -> None:
     cfg = reach_cfg()
     cfg.scene.points.num_points, cfg.scene.points.dtype = 1024, "float16"
-    assert "24.0 MiB" in str(only(cfg, machine=Machine(1, 2, 2)))
-    assert "points.dtype" not in str(only(cfg, machine=Machine(1, 2, 2)))
+    # Enough for 64 environments, too little for a rollout of 24 MiB.
+    small = Machine(10 << 20, 2, 2)
+    assert "24.0 MiB" in str(only(cfg, machine=small))
+    assert "points.dtype" not in str(only(cfg, machine=small))
 
 
 def test_features_and_appended_points_count_as_the_sensor_counts_them() -> None:
@@ -249,7 +278,8 @@ def test_depth_images_name_the_camera() -> None:
 
 
 def test_the_state_is_small() -> None:
-    assert check(reach_cfg(obs="state"), machine=Machine(1, 2, 2)) == []
+    # As much as 64 environments take at the least.
+    assert check(reach_cfg(obs="state"), machine=Machine(64 * 100_000, 2, 2)) == []
 
 
 # Colliders
