@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from hydra.errors import HydraException
 
 from isaaclab_pc.errors import ConfigError, closest
 from isaaclab_pc.launch.task_names import resolve_task
-from isaaclab_pc.settings.base import Settings, check_value, settings_of
+from isaaclab_pc.settings.base import Settings, check_value, settings_of, shown
 from isaaclab_pc.settings.run import CUDA_DEVICES, SETTINGS
 
 __all__ = ["Command", "parse_command", "parse_override", "refuse_flags", "take_own_settings"]
@@ -23,8 +24,18 @@ __all__ = ["Command", "parse_command", "parse_override", "refuse_flags", "take_o
 GROUPS = {"physics": "physics.backend"}
 """Settings that are Hydra groups, and the setting that the group's name stands for."""
 
+_MOST_RUNS = 10_000
+"""More values of one setting than this are a slip of the keyboard, such as in range(1,1e9)."""
+
 _FLAGS = frozenset(["-h", "--help", "--hydra-help", "--version", "--resolve", "-r", "--run", "-m", "--multirun"])
 _FLAGS_WITH_VALUE = frozenset(["-c", "--cfg", "-p", "--package", "-i", "--info", "-cd", "--config-dir"])
+
+_SHOWS = ("job", "hydra", "all")
+_INFORMS = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
+_CHOICES = {"-c": _SHOWS, "--cfg": _SHOWS, "-i": _INFORMS, "--info": _INFORMS}
+
+_QUESTIONS = (("-m", "--multirun"), ("-r", "--run"), ("-c", "--cfg"), ("-i", "--info"))
+"""Flags of Hydra of which there may be one, each with its long form."""
 
 
 @dataclass(frozen=True)
@@ -86,12 +97,13 @@ def parse_command(argv: Sequence[str]) -> Command:
         else:
             command.settings.append(argument)
 
+    _check_flags(command.flags)
     if not command.multirun:
         command.settings[:] = map(_quote_gpus, command.settings)
     for text in command.settings:
         _check_setting(text, command)
     for text in (*command.env, *command.agent):
-        _check_several(parse_override(text), command.multirun)
+        _single_values(parse_override(text), command.multirun)
     return command
 
 
@@ -137,8 +149,10 @@ def parse_override(text: str) -> Override:
     """
     try:
         return OverridesParser.create().parse_override(text)
-    except (HydraException, RecursionError) as error:
-        raise ConfigError(f"{text} cannot be read: {(str(error).splitlines() or ['too deep'])[0]}") from None
+    except (HydraException, RecursionError, ValueError) as error:
+        # ValueError: Python reads no integer of more than 4300 digits.
+        reason = shown((str(error).splitlines() or ["too deep"])[0])
+        raise ConfigError(f"{shown(text)} cannot be read: {reason}") from None
 
 
 def _value_of_flag(flag: str, value: str | None) -> str:
@@ -146,7 +160,19 @@ def _value_of_flag(flag: str, value: str | None) -> str:
         raise ConfigError(f"{flag} needs a value; --hydra-help explains it.")
     if flag in ("-cd", "--config-dir") and not Path(value).is_dir():
         raise ConfigError(f"{flag} {value}: there is no such folder.")
+    choices = _CHOICES.get(flag)
+    if choices is not None and value not in choices:
+        raise ConfigError(f"{flag} {value}: expected one of {', '.join(choices)}.")
     return value
+
+
+def _check_flags(flags: Sequence[str]) -> None:
+    """Refuse flags that Hydra would refuse with a traceback."""
+    asked = [names[0] for names in _QUESTIONS if set(names) & set(flags)]
+    if len(asked) > 1:
+        raise ConfigError(f"{' and '.join(asked)} exclude each other: give one of them.")
+    if "--resolve" in flags and "-c" not in asked:
+        raise ConfigError("--resolve has no use without --cfg.")
 
 
 def _quote_gpus(text: str) -> str:
@@ -163,11 +189,22 @@ def _refuse_flag(argument: str) -> None:
     raise ConfigError(f"{argument} is not an option: {near}")
 
 
-def _check_several(override: Override, multirun: bool) -> None:
-    if override.is_sweep_override() and not multirun:
+def _single_values(override: Override, multirun: bool) -> list[str]:
+    """Return ``key=value`` for each of the runs that an override makes."""
+    text = str(override.input_line)
+    if not override.is_sweep_override():
+        return [text]
+    if not multirun:
         raise ConfigError(
-            f"{override.input_line}: several values need -m, which makes one run of each; a list is written [a,b]."
+            f"{shown(text)}: several values need -m, which makes one run of each; a list is written [a,b]."
         )
+    try:
+        values = list(itertools.islice(override.sweep_string_iterator(), _MOST_RUNS + 1))
+    except (HydraException, ValueError, ArithmeticError) as error:
+        raise ConfigError(f"{shown(text)} is not a list of values: {error}") from None
+    if len(values) > _MOST_RUNS:
+        raise ConfigError(f"{shown(text)}: these are more than {_MOST_RUNS} runs.")
+    return [f"{override.key_or_group}={value}" for value in values]
 
 
 def _check_setting(text: str, command: Command) -> None:
@@ -177,14 +214,12 @@ def _check_setting(text: str, command: Command) -> None:
         if not command.flags:
             raise ConfigError(f"{text}: Hydra's own settings are for sweeps and have no use without -m.")
         return
-    if override.type is None or override.type.name != "CHANGE":
-        raise ConfigError(f"{text}: settings are changed with key=value; + and ~ have no use here.")
+    if override.type is None or override.type.name != "CHANGE" or override.package is not None:
+        raise ConfigError(f"{shown(text)}: settings are changed with key=value; +, ~ and @ have no use here.")
     if key not in SETTINGS and key not in GROUPS:
         raise ConfigError(f"{key} is not a setting: {closest(key, [*SETTINGS, *GROUPS])} See --help for all of them.")
 
-    _check_several(override, command.multirun)
-    texts = [f"{key}={value}" for value in override.sweep_string_iterator()] if override.is_sweep_override() else [text]
-    for single in texts:
+    for single in _single_values(override, command.multirun):
         value = _plain(parse_override(single).value())
         if key in GROUPS:
             check_value(SETTINGS[GROUPS[key]]._replace(key=key), value)

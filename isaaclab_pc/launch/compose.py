@@ -21,7 +21,7 @@ from isaaclab_pc.launch.task_names import resolve_task
 from isaaclab_pc.settings import PhysicsSettings, RunSettings
 from isaaclab_pc.settings.physics import BACKENDS
 
-__all__ = ["CONFIG_MODULE", "CONFIG_NAME", "compose", "settings_of_composed", "store_settings"]
+__all__ = ["CONFIG_MODULE", "CONFIG_NAME", "compose", "on_one_line", "settings_of_composed", "store_settings"]
 
 CONFIG_MODULE = "isaaclab_pc.conf"
 CONFIG_NAME = "train"
@@ -46,7 +46,7 @@ def compose(settings: Sequence[str] = (), env: Sequence[str] = (), agent: Sequen
         try:
             composed = hydra_compose(CONFIG_NAME, overrides=list(settings))
         except (HydraException, OmegaConfBaseException) as error:
-            raise ConfigError(str(error)) from None
+            raise ConfigError(on_one_line(error)) from None
     return settings_of_composed(composed, env, agent)
 
 
@@ -67,7 +67,7 @@ def settings_of_composed(composed: DictConfig, env: Sequence[str] = (), agent: S
     try:
         plain: Any = OmegaConf.to_container(composed, resolve=True)
     except OmegaConfBaseException as error:
-        raise ConfigError(str(error)) from None
+        raise ConfigError(on_one_line(error)) from None
     plain.pop("hydra", None)
     plain["env_overrides"] = [*plain["env_overrides"], *env]
     plain["agent_overrides"] = [*plain["agent_overrides"], *agent]
@@ -83,6 +83,11 @@ def store_settings() -> None:
     store.store(name="run_settings", node=RunSettings().model_dump())
     for backend in BACKENDS:
         store.store(group="physics", name=backend, node=PhysicsSettings(backend=backend).model_dump())
+
+
+def on_one_line(error: Exception) -> str:
+    """Return the message of one of Hydra's errors, which may have many lines, on one."""
+    return " ".join(str(error).split())
 
 
 @contextlib.contextmanager

@@ -4,24 +4,31 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import hydra
 from hydra import compose as hydra_compose
 from hydra import initialize_config_module
 from hydra.core.hydra_config import HydraConfig
-from hydra.errors import HydraException
-from omegaconf import DictConfig
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf import DictConfig, OmegaConf
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import ExitCode
 from isaaclab_pc.launch.command_line import Command, parse_override
-from isaaclab_pc.launch.compose import CONFIG_MODULE, CONFIG_NAME, compose, settings_of_composed, store_settings
+from isaaclab_pc.launch.compose import (
+    CONFIG_MODULE,
+    CONFIG_NAME,
+    compose,
+    on_one_line,
+    settings_of_composed,
+    store_settings,
+)
 from isaaclab_pc.settings import RunSettings
 
 __all__ = ["run_each"]
@@ -51,23 +58,38 @@ def run_each(command: Command, run: Callable[[RunSettings], int]) -> int:
 
 def _run_hydra(command: Command, run: Callable[[RunSettings], int], scratch: str) -> int:
     codes = [int(ExitCode.OK)]
+    started = []
 
     def job(composed: DictConfig) -> None:
         if command.multirun:
-            overrides = HydraConfig.get().overrides.task
+            # Not resolved: an override may refer to a setting that does not exist, which is refused below.
+            hydra_settings: Any = OmegaConf.to_container(HydraConfig.get(), resolve=False)
+            overrides = hydra_settings["overrides"]["task"]
             print(f"\n== run {HydraConfig.get().job.num}: {' '.join(overrides)}", flush=True)
         try:
-            codes.append(run(settings_of_composed(composed)))
+            settings = settings_of_composed(composed)
+            started.append(settings)
+            codes.append(run(settings))
         except ConfigError as error:
             print(f"error: {error}", file=sys.stderr)
             codes.append(ExitCode.REFUSED)
+        started.clear()
         if codes[-1] in (ExitCode.INTERRUPTED, ExitCode.TERMINATED):
             sys.exit(codes[-1])
 
     # The sweeper writes its own config into its folder, for which a run has no use.
     sweep_dir = [] if "hydra.sweep.dir" in command.given else [f"hydra.sweep.dir={scratch}"]
-    with _arguments([*command.flags, *command.settings, *packed_overrides(command), *sweep_dir]):
-        hydra.main(version_base="1.3", config_path=f"pkg://{CONFIG_MODULE}", config_name=CONFIG_NAME)(job)()
+    arguments = [*command.flags, *command.settings, *packed_overrides(command), *sweep_dir]
+    with _hydra_sees(arguments):
+        try:
+            hydra.main(version_base="1.3", config_path=f"pkg://{CONFIG_MODULE}", config_name=CONFIG_NAME)(job)()
+        except Exception as error:
+            if started:
+                raise
+            # Not one of our runs: whatever Hydra came upon in what it was given.
+            raise ConfigError(
+                f"{' '.join([*command.flags, *_hydra_settings(command)])}: {on_one_line(error)}"
+            ) from None
     return max(codes)
 
 
@@ -96,16 +118,21 @@ def _quote(text: str) -> str:
     return "'" + re.sub(r"(\\*)('|$)", lambda m: m[1] * 2 + ("\\'" if m[2] else ""), text) + "'"
 
 
+def _hydra_settings(command: Command) -> list[str]:
+    return [text for text in command.settings if re.match(r"[+~]*hydra[./@=]", text)]
+
+
 def _check_hydra_settings(command: Command) -> None:
     """Refuse what Hydra itself would refuse with a traceback."""
-    own = [text for text in command.settings if re.match(r"[+~]*hydra[./@]", text)]
+    own = _hydra_settings(command)
     store_settings()
     with initialize_config_module(CONFIG_MODULE, version_base="1.3"):
         try:
             composed = hydra_compose(CONFIG_NAME, overrides=own, return_hydra_config=True)
             folder = Path(composed.hydra.sweep.dir)
-        except (HydraException, OmegaConfBaseException) as error:
-            raise ConfigError(f"{' '.join(own)}: {error}") from None
+        except Exception as error:
+            # Not only Hydra's own exceptions: also those that its code runs into.
+            raise ConfigError(f"{' '.join(own)}: {on_one_line(error)}") from None
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -113,11 +140,18 @@ def _check_hydra_settings(command: Command) -> None:
 
 
 @contextlib.contextmanager
-def _arguments(arguments: Sequence[str]) -> Iterator[None]:
-    """Let Hydra's application, which reads the program's arguments, see others."""
+def _hydra_sees(arguments: Sequence[str]) -> Iterator[None]:
+    """Let Hydra's application, which reads the program's arguments, see others, and let it raise its errors."""
     before = sys.argv
+    full_error = os.environ.get("HYDRA_FULL_ERROR")
     sys.argv = [before[0], *arguments]
+    # Otherwise it prints a traceback and ends the program.
+    os.environ["HYDRA_FULL_ERROR"] = "1"
     try:
         yield
     finally:
         sys.argv = before
+        if full_error is None:
+            del os.environ["HYDRA_FULL_ERROR"]
+        else:
+            os.environ["HYDRA_FULL_ERROR"] = full_error

@@ -26,6 +26,7 @@ __all__ = [
     "describe_type",
     "flatten",
     "settings_of",
+    "shown",
 ]
 
 _STRICT = ConfigDict(strict=True)
@@ -87,7 +88,7 @@ class Settings(BaseModel):
             try:
                 super().__init__(**values)
             except ValidationError as error:
-                raise ConfigError(_explain(type(self), error)) from None
+                raise ConfigError(_explain(type(self), values, error)) from None
 
     def flat(self) -> dict[str, Any]:
         """Return the values by dotted name, such as ``physics.dt``."""
@@ -108,6 +109,8 @@ class Settings(BaseModel):
             *groups, name = key.split(".")
             node = data
             for group in groups:
+                if not isinstance(node.get(group), dict):
+                    raise ConfigError(f"{key} is not a setting: {closest(key, settings_of(type(self)))}")
                 node = node[group]
             node[name] = value
 
@@ -191,7 +194,7 @@ def check_value(setting: Setting, value: Any) -> None:
         raise ConfigError(_refusal(setting, value)) from None
 
 
-def _explain(model: type[Settings], error: ValidationError) -> str:
+def _explain(model: type[Settings], values: Mapping[str, Any], error: ValidationError) -> str:
     """Return one sentence about the first thing that is wrong."""
     first: Any = error.errors()[0]
     if first["type"] == "value_error" and isinstance(first["ctx"]["error"], ConfigError):
@@ -207,10 +210,10 @@ def _explain(model: type[Settings], error: ValidationError) -> str:
         return f"the setting {key} is missing."
 
     field = model.model_fields[name]
-    # pydantic names the part of a list that is wrong; the message shows the whole value where it is at hand.
-    value = first["input"] if len(first["loc"]) == 1 or get_origin(field.annotation) is not list else [first["input"]]
+    # pydantic names the part of a list that is wrong; the message shows the whole value.
+    value = values[name]
     if _is_group(field.annotation):
-        return f"{key}={_shown(value)}: expected a group of settings."
+        return f"{key}={shown(value)}: expected a group of settings."
     return _refusal(Setting(key, field), value)
 
 
@@ -225,10 +228,15 @@ def _refusal(setting: Setting, value: Any) -> str:
     near = closest(wrong[0], choices) if wrong and choices else ""
 
     hint = f"; {near}" if near.startswith("did") else "."
-    return f"{setting.key}={_shown(value)}: expected {describe_type(setting.type)}{hint}"
+    return f"{setting.key}={shown(value)}: expected {describe_type(setting.type)}{hint}"
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """Render a refused value for a message: on one line, and cut where it is long.
+
+    Args:
+        value: What was given.
+    """
     if value is None:
         return "null"
     text = " ".join(str(value).split())

@@ -21,7 +21,7 @@ from isaaclab_pc.settings.scaling import NumEnvs, ScalingSettings
 
 __all__ = ["INTERNAL", "SETTINGS", "EvalSettings", "RunSettings", "VisualizerName"]
 
-CUDA_DEVICES = r"cuda:\d{1,3}(,cuda:\d{1,3})*"
+CUDA_DEVICES = r"cuda:[0-9]{1,3}(,cuda:[0-9]{1,3})*"
 """One GPU or several, as ``scripts/scale.py`` takes them."""
 
 VisualizerName = Literal["kit", "newton_gl", "newton_rtx", "rerun", "viser"]
@@ -183,16 +183,22 @@ class RunSettings(Settings):
         """
         if not isinstance(data, dict):
             raise ConfigError(f"{source} holds no settings.")
+        # YAML has names that are numbers; only text can be looked up among the settings.
+        named = {str(key): _with_text_names(value) for key, value in data.items()}
         try:
-            settings = cls(**data)
+            settings = cls(**named)
         except ConfigError as error:
             raise ConfigError(f"{source}: {error}") from None
 
         # A default that was filled in here would make it another run than the one that wrote the file.
-        missing = sorted(settings.flat().keys() - _flat_keys(data))
+        missing = sorted(settings.flat().keys() - _flat_keys(named))
         if missing:
             raise ConfigError(f"{source} lacks {', '.join(missing)}: it was written by another version.")
         return settings
+
+
+def _with_text_names(value: Any) -> Any:
+    return {str(name): part for name, part in value.items()} if isinstance(value, dict) else value
 
 
 def _flat_keys(data: dict[str, Any], prefix: str = "") -> set[str]:

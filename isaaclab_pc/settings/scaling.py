@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Annotated, Any, Literal, Self
 
@@ -50,14 +51,18 @@ def parse_budget(value: float | str) -> float | int:
         return number
 
     # "GB" is decimal; "GiB" is binary, and so are "Gi" (Kubernetes) and "G" (SLURM).
-    size = int(number * (1000 if byte and not binary else 1024) ** " KMGT".index(prefix or " "))
-    if size <= 1 or match[2]:
+    size = number * (1000 if byte and not binary else 1024) ** " KMGT".index(prefix or " ")
+    if match[2] or not 2 <= size < math.inf:
         raise refusal
-    return size
+    return int(size)
 
 
 def _check_budget(value: Any) -> Any:
-    parse_budget(value)
+    try:
+        parse_budget(value)
+    except ConfigError:
+        # The schema says what it takes; a ConfigError would be taken for one that says it all.
+        raise ValueError("not a budget") from None
     return value
 
 

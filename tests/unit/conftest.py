@@ -14,6 +14,6 @@ def has_visualizers(monkeypatch):
 
     def pretend(*names):
         modules = [VISUALIZERS[name].module for name in names]
-        monkeypatch.setattr(visualizers, "_installed", lambda module: module in modules)
+        monkeypatch.setattr(visualizers, "is_installed", lambda module: module in modules)
 
     return pretend

@@ -7,11 +7,23 @@ import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 
 import psutil
 import pytest
 
-from isaaclab_pc.launch.child_process import SignalFlag, interruptible, run_child
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.launch.child_process import (
+    LOG_LINES,
+    ExitCode,
+    SignalFlag,
+    exit_code_of,
+    interruptible,
+    run_child,
+    run_script,
+    show_log,
+    worker_command,
+)
 
 # A worker that notes a signal, takes a moment to write its checkpoint, and leaves with the code it was told.
 POLITE = """
@@ -143,6 +155,59 @@ def test_a_signal_unwinds_the_stack_where_there_is_nothing_to_save(number, code)
         signal.raise_signal(number)
     assert caught.value.code == code
     assert signal.getsignal(number) == before
+
+
+def test_a_workers_command_line_names_its_mode_its_settings_and_the_options_that_are_given():
+    command = worker_command("probe", Path("a/config.yaml"), num_envs=8, result=Path("b.json"), checkpoint=None)
+    assert command == [
+        *(sys.executable, "-m", "isaaclab_pc.workers", "probe", "a/config.yaml"),
+        *("--num-envs", "8", "--result", "b.json"),
+    ]
+
+
+def _raise(error):
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("work", "code", "shown"),
+    [
+        (lambda: 4, 4, ""),
+        (lambda: _raise(ConfigError("seed=-1: expected a number.")), 2, "error: seed=-1: expected a number.\n"),
+        (lambda: _raise(SystemExit(143)), 143, ""),
+        (lambda: _raise(SystemExit("no Kit")), 1, ""),
+        (lambda: signal.raise_signal(signal.SIGINT), 130, ""),
+        (lambda: signal.raise_signal(signal.SIGTERM), 143, ""),
+    ],
+)
+def test_the_way_that_work_ends_is_an_exit_code(capsys, work, code, shown):
+    assert exit_code_of(work) == code
+    assert capsys.readouterr().err == shown
+
+
+def test_an_error_of_the_program_keeps_its_traceback(capsys):
+    assert exit_code_of(lambda: _raise(RuntimeError("it broke"))) == ExitCode.FAILED
+    error = capsys.readouterr().err
+    assert "Traceback" in error
+    assert "RuntimeError: it broke" in error
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_help_is_printed_instead_of_working(capsys, flag):
+    assert run_script(["seed=1", flag], "the help", lambda _: pytest.fail("it worked")) == 0
+    assert capsys.readouterr().out == "the help\n"
+    assert run_script(["seed=1"], "the help", len) == 1
+
+
+def test_the_end_of_a_failed_childs_log_is_shown_and_where_the_rest_is(capsys, tmp_path):
+    log = tmp_path / "worker.log"
+    log.write_text("".join(f"line {number}\n" for number in range(100)), encoding="utf-8")
+    show_log(log, 139)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:-1] == [f"line {number}" for number in range(100 - LOG_LINES, 100)]
+    assert lines[-1] == f"error: the worker ended with exit code 139; all of its output is in {log}"
+    show_log(tmp_path / "none.log", 1)
+    assert "exit code 1" in capsys.readouterr().err
 
 
 def _gone(pid):

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
+import sys
 from importlib import metadata
+from types import SimpleNamespace
 
 import pytest
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch import platform as requirements
-from isaaclab_pc.launch.platform import check_isaaclab
+from isaaclab_pc.launch.platform import check_isaaclab, resolve_device, settle_platform
+from isaaclab_pc.physics import backends
+from isaaclab_pc.settings import RunSettings
 
 
 @pytest.mark.parametrize("version", ["2.3.0", "3.1.0", "4.0"])
@@ -26,3 +30,58 @@ def test_a_missing_isaac_lab_is_refused(monkeypatch):
 
 def test_the_isaac_lab_of_this_installation_passes():
     check_isaaclab()
+
+
+@pytest.fixture
+def gpus(monkeypatch):
+    """Let the driver report so many GPUs; None: there is no driver."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+    def install(count):
+        def init():
+            if count is None:
+                raise OSError("no driver")
+
+        fake = SimpleNamespace(
+            NVMLError=OSError, nvmlInit=init, nvmlShutdown=lambda: None, nvmlDeviceGetCount=lambda: count
+        )
+        monkeypatch.setitem(sys.modules, "pynvml", fake)
+
+    return install
+
+
+@pytest.mark.parametrize(("count", "device"), [(None, "cpu"), (0, "cpu"), (1, "cuda:0"), (8, "cuda:0")])
+def test_auto_is_the_first_gpu_where_there_is_one(gpus, count, device):
+    gpus(count)
+    assert resolve_device("auto") == device
+
+
+@pytest.mark.parametrize("hidden", ["", "-1"])
+def test_gpus_that_are_hidden_are_not_used(gpus, monkeypatch, hidden):
+    gpus(8)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
+    assert resolve_device("auto") == "cpu"
+
+
+@pytest.mark.parametrize(("given", "device"), [("cpu", "cpu"), ("cuda", "cuda:0"), ("cuda:3", "cuda:3")])
+def test_a_device_that_is_given_is_taken(given, device):
+    assert resolve_device(given) == device
+
+
+def test_device_and_backend_are_settled_once(gpus, monkeypatch):
+    gpus(0)
+    monkeypatch.setattr(backends, "is_installed", lambda module: module == "ovphysx")
+    settled = settle_platform(RunSettings())
+    assert (settled.device, settled.physics.backend, settled.num_envs) == ("cpu", "ovphysx", "auto")
+    assert settle_platform(settled) == settled
+    gpus(1)
+    settled = settle_platform(RunSettings())
+    assert (settled.device, settled.physics.backend) == ("cuda:0", "newton_mjwarp")
+
+
+def test_several_gpus_are_for_scaling_only():
+    settings = RunSettings(device="cuda:0,cuda:1")
+    settings = settings.with_values({"physics.backend": "newton_mjwarp"})
+    with pytest.raises(ConfigError, match=r"^device=cuda:0,cuda:1: training on several GPUs is not there yet"):
+        settle_platform(settings)
+    assert settle_platform(settings, several=True).device == "cuda:0,cuda:1"

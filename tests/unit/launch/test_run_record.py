@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 import json
 import os
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.launch.run_record import RunRecord, find_checkpoint, make_run_folder
+from isaaclab_pc.launch.run_record import RunData, RunRecord, find_checkpoint
 
 
 @pytest.fixture
@@ -20,7 +19,7 @@ def make_run(tmp_path):
         record = RunRecord.create(folder, compose([f"runner={runner}"]), experiment)
         checkpoints = {}
         for which, file in (("latest", latest), ("best", best)):
-            checkpoints[which] = {"path": f"checkpoints/{file}", "iteration": 1} if file else None
+            checkpoints[which] = {"path": f"checkpoints/{file}", "iteration": 1, "success_rate": None} if file else None
             if file:
                 (folder / "checkpoints" / file).touch()
         record.update(started=started, checkpoints=checkpoints)
@@ -29,62 +28,101 @@ def make_run(tmp_path):
     return make
 
 
-def test_runs_that_start_together_get_folders_of_their_own(tmp_path):
-    with ThreadPoolExecutor(8) as pool:
-        folders = list(pool.map(lambda _: make_run_folder(tmp_path, "rsl_rl", "reach"), range(24)))
-    assert len(set(folders)) == 24
-    assert all(folder.is_dir() and folder.parent == tmp_path / "rsl_rl" / "reach" for folder in folders)
-
-
-def test_a_cluster_jobs_id_is_part_of_the_folders_name(tmp_path, monkeypatch):
-    monkeypatch.setenv("SLURM_JOB_ID", "4711")
-    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "3")
-    assert make_run_folder(tmp_path, "rsl_rl", "reach").name.endswith("_4711_3")
-
-
 def test_a_record_holds_what_a_report_needs(tmp_path):
-    config = compose(["num_envs=8"])
-    RunRecord.create(tmp_path, config, "reach")
+    RunRecord.create(tmp_path, compose(["num_envs=8", "max_iterations=3"]), "reach")
     data = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))
     assert data["status"] == "running"
-    assert data["config"] == config
-    assert data["num_envs"] == 8
+    assert (data["task"], data["runner"], data["experiment"]) == ("IsaacPC-Reach-Franka-Direct", "rsl_rl", "reach")
+    assert (data["num_envs"], data["max_iterations"], data["completed_iterations"]) == (8, 3, 0)
     assert data["versions"]["isaaclab"].startswith("3.0")
     assert data["versions"]["python"]
+    assert "config" not in data, "the settings have a file of their own"
+
+
+def test_a_record_survives_writing_and_reading(tmp_path):
+    record = RunRecord.create(tmp_path, compose(), "reach")
+    record.update(
+        metrics={"loss": 0.5}, guard={"state": 3}, harder_physics={"dt": 0.01, "decimation": 2}, evaluation={"seed": 1}
+    )
+    assert RunRecord.load(tmp_path).data == record.data
 
 
 def test_an_update_replaces_the_file_and_leaves_no_other(tmp_path):
     record = RunRecord.create(tmp_path, compose(), "reach")
     record.update(completed_iterations=3, success=0.5)
-    assert RunRecord.load(tmp_path).data["completed_iterations"] == 3
+    assert RunRecord.load(tmp_path).data.completed_iterations == 3
     assert os.listdir(tmp_path) == ["run.json"]
 
 
 def test_a_failed_write_keeps_the_old_record(tmp_path):
     record = RunRecord.create(tmp_path, compose(), "reach")
     with pytest.raises(TypeError):
-        record.update(broken=object())
-    assert RunRecord.load(tmp_path).data["status"] == "running"
+        record.update(evaluation={"broken": object()})
+    assert RunRecord.load(tmp_path).data.status == "running"
+    assert RunRecord.load(tmp_path).data.evaluation is None
+    assert os.listdir(tmp_path) == ["run.json"]
+
+
+@pytest.mark.parametrize(
+    "fields", [{"no_such_field": 1}, {"status": "finished"}, {"completed_iterations": "many"}, {"success": "all"}]
+)
+def test_fields_that_a_record_does_not_have_and_wrong_values_are_errors(tmp_path, fields):
+    record = RunRecord.create(tmp_path, compose(), "reach")
+    before = (tmp_path / "run.json").read_bytes()
+    with pytest.raises(ValueError, match=next(iter(fields))):
+        record.update(**fields)
+    assert (tmp_path / "run.json").read_bytes() == before
 
 
 def test_numbers_that_json_lacks_become_null(tmp_path):
-    RunRecord.create(tmp_path, compose(), "reach").update(values=[float("nan"), {"inf": float("inf")}, 1.5])
+    values = {"nan": float("nan"), "inf": float("-inf"), "number": 1.5}
+    RunRecord.create(tmp_path, compose(), "reach").update(
+        metrics=values, evaluation={"list": [float("nan"), {"inf": float("inf")}, 1.5]}, success=float("nan")
+    )
     data = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"), parse_constant=pytest.fail)
-    assert data["values"] == [None, {"inf": None}, 1.5]
+    assert data["metrics"] == {"nan": None, "inf": None, "number": 1.5}
+    assert data["evaluation"] == {"list": [None, {"inf": None}, 1.5]}
+    assert data["success"] is None
+    assert RunRecord.load(tmp_path).data.metrics["nan"] is None
 
 
 def test_finishing_tells_how_it_ended(tmp_path):
     RunRecord.create(tmp_path, compose(), "reach").finish("failed", "it broke")
     data = RunRecord.load(tmp_path).data
-    assert (data["status"], data["error"]) == ("failed", "it broke")
-    assert data["ended"] >= data["started"]
+    assert (data.status, data.error) == ("failed", "it broke")
+    assert data.ended is not None
+    assert data.ended >= data.started
 
 
-@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"task": "reach"}'])
+@pytest.mark.parametrize("content", ["{", "[]", "{}", "3", '{"task": "reach"}', "[" * 100_000])
 def test_what_is_no_record_is_refused(tmp_path, content):
     (tmp_path / "run.json").write_text(content, encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"run\.json"):
+    with pytest.raises(ConfigError, match=r"run\.json") as refusal:
         RunRecord.load(tmp_path)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("status", "finished"),
+        ("num_envs", "many"),
+        ("completed_iterations", "x"),
+        ("checkpoints", {"latest": {"path": 3, "iteration": 1, "success_rate": None}, "best": None}),
+        ("no_such_field", 1),
+        ("started", None),
+    ],
+)
+def test_a_record_with_a_wrong_field_is_refused_by_its_name(tmp_path, field, value):
+    RunRecord.create(tmp_path, compose(), "reach")
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | {field: value}), encoding="utf-8")
+    with pytest.raises(ConfigError, match=rf"is not the record of a run: {field}"):
+        RunRecord.load(tmp_path)
+
+
+def test_every_field_of_a_record_says_what_it_is():
+    assert [name for name, field in RunData.model_fields.items() if not field.description] == []
 
 
 def test_latest_is_the_newest_run_that_has_a_checkpoint(tmp_path, make_run):

@@ -22,12 +22,12 @@ def test_a_tasks_short_name_is_its_folders():
 
 @pytest.mark.parametrize("name", ["reach", REACH])
 def test_a_task_is_found_by_either_name(name):
-    assert resolve_task(name) == (REACH, "reach")
+    assert resolve_task(name) == REACH
 
 
 def test_an_id_of_another_package_is_looked_up(monkeypatch):
     monkeypatch.setattr(registry, "all_ids", lambda: ["Isaac-Reach-Franka"])
-    assert resolve_task("Isaac-Reach-Franka") == ("Isaac-Reach-Franka", "Isaac-Reach-Franka")
+    assert resolve_task("Isaac-Reach-Franka") == "Isaac-Reach-Franka"
     with pytest.raises(ConfigError, match="did you mean Isaac-Reach-Franka"):
         resolve_task("Isaac-Reach-Frnka")
 

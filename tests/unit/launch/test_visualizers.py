@@ -4,7 +4,7 @@
 import pytest
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.visualizers import VISUALIZERS, check_visualizers, visualizer_names
+from isaaclab_pc.launch.visualizers import VISUALIZERS, check_visualizers
 
 DISPLAY = {"DISPLAY": ":0"}
 
@@ -18,12 +18,6 @@ def test_the_names_and_the_ports_are_isaac_labs():
     rerun = RerunVisualizerCfg()
     assert f"localhost:{ViserVisualizerCfg().port}" in VISUALIZERS["viser"].shows
     assert f"localhost:{rerun.web_port}/?url=rerun%2Bhttp://localhost:{rerun.grpc_port}/" in VISUALIZERS["rerun"].shows
-
-
-def test_a_setting_is_nothing_one_name_or_several():
-    assert visualizer_names(None) == ()
-    assert visualizer_names("viser") == ("viser",)
-    assert visualizer_names(["viser", "rerun"]) == ("viser", "rerun")
 
 
 @pytest.mark.parametrize(
