@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One child at a time: started in its own process group, signalled once, never left behind."""
+"""One child at a time: signalled once, given time for a checkpoint, never left behind."""
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
-import subprocess
 import sys
 import time
 import traceback
@@ -18,11 +16,11 @@ from types import FrameType
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.output_filter import INLETS, OutputFilter
+from isaaclab_pc.process_tree import ProcessTree
 
 __all__ = [
     "ExitCode",
     "SignalFlag",
-    "die_with_parent",
     "exit_code_of",
     "interruptible",
     "run_child",
@@ -38,7 +36,6 @@ LOG_LINES = 25
 """Lines of a child's log that are shown when it fails."""
 
 _POLL_SECONDS = 0.05
-_PR_SET_PDEATHSIG = 1
 
 
 class ExitCode(IntEnum):
@@ -111,7 +108,7 @@ def run_child(argv: Sequence[str], grace: float = GRACE_SECONDS, log: Path | Non
     """Run a child to its end.
 
     The first SIGINT or SIGTERM is passed on to the child, which may then take ``grace`` seconds. A second one, or the
-    end of that time, kills its whole process group.
+    end of that time, kills it with all its descendants.
 
     Args:
         argv: The child's command line.
@@ -133,38 +130,35 @@ def run_child(argv: Sequence[str], grace: float = GRACE_SECONDS, log: Path | Non
 
 def _run(argv: Sequence[str], grace: float, inlets: Sequence[int]) -> int:
     environment = {**os.environ, INLETS: ",".join(map(str, inlets))} if inlets else None
-    with SignalFlag() as flag:
-        child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, process_group=0, pass_fds=inlets, env=environment)
-        try:
-            code = _wait(child, flag, grace)
-        finally:
-            # Whatever the child started and left behind goes with it, also when this function is left by an exception.
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
-    if code < 0:
-        return flag.exit_code or 128 - code
-    return code
+    with (
+        SignalFlag() as flag,
+        # Where we are killed, it still writes its checkpoint.
+        ProcessTree(argv, None, environment, pass_fds=inlets, on_our_death=signal.SIGTERM, expendable=False) as child,
+    ):
+        code = _wait(child, flag, grace)
+    if code is None:
+        return flag.exit_code
+    return flag.exit_code or 128 - code if code < 0 else code
 
 
-def _wait(child: subprocess.Popen[bytes], flag: SignalFlag, grace: float) -> int:
-    handled, deadline = 0, float("inf")
+def _wait(child: ProcessTree, flag: SignalFlag, grace: float) -> int | None:
+    """Wait for the child, passing on the first signal; None where it has to be killed."""
+    handled = 0
+    deadline = float("inf")
     while True:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            return child.wait(_POLL_SECONDS)
+        code = child.wait(_POLL_SECONDS)
+        if code is not None:
+            return code
+
         if len(flag.received) > handled:
             handled = len(flag.received)
-            if handled == 1:
-                print(
-                    "\nstopping at the end of this iteration; Ctrl-C again stops at once", file=sys.stderr, flush=True
-                )
-                child.send_signal(flag.received[0])
-                deadline = time.monotonic() + grace
-            else:
-                deadline = 0.0
+            if handled > 1:
+                return None
+            print("\nstopping at the end of this iteration; Ctrl-C again stops at once", file=sys.stderr, flush=True)
+            child.send_signal(flag.received[0])
+            deadline = time.monotonic() + grace
         if time.monotonic() > deadline:
-            os.killpg(child.pid, signal.SIGKILL)
-            return child.wait()
+            return None
 
 
 @contextlib.contextmanager
@@ -244,9 +238,3 @@ def show_log(path: Path, code: int) -> None:
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
     print("\n".join(lines[-LOG_LINES:]), file=sys.stderr)
     print(f"error: the worker ended with exit code {code}; all of its output is in {path}", file=sys.stderr)
-
-
-def die_with_parent() -> None:
-    """Ask Linux to send SIGTERM to this process when its parent dies, however it dies; elsewhere do nothing."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from isaaclab_pc.output_filter import OutputFilter, full_log
+from isaaclab_pc.process_tree import ProcessTree
 from isaaclab_pc.scaling.classify import classify_exit, contact_overflow, out_of_memory_line
 from isaaclab_pc.scaling.gpu import Gpu
 from isaaclab_pc.scaling.memory import memory_cgroups, oom_kills
-from isaaclab_pc.scaling.process_tree import ProcessTree
 from isaaclab_pc.scaling.trial import Outcome, Progress, Trial, format_size
 
 __all__ = ["Budgets", "phase_path", "run_trial"]

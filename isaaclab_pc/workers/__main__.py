@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from isaaclab_pc.files import write_text_atomically
-from isaaclab_pc.launch.child_process import die_with_parent, exit_code_of
+from isaaclab_pc.launch.child_process import exit_code_of
 from isaaclab_pc.output_filter import divert_output
 from isaaclab_pc.settings import RunSettings
 
@@ -89,7 +89,6 @@ def main(argv: Sequence[str]) -> int:
         The exit code.
     """
     args = _parser().parse_args(argv)
-    die_with_parent()
     stream = _user_stream(args)
 
     def refuse(message: str) -> None:

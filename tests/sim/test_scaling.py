@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from isaaclab_pc.scaling.process_tree import ProcessTree
+from isaaclab_pc.process_tree import ProcessTree
 from isaaclab_pc.scaling.search import MARGIN
 from isaaclab_pc.settings.scaling import parse_budget
 

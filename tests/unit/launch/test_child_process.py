@@ -129,8 +129,6 @@ def test_what_a_dead_child_left_behind_is_ended(tmp_path):
 def test_a_worker_does_not_outlive_a_killed_parent(parent):
     process, family = parent("""
         import time
-        from isaaclab_pc.launch.child_process import die_with_parent
-        die_with_parent()
         print("ready", flush=True)
         time.sleep(60)
     """)

@@ -45,17 +45,29 @@ class _Process(NamedTuple):
 class ProcessTree:
     """A child process in a session of its own, with its descendants.
 
-    A context manager: whatever happens inside, all the processes are gone after it. The child also dies with
-    this process, even by SIGKILL, and volunteers to be the first victim of the kernel's out-of-memory killer.
+    A context manager: whatever happens inside, all the processes are gone after it. The child also gets a signal when
+    this process dies, even by SIGKILL.
     """
 
-    def __init__(self, argv: Sequence[str], log: IO[bytes] | int, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        argv: Sequence[str],
+        output: IO[bytes] | int | None,
+        environment: Mapping[str, str] | None = None,
+        *,
+        pass_fds: Sequence[int] = (),
+        on_our_death: signal.Signals = signal.SIGKILL,
+        expendable: bool = True,
+    ) -> None:
         """Start the child.
 
         Args:
             argv: Program and arguments.
-            log: Where its stdout and stderr go, a file or a descriptor; its stdin is empty.
+            output: Where its stdout and stderr go, a file or a descriptor; None: to ours. Its stdin is empty.
             environment: Its environment variables; None: ours.
+            pass_fds: Further descriptors that it gets.
+            on_our_death: Signal that it gets when this process dies.
+            expendable: Whether it volunteers to be the first victim of the kernel's out-of-memory killer.
 
         Raises:
             OSError: The program cannot be started.
@@ -70,11 +82,16 @@ class ProcessTree:
         self._mark = uuid.uuid4().hex
         # Through this file, which ties the child to this process before it becomes the program.
         self._child = subprocess.Popen(
-            [sys.executable, "-I", "-S", __file__, str(os.getpid()), *argv],
+            [
+                *(sys.executable, "-I", "-S", __file__),
+                *(str(os.getpid()), str(int(on_our_death)), str(int(expendable))),
+                *argv,
+            ],
             stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
+            stdout=output,
+            stderr=None if output is None else subprocess.STDOUT,
             start_new_session=True,
+            pass_fds=pass_fds,
             env={**(os.environ if environment is None else environment), _MARK: self._mark},
         )
 
@@ -108,6 +125,10 @@ class ProcessTree:
         with suppress(subprocess.TimeoutExpired):
             return self._child.wait(seconds)
         return None
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal to the child, not to its descendants; nothing happens where it has ended."""
+        self._child.send_signal(number)
 
     def sample(self, budget: int | None = None) -> int:
         """Measure the host memory in use now.
@@ -273,13 +294,14 @@ def _pss(pid: int, fallback: int) -> int:
 
 def _run_as_child() -> None:
     """Tie this process to its parent, then become the program that is named on the command line."""
-    parent, *argv = sys.argv[1:]
+    parent, death_signal, expendable, *argv = sys.argv[1:]
     set_parent_death_signal = 1
-    ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+    ctypes.CDLL(None).prctl(set_parent_death_signal, int(death_signal))
     if os.getppid() != int(parent):  # it ended before the line above
         return
-    with suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("1000")
+    if int(expendable):
+        with suppress(OSError):
+            Path("/proc/self/oom_score_adj").write_text("1000")
     try:
         os.execvp(argv[0], argv)
     except OSError as error:

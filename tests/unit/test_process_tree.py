@@ -9,8 +9,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from isaaclab_pc.scaling import process_tree as processes
-from isaaclab_pc.scaling.process_tree import ProcessTree, _Paced
+from isaaclab_pc import process_tree as processes
+from isaaclab_pc.process_tree import ProcessTree, _Paced
 
 SLEEPER = [sys.executable, "-I", "-S", "-c", "import time; time.sleep(60)"]
 
