@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Dropped contacts are said: while a run trains, and of a trial that is over."""
+"""Warns of contacts that the solver dropped for want of room, in a run and in a trial."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from isaaclab_pc.scaling.classify import ContactOverflow, contact_overflow
 
 __all__ = ["ContactWatch", "contact_usage", "dropped_contacts"]
 
-_ROOM = 1.5
-"""What a PhysX buffer should hold, as a multiple of what PhysX asks for."""
+_PHYSX_HEADROOM = 1.5
+"""Capacity to give a PhysX buffer, as a multiple of what PhysX asks for."""
 
 
 class ContactWatch:
-    """Looks at the solver's buffers, or at what PhysX prints, and warns once."""
+    """Reads the solver's buffers, or where it gives no reading what PhysX prints, and warns once."""
 
     def __init__(self, env: Any, log: Path) -> None:
         """Start at the log's present end.
@@ -27,13 +27,14 @@ class ContactWatch:
             env: The gym environment, of whichever task.
             log: Where the simulator's output goes.
         """
-        self._env, self._log = env, LogTail(log)
+        self._env = env
+        self._log = LogTail(log)
         self._warned = False
         self.usage: ContactUsage | None = None
-        """What the last look found; None where the solver gives no reading."""
+        """What the last check read; None where the solver gives no reading."""
 
-    def look(self) -> str:
-        """Look; this waits for the device.
+    def check(self) -> str:
+        """Read the buffers; this waits for the device.
 
         Returns:
             A warning that says what to set, the first time that contacts were dropped; otherwise an empty string.
@@ -41,6 +42,7 @@ class ContactWatch:
         self.usage = contact_usage(self._env)
         if self._warned:
             return ""
+
         if self.usage is not None:
             warning = dropped_contacts(self.usage)
         else:
@@ -64,7 +66,7 @@ def contact_usage(env: Any) -> ContactUsage | None:
 
 
 def dropped_contacts(usage: ContactUsage) -> str:
-    """Say what was dropped, and what to set.
+    """Describe what was dropped, and what to set.
 
     Args:
         usage: What a simulation used of its buffers.
@@ -72,12 +74,12 @@ def dropped_contacts(usage: ContactUsage) -> str:
     Returns:
         One line; empty when nothing was dropped.
     """
-    full = {
+    buffers = {
         "contacts of all environments": usage["contacts"],
         "constraints of an environment": usage["constraints"],
     }
-    # The marks are looked at once a step, so what overflowed may have been seen at less than its most.
-    parts = [f"room for {b['capacity']} {name}, {b['used']} seen" for name, b in full.items() if b["overflowed"]]
+    # The marks are read once a step, so the most that was read of an overflowed buffer may be below its capacity.
+    parts = [f"room for {b['capacity']} {name}, {b['used']} seen" for name, b in buffers.items() if b["overflowed"]]
     if not parts:
         return ""
     settings = " ".join(f"physics.{name}={value}" for name, value in grown(usage).items())
@@ -86,7 +88,7 @@ def dropped_contacts(usage: ContactUsage) -> str:
 
 def _physx_warning(overflow: ContactOverflow) -> str:
     advice = [
-        f"set env.sim.physics.{field}={math.ceil(_ROOM * size)}" if size else f"raise env.sim.physics.{field}"
+        f"set env.sim.physics.{field}={math.ceil(_PHYSX_HEADROOM * size)}" if size else f"raise env.sim.physics.{field}"
         for field, size in overflow.sizes.items()
     ]
     return f"PhysX drops contacts ({overflow.line}): {', '.join(advice)}"

@@ -125,7 +125,7 @@ class _Training:
         if self._flag.received:
             self._display.message("stopping: writing a checkpoint")
             return Decision.STOP
-        self._stop = self._learner.look(metrics) or self._storm.look()
+        self._stop = self._learner.check(metrics) or self._storm.check()
         if self._stop is not None:
             return Decision.STOP
         if self._checkpoints.due():
@@ -133,7 +133,7 @@ class _Training:
         return Decision.CONTINUE if self._stop is None else Decision.STOP
 
     def _show_warnings(self) -> None:
-        warnings = [warning] if (warning := self._contacts.look()) else []
+        warnings = [warning] if (warning := self._contacts.check()) else []
         for text in (*warnings, *flood_warnings(self._log.lines())):
             self._display.message(f"warning: {text}")
 

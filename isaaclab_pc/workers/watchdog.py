@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tells when a run should stop: it learns nothing any more, or its physics fails in too many environments."""
+"""Decides when a run stops early: it no longer learns, or physics fails in too many environments."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from isaaclab_pc.workers.resolve import Resolved
 __all__ = ["EarlyStop", "LearnerWatch", "StormWatch", "diverged"]
 
 PATIENCE = 3
-"""Iterations in a row without a single update after which the learner counts as lost."""
+"""Iterations in a row in which every update was skipped, after which the learner counts as diverged."""
 
 WINDOW_STEPS = 100
-"""Steps of every environment over which a storm is measured, or one iteration where that is longer."""
+"""Steps of every environment over which failures are counted; one iteration where that is longer."""
 
 MIN_FAULTS = 4
-"""Fewer faults in a window are no storm, however few environments there are."""
+"""Fewer faults in a window never stop a run, however few environments there are."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class EarlyStop:
 
 
 class LearnerWatch:
-    """Counts iterations in which every update was skipped."""
+    """Counts the iterations in a row in which every update was skipped."""
 
     def __init__(self, settings: RunSettings, adapter: Adapter) -> None:
         """Start with none.
@@ -55,10 +55,10 @@ class LearnerWatch:
         """
         self._settings = settings
         self._adapter = adapter
-        self._lost = 0
+        self._iterations_without_update = 0
 
-    def look(self, metrics: Mapping[str, float]) -> EarlyStop | None:
-        """Look at an iteration.
+    def check(self, metrics: Mapping[str, float]) -> EarlyStop | None:
+        """Check an iteration.
 
         Args:
             metrics: What the runner reported.
@@ -67,8 +67,9 @@ class LearnerWatch:
             Why to stop, or None.
         """
         skipped = metrics.get("Learner/skipped_updates", 0.0)
-        self._lost = self._lost + 1 if 0 < skipped == metrics.get("Learner/updates") else 0
-        if self._lost < PATIENCE:
+        all_skipped = skipped > 0 and skipped == metrics.get("Learner/updates")
+        self._iterations_without_update = self._iterations_without_update + 1 if all_skipped else 0
+        if self._iterations_without_update < PATIENCE:
             return None
         return diverged(self._settings, self._adapter, f"all updates of {PATIENCE} iterations in a row were skipped")
 
@@ -117,8 +118,8 @@ class StormWatch:
         if self._guard is not None:
             self._before = self._guard.env_counts.clone()
 
-    def look(self) -> EarlyStop | None:
-        """Look after an iteration; at the end of a window this waits for the device.
+    def check(self) -> EarlyStop | None:
+        """Count after an iteration; at the end of a window this waits for the device.
 
         Returns:
             Why to stop, or None.
@@ -126,31 +127,35 @@ class StormWatch:
         self._steps += self._resolved.plan.horizon
         if self._guard is None or self._steps < WINDOW_STEPS:
             return None
+
         faults = self._guard.env_counts - self._before
         benched = self._guard.benched
-        bad = int(((faults > 0) | benched).sum())
-        enough = int(faults.sum()) >= MIN_FAULTS or bool(benched.any())
+        failed = int(((faults > 0) | benched).sum())
+        is_enough = int(faults.sum()) >= MIN_FAULTS or bool(benched.any())
+
+        # The next window begins here.
         steps = self._steps
         self._steps = 0
         self._before += faults
 
-        if not enough or bad <= self._share * len(faults):
+        if not is_enough or failed <= self._share * len(faults):
             return None
-        what = f"{bad} of {len(faults)} environments failed within {steps} steps (guard.storm={self._share:g})"
+        what = f"{failed} of {len(faults)} environments failed within {steps} steps (guard.storm={self._share:g})"
         return self._stop(what)
 
     def _stop(self, what: str) -> EarlyStop:
         from isaaclab_pc.envs import PointCloudEnvCfg
 
         resolved = self._resolved
-        advice = ""
         physics = None
         if isinstance(resolved.env_cfg, PointCloudEnvCfg):
             present = present_values(resolved.env_cfg, resolved.backend, self._physics.model_dump())
             physics = harder(present, resolved.backend)
+
+        if physics:
             settings = " ".join(f"physics.{name}={value!r}" for name, value in physics.items())
             advice = f"go on with harder physics:\n  python scripts/train.py resume={self._folder} {settings}"
-        if not physics:
+        else:
             advice = (
                 "set a smaller step (env.sim.dt and env.decimation), or tighten the velocity and force limits of the "
                 "task's assets."

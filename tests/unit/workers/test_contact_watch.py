@@ -50,10 +50,10 @@ def test_the_warning_names_what_overflowed_and_what_to_set(reading: Any, expecte
 def test_a_watch_keeps_the_reading_and_warns_once(tmp_path: Path) -> None:
     reading = usage()
     watch = ContactWatch(env_with(reading), tmp_path / "worker.log")
-    assert watch.look() == ""
+    assert watch.check() == ""
     reading["contacts"] = usage(contacts=77)["contacts"]
-    assert "physics.contacts=120" in watch.look()
-    assert watch.look() == ""
+    assert "physics.contacts=120" in watch.check()
+    assert watch.check() == ""
     assert watch.usage is reading
 
 
@@ -61,28 +61,28 @@ def test_physx_is_watched_through_what_it_prints_from_now_on(tmp_path: Path) -> 
     log = tmp_path / "worker.log"
     log.write_text(PATCHES.format(999))
     watch = ContactWatch(env_with(None), log)
-    assert watch.look() == ""
+    assert watch.check() == ""
     line = PATCHES.format(219146)
     with log.open("a") as file:
         file.write(f"step\n{line[:20]}")
-    assert watch.look() == "", "half a line is left for the next look"
+    assert watch.check() == "", "half a line is left for the next look"
     with log.open("a") as file:
         file.write(line[20:])
-    warning = watch.look()
+    warning = watch.check()
     assert warning.endswith("set env.sim.physics.gpu_max_rigid_patch_count=328719")
     assert line.strip() in warning
     with log.open("a") as file:
         file.write(line)
-    assert watch.look() == ""
+    assert watch.check() == ""
     assert watch.usage is None
 
 
 def test_a_size_that_physx_does_not_tell_is_left_to_the_user(tmp_path: Path) -> None:
     log = tmp_path / "worker.log"
     watch = ContactWatch(env_with(None), log)
-    assert watch.look() == "", "there is no log yet"
+    assert watch.check() == "", "there is no log yet"
     log.write_text("Contact buffer overflow detected, please increase its size in the scene desc!\n")
-    assert watch.look().endswith("raise env.sim.physics.gpu_max_rigid_contact_count")
+    assert watch.check().endswith("raise env.sim.physics.gpu_max_rigid_contact_count")
 
 
 def test_other_tasks_give_no_reading() -> None:

@@ -32,7 +32,7 @@ NONE = {"Learner/updates": 20.0, "Learner/skipped_updates": 0.0}
 )
 def test_a_learner_is_lost_when_nothing_is_learned_for_three_iterations(iterations: Any, stops: bool) -> None:
     watch = LearnerWatch(compose([]))
-    found = [watch.look(metrics) for metrics in iterations]
+    found = [watch.check(metrics) for metrics in iterations]
     assert all(stop is None for stop in found[:-1])
     assert (found[-1] is not None) == stops
 
@@ -47,7 +47,7 @@ def test_a_learner_is_lost_when_nothing_is_learned_for_three_iterations(iteratio
 )
 def test_a_lost_learner_says_what_to_change(arguments: list[str], advice: str) -> None:
     watch = LearnerWatch(compose(arguments))
-    stop = [watch.look(ALL) for _ in range(3)][-1]
+    stop = [watch.check(ALL) for _ in range(3)][-1]
     assert stop is not None
     assert (stop.status, stop.code, stop.physics) == ("failed", ExitCode.DIVERGED, None)
     assert advice in stop.message
@@ -71,7 +71,7 @@ class Physics:
         """Count one fault in each of these environments, then look."""
         for env_id in faults:
             self.guard.env_counts[env_id] += 1
-        return self.watch.look()
+        return self.watch.check()
 
 
 def test_a_storm_is_more_than_the_share_of_the_environments() -> None:
@@ -109,7 +109,7 @@ def test_storms_can_be_left_to_the_user_and_need_a_guard() -> None:
     watch = StormWatch(
         SimpleNamespace(unwrapped=SimpleNamespace()), SimpleNamespace(plan=BatchPlan(200, 4, 64)), compose([]), Path()
     )
-    assert watch.look() is None
+    assert watch.check() is None
 
 
 def test_the_advice_is_the_next_rung_for_people_and_for_a_supervisor() -> None:
