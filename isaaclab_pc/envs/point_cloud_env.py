@@ -249,12 +249,12 @@ class PointCloudEnv(DirectRLEnv):
         self.step_guard.check_state()
 
         self.episode_tracker.fulfilled = self._success()
-        # A copy, because the task may keep what it returned.
-        terminated = self._failure().clone()
+        terminated = self._failure()
         truncated = (self.episode_length_buf >= self.max_episode_length) & ~terminated
 
-        excluded = self.step_guard.check_dones(terminated, truncated)
-        if excluded is not None:
+        guarded = self.step_guard.check_dones(terminated, truncated)
+        if guarded is not None:
+            terminated, truncated, excluded = guarded
             self.episode_tracker.exclude(excluded)
         self.episode_tracker.record_success(self.episode_length_buf)
         return terminated, truncated

@@ -93,8 +93,9 @@ class _GuardFilter(StepFilter):
     def before_dones(self) -> None:
         self._step_guard.check_state()
 
-    def after_dones(self, terminated: torch.Tensor, truncated: torch.Tensor) -> None:
-        self._step_guard.check_dones(terminated, truncated)
+    def after_dones(self, terminated: torch.Tensor, truncated: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        guarded = self._step_guard.check_dones(terminated, truncated)
+        return (terminated, truncated) if guarded is None else (guarded.terminated, guarded.truncated)
 
     def after_reward(self, reward: torch.Tensor) -> torch.Tensor:
         reward = reward.to(torch.float32, copy=True)

@@ -12,7 +12,20 @@ from isaaclab_pc.guards.causes import Cause
 from isaaclab_pc.guards.guard import Guard
 from isaaclab_pc.guards.scene_state import STATE_CAUSES, SceneState
 
-__all__ = ["BadObservations", "NoStepGuard", "StepGuard", "make_step_guard"]
+__all__ = ["BadObservations", "GuardedDones", "NoStepGuard", "StepGuard", "make_step_guard"]
+
+
+class GuardedDones(NamedTuple):
+    """Which episodes end once the guard knows of faults, each mask (num_envs,), bool."""
+
+    terminated: torch.Tensor
+    """In place of the task's own."""
+
+    truncated: torch.Tensor
+    """In place of the task's own."""
+
+    excluded: torch.Tensor
+    """Environments whose result does not count."""
 
 
 class BadObservations(NamedTuple):
@@ -57,15 +70,15 @@ class NoStepGuard:
     def check_state(self) -> None:
         """Check the state that physics left, before the task reads it for its terminations and rewards."""
 
-    def check_dones(self, terminated: torch.Tensor, truncated: torch.Tensor) -> torch.Tensor | None:
+    def check_dones(self, terminated: torch.Tensor, truncated: torch.Tensor) -> GuardedDones | None:
         """End the episodes of environments with a fault in this step, whatever else they may have ended for.
 
         Args:
-            terminated: Shape (num_envs,), bool, changed in place.
-            truncated: Shape (num_envs,), bool, changed in place.
+            terminated: Shape (num_envs,), bool; not changed.
+            truncated: Shape (num_envs,), bool; not changed.
 
         Returns:
-            Environments whose result does not count, shape (num_envs,), bool; None if it is known that all count.
+            What to take in their place; None if it is known that there is no fault.
         """
         return None
 
@@ -192,16 +205,17 @@ class StepGuard(NoStepGuard):
         if len(env_ids) > 0:
             self._state.restore_defaults(env_ids)
 
-    def check_dones(self, terminated: torch.Tensor, truncated: torch.Tensor) -> torch.Tensor | None:
+    def check_dones(self, terminated: torch.Tensor, truncated: torch.Tensor) -> GuardedDones | None:
         """See :meth:`NoStepGuard.check_dones`."""
         if self._guard.has_no_known_faults():
             return None
 
         # What a task concludes from a faulty state means nothing, and a benched environment ends no episodes.
         excluded = self._guard.excluded
-        terminated &= ~excluded
+        terminated = terminated & ~excluded
+        truncated = truncated.clone()
         self._guard.end_episodes(self._guard.faulted, terminated, truncated)
-        return excluded
+        return GuardedDones(terminated, truncated, excluded)
 
     def check_reward(self, reward: torch.Tensor) -> torch.Tensor | None:
         """See :meth:`NoStepGuard.check_reward`."""

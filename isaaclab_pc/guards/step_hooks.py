@@ -68,7 +68,11 @@ class StepHook:
 
 
 class StepFilter:
-    """Changes what an environment takes and returns; override what is needed. An environment has at most one."""
+    """Changes what an environment takes and returns; override what is needed. An environment has at most one.
+
+    What it is given may be the task's own tensors, so it changes none of them in place, but for those of the result of
+    a step, which are the caller's.
+    """
 
     def before_step(self, action: torch.Tensor) -> torch.Tensor:
         """Return the action to take in place of ``action``, shape (num_envs, ...)."""
@@ -77,8 +81,9 @@ class StepFilter:
     def before_dones(self) -> None:
         """The state may be changed before the task reads it for its terminations and rewards."""
 
-    def after_dones(self, terminated: torch.Tensor, truncated: torch.Tensor) -> None:
-        """Change which episodes end, in place, each mask (num_envs,), bool."""
+    def after_dones(self, terminated: torch.Tensor, truncated: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the masks in place of the task's own, each (num_envs,), bool, which stay as they are."""
+        return terminated, truncated
 
     def after_reward(self, reward: torch.Tensor) -> torch.Tensor:
         """Return the reward in place of the task's own, shape (num_envs,)."""
@@ -217,13 +222,7 @@ class _HookedMethods:
     def _get_dones(self) -> Any:
         self._after_physics()
         dones = self._own_dones()
-        if self._filter is None:
-            return dones
-
-        # Copies, because a task may keep the tensors that it returns.
-        terminated, truncated = (done.clone() for done in dones)
-        self._filter.after_dones(terminated, truncated)
-        return terminated, truncated
+        return dones if self._filter is None else self._filter.after_dones(*dones)
 
     def _compute_terminations(self) -> torch.Tensor:
         self._after_physics()
@@ -231,8 +230,11 @@ class _HookedMethods:
         if self._filter is None:
             return dones
 
+        # Into the manager's own buffers, which the environment reads. Copying a tensor to itself does nothing.
         manager = self._env.termination_manager
-        self._filter.after_dones(manager.terminated, manager.time_outs)
+        terminated, truncated = self._filter.after_dones(manager.terminated, manager.time_outs)
+        manager.terminated.copy_(terminated)
+        manager.time_outs.copy_(truncated)
         return manager.terminated | manager.time_outs
 
     def _after_physics(self) -> None:

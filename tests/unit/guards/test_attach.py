@@ -10,7 +10,7 @@ import torch
 from isaaclab.envs import DirectRLEnv
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.guards import FaultError, Guard, GuardCfg, attach_guard
+from isaaclab_pc.guards import FaultError, Guard, GuardCfg, StepHook, add_step_hook, attach_guard
 
 NUM_ENVS, SICK = 4, 1
 NAN = math.nan
@@ -122,6 +122,29 @@ def test_a_bad_action_is_not_taken_and_ends_its_environment(value: float) -> Non
     assert extras["log"]["Guard/action"] == 1
     assert not step(env)[2].any()
     assert int(guard.counts["action"]) == 1
+
+
+def test_the_tensors_that_the_task_keeps_stay_as_they_are() -> None:
+    env, _ = guarded(ends="truncated")
+    env.done = torch.tensor(only())
+    action = torch.ones(NUM_ENVS, 1)
+    action[SICK] = NAN
+    assert step(env, action=action)[3].tolist() == only()
+    assert env.done.tolist() == only()
+
+
+def test_a_hook_sees_the_action_as_it_was_given() -> None:
+    env, _ = guarded()
+    seen: list[torch.Tensor] = []
+
+    class Watch(StepHook):
+        def before_step(self, action: torch.Tensor) -> None:
+            seen.append(action.clone())
+
+    add_step_hook(env, Watch())
+    step(env, value=NAN)
+    assert seen[0].isnan().all()
+    assert not env.taken[-1].any()
 
 
 @pytest.mark.parametrize("ends", ["terminated", "truncated"])

@@ -60,6 +60,15 @@ class FakeEnv:
         done = torch.full((4,), self.steps % 3 == 0)
         return {"policy": torch.zeros(4, 1)}, torch.ones(4), done, torch.zeros_like(done), {}
 
+    def _pre_physics_step(self, actions):
+        pass
+
+    def _get_dones(self):
+        pass
+
+    def close(self):
+        pass
+
 
 class FakeRunner:
     """Iterates as adapters do; ``during`` is called within each iteration."""
