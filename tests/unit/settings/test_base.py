@@ -21,7 +21,6 @@ from isaaclab_pc.settings.base import (
     shown,
 )
 
-
 Step = Annotated[float, Field(ge=1e-5, le=0.1)]
 Size = Annotated[float | str, Expects("a size")]
 
