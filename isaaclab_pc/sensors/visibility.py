@@ -36,7 +36,7 @@ def can_see_box(camera: Any, lower: Sequence[float], upper: Sequence[float]) -> 
     rays = Rotation.from_quat(camera.offset.rot).apply(grid)
 
     origin = np.asarray(camera.offset.pos, dtype=float)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         first = (np.asarray(lower) - origin) / rays
         second = (np.asarray(upper) - origin) / rays
     # A ray that runs along a face of the box divides 0 by 0; such a ray decides nothing.

@@ -179,7 +179,7 @@ def _parse(text: str) -> Any:
         return _LITERALS[text.lower()]
     try:
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         return text
 
 

@@ -13,8 +13,8 @@ from isaaclab_pc.launch.child_process import worker_command
 FAKE_WORKER = Path(__file__).with_name("fake_worker.py")
 
 
-def fake_command(mode, config, **options):
-    command = worker_command(mode, config, **options)
+def fake_command(mode, settings, **options):
+    command = worker_command(mode, settings, **options)
     return [sys.executable, str(FAKE_WORKER), *command[3:]]
 
 
@@ -37,7 +37,7 @@ def runs(folder):
 
 @pytest.fixture
 def seen():
-    """Tell what the worker saw: its arguments and its config."""
+    """Tell what the worker saw: its arguments and its settings."""
     return lambda run: json.loads((run / "seen.json").read_text(encoding="utf-8"))
 
 

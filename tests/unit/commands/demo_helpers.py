@@ -11,11 +11,12 @@ from isaaclab.utils.datasets import EpisodeData
 
 from isaaclab_pc.demo_file import DemoFile
 from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.settings import RunSettings
 
 STEPS, POINTS = 5, 8
 
 
-def settings(*changes: str) -> dict[str, Any]:
+def settings(*changes: str) -> RunSettings:
     return compose(["task=lift", "physics=newton_mjwarp", "device=cpu", *changes])
 
 
@@ -36,10 +37,10 @@ def episode(seed: int, env: int, steps: int = STEPS, success: bool = True) -> Ep
     return made
 
 
-def add_wave(file: DemoFile, seed: int, envs: int = 2, config: dict[str, Any] | None = None) -> None:
+def add_wave(file: DemoFile, seed: int, envs: int = 2, run: RunSettings | None = None) -> None:
     """Add a wave of so many successful episodes out of three."""
     file.parts.mkdir(parents=True, exist_ok=True)
-    file.add_wave(config or settings(), seed, 3, envs, {env: episode(seed, env) for env in range(envs)})
+    file.add_wave(run or settings(), seed, 3, envs, {env: episode(seed, env) for env in range(envs)})
 
 
 def recorded(path: Path, *seeds: int) -> DemoFile:

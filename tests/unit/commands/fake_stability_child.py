@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Stands in for isaaclab_pc.workers.stability: same arguments, files and exit codes, no simulator.
+"""Stands in for isaaclab_pc.workers in its mode stability: same arguments, files and exit codes, no simulator.
 
-The config's seed chooses what happens at the second setting: 1 waits for a signal, 2 is refused, 3 breaks off,
+The settings' seed chooses what happens at the second cell: 1 waits for a signal, 2 is refused, 3 breaks off,
 4 crashes.
 """
 
@@ -15,37 +15,38 @@ from dataclasses import asdict
 from pathlib import Path
 
 from isaaclab_pc.launch.child_process import interruptible
-from isaaclab_pc.launch.compose import load_config
 from isaaclab_pc.physics.stability import Cell
+from isaaclab_pc.settings import RunSettings
 
 WAITS, REFUSED, BREAKS_OFF, CRASHES = 1, 2, 3, 4
 
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("config", type=Path)
-    parser.add_argument("--settings", type=json.loads)
+    parser.add_argument("mode", choices=["stability"])
+    parser.add_argument("settings", type=Path)
+    parser.add_argument("--values", type=json.loads)
     parser.add_argument("--log", type=Path)
     parser.add_argument("--result", type=Path)
     args = parser.parse_args()
-    config = load_config(args.config)
-    (args.config.parent / "seen.json").write_text(json.dumps(config), encoding="utf-8")
-    if args.settings["decimation"] == 2:
-        if config["seed"] == WAITS:
+    settings = RunSettings.load(args.settings)
+    (args.settings.parent / "seen.json").write_text(json.dumps(settings.model_dump()), encoding="utf-8")
+    if args.values["decimation"] == 2:
+        if settings.seed == WAITS:
             Path("waiting").touch()
             with interruptible():
                 time.sleep(60)
-        if config["seed"] == REFUSED:
+        if settings.seed == REFUSED:
             print("error: no such field", file=sys.stderr)
             return 2
-        if config["seed"] == BREAKS_OFF:
+        if settings.seed == BREAKS_OFF:
             args.log.write_text("RuntimeError: it broke\n", encoding="utf-8")
             return 1
-        if config["seed"] == CRASHES:
+        if settings.seed == CRASHES:
             os.kill(os.getpid(), signal.SIGSEGV)
-    settings = {"dt": 1 / 30 / args.settings["decimation"]}
-    failures, rate = {"state": 2 - args.settings["decimation"] // 2}, 1000 / args.settings["decimation"]
-    cell = Cell(settings, 10_000, failures, rate, cost=1000 / rate)
+    decimation = args.values["decimation"]
+    rate = 1000 / decimation
+    cell = Cell({"dt": 1 / 30 / decimation}, 10_000, {"state": 2 - decimation // 2}, rate, cost=1000 / rate)
     args.result.write_text(json.dumps(asdict(cell)), encoding="utf-8")
     return 0
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Stands in for isaaclab_pc.workers.train: same arguments, files and exit codes, no simulator.
+"""Stands in for isaaclab_pc.workers: same arguments, files and exit codes, no simulator.
 
-The config's seed chooses what happens: 1 waits for a signal, 2 is refused, 3 crashes, 11 ends in a storm, 12 diverges,
+The settings' seed chooses what happens: 1 waits for a signal, 2 is refused, 3 crashes, 11 ends in a storm, 12 diverges,
 anything else completes.
 """
 
@@ -14,10 +14,10 @@ import zipfile
 from pathlib import Path
 
 from isaaclab_pc.launch.child_process import ExitCode, SignalFlag
-from isaaclab_pc.launch.compose import load_config
-from isaaclab_pc.launch.run_record import RunRecord
+from isaaclab_pc.launch.run_record import CheckpointEntries, CheckpointEntry, RunRecord
 from isaaclab_pc.scaling import Outcome, Trial
 from isaaclab_pc.scaling.trial import MemoryReport
+from isaaclab_pc.settings import RunSettings
 
 WAITS, REFUSED, CRASHES = 1, 2, 3
 STOPS = {11: ("storm", ExitCode.STORM), 12: ("failed", ExitCode.DIVERGED)}
@@ -26,15 +26,16 @@ STOPS = {11: ("storm", ExitCode.STORM), 12: ("failed", ExitCode.DIVERGED)}
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("mode")
-    parser.add_argument("config", type=Path)
+    parser.add_argument("settings", type=Path)
     parser.add_argument("--checkpoint", type=Path)
     parser.add_argument("--num-envs", type=int)
     parser.add_argument("--result", type=Path)
     args = parser.parse_args()
-    config = load_config(args.config)
-    folder = args.config.parent
-    (folder / "seen.json").write_text(json.dumps({"argv": sys.argv[1:], "config": config}), encoding="utf-8")
-    seed = config["seed"]
+    settings = RunSettings.load(args.settings)
+    folder = args.settings.parent
+    seen = {"argv": sys.argv[1:], "settings": settings.model_dump()}
+    (folder / "seen.json").write_text(json.dumps(seen), encoding="utf-8")
+    seed = settings.seed
     if seed == REFUSED:
         if args.mode == "probe":
             refusal = Trial(args.num_envs, Outcome.ERROR, detail="no such field", config_error=True)
@@ -71,11 +72,12 @@ def train(record: RunRecord, seed: int) -> int:
             time.sleep(0.05)
         checkpoint = record.folder / "checkpoints" / "model_3.pt"
         checkpoint.parent.mkdir(exist_ok=True)
-        header = {"format": 1, "task": record.data["task"], "runner": record.data["runner"], "iteration": 3}
+        header = {"format": 1, "task": record.data.task, "runner": record.data.runner, "iteration": 3}
         with zipfile.ZipFile(checkpoint, "w") as archive:
             archive.writestr("archive/header.json", json.dumps(header))
-        entry = {"path": "checkpoints/model_3.pt", "iteration": 3, "success_rate": 0.5}
-        record.update(completed_iterations=3, max_iterations=3, checkpoints={"latest": entry, "best": entry})
+        entry = CheckpointEntry(path="checkpoints/model_3.pt", iteration=3, success_rate=0.5)
+        entries = CheckpointEntries(latest=entry, best=entry)
+        record.update(completed_iterations=3, max_iterations=3, checkpoints=entries)
         if seed in STOPS:
             print("error: stopped, with advice", flush=True)
             record.finish(STOPS[seed][0], "stopped, with advice")

@@ -9,7 +9,8 @@ import pytest
 
 from isaaclab_pc.commands import demo
 from isaaclab_pc.demos import Episodes
-from isaaclab_pc.launch.compose import load_config
+from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.settings.base import settings_of
 
 FAKE = Path(__file__).with_name("fake_demo_child.py")
 NEVER = 99
@@ -66,8 +67,8 @@ def test_what_is_recorded_follows_the_settings(child, tmp_path: Path) -> None:
     path = tmp_path / "new" / "all.hdf5"
     assert demo.main([*LIFT, "episodes=3", "keep=all", f"file={path}", "env.episode_length_s=3"]) == 0
     assert [entry.success for entry in Episodes(path).demos] == [True, True, False]
-    (config,) = (load_config(found) for found in tmp_path.glob("logs/demo/lift/*/config.yaml"))
-    assert (config["num_envs"], config["env_overrides"]) == (3, ["env.episode_length_s=3"])
+    (settings,) = (RunSettings.load(found) for found in tmp_path.glob("logs/demo/lift/*/config.yaml"))
+    assert (settings.num_envs, settings.env_overrides) == (3, ["env.episode_length_s=3"])
     assert list(path.parent.iterdir()) == [path]
 
 
@@ -84,15 +85,15 @@ def test_few_episodes_need_few_environments(child, tmp_path: Path) -> None:
     child()
     given = [text for text in LIFT if not text.startswith("num_envs")]
     assert demo.main([*given, "episodes=2"]) == 0
-    (config,) = (load_config(found) for found in tmp_path.glob("logs/demo/lift/*/config.yaml"))
-    assert config["num_envs"] == 2
+    (settings,) = (RunSettings.load(found) for found in tmp_path.glob("logs/demo/lift/*/config.yaml"))
+    assert settings.num_envs == 2
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["task=lfit"], "did you mean lift?"),
-        (["episodes=0"], "episodes=0: expected a whole number of at least 1."),
+        (["episodes=0"], "episodes=0: expected a whole number from 1 to 10,000,000."),
         (["episodes=many"], "episodes=many: expected"),
         (["keep=some"], "keep=some: expected one of success, all."),
         (["file=demos.h5"], "file=demos.h5: expected a path that ends in .hdf5."),
@@ -119,6 +120,6 @@ def test_a_task_without_a_scripted_policy_is_refused(child, monkeypatch: pytest.
 def test_the_help_names_every_setting_and_the_parent_needs_no_torch(capsys) -> None:
     assert demo.main(["--help"]) == 0
     out = capsys.readouterr().out
-    assert [name for name in (*demo.OWN, *demo.MAY_CHANGE) if name not in out] == []
+    assert [name for name in (*settings_of(demo.DemoSettings), *demo.MAY_CHANGE) if name not in out] == []
     code = "import sys, isaaclab_pc.commands.demo; print({'torch', 'warp', 'isaaclab'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"

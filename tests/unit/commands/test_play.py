@@ -32,9 +32,9 @@ def test_the_latest_run_is_evaluated_under_its_own_settings(run, capsys, evaluat
     content = evaluation()
     assert content["argv"][0] == "play"
     assert content["argv"][-1].endswith("checkpoints/model_3.pt")
-    assert content["config"]["seed"] == 7
-    assert content["config"]["num_envs"] == 8
-    assert content["config"]["physics"]["backend"] == "newton_mjwarp"
+    assert content["settings"]["seed"] == 7
+    assert content["settings"]["num_envs"] == 8
+    assert content["settings"]["physics"]["backend"] == "newton_mjwarp"
     assert "result.json" in capsys.readouterr().out
     assert json.loads((run / "run.json").read_text(encoding="utf-8"))["status"] == "completed"
 
@@ -49,18 +49,18 @@ def test_what_is_given_replaces_the_runs_settings(evaluation):
         "env.b=2",
     ]
     assert play.main(arguments) == 0
-    config = evaluation()["config"]
-    assert config["eval"] == {"episodes": 1000, "seed": 1000}
-    assert config["num_envs"] == 32
-    assert config["physics"]["backend"] == "newton_mjwarp"
-    assert config["physics"]["dt"] == 0.01
-    assert config["guard"]["mode"] == "disabled"
-    assert config["env_overrides"] == ["env.a=1", "env.b=2"]
+    settings = evaluation()["settings"]
+    assert settings["eval"] == {"episodes": 1000, "seed": 1000}
+    assert settings["num_envs"] == 32
+    assert settings["physics"]["backend"] == "newton_mjwarp"
+    assert settings["physics"]["dt"] == 0.01
+    assert settings["guard"]["mode"] == "disabled"
+    assert settings["env_overrides"] == ["env.a=1", "env.b=2"]
 
 
 def test_no_more_environments_than_episodes_are_started(evaluation):
     assert play.main(["eval.episodes=5"]) == 0
-    assert evaluation()["config"]["num_envs"] == 5
+    assert evaluation()["settings"]["num_envs"] == 5
 
 
 @pytest.mark.parametrize(
@@ -71,8 +71,8 @@ def test_who_watches_sees_few_environments_unless_told_otherwise(
 ):
     has_visualizers("viser")
     assert play.main(["visualizer=viser", *arguments]) == 0
-    config = evaluation()["config"]
-    assert (config["visualizer"], config["num_envs"]) == ("viser", num_envs)
+    settings = evaluation()["settings"]
+    assert (settings["visualizer"], settings["num_envs"]) == ("viser", num_envs)
     assert "visualizer=viser shows at http://localhost:8080" in capsys.readouterr().out
 
 

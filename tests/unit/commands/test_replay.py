@@ -12,8 +12,9 @@ import torch
 
 from isaaclab_pc.commands import replay
 from isaaclab_pc.fault_dump import FORMAT, SIMULATION_PACKAGES, FaultDump
-from isaaclab_pc.launch.compose import compose, load_config
+from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.packages import installed_versions
+from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.workers.replay import Watch, look
 
 NAN = float("nan")
@@ -46,11 +47,11 @@ NOT_FOUND = FOUND | {"found": False, "from_each_step": True, "trace": [], "diffe
 
 
 def make_dump(**about: Any) -> FaultDump:
-    config = compose(["task=lift", "physics=newton_mjwarp", "device=cpu", "num_envs=16", "seed=7"])
+    settings = compose(["task=lift", "physics=newton_mjwarp", "device=cpu", "num_envs=16", "seed=7"])
     content = {
         "format": FORMAT,
-        "task": config["task"],
-        "config": config,
+        "task": settings.task,
+        "config": settings.model_dump(),
         "seed": 7,
         "backend": "newton_mjwarp",
         "versions": VERSIONS,
@@ -130,11 +131,11 @@ def test_the_child_gets_one_environment_with_the_runs_settings(dump: Path, child
     assert replay.main([f"dump={dump}", "env=9", "physics.substeps=4"]) == 0
     ((path, position, folder),) = calls
     assert (path, position) == (str(dump), 1)
-    config = load_config(Path(folder) / "config.yaml")
+    settings = RunSettings.load(Path(folder) / "config.yaml")
     assert Path(folder).parent == dump.parent / "replay"
-    assert (config["num_envs"], config["obs"], config["seed"]) == (1, "state", 7)
-    assert config["physics"]["backend"] == "newton_mjwarp"
-    assert config["physics"]["substeps"] == 4
+    assert (settings.num_envs, settings.obs, settings.seed) == (1, "state", 7)
+    assert settings.physics.backend == "newton_mjwarp"
+    assert settings.physics.substeps == 4
 
 
 def test_a_backend_that_is_given_keeps_the_other_settings(tmp_path: Path, child) -> None:
@@ -144,9 +145,9 @@ def test_a_backend_that_is_given_keeps_the_other_settings(tmp_path: Path, child)
     make_dump(config=config).save(tmp_path / "a.npz")
     calls = child(FOUND)
     assert replay.main([f"dump={tmp_path / 'a.npz'}", "physics=newton_mjwarp"]) == 0
-    config = load_config(Path(calls[0][2]) / "config.yaml")
-    assert config["physics"]["dt"] == 0.01
-    assert config["guard"]["mode"] == "quarantine", "a replay reports what is bad, and must not stop at it"
+    settings = RunSettings.load(Path(calls[0][2]) / "config.yaml")
+    assert settings.physics.dt == 0.01
+    assert settings.guard.mode == "quarantine", "a replay reports what is bad, and must not stop at it"
 
 
 def test_a_replay_that_is_watched_ends_with_ctrl_c_and_tells_its_finding(dump: Path, child, capsys, has_visualizers):
@@ -155,7 +156,7 @@ def test_a_replay_that_is_watched_ends_with_ctrl_c_and_tells_its_finding(dump: P
     assert replay.main([f"dump={dump}", "visualizer=viser"]) == 0
     output = capsys.readouterr().out
     assert output.index("until Ctrl-C") < output.index("first fault: step 2 of 3")
-    assert load_config(Path(calls[0][2]) / "config.yaml")["visualizer"] == "viser"
+    assert RunSettings.load(Path(calls[0][2]) / "config.yaml").visualizer == "viser"
     assert replay.main([f"dump={dump}"]) == 130, "without a visualizer Ctrl-C ends it"
 
 
@@ -164,7 +165,7 @@ def test_who_watched_the_run_need_not_watch_the_replay(tmp_path: Path, child) ->
     make_dump(config=config).save(tmp_path / "a.npz")
     calls = child(FOUND)
     assert replay.main([f"dump={tmp_path / 'a.npz'}"]) == 0
-    assert load_config(Path(calls[0][2]) / "config.yaml")["visualizer"] is None
+    assert RunSettings.load(Path(calls[0][2]) / "config.yaml").visualizer is None
 
 
 def test_what_the_child_refuses_is_an_error(dump: Path, child, capsys) -> None:
@@ -191,7 +192,10 @@ def test_a_crash_shows_the_log(dump: Path, child, capsys) -> None:
             "pip install 'isaaclab==2.9.0'",
         ),
         ({"config": None}, "no settings of a run"),
-        ({"config": {"task": "IsaacPC-Lift-Cube-Franka-Direct"}}, "do not fit this version"),
+        ({"config": {"task": "IsaacPC-Lift-Cube-Franka-Direct"}}, "The dump lacks agent, "),
+        ({"config": {"task": "IsaacPC-Lift-Cube-Franka-Direct", "tsk": 1}}, "The dump: tsk is not a setting: did you"),
+        ({"config": {"num_envs": [0]}}, "The dump: num_envs=[0]: expected auto, or a whole number"),
+        ({"config": {"physics": 3}}, "The dump: physics=3: expected a group of settings"),
         ({"task": "IsaacPC-Reach-Point-Franka-Direct"}, "contradicts itself"),
     ],
 )
@@ -210,12 +214,14 @@ def test_a_dump_of_something_else_is_refused(tmp_path: Path, child, capsys, abou
     ("arguments", "message"),
     [
         (["env=4"], "env=4: the dump holds 3, 9"),
-        (["env=x"], "env=x: expected null, or the index of an environment"),
+        (["env=x"], "env=x: expected null, or a whole number of at least 0."),
+        (["env=-1"], "env=-1: expected null, or a whole number of at least 0."),
+        pytest.param(["env=" + "9" * 5000], "env=999", id="digits"),
         (["task=reach"], "task=reach: the dump is of IsaacPC-Lift-Cube-Franka-Direct"),
         (["task=lft"], "task=lft is not a task"),
         (["num_envs=3"], "num_envs is not a setting of a replay"),
         (["env.gripper=false"], "env.gripper is not a setting of a replay"),
-        (["physics.dt=0"], "physics.dt=0: expected null, or a number above 0"),
+        (["physics.dt=0"], "physics.dt=0: expected null, or a number from 1e-05 to 0.1 s."),
         (["physics=mujoco"], "physics=mujoco: expected one of"),
         (["-m"], "-m has no use here"),
     ],

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from isaaclab_pc.commands import scale, stability
-from isaaclab_pc.physics import settings as physics_settings
+from isaaclab_pc.physics import backends
 
 FAKE_CHILD = Path(__file__).with_name("fake_stability_child.py")
 ARGS = ("--stability", "task=lift", "device=cpu", "physics=ovphysx", "physics.position_iterations=8")
@@ -23,9 +23,9 @@ WAITS, REFUSED, BREAKS_OFF, CRASHES = 1, 2, 3, 4
 def folder(tmp_path, monkeypatch):
     """An empty working folder, in which children are fakes."""
     monkeypatch.chdir(tmp_path)
-    real = stability._child_command
-    monkeypatch.setattr(stability, "_child_command", lambda *args: [sys.executable, str(FAKE_CHILD), *real(*args)[3:]])
-    monkeypatch.setattr(physics_settings, "_installed", lambda module: module == "ovphysx")
+    real = stability.child_command
+    monkeypatch.setattr(stability, "child_command", lambda *args: [sys.executable, str(FAKE_CHILD), *real(*args)[3:]])
+    monkeypatch.setattr(backends, "is_installed", lambda module: module == "ovphysx")
     return tmp_path
 
 
@@ -57,8 +57,8 @@ def test_the_table_the_files_and_the_cheapest_that_holds(folder, result, capsys)
 def test_physics_is_measured_without_a_camera_unless_it_is_asked_for(folder):
     assert scale.main(ARGS) == 0
     (seen,) = (folder / "logs" / "scale").glob("*/*/seen.json")
-    config = json.loads(seen.read_text(encoding="utf-8"))
-    assert (config["obs"], config["num_envs"], config["eval"]["episodes"]) == ("state", 64, 64)
+    settings = json.loads(seen.read_text(encoding="utf-8"))
+    assert (settings["obs"], settings["num_envs"], settings["eval"]["episodes"]) == ("state", 64, 64)
 
 
 def test_a_crash_costs_one_setting(result, capsys):

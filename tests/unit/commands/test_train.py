@@ -14,8 +14,9 @@ import pytest
 from filelock import FileLock
 
 from isaaclab_pc.commands import play, train
-from isaaclab_pc.commands.train import experiment_name, main
-from isaaclab_pc.physics import settings as physics_settings
+from isaaclab_pc.commands.train import main
+from isaaclab_pc.physics import backends
+from isaaclab_pc.settings import RunSettings
 
 DRIVER = """\
 import sys
@@ -27,14 +28,14 @@ sys.exit(train.main(["num_envs={num_envs}", "device=cpu", "seed=1", "scaling.cac
 """
 
 
-def test_a_run_has_one_folder_with_its_config_and_record(folder, runs, seen, record):
+def test_a_run_has_one_folder_with_its_settings_and_record(folder, runs, seen, record):
     assert main(["task=reach", "num_envs=8", "device=cpu", "env.episode_length_s=3"]) == 0
     (run,) = runs()
     assert seen(run)["argv"] == ["train", str(run.relative_to(folder) / "config.yaml")]
-    config = seen(run)["config"]
-    assert config["task"] == "IsaacPC-Reach-Franka-Direct"
-    assert config["num_envs"] == 8
-    assert config["env_overrides"] == ["env.episode_length_s=3"]
+    settings = seen(run)["settings"]
+    assert settings["task"] == "IsaacPC-Reach-Franka-Direct"
+    assert settings["num_envs"] == 8
+    assert settings["env_overrides"] == ["env.episode_length_s=3"]
     assert record(run)["status"] == "completed"
     assert sorted(path.name for path in folder.iterdir()) == ["logs"], "Hydra wrote something of its own"
 
@@ -43,13 +44,13 @@ def test_auto_tries_sizes_freezes_the_answer_and_remembers_it(capsys, runs, seen
     arguments = ["num_envs=auto", "device=cpu", "scaling.min=8", "scaling.max=8"]
     assert main(arguments) == 0
     (run,) = runs()
-    assert seen(run)["config"]["num_envs"] == 8
+    assert seen(run)["settings"]["num_envs"] == 8
     assert record(run)["num_envs"] == 8
     assert [trial["num_envs"] for trial in record(run)["trials"]] == [8]
     assert "num_envs=8: fits" in capsys.readouterr().out
     assert main([*arguments, "seed=7"]) == 0
     assert record(runs()[1])["trials"] == []
-    assert seen(runs()[1])["config"]["num_envs"] == 8
+    assert seen(runs()[1])["settings"]["num_envs"] == 8
     assert "from an earlier search" in capsys.readouterr().out
 
 
@@ -60,8 +61,8 @@ def test_who_watches_sees_few_environments_unless_told_otherwise(
     has_visualizers("viser")
     assert main(["device=cpu", "visualizer=viser", *given]) == 0
     (run,) = runs()
-    config = seen(run)["config"]
-    assert (config["visualizer"], config["num_envs"]) == ("viser", num_envs)
+    settings = seen(run)["settings"]
+    assert (settings["visualizer"], settings["num_envs"]) == ("viser", num_envs)
     assert record(run)["trials"] == []
     said = "num_envs=4: with a visualizer on, auto means 4" in capsys.readouterr().out
     assert said == (num_envs == 4)
@@ -80,7 +81,7 @@ def test_a_resumed_run_is_watched_only_when_that_is_asked_for_again(runs, seen, 
     (run,) = runs()
     for given, expected in ((["visualizer=rerun"], "rerun"), ([], None)):
         assert main(["resume=latest", "max_iterations=9", *given]) == 0
-        assert (seen(run)["config"]["visualizer"], seen(run)["config"]["num_envs"]) == (expected, 8)
+        assert (seen(run)["settings"]["visualizer"], seen(run)["settings"]["num_envs"]) == (expected, 8)
 
 
 @pytest.mark.parametrize("num_envs", ["8", "auto"])
@@ -122,12 +123,12 @@ def test_a_run_goes_on_with_harder_physics(runs, seen, record):
     assert main(["num_envs=8", "device=cpu", "seed=11", "physics.substeps=4"]) == 4
     assert main(["resume=latest", "max_iterations=9", "physics.substeps=8", "physics.position_iterations=20"]) == 4
     (run,) = runs()
-    physics = seen(run)["config"]["physics"]
+    physics = seen(run)["settings"]["physics"]
     assert (physics["substeps"], physics["position_iterations"], physics["dt"]) == (8, 20, None)
     assert main(["resume=latest", "max_iterations=9", "physics.dt=0.005", "physics.decimation=8"]) == 4
-    physics = seen(run)["config"]["physics"]
+    physics = seen(run)["settings"]["physics"]
     assert (physics["dt"], physics["decimation"], physics["substeps"]) == (0.005, 8, 8)
-    assert record(run)["config"]["physics"] == physics
+    assert RunSettings.load(run / "config.yaml").physics.model_dump() == physics
 
 
 @pytest.mark.parametrize(
@@ -142,8 +143,8 @@ def test_harder_physics_keeps_the_control_rate(folder, capsys, first, then):
 
 def test_several_values_are_several_runs_and_children_see_one_each(folder, runs, seen):
     assert main(["-m", "num_envs=8", "device=cpu", "seed=5,6", "env.a=1,2"]) == 0
-    configs = [seen(run)["config"] for run in runs()]
-    combinations = sorted((config["seed"], config["env_overrides"][0]) for config in configs)
+    all_settings = [seen(run)["settings"] for run in runs()]
+    combinations = sorted((settings["seed"], settings["env_overrides"][0]) for settings in all_settings)
     assert combinations == [(5, "env.a=1"), (5, "env.a=2"), (6, "env.a=1"), (6, "env.a=2")]
     assert all("-m" not in seen(run)["argv"] for run in runs())
     assert sorted(path.name for path in folder.iterdir()) == ["logs"], "Hydra wrote something of its own"
@@ -160,9 +161,9 @@ def test_resuming_goes_on_in_the_same_folder(folder, runs, seen, record):
     (run,) = runs()
     checkpoint = run.relative_to(folder) / "checkpoints" / "model_3.pt"
     assert seen(run)["argv"][2:] == ["--checkpoint", str(checkpoint)]
-    config = seen(run)["config"]
-    assert (config["num_envs"], config["seed"], config["max_iterations"]) == (8, 7, 9)
-    assert config["guard"]["max_abs"] == 50
+    settings = seen(run)["settings"]
+    assert (settings["num_envs"], settings["seed"], settings["max_iterations"]) == (8, 7, 9)
+    assert settings["guard"]["max_abs"] == 50
     assert record(run)["resumed"] == ["model_3.pt"]
 
 
@@ -220,16 +221,10 @@ def test_a_run_is_not_trained_twice_at_the_same_time(folder, capsys, runs):
 
 
 def test_physx_without_isaac_sim_runs_ovphysx_and_says_so(folder, capsys, monkeypatch, runs, seen):
-    monkeypatch.setattr(physics_settings, "_installed", lambda module: module != "isaacsim")
+    monkeypatch.setattr(backends, "is_installed", lambda module: module != "isaacsim")
     assert main(["num_envs=8", "device=cpu", "physics=physx"]) == 0
     assert "note: physics=physx runs as ovphysx" in capsys.readouterr().out
-    assert seen(runs()[0])["config"]["physics"]["backend"] == "ovphysx"
-
-
-def test_the_experiments_name_tells_observations_apart():
-    config = {"task": "IsaacPC-Reach-Franka-Direct", "obs": "points"}
-    assert experiment_name(config) == "reach"
-    assert experiment_name({**config, "obs": "depth"}) == "reach_depth"
+    assert seen(runs()[0])["settings"]["physics"]["backend"] == "ovphysx"
 
 
 @pytest.fixture

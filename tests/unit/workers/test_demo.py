@@ -86,11 +86,11 @@ def test_failed_episodes_are_kept_where_all_are(file: DemoFile) -> None:
 
 
 def test_going_on_takes_new_seeds_but_never_that_of_evaluations(file: DemoFile) -> None:
-    config = settings("seed=4", "eval.seed=6")
+    run = settings("seed=4", "eval.seed=6")
     first, second = FakeEnv(), FakeEnv()
-    record(first, config, file, 3, say=lambda _: None)
+    record(first, run, file, 3, say=lambda _: None)
     file.merge()
-    record(second, config, file, 6, say=lambda _: None)
+    record(second, run, file, 6, say=lambda _: None)
     assert (first.seeds, second.seeds) == ([4, 5], [7, 8])
 
 

@@ -6,13 +6,11 @@ import pytest
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.guards import GuardCfg
 from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.workers.session import resolve
+from isaaclab_pc.workers.resolve import resolve
 
 
 def guard_of(*settings: str) -> GuardCfg | None:
-    config = compose(["device=cpu", "physics=newton_mjwarp", *settings])
-    config["env_overrides"] = config["agent_overrides"] = []
-    return resolve(config, 8, "foreign").guard
+    return resolve(compose(["device=cpu", "physics=newton_mjwarp", *settings]), 8, "foreign").guard
 
 
 def test_a_task_of_another_package_is_guarded_as_set() -> None:

@@ -1,10 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
+"""Fields of configs: which exist, and what they take."""
+
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any, get_args, get_origin
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.workers.overrides import check_overrides
+from isaaclab_pc.settings.base import _unpacked, describe_type
+from isaaclab_pc.settings.run import SETTINGS
+from isaaclab_pc.workers.overrides import _BOUNDS, _SET_ELSEWHERE, check_overrides
 
 
 @dataclass
@@ -35,7 +43,6 @@ CONFIGS = {"env": Env(), "agent": {"params": {"lr": 1e-3, "layers": [64, 64]}}}
         "env.inner.name=robot",
         "env.inner.name=null",
         "env.inner.crop=[0,2]",
-        "env.inner=preset_name",
         "env.layers.0.width=3",
         "agent.params.lr=0.1",
         "agent.params.layers=[32]",
@@ -59,9 +66,110 @@ def test_fields_that_exist_take_values_of_their_type(override):
         ("env.inner.scale=big", "expected a number, like the present 0.5"),
         ("env.inner.on=1", "expected true or false"),
         ("env.inner.crop=1", "expected a list"),
-        ("env.inner=3", "expected one of its fields, or a preset, like the present Inner"),
+        ("env.inner.width=null", "expected a whole number, like the present 48"),
+        ("env.inner=3", r"^env\.inner=3: expected a value for one of its fields, as in env\.inner\.width=\.\.\.$"),
+        ("env.inner=null", "expected a value for one of its fields"),
+        ("env.inner=coarse", "expected a value for one of its fields"),
     ],
 )
 def test_others_are_refused_by_name(override, message):
     with pytest.raises(ConfigError, match=message):
         check_overrides(CONFIGS, [override])
+
+
+@dataclass
+class Presets:
+    """A choice among presets, as Isaac Lab's PresetCfg."""
+
+    coarse: Inner = field(default_factory=Inner)
+    fine: Inner = field(default_factory=Inner)
+
+
+@dataclass
+class Unresolved:
+    inner: Presets = field(default_factory=Presets)
+
+
+def test_a_field_that_is_a_choice_takes_the_name_of_a_preset():
+    unresolved = {"env": Unresolved()}
+    check_overrides(CONFIGS, ["env.inner=fine", "env.inner.width=3"], unresolved, Presets)
+    with pytest.raises(ConfigError, match=r"^env\.inner=finer: expected one of its presets, coarse, fine, as in env\."):
+        check_overrides(CONFIGS, ["env.inner=finer"], unresolved, Presets)
+    with pytest.raises(ConfigError, match="has no field widht"):
+        check_overrides(CONFIGS, ["env.inner.widht=3"], unresolved, Presets)
+
+
+# Fields that a setting of the run replaces
+
+
+@pytest.mark.parametrize(("key", "setting"), _SET_ELSEWHERE.items())
+def test_what_would_have_no_effect_is_refused_and_the_setting_is_named(key: str, setting: str):
+    assert setting in SETTINGS
+    with pytest.raises(ConfigError) as refusal:
+        check_overrides(nested(key, 1), [f"{key}=1"])
+    assert str(refusal.value) == f"{key}=1 would have no effect: set {setting} instead."
+
+
+# Bounds
+
+
+def nested(key: str, value: Any) -> dict[str, Any]:
+    """Configs in which one field exists."""
+    for name in reversed(key.split(".")):
+        value = {name: value}
+    return value
+
+
+def bounds_of(kind: Any) -> dict[str, float]:
+    _, metadata = _unpacked(kind)
+    return {name: getattr(part, name) for part in metadata for name in ("gt", "ge", "le") if hasattr(part, name)}
+
+
+NUMBERS = {key: kind for key, kind in _BOUNDS.items() if get_origin(_unpacked(kind)[0]) is not list}
+LISTS = {key: kind for key, kind in _BOUNDS.items() if key not in NUMBERS}
+
+
+def refuse_all(pattern: str, kind: Any, present: Any, texts: Sequence[str]) -> None:
+    key = pattern.replace("*", "any")
+    for text in texts:
+        with pytest.raises(ConfigError) as refusal:
+            check_overrides(nested(key, present), [f"{key}={text}"])
+        assert str(refusal.value) == f"{key}={text}: expected {describe_type(kind)}, like the present {present}."
+
+
+@pytest.mark.parametrize(("pattern", "kind"), NUMBERS.items())
+def test_a_number_is_taken_within_its_bounds_only(pattern: str, kind: Any):
+    base, _ = _unpacked(kind)
+    bounds = bounds_of(kind)
+    most = bounds["le"]
+    present = base(most)
+    key = pattern.replace("*", "any")
+
+    within = [most] if "gt" in bounds else [bounds["ge"], most]
+    check_overrides(nested(key, present), [f"{key}={value!r}" for value in within])
+
+    below = [bounds["gt"], bounds["gt"] - 1] if "gt" in bounds else [bounds["ge"] - 1]
+    beyond = [repr(value) for value in (*below, most + 1, 2 * most, 10**200)]
+    refuse_all(pattern, kind, present, [*beyond, "1e999", "-1e999", "nan", "inf", "fast", "true", "[1]", "'1'", "{}"])
+    if base is int:
+        refuse_all(pattern, kind, present, ["1.5", "2.0", "1e3"])
+
+
+@pytest.mark.parametrize(("pattern", "kind"), LISTS.items())
+def test_a_list_of_sizes_is_taken_within_its_bounds_only(pattern: str, kind: Any):
+    (item,) = get_args(_unpacked(kind)[0])
+    bounds = bounds_of(item)
+    least, most = bounds["ge"], bounds["le"]
+    key = pattern.replace("*", "any")
+    check_overrides(nested(key, [64]), [f"{key}=[{least},{most}]", f"{key}=({least},{most})"])
+    wrong = ["64", f"[{least - 1}]", f"[64,{most + 1}]", "[64.0]", "[true]", "['64']", "[[64]]", "wide", "{}"]
+    refuse_all(pattern, kind, [64], wrong)
+
+
+@given(text=st.text(max_size=20) | st.text(st.sampled_from("[](){}:,'\"0189.e+-j "), max_size=12))
+def test_whatever_is_written_is_taken_or_refused_by_the_fields_name(text: str):
+    for key in ("env.inner.width", "env.inner.crop", "env.inner.name", "env.inner", "agent.params.lr"):
+        try:
+            check_overrides(CONFIGS, [f"{key}={text}"])
+        except ConfigError as error:
+            assert str(error).startswith(f"{key}=")  # noqa: PT017 (most texts are taken or refused as they please)

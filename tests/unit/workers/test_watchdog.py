@@ -10,9 +10,10 @@ import torch
 
 from isaaclab_pc.launch.child_process import ExitCode
 from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.runners import load_adapter
 from isaaclab_pc.scaling import BatchPlan
 from isaaclab_pc.tasks.reach.reach_env_cfg import ReachEnvCfg
-from isaaclab_pc.workers.watchdog import LearnerWatch, Stop, StormWatch
+from isaaclab_pc.workers.watchdog import EarlyStop, LearnerWatch, StormWatch
 
 ALL = {"Learner/updates": 20.0, "Learner/skipped_updates": 20.0}
 SOME = {"Learner/updates": 20.0, "Learner/skipped_updates": 19.0}
@@ -31,7 +32,7 @@ NONE = {"Learner/updates": 20.0, "Learner/skipped_updates": 0.0}
     ],
 )
 def test_a_learner_is_lost_when_nothing_is_learned_for_three_iterations(iterations: Any, stops: bool) -> None:
-    watch = LearnerWatch(compose([]))
+    watch = LearnerWatch(compose(), load_adapter("rsl_rl"))
     found = [watch.check(metrics) for metrics in iterations]
     assert all(stop is None for stop in found[:-1])
     assert (found[-1] is not None) == stops
@@ -46,7 +47,8 @@ def test_a_learner_is_lost_when_nothing_is_learned_for_three_iterations(iteratio
     ],
 )
 def test_a_lost_learner_says_what_to_change(arguments: list[str], advice: str) -> None:
-    watch = LearnerWatch(compose(arguments))
+    settings = compose(arguments)
+    watch = LearnerWatch(settings, load_adapter(settings.runner))
     stop = [watch.check(ALL) for _ in range(3)][-1]
     assert stop is not None
     assert (stop.status, stop.code, stop.physics) == ("failed", ExitCode.DIVERGED, None)
@@ -62,12 +64,11 @@ class Physics:
         env = SimpleNamespace(unwrapped=SimpleNamespace(guard=self.guard))
         plan = BatchPlan(horizon=horizon, num_minibatches=4, minibatch_size=64)
         cfg: Any = ReachEnvCfg()
-        values = SimpleNamespace(**{"env_cfg": cfg, "backend": "ovphysx", "plan": plan, **resolved})
-        config = compose(["physics=ovphysx"])
-        config["guard"]["storm"] = share
-        self.watch = StormWatch(env, values, config, Path("logs/run"))
+        values: Any = SimpleNamespace(**{"env_cfg": cfg, "backend": "ovphysx", "plan": plan, **resolved})
+        settings = compose(["physics=ovphysx"]).with_values({"guard.storm": share})
+        self.watch = StormWatch(env, values, settings, Path("logs/run"))
 
-    def iterate(self, *faults: int) -> Stop | None:
+    def iterate(self, *faults: int) -> EarlyStop | None:
         """Count one fault in each of these environments, then look."""
         for env_id in faults:
             self.guard.env_counts[env_id] += 1
@@ -106,9 +107,8 @@ def test_benched_environments_count_on() -> None:
 
 def test_storms_can_be_left_to_the_user_and_need_a_guard() -> None:
     assert Physics(share=None).iterate(*range(8)) is None
-    watch = StormWatch(
-        SimpleNamespace(unwrapped=SimpleNamespace()), SimpleNamespace(plan=BatchPlan(200, 4, 64)), compose([]), Path()
-    )
+    resolved: Any = SimpleNamespace(plan=BatchPlan(200, 4, 64))
+    watch = StormWatch(SimpleNamespace(unwrapped=SimpleNamespace()), resolved, compose(), Path())
     assert watch.check() is None
 
 

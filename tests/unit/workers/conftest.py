@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Workers around a fake session: real settings, record, checkpoints, progress, signals and exit codes."""
+
+import contextlib
+from types import SimpleNamespace
+
+import pytest
+
+from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.launch.run_record import RunRecord
+from isaaclab_pc.runners import load_adapter
+from isaaclab_pc.scaling import BatchPlan
+from isaaclab_pc.tasks.reach.reach_env_cfg import ReachEnvCfg
+from isaaclab_pc.workers import play, probe, train
+from tests.unit.workers.fake_session import FakeEnv, FakeRunner
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Make a run's folder as the parent does; return the path of its settings."""
+    settings = compose(["num_envs=4", "max_iterations=5", "eval.episodes=8"])
+    settings.save(tmp_path / "config.yaml")
+    RunRecord.create(tmp_path, settings, "reach")
+    return tmp_path / "config.yaml"
+
+
+@pytest.fixture
+def fake_session(monkeypatch):
+    """Put a session with fakes in the place of a simulator."""
+
+    def install(during=None, error=None):
+        session = SimpleNamespace(env=FakeEnv(), runner=FakeRunner(during), build_s=0.1, warnings=["too many threads"])
+
+        @contextlib.contextmanager
+        def open_session(settings, num_envs, experiment, run_dir, watch=None):
+            if error is not None:
+                raise error
+            session.resolved = SimpleNamespace(
+                max_iterations=settings.max_iterations,
+                backend="ovphysx",
+                device="cpu",
+                adapter=load_adapter(settings.runner),
+                env_cfg=ReachEnvCfg(),
+                plan=BatchPlan(horizon=64, num_minibatches=4, minibatch_size=64),
+            )
+            if watch is not None:
+                watch.before_env()
+                watch.after_env(session.env, session.resolved.plan)
+            try:
+                yield session
+            finally:
+                session.env.closed = True
+
+        for module in (train, play, probe):
+            monkeypatch.setattr(module, "open_session", open_session)
+        return session
+
+    return install

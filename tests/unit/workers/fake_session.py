@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""An environment and a runner without a simulator, for the workers around them."""
+
+import json
+from types import SimpleNamespace
+
+import torch
+
+from isaaclab_pc.runners import Decision
+
+METRICS = {"mean_reward": 1.0, "success_rate": 0.5, "collect_s": 0.5, "learn_s": 1.5, "env_steps_per_s": 128.0}
+
+
+class FakeEnv:
+    """Episodes of three steps that all succeed."""
+
+    num_envs = 4
+    device = "cpu"
+
+    def __init__(self):
+        self.unwrapped = self
+        self.cfg = SimpleNamespace(sim=SimpleNamespace(physics=None))
+        self.single_action_space = SimpleNamespace(shape=(1,))
+        self.single_observation_space = SimpleNamespace(spaces={})
+        self.scene = SimpleNamespace(sensors={})
+        self.closed = False
+        self.guard = SimpleNamespace(
+            counts={"action": torch.tensor(2)},
+            env_counts=torch.zeros(4, dtype=torch.long),
+            benched=torch.zeros(4, dtype=torch.bool),
+        )
+        self.episode_success = torch.ones(4, dtype=torch.bool)
+        self.episode_time_to_success = torch.full((4,), 0.2)
+
+    def reset(self, seed=None):
+        self.steps = 0
+        return {"policy": torch.zeros(4, 1)}, {}
+
+    def step(self, actions):
+        self.steps += 1
+        done = torch.full((4,), self.steps % 3 == 0)
+        return {"policy": torch.zeros(4, 1)}, torch.ones(4), done, torch.zeros_like(done), {}
+
+    def _pre_physics_step(self, actions):
+        pass
+
+    def _get_dones(self):
+        pass
+
+    def close(self):
+        pass
+
+
+class FakeRunner:
+    """Iterates as adapters do; ``during`` is called within each iteration."""
+
+    def __init__(self, during=None):
+        self.completed_iterations = 0
+        self.loaded = None
+        self._during = during or (lambda completed: None)
+
+    def train(self, max_iterations, on_iteration):
+        while self.completed_iterations < max_iterations:
+            self.completed_iterations += 1
+            self._during(self.completed_iterations)
+            if on_iteration(self.completed_iterations, METRICS) is Decision.STOP:
+                return
+
+    def save(self, path, extra):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(extra), encoding="utf-8")
+
+    def load(self, path, expected=None):
+        self.loaded = (path, expected)
+        self.completed_iterations = 2
+        return {}
+
+    def act(self, obs):
+        return obs["policy"]
+
+    def holders(self):
+        return {"rollout storage": torch.zeros(64, 4), "network weights": torch.zeros(10), "optimizer": {}}
+
+
+USAGE = {
+    "num_envs": 4,
+    "contacts": {"used": 10, "capacity": 40, "overflowed": False},
+    "constraints": {"used": 80, "capacity": 50, "overflowed": True},
+    "share": 1.6,
+}
+"""A solver whose constraints do not fit its buffer."""

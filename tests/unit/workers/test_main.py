@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The child process: what it reads, what the user sees of it, and how it ends."""
+
+import json
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from isaaclab_pc.launch.child_process import worker_command
+from isaaclab_pc.workers import __main__ as workers
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "code", "shown", "logged"),
+    [
+        ("raise ConfigError('no such field')", 2, "error: no such field\n", ""),
+        ("raise RuntimeError('it broke')", 1, "", "RuntimeError: it broke"),
+        ("raise SystemExit(1)", 1, "", ""),
+        ("signal.raise_signal(signal.SIGINT)", 130, "", ""),
+        (
+            "print('chatter'); os.system('echo native'); stream.write('progress\\n'); return 0",
+            0,
+            "progress\n",
+            "native",
+        ),
+    ],
+)
+def test_the_user_sees_progress_and_errors_while_chatter_goes_to_the_log(run, behaviour, code, shown, logged):
+    driver = f"""
+        import os, signal, sys
+        from isaaclab_pc.errors import ConfigError
+        from isaaclab_pc.workers import __main__ as workers
+        def train(args, stream):
+            {behaviour}
+        workers.MODES["train"] = train
+        sys.exit(workers.main(["train", {str(run)!r}]))
+    """
+    command = [sys.executable, "-c", textwrap.dedent(driver)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (code, shown, "")
+    assert logged in (run.parent / "worker.log").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("mode", "options"),
+    [
+        ("train", {"checkpoint": "a.pt"}),
+        ("play", {"checkpoint": "a.pt"}),
+        ("probe", {"num_envs": 8, "result": "a.json"}),
+        ("plan", {"num_envs": 8, "result": "a.json"}),
+        ("demo", {"file": "a.hdf5", "episodes": 3, "keep": "all"}),
+        ("replay", {"dump": "a.npz", "position": 1, "result": "a.json"}),
+        ("stability", {"values": '{"decimation": 2}', "log": "a.log", "result": "a.json"}),
+    ],
+)
+def test_every_mode_takes_the_options_that_its_parent_gives(mode, options, tmp_path):
+    command = worker_command(mode, tmp_path / "config.yaml", **options)
+    args = workers._parser().parse_args(command[3:])
+    assert (args.mode, args.settings) == (mode, tmp_path / "config.yaml")
+    given = {name: value for name, value in vars(args).items() if value is not None}
+    assert {name: str(given[name]) for name in options if name != "values"} == {
+        name: str(value) for name, value in options.items() if name != "values"
+    }
+    assert "values" not in options or args.values == {"decimation": 2}
+    assert set(given) == {"mode", "settings", *options}
+
+
+def test_all_modes_are_tested_above():
+    assert set(workers.MODES) == {"train", "play", "probe", "plan", "demo", "replay", "stability"}
+
+
+def test_a_replay_that_is_refused_tells_its_parent_why(tmp_path):
+    result = tmp_path / "result.json"
+    driver = """
+        import sys
+        from isaaclab_pc.errors import ConfigError
+        from isaaclab_pc.workers import __main__ as workers
+        def replay(args, stream):
+            raise ConfigError("the dump is of another scene")
+        workers.MODES["replay"] = replay
+        sys.exit(workers.main(sys.argv[1:]))
+    """
+    arguments = worker_command("replay", tmp_path / "config.yaml", dump="a.npz", position=0, result=result)[3:]
+    command = [sys.executable, "-c", textwrap.dedent(driver), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (2, "error: the dump is of another scene\n")
+    assert json.loads(result.read_text(encoding="utf-8")) == {"error": "the dump is of another scene"}

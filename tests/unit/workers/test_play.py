@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Evaluating a checkpoint around a fake session."""
+
+import io
+import json
+import signal
+from pathlib import Path
+
+from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.workers import play as worker
+
+
+def test_playing_writes_the_result_beside_its_settings(run, fake_session):
+    session, stream = fake_session(), io.StringIO()
+    assert worker.play(run, Path("model_2.pt"), stream) == 0
+    result = json.loads((run.parent / "result.json").read_text(encoding="utf-8"))
+    assert (result["checkpoint"], result["success_rate"], result["episodes"]) == ("model_2.pt", 1.0, 8)
+    assert session.runner.loaded == (Path("model_2.pt"), {"task": "IsaacPC-Reach-Franka-Direct"})
+    assert "success rate 100.0 %" in stream.getvalue()
+    assert result["settings"] == RunSettings.load(run).model_dump()
+    assert session.env.closed
+
+
+def test_an_evaluation_that_is_stopped_leaves_no_result(run, fake_session, monkeypatch):
+    session = fake_session()
+    monkeypatch.setattr(session.runner, "act", lambda obs: signal.raise_signal(signal.SIGINT) or obs["policy"])
+    assert worker.play(run, Path("model_2.pt"), io.StringIO()) == 130
+    assert not (run.parent / "result.json").exists()
+    assert session.env.closed

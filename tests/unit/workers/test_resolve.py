@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Resolving configs: Isaac Lab is imported, no simulator is started."""
+
+import fnmatch
+import re
+
+import pytest
+
+from isaaclab_pc.assets import franka
+from isaaclab_pc.assets.ur5e import UR5E_GRIPPER_CFG
+from isaaclab_pc.envs.arm_control import arm_action_size
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.launch.task_names import our_tasks
+from isaaclab_pc.physics import PRESETS
+from isaaclab_pc.runners import RUNNERS
+from isaaclab_pc.workers.overrides import _BOUNDS, _SET_ELSEWHERE, _fields
+from isaaclab_pc.workers.resolve import resolve
+
+
+def resolved(*settings, num_envs=8, env=(), agent=()):
+    run = compose(["device=cpu", "physics=newton_mjwarp", *settings], env, agent)
+    return resolve(run, num_envs, "reach")
+
+
+def test_settings_reach_the_tasks_config():
+    result = resolved(
+        "seed=7",
+        "points.num_points=32",
+        "points.crop=[[0,1],[-1,1],[0.1,0.5]]",
+        "points.frame=env",
+        "points.dtype=float32",
+        "points.remove_robot=false",
+        "reward=sparse",
+        "guard.max_abs=50",
+        "guard.mode=disabled",
+        "physics.dt=0.01111111111",
+        "physics.substeps=3",
+        num_envs=12,
+    )
+    cfg = result.env_cfg
+    assert (cfg.scene.num_envs, cfg.seed, cfg.sim.device) == (12, 7, "cpu")
+    assert (cfg.scene.points.num_points, cfg.scene.points.frame, cfg.scene.points.dtype) == (32, "env", "float32")
+    assert (cfg.scene.points.crop_lower, cfg.scene.points.crop_upper) == ((0, -1, 0.1), (1, 1, 0.5))
+    assert "robot" not in cfg.scene.points.remove
+    assert cfg.reward == "sparse"
+    assert (cfg.guard.mode, cfg.guard.max_abs) == ("disabled", 50)
+    assert cfg.sim.dt == pytest.approx(1 / 90)
+    assert cfg.decimation == 3, "the control rate stays"
+    assert cfg.sim.physics.num_substeps == 3
+    assert result.backend == "newton_mjwarp"
+
+
+def test_overrides_reach_the_field_that_they_name_physics_presets_included():
+    result = resolved(
+        env=["env.episode_length_s=4", "env.sim.physics.solver_cfg.iterations=7"],
+        agent=["agent.algorithm.gamma=0.9"],
+    )
+    assert result.env_cfg.episode_length_s == 4
+    assert result.env_cfg.sim.physics.solver_cfg.iterations == 7
+    assert result.agent_cfg.algorithm.gamma == 0.9
+
+
+def test_the_reward_is_the_tasks_own_unless_it_is_set():
+    assert resolved().env_cfg.reward == "dense"
+    assert resolved(env=["env.reward=sparse"]).env_cfg.reward == "sparse"
+    assert resolved("reward=dense", env=["env.reward=sparse"]).env_cfg.reward == "dense"
+
+
+def test_a_preset_fills_in_what_was_not_given():
+    result = resolved("physics.preset=robust", "physics.position_iterations=3")
+    values = PRESETS["newton_mjwarp"]["robust"]
+    assert result.env_cfg.sim.physics.num_substeps == values["substeps"]
+    assert result.env_cfg.sim.physics.solver_cfg.iterations == 3
+
+
+def test_a_preset_never_replaces_an_override_silently():
+    with pytest.raises(ConfigError, match=r"num_substeps=2 and physics.preset=robust.*physics.substeps"):
+        resolved("physics.preset=robust", env=["env.sim.physics.num_substeps=2"])
+
+
+@pytest.mark.parametrize("runner", ["rsl_rl", "rl_games"])
+def test_every_number_of_environments_keeps_the_samples_per_update(runner):
+    plans = [resolved(f"runner={runner}", num_envs=number).plan for number in (64, 128)]
+    assert plans[0].samples_per_update == plans[1].samples_per_update
+    assert plans[0].horizon == 2 * plans[1].horizon
+
+
+def test_the_number_of_iterations_is_the_agents_or_the_users():
+    assert resolved().max_iterations > 10
+    assert resolved("max_iterations=3").max_iterations == 3
+
+
+def test_two_runs_share_no_config():
+    first, second = resolved(), resolved()
+    first.env_cfg.scene.num_envs = 99
+    first.env_cfg.scene.points.num_points = 99
+    first.agent_cfg.algorithm.gamma = 0.0
+    assert second.env_cfg.scene.num_envs == 8
+    assert second.env_cfg.scene.points.num_points != 99
+    assert second.agent_cfg.algorithm.gamma != 0.0
+    assert resolved().agent_cfg.algorithm.gamma != 0.0
+
+
+@pytest.mark.parametrize(
+    ("settings", "env", "agent", "message"),
+    [
+        (["points.num_points=100000"], [], [], r"1728 pixels of the cameras"),
+        (["obs=state", "points.num_points=100000"], [], [], None),
+        ([], ["env.scene.camra.width=3"], [], r"env\.scene has no field camra: did you mean camera\?"),
+        ([], [], ["agent.algorithm.gama=1"], r"agent\.algorithm has no field gama: did you mean gamma"),
+        ([], ["env.action=tool_poze"], [], r"env\.action=tool_poze is unknown: did you mean tool_pose"),
+        ([], ["env.reward=spars"], [], r"env\.reward=spars is unknown: did you mean sparse"),
+        ([], ["env.decimation=fast"], [], r"^env\.decimation=fast: expected a whole number from 1 to 1,000, like"),
+        ([], ["env.sim.dt=0"], [], r"^env\.sim\.dt=0: expected a number from 1e-05 to 0\.1, like the present"),
+        ([], ["env.episode_length_s=nan"], [], r"^env\.episode_length_s=nan: expected a number above 0"),
+        ([], ["env.scene.camera.width=100000"], [], r"expected a whole number from 1 to 4,096"),
+        ([], [], ["agent.algorithm.gamma=1.5"], r"^agent\.algorithm\.gamma=1\.5: expected a number from 0 to 1"),
+        ([], ["env.seed=3"], [], r"^env\.seed=3 would have no effect: set seed instead"),
+        ([], ["env.scene.num_envs=3"], [], r"would have no effect: set num_envs instead"),
+        ([], [], ["agent.device=cpu"], r"would have no effect: set device instead"),
+        (["minibatch_size=100000000"], [], [], r"^minibatch_size=100000000 is more than the \d+ samples of an update"),
+        (
+            ["points.crop=[[99,100],[0,1],[0,1]]"],
+            [],
+            [],
+            r"^points\.crop=.*: no pixel of the camera at .* can be in it",
+        ),
+        (["obs=state", "points.crop=[[99,100],[0,1],[0,1]]"], [], [], None),
+        (["physics.velocity_iterations=1"], [], [], r"physics\.velocity_iterations does not exist on newton_mjwarp"),
+        (["device=cuda:99"], [], [], r"device=cuda:99: torch sees \d+ GPUs here"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_a_simulator_starts(settings, env, agent, message):
+    if message is None:
+        assert resolved(*settings, env=env, agent=agent).env_cfg.obs == "state"
+        return
+    with pytest.raises(ConfigError, match=message):
+        resolved(*settings, env=env, agent=agent)
+
+
+def test_a_crop_beyond_all_scenes_is_refused_before_any_config_is_read():
+    with pytest.raises(ConfigError, match=r"^points\.crop=\[\[100, 101\], .*within 100 m\.$"):
+        compose(["points.crop=[[100,101],[0,1],[0,1]]"])
+
+
+@pytest.mark.parametrize("runner", ["rsl_rl", "rl_games"])
+def test_a_minibatch_may_be_as_large_as_an_update_and_no_larger(runner):
+    sizes = []
+    for size in (1_000_000, 100_000_000):
+        with pytest.raises(ConfigError) as refusal:
+            resolved(f"runner={runner}", f"minibatch_size={size}")
+        found = re.match(rf"minibatch_size={size} is more than the (\d+) samples of an update", str(refusal.value))
+        assert found
+        sizes.append(int(found[1]))
+    assert sizes[0] == sizes[1]
+
+    assert resolved(f"runner={runner}", f"minibatch_size={sizes[0]}").plan.num_minibatches == 1
+    with pytest.raises(ConfigError, match=f"^minibatch_size={sizes[0] + 1} is more than the {sizes[0]} samples"):
+        resolved(f"runner={runner}", f"minibatch_size={sizes[0] + 1}")
+
+
+@pytest.mark.parametrize("task", sorted(our_tasks()))
+def test_the_camera_of_every_task_sees_the_middle_of_its_workspace(task):
+    assert resolved(f"task={task}", "points.crop=[[0.4,0.6],[-0.1,0.1],[0,0.2]]").env_cfg.scene.points.crop_upper
+
+
+def dotted_names(value, prefix):
+    """Every field of a config, and of those within it."""
+    found = {prefix}
+    for name, part in _fields(value).items():
+        found |= dotted_names(part, f"{prefix}.{name}")
+    return found
+
+
+def test_every_bound_is_that_of_a_field_which_some_task_or_agent_has():
+    known = set()
+    for task in our_tasks():
+        known |= dotted_names(resolved(f"task={task}").env_cfg, "env")
+    for runner in RUNNERS:
+        for obs in ("points", "depth", "state"):
+            known |= dotted_names(resolved(f"runner={runner}", f"obs={obs}").agent_cfg, "agent")
+    assert [pattern for pattern in _BOUNDS if not fnmatch.filter(known, pattern)] == []
+    assert [key for key in _SET_ELSEWHERE if key not in known] == []
+
+
+def test_the_robot_of_meshes_is_isaac_labs_own(monkeypatch):
+    monkeypatch.setattr(franka, "_is_reachable", lambda path: True)
+    robot = resolved("robot=franka_nucleus").env_cfg.scene.robot
+    assert robot.spawn.usd_path.startswith("http")
+    assert robot.prim_path == resolved().env_cfg.scene.robot.prim_path
+
+
+@pytest.mark.parametrize(("task", "size"), [("reach", 6), ("push", 7), ("lift", 7)])
+def test_another_arm_brings_its_names_its_gripper_and_its_number_of_joints(task, size):
+    cfg = resolved(f"task={task}", "robot=ur5e", env=["env.action=joint_delta"]).env_cfg
+    robot = cfg.scene.robot
+    assert robot.prim_path == resolved(f"task={task}").env_cfg.scene.robot.prim_path
+    assert (robot.hand, robot.tcp_offset) == (UR5E_GRIPPER_CFG.hand, UR5E_GRIPPER_CFG.tcp_offset)
+    assert arm_action_size(cfg) + int(cfg.gripper) == size
+    points = cfg.scene.points
+    assert (points.gripper_body, points.gripper_offset) == (robot.hand, (0.0, 0.0, robot.tcp_offset))
+    assert arm_action_size(resolved("task=lift", env=["env.action=joint_delta"]).env_cfg) == 7
+
+
+def test_another_arm_is_refused_where_the_task_was_not_tried_with_it():
+    with pytest.raises(ConfigError, match=r"robot=ur5e: \S+ was tried with franka only.*robots=\['franka','ur5e'\]"):
+        resolved("task=stack", "robot=ur5e")
+    tried = resolved("task=stack", "robot=ur5e", env=["env.robots=['franka','ur5e']"]).env_cfg
+    assert tried.scene.robot.hand == UR5E_GRIPPER_CFG.hand
+
+
+def test_another_arm_never_replaces_an_override_silently():
+    with pytest.raises(ConfigError, match=r"tcp_offset=0\.1 and robot=ur5e set the same field"):
+        resolved("task=lift", "robot=ur5e", env=["env.scene.robot.tcp_offset=0.1"])
+    assert resolved("task=lift", env=["env.scene.robot.tcp_offset=0.1"]).env_cfg.scene.robot.tcp_offset == 0.1
+
+
+def test_settings_of_our_tasks_are_refused_for_tasks_of_other_packages():
+    with pytest.raises(ConfigError, match=r"points\.num_points cannot be set"):
+        resolved("task=Isaac-Cartpole-Direct", "points.num_points=3")
+
+
+def test_a_missing_agent_names_what_there_is():
+    with pytest.raises(ConfigError, match="has no agent for runner=rsl_rl agent=large: it registers"):
+        resolved("task=Isaac-Cartpole-Direct", "agent=large")
