@@ -31,6 +31,7 @@ from isaaclab_pc.guards.recorder import Recorder
 from isaaclab_pc.launch.task_names import resolve_task
 from isaaclab_pc.physics import apply_physics
 from isaaclab_pc.settings import PhysicsSettings
+from isaaclab_pc.settings.physics import Backend
 
 WARM_UP = 20
 
@@ -104,7 +105,7 @@ def attach_recorder(env: Any, watch: Stopwatch, folder: Path) -> None:
     TimedRecorder.attach(env, folder, {})
 
 
-def measure(task: str, obs: str, physics: str, mode: str, device: str, num_envs: int, steps: int) -> list[str]:
+def measure(task: str, obs: str, physics: Backend, mode: str, device: str, num_envs: int, steps: int) -> list[str]:
     """Return the medians of a step and of the guard's and the recorder's part [ms], with their shares, as text."""
     cfg: Any = load_cfg_from_registry(task, "env_cfg_entry_point")
     cfg.scene.num_envs, cfg.sim.device, cfg.seed = num_envs, device, 0
@@ -150,7 +151,7 @@ def main() -> None:
     parser.add_argument("--num_envs", type=int, nargs="+", default=[64, 256])
     parser.add_argument("--steps", type=int, default=100)
     args = parser.parse_args()
-    task, _ = resolve_task(args.task)
+    task = resolve_task(args.task)
 
     load = os.getloadavg()[0]
     table = Table(title=f"{args.task}, {args.physics}, {args.device}; load average at the start {load:.1f}")

@@ -30,6 +30,7 @@ import isaaclab_pc.tasks  # noqa: F401
 from isaaclab_pc.launch.task_names import resolve_task
 from isaaclab_pc.physics import apply_physics
 from isaaclab_pc.settings import PhysicsSettings
+from isaaclab_pc.settings.physics import Backend
 
 PHASES = ("physics", "render", "cloud", "guard", "rest")
 
@@ -83,7 +84,7 @@ def instrument(env: Any, timer: PhaseTimer) -> None:
     env.step = timer.wrap("rest", env.step)
 
 
-def measure(task: str, physics: str, device: str, num_envs: int, steps: int) -> dict[str, float]:
+def measure(task: str, physics: Backend, device: str, num_envs: int, steps: int) -> dict[str, float]:
     """Return the median duration of each phase of a step [ms], after a warm-up of 20 steps."""
     cfg: Any = load_cfg_from_registry(task, "env_cfg_entry_point")
     cfg.scene.num_envs, cfg.sim.device, cfg.seed = num_envs, device, 0
@@ -119,7 +120,7 @@ def main() -> None:
     parser.add_argument("--num_envs", type=int, nargs="+", default=[64, 256])
     parser.add_argument("--steps", type=int, default=100)
     args = parser.parse_args()
-    task, _ = resolve_task(args.task)
+    task = resolve_task(args.task)
 
     table = Table(title=f"{args.task}, physics={args.physics}, {args.device} ({platform.processor()}): ms per env step")
     for column in ("envs", *PHASES, "step", "env steps/s"):

@@ -18,6 +18,7 @@ from isaaclab_pc.envs import PointCloudEnvCfg
 from isaaclab_pc.launch.task_names import our_tasks
 from isaaclab_pc.physics import apply_physics
 from isaaclab_pc.settings import PhysicsSettings
+from isaaclab_pc.settings.physics import Backend
 
 NUM_ENVS = 2
 TASKS = list(our_tasks().values())
@@ -43,7 +44,7 @@ def test_every_task_has_an_agent_of_each_library_in_both_sizes(task: str) -> Non
 
 
 @pytest.fixture
-def opened(backend: str) -> Any:
+def opened(backend: Backend) -> Any:
     """Open a task for one test: every one needs a scene of its own."""
     with ExitStack() as stack:
 

@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 
 import pytest
-
 from isaaclab_pc.launch.settings import GROUPS, INTERNAL, RULES
 
 SCRIPTS = Path(__file__).parents[3] / "scripts"
