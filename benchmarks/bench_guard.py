@@ -160,7 +160,7 @@ def main() -> None:
     parser.add_argument("--num_envs", type=int, nargs="+", default=[64, 256])
     parser.add_argument("--steps", type=int, default=100)
     args = parser.parse_args()
-    task, _ = resolve_task(args.task)
+    task = resolve_task(args.task)
 
     load = os.getloadavg()[0]
     table = Table(title=f"{args.task}, {args.physics}, {args.device}; load average at the start {load:.1f}")

@@ -125,7 +125,7 @@ def main() -> None:
     parser.add_argument("--num_envs", type=int, nargs="+", default=[64, 256])
     parser.add_argument("--steps", type=int, default=100)
     args = parser.parse_args()
-    task, _ = resolve_task(args.task)
+    task = resolve_task(args.task)
 
     table = Table(title=f"{args.task}, physics={args.physics}, {args.device} ({platform.processor()}): ms per env step")
     for column in ("envs", *PHASES, "step", "env steps/s"):

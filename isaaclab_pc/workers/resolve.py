@@ -13,7 +13,6 @@ from isaaclab_pc.physics import apply_physics
 from isaaclab_pc.physics.apply import check_time_steps
 from isaaclab_pc.runners import Adapter, agent_key, load_adapter
 from isaaclab_pc.scaling import BatchPlan, plan_batch
-from isaaclab_pc.sensors.visibility import can_see_box
 from isaaclab_pc.settings import GuardSettings, PointsSettings, RunSettings
 from isaaclab_pc.workers.overrides import check_overrides
 
@@ -295,6 +294,8 @@ def _check_crop(camera: Any, settings: PointsSettings) -> None:
     """Refuse a workspace that the scene's fixed camera cannot see: every cloud would be empty."""
     if settings.crop is None or camera.offset.convention != "ros":
         return
+    from isaaclab_pc.sensors.visibility import can_see_box
+
     lower, upper = zip(*settings.crop, strict=True)
     if not can_see_box(camera, lower, upper):
         raise ConfigError(

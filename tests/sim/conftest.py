@@ -10,17 +10,18 @@ import gymnasium as gym
 import pytest
 
 import isaaclab_pc.tasks  # noqa: F401
+from isaaclab_pc.settings.physics import Backend
 
 BACKENDS = [pytest.param("newton_mjwarp"), pytest.param("ovphysx", marks=pytest.mark.physx)]
 
 
 @pytest.fixture(scope="module", params=BACKENDS)
-def backend(request: pytest.FixtureRequest) -> str:
+def backend(request: pytest.FixtureRequest) -> Backend:
     return request.param
 
 
 @pytest.fixture(scope="module")
-def make_env(backend: str) -> Iterator[Callable]:
+def make_env(backend: Backend) -> Iterator[Callable]:
     """Build ``task`` on the backend; ``adjust`` may change its config. Closed at the module's end."""
     from isaaclab.app import launch_simulation
     from isaaclab_tasks.utils import load_cfg_from_registry

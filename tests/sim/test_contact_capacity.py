@@ -9,6 +9,7 @@ import torch
 
 from isaaclab_pc.physics import apply_physics, grown
 from isaaclab_pc.settings import PhysicsSettings
+from isaaclab_pc.settings.physics import Backend
 
 pytestmark = pytest.mark.sim
 
@@ -18,7 +19,7 @@ CONTACTS, CONSTRAINTS = 5, 24
 
 
 @pytest.fixture(scope="module")
-def make(make_env: Callable, backend: str) -> Callable[..., Any]:
+def make(make_env: Callable, backend: Backend) -> Callable[..., Any]:
     """Build the environment with physics settings."""
 
     def make(**settings: Any) -> Any:

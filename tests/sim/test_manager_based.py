@@ -22,6 +22,7 @@ from isaaclab_pc.physics import apply_physics
 from isaaclab_pc.physics.presets import PhysicsPresetsCfg, prepare_for_device
 from isaaclab_pc.sensors import PointCloudCfg, cloud_points
 from isaaclab_pc.settings import PhysicsSettings
+from isaaclab_pc.settings.physics import Backend
 
 pytestmark = pytest.mark.sim
 
@@ -74,7 +75,7 @@ class EnvCfg(ManagerBasedEnvCfg):
 
 
 @pytest.fixture(scope="module")
-def env(backend: str) -> Iterator[ManagerBasedEnv]:
+def env(backend: Backend) -> Iterator[ManagerBasedEnv]:
     cfg: Any = EnvCfg()
     cfg.sim.device = "cpu"
     apply_physics(cfg, PhysicsSettings(backend=backend))

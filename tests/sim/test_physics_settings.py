@@ -10,6 +10,7 @@ import torch
 from isaaclab_pc.physics import PRESETS, apply_physics
 from isaaclab_pc.physics.asset_checks import check_scene
 from isaaclab_pc.settings import PhysicsSettings
+from isaaclab_pc.settings.physics import Backend
 
 pytestmark = pytest.mark.sim
 
@@ -17,7 +18,7 @@ NUM_ENVS, STEPS = 4, 20
 
 
 @pytest.fixture(scope="module")
-def make(make_env: Callable, backend: str) -> Callable[..., Any]:
+def make(make_env: Callable, backend: Backend) -> Callable[..., Any]:
     """Build lift with physics settings, in place of the environment before it."""
     open_envs: list[Any] = []
 

@@ -24,6 +24,7 @@ from isaaclab_pc.physics import apply_physics
 from isaaclab_pc.physics.presets import PhysicsPresetsCfg, prepare_for_device
 from isaaclab_pc.sensors import BodyPointsCfg, DepthRealismCfg, GivenPointsCfg, PointCloudCfg
 from isaaclab_pc.settings import PhysicsSettings
+from isaaclab_pc.settings.physics import Backend
 
 pytestmark = pytest.mark.sim
 
@@ -129,7 +130,7 @@ class PlainEnv(DirectRLEnv):
 
 
 @pytest.fixture(scope="module")
-def env(backend: str) -> Iterator[PlainEnv]:
+def env(backend: Backend) -> Iterator[PlainEnv]:
     cfg: Any = EnvCfg()
     cfg.sim.device = "cpu"
     apply_physics(cfg, PhysicsSettings(backend=backend))

@@ -19,6 +19,7 @@ from isaaclab_pc.launch.task_names import our_tasks
 from isaaclab_pc.physics import apply_physics
 from isaaclab_pc.scaling.memory_plan import find_spaces
 from isaaclab_pc.settings import PhysicsSettings
+from isaaclab_pc.settings.physics import Backend
 
 NUM_ENVS = 2
 TASKS = list(our_tasks().values())
@@ -44,7 +45,7 @@ def test_every_task_has_an_agent_of_each_library_in_both_sizes(task: str) -> Non
 
 
 @pytest.fixture
-def opened(backend: str) -> Any:
+def opened(backend: Backend) -> Any:
     """Open a task for one test: every one needs a scene of its own."""
     with ExitStack() as stack:
 

@@ -6,7 +6,8 @@ import torch
 from isaaclab.utils.math import quat_apply_inverse
 
 from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.workers.session import open_env, resolve
+from isaaclab_pc.workers.resolve import resolve
+from isaaclab_pc.workers.session import open_env
 
 pytestmark = pytest.mark.sim
 
@@ -19,9 +20,8 @@ NUM_ENVS = 4
 def test_another_arm_resets_steps_and_sees_with_its_own_hand(
     backend: str, task: str, seen: str, sizes: tuple[float, float]
 ) -> None:
-    config = compose([f"task={task}", "robot=ur5e", f"physics={backend}", "device=cpu"])
-    config["env_overrides"] = ["env.action=joint_delta"]
-    with open_env(resolve(config, NUM_ENVS, task)) as gym_env:
+    settings = compose([f"task={task}", "robot=ur5e", f"physics={backend}", "device=cpu"], ["env.action=joint_delta"])
+    with open_env(resolve(settings, NUM_ENVS, task)) as gym_env:
         env = gym_env.unwrapped
         assert env.single_action_space.shape == (6 + env.cfg.gripper,)
         observation, _ = gym_env.reset(seed=1)

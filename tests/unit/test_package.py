@@ -26,11 +26,12 @@ SOURCES = (
     *("LICENSE", "README.md", "CHANGELOG.md", "isaaclab_pc", "tasks", "agents"),
 )
 TESTED_EXTRAS = ("", "ovphysx", "rl_games", "viz", "test")
-HEAVY = {"torch", "warp", "isaaclab", "newton", "ovphysx", "pxr", "omni"}
+HEAVY = {"torch", "warp", "isaaclab", "isaaclab_tasks", "newton", "ovphysx", "pxr", "omni"}
+LIGHT_PACKAGES = ("launch", "commands", "settings")
 LIGHT_MODULES = (
-    *("isaaclab_pc", "isaaclab_pc.tasks", "isaaclab_pc.errors", "isaaclab_pc.launch.compose"),
+    *("isaaclab_pc", "isaaclab_pc.tasks", "isaaclab_pc.errors", "isaaclab_pc.files", "isaaclab_pc.packages"),
     *("isaaclab_pc.scaling.search", "isaaclab_pc.scaling.batch", "isaaclab_pc.scaling.profile"),
-    "isaaclab_pc.assets.robots",
+    *("isaaclab_pc.assets.robots", "isaaclab_pc.demo_file", "isaaclab_pc.fault_dump", "isaaclab_pc.output_filter"),
 )
 OFFLINE = ("dns error", "failed to fetch", "error sending request", "network was disabled")
 
@@ -75,12 +76,42 @@ def test_isaac_lab_finds_the_tasks_by_entry_point():
     assert entry_point.load().__name__ == "isaaclab_pc.tasks"
 
 
-@pytest.mark.parametrize("module", LIGHT_MODULES)
-def test_import_loads_no_torch_and_no_simulator(module: str, tmp_path: Path):
-    code = f"import sys, json, {module}; print(json.dumps([name.partition('.')[0] for name in sys.modules]))"
+def _light_modules() -> list[str]:
+    package = ROOT / "isaaclab_pc"
+    found = sorted(path for name in LIGHT_PACKAGES for path in (package / name).rglob("*.py"))
+    names = [path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".") for path in found]
+    return [*LIGHT_MODULES, *(name.removesuffix(".__init__") for name in names)]
+
+
+def test_the_parent_loads_no_torch_and_no_simulator(tmp_path: Path):
+    # One process for all; after each, so that the one which loads something heavy is named.
+    code = f"""
+import importlib, json, sys
+guilty = {{}}
+loaded = set()
+for name in {_light_modules()!r}:
+    importlib.import_module(name)
+    heavy = {HEAVY!r} & {{module.partition(".")[0] for module in sys.modules}} - loaded
+    if heavy:
+        guilty[name] = sorted(heavy)
+    loaded |= heavy
+
+from isaaclab_pc.launch import task_names
+task_names.our_tasks(), task_names.scripted_tasks()
+heavy = {HEAVY!r} & {{module.partition(".")[0] for module in sys.modules}} - loaded
+if heavy:
+    guilty["our_tasks()"] = sorted(heavy)
+print(json.dumps(guilty))
+"""
     result = _run(sys.executable, "-c", code, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
-    assert not HEAVY & set(json.loads(result.stdout))
+    assert json.loads(result.stdout) == {}
+
+
+def test_the_walk_finds_the_modules_of_the_parent():
+    names = _light_modules()
+    assert {"isaaclab_pc.launch.compose", "isaaclab_pc.commands.train", "isaaclab_pc.settings"} <= set(names)
+    assert len(names) == len(set(names)) > 30
 
 
 def test_constraints_pin_every_requirement_to_what_it_allows():
@@ -155,7 +186,7 @@ def test_wheel_carries_the_version_and_the_license(wheel: Path):
 
 @pytest.mark.parametrize("module", ["isaaclab_pc", "isaaclab_pc.tasks", "isaaclab_pc.agents"])
 def test_wheel_is_imported_with_gymnasium_alone(clean_python: Path, module: str, tmp_path: Path):
-    result = _run(clean_python, "-c", f"import {module} as m; print(m.__file__)", cwd=tmp_path)
+    result = _run(clean_python, "-I", "-c", f"import {module} as m; print(m.__file__)", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert Path(result.stdout.strip()).is_relative_to(clean_python.parents[1])
 
@@ -165,6 +196,6 @@ def test_installed_wheel_knows_its_version_and_data(clean_python: Path, tmp_path
         "import importlib.resources, json, isaaclab_pc; root = importlib.resources.files('isaaclab_pc');"
         "print(json.dumps([isaaclab_pc.__version__, root.joinpath('extension.toml').read_text()]))"
     )
-    result = _run(clean_python, "-c", code, cwd=tmp_path)
+    result = _run(clean_python, "-I", "-c", code, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout) == [VERSION, (ROOT / "extension.toml").read_text(encoding="utf-8")]

@@ -11,6 +11,7 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.physics import PRESETS, apply_physics, backends, resolve_backend
 from isaaclab_pc.physics.apply import check_time_steps
 from isaaclab_pc.settings import PhysicsSettings
+from isaaclab_pc.settings.physics import Backend, Preset
 from isaaclab_pc.tasks.reach.reach_env_cfg import ReachEnvCfg
 
 
@@ -125,13 +126,15 @@ def test_physx_gets_iterations_on_every_asset() -> None:
         ("newton_mjwarp", {"velocity_limit_scale": 0.5}, "physics.effort_limit_scale"),
     ],
 )
-def test_what_a_backend_lacks_is_an_error_naming_the_alternative(backend: str, values: dict, alternative: str) -> None:
+def test_what_a_backend_lacks_is_an_error_naming_the_alternative(
+    backend: Backend, values: dict, alternative: str
+) -> None:
     with pytest.raises(ConfigError, match=alternative):
         apply_physics(reach_cfg(), PhysicsSettings(backend=backend, **values))
 
 
 @pytest.mark.parametrize("backend", ["newton_mjwarp", "ovphysx"])
-def test_limits_are_scaled_on_every_joint(backend: str) -> None:
+def test_limits_are_scaled_on_every_joint(backend: Backend) -> None:
     def limits(kind: str, **given: Any) -> list[float]:
         cfg = reach_cfg()
         apply_physics(cfg, PhysicsSettings(backend=backend, **given))
@@ -180,7 +183,9 @@ def test_limits_are_only_tightened(name: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize(("backend", "preset"), [(backend, name) for backend in PRESETS for name in PRESETS[backend]])
-def test_a_preset_reaches_the_fields_of_its_backend_and_keeps_the_control_rate(backend: str, preset: str) -> None:
+def test_a_preset_reaches_the_fields_of_its_backend_and_keeps_the_control_rate(
+    backend: Backend, preset: Preset
+) -> None:
     cfg, values = reach_cfg(), PRESETS[backend][preset]
     control_period = cfg.sim.dt * cfg.decimation
     apply_physics(cfg, PhysicsSettings(backend=backend, preset=preset))
@@ -223,7 +228,7 @@ def test_newton_has_no_fast_preset_and_names_those_it_has() -> None:
 
 def test_an_unknown_preset_names_the_near_ones() -> None:
     with pytest.raises(ConfigError, match="robust"):
-        PhysicsSettings(preset="robsut")
+        PhysicsSettings(preset="robsut")  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize(
@@ -246,4 +251,4 @@ def test_impossible_values_are_refused(values: dict) -> None:
 
 def test_an_unknown_backend_names_the_near_ones() -> None:
     with pytest.raises(ConfigError, match="newton_mjwarp"):
-        PhysicsSettings(backend="newton_mjwrap")
+        PhysicsSettings(backend="newton_mjwrap")  # pyright: ignore[reportArgumentType]

@@ -8,6 +8,7 @@ import pytest
 from isaaclab_pc.physics import apply_physics, backends
 from isaaclab_pc.physics.ladder import SOLVER_SETTINGS, harder, present_values
 from isaaclab_pc.settings import PhysicsSettings
+from isaaclab_pc.settings.physics import Backend
 from isaaclab_pc.tasks.reach.reach_env_cfg import ReachEnvCfg
 
 TIME = {"dt": 1 / 60, "decimation": 2}
@@ -58,7 +59,7 @@ def test_limits_are_tightened_once_each_of_the_others_was_climbed_twice() -> Non
 
 @pytest.mark.parametrize(("backend", "values"), [("newton_mjwarp", NEWTON), ("ovphysx", PHYSX)])
 def test_the_control_rate_stays_and_the_ladder_ends_within_what_settings_accept(
-    backend: str, values: dict[str, float]
+    backend: Backend, values: dict[str, float]
 ) -> None:
     rungs = climb(values, backend)
     top: dict[str, Any] = dict(values)
@@ -79,7 +80,7 @@ def test_what_is_far_behind_comes_first() -> None:
 
 
 @pytest.mark.parametrize("backend", ["newton_mjwarp", "ovphysx"])
-def test_a_rung_that_is_applied_is_what_the_task_runs_with(monkeypatch: pytest.MonkeyPatch, backend: str) -> None:
+def test_a_rung_that_is_applied_is_what_the_task_runs_with(monkeypatch: pytest.MonkeyPatch, backend: Backend) -> None:
     monkeypatch.setattr(backends, "is_installed", lambda module: True)
 
     def apply(**given: Any) -> dict[str, float]:

@@ -59,10 +59,10 @@ def test_other_failures_are_cured_by_no_setting() -> None:
 
 
 def test_overrides_reach_settings_groups_and_fields_of_the_task() -> None:
-    config = compose(["task=lift"])
+    settings = compose(["task=lift"])
     overrides = {"minibatch_size": 64, "physics.contacts": 80, "env.sim.physics.gpu_max_rigid_patch_count": 1500}
-    result = apply_overrides(config, overrides)
-    assert result["minibatch_size"] == 64
-    assert result["physics"]["contacts"] == 80
-    assert result["env_overrides"] == ["env.sim.physics.gpu_max_rigid_patch_count=1500"]
-    assert config == compose(["task=lift"])
+    result = apply_overrides(settings, overrides)
+    assert result.minibatch_size == 64
+    assert result.physics.contacts == 80
+    assert result.env_overrides == ["env.sim.physics.gpu_max_rigid_patch_count=1500"]
+    assert settings == compose(["task=lift"]), "the settings themselves stay"

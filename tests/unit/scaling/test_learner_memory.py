@@ -12,7 +12,7 @@ from isaaclab_pc.scaling import BatchPlan
 from isaaclab_pc.scaling.learner_memory import MemoryPeak, StandIn, learner_memory
 from isaaclab_pc.scaling.trial import Spaces
 from isaaclab_pc.tensor_bytes import tensor_bytes
-from isaaclab_pc.workers.session import resolve
+from isaaclab_pc.workers.resolve import resolve
 
 NUM_ENVS = 32
 VECTORS = {"policy": ((24,), "float32"), "critic": ((30,), "float32")}
@@ -20,9 +20,7 @@ GROUPS = {"points": {"points": ((64, 3), "float16")}, "depth": {"depth": ((1, 36
 
 
 def resolved(*settings: str, agent=()):
-    config = compose(["device=cpu", "physics=newton_mjwarp", *settings])
-    config["env_overrides"], config["agent_overrides"] = [], list(agent)
-    return resolve(config, NUM_ENVS, "reach")
+    return resolve(compose(["device=cpu", "physics=newton_mjwarp", *settings], [], agent), NUM_ENVS, "reach")
 
 
 @pytest.mark.parametrize("obs", GROUPS)

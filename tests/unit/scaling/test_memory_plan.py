@@ -3,7 +3,6 @@
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -14,17 +13,16 @@ from isaaclab_pc.scaling.learner_memory import LearnerMemory
 from isaaclab_pc.scaling.ledger import OVERHEAD, SIMULATION, TRAINING
 from isaaclab_pc.scaling.memory_plan import find_spaces, missing_kinds, predict_memory
 from isaaclab_pc.scaling.trial import MemoryReport, Spaces
-from isaaclab_pc.workers.session import resolve
+from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.workers.resolve import resolve
 
 MIB = 1 << 20
 SPACES = Spaces({"policy": ((24,), "float32"), "critic": ((30,), "float32")}, num_actions=3)
 NOTHING = EarlierTrials()
 
 
-def config_of(*settings: str) -> dict[str, Any]:
-    config = compose(["task=reach", "device=cpu", "physics=newton_mjwarp", *settings])
-    config["env_overrides"], config["agent_overrides"] = [], []
-    return config
+def settings_of(*settings: str) -> RunSettings:
+    return compose(["task=reach", "device=cpu", "physics=newton_mjwarp", *settings])
 
 
 def trial(num_envs: int, outcome: Outcome = Outcome.FITS) -> Trial:
@@ -32,10 +30,10 @@ def trial(num_envs: int, outcome: Outcome = Outcome.FITS) -> Trial:
     return Trial(num_envs, outcome, host_bytes=(1230 + num_envs) * MIB, memory=memory)
 
 
-def leave(folder: Path, time: str, config: dict[str, Any], *trials: Trial) -> None:
+def leave(folder: Path, time: str, settings: RunSettings, *trials: Trial) -> None:
     path = folder / "reach" / time
     path.mkdir(parents=True)
-    TrialsFile(RunKind.of(config), trials).write(path / "trials.json")
+    TrialsFile(RunKind.of(settings), trials).write(path / "trials.json")
 
 
 @pytest.fixture
@@ -47,20 +45,20 @@ def learner(monkeypatch: pytest.MonkeyPatch) -> LearnerMemory:
 
 
 def test_the_newest_trial_of_each_size_is_found(tmp_path: Path) -> None:
-    leave(tmp_path, "2026-01-01", config_of(), trial(32), trial(64))
-    leave(tmp_path, "2026-01-02", config_of("seed=7"), trial(64), trial(128, Outcome.OVER_BUDGET))
-    leave(tmp_path, "2026-01-03", config_of("obs=state"), trial(256))
-    leave(tmp_path, "2026-01-04", config_of())
+    leave(tmp_path, "2026-01-01", settings_of(), trial(32), trial(64))
+    leave(tmp_path, "2026-01-02", settings_of("seed=7"), trial(64), trial(128, Outcome.OVER_BUDGET))
+    leave(tmp_path, "2026-01-03", settings_of("obs=state"), trial(256))
+    leave(tmp_path, "2026-01-04", settings_of())
     (tmp_path / "reach" / "2026-01-04" / "trials.json").write_text("[{", encoding="utf-8")
-    earlier = find_earlier_trials(RunKind.of(config_of()), tmp_path)
+    earlier = find_earlier_trials(RunKind.of(settings_of()), tmp_path)
     assert sorted(trial.num_envs for trial in earlier.trials) == [32, 64]
     assert earlier.folder.endswith("2026-01-02")
     assert earlier.spaces == SPACES
-    assert find_earlier_trials(RunKind.of(config_of("runner=rl_games")), tmp_path) == NOTHING
+    assert find_earlier_trials(RunKind.of(settings_of("runner=rl_games")), tmp_path) == NOTHING
 
 
 def test_without_a_trial_the_plan_says_what_is_missing(learner: LearnerMemory) -> None:
-    resolved = resolve(config_of(), 64, "reach")
+    resolved = resolve(settings_of(), 64, "reach")
     parts = predict_memory(resolved, NOTHING)
     assert parts["network weights"][0] == learner.weights
     assert parts["rollout storage"][0] == learner.storage
@@ -71,7 +69,7 @@ def test_without_a_trial_the_plan_says_what_is_missing(learner: LearnerMemory) -
 
 
 def test_trials_tell_the_rest_and_its_growth(learner: LearnerMemory) -> None:
-    resolved = resolve(config_of(), 64, "reach")
+    resolved = resolve(settings_of(), 64, "reach")
     earlier = EarlierTrials((trial(32), trial(96)), "logs/scale/reach/2026-01-01")
     parts = predict_memory(resolved, earlier)
     assert parts[OVERHEAD][:2] == (1000 * MIB, 0)
@@ -83,17 +81,17 @@ def test_trials_tell_the_rest_and_its_growth(learner: LearnerMemory) -> None:
 
 
 def test_one_trial_tells_no_growth_and_the_plan_says_so(learner: LearnerMemory) -> None:
-    parts = predict_memory(resolve(config_of(), 64, "reach"), EarlierTrials((trial(32),), "x"))
+    parts = predict_memory(resolve(settings_of(), 64, "reach"), EarlierTrials((trial(32),), "x"))
     assert parts[SIMULATION] == (232 * MIB, 0, "measured in x, at 32 environments only")
 
 
 def test_sizes_are_those_of_a_trial_or_of_the_config() -> None:
-    points = resolve(config_of("points.num_points=20"), 8, "reach").env_cfg
+    points = resolve(settings_of("points.num_points=20"), 8, "reach").env_cfg
     declared = find_spaces(points, None)
     assert declared is not None
     assert declared.observations["points"] == ((20, 3), "float16")
     assert (declared.observations["policy"][0], declared.num_actions) == ((24,), 3)
-    state = find_spaces(resolve(config_of("obs=state"), 8, "reach").env_cfg, None)
+    state = find_spaces(resolve(settings_of("obs=state"), 8, "reach").env_cfg, None)
     assert state is not None
     assert state.observations == {"policy": ((30,), "float32"), "critic": ((30,), "float32")}
     spaces = Spaces({"policy": ((5,), "float32")}, num_actions=2)

@@ -106,7 +106,7 @@ def test_a_box_that_is_said_to_be_seen_has_points_in_the_image(
     position: np.ndarray, rotation: Any, lower: np.ndarray, size: np.ndarray, width: int, height: int, aperture: float
 ) -> None:
     camera = camera_of(position, rotation, width, height, aperture)
-    if not can_see_box(camera, lower, lower + size):
+    if not can_see_box(camera, lower.tolist(), (lower + size).tolist()):
         return
 
     # A sampled point is near the one that a ray meets.
