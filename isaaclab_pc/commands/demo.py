@@ -61,7 +61,7 @@ Examples
   python scripts/demo.py task=lift points.num_points=512 env.randomization=hard file=data/hard.hdf5
   python scripts/demo.py task=lift episodes=4 visualizer=viser watch it in a browser
 
-{settings_table(keys_of(*MAY_CHANGE), settings_of(DemoSettings))}
+{settings_table(keys_of(*MAY_CHANGE), DemoSettings)}
 
 num_envs=auto is 16 at most. env.* is as in scripts/train.py. A task needs a scripted policy, as all of ours have.
 

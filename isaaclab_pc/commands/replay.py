@@ -61,7 +61,7 @@ Examples
   python scripts/replay.py dump=<path> physics=ovphysx                             would the other backend?
   python scripts/replay.py dump=<path> visualizer=viser                            watch it break, in a browser
 
-{settings_table(keys_of(*MAY_CHANGE), settings_of(ReplaySettings))}
+{settings_table(keys_of(*MAY_CHANGE), ReplaySettings)}
 
 Settings of the run are as recorded unless they are given. With a visualizer, the steps are shown again and again, not
 faster than real time, until the window is closed or Ctrl-C.

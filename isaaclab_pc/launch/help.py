@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import inspect
+import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from isaaclab_pc.settings import RunSettings
-from isaaclab_pc.settings.base import Setting, describe_type
+from isaaclab_pc.settings.base import Setting, Settings, describe_type, settings_of
 from isaaclab_pc.settings.run import SETTINGS
 
 __all__ = ["settings_page", "settings_table"]
@@ -21,17 +22,18 @@ _DEFAULT_WIDTH = 12
 _FIRST_SECTION = "The run"
 
 
-def settings_table(shows: Callable[[str], bool] = lambda key: True, own: Mapping[str, Setting] | None = None) -> str:
+def settings_table(shows: Callable[[str], bool] = lambda key: True, own: type[Settings] | None = None) -> str:
     """Render settings for a help page, each group under the sentence that describes it.
 
     Args:
         shows: Tells by its dotted name whether a setting of a run is shown.
-        own: Settings that only the script has, shown first.
+        own: Describes settings that only the script has, shown first.
 
     Returns:
         Lines of name, default and meaning.
     """
-    sections = _sections({**(own or {}), **{key: setting for key, setting in SETTINGS.items() if shows(key)}})
+    sections = {} if own is None else {_title(own): list(settings_of(own).values())}
+    sections |= _sections({key: setting for key, setting in SETTINGS.items() if shows(key)})
     return "\n\n".join(
         "\n".join([title, *(_help_lines(setting) for setting in settings)]) for title, settings in sections.items()
     )
@@ -39,10 +41,20 @@ def settings_table(shows: Callable[[str], bool] = lambda key: True, own: Mapping
 
 def _help_lines(setting: Setting) -> str:
     head = f"  {setting.key:{_NAME_WIDTH}} {_default(setting):{_DEFAULT_WIDTH}}"
+    text = textwrap.wrap(_plain(setting.meaning) + _takes(setting), _WIDTH - len(head) - 1)
+    return "\n".join([f"{head} {text[0]}", *(" " * (len(head) + 1) + line for line in text[1:])])
+
+
+def _takes(setting: Setting) -> str:
+    """Say what a setting takes, where its default and its meaning do not tell."""
     # Where the default is null, the line says that null is taken.
     takes = describe_type(setting.type).removeprefix("null, or ")
-    text = textwrap.wrap(f"{_plain(setting.meaning)} Takes {takes}.", _WIDTH - len(head) - 1)
-    return "\n".join([f"{head} {text[0]}", *(" " * (len(head) + 1) + line for line in text[1:])])
+    told = _words(f"{setting.meaning} {_default(setting)}")
+    return "" if takes == "text" or _words(takes) <= told | {"one", "of", "a", "or"} else f" Takes {takes}."
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text))
 
 
 def settings_page() -> str:

@@ -27,6 +27,7 @@ _SET_ELSEWHERE = {
     "env.seed": "seed",
     "env.obs": "obs",
     "env.sim.device": "device",
+    "env.sim.physics": "physics.backend",
     "env.guard.mode": "guard.mode",
     "env.guard.ends": "guard.ends",
     "env.guard.max_abs": "guard.max_abs",
@@ -137,15 +138,16 @@ def check_overrides(
 def _check_value(override: str, owner: Any, name: str, present: Any, presets: Sequence[str]) -> None:
     key, _, text = override.partition("=")
     value = _parse(text)
+    if value is None and _may_be_none(owner, name, present):
+        return
+
     if is_dataclass(present):
         if value in presets:
             return
         expected = f"one of its presets, {', '.join(presets)}" if presets else "a value for one of its fields"
         raise ConfigError(f"{override}: expected {expected}, as in {key}.{next(iter(_fields(present)), 'field')}=...")
     if value is None:
-        if not _may_be_none(owner, name, present):
-            raise ConfigError(f"{override}: expected {_describe(present)}, like the present {present}.")
-        return
+        raise ConfigError(f"{override}: expected {_describe(present)}, like the present {present}.")
 
     bounds = next((kind for pattern, kind in _BOUNDS.items() if fnmatchcase(key, pattern)), None)
     if bounds is not None:

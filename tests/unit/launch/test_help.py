@@ -41,6 +41,19 @@ def test_the_table_says_default_meaning_unit_and_bounds():
     assert "\nTime steps, solver iterations and limits." in table, "each group has its title"
 
 
+def test_the_table_does_not_say_twice_what_a_setting_takes():
+    text = " ".join(settings_table().split())
+    assert "Size of the agent: large is for GPUs. obs" in text
+    assert "Takes text" not in text
+    assert text.count("a run's folder or checkpoint") == 1
+
+
+def test_settings_of_a_script_stand_under_a_title_of_their_own():
+    table = settings_table(keys_of("seed"), demo.DemoSettings)
+    assert table.startswith("What to record.\n  episodes ")
+    assert "\n\nThe run\n  seed " in table
+
+
 def test_the_help_of_training_names_every_setting(capsys):
     assert train.main(["--help"]) == 0
     text = capsys.readouterr().out

@@ -28,6 +28,7 @@ class Inner:
 class Env:
     inner: Inner = field(default_factory=Inner)
     layers: list = field(default_factory=lambda: [Inner()])
+    camera: Inner | None = field(default_factory=Inner)
 
 
 CONFIGS = {"env": Env(), "agent": {"params": {"lr": 1e-3, "layers": [64, 64]}}}
@@ -44,6 +45,7 @@ CONFIGS = {"env": Env(), "agent": {"params": {"lr": 1e-3, "layers": [64, 64]}}}
         "env.inner.name=null",
         "env.inner.crop=[0,2]",
         "env.layers.0.width=3",
+        "env.camera=null",
         "agent.params.lr=0.1",
         "agent.params.layers=[32]",
     ],
