@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a probe reports of itself: its memory, for the ledger, and its phase, which is known even if it never returns."""
+"""A probe's own report: its memory, for the ledger, and its phase, which is known even if it never returns."""
 
 from __future__ import annotations
 
