@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -25,20 +25,20 @@ __all__ = ["main"]
 
 
 class DemoSettings(ScriptSettings):
-    """What to record."""
+    """What a recording has besides the settings of a run."""
 
     episodes: Annotated[int, Field(ge=1, le=10_000_000)] = 100
-    """Episodes that the file shall have, those it has already included."""
+    """Number of episodes to reach, those that are in the file already included."""
 
     file: str | None = None
     """A path that ends in .hdf5; null: logs/demo/<task>/demos.hdf5."""
 
     keep: Literal["success", "all"] = "success"
-    """success: failed episodes are counted, not kept; all: they are kept, marked success=False."""
+    """success: failed episodes are counted but not kept; all: they are kept and marked success=False."""
 
 
 MAY_CHANGE = ("task", "obs", "seed", "num_envs", "device", "robot", "reward", "visualizer", "physics.", "points.")
-"""Settings of a run, and groups of them, that a recording has."""
+"""Settings of a run, and groups of them, that a recording takes."""
 
 NUM_ENVS = 16
 """Environments of ``num_envs=auto``, at most."""
@@ -112,23 +112,25 @@ def run(argv: Sequence[str]) -> int:
         try:
             code = _record(settings, file, own, parent)
         finally:
+            # Also after a crash of the child: every wave that it left is complete.
             file.merge()
+
     _report(file, own.episodes, code)
     return code
 
 
 def _record(settings: RunSettings, file: DemoFile, own: DemoSettings, parent: Path) -> int:
-    """Let a child record what is missing; return the exit code."""
-    there = file.progress()
-    if there.episodes >= own.episodes:
-        print(f"{file.path} has {there.episodes} episodes already; a higher number of episodes adds to them")
+    """Let a child record the missing episodes; return the exit code."""
+    progress = file.progress()
+    if progress.episodes >= own.episodes:
+        print(f"{file.path} has {progress.episodes} episodes already; a higher number of episodes adds to them")
         return ExitCode.OK
 
     folder = make_folder(parent)
     settings.save(folder / SETTINGS_NAME)
     print(f"recording {settings.task} to {file.path}, {settings.num_envs} environments at once", flush=True)
-    if there.attempts:
-        print(f"going on: {there.episodes} episodes are there, {there.rate}", flush=True)
+    if progress.attempts:
+        print(f"going on: {progress.episodes} episodes are there, {progress.rate}", flush=True)
 
     log = folder / "worker.log"
     code = run_child(child_command(folder / SETTINGS_NAME, file.path, own.episodes, own.keep), log=log)
@@ -144,15 +146,17 @@ def child_command(settings: Path, file: Path, episodes: int, keep: str) -> list[
     Args:
         settings: The settings file that it reads.
         file: Where the episodes go.
-        episodes: How many the file shall have.
+        episodes: Number of episodes to reach, those that are in the file already included.
         keep: ``success`` or ``all``.
     """
     return worker_command("demo", settings, file=file, episodes=episodes, keep=keep)
 
 
 def _report(file: DemoFile, episodes: int, code: int) -> None:
+    """Print what the file has now."""
     if not file.path.is_file():
         return
+
     progress = file.progress()
     size = file.path.stat().st_size
     if code and progress.episodes < episodes:
@@ -161,20 +165,22 @@ def _report(file: DemoFile, episodes: int, code: int) -> None:
 
 
 def _split(argv: Sequence[str]) -> tuple[DemoSettings, Command]:
-    """Tell what only a recording has from the settings of a run."""
+    """Separate the recording's own settings from those of a run."""
     own, others = take_own_settings(argv, DemoSettings)
+
     may_change = keys_of(*MAY_CHANGE, "physics", "env.")
     for argument in others:
         key = argument.partition("=")[0]
         if "=" in argument and not argument.startswith("-") and not may_change(key):
             known = [*settings_of(DemoSettings), *(name.rstrip(".") for name in MAY_CHANGE)]
             raise ConfigError(f"{key} is not a setting of a recording: {closest(key, known)} See --help.")
+
     command = parse_command(others)
     refuse_flags(command)
     return own, command
 
 
 def _check_task(task: str) -> None:
-    scripted: Mapping[str, str] = scripted_tasks()
+    scripted = scripted_tasks()
     if task not in scripted.values():
         raise ConfigError(f"task: {task} has no scripted policy; these have one: {', '.join(sorted(scripted))}.")

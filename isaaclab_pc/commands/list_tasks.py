@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 import gymnasium
 
 from isaaclab_pc.errors import ConfigError, closest
+from isaaclab_pc.launch.child_process import ExitCode, run_script
 from isaaclab_pc.launch.task_names import all_ids, our_tasks
 from isaaclab_pc.runners import RUNNERS, agent_key
 
@@ -18,8 +18,12 @@ HELP = """\
 List the tasks that scripts/train.py task=<name> takes.
 
   python scripts/list_tasks.py          this package's tasks: short name, gym id, learning libraries
-  python scripts/list_tasks.py --all    every gym id that Isaac Lab knows, too (takes a few seconds)
+  python scripts/list_tasks.py --all    also the gym ids of all other packages (takes a few seconds)
+
+Exit codes: 0; 2 for an unknown option; 130 and 143 after SIGINT and SIGTERM; 1 otherwise.
 """
+
+_OPTIONS = ("--all", "--help", "-h")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -29,28 +33,37 @@ def main(argv: Sequence[str]) -> int:
         argv: Arguments without the program's name.
 
     Returns:
-        The exit code: 0, or 2 for an unknown argument.
+        The exit code: 0; 2 for an unknown option, or where Isaac Lab's tasks cannot be imported; 130 and 143 after
+        SIGINT and SIGTERM; 1 otherwise.
     """
-    options = ("--all", "--help", "-h")
-    unknown = [argument for argument in argv if argument not in options]
+    return run_script(argv, HELP, run)
+
+
+def run(argv: Sequence[str]) -> int:
+    """Print the tasks that a command line asks for.
+
+    Args:
+        argv: Arguments without the program's name.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        ConfigError: An option is unknown, or Isaac Lab's tasks cannot be imported.
+    """
+    unknown = [argument for argument in argv if argument not in _OPTIONS]
     if unknown:
-        print(f"error: {unknown[0]} is not an option: {closest(unknown[0], options)}", file=sys.stderr)
-        return 2
-    if {"--help", "-h"} & set(argv):
-        print(HELP)
-        return 0
+        raise ConfigError(f"{unknown[0]} is not an option: {closest(unknown[0], _OPTIONS)}")
+
     tasks = our_tasks()
     width = max(map(len, tasks), default=0)
     for short, task_id in tasks.items():
         print(f"{short:{width}}  {task_id}  ({', '.join(_runners(task_id))})")
+
     if "--all" in argv:
-        try:
-            others = [task_id for task_id in all_ids() if task_id not in tasks.values()]
-        except ConfigError as error:
-            print(f"error: {error}", file=sys.stderr)
-            return 2
+        others = [task_id for task_id in all_ids() if task_id not in tasks.values()]
         print("\nof other packages:", *others, sep="\n  ")
-    return 0
+    return ExitCode.OK
 
 
 def _runners(task_id: str) -> list[str]:

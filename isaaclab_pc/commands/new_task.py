@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``scripts/new_task.py``: write a task that works, to be changed into the one that is wanted. Loads no torch."""
+"""``scripts/new_task.py``: write a working task, as a start for a new one. Loads no torch."""
 
 from __future__ import annotations
 
 import keyword
 import re
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from string import Template
@@ -13,6 +12,7 @@ from string import Template
 import isaaclab_pc
 from isaaclab_pc.commands.task_template import FILES
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.launch.child_process import ExitCode, run_script
 from isaaclab_pc.launch.task_names import PREFIX
 
 __all__ = ["main", "new_task"]
@@ -22,13 +22,48 @@ Write a new task: tasks/<name>/ with its environment, configuration and registra
 
   python scripts/new_task.py press_button
 
-It works as it is: it holds the tool centre above a cube. Change scene, resets, rewards and success, and follow
-"Add a task" in CONTRIBUTING.md. Words are separated by _, the first one is the verb.
+The new task works as it is: it holds the tool centre above a cube. Change scene, resets, rewards and success, and
+follow "Add a task" in CONTRIBUTING.md. Words are separated by _, the first one is the verb.
+
+Exit codes: 0; 2 for a wrong name; 130 and 143 after SIGINT and SIGTERM; 1 otherwise.
 """
 
-_IMPORT = re.compile(r"^from isaaclab_pc\.tasks import (.+)$", re.MULTILINE)
-_ALL = re.compile(r"^__all__ = \[.*\]$", re.MULTILINE)
+_IMPORT_LINE = re.compile(r"^from isaaclab_pc\.tasks import (.+)$", re.MULTILINE)
+_ALL_LINE = re.compile(r"^__all__ = \[.*\]$", re.MULTILINE)
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+
+
+def main(argv: Sequence[str]) -> int:
+    """Write a task.
+
+    Args:
+        argv: Arguments without the program's name: the task's name.
+
+    Returns:
+        The exit code: 0; 2 for a wrong argument; 130 and 143 after SIGINT and SIGTERM; 1 otherwise.
+    """
+    return run_script(argv, HELP, run)
+
+
+def run(argv: Sequence[str]) -> int:
+    """Write the task that a command line names.
+
+    Args:
+        argv: Arguments without the program's name.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        ConfigError: There is not one name, or it cannot be a task's, or is taken.
+    """
+    if len(argv) != 1:
+        raise ConfigError("expected one name, as in: python scripts/new_task.py press_button")
+
+    tasks = (Path(isaaclab_pc.__file__).parent / "tasks").resolve()
+    print(*new_task(argv[0], tasks), sep="\n")
+    print(f"It works as it is: python scripts/train.py task={argv[0]}")
+    return ExitCode.OK
 
 
 def new_task(name: str, folder: Path) -> list[Path]:
@@ -39,7 +74,7 @@ def new_task(name: str, folder: Path) -> list[Path]:
         folder: The tasks' folder, whose ``__init__.py`` imports them all.
 
     Returns:
-        The files that were written, that ``__init__.py`` the last.
+        The files that were written, the folder's ``__init__.py`` last.
 
     Raises:
         ConfigError: The name cannot be a task's, or is taken.
@@ -49,49 +84,31 @@ def new_task(name: str, folder: Path) -> list[Path]:
     target = folder / name
     if target.exists() or (folder / f"{name}.py").exists():
         raise ConfigError(f"{name}: {target} exists already. Choose another name, or remove it.")
+
     words = [word.capitalize() for word in name.split("_")]
     values = {"name": name, "title": "".join(words), "task_id": f"{PREFIX}{'-'.join(words)}-Franka-Direct"}
     registry = folder / "__init__.py"
+    # Before anything is written, because this may be refused.
     registered = _with_import(registry.read_text(encoding="utf-8"), name)
+
     target.mkdir()
     written = []
     for file_name, content in FILES.items():
         path = target / Template(file_name).substitute(values)
         path.write_text(content.substitute(values), encoding="utf-8")
         written.append(path)
+
     registry.write_text(registered, encoding="utf-8")
     return [*written, registry]
 
 
 def _with_import(text: str, name: str) -> str:
-    """Return the package's text with one more task imported, in order."""
-    found = _IMPORT.search(text)
-    if found is None or _ALL.search(text) is None:
+    """Return the text of ``tasks/__init__.py`` with one more task imported, in alphabetical order."""
+    import_line = _IMPORT_LINE.search(text)
+    if import_line is None or _ALL_LINE.search(text) is None:
         raise ConfigError("tasks/__init__.py: expected one line 'from isaaclab_pc.tasks import ...' and one __all__.")
-    names = sorted({*found[1].split(", "), name})
-    text = _IMPORT.sub(f"from isaaclab_pc.tasks import {', '.join(names)}", text)
-    return _ALL.sub("__all__ = [" + ", ".join(f'"{n}"' for n in names) + "]", text)
 
-
-def main(argv: Sequence[str]) -> int:
-    """Write a task.
-
-    Args:
-        argv: Arguments without the program's name: the task's name.
-
-    Returns:
-        The exit code: 0, or 2 for a wrong argument.
-    """
-    if {"--help", "-h"} & set(argv):
-        print(HELP)
-        return 0
-    try:
-        if len(argv) != 1:
-            raise ConfigError("expected one name, as in: python scripts/new_task.py press_button")
-        written = new_task(argv[0], (Path(isaaclab_pc.__file__).parent / "tasks").resolve())
-    except ConfigError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    print(*written, sep="\n")
-    print(f"It works as it is: python scripts/train.py task={argv[0]}")
-    return 0
+    names = sorted({*import_line[1].split(", "), name})
+    quoted = ", ".join(f'"{task}"' for task in names)
+    text = _IMPORT_LINE.sub(f"from isaaclab_pc.tasks import {', '.join(names)}", text)
+    return _ALL_LINE.sub(f"__all__ = [{quoted}]", text)

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +16,7 @@ from isaaclab_pc.launch.command_line import Command, parse_command, refuse_flags
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import keys_of, settings_table
 from isaaclab_pc.launch.platform import check_isaaclab, settle_platform
+from isaaclab_pc.launch.replay_result import Fault, Reading, ReplayResult
 from isaaclab_pc.launch.run_folder import SETTINGS_NAME, make_folder
 from isaaclab_pc.launch.task_names import resolve_task
 from isaaclab_pc.packages import installed_versions
@@ -27,7 +27,7 @@ __all__ = ["describe", "main"]
 
 
 class ReplaySettings(ScriptSettings):
-    """What to replay."""
+    """What a replay has besides the settings of its run."""
 
     dump: str | None = None
     """The file."""
@@ -71,8 +71,9 @@ where the dump cannot be used; 130 and 143 after SIGINT and SIGTERM; 1 otherwise
 """
 
 RESULT_NAME = "result.json"
-FOLLOWS = 1e-3
-"""Largest difference of a replay that still follows its recording [rad, m]."""
+
+SAME_STATE = 1e-3
+"""Largest difference at which a replay still follows its recording [rad, m]."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -103,6 +104,7 @@ def run(argv: Sequence[str]) -> int:
     own, command = _split(argv)
     if own.dump is None:
         raise ConfigError("dump=<path> is missing: the guard writes dumps to <run>/dumps/dump_<number>.npz.")
+
     path = Path(own.dump)
     dump = FaultDump.load(path)
     position = dump.position_of(own.env)
@@ -111,24 +113,24 @@ def run(argv: Sequence[str]) -> int:
 
     folder = _make_folder(path.resolve().parent / "replay")
     settings.save(folder / SETTINGS_NAME)
-    print(_introduce(path, dump, position), flush=True)
+    print(_introduction(path, dump, position), flush=True)
     if settings.visualizer:
         print("shown again and again until Ctrl-C, or until its window is closed; then the finding", flush=True)
 
     log = folder / "worker.log"
     code = run_child(child_command(path.resolve(), position, folder), log=log)
-    result = _read_result(folder / RESULT_NAME)
-    signalled = code in (ExitCode.INTERRUPTED, ExitCode.TERMINATED)
-    # A replay that is watched ends with Ctrl-C.
-    if code == ExitCode.OK or (signalled and settings.visualizer and "found" in result):
-        print(f"\n{describe(result)}\n\nresult: {folder / RESULT_NAME}", flush=True)
+    result_path = folder / RESULT_NAME
+    was_stopped = code in (ExitCode.INTERRUPTED, ExitCode.TERMINATED)
+    # In a visualizer, Ctrl-C is how a replay ends; the result was written before it was shown again.
+    was_watched = was_stopped and bool(settings.visualizers) and result_path.is_file()
+    if code == ExitCode.OK or was_watched:
+        print(f"\n{describe(ReplayResult.read(result_path))}\n\nresult: {result_path}", flush=True)
         return ExitCode.OK
-    if code == ExitCode.REFUSED:
-        raise ConfigError(result.get("error", f"the replay was refused; see {log}"))
-    if not signalled:
-        show_log(log, code)
-        return ExitCode.FAILED
-    return code
+
+    if code == ExitCode.REFUSED or was_stopped:
+        return code
+    show_log(log, code)
+    return ExitCode.FAILED
 
 
 def child_command(dump: Path, position: int, folder: Path) -> list[str]:
@@ -143,14 +145,16 @@ def child_command(dump: Path, position: int, folder: Path) -> list[str]:
 
 
 def _split(argv: Sequence[str]) -> tuple[ReplaySettings, Command]:
-    """Tell what only a replay has from the settings of a run."""
+    """Separate the replay's own settings from those of a run."""
     own, others = take_own_settings(argv, ReplaySettings)
+
     may_change = keys_of(*MAY_CHANGE, "physics")
     for argument in others:
         key = argument.partition("=")[0]
         if "=" in argument and not argument.startswith("-") and not may_change(key):
             known = [*settings_of(ReplaySettings), *(name.rstrip(".") for name in MAY_CHANGE)]
             raise ConfigError(f"{key} is not a setting of a replay: {closest(key, known)} See --help.")
+
     command = parse_command(others)
     refuse_flags(command)
     return own, command
@@ -161,22 +165,28 @@ def _check_origin(dump: FaultDump, asked: str | None) -> None:
     task = dump.about["task"]
     if asked is not None and resolve_task(asked) != task:
         raise ConfigError(f"task={asked}: the dump is of {task}.")
+
     if not isinstance(dump.about["config"], dict) or not dump.about["config"]:
         raise ConfigError("The dump has no settings of a run: it was recorded by other code, which has to replay it.")
-    there, here = dump.about["versions"], installed_versions(SIMULATION_PACKAGES)
+
+    recorded = dump.about["versions"]
+    installed = installed_versions(SIMULATION_PACKAGES)
+    differing = sorted(name for name in recorded.keys() | installed.keys() if recorded.get(name) != installed.get(name))
+    # These two define the task and its scene. With another solver version a replay may still find the fault.
     for name in ("isaaclab_pc", "isaaclab"):
-        if there.get(name) != here.get(name):
+        if name in differing:
             raise ConfigError(
-                f"The dump was made with {name} {there.get(name)}, installed is {here.get(name)}: replay it with "
-                f"pip install '{name}=={there.get(name)}'."
+                f"The dump was made with {name} {recorded.get(name)}, installed is {installed.get(name)}: replay it "
+                f"with pip install '{name}=={recorded.get(name)}'."
             )
-    others = sorted(name for name in there.keys() | here.keys() if there.get(name) != here.get(name))
-    for name in others:
-        print(f"note: the dump was made with {name} {there.get(name)}, installed is {here.get(name)}", flush=True)
+    for name in differing:
+        print(
+            f"note: the dump was made with {name} {recorded.get(name)}, installed is {installed.get(name)}", flush=True
+        )
 
 
 def _settings(dump: FaultDump, command: Command) -> RunSettings:
-    """Return the run's settings with what was given in their place."""
+    """Return the recorded settings of the run, with those that were given on the command line in their place."""
     recorded = RunSettings.from_plain(dump.about["config"], "The dump")
     if recorded.task != dump.about["task"]:
         raise ConfigError(f"The dump contradicts itself: it names {dump.about['task']} and {recorded.task}.")
@@ -184,8 +194,9 @@ def _settings(dump: FaultDump, command: Command) -> RunSettings:
     asked = compose(command.settings).flat()
     changes: dict[str, Any] = {"physics.backend": dump.about["backend"], "visualizer": asked["visualizer"]}
     changes |= {key: asked[key] for key in command.given}
+
     if recorded.guard.mode == "raise":
-        # The replay itself says what is bad.
+        # The replay reports faults itself, and must not stop at an exception.
         changes["guard.mode"] = "quarantine"
     # The state is all that a replay looks at; cameras would only cost time.
     return recorded.with_values(changes | {"obs": "state", "num_envs": 1})
@@ -198,11 +209,7 @@ def _make_folder(parent: Path) -> Path:
         raise ConfigError(f"{error} Or copy the dump to where you may write.") from None
 
 
-def _read_result(path: Path) -> dict[str, Any]:
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-
-
-def _introduce(path: Path, dump: FaultDump, position: int) -> str:
+def _introduction(path: Path, dump: FaultDump, position: int) -> str:
     arrays = dump.arrays
     about = dump.about
     first = int(arrays["episode_step"][position, 0])
@@ -216,7 +223,7 @@ def _introduce(path: Path, dump: FaultDump, position: int) -> str:
     )
 
 
-def describe(result: Mapping[str, Any]) -> str:
+def describe(result: ReplayResult) -> str:
     """Put the finding of a replay into words.
 
     Args:
@@ -225,45 +232,57 @@ def describe(result: Mapping[str, Any]) -> str:
     Returns:
         Several lines.
     """
-    steps = result["steps"]
-    decimation = result["decimation"]
-    head = f"{result['backend']}, physics steps of {result['dt']:.4g} s, {decimation} per action"
-    lines = [f"replayed: one environment, {head}"]
-    if result["from_each_step"]:
+    lines = [
+        f"replayed: one environment, {result.backend}, physics steps of {result.dt:.4g} s, "
+        f"{result.decimation} per action"
+    ]
+    if result.from_each_step:
         lines.append("run through, nothing broke; then every step was begun in its recorded state:")
-    if result["found"]:
-        step = result["step"]
-        when = f"physics step {result['substep']} of {decimation}" if result["substep"] else "the action itself"
-        lines.append(
-            f"first fault: step {step + 1} of {steps} (step {result['episode_step'][step]} of the episode), {when}"
-        )
-        worst, *others = result["offenders"]
-        lines.append(f"  {_value(worst)}")
-        if result["trace"]:
-            course = ", ".join(f"{entry['value']:.4g}" for entry in result["trace"])
-            lines.append(f"    in the {len(result['trace'])} physics steps before: {course}")
-        lines.extend(f"  {_value(other)}" for other in others)
-        rest = result["num_offenders"] - len(result["offenders"])
-        if rest > 0:
-            lines.append(f"  and {rest} more in the same physics step")
+
+    if result.fault is not None:
+        lines.extend(_fault_lines(result, result.fault))
     else:
-        lines.append(f"did not reproduce: all {steps} steps stayed finite and in bounds.")
-    return "\n".join([*lines, _fidelity(result["differences"])])
+        lines.append(f"did not reproduce: all {result.num_steps} steps stayed finite and in bounds.")
+
+    lines.append(_fidelity(result.differences))
+    return "\n".join(lines)
 
 
-def _value(value: Mapping[str, Any]) -> str:
-    name, _, unit = value["quantity"].partition(" [")
+def _fault_lines(result: ReplayResult, fault: Fault) -> list[str]:
+    when = f"physics step {fault.substep} of {result.decimation}" if fault.substep else "the action itself"
+    lines = [
+        f"first fault: step {fault.step + 1} of {result.num_steps} "
+        f"(step {result.episode_step[fault.step]} of the episode), {when}"
+    ]
+
+    worst, *others = fault.offenders
+    lines.append(f"  {_reading_line(worst)}")
+    if fault.trace:
+        values = ", ".join(f"{point.value:.4g}" for point in fault.trace)
+        lines.append(f"    in the {len(fault.trace)} physics steps before: {values}")
+
+    lines.extend(f"  {_reading_line(other)}" for other in others)
+    unnamed = fault.num_offenders - len(fault.offenders)
+    if unnamed > 0:
+        lines.append(f"  and {unnamed} more in the same physics step")
+    return lines
+
+
+def _reading_line(reading: Reading) -> str:
+    quantity, _, unit = reading.quantity.partition(" [")
     unit = f" {unit.removesuffix(']')}" if unit else ""
-    where = " ".join(part for part in (value["asset"], value["name"]) if part)
-    return f"{where}: {name} {value['value']:.4g}{unit}, bound {value['bound']:g}"
+    where = " ".join(part for part in (reading.asset, reading.name) if part)
+    return f"{where}: {quantity} {reading.value:.4g}{unit}, bound {reading.bound:g}"
 
 
 def _fidelity(differences: Sequence[float]) -> str:
     """Tell how closely the replay followed the recording."""
     if not differences:
         return "fidelity: the history has nothing to compare with before the fault."
+
     for index, difference in enumerate(differences):
-        if not difference <= FOLLOWS:
+        # Written so that NaN, too, counts as having left the recording.
+        if not difference <= SAME_STATE:
             return (
                 f"fidelity: the replay leaves the recording at step {index + 2}, by {difference:.2g} rad or m; "
                 f"at step {len(differences) + 1} by {differences[-1]:.2g}."

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``scripts/scale.py --stability``: what physics settings a task bears, measured. Loads no torch."""
+"""``scripts/scale.py --stability``: measure which physics settings a task is stable with. Loads no torch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import json
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.files import write_text_atomically
 from isaaclab_pc.launch.child_process import ExitCode, run_child, show_log, worker_command
 from isaaclab_pc.launch.command_line import Command
 from isaaclab_pc.launch.run_folder import LOGS, SETTINGS_NAME, make_folder
@@ -34,40 +34,41 @@ PICTURE_NAME = "stability.png"
 
 
 def measure_stability(command: Command, settings: RunSettings) -> int:
-    """Measure a small grid of physics settings, one child process each, and show which is the cheapest that holds.
+    """Measure a small grid of physics settings, one child process each, and show the cheapest stable one.
 
     Args:
         command: What the user gave.
         settings: The run's settings, device and physics backend settled.
 
     Returns:
-        The exit code: 0; 2 where the first child refuses the settings; 130 and 143 after SIGINT and SIGTERM, with what
-        was measured written; 1 where a child breaks off with an error.
+        The exit code: 0; 2 where a child refuses the settings; 130 and 143 after SIGINT and SIGTERM; 1 where a child
+        fails. What was measured until then is shown and written.
 
     Raises:
         ConfigError: The settings leave nothing to measure.
     """
-    settings = _completed(command, settings)
+    settings = _complete(command, settings)
     given = settings.physics.model_dump(exclude={"backend", "preset"})
-    cells_to_measure = grid(settings.physics.backend, given)
+    grid_values = grid(settings.physics.backend, given)
+
     folder = make_folder(LOGS / "scale" / short_name(settings.task))
     settings.save(folder / SETTINGS_NAME)
-    number = f"{len(cells_to_measure)} setting{'s' if len(cells_to_measure) > 1 else ''}"
-    print(f"{settings.task}: {number} on {settings.num_envs} environments, at one control rate")
+    count = f"{len(grid_values)} setting{'s' if len(grid_values) > 1 else ''}"
+    print(f"{settings.task}: {count} on {settings.num_envs} environments, at one control rate")
 
     cells: list[Cell] = []
     try:
-        return _measure_all(cells_to_measure, folder, cells)
+        return _measure_all(grid_values, folder, cells)
     finally:
-        # Also after Ctrl-C; where nothing was measured, nothing stays but the log of what went wrong.
+        # Also after Ctrl-C. Where nothing was measured, the folder is kept for its log only.
         if cells:
             _show(cells, command, settings, folder)
         elif not (folder / LOG_NAME).exists():
             shutil.rmtree(folder)
 
 
-def _completed(command: Command, settings: RunSettings) -> RunSettings:
-    """Fill in what was left open, and refuse what does not go with this question."""
+def _complete(command: Command, settings: RunSettings) -> RunSettings:
+    """Refuse settings that contradict the measurement, and fill in those that were not given."""
     if settings.physics.preset is not None:
         raise ConfigError(
             "physics.preset has no use with --stability, which measures the settings that presets stand for: leave it "
@@ -78,19 +79,21 @@ def _completed(command: Command, settings: RunSettings) -> RunSettings:
             f"guard.mode={settings.guard.mode} has no use with --stability, which counts the environments that the "
             "guard ends: leave it out."
         )
+
     values: dict[str, Any] = {"num_envs": NUM_ENVS if settings.num_envs == "auto" else settings.num_envs}
     if "eval.episodes" not in command.given:
         values["eval.episodes"] = values["num_envs"]
     if "obs" not in command.given:
-        # Physics is the question; a camera would only take time.
+        # Only physics is measured; a camera would take time.
         values["obs"] = "state"
     return settings.with_values(values)
 
 
-def _measure_all(settings: Sequence[Mapping[str, int]], folder: Path, cells: list[Cell]) -> int:
-    for number, values in enumerate(settings, start=1):
+def _measure_all(grid_values: Sequence[Mapping[str, int]], folder: Path, cells: list[Cell]) -> int:
+    """Append a cell for each setting of the grid, and return the exit code."""
+    for number, values in enumerate(grid_values, start=1):
         shown = " ".join(f"{name}={value}" for name, value in values.items()) or "as given"
-        print(f"  [{number}/{len(settings)}] {shown}: ", end="", flush=True)
+        print(f"  [{number}/{len(grid_values)}] {shown}: ", end="", flush=True)
 
         result = folder / f"cell_{number}.json"
         code = run_child(child_command(folder, values, result), log=folder / LOG_NAME)
@@ -100,7 +103,7 @@ def _measure_all(settings: Sequence[Mapping[str, int]], folder: Path, cells: lis
         if code == ExitCode.REFUSED:
             return code
         if code == ExitCode.OK:
-            cell = Cell(**json.loads(result.read_text(encoding="utf-8")))
+            cell = Cell.read(result)
             result.unlink()
         elif code > 128:
             cell = Cell(values, note=f"the simulator crashed (exit code {code})")
@@ -110,7 +113,7 @@ def _measure_all(settings: Sequence[Mapping[str, int]], folder: Path, cells: lis
             return ExitCode.FAILED
 
         cells.append(cell)
-        print(_sentence(cell), flush=True)
+        print(_summary(cell), flush=True)
     return ExitCode.OK
 
 
@@ -127,9 +130,10 @@ def child_command(folder: Path, values: Mapping[str, int], result: Path) -> list
     )
 
 
-def _sentence(cell: Cell) -> str:
+def _summary(cell: Cell) -> str:
     if not cell.env_steps:
         return cell.note
+
     scripted = f", scripted success {_percent(cell.success)}" if cell.success is not None else ""
     note = f", {cell.note}" if cell.note else ""
     return f"{_failures(cell)} failures per million steps{scripted}, {cell.env_steps_per_s:.0f} steps/s{note}"
@@ -148,30 +152,34 @@ def _percent(share: float | None) -> str:
 
 
 def _show(cells: Sequence[Cell], command: Command, settings: RunSettings, folder: Path) -> None:
-    """Print the table and the cheapest setting that holds; write JSON and picture."""
+    """Print the table and the cheapest stable setting; write JSON and picture."""
     chosen = cheapest(cells)
-    line = None if chosen is None else _command_line(command, settings, chosen)
+    train_command = None if chosen is None else _train_command(command, settings, chosen)
+
     content = {
         "task": settings.task,
         "backend": settings.physics.backend,
         "device": settings.device,
         "num_envs": settings.num_envs,
         "versions": versions(),
-        "cells": [asdict(cell) for cell in cells],
+        "cells": [cell.to_dict() for cell in cells],
         "cheapest": None if chosen is None else dict(chosen.settings),
-        "command": line,
+        "command": train_command,
     }
-    (folder / RESULT_NAME).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    write_text_atomically(folder / RESULT_NAME, json.dumps(content, indent=1) + "\n")
+
     title = f"{settings.task}, {settings.physics.backend}, {settings.device}, {settings.num_envs} environments"
     _print_table(cells, chosen, title)
+
+    # Here, because matplotlib takes a while to load.
     from isaaclab_pc.viz.stability_plot import save_stability_plot
 
     save_stability_plot(cells, chosen, title, folder / PICTURE_NAME)
     print(f"table and picture: {folder / RESULT_NAME}, {folder / PICTURE_NAME}")
-    if line is None:
-        print("no setting holds: every one has failures or dropped contacts, or loses too much of the scripted success")
+    if train_command is None:
+        print("no setting is stable: all have failures, drop contacts, or lose too much of the scripted success")
     else:
-        print(f"the cheapest that holds:\n  {line}")
+        print(f"the cheapest stable setting:\n  {train_command}")
 
 
 def _print_table(cells: Sequence[Cell], chosen: Cell | None, title: str) -> None:
@@ -181,19 +189,20 @@ def _print_table(cells: Sequence[Cell], chosen: Cell | None, title: str) -> None
     for column in columns:
         table.add_column(column, justify="right")
     table.add_column("")
+
     for cell in cells:
         values = [f"{cell.settings[name]:.6g}" if name in cell.settings else "" for name in names]
-        rate, cost = (f"{cell.env_steps_per_s:.0f}", f"{cell.cost:.2f}") if cell.env_steps else ("", "")
-        note = cell.note or ("cheapest that holds" if cell is chosen else "")
-        table.add_row(*values, str(cell.env_steps), _failures(cell), _percent(cell.success), rate, cost, note)
+        speed = f"{cell.env_steps_per_s:.0f}" if cell.env_steps else ""
+        cost = f"{cell.cost:.2f}" if cell.env_steps else ""
+        note = cell.note or ("cheapest stable" if cell is chosen else "")
+        table.add_row(*values, str(cell.env_steps), _failures(cell), _percent(cell.success), speed, cost, note)
+
     Console(width=None if sys.stdout.isatty() else 150).print(table)
 
 
-def _command_line(command: Command, settings: RunSettings, cell: Cell) -> str:
-    """Return how to train with a setting, and with what else the user gave."""
-    own = ("num_envs", "eval.episodes", "obs", "physics", "physics.backend")
-    given = [text for text in command.settings if text.split("=", 1)[0] not in own]
+def _train_command(command: Command, settings: RunSettings, cell: Cell) -> str:
+    """Return the command that trains with a setting, and with what else the user gave."""
+    measured_with = ("num_envs", "eval.episodes", "obs", "physics", "physics.backend")
+    given = [text for text in command.settings if text.split("=", 1)[0] not in measured_with]
     backend = f"physics={settings.physics.backend}"
-    return " ".join(
-        ["python scripts/train.py", *given, *command.env, *command.agent, backend, *cell.overrides()],
-    )
+    return " ".join(["python scripts/train.py", *given, *command.env, *command.agent, backend, *cell.overrides()])

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One child at a time: signalled once, given time for a checkpoint, never left behind."""
+"""Run one child at a time, and end as it ended: exit codes, signals, its log.
+
+A child is told once to stop, has time for a checkpoint, and is never left behind.
+"""
 
 from __future__ import annotations
 
@@ -39,48 +42,51 @@ _POLL_SECONDS = 0.05
 
 
 class ExitCode(IntEnum):
-    """How the scripts and the worker end; after another signal N it is 128 + N."""
+    """Exit codes of the scripts and the workers. After a signal N that is not listed it is 128 + N."""
 
     OK = 0
-    """What was asked for is done."""
+    """Done."""
 
     FAILED = 1
-    """An error of the program, or of something that it uses."""
+    """An error in the program, or in a library that it uses."""
 
     REFUSED = 2
-    """The user's settings do not fit; nothing was started."""
+    """The user's settings were refused; nothing was started."""
 
     DIVERGED = 3
-    """Loss, gradient or weights stopped being finite; a checkpoint from before is there if there was time for one."""
+    """Loss, gradient or weights stopped being finite. There is a checkpoint from before, if one was due by then."""
 
     STORM = 4
-    """Too many environments failed; there is a checkpoint, and ``run.json`` has the physics to go on with."""
+    """Too many environments failed. There is a checkpoint, and ``run.json`` has the physics settings to go on with."""
 
     INTERRUPTED = 130
     """SIGINT; a training run has written a checkpoint."""
 
     TERMINATED = 143
-    """SIGTERM; likewise."""
+    """SIGTERM; a training run has written a checkpoint."""
 
 
 class SignalFlag:
-    """Remember SIGINT and SIGTERM instead of acting on them; a context manager that restores the old handlers."""
+    """Remembers SIGINT and SIGTERM instead of acting on them; a context manager that restores the old handlers."""
 
     def __init__(self) -> None:
         """Start with no signal received."""
         self.received: list[int] = []
+        """Numbers of the signals, in the order in which they came."""
 
     def __enter__(self) -> SignalFlag:
         """Install the handlers."""
-        self._old = {number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)}
+        self._old_handlers = {
+            number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)
+        }
         return self
 
     def __exit__(self, *_: object) -> None:
         """Restore the handlers."""
-        for number, handler in self._old.items():
+        for number, handler in self._old_handlers.items():
             signal.signal(number, handler)
 
-    def _note(self, number: int, _frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         self.received.append(number)
 
     @property
@@ -113,14 +119,15 @@ def run_child(argv: Sequence[str], grace: float = GRACE_SECONDS, log: Path | Non
     Args:
         argv: The child's command line.
         grace: Time between the first signal and the kill [s].
-        log: Where the child diverts its output to, with :func:`~isaaclab_pc.output_filter.divert_output`: what native
-            code prints is filtered, and floods of it are told of at the end.
+        log: Log of a child that calls :func:`~isaaclab_pc.output_filter.divert_output`. What native code prints goes
+            there through a filter, and lines that it repeated are summed up on standard error at the end.
 
     Returns:
-        The child's exit code; 130 or 143 where a signal ended it; 128 + N where it died of signal N by itself.
+        The child's exit code; 130 or 143 if it was ended after such a signal; 128 + N if it died of another signal N.
     """
     if log is None:
         return _run(argv, grace, ())
+
     with OutputFilter(log) as output:
         code = _run(argv, grace, output.inlets)
     for line in output.summary():
@@ -132,17 +139,20 @@ def _run(argv: Sequence[str], grace: float, inlets: Sequence[int]) -> int:
     environment = {**os.environ, INLETS: ",".join(map(str, inlets))} if inlets else None
     with (
         SignalFlag() as flag,
-        # Where we are killed, it still writes its checkpoint.
+        # SIGTERM, so that it still writes its checkpoint if this process is killed.
         ProcessTree(argv, None, environment, pass_fds=inlets, on_our_death=signal.SIGTERM, expendable=False) as child,
     ):
         code = _wait(child, flag, grace)
+
     if code is None:
         return flag.exit_code
-    return flag.exit_code or 128 - code if code < 0 else code
+    if code < 0:
+        return flag.exit_code or 128 - code
+    return code
 
 
 def _wait(child: ProcessTree, flag: SignalFlag, grace: float) -> int | None:
-    """Wait for the child, passing on the first signal; None where it has to be killed."""
+    """Wait for the child, passing on the first signal. None: it has to be killed."""
     handled = 0
     deadline = float("inf")
     while True:
@@ -163,7 +173,7 @@ def _wait(child: ProcessTree, flag: SignalFlag, grace: float) -> int | None:
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Let SIGINT and SIGTERM unwind the stack, for phases in which there is nothing to save.
+    """Let SIGINT and SIGTERM end the block with an exception, where there is nothing to save.
 
     Raises:
         SystemExit: With code 130 or 143, inside the block, where the signal arrives.
@@ -172,11 +182,11 @@ def interruptible() -> Iterator[None]:
     def leave(number: int, _frame: FrameType | None) -> None:
         raise SystemExit(128 + number)
 
-    old = {number: signal.signal(number, leave) for number in (signal.SIGINT, signal.SIGTERM)}
+    old_handlers = {number: signal.signal(number, leave) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        for number, handler in old.items():
+        for number, handler in old_handlers.items():
             signal.signal(number, handler)
 
 
@@ -185,16 +195,16 @@ def _to_stderr(message: str) -> None:
 
 
 def exit_code_of(work: Callable[[], int], refuse: Callable[[str], object] = _to_stderr) -> int:
-    """Do what a script or a child is for, and turn the way it ends into an exit code.
+    """Run a script's or a child's work, and turn its exceptions into exit codes.
 
-    SIGINT and SIGTERM unwind the stack, as in :func:`interruptible`.
+    SIGINT and SIGTERM raise an exception in it, as in :func:`interruptible`.
 
     Args:
         work: Returns the exit code.
-        refuse: Tells the user why the input was refused.
+        refuse: Called with the message of a ConfigError, to show it to the user.
 
     Returns:
-        What ``work`` returned; 2 where it raised a ConfigError; 130 and 143 after SIGINT and SIGTERM; 1 after any other
+        What ``work`` returned; 2 if it raised a ConfigError; 130 and 143 after SIGINT and SIGTERM; 1 after any other
         exception, whose traceback goes to standard error.
     """
     try:
@@ -204,7 +214,7 @@ def exit_code_of(work: Callable[[], int], refuse: Callable[[str], object] = _to_
         refuse(str(error))
         return ExitCode.REFUSED
     except SystemExit as error:
-        # Isaac Lab leaves this way where Kit is missing, having printed why; our own signals come with their code.
+        # From a signal, with its code; or from Isaac Lab, which exits where Kit is missing and has printed why.
         return error.code if isinstance(error.code, int) else ExitCode.FAILED
     except Exception:
         traceback.print_exc()
@@ -212,7 +222,7 @@ def exit_code_of(work: Callable[[], int], refuse: Callable[[str], object] = _to_
 
 
 def run_script(argv: Sequence[str], help_text: str, work: Callable[[Sequence[str]], int]) -> int:
-    """Print a script's help where it is asked for, else do its work.
+    """Print a script's help if it is asked for; otherwise run its work.
 
     Args:
         argv: Arguments without the program's name.
@@ -220,11 +230,11 @@ def run_script(argv: Sequence[str], help_text: str, work: Callable[[Sequence[str
         work: Takes the arguments and returns the exit code.
 
     Returns:
-        The exit code: 0 after help, else that of :func:`exit_code_of`.
+        The exit code: 0 after the help, otherwise that of :func:`exit_code_of`.
     """
     if {"-h", "--help"} & set(argv):
         print(help_text)
-        return 0
+        return ExitCode.OK
     return exit_code_of(lambda: work(argv))
 
 

@@ -10,7 +10,7 @@ import os
 from importlib import metadata
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.visualizers import FEW, VISUALIZERS, check_visualizers
+from isaaclab_pc.launch.visualizers import NUM_ENVS_SHOWN, VISUALIZERS, check_visualizers
 from isaaclab_pc.physics.backends import INSTALL_ISAACSIM, resolve_backend
 from isaaclab_pc.settings import RunSettings
 
@@ -61,8 +61,10 @@ def settle_platform(settings: RunSettings, *, several: bool = False) -> RunSetti
         print(f"visualizer={name} shows {VISUALIZERS[name].shows}", flush=True)
     num_envs = settings.num_envs
     if settings.visualizers and num_envs == "auto":
-        num_envs = FEW
-        print(f"num_envs={FEW}: with a visualizer on, auto means {FEW}; num_envs=<number> is kept", flush=True)
+        num_envs = NUM_ENVS_SHOWN
+        print(
+            f"num_envs={num_envs}: with a visualizer on, auto means {num_envs}; num_envs=<number> is kept", flush=True
+        )
 
     return settings.with_values({"device": device, "physics.backend": backend, "num_envs": num_envs})
 

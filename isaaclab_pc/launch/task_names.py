@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Names of tasks: short names for ours, gym ids for everybody's."""
+"""Names of tasks: short names for ours, gym ids for all."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from isaaclab_pc.errors import ConfigError, closest
 __all__ = ["all_ids", "our_tasks", "resolve_task", "scripted_tasks", "short_name"]
 
 PREFIX = "IsaacPC-"
+"""Begins the gym ids of this package's tasks."""
 
 _LIST_ALL = """
 import gymnasium, isaaclab_tasks
@@ -23,7 +24,7 @@ print("\\nids:", *[i for i, s in gymnasium.registry.items() if "env_cfg_entry_po
 
 
 def our_tasks() -> dict[str, str]:
-    """Return the gym ids of this package's tasks by short name, which is their folder's; loads no simulator."""
+    """Return the gym ids of this package's tasks by short name, the name of their folder. Loads no simulator."""
     import gymnasium
 
     import isaaclab_pc.tasks  # noqa: F401 (registers them)
@@ -33,7 +34,7 @@ def our_tasks() -> dict[str, str]:
 
 
 def scripted_tasks() -> dict[str, str]:
-    """Return the gym ids of our tasks that a scripted policy solves, by short name; loads no simulator."""
+    """Return the gym ids of our tasks that have a scripted policy, by short name. Loads no simulator."""
     return {
         short: task_id
         for short, task_id in our_tasks().items()
@@ -52,16 +53,17 @@ def _package(task_id: str) -> str:
 def all_ids() -> list[str]:
     """Return every gym id that Isaac Lab can configure, ours and those of other installed packages.
 
-    They are read in a child process (seconds), because importing Isaac Lab's tasks loads torch.
+    A child process lists them, which takes seconds, because importing Isaac Lab's tasks loads torch.
 
     Raises:
         ConfigError: Isaac Lab's tasks cannot be imported.
     """
     done = subprocess.run([sys.executable, "-c", _LIST_ALL], capture_output=True, text=True, check=False)
+    # Imports print lines of their own.
     lines = [line for line in done.stdout.splitlines() if line.startswith("ids:")]
     if done.returncode != 0 or not lines:
-        last = (done.stderr.strip().splitlines() or ["no output"])[-1]
-        raise ConfigError(f"Isaac Lab's tasks cannot be imported: {last}")
+        last_line = (done.stderr.strip().splitlines() or ["no output"])[-1]
+        raise ConfigError(f"Isaac Lab's tasks cannot be imported: {last_line}")
     return sorted(lines[-1].split()[1:])
 
 
@@ -72,7 +74,7 @@ def resolve_task(name: str) -> str:
         name: A short name or a gym id.
 
     Raises:
-        ConfigError: Nothing of that name is registered; the message shows the near ones.
+        ConfigError: No task has that name; the message shows similar ones.
     """
     ours = our_tasks()
     if name in ours:
@@ -80,7 +82,7 @@ def resolve_task(name: str) -> str:
     if name in ours.values():
         return name
 
-    # Gym ids have capitals and dashes. Anything else can only be a short name, and those are known without Isaac Lab.
+    # Anything without capitals and dashes can only be a short name, and those are known without asking Isaac Lab.
     foreign = all_ids() if "-" in name or not name.islower() else []
     if name in foreign:
         return name
@@ -88,5 +90,5 @@ def resolve_task(name: str) -> str:
 
 
 def short_name(task_id: str) -> str:
-    """Return the short name of one of our tasks; of another package's task, its gym id."""
+    """Return the short name of one of our tasks, or the gym id of another package's task."""
     return next((short for short, ours in our_tasks().items() if ours == task_id), task_id)

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Isaac Lab's visualizers: which there are, what each needs, and how many environments are worth watching.
-
-Checked in the parent: no torch, no simulator.
-"""
+"""Isaac Lab's visualizers: which there are, what each needs, and how many environments to show. Loads no torch."""
 
 from __future__ import annotations
 
@@ -15,10 +12,10 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.packages import is_installed
 from isaaclab_pc.physics.backends import INSTALL_ISAACSIM
 
-__all__ = ["FEW", "VISUALIZERS", "Visualizer", "check_visualizers"]
+__all__ = ["NUM_ENVS_SHOWN", "VISUALIZERS", "Visualizer", "check_visualizers"]
 
-FEW = 4
-"""Environments of ``num_envs=auto`` with a visualizer on: a person watches, and every step draws all of them."""
+NUM_ENVS_SHOWN = 4
+"""Environments of ``num_envs=auto`` with a visualizer: enough to look at, and every step draws all of them."""
 
 
 @dataclass(frozen=True)
@@ -26,30 +23,30 @@ class Visualizer:
     """What one visualizer needs, and where it shows."""
 
     module: str
-    """What it imports."""
+    """The module that it imports."""
 
     install: str
     """The command that installs it."""
 
     shows: str
-    """Where to look, in words; ports are Isaac Lab's defaults."""
+    """Where it shows, as the end of a sentence; ports are Isaac Lab's defaults."""
 
     window: bool = True
     """Whether it opens a window on this machine."""
 
 
-_IN_BROWSER = "pip install 'isaaclab_pc[viz]'"
+_INSTALL_VIZ = "pip install 'isaaclab_pc[viz]'"
 
 VISUALIZERS: Mapping[str, Visualizer] = {
     "kit": Visualizer("isaacsim", INSTALL_ISAACSIM, "in Isaac Sim's window"),
     "newton_gl": Visualizer("pyglet", "pip install 'isaaclab>=3.0,<3.1'", "in a window"),
     "newton_rtx": Visualizer("ovrtx", "pip install 'isaaclab[ovrtx]'", "in a window"),
     "rerun": Visualizer(
-        "rerun", _IN_BROWSER, "at http://localhost:9090/?url=rerun%2Bhttp://localhost:9876/proxy", window=False
+        "rerun", _INSTALL_VIZ, "at http://localhost:9090/?url=rerun%2Bhttp://localhost:9876/proxy", window=False
     ),
-    "viser": Visualizer("viser", _IN_BROWSER, "at http://localhost:8080", window=False),
+    "viser": Visualizer("viser", _INSTALL_VIZ, "at http://localhost:8080", window=False),
 }
-"""By the names that Isaac Lab 3.0 has for them."""
+"""By Isaac Lab 3.0's names."""
 
 
 def check_visualizers(
@@ -68,10 +65,13 @@ def check_visualizers(
             one or with the physics backend.
     """
     for name in names:
-        needs = VISUALIZERS[name]
-        if not is_installed(needs.module):
-            raise ConfigError(f"visualizer={name} needs {needs.module}, which is not installed: {needs.install}.")
-    # Isaac Lab refuses these two after it has imported the simulator, and reads a missing DISPLAY as: draw unseen.
+        visualizer = VISUALIZERS[name]
+        if not is_installed(visualizer.module):
+            raise ConfigError(
+                f"visualizer={name} needs {visualizer.module}, which is not installed: {visualizer.install}."
+            )
+
+    # Isaac Lab refuses these two as well, but only after it has imported the simulator.
     if "kit" in names and backend == "ovphysx":
         raise ConfigError(
             "visualizer=kit: physics=ovphysx is PhysX without Kit, and the two cannot share a process. Use "
@@ -79,6 +79,8 @@ def check_visualizers(
         )
     if "newton_rtx" in names and ("kit" in names or backend == "isaacsim_physx"):
         raise ConfigError("visualizer=newton_rtx cannot share a process with Isaac Sim; use visualizer=kit alone.")
+
+    # Without DISPLAY, Isaac Lab would draw where nobody can see it.
     windows = [name for name in names if VISUALIZERS[name].window]
     if windows and platform == "linux" and not environment.get("DISPLAY"):
         raise ConfigError(

@@ -7,6 +7,8 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from isaaclab_pc.json_record import Count, JsonRecord, NonNegative
+
 __all__ = ["GRIDS", "TOLERATED_LOSS", "Cell", "cheapest", "grid"]
 
 GRIDS: Mapping[str, Mapping[str, tuple[int, ...]]] = {
@@ -22,33 +24,33 @@ TOLERATED_LOSS = 0.05
 
 
 @dataclass(frozen=True)
-class Cell:
-    """The measurement of one setting, in plain values that can be written as JSON."""
+class Cell(JsonRecord):
+    """The measurement of one setting, passed as JSON from the child that measured it to its parent."""
 
-    settings: Mapping[str, float]
+    settings: Mapping[str, int | float]
     """Fields of ``physics``, without the prefix."""
 
-    env_steps: int = 0
+    env_steps: Count = 0
     """Environment steps under random actions."""
 
-    failures: Mapping[str, int] = field(default_factory=dict)
+    failures: Mapping[str, Count] = field(default_factory=dict)
     """Environments whose episode the guard ended meanwhile, by cause."""
 
-    env_steps_per_s: float = 0.0
+    env_steps_per_s: NonNegative = 0.0
     """Environment steps of all environments per second, under random actions."""
 
-    cost: float = 0.0
+    cost: NonNegative = 0.0
     """Seconds per 1000 environment steps under random actions: CPU time of the process on the CPU, which other
     processes hardly change; wall time on a GPU."""
 
-    success: float | None = None
+    success: NonNegative | None = None
     """Success rate of the task's scripted policy; None where it has none."""
 
-    episodes: int = 0
+    episodes: Count = 0
     """Episodes of the scripted policy."""
 
     note: str = ""
-    """What spoils the measurement: a crash, dropped contacts."""
+    """What makes the measurement unusable: a crash, dropped contacts."""
 
     @property
     def failed(self) -> int:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from isaaclab_pc.scaling.json_record import JsonRecord
+from isaaclab_pc.json_record import JsonRecord
 from isaaclab_pc.scaling.trial import Spaces, Trial
 from isaaclab_pc.settings import RunSettings
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from isaaclab_pc.json_record import JsonRecord
 from isaaclab_pc.scaling.batch import BatchPlan
-from isaaclab_pc.scaling.json_record import JsonRecord
 from isaaclab_pc.scaling.ledger import Part
 
 __all__ = ["PlanReport"]

@@ -13,7 +13,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from isaaclab_pc.files import write_text_atomically
-from isaaclab_pc.scaling.json_record import Count, JsonRecord, NonNegative, Size
+from isaaclab_pc.json_record import Count, JsonRecord, NonNegative, Size
 from isaaclab_pc.scaling.search import StopReason
 from isaaclab_pc.scaling.trial import Overrides
 

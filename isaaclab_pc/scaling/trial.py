@@ -10,8 +10,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
+from isaaclab_pc.json_record import Count, JsonRecord, NonNegative, Size
 from isaaclab_pc.physics.contacts import ContactUsage
-from isaaclab_pc.scaling.json_record import Count, JsonRecord, NonNegative, Size
 
 __all__ = [
     "MemoryReport",

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Pictures of what was measured. The modules load matplotlib, this package does not."""
+"""Pictures of measurements. The modules load matplotlib, this package does not."""

@@ -18,11 +18,13 @@ from isaaclab_pc.physics.stability import Cell
 __all__ = ["save_stability_plot"]
 
 _COLUMN = "position_iterations"
+"""The setting that grows to the right."""
+
 _CHOSEN_COLOR = "tab:green"
 
 
 class _Map(NamedTuple):
-    """One of the maps."""
+    """One of the maps: a field for each setting, with the time step or substeps downwards."""
 
     label: str
     """Headline."""
@@ -31,21 +33,21 @@ class _Map(NamedTuple):
     """Matplotlib's colour map."""
 
     value: Callable[[Cell], float | None]
-    """What the colour shows; None leaves the field empty."""
+    """The number that the field's colour shows; None leaves it white."""
 
     text: Callable[[Cell], str]
-    """What is written in the field."""
+    """The text in the field."""
 
     norm: Any = None
     """Matplotlib's scale of the colours; None is linear between the extremes."""
 
 
 def save_stability_plot(cells: Sequence[Cell], chosen: Cell | None, title: str, path: Path) -> None:
-    """Draw three maps, with the iterations to the right and the time step or substeps downwards.
+    """Draw up to three maps, with the iterations to the right and the time step or substeps downwards.
 
     Left: failures per million environment steps; "<" is the 95 % bound where none was seen. Middle: success of the
-    scripted policy, where the task has one. Right: what 1000 environment steps cost. A star marks a setting whose
-    measurement is spoiled.
+    scripted policy, if the task has one. Right: seconds per 1000 environment steps. A star marks a setting that has a
+    note, such as dropped contacts.
 
     Args:
         cells: What was measured, at least one.
@@ -53,26 +55,33 @@ def save_stability_plot(cells: Sequence[Cell], chosen: Cell | None, title: str, 
         title: Headline.
         path: PNG file to write.
     """
-    norm = SymLogNorm(linthresh=1.0, vmin=0.0, vmax=1e6)
-    maps = [_Map("failures per million env steps", "Reds", lambda c: c.failures_per_million, _failures, norm)]
-    if any(cell.success is not None for cell in cells):
-        maps.append(
-            _Map("scripted success [%]", "Greens", _success, lambda c: f"{_success(c) or 0:.0f}", Normalize(0.0, 100.0))
-        )
-    maps.append(_Map("seconds per 1000 env steps", "Blues", lambda c: c.cost, lambda c: f"{c.cost:.2f}"))
-
+    maps = _maps(cells)
     row_name = next((name for cell in cells for name in cell.settings if name != _COLUMN), "dt")
     rows = _values(cells, row_name)
+
     figure = Figure(figsize=(4.6 * len(maps), 1.6 + 0.7 * len(rows)), layout="constrained")
     FigureCanvasAgg(figure)
     for axes, shown in zip(figure.subplots(1, len(maps)), maps, strict=True):
         _draw(axes, cells, chosen, row_name, shown)
+
     figure.suptitle(title)
     figure.savefig(path, dpi=120)
 
 
+def _maps(cells: Sequence[Cell]) -> list[_Map]:
+    failures_norm = SymLogNorm(linthresh=1.0, vmin=0.0, vmax=1e6)
+    failures = _Map(
+        "failures per million env steps", "Reds", lambda cell: cell.failures_per_million, _failures_text, failures_norm
+    )
+    success = _Map("scripted success [%]", "Greens", _success_percent, _success_text, Normalize(0.0, 100.0))
+    cost = _Map("seconds per 1000 env steps", "Blues", lambda cell: cell.cost, lambda cell: f"{cell.cost:.2f}")
+
+    has_success = any(cell.success is not None for cell in cells)
+    return [failures, success, cost] if has_success else [failures, cost]
+
+
 def _values(cells: Sequence[Cell], name: str) -> list[float | None]:
-    """Return the values of a setting in the order they were measured in; [None] where the user fixed it."""
+    """Return the values of a setting in the order in which they were measured; [None] if the user fixed it."""
     return list(dict.fromkeys(cell.settings.get(name) for cell in cells))
 
 
@@ -91,6 +100,7 @@ def _draw(axes: Any, cells: Sequence[Cell], chosen: Cell | None, row_name: str, 
             label = shown.text(cell) + ("*" if cell.note else "")
         box = {"boxstyle": "round", "facecolor": "white", "alpha": 0.7, "edgecolor": "none"}
         axes.text(column, row, label, ha="center", va="center", fontsize="small", bbox=box)
+
         if cell is chosen:
             frame = Rectangle(
                 (column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor=_CHOSEN_COLOR, linewidth=3, zorder=3
@@ -109,11 +119,16 @@ def _tick(value: float | None) -> str:
     return "as given" if value is None else f"{value:.4g}"
 
 
-def _success(cell: Cell) -> float | None:
+def _success_percent(cell: Cell) -> float | None:
     return None if cell.success is None else 100 * cell.success
 
 
-def _failures(cell: Cell) -> str:
+def _success_text(cell: Cell) -> str:
+    return f"{_success_percent(cell) or 0:.0f}"
+
+
+def _failures_text(cell: Cell) -> str:
     bound = cell.upper_bound_per_million
-    rate = cell.failures_per_million
-    return f"< {bound:.0f}" if bound is not None else f"{rate or 0:.0f}"
+    if bound is not None:
+        return f"< {bound:.0f}"
+    return f"{cell.failures_per_million or 0:.0f}"

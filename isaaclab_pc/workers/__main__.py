@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO
 
-from isaaclab_pc.files import write_text_atomically
 from isaaclab_pc.launch.child_process import exit_code_of
 from isaaclab_pc.output_filter import divert_output
 from isaaclab_pc.settings import RunSettings
@@ -91,13 +90,8 @@ def main(argv: Sequence[str]) -> int:
     args = _parser().parse_args(argv)
     stream = _user_stream(args)
 
-    def refuse(message: str) -> None:
-        stream.write(f"error: {message}\n")
-        if args.mode == "replay":
-            write_text_atomically(args.result, json.dumps({"error": message}))
-
     try:
-        return exit_code_of(lambda: MODES[args.mode](args, stream), refuse)
+        return exit_code_of(lambda: MODES[args.mode](args, stream), lambda message: stream.write(f"error: {message}\n"))
     finally:
         stream.flush()
 

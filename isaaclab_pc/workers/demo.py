@@ -22,11 +22,11 @@ from isaaclab_pc.workers.session import open_env
 
 __all__ = ["Wave", "demo", "record", "record_wave"]
 
-HALVED = ("points", "depth")
-"""Observation groups that are stored in float16."""
+FLOAT16_GROUPS = ("points", "depth")
+"""Observation groups that are stored in float16; they take nearly all of a file."""
 
-HOPELESS = 64
-"""Episodes, none of them solved, after which a policy is given up."""
+GIVE_UP_AFTER = 64
+"""Episodes without a success after which the recording ends with an error."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Wave:
     """The episodes by the index of their environment, without those in which the guard found a fault."""
 
     successes: int
-    """How many of them succeeded."""
+    """How many of these succeeded."""
 
 
 def record_wave(
@@ -45,7 +45,8 @@ def record_wave(
 ) -> Wave | None:
     """Run every environment to the end of one episode.
 
-    An environment that is done early waits for the others, so that short episodes are no more frequent than they are.
+    An environment that is done early waits for the others: otherwise short episodes would be recorded more often than
+    long ones.
 
     Args:
         env: The unwrapped :class:`~isaaclab_pc.envs.PointCloudEnv`; all of it is reset.
@@ -54,7 +55,7 @@ def record_wave(
         stopped: Asked at every step whether to give up.
 
     Returns:
-        The wave, or None when it was stopped.
+        The wave, or None if it was stopped.
     """
     observations, _ = env.reset(seed=seed)
     episodes = _new_episodes(env, seed)
@@ -62,22 +63,22 @@ def record_wave(
     faulty: list[int] = []
 
     state = _StateAfterPhysics(env.scene)
-    remove = add_step_hook(env, state)
+    remove_hook = add_step_hook(env, state)
     try:
         while running:
             if stopped():
                 return None
 
-            before = {name: _stored(name, value) for name, value in observations.items()}
+            before = {name: _as_stored(name, value) for name, value in observations.items()}
             actions = policy().clamp(-1.0, 1.0)
             observations, reward, terminated, truncated, _ = env.step(actions)
             done = terminated | truncated
 
-            taken = {"actions": actions, "obs": before, "rewards": reward, "dones": done.byte(), "states": state.value}
-            _add_step(running, taken)
+            step = {"actions": actions, "obs": before, "rewards": reward, "dones": done.byte(), "states": state.value}
+            _add_step(running, step)
             faulty += _finish_episodes(env, running, done)
     finally:
-        remove()
+        remove_hook()
 
     for index in faulty:
         del episodes[index]
@@ -87,7 +88,7 @@ def record_wave(
 
 
 class _StateAfterPhysics(StepHook):
-    """Keeps the scene's state at the end of a step's physics: a reset overwrites that of episodes that are done."""
+    """Keeps the scene's state after a step's physics, before the reset of environments that are done."""
 
     def __init__(self, scene: Any) -> None:
         self._scene = scene
@@ -104,17 +105,17 @@ def _new_episodes(env: Any, seed: int) -> dict[int, EpisodeData]:
     for index in range(env.num_envs):
         episodes[index] = EpisodeData()
         episodes[index].seed = seed
-        episodes[index].add("initial_state", _of(initial, index))
+        episodes[index].add("initial_state", _select_env(initial, index))
     return episodes
 
 
-def _add_step(running: Mapping[int, EpisodeData], taken: Mapping[str, Any]) -> None:
-    """Add what belongs to a step, a tree of tensors (N, ...), to the episodes that are still running."""
-    # All environments in one copy each, which is faster than one for every environment.
-    step = _on_cpu(taken)
+def _add_step(running: Mapping[int, EpisodeData], step: Mapping[str, Any]) -> None:
+    """Add the data of a step, a tree of tensors (N, ...), to the episodes that are still running."""
+    # One copy per tensor is faster than one per tensor and environment.
+    on_cpu = _on_cpu(step)
     for index, episode in running.items():
-        for key, value in step.items():
-            episode.add(key, _of(value, index))
+        for key, value in on_cpu.items():
+            episode.add(key, _select_env(value, index))
 
 
 def _finish_episodes(env: Any, running: dict[int, EpisodeData], done: torch.Tensor) -> list[int]:
@@ -123,26 +124,31 @@ def _finish_episodes(env: Any, running: dict[int, EpisodeData], done: torch.Tens
     faults = env.guard.causes != 0
     for index in done.nonzero().squeeze(-1).tolist():
         episode = running.pop(index, None)
-        # An environment that waits for the others starts episodes that nobody records.
+        # An environment that waits for the others goes on with episodes that are not recorded.
         if episode is None:
             continue
+
         episode.success = bool(env.episode_success[index])
         if faults[index] or env.guard.benched[index]:
             faulty.append(index)
     return faulty
 
 
-def _stored(group: str, value: torch.Tensor) -> torch.Tensor:
-    return value.half() if group in HALVED else value
+def _as_stored(group: str, value: torch.Tensor) -> torch.Tensor:
+    return value.half() if group in FLOAT16_GROUPS else value
 
 
 def _on_cpu(tree: Any) -> Any:
-    return {key: _on_cpu(value) for key, value in tree.items()} if isinstance(tree, Mapping) else tree.cpu()
+    if isinstance(tree, Mapping):
+        return {key: _on_cpu(value) for key, value in tree.items()}
+    return tree.cpu()
 
 
-def _of(tree: Any, index: int) -> Any:
+def _select_env(tree: Any, index: int) -> Any:
     """Return one environment's part of a tree of tensors (N, ...)."""
-    return {key: _of(value, index) for key, value in tree.items()} if isinstance(tree, Mapping) else tree[index]
+    if isinstance(tree, Mapping):
+        return {key: _select_env(value, index) for key, value in tree.items()}
+    return tree[index]
 
 
 def record(
@@ -161,7 +167,7 @@ def record(
         env: The unwrapped environment of a task with a scripted policy.
         settings: The run's settings.
         file: The file, checked and locked.
-        episodes: Episodes that it shall have.
+        episodes: Number of episodes to reach, those that are in the file already included.
         keep: ``success``, or ``all``.
         say: Called with a line for every wave.
         stopped: Asked at every step whether to give up the wave.
@@ -171,32 +177,39 @@ def record(
     """
     policy = env.scripted_policy()
     progress = file.progress()
-    first = settings.seed if progress.next_seed is None else progress.next_seed
-    # The seed of evaluations stays unseen.
-    seeds = (seed for seed in count(first) if seed != settings.eval.seed)
-    start, before = time.monotonic(), progress.episodes
+    first_seed = settings.seed if progress.next_seed is None else progress.next_seed
+    # An evaluation must not see the same resets as the demonstrations.
+    seeds = (seed for seed in count(first_seed) if seed != settings.eval.seed)
+
+    start = time.monotonic()
+    episodes_before = progress.episodes
     while progress.episodes < episodes:
-        wave = record_wave(env, policy, seed := next(seeds), stopped)
+        seed = next(seeds)
+        wave = record_wave(env, policy, seed, stopped)
         if wave is None:
             return
+
         kept = ((index, episode) for index, episode in wave.episodes.items() if keep == "all" or episode.success)
         chosen = dict(islice(kept, episodes - progress.episodes))
         file.add_wave(settings, seed, env.num_envs, wave.successes, chosen)
         progress = progress.plus(len(chosen), env.num_envs, wave.successes, seed)
-        rate = (progress.episodes - before) / (time.monotonic() - start)
-        left = f", {(episodes - progress.episodes) / rate:.0f} s left" if rate > 0.0 else ""
-        say(f"{progress.episodes}/{episodes} episodes, {progress.rate}{left}")
-        if keep == "success" and progress.attempts >= HOPELESS and progress.successes == 0:
+
+        episodes_per_s = (progress.episodes - episodes_before) / (time.monotonic() - start)
+        missing = episodes - progress.episodes
+        time_left = f", {missing / episodes_per_s:.0f} s left" if episodes_per_s > 0.0 else ""
+        say(f"{progress.episodes}/{episodes} episodes, {progress.rate}{time_left}")
+
+        if keep == "success" and progress.attempts >= GIVE_UP_AFTER and progress.successes == 0:
             raise RuntimeError(f"the scripted policy solved none of {progress.attempts} episodes under these settings")
 
 
 def demo(settings_path: Path, file: Path, episodes: int, keep: str, stream: IO[str]) -> int:
-    """Add waves to a file until that has enough episodes.
+    """Add waves to a file until it has enough episodes.
 
     Args:
         settings_path: The run's settings.
         file: The file, checked and locked by the parent.
-        episodes: Episodes that it shall have.
+        episodes: Number of episodes to reach, those that are in the file already included.
         keep: ``success``, or ``all``.
         stream: What the user sees.
 

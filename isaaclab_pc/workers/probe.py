@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Try a number of environments: train for a moment, and tell how it went."""
+"""Try a number of environments: train for a few iterations, and report memory, speed and outcome."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ from isaaclab_pc.workers.session import Session, guard_counts, open_session, rec
 __all__ = ["probe"]
 
 PROBE_SECONDS = 5.0
-"""A probe measures one iteration, and more while they take less than this together [s]."""
+"""Time that a probe measures for [s]; at least one iteration."""
 
 FAULTY_SHARE = 0.1
-"""A probe in which a larger share of the environments' steps ended by a fault has not trained: it is ``nan``."""
+"""Largest share of environment steps that may end by a fault. Beyond it there was no real training, and the outcome is
+``nan``."""
 
 
 def probe(settings_path: Path, num_envs: int, result_path: Path) -> int:
@@ -43,36 +44,46 @@ def probe(settings_path: Path, num_envs: int, result_path: Path) -> int:
     """
     settings = RunSettings.load(settings_path)
     try:
-        watch = ProbeWatch(settings.device, phase_path(result_path))
-        with open_session(settings, num_envs, "probe", result_path.parent / f"{num_envs}", watch) as session:
-            # As the run does: its ring is part of the memory.
-            record_faults(session, settings, result_path.parent / f"{num_envs}" / "dumps")
-            measured = _measure(session.runner)
-            seconds = _mean_seconds(measured)
-            frames = session.resolved.plan.samples_per_update
-            usage = contact_usage(session.env)
-            faults = sum(guard_counts(session.env).values())
-            outcome, detail = _verdict(session, measured, usage, faults)
-            rate = frames / sum(seconds.values()) if outcome is Outcome.FITS else 0.0
-            trial = Trial(
-                num_envs,
-                outcome,
-                rate,
-                {"build": session.build_s, **seconds},
-                detail=detail,
-                memory=watch.memory(session.env, session.runner),
-                contacts=usage,
-                faults=faults,
-            )
-            trial.write(result_path)
+        _train_briefly(settings, num_envs, result_path)
     except ConfigError as error:
         Trial(num_envs, Outcome.ERROR, detail=str(error), config_error=True).write(result_path)
         raise
     return 0
 
 
+def _train_briefly(settings: RunSettings, num_envs: int, result_path: Path) -> None:
+    """Train, and write the trial."""
+    run_dir = result_path.parent / f"{num_envs}"
+    watch = ProbeWatch(settings.device, phase_path(result_path))
+    with open_session(settings, num_envs, "probe", run_dir, watch) as session:
+        # The run will record faults, and the recorder's ring buffer takes memory.
+        record_faults(session, settings, run_dir / "dumps")
+        measured = _measure(session.runner)
+
+        seconds = _mean_seconds(measured)
+        usage = contact_usage(session.env)
+        faults = sum(guard_counts(session.env).values())
+        outcome, detail = _judge(session, measured, usage, faults)
+        frames_per_second = 0.0
+        if outcome is Outcome.FITS:
+            frames_per_second = session.resolved.plan.samples_per_update / sum(seconds.values())
+
+        trial = Trial(
+            num_envs,
+            outcome,
+            frames_per_second=frames_per_second,
+            seconds={"build": session.build_s, **seconds},
+            detail=detail,
+            memory=watch.memory(session.env, session.runner),
+            contacts=usage,
+            faults=faults,
+        )
+        # Before the session closes: Kit ends the process as it closes.
+        trial.write(result_path)
+
+
 def _measure(runner: Runner, clock: Callable[[], float] = time.monotonic) -> list[Mapping[str, float]]:
-    """Return the metrics of every iteration but the first."""
+    """Train, and return the metrics of every iteration but the first, which also compiles kernels and allocates."""
     measured: list[Mapping[str, float]] = []
     start = 0.0
 
@@ -81,6 +92,7 @@ def _measure(runner: Runner, clock: Callable[[], float] = time.monotonic) -> lis
         if completed == 1:
             start = clock()
             return Decision.CONTINUE
+
         measured.append(metrics)
         return Decision.STOP if clock() - start >= PROBE_SECONDS else Decision.CONTINUE
 
@@ -96,22 +108,25 @@ def _mean_seconds(measured: Sequence[Mapping[str, float]]) -> dict[str, float]:
     }
 
 
-def _verdict(
+def _judge(
     session: Session, measured: Sequence[Mapping[str, float]], usage: ContactUsage | None, faults: int
 ) -> tuple[Outcome, str]:
-    """Judge a probe that came through: its outcome, and why it does not fit."""
-    steps = session.resolved.plan.samples_per_update * session.runner.completed_iterations
-    losses = [
+    """Return the outcome of a probe that trained, and why it does not fit."""
+    # First: dropped contacts can also be the reason of numbers that are not finite, and larger buffers cure both.
+    dropped = dropped_contacts(usage) if usage is not None else ""
+    if dropped:
+        return Outcome.OVERFLOW, dropped
+
+    bad_losses = [
         f"{name} is {value}"
         for metrics in measured
         for name, value in metrics.items()
         if name.startswith("loss/") and not math.isfinite(value)
     ]
-    # First: contacts that were dropped also make numbers that are not finite, and more room may cure both.
-    if usage is not None and (dropped := dropped_contacts(usage)):
-        return Outcome.OVERFLOW, dropped
-    if losses:
-        return Outcome.NAN, f"{losses[0]} after an update"
+    if bad_losses:
+        return Outcome.NAN, f"{bad_losses[0]} after an update"
+
+    steps = session.resolved.plan.samples_per_update * session.runner.completed_iterations
     if faults > FAULTY_SHARE * steps:
         return Outcome.NAN, f"{faults} of {steps} environment steps ended by a fault that the guard found"
     return Outcome.FITS, ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a probe child reports: its memory, for the ledger, and its phase, which is known even if it never returns."""
+"""A probe's own report: its memory, for the ledger, and its phase, which is known even if it never returns."""
 
 from __future__ import annotations
 
@@ -25,46 +25,48 @@ __all__ = ["ProbeWatch"]
 
 
 class ProbeWatch:
-    """Reads this process's memory, that of the GPU if it computes there, and writes its phase to a file."""
+    """Reads this process's memory, on a GPU that of the GPU, and writes its phase to a file."""
 
     def __init__(self, device: str, phase_path: Path) -> None:
-        """Start.
+        """Prepare; nothing is read or written yet.
 
         Args:
             device: ``cpu`` or ``cuda:N``.
-            phase_path: JSON file that is written whenever a rollout or an update begins: ``phase`` and
-                ``minibatch_size``.
+            phase_path: Where a :class:`~isaaclab_pc.scaling.trial.Progress` is written whenever a rollout or an update
+                begins.
         """
         self._phase_path = phase_path
         self._gpu = Gpu(device) if device.startswith("cuda") else None
-        self._base = 0
-        self._built = 0
+        self._bytes_before_env = 0
+        self._bytes_after_env = 0
 
     def before_env(self) -> None:
         """Read the memory of the libraries and the simulation app, before the environment is built."""
-        self._base = self._used()
+        self._bytes_before_env = self._used_bytes()
 
     def after_env(self, env: Any, plan: BatchPlan) -> None:
-        """Read the memory after one step, in which simulators and renderers allocate what they did not before.
+        """Read the memory after one step, because simulators and renderers allocate some of theirs only then.
 
         Args:
             env: The gym environment, just made.
-            plan: Its batches.
+            plan: Its batch plan.
         """
         env.reset()
         actions = torch.zeros(env.unwrapped.num_envs, *env.unwrapped.single_action_space.shape)
         env.step(actions.to(env.unwrapped.device))
-        self._built = self._used()
+        self._bytes_after_env = self._used_bytes()
+
         add_step_hook(env.unwrapped, _PhaseFile(self._phase_path, plan))
 
     def memory(self, env: Any, runner: Runner) -> MemoryReport:
-        """Return the readings, and the bytes of the tensors that can be named.
+        """Return the readings, and the bytes of those tensors whose purpose is known.
 
         Args:
             env: The gym environment.
             runner: The runner, after an update: optimizers allocate their state in the first one.
         """
         tensors = {kind: tensor_bytes(holder) for kind, holder in runner.holders().items()}
+
         sensors = getattr(env.unwrapped.scene, "sensors", {}).values()
         cameras = [sensor for sensor in sensors if hasattr(sensor, "image_shape")]
         tensors["camera buffers"] = tensor_bytes(
@@ -72,22 +74,23 @@ class ProbeWatch:
         )
         tensors["clouds"] = sum(sensor.nbytes for sensor in sensors if hasattr(sensor, "nbytes"))
         tensors["contact buffers"] = contact_buffer_bytes(env.unwrapped.cfg.sim.physics)
+
         return MemoryReport(
-            before_env=self._base,
-            after_env=self._built,
+            before_env=self._bytes_before_env,
+            after_env=self._bytes_after_env,
             tensors=tensors,
             spaces=_spaces(env.unwrapped),
             torch_peak=None if self._gpu is None else torch.cuda.max_memory_allocated(),
         )
 
-    def _used(self) -> int:
+    def _used_bytes(self) -> int:
         if self._gpu is not None:
             return self._gpu.sample([os.getpid()])
         return psutil.Process().memory_info().rss
 
 
 class _PhaseFile(StepHook):
-    """Writes whenever a rollout or an update begins. It counts steps: after those of a rollout comes an update."""
+    """Writes a file whenever a rollout or an update begins, which it tells by counting steps."""
 
     def __init__(self, path: Path, plan: BatchPlan) -> None:
         self._path = path
@@ -104,12 +107,12 @@ class _PhaseFile(StepHook):
             self._write(Phase.UPDATE)
 
     def _write(self, phase: Phase) -> None:
-        # Not flushed to the disk, which would take its time from what is measured: it has to outlive this process only.
+        # Not flushed to the disk: that would cost time that is measured, and the file has to outlive only this process.
         self._path.write_text(Progress(phase, self._plan.minibatch_size).to_json(), encoding="utf-8")
 
 
 def _spaces(env: Any) -> Spaces:
-    """Return the sizes of observations and actions, from which a later prediction builds the networks."""
+    """Return the sizes of observations and actions, from which the memory of the networks can be predicted later."""
     observations = {
         name: (tuple(space.shape), str(space.dtype))
         for name, space in getattr(env.single_observation_space, "spaces", {}).items()

@@ -49,11 +49,15 @@ def make_display(stream: IO[str], completed: int, maximum: int) -> Display:
     Returns:
         A live display on a terminal, plain lines elsewhere.
     """
-    return _Live(stream, completed, maximum) if stream.isatty() else _Lines(stream, completed, maximum)
+    display = _Live if stream.isatty() else _Lines
+    return display(stream, completed, maximum)
 
 
 class _Eta:
-    """Time left, from the mean of the iterations so far without the first, which also warms things up."""
+    """Estimates the time left from the mean duration of an iteration.
+
+    The first iteration also compiles kernels and allocates, so it counts only until there is a second one.
+    """
 
     def __init__(self, completed: int, maximum: int) -> None:
         self._maximum = maximum
@@ -61,25 +65,26 @@ class _Eta:
         self._start = time.monotonic()
 
     def seconds(self, completed: int) -> float:
-        if completed <= self._first:
-            elapsed, done = time.monotonic() - self._start, 1
-            if completed == self._first:
-                self._start = time.monotonic()
-        else:
-            elapsed, done = time.monotonic() - self._start, completed - self._first
-        return elapsed / done * (self._maximum - completed)
+        now = time.monotonic()
+        elapsed = now - self._start
+        if completed == self._first:
+            self._start = now
+
+        timed = max(completed - self._first, 1)
+        return elapsed / timed * (self._maximum - completed)
 
 
 class _Lines:
     """One line per iteration, for logs and pipes."""
 
     def __init__(self, stream: IO[str], completed: int, maximum: int) -> None:
-        self._stream, self._maximum = stream, maximum
+        self._stream = stream
+        self._maximum = maximum
         self._eta = _Eta(completed, maximum)
 
     def iteration(self, completed: int, metrics: Mapping[str, float]) -> None:
         width = len(str(self._maximum))
-        eta = _clock(self._eta.seconds(completed))
+        eta = _format_time(self._eta.seconds(completed))
         self.message(f"iteration {completed:{width}d}/{self._maximum}  ETA {eta}  {_summary(metrics)}")
 
     def message(self, text: str) -> None:
@@ -103,7 +108,7 @@ class _Live:
         self._live.start(refresh=True)
 
     def iteration(self, completed: int, metrics: Mapping[str, float]) -> None:
-        self._bar.update(self._task, completed=completed, eta=_clock(self._eta.seconds(completed)))
+        self._bar.update(self._task, completed=completed, eta=_format_time(self._eta.seconds(completed)))
         self._live.update(Group(self._bar, Text(_summary(metrics))), refresh=True)
 
     def message(self, text: str) -> None:
@@ -114,23 +119,23 @@ class _Live:
 
 
 def _width(stream: IO[str]) -> int:
-    """Return the columns of a terminal; rich looks at standard streams only, which the worker's log has taken."""
+    """Return the columns of a terminal. Rich would look at the standard streams, which go to the worker's log here."""
     try:
         return os.get_terminal_size(stream.fileno()).columns
     except OSError:
         return 80
 
 
-def _clock(seconds: float) -> str:
+def _format_time(seconds: float) -> str:
     minutes, second = divmod(round(seconds), 60)
     hours, minute = divmod(minutes, 60)
     return f"{hours}:{minute:02d}:{second:02d}"
 
 
 def _summary(metrics: Mapping[str, float]) -> str:
-    def show(key: str, form: str, scale: float = 1.0) -> str:
+    def show(key: str, format_spec: str, scale: float = 1.0) -> str:
         value = metrics.get(key, math.nan)
-        return format(scale * value, form) if math.isfinite(value) else "-"
+        return format(scale * value, format_spec) if math.isfinite(value) else "-"
 
     return (
         f"{show('env_steps_per_s', '.0f')} steps/s  reward {show('mean_reward', '.2f')}  "

@@ -6,8 +6,8 @@ from __future__ import annotations
 import torch
 
 HOLD_STEPS = 10
-"""Mean number of steps for which an environment keeps a random action. Actions drawn anew at each step would average
-out."""
+"""Mean number of steps for which an environment keeps a random action. Actions that change at every step would average
+out and hardly move the robot."""
 
 
 class RandomActions:
@@ -39,11 +39,14 @@ class RandomActions:
 
     def __call__(self) -> torch.Tensor:
         """Return the actions of the next step, shape (N, A), float32."""
-        redraw = torch.rand(self._shape[0], 1, generator=self._generator, device=self._device) < 1.0 / HOLD_STEPS
+        redraw = self._chance(1.0 / HOLD_STEPS)
         self._actions = torch.where(redraw, self._draw(), self._actions)
         return self._actions
 
     def _draw(self) -> torch.Tensor:
         uniform = 2.0 * torch.rand(self._shape, generator=self._generator, device=self._device) - 1.0
-        corner = torch.rand(self._shape[0], 1, generator=self._generator, device=self._device) < 0.5
-        return torch.where(corner, uniform.sign(), uniform)
+        return torch.where(self._chance(0.5), uniform.sign(), uniform)
+
+    def _chance(self, probability: float) -> torch.Tensor:
+        """Return True with a probability for each environment, shape (N, 1)."""
+        return torch.rand(self._shape[0], 1, generator=self._generator, device=self._device) < probability

@@ -118,7 +118,7 @@ class _Training:
 
     def _on_iteration(self, completed: int, metrics: Mapping[str, float]) -> Decision:
         self._display.iteration(completed, metrics)
-        self._checkpoints.note(metrics.get("success_rate", float("nan")))
+        self._checkpoints.add_success_rate(metrics.get("success_rate", float("nan")))
         self._show_warnings()
         self._write_record(completed, metrics)
 
@@ -128,7 +128,7 @@ class _Training:
         self._stop = self._learner.check(metrics) or self._storm.check()
         if self._stop is not None:
             return Decision.STOP
-        if self._checkpoints.due():
+        if self._checkpoints.is_due():
             self._save(completed)
         return Decision.CONTINUE if self._stop is None else Decision.STOP
 

@@ -9,7 +9,9 @@ import torch
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.fault_dump import FaultDump
 from isaaclab_pc.guards.recorder import Recorder
-from isaaclab_pc.workers.replay import History, replay, watches
+from isaaclab_pc.workers.replay import replay
+from isaaclab_pc.workers.replay_history import History
+from isaaclab_pc.workers.replay_quantities import scene_quantities
 
 pytestmark = pytest.mark.sim
 
@@ -51,27 +53,30 @@ def test_the_history_ends_with_the_failure(dump: FaultDump) -> None:
 
 def test_a_replay_follows_the_recording_and_finds_the_first_bad_physics_step(env, dump: FaultDump) -> None:
     """The kick is no action, so only the replay that begins every step in its recorded state sees it."""
-    history, watched = History(env, dump, 0), watches(env)
-    through = replay(env, history, watched, from_each_step=False)
-    assert not through["found"]
-    assert max(through["differences"][: KICK_STEP - 1]) < 1e-3
-    again = replay(env, history, watched, from_each_step=True)
-    assert again["found"]
-    assert (again["step"], again["substep"]) == (KICK_STEP, 1)
-    first = again["offenders"][0]
-    assert (first["asset"], first["quantity"]) == ("cube", "velocity [m/s]")
-    assert first["value"] == pytest.approx(KICK, rel=0.05)
-    assert first["bound"] == 200.0
-    assert len(again["trace"]) > 0
-    assert all(abs(entry["value"]) < 10.0 for entry in again["trace"])
+    history = History(env, dump, 0)
+    quantities = scene_quantities(env)
+    through = replay(env, history, quantities, from_each_step=False)
+    assert through.fault is None
+    assert max(through.differences[: KICK_STEP - 1]) < 1e-3
+    fault = replay(env, history, quantities, from_each_step=True).fault
+    assert fault is not None
+    assert (fault.step, fault.substep) == (KICK_STEP, 1)
+    first = fault.offenders[0]
+    assert (first.asset, first.quantity) == ("cube", "velocity [m/s]")
+    assert first.value == pytest.approx(KICK, rel=0.05)
+    assert first.bound == 200.0
+    assert len(fault.trace) > 0
+    assert all(abs(point.value) < 10.0 for point in fault.trace)
 
 
 def test_a_bad_action_is_found_before_the_physics(env, dump: FaultDump) -> None:
     arrays = {name: value.copy() for name, value in dump.arrays.items()}
     arrays["action"][0, 2, 1] = float("nan")
-    result = replay(env, History(env, FaultDump(dump.about, arrays), 0), watches(env), from_each_step=False)
-    assert (result["step"], result["substep"]) == (2, 0)
-    assert (result["offenders"][0]["quantity"], result["offenders"][0]["name"]) == ("action", "component 1")
+    history = History(env, FaultDump(dump.about, arrays), 0)
+    fault = replay(env, history, scene_quantities(env), from_each_step=False).fault
+    assert fault is not None
+    assert (fault.step, fault.substep) == (2, 0)
+    assert (fault.offenders[0].quantity, fault.offenders[0].name) == ("action", "component 1")
 
 
 def test_a_history_of_other_joints_is_refused(env, dump: FaultDump) -> None:

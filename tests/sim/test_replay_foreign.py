@@ -11,7 +11,9 @@ import torch
 from isaaclab_pc.fault_dump import FaultDump
 from isaaclab_pc.guards import GuardCfg, attach_guard
 from isaaclab_pc.guards.recorder import Recorder
-from isaaclab_pc.workers.replay import History, replay, watches
+from isaaclab_pc.workers.replay import replay
+from isaaclab_pc.workers.replay_history import History
+from isaaclab_pc.workers.replay_quantities import scene_quantities
 
 pytestmark = pytest.mark.sim
 
@@ -49,13 +51,15 @@ def test_the_history_of_a_foreign_task_ends_with_the_failure(dump: FaultDump) ->
 
 def test_its_replay_follows_the_recording_and_finds_the_first_bad_physics_step(env: Any, dump: FaultDump) -> None:
     task = env.unwrapped
-    history, watched = History(task, dump, 0), watches(task)
-    through = replay(task, history, watched, from_each_step=False)
-    assert not through["found"], "the kick is no action"
-    assert max(through["differences"][: KICK_STEP - 1]) < 1e-5
-    again = replay(task, history, watched, from_each_step=True)
-    assert (again["found"], again["step"], again["substep"]) == (True, KICK_STEP, 1)
-    assert again["offenders"][0]["quantity"] == "joint velocity [rad/s or m/s]"
+    history = History(task, dump, 0)
+    quantities = scene_quantities(task)
+    through = replay(task, history, quantities, from_each_step=False)
+    assert through.fault is None, "the kick is no action"
+    assert max(through.differences[: KICK_STEP - 1]) < 1e-5
+    fault = replay(task, history, quantities, from_each_step=True).fault
+    assert fault is not None
+    assert (fault.step, fault.substep) == (KICK_STEP, 1)
+    assert fault.offenders[0].quantity == "joint velocity [rad/s or m/s]"
 
 
 def test_a_bad_action_is_recorded_as_it_was_given(env: Any, tmp_path: Path) -> None:
@@ -66,6 +70,7 @@ def test_a_bad_action_is_recorded_as_it_was_given(env: Any, tmp_path: Path) -> N
     path = recorder.flush()
     assert path is not None
     dump = FaultDump.load(path)
-    result = replay(task, History(task, dump, 0), watches(task), from_each_step=False)
-    assert (result["found"], result["step"], result["substep"]) == (True, 0, 0)
-    assert result["offenders"][0]["quantity"] == "action"
+    fault = replay(task, History(task, dump, 0), scene_quantities(task), from_each_step=False).fault
+    assert fault is not None
+    assert (fault.step, fault.substep) == (0, 0)
+    assert fault.offenders[0].quantity == "action"

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One setting of the stability measurement on a real simulation."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -25,7 +24,7 @@ def test_a_setting_is_measured_with_scripted_and_random_actions(
     sizes = [f"num_envs={NUM_ENVS}", f"eval.episodes={NUM_ENVS}"]
     config = compose(["task=lift", "device=cpu", f"physics={backend}", "obs=state", *sizes])
     stability_child.measure(config, {"decimation": 2, "position_iterations": 8}, tmp_path / "cell.json")
-    cell = Cell(**json.loads((tmp_path / "cell.json").read_text(encoding="utf-8")))
+    cell = Cell.read(tmp_path / "cell.json")
     assert cell.settings == {"dt": pytest.approx(1 / 60), "position_iterations": 8}
     assert (cell.success, cell.episodes) == (1.0, NUM_ENVS)
     assert cell.env_steps == RANDOM_ENV_STEPS

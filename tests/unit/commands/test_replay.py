@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The parent of a replay with a fake child behind the process boundary, and what makes a finding."""
 
-import json
+import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,37 +14,33 @@ import torch
 from isaaclab_pc.commands import replay
 from isaaclab_pc.fault_dump import FORMAT, SIMULATION_PACKAGES, FaultDump
 from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.launch.replay_result import Fault, Reading, ReplayResult, TracePoint
 from isaaclab_pc.packages import installed_versions
 from isaaclab_pc.settings import RunSettings
-from isaaclab_pc.workers.replay import Watch, look
+from isaaclab_pc.workers.replay_quantities import Quantity, read_quantities
 
 NAN = float("nan")
 VERSIONS = installed_versions(SIMULATION_PACKAGES)
-FOUND = {
-    "found": True,
-    "from_each_step": False,
-    "step": 1,
-    "substep": 2,
-    "offenders": [
-        {
-            "asset": "robot",
-            "name": "joint6",
-            "quantity": "joint velocity [rad/s]",
-            "value": float("nan"),
-            "bound": 52.2,
-        },
-        {"asset": "cube", "name": "cube", "quantity": "position [m]", "value": -123.4, "bound": -100.0},
-    ],
-    "num_offenders": 5,
-    "trace": [{"step": 0, "substep": 1, "value": 3.0}, {"step": 1, "substep": 1, "value": 41.25}],
-    "differences": [2e-5],
-    "dt": 1 / 60,
-    "decimation": 2,
-    "backend": "newton_mjwarp",
-    "steps": 3,
-    "episode_step": [4, 5, 6],
-}
-NOT_FOUND = FOUND | {"found": False, "from_each_step": True, "trace": [], "differences": [1e-5, 0.25, 0.5]}
+FAULT = Fault(
+    step=1,
+    substep=2,
+    offenders=(
+        Reading("robot", "joint6", "joint velocity [rad/s]", value=NAN, bound=52.2, excess=math.inf),
+        Reading("cube", "cube", "position [m]", value=-123.4, bound=-100.0, excess=1.234),
+    ),
+    num_offenders=5,
+    trace=(TracePoint(0, 1, 3.0), TracePoint(1, 1, 41.25)),
+)
+FOUND = ReplayResult(
+    backend="newton_mjwarp",
+    dt=1 / 60,
+    decimation=2,
+    episode_step=(4, 5, 6),
+    from_each_step=False,
+    fault=FAULT,
+    differences=(2e-5,),
+)
+NOT_FOUND = replace(FOUND, fault=None, from_each_step=True, differences=(1e-5, 0.25, 0.5))
 
 
 def make_dump(**about: Any) -> FaultDump:
@@ -82,12 +79,14 @@ def dump(tmp_path: Path) -> Path:
 def child(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     """Replace the child by one that writes a result and exits with a code."""
 
-    def install(result: dict[str, Any], code: int = 0) -> list[list[str]]:
+    def install(result: ReplayResult | None, code: int = 0, says: str = "") -> list[list[str]]:
         calls = []
         script = tmp_path / "child.py"
         script.write_text(
             "import pathlib, sys\n"
-            f"pathlib.Path(sys.argv[1], 'result.json').write_text({json.dumps(result)!r})\n"
+            f"print({says!r}, end='')\n"
+            f"result = {None if result is None else result.to_json()!r}\n"
+            "if result: pathlib.Path(sys.argv[1], 'result.json').write_text(result)\n"
             "pathlib.Path(sys.argv[1], 'worker.log').write_text('simulator: no memory')\n"
             f"sys.exit({code})"
         )
@@ -168,14 +167,37 @@ def test_who_watched_the_run_need_not_watch_the_replay(tmp_path: Path, child) ->
     assert RunSettings.load(Path(calls[0][2]) / "config.yaml").visualizer is None
 
 
-def test_what_the_child_refuses_is_an_error(dump: Path, child, capsys) -> None:
-    child({"error": "The dump is of another scene."}, code=2)
+def test_what_the_child_refuses_is_an_error_and_said_once(dump: Path, child, capfd) -> None:
+    child(None, code=2, says="error: The dump is of another scene.\n")
     assert replay.main([f"dump={dump}"]) == 2
-    assert "error: The dump is of another scene." in capsys.readouterr().err
+    output = capfd.readouterr()
+    assert (output.out + output.err).count("The dump is of another scene.") == 1
+
+
+def test_what_the_child_leaves_is_checked(dump: Path, child, capsys) -> None:
+    child(replace(FOUND, fault=replace(FAULT, offenders=())))
+    assert replay.main([f"dump={dump}"]) == 1
+    captured = capsys.readouterr()
+    assert "fault.offenders" in captured.err
+    assert "first fault" not in captured.out
+
+
+def test_a_result_keeps_numbers_that_are_not_finite() -> None:
+    again = ReplayResult.from_json(replace(FOUND, differences=(1e-5, NAN)).to_json())
+    assert again.fault is not None
+    assert (again.fault.offenders[0].excess, again.fault.trace) == (math.inf, FAULT.trace)
+    assert math.isnan(again.fault.offenders[0].value)
+    assert math.isnan(again.differences[1])
+
+
+def test_a_child_that_leaves_nothing_while_it_is_watched_was_only_stopped(dump: Path, child, has_visualizers) -> None:
+    has_visualizers("viser")
+    child(None, code=130)
+    assert replay.main([f"dump={dump}", "visualizer=viser"]) == 130
 
 
 def test_a_crash_shows_the_log(dump: Path, child, capsys) -> None:
-    child({}, code=3)
+    child(None, code=3)
     assert replay.main([f"dump={dump}"]) == 1
     assert "simulator: no memory" in capsys.readouterr().err
 
@@ -249,25 +271,25 @@ def test_help_teaches_and_a_missing_dump_is_named(capsys) -> None:
     assert "dump=nowhere.npz: there is no such file" in capsys.readouterr().err
 
 
-def watch(*rows: list[float], low: Any = -10.0, high: Any = 10.0) -> Watch:
+def quantity(*rows: list[float], low: Any = -10.0, high: Any = 10.0) -> Quantity:
     values = torch.tensor(rows)
-    return Watch("robot", "speed [m/s]", [f"link{i}" for i in range(len(rows))], lambda: values, low, high)
+    return Quantity("robot", "speed [m/s]", [f"link{i}" for i in range(len(rows))], lambda: values, low, high)
 
 
 def test_the_worst_component_speaks_for_its_body() -> None:
-    inside, outside, broken = look([watch([1.0, -10.0], [0.0, -30.0], [20.0, float("nan")])])
-    assert (inside["excess"], inside["value"]) == (1.0, -10.0)
-    assert (outside["excess"], outside["value"], outside["bound"]) == (3.0, -30.0, -10.0)
-    assert broken["excess"] == float("inf")
-    assert broken["value"] != broken["value"]
+    inside, outside, broken = read_quantities([quantity([1.0, -10.0], [0.0, -30.0], [20.0, float("nan")])])
+    assert (inside.excess, inside.value) == (1.0, -10.0)
+    assert (outside.excess, outside.value, outside.bound) == (3.0, -30.0, -10.0)
+    assert broken.excess == float("inf")
+    assert broken.value != broken.value
 
 
 def test_every_row_has_its_own_bounds() -> None:
     low, high = torch.tensor([[0.0], [-1.0]]), torch.tensor([[4.0], [1.0]])
-    first, second = look([watch([3.0], [3.0], low=low, high=high)])
-    assert (first["excess"], second["excess"]) == (0.5, 3.0)
+    first, second = read_quantities([quantity([3.0], [3.0], low=low, high=high)])
+    assert (first.excess, second.excess) == (0.5, 3.0)
 
 
 def test_infinities_are_faults_on_both_sides() -> None:
-    values = look([watch([float("inf")], [-float("inf")])])
-    assert [(value["excess"], value["bound"]) for value in values] == [(float("inf"), 10.0), (float("inf"), -10.0)]
+    values = read_quantities([quantity([float("inf")], [-float("inf")])])
+    assert [(value.excess, value.bound) for value in values] == [(float("inf"), 10.0), (float("inf"), -10.0)]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isaaclab_pc.scaling.json_record import JsonRecord
+from isaaclab_pc.json_record import JsonRecord
 from isaaclab_pc.scaling.trial import MemoryReport, Outcome, Phase, Progress, Spaces, Trial, format_size
 
 COUNTS = st.integers(0, 2**63)

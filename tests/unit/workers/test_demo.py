@@ -9,7 +9,7 @@ import torch
 
 from isaaclab_pc.demo_file import DemoFile
 from isaaclab_pc.demos import Episodes
-from isaaclab_pc.workers.demo import HOPELESS, record, record_wave
+from isaaclab_pc.workers.demo import GIVE_UP_AFTER, record, record_wave
 from tests.unit.commands.demo_helpers import POINTS, STEPS, FakeEnv, settings
 
 
@@ -101,5 +101,5 @@ def test_a_policy_that_solves_nothing_is_given_up(file: DemoFile) -> None:
             self.episode_success[:] = False
             return result
 
-    with pytest.raises(RuntimeError, match=f"solved none of {HOPELESS} episodes"):
+    with pytest.raises(RuntimeError, match=f"solved none of {GIVE_UP_AFTER} episodes"):
         record(Failing(num_envs=32), settings(), file, 1, say=lambda _: None)

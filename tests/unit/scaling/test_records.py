@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from isaaclab_pc.json_record import JsonRecord
 from isaaclab_pc.scaling import BatchPlan, Outcome, Trial
 from isaaclab_pc.scaling.earlier_trials import RunKind, TrialsFile
-from isaaclab_pc.scaling.json_record import JsonRecord
 from isaaclab_pc.scaling.plan_report import PlanReport
 from isaaclab_pc.scaling.profile import Profile
 from isaaclab_pc.scaling.search import StopReason
