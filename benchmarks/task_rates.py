@@ -20,7 +20,8 @@ from rich.table import Table
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.task_names import our_tasks
 from isaaclab_pc.workers.random_actions import RandomActions
-from isaaclab_pc.workers.session import open_env, resolve
+from isaaclab_pc.workers.resolve import resolve
+from isaaclab_pc.workers.session import open_env
 
 OBSERVATIONS = ("state", "depth", "points")
 WARMUP_STEPS = 10

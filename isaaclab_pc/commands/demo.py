@@ -10,16 +10,16 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from isaaclab_pc.demo_file import DemoFile
-from isaaclab_pc.errors import ConfigError, closest
+from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, worker_command
-from isaaclab_pc.launch.command_line import Command, parse_command, refuse_flags, take_own_settings
+from isaaclab_pc.launch.command_line import keys_of, parse_script_command
 from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.launch.help import keys_of, settings_table
+from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.platform import check_isaaclab, settle_platform
 from isaaclab_pc.launch.run_folder import LOGS, SETTINGS_NAME, experiment_name, make_folder
 from isaaclab_pc.launch.task_names import scripted_tasks
 from isaaclab_pc.settings import RunSettings
-from isaaclab_pc.settings.base import ScriptSettings, settings_of
+from isaaclab_pc.settings.base import ScriptSettings
 
 __all__ = ["main"]
 
@@ -37,7 +37,10 @@ class DemoSettings(ScriptSettings):
     """success: failed episodes are counted but not kept; all: they are kept and marked success=False."""
 
 
-MAY_CHANGE = ("task", "obs", "seed", "num_envs", "device", "robot", "reward", "visualizer", "physics.", "points.")
+MAY_CHANGE = (
+    *("task", "obs", "seed", "num_envs", "device", "robot", "reward", "visualizer"),
+    *("physics.", "points.", "env."),
+)
 """Settings of a run, and groups of them, that a recording takes."""
 
 NUM_ENVS = 16
@@ -98,7 +101,7 @@ def run(argv: Sequence[str]) -> int:
         ConfigError: A setting is wrong, or the file holds other demonstrations.
     """
     check_isaaclab()
-    own, command = _split(argv)
+    own, command = parse_script_command(argv, DemoSettings, MAY_CHANGE)
     settings = compose(command.settings, command.env)
     _check_task(settings.task)
     settings = settle_platform(settings)
@@ -162,22 +165,6 @@ def _report(file: DemoFile, episodes: int, code: int) -> None:
     if code and progress.episodes < episodes:
         print(f"stopped at {progress.episodes} of {episodes} episodes; the same command goes on", flush=True)
     print(f"{progress.episodes} episodes, {progress.rate}, {size / 1e6:.1f} MB: {file.path}", flush=True)
-
-
-def _split(argv: Sequence[str]) -> tuple[DemoSettings, Command]:
-    """Separate the recording's own settings from those of a run."""
-    own, others = take_own_settings(argv, DemoSettings)
-
-    may_change = keys_of(*MAY_CHANGE, "physics", "env.")
-    for argument in others:
-        key = argument.partition("=")[0]
-        if "=" in argument and not argument.startswith("-") and not may_change(key):
-            known = [*settings_of(DemoSettings), *(name.rstrip(".") for name in MAY_CHANGE)]
-            raise ConfigError(f"{key} is not a setting of a recording: {closest(key, known)} See --help.")
-
-    command = parse_command(others)
-    refuse_flags(command)
-    return own, command
 
 
 def _check_task(task: str) -> None:

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from isaaclab_pc.commands.train import check_checkpoint
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, worker_command
-from isaaclab_pc.launch.command_line import Command, parse_command, refuse_flags
+from isaaclab_pc.launch.command_line import Command, keys_of, parse_command, refuse_flags
 from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.launch.help import keys_of, settings_table
+from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.platform import check_isaaclab, settle_platform
 from isaaclab_pc.launch.run_folder import LOGS, SETTINGS_NAME, experiment_name, make_folder
 from isaaclab_pc.launch.run_record import find_checkpoint

@@ -9,19 +9,19 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from isaaclab_pc.errors import ConfigError, closest
+from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.fault_dump import SIMULATION_PACKAGES, FaultDump
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, worker_command
-from isaaclab_pc.launch.command_line import Command, parse_command, refuse_flags, take_own_settings
+from isaaclab_pc.launch.command_line import Command, keys_of, parse_script_command
 from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.launch.help import keys_of, settings_table
+from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.platform import check_isaaclab, settle_platform
 from isaaclab_pc.launch.replay_result import Fault, Reading, ReplayResult
 from isaaclab_pc.launch.run_folder import SETTINGS_NAME, make_folder
 from isaaclab_pc.launch.task_names import resolve_task
 from isaaclab_pc.packages import installed_versions
 from isaaclab_pc.settings import RunSettings
-from isaaclab_pc.settings.base import ScriptSettings, settings_of
+from isaaclab_pc.settings.base import ScriptSettings
 
 __all__ = ["describe", "main"]
 
@@ -101,7 +101,7 @@ def run(argv: Sequence[str]) -> int:
         ConfigError: The dump cannot be read or does not fit, or a setting is wrong.
     """
     check_isaaclab()
-    own, command = _split(argv)
+    own, command = parse_script_command(argv, ReplaySettings, MAY_CHANGE)
     if own.dump is None:
         raise ConfigError("dump=<path> is missing: the guard writes dumps to <run>/dumps/dump_<number>.npz.")
 
@@ -142,22 +142,6 @@ def child_command(dump: Path, position: int, folder: Path) -> list[str]:
         folder: Where the settings are and the result goes.
     """
     return worker_command("replay", folder / SETTINGS_NAME, dump=dump, position=position, result=folder / RESULT_NAME)
-
-
-def _split(argv: Sequence[str]) -> tuple[ReplaySettings, Command]:
-    """Separate the replay's own settings from those of a run."""
-    own, others = take_own_settings(argv, ReplaySettings)
-
-    may_change = keys_of(*MAY_CHANGE, "physics")
-    for argument in others:
-        key = argument.partition("=")[0]
-        if "=" in argument and not argument.startswith("-") and not may_change(key):
-            known = [*settings_of(ReplaySettings), *(name.rstrip(".") for name in MAY_CHANGE)]
-            raise ConfigError(f"{key} is not a setting of a replay: {closest(key, known)} See --help.")
-
-    command = parse_command(others)
-    refuse_flags(command)
-    return own, command
 
 
 def _check_origin(dump: FaultDump, asked: str | None) -> None:

@@ -174,11 +174,11 @@ def run(command: Command, *, plan: bool) -> int:
 
 
 def _search_settings(settings: RunSettings) -> SearchSettings:
-    """Return how to search; a given number of environments is the only size to try."""
+    """Return how to search, on the first GPU of several; a given number of environments is the only size to try."""
     scaling = settings.scaling.model_dump()
     if settings.num_envs != "auto":
         scaling.update(min=settings.num_envs, max=settings.num_envs, granule=settings.num_envs)
-    return SearchSettings(device=settings.device, **scaling)
+    return SearchSettings(device=settings.device.split(",")[0], **scaling)
 
 
 def _show(result: FitResult, settings: RunSettings, folder: Path) -> None:

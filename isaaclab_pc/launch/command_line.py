@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from isaaclab_pc.launch.task_names import resolve_task
 from isaaclab_pc.settings.base import Settings, check_value, settings_of, shown
 from isaaclab_pc.settings.run import CUDA_DEVICES, SETTINGS
 
-__all__ = ["Command", "parse_command", "parse_override", "refuse_flags", "take_own_settings"]
+__all__ = ["Command", "keys_of", "parse_command", "parse_override", "parse_script_command", "refuse_flags"]
 
 GROUPS = {"physics": "physics.backend"}
 """Settings that are Hydra groups, and the setting that the group's name stands for."""
@@ -107,28 +107,48 @@ def parse_command(argv: Sequence[str]) -> Command:
     return command
 
 
-def take_own_settings[Own: Settings](argv: Sequence[str], own: type[Own]) -> tuple[Own, list[str]]:
-    """Take out of a command line what only one script has, and no run.
+def parse_script_command[Own: Settings](
+    argv: Sequence[str], own: type[Own], may_change: Sequence[str]
+) -> tuple[Own, Command]:
+    """Split and check the command line of a script that has settings of its own beside a few of a run's.
 
     Args:
         argv: Arguments without the program's name.
         own: Describes the script's own settings.
+        may_change: What it takes of a run's, as for :func:`keys_of`.
 
     Returns:
-        Those settings, and the other arguments.
+        The script's own settings, and the rest of the command line.
 
     Raises:
-        ConfigError: A value is refused.
+        ConfigError: A setting is none of both, or a value is refused.
     """
     values: dict[str, Any] = {}
     others = []
+    takes = keys_of(*may_change)
     for argument in argv:
         key, separator, value = argument.partition("=")
         if separator and key in settings_of(own):
             values[key] = None if value in ("", "null") else value
-        else:
-            others.append(argument)
-    return own(**values), others
+            continue
+        if separator and not argument.startswith("-") and not takes(key):
+            known = [*settings_of(own), *(name.rstrip(".") for name in may_change)]
+            raise ConfigError(f"{shown(key)} has no use here: {closest(key, known)} See --help.")
+        others.append(argument)
+
+    command = parse_command(others)
+    refuse_flags(command)
+    return own(**values), command
+
+
+def keys_of(*patterns: str) -> Callable[[str], bool]:
+    """Return a test of dotted names.
+
+    Args:
+        *patterns: Names, and groups as in ``physics.``.
+    """
+    groups = tuple(name for name in patterns if name.endswith("."))
+    return lambda key: key in patterns or f"{key}.".startswith(groups)
 
 
 def refuse_flags(command: Command) -> None:

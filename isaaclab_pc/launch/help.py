@@ -6,7 +6,7 @@ from __future__ import annotations
 import inspect
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from isaaclab_pc.settings import RunSettings
@@ -95,16 +95,6 @@ def _default(setting: Setting) -> str:
 
 def _plain(text: str) -> str:
     return text.replace("``", "")
-
-
-def keys_of(*patterns: str) -> Callable[[str], bool]:
-    """Return a test of dotted names.
-
-    Args:
-        *patterns: Names, and groups as in ``physics.``.
-    """
-    names: Iterable[str] = patterns
-    return lambda key: any(key == name or (name.endswith(".") and key.startswith(name)) for name in names)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from isaaclab_pc.commands import play, scale, train
+from isaaclab_pc.launch import probe_child
 from isaaclab_pc.launch.child_process import worker_command
 
 FAKE_WORKER = Path(__file__).with_name("fake_worker.py")
@@ -23,7 +24,7 @@ def folder(tmp_path, monkeypatch):
     """An empty working folder, in which runs use the fake worker and a profile cache of their own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    for module in (play, scale, train):
+    for module in (play, probe_child, scale, train):
         monkeypatch.setattr(module, "worker_command", fake_command)
     monkeypatch.setattr(sys, "argv", ["train.py"])
     return tmp_path

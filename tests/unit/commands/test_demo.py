@@ -96,9 +96,9 @@ def test_few_episodes_need_few_environments(child, tmp_path: Path) -> None:
         (["episodes=many"], "episodes=many: expected"),
         (["keep=some"], "keep=some: expected one of success, all."),
         (["file=demos.h5"], "file=demos.h5: expected a path that ends in .hdf5."),
-        (["episode=3"], "episode is not a setting of a recording: did you mean episodes"),
-        (["runner=rl_games"], "runner is not a setting of a recording"),
-        (["agent.gamma=1"], "agent.gamma is not a setting of a recording"),
+        (["episode=3"], "episode has no use here: did you mean episodes"),
+        (["runner=rl_games"], "runner has no use here"),
+        (["agent.gamma=1"], "agent.gamma has no use here"),
         (["--task=lift"], "--task=lift: settings are written without dashes"),
     ],
 )

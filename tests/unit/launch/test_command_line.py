@@ -6,7 +6,7 @@ import pytest
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch import compose as compose_module
 from isaaclab_pc.launch import task_names
-from isaaclab_pc.launch.command_line import parse_command, refuse_flags, take_own_settings
+from isaaclab_pc.launch.command_line import keys_of, parse_command, parse_script_command, refuse_flags
 from isaaclab_pc.settings.base import ScriptSettings
 from isaaclab_pc.settings.run import INTERNAL
 
@@ -144,10 +144,37 @@ class Own(ScriptSettings):
     """Where to."""
 
 
-def test_settings_of_one_script_are_taken_out_and_the_others_stay_in_order():
-    own, others = take_own_settings(["-m", "seed=1", "episodes=7", "episode=3", "file=b=c", "reach"], Own)
+def test_a_script_takes_its_own_settings_and_a_few_of_a_run():
+    own, command = parse_script_command(
+        ["seed=1", "episodes=7", "physics=ovphysx", "physics.dt=0.01", "file=b=c"], Own, ("seed", "physics.")
+    )
     assert (own.episodes, own.file) == (7, "b=c")
-    assert others == ["-m", "seed=1", "episode=3", "reach"]
-    assert take_own_settings(["file=null"], Own)[0].file is None
-    with pytest.raises(ConfigError, match=r"^episodes=many: expected a whole number"):
-        take_own_settings(["episodes=many"], Own)
+    assert command.settings == ["seed=1", "physics=ovphysx", "physics.dt=0.01"]
+    assert parse_script_command(["file=null"], Own, ())[0].file is None
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("episodes=many", r"^episodes=many: expected a whole number"),
+        ("episode=3", r"^episode has no use here: did you mean episodes\? See --help\.$"),
+        ("num_envs=8", "^num_envs has no use here: known: episodes, file, physics, seed"),
+        ("points.num_points=8", r"^points\.num_points has no use here"),
+        ("agent.gamma=1", r"^agent\.gamma has no use here"),
+        ("seed=-1", "^seed=-1: expected a whole number"),
+        ("-m", "^-m has no use here"),
+        ("reach", "settings are written key=value"),
+    ],
+)
+def test_a_script_refuses_the_rest(argument: str, message: str):
+    with pytest.raises(ConfigError, match=message):
+        parse_script_command([argument], Own, ("seed", "physics."))
+
+
+def test_a_group_stands_for_all_of_its_settings():
+    takes = keys_of("seed", "points.")
+    assert takes("points.num_points")
+    assert takes("points")
+    assert takes("seed")
+    assert not takes("pointsize")
+    assert not takes("eval.seed")

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from isaaclab_pc.commands import demo, play, replay, scale, train
-from isaaclab_pc.launch.help import keys_of, settings_page, settings_table
+from isaaclab_pc.launch.command_line import keys_of
+from isaaclab_pc.launch.help import settings_page, settings_table
 from isaaclab_pc.settings.base import settings_of
 from isaaclab_pc.settings.run import INTERNAL, SETTINGS
 
@@ -50,7 +51,7 @@ def test_the_table_does_not_say_twice_what_a_setting_takes():
 
 def test_settings_of_a_script_stand_under_a_title_of_their_own():
     table = settings_table(keys_of("seed"), demo.DemoSettings)
-    assert table.startswith("What to record.\n  episodes ")
+    assert table.startswith("What a recording has besides the settings of a run.\n  episodes ")
     assert "\n\nThe run\n  seed " in table
 
 
@@ -80,11 +81,3 @@ def test_the_help_of_the_others_names_what_they_take_and_nothing_else(capsys, co
     assert shown - set(settings_of(own) if own else ()) <= expected
     assert expected <= shown
     assert [name for name in (settings_of(own) if own else ()) if f"\n  {name} " not in text] == []
-
-
-def test_a_group_stands_for_all_of_its_settings():
-    takes = keys_of("seed", "points.")
-    assert takes("points.num_points")
-    assert takes("seed")
-    assert not takes("points")
-    assert not takes("eval.seed")

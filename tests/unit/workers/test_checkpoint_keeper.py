@@ -43,17 +43,17 @@ def names(record):
 def test_a_checkpoint_is_due_after_the_interval(clock, record):
     keeper = CheckpointKeeper(record, Saver())
     clock[0] = INTERVAL_SECONDS - 1
-    assert not keeper.due()
+    assert not keeper.is_due()
     clock[0] = INTERVAL_SECONDS
-    assert keeper.due()
+    assert keeper.is_due()
     keeper.write(1)
-    assert not keeper.due()
+    assert not keeper.is_due()
 
 
 def test_the_last_few_and_the_best_are_kept(record):
     keeper = CheckpointKeeper(record, Saver())
     for iteration, rate in [(10, 0.1), (20, 0.9), (30, 0.2), (40, 0.3), (50, float("nan")), (60, 0.4)]:
-        keeper.note(rate)
+        keeper.add_success_rate(rate)
         keeper.write(iteration)
     assert names(record) == ["model_20.pt", "model_40.pt", "model_50.pt", "model_60.pt"]
     written: Any = RunRecord.load(record.folder)
@@ -66,9 +66,9 @@ def test_the_last_few_and_the_best_are_kept(record):
 def test_the_rate_of_a_checkpoint_is_the_mean_since_the_one_before(record):
     keeper = CheckpointKeeper(record, Saver())
     for rate in (1.0, 0.0, float("nan")):
-        keeper.note(rate)
+        keeper.add_success_rate(rate)
     keeper.write(3)
-    keeper.note(0.75)
+    keeper.add_success_rate(0.75)
     keeper.write(4)
     assert record.data.checkpoints.latest.success_rate == 0.75
     assert record.data.checkpoints.best.iteration == 4
