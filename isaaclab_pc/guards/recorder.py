@@ -122,14 +122,6 @@ class Recorder(StepHook):
             add_step_hook(env, recorder)
         return recorder
 
-    @property
-    def num_bytes(self) -> int:
-        """Memory that the recorder takes on the device [B]."""
-        if not self.active:
-            return 0
-        tensors = (self._ring, self._clock, self._outcome, self._slots, self._slot_clock, self._slot_outcome)
-        return sum(tensor.nbytes for tensor in tensors)
-
     def before_step(self, action: torch.Tensor) -> None:
         """Remember the action of the step that begins, before the guard replaces a bad one."""
         self._action = action
