@@ -131,7 +131,7 @@ class DemoFile:
         """Refuse to go on with episodes of another task, or recorded under other settings.
 
         Args:
-            settings: The run's settings, device and physics backend settled.
+            settings: The run's settings, device and physics backend chosen.
 
         Raises:
             ConfigError: The file differs; the message names the first setting in which it does.

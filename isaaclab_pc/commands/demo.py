@@ -15,7 +15,7 @@ from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, sh
 from isaaclab_pc.launch.command_line import keys_of, parse_script_command
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
-from isaaclab_pc.launch.platform import check_isaaclab, settle_platform
+from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
 from isaaclab_pc.launch.run_folder import LOGS, SETTINGS_NAME, experiment_name, make_folder
 from isaaclab_pc.launch.task_names import scripted_tasks
 from isaaclab_pc.settings import RunSettings
@@ -104,7 +104,7 @@ def run(argv: Sequence[str]) -> int:
     own, command = parse_script_command(argv, DemoSettings, MAY_CHANGE)
     settings = compose(command.settings, command.env)
     _check_task(settings.task)
-    settings = settle_platform(settings)
+    settings = choose_platform(settings)
     if settings.num_envs == "auto":
         settings = settings.with_values({"num_envs": min(NUM_ENVS, own.episodes)})
 

@@ -11,7 +11,7 @@ from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, sh
 from isaaclab_pc.launch.command_line import Command, keys_of, parse_command, refuse_flags
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
-from isaaclab_pc.launch.platform import check_isaaclab, settle_platform
+from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
 from isaaclab_pc.launch.run_folder import LOGS, SETTINGS_NAME, experiment_name, make_folder
 from isaaclab_pc.launch.run_record import find_checkpoint
 from isaaclab_pc.runners import require_library
@@ -87,7 +87,7 @@ def run(command: Command) -> int:
     settings = _with_changes(trained, asked, command)
     require_library(settings.runner)
     check_checkpoint(checkpoint, settings)
-    settings = settle_platform(settings)
+    settings = choose_platform(settings)
 
     folder = make_folder(record.folder / "play")
     settings.save(folder / SETTINGS_NAME)

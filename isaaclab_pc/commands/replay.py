@@ -15,7 +15,7 @@ from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, sh
 from isaaclab_pc.launch.command_line import Command, keys_of, parse_script_command
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
-from isaaclab_pc.launch.platform import check_isaaclab, settle_platform
+from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
 from isaaclab_pc.launch.replay_result import Fault, Reading, ReplayResult
 from isaaclab_pc.launch.run_folder import SETTINGS_NAME, make_folder
 from isaaclab_pc.launch.task_names import resolve_task
@@ -109,7 +109,7 @@ def run(argv: Sequence[str]) -> int:
     dump = FaultDump.load(path)
     position = dump.position_of(own.env)
     _check_origin(dump, own.task)
-    settings = settle_platform(_settings(dump, command))
+    settings = choose_platform(_settings(dump, command))
 
     folder = _make_folder(path.resolve().parent / "replay")
     settings.save(folder / SETTINGS_NAME)

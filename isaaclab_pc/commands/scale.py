@@ -24,7 +24,7 @@ from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, sh
 from isaaclab_pc.launch.command_line import Command, parse_command, refuse_flags
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
-from isaaclab_pc.launch.platform import check_isaaclab, settle_platform
+from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
 from isaaclab_pc.launch.probe_child import probe_command
 from isaaclab_pc.launch.run_folder import LOGS, SETTINGS_NAME, experiment_name, make_folder
 from isaaclab_pc.launch.run_record import versions
@@ -108,7 +108,7 @@ def _answer(argv: Sequence[str]) -> int:
     if "--stability" in options:
         if "visualizer" in command.given:
             raise ConfigError("visualizer has no use with --stability, where nothing is watched.")
-        return measure_stability(command, compose_settled(command))
+        return measure_stability(command, compose_for_platform(command))
     try:
         return run(command, plan="--plan" in options)
     except ProbeError as error:
@@ -116,7 +116,7 @@ def _answer(argv: Sequence[str]) -> int:
         return ExitCode.FAILED
 
 
-def compose_settled(command: Command, *, several: bool = False) -> RunSettings:
+def compose_for_platform(command: Command, *, several: bool = False) -> RunSettings:
     """Compose the settings of a command line, with the device and the physics backend that will run.
 
     Args:
@@ -132,7 +132,7 @@ def compose_settled(command: Command, *, several: bool = False) -> RunSettings:
     check_isaaclab()
     settings = compose(command.settings, command.env, command.agent)
     require_library(settings.runner)
-    return settle_platform(settings, several=several)
+    return choose_platform(settings, several=several)
 
 
 def run(command: Command, *, plan: bool) -> int:
@@ -149,7 +149,7 @@ def run(command: Command, *, plan: bool) -> int:
         ConfigError: A setting does not fit, or no size does.
         ProbeError: A trial failed for another reason than its size.
     """
-    settings = compose_settled(command, several=not plan)
+    settings = compose_for_platform(command, several=not plan)
     if "scaling.cache" not in command.given:
         settings = settings.with_values({"scaling.cache": "refresh"})
     search = _search_settings(settings)

@@ -38,7 +38,7 @@ def measure_stability(command: Command, settings: RunSettings) -> int:
 
     Args:
         command: What the user gave.
-        settings: The run's settings, device and physics backend settled.
+        settings: The run's settings, device and physics backend chosen.
 
     Returns:
         The exit code: 0; 2 where a child refuses the settings; 130 and 143 after SIGINT and SIGTERM; 1 where a child

@@ -12,7 +12,7 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, worker_command
 from isaaclab_pc.launch.command_line import Command, parse_command
 from isaaclab_pc.launch.help import settings_table
-from isaaclab_pc.launch.platform import check_isaaclab, settle_platform
+from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
 from isaaclab_pc.launch.probe_child import probe_command
 from isaaclab_pc.launch.run_folder import LOGS, SETTINGS_NAME, experiment_name, locked, make_run_folder
 from isaaclab_pc.launch.run_record import RunRecord, find_checkpoint
@@ -102,7 +102,7 @@ def run(settings: RunSettings, command: Command) -> int:
 
 
 def _start(settings: RunSettings) -> int:
-    settings = settle_platform(settings)
+    settings = choose_platform(settings)
     search = SearchSettings(device=settings.device, **settings.scaling.model_dump())
     experiment = experiment_name(settings)
     folder = make_run_folder(LOGS, settings.runner, experiment)
@@ -146,7 +146,7 @@ def _resume(asked: RunSettings, command: Command) -> int:
     changes = {key: given[key] for key in (*MAY_CHANGE, *MAY_HARDEN) if key in command.given}
     # Whoever watched the run before need not watch it now.
     changes["visualizer"] = asked.visualizer
-    settings = settle_platform(stored.with_values(changes))
+    settings = choose_platform(stored.with_values(changes))
     check_checkpoint(checkpoint, settings)
 
     with locked(record.folder):

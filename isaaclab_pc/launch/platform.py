@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where a run will run: device, physics backend, what must be installed. Settled once, in the parent.
+"""Where a run will run: device, physics backend, what must be installed. Chosen once, in the parent.
 
-No torch, no simulator, no waiting. A child trusts what was settled here.
+No torch, no simulator, no waiting. A child trusts what was chosen here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from isaaclab_pc.launch.visualizers import NUM_ENVS_SHOWN, VISUALIZERS, check_vi
 from isaaclab_pc.physics.backends import INSTALL_ISAACSIM, resolve_backend
 from isaaclab_pc.settings import RunSettings
 
-__all__ = ["check_isaaclab", "resolve_device", "settle_platform"]
+__all__ = ["check_isaaclab", "choose_platform", "resolve_device"]
 
 
 def check_isaaclab() -> None:
@@ -31,8 +31,8 @@ def check_isaaclab() -> None:
         raise ConfigError(f"Isaac Lab {version} is installed, 3.0.x is needed: pip install 'isaaclab>=3.0,<3.1'.")
 
 
-def settle_platform(settings: RunSettings, *, several: bool = False) -> RunSettings:
-    """Settle the device and the physics backend that will run, and check the visualizers.
+def choose_platform(settings: RunSettings, *, several: bool = False) -> RunSettings:
+    """Choose the device and the physics backend that will run, and check the visualizers.
 
     Args:
         settings: The run's settings.

@@ -18,7 +18,7 @@ def probe_command(settings: RunSettings) -> ChildCommand:
     """Return the function that gives the command line of a child that tries a size of a run.
 
     Args:
-        settings: The run's settings, device and physics backend settled.
+        settings: The run's settings, device and physics backend chosen.
     """
 
     def command(num_envs: int, result_path: Path, overrides: Overrides) -> list[str]:

@@ -35,7 +35,7 @@ def find_num_envs(
     """Find the number of environments, showing each trial.
 
     Args:
-        run: The run's settings, device and physics backend settled.
+        run: The run's settings, device and physics backend chosen.
         command: Gives the arguments of a child that tries a size of this run; see
             :data:`~isaaclab_pc.scaling.fit.ChildCommand`.
         settings: How to search.

@@ -38,7 +38,7 @@ class RunKind:
         """Return the kind of a run.
 
         Args:
-            settings: Its settings, device and physics backend settled.
+            settings: Its settings, device and physics backend chosen.
         """
         return cls(
             task=settings.task,

@@ -71,7 +71,7 @@ def resolve(settings: RunSettings, num_envs: int, experiment: str) -> Resolved:
     """Resolve and check the configs of environment and agent.
 
     Args:
-        settings: The run's settings, device and physics backend settled by the parent.
+        settings: The run's settings, device and physics backend chosen by the parent.
         num_envs: Number of environments.
         experiment: Name of the experiment's folder.
 

@@ -7,7 +7,7 @@ import pytest
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch import platform as requirements
-from isaaclab_pc.launch.platform import check_isaaclab, resolve_device, settle_platform
+from isaaclab_pc.launch.platform import check_isaaclab, choose_platform, resolve_device
 from isaaclab_pc.physics import backends
 from isaaclab_pc.settings import RunSettings
 
@@ -68,20 +68,20 @@ def test_a_device_that_is_given_is_taken(given, device):
     assert resolve_device(given) == device
 
 
-def test_device_and_backend_are_settled_once(gpus, monkeypatch):
+def test_device_and_backend_are_chosen_once(gpus, monkeypatch):
     gpus(0)
     monkeypatch.setattr(backends, "is_installed", lambda module: module == "ovphysx")
-    settled = settle_platform(RunSettings())
-    assert (settled.device, settled.physics.backend, settled.num_envs) == ("cpu", "ovphysx", "auto")
-    assert settle_platform(settled) == settled
+    chosen = choose_platform(RunSettings())
+    assert (chosen.device, chosen.physics.backend, chosen.num_envs) == ("cpu", "ovphysx", "auto")
+    assert choose_platform(chosen) == chosen
     gpus(1)
-    settled = settle_platform(RunSettings())
-    assert (settled.device, settled.physics.backend) == ("cuda:0", "newton_mjwarp")
+    chosen = choose_platform(RunSettings())
+    assert (chosen.device, chosen.physics.backend) == ("cuda:0", "newton_mjwarp")
 
 
 def test_several_gpus_are_for_scaling_only():
     settings = RunSettings(device="cuda:0,cuda:1")
     settings = settings.with_values({"physics.backend": "newton_mjwarp"})
     with pytest.raises(ConfigError, match=r"^device=cuda:0,cuda:1: training on several GPUs is not there yet"):
-        settle_platform(settings)
-    assert settle_platform(settings, several=True).device == "cuda:0,cuda:1"
+        choose_platform(settings)
+    assert choose_platform(settings, several=True).device == "cuda:0,cuda:1"
