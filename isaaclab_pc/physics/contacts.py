@@ -4,7 +4,7 @@
 A solver whose buffers are full drops contacts and goes on. MuJoCo Warp (Newton) has two buffers: one of contacts, which
 all environments share, and one of constraint rows in every environment. It counts what it needed even where that is
 more than it has, and sets a flag of the environment once something was dropped. PhysX has no such counters: there, its
-printed messages are searched (:func:`isaaclab_pc.scaling.classify.contact_overflows`).
+printed messages are searched (:func:`isaaclab_pc.scaling.classify.contact_overflow`).
 """
 
 from __future__ import annotations
