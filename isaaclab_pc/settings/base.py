@@ -205,7 +205,7 @@ def _explain(model: type[Settings], values: Mapping[str, Any], error: Validation
     key = f"{model.group}.{name}" if model.group else name
     if first["type"] == "extra_forbidden":
         prefix = f"{model.group}." if model.group else ""
-        return f"{key} is not a setting: {closest(key, [prefix + known for known in settings_of(model)])}"
+        return f"{shown(key)} is not a setting: {closest(key, [prefix + known for known in settings_of(model)])}"
     if first["type"] == "missing":
         return f"the setting {key} is missing."
 
@@ -232,14 +232,14 @@ def _refusal(setting: Setting, value: Any) -> str:
 
 
 def shown(value: Any) -> str:
-    """Render a refused value for a message: on one line, and cut where it is long.
+    """Render a refused value for a message: on one line, cut where it is long, bytes that are no text escaped.
 
     Args:
         value: What was given.
     """
     if value is None:
         return "null"
-    text = " ".join(str(value).split())
+    text = " ".join(str(value).split()).encode("utf-8", "backslashreplace").decode("utf-8")
     text = text.lower() if isinstance(value, bool) else text
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
 

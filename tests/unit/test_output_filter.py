@@ -167,7 +167,10 @@ def test_after_ctrl_c_everything_that_was_printed_is_there(child: Callable) -> N
 
 def test_a_parent_that_is_killed_does_not_take_the_childs_last_work(tmp_path: Path) -> None:
     log, done = tmp_path / "worker.log", tmp_path / "done"
+    # It gets SIGTERM when its parent dies, and finishes its work, as a worker does.
     code = textwrap.dedent(CHILD) + textwrap.dedent(f"""
+        import signal
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         user.write("ready\\n")
         while os.getppid() == int(sys.argv[2]):
             pass

@@ -130,3 +130,4 @@ def test_a_value_is_shown_on_one_line_and_not_longer_than_needed() -> None:
     assert shown(True) == "true"
     assert shown("a\n\tb") == "a b"
     assert shown("x" * 81) == "x" * 80 + "..."
+    assert shown("\udc80") == r"\udc80", "a byte of the command line that is no UTF-8"
