@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import pkgutil
 import subprocess
 import sys
+from collections.abc import Sequence
 
 from isaaclab_pc.errors import ConfigError, closest
 
@@ -76,17 +78,28 @@ def resolve_task(name: str) -> str:
     Raises:
         ConfigError: No task has that name; the message shows similar ones.
     """
+    # Anything without capitals and dashes can only be a short name, and those are known without gymnasium.
+    short_names = _short_names()
+    if "-" not in name and name.islower() and name not in short_names:
+        raise _not_a_task(name, short_names)
+
     ours = our_tasks()
     if name in ours:
         return ours[name]
-    if name in ours.values():
+    if name in ours.values() or name in all_ids():
         return name
+    raise _not_a_task(name, [*ours, *all_ids()])
 
-    # Anything without capitals and dashes can only be a short name, and those are known without asking Isaac Lab.
-    foreign = all_ids() if "-" in name or not name.islower() else []
-    if name in foreign:
-        return name
-    raise ConfigError(f"task={name} is not a task: {closest(name, [*ours, *foreign])} scripts/list_tasks.py shows all.")
+
+def _short_names() -> list[str]:
+    """Return the names of our tasks' folders."""
+    spec = importlib.util.find_spec("isaaclab_pc.tasks")
+    assert spec is not None
+    return [module.name for module in pkgutil.iter_modules(spec.submodule_search_locations)]
+
+
+def _not_a_task(name: str, known: Sequence[str]) -> ConfigError:
+    return ConfigError(f"task={name} is not a task: {closest(name, known)} scripts/list_tasks.py shows all.")
 
 
 def short_name(task_id: str) -> str:
