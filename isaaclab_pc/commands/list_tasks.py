@@ -36,21 +36,11 @@ def main(argv: Sequence[str]) -> int:
         The exit code: 0; 2 for an unknown option, or where Isaac Lab's tasks cannot be imported; 130 and 143 after
         SIGINT and SIGTERM; 1 otherwise.
     """
-    return run_script(argv, HELP, run)
+    return run_script(argv, HELP, _run)
 
 
-def run(argv: Sequence[str]) -> int:
-    """Print the tasks that a command line asks for.
-
-    Args:
-        argv: Arguments without the program's name.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        ConfigError: An option is unknown, or Isaac Lab's tasks cannot be imported.
-    """
+def _run(argv: Sequence[str]) -> int:
+    """Print the tasks that a command line asks for; return the exit code."""
     unknown = [argument for argument in argv if argument not in _OPTIONS]
     if unknown:
         raise ConfigError(f"{unknown[0]} is not an option: {closest(unknown[0], _OPTIONS)}")

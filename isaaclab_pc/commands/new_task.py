@@ -42,21 +42,11 @@ def main(argv: Sequence[str]) -> int:
     Returns:
         The exit code: 0; 2 for a wrong argument; 130 and 143 after SIGINT and SIGTERM; 1 otherwise.
     """
-    return run_script(argv, HELP, run)
+    return run_script(argv, HELP, _run)
 
 
-def run(argv: Sequence[str]) -> int:
-    """Write the task that a command line names.
-
-    Args:
-        argv: Arguments without the program's name.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        ConfigError: There is not one name, or it cannot be a task's, or is taken.
-    """
+def _run(argv: Sequence[str]) -> int:
+    """Write the task that a command line names; return the exit code."""
     if len(argv) != 1:
         raise ConfigError("expected one name, as in: python scripts/new_task.py press_button")
 

@@ -85,21 +85,11 @@ def main(argv: Sequence[str]) -> int:
     Returns:
         The exit code: 0; 2 for a wrong dump or setting; 130 and 143 after SIGINT and SIGTERM; 1 otherwise.
     """
-    return run_script(argv, HELP, run)
+    return run_script(argv, HELP, _run)
 
 
-def run(argv: Sequence[str]) -> int:
-    """Replay what a command line names.
-
-    Args:
-        argv: Arguments without the program's name.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        ConfigError: The dump cannot be read or does not fit, or a setting is wrong.
-    """
+def _run(argv: Sequence[str]) -> int:
+    """Replay what a command line names; return the exit code."""
     check_isaaclab()
     own, command = parse_script_command(argv, ReplaySettings, MAY_CHANGE)
     if own.dump is None:
