@@ -16,7 +16,7 @@ from isaaclab_pc.launch.command_line import keys_of, parse_script_command
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
-from isaaclab_pc.launch.run_folder import LOGS, SETTINGS_NAME, experiment_name, make_folder
+from isaaclab_pc.launch.run_folder import LOG_NAME, LOGS, SETTINGS_NAME, experiment_name, make_folder
 from isaaclab_pc.launch.task_names import scripted_tasks
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.base import ScriptSettings
@@ -125,7 +125,7 @@ def _record(settings: RunSettings, file: DemoFile, own: DemoSettings, parent: Pa
     if progress.attempts:
         print(f"going on: {progress.episodes} episodes are there, {progress.rate}", flush=True)
 
-    log = folder / "worker.log"
+    log = folder / LOG_NAME
     code = run_child(child_command(folder / SETTINGS_NAME, file.path, own.episodes, own.keep), log=log)
     if code not in (ExitCode.OK, ExitCode.REFUSED, ExitCode.INTERRUPTED, ExitCode.TERMINATED):
         show_log(log, code)

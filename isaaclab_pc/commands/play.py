@@ -12,7 +12,7 @@ from isaaclab_pc.launch.command_line import Command, keys_of, parse_command, ref
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
-from isaaclab_pc.launch.run_folder import LOGS, SETTINGS_NAME, experiment_name, make_folder
+from isaaclab_pc.launch.run_folder import LOG_NAME, LOGS, SETTINGS_NAME, experiment_name, make_folder
 from isaaclab_pc.launch.run_record import find_checkpoint
 from isaaclab_pc.runners import require_library
 from isaaclab_pc.settings import RunSettings
@@ -92,7 +92,7 @@ def run(command: Command) -> int:
     folder = make_folder(record.folder / "play")
     settings.save(folder / SETTINGS_NAME)
     print(f"checkpoint: {checkpoint}", flush=True)
-    log = folder / "worker.log"
+    log = folder / LOG_NAME
     code = run_child(worker_command("play", folder / SETTINGS_NAME, checkpoint=checkpoint), log=log)
     if code == ExitCode.OK:
         print(f"result: {folder / 'result.json'}", flush=True)

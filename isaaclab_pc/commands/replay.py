@@ -17,7 +17,7 @@ from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
 from isaaclab_pc.launch.replay_result import Fault, Reading, ReplayResult
-from isaaclab_pc.launch.run_folder import SETTINGS_NAME, make_folder
+from isaaclab_pc.launch.run_folder import LOG_NAME, SETTINGS_NAME, make_folder
 from isaaclab_pc.launch.task_names import resolve_task
 from isaaclab_pc.packages import installed_versions
 from isaaclab_pc.settings import RunSettings
@@ -107,7 +107,7 @@ def _run(argv: Sequence[str]) -> int:
     if settings.visualizer:
         print("shown again and again until Ctrl-C, or until its window is closed; then the finding", flush=True)
 
-    log = folder / "worker.log"
+    log = folder / LOG_NAME
     code = run_child(child_command(path.resolve(), position, folder), log=log)
     result_path = folder / RESULT_NAME
     was_stopped = code in (ExitCode.INTERRUPTED, ExitCode.TERMINATED)

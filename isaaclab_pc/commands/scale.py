@@ -26,7 +26,7 @@ from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
 from isaaclab_pc.launch.probe_child import probe_command
-from isaaclab_pc.launch.run_folder import LOGS, SETTINGS_NAME, experiment_name, make_folder
+from isaaclab_pc.launch.run_folder import LOG_NAME, LOGS, SETTINGS_NAME, experiment_name, make_folder
 from isaaclab_pc.launch.run_record import versions
 from isaaclab_pc.runners import require_library
 from isaaclab_pc.scaling import FitResult, ProbeError, SearchSettings, Trial
@@ -214,7 +214,7 @@ def _plan(settings: RunSettings, search: SearchSettings, folder: Path, trial: st
     if code == ExitCode.OK:
         _print_plan(PlanReport.read(path), num_envs, trial)
     elif code not in (ExitCode.REFUSED, ExitCode.INTERRUPTED, ExitCode.TERMINATED):
-        show_log(folder / "worker.log", code)
+        show_log(folder / LOG_NAME, code)
         code = ExitCode.FAILED
     return code
 

@@ -14,7 +14,7 @@ from isaaclab_pc.launch.command_line import Command, parse_command
 from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
 from isaaclab_pc.launch.probe_child import probe_command
-from isaaclab_pc.launch.run_folder import LOGS, SETTINGS_NAME, experiment_name, locked, make_run_folder
+from isaaclab_pc.launch.run_folder import LOG_NAME, LOGS, SETTINGS_NAME, experiment_name, locked, make_run_folder
 from isaaclab_pc.launch.run_record import RunRecord, find_checkpoint
 from isaaclab_pc.launch.sweep import run_each
 from isaaclab_pc.physics.ladder import SOLVER_SETTINGS
@@ -207,7 +207,7 @@ def _check_control_rate(stored: RunSettings, command: Command) -> None:
 def _train(record: RunRecord, checkpoint: Path | None) -> int:
     """Run the training worker and close the run's record, whatever became of the worker."""
     folder = record.folder
-    log = folder / "worker.log"
+    log = folder / LOG_NAME
     code = run_child(worker_command("train", folder / SETTINGS_NAME, checkpoint=checkpoint), log=log)
 
     # The worker writes the record while it trains.

@@ -16,13 +16,16 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.task_names import short_name
 from isaaclab_pc.settings import RunSettings
 
-__all__ = ["LOGS", "SETTINGS_NAME", "experiment_name", "locked", "make_folder", "make_run_folder"]
+__all__ = ["LOGS", "LOG_NAME", "SETTINGS_NAME", "experiment_name", "locked", "make_folder", "make_run_folder"]
 
 LOGS = Path("logs")
 """All runs, in the working directory."""
 
 SETTINGS_NAME = "config.yaml"
 """The resolved settings in a run's folder: all that a child process reads."""
+
+LOG_NAME = "worker.log"
+"""What simulators and libraries print in the child, beside its settings."""
 
 
 def experiment_name(settings: RunSettings) -> str:

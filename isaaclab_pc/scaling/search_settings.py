@@ -42,7 +42,9 @@ class SearchSettings(ScalingSettings):
         ConfigError: A setting is outside its range, or no size lies within the bounds.
     """
 
-    device: Annotated[str, StringConstraints(pattern=r"^(cpu|cuda|cuda:\d+)$"), Expects("cpu, cuda or cuda:N")] = "cpu"
+    device: Annotated[str, StringConstraints(pattern=r"^(cpu|cuda|cuda:[0-9]+)$"), Expects("cpu, cuda or cuda:N")] = (
+        "cpu"
+    )
     """Where the trials run. Host memory is held to 0.8 of what is free also on a GPU."""
 
     @model_validator(mode="after")

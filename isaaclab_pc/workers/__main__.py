@@ -15,13 +15,11 @@ from pathlib import Path
 from typing import IO
 
 from isaaclab_pc.launch.child_process import exit_code_of
+from isaaclab_pc.launch.run_folder import LOG_NAME
 from isaaclab_pc.output_filter import divert_output
 from isaaclab_pc.settings import RunSettings
 
 __all__ = ["MODES", "main"]
-
-LOG_NAME = "worker.log"
-"""What simulators and libraries print, beside the settings file."""
 
 
 def _train(args: argparse.Namespace, stream: IO[str]) -> int:

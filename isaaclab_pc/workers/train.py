@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import IO
 
 from isaaclab_pc.launch.child_process import SignalFlag
+from isaaclab_pc.launch.run_folder import LOG_NAME
 from isaaclab_pc.launch.run_record import RunRecord, WallClock
 from isaaclab_pc.output_filter import LogTail, flood_warnings, full_log
 from isaaclab_pc.runners import Decision, NonFiniteError
@@ -20,8 +21,6 @@ from isaaclab_pc.workers.session import Session, guard_counts, open_session, rec
 from isaaclab_pc.workers.watchdog import EarlyStop, LearnerWatch, StormWatch, diverged
 
 __all__ = ["train"]
-
-LOG_NAME = "worker.log"
 
 
 def train(settings_path: Path, checkpoint: Path | None, stream: IO[str]) -> int:
