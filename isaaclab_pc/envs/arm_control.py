@@ -20,6 +20,18 @@ if TYPE_CHECKING:
 ARM_ACTIONS = ("tool_delta", "tool_pose", "joint_delta", "joint_position")
 """Kinds of arm actions."""
 
+_DAMPING = 0.05
+"""Damping of the inverse kinematics (the lambda of Buss 2004)."""
+
+_POSTURE_GAIN = 0.1
+"""Share of the way to the default joint positions that is asked for in one step, where the tool leaves it free."""
+
+_POSTURE_DAMPING = 0.01
+"""Damping of that motion's null space: the larger, the more it moves the tool away from singular poses, too."""
+
+_POSTURE_STEP = 0.03
+"""Largest change of a joint that is asked for on that way in one step [rad]."""
+
 
 def arm_action_size(cfg: PointCloudEnvCfg) -> int:
     """Return the size of the arm's part of an action."""
@@ -84,10 +96,14 @@ class ArmControl:
         self.limits = robot.data.soft_joint_pos_limits.torch[:, self.joints].clone()
         """Smallest and largest positions of the arm's joints [rad], shape (N, J, 2)."""
 
+        self._default = robot.data.default_joint_pos.torch[:, self.joints].clone()
+
+        self._posture_damping = _POSTURE_DAMPING**2 * torch.eye(6, device=device)
+
         n = self.limits.shape[0]
         self._tcp_offset = torch.tensor([0.0, 0.0, arm.tcp_offset], device=device).expand(n, 3)
         self._down = torch.tensor([1.0, 0.0, 0.0, 0.0], device=device).expand(n, 4)
-        ik = DifferentialIKControllerCfg(command_type="pose", ik_method="dls", ik_params={"lambda_val": 0.05})
+        ik = DifferentialIKControllerCfg(command_type="pose", ik_method="dls", ik_params={"lambda_val": _DAMPING})
         self._ik = DifferentialIKController(ik, n, device)
 
     @property
@@ -159,4 +175,25 @@ class ArmControl:
 
         wanted_quat = self._down if tool_quat is None else tool_quat
         self._ik.set_command(torch.cat([tool_pos_w, wanted_quat], dim=1), ee_quat=quat)
-        return self._ik.compute(tool, quat, jacobian, joint_pos)
+        return self._ik.compute(tool, quat, jacobian, joint_pos) + self._towards_default(joint_pos, jacobian)
+
+    def _towards_default(self, joint_pos: torch.Tensor, jacobian: torch.Tensor) -> torch.Tensor:
+        """Return the part of a motion towards the default joint positions that leaves the tool where it is.
+
+        Near singular poses it moves the tool, too: that is what bends an arm again that was stretched out, where the
+        inverse kinematics alone would press the elbow against its limit. This is the null-space term of Liegeois
+        (1977), damped.
+
+        Args:
+            joint_pos: Joint positions [rad], shape (N, J).
+            jacobian: Of the tool centre, shape (N, 6, J).
+
+        Returns:
+            Change of the joint positions [rad], shape (N, J).
+        """
+        wish = (_POSTURE_GAIN * (self._default - joint_pos)).clamp(-_POSTURE_STEP, _POSTURE_STEP)
+        transposed = jacobian.transpose(1, 2)
+        moved = jacobian @ wish[:, :, None]
+        # Not solve(), which waits for the device to ask whether a matrix is singular: the damping leaves none so.
+        solution = torch.linalg.solve_ex(jacobian @ transposed + self._posture_damping, moved).result
+        return wish - (transposed @ solution)[:, :, 0]
