@@ -110,7 +110,8 @@ class ${title}Env(PointCloudEnv):
         return torch.linalg.vector_norm(self._goal() - self.tool_pos, dim=1)
 
     def _reset_task(self, env_ids: torch.Tensor) -> None:
-        cube = self.uniform_pose(env_ids, TASK_STREAM, self.cfg.cube_lower, self.cfg.cube_upper)
+        names = ("cube_x", "cube_y", "cube_yaw")
+        cube = self.uniform_pose(env_ids, TASK_STREAM, self.cfg.cube_lower, self.cfg.cube_upper, names)
         position = torch.cat([cube[:, :2], self.cube_edge[env_ids, None] / 2], dim=1)
         manipulation.place(self, self.cube, env_ids, position, manipulation.upright(cube[:, 2]))
 

@@ -131,8 +131,17 @@ class PointCloudEnv(DirectRLEnv):
         """Tool orientation in the world and environment frames, (x, y, z, w), shape (N, 4)."""
         return self.arm.tool_quat
 
+    def randomized_factors(self) -> dict[str, torch.Tensor]:
+        """Return what was drawn for the running episodes, by name, each (N,): in evaluations, success is told by it."""
+        return self.randomizer.factors()
+
     def uniform(
-        self, env_ids: torch.Tensor, stream: int, lower: Sequence[float], upper: Sequence[float]
+        self,
+        env_ids: torch.Tensor,
+        stream: int,
+        lower: Sequence[float],
+        upper: Sequence[float],
+        names: Sequence[str] = (),
     ) -> torch.Tensor:
         """Draw one vector per environment, keyed by (seed, environment, episode, stream).
 
@@ -141,6 +150,7 @@ class PointCloudEnv(DirectRLEnv):
             stream: :data:`TASK_STREAM` or above; equal streams give equal draws within an episode.
             lower: Lower bounds, D values.
             upper: Upper bounds, D values.
+            names: What each value is, such as ``cube_x``, D names, for :meth:`randomized_factors`.
 
         Returns:
             Shape (M, D), float32.
@@ -148,10 +158,17 @@ class PointCloudEnv(DirectRLEnv):
         low = torch.tensor(lower, device=self.device, dtype=torch.float32)
         high = torch.tensor(upper, device=self.device, dtype=torch.float32)
         unit = keyed_uniform(self._seed, env_ids, self.episode_index[env_ids], stream, len(lower))
-        return low + (high - low) * unit
+        draw = low + (high - low) * unit
+        self.randomizer.record(env_ids, names, draw)
+        return draw
 
     def uniform_pose(
-        self, env_ids: torch.Tensor, stream: int, lower: Sequence[float], upper: Sequence[float]
+        self,
+        env_ids: torch.Tensor,
+        stream: int,
+        lower: Sequence[float],
+        upper: Sequence[float],
+        names: Sequence[str] = (),
     ) -> torch.Tensor:
         """Draw like :meth:`uniform`, for where something stands: ``env.randomization`` widens the ranges.
 
@@ -160,6 +177,7 @@ class PointCloudEnv(DirectRLEnv):
             stream: As for :meth:`uniform`.
             lower: Lower bounds, D values; the task must be valid in a range 1.2 times as wide.
             upper: Upper bounds, D values.
+            names: As for :meth:`uniform`.
 
         Returns:
             Shape (M, D), float32.
@@ -168,7 +186,7 @@ class PointCloudEnv(DirectRLEnv):
         margin = [wider * (high - low) for low, high in zip(lower, upper, strict=True)]
         lowest = [low - m for low, m in zip(lower, margin, strict=True)]
         highest = [high + m for high, m in zip(upper, margin, strict=True)]
-        return self.uniform(env_ids, stream, lowest, highest)
+        return self.uniform(env_ids, stream, lowest, highest, names)
 
     def size_factor(self, name: str) -> torch.Tensor:
         """Return the factor by which ``env.randomization`` makes an object larger than configured, shape (N,)."""

@@ -7,6 +7,7 @@ shapes. Everything else is drawn anew for every episode. All draws are keyed by 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -156,6 +157,11 @@ class Randomizer:
         self._env = env
         self._assets: list[Any] = [env.scene[name] for name in env.cfg.randomized]
 
+        self._factors: dict[tuple[str, ...], torch.Tensor] = {}
+        everywhere = torch.arange(env.num_envs, device=env.device)
+        for name in env.cfg.randomized:
+            self.record(everywhere, [f"{name}_size"], self.size_factor(name)[:, None])
+
         # Reading and writing them costs time at every reset, so only where the level varies them.
         self._mass: list[tuple[torch.Tensor, torch.Tensor]] = []
         self._friction: list[ShapeFriction] = []
@@ -163,6 +169,26 @@ class Randomizer:
             self._mass = [(a.data.body_mass.torch.clone(), a.data.body_inertia.torch.clone()) for a in self._assets]
         if self.level.friction[0] < self.level.friction[1]:
             self._friction = [ShapeFriction(asset, env.sim.cfg.physics) for asset in self._assets]
+
+    def record(self, env_ids: torch.Tensor, names: Sequence[str], values: torch.Tensor) -> None:
+        """Remember what was drawn for new episodes, so that evaluations can tell where a policy fails.
+
+        Args:
+            env_ids: Environments, shape (M,).
+            names: What each value is, D names; none: nothing is remembered.
+            values: Shape (M, D).
+        """
+        key = tuple(names)
+        if not key:
+            return
+        if key not in self._factors:
+            self._factors[key] = torch.full((self._env.num_envs, len(key)), float("nan"), device=self._env.device)
+        self._factors[key][env_ids] = values
+
+    def factors(self) -> dict[str, torch.Tensor]:
+        """Return what was drawn for the running episodes, by name, each (N,)."""
+        columns = ((names, values.unbind(1)) for names, values in self._factors.items())
+        return {name: column for names, part in columns for name, column in zip(names, part, strict=True)}
 
     def size_factor(self, name: str) -> torch.Tensor:
         """Return the factor on an object's size in each environment, shape (N,)."""
@@ -196,8 +222,11 @@ class Randomizer:
             env_ids: Environments, shape (M,).
         """
         ids = env_ids.int()
+        names = self._env.cfg.randomized
         for index, (asset, (mass, inertia)) in enumerate(zip(self._assets, self._mass, strict=False)):
-            factor = self._env.uniform(env_ids, _MASS_STREAM + index, self.level.mass[:1], self.level.mass[1:])
+            stream = _MASS_STREAM + index
+            lower, upper = self.level.mass
+            factor = self._env.uniform(env_ids, stream, [lower], [upper], names=[f"{names[index]}_mass"])
             asset.set_masses_index(masses=mass[env_ids] * factor, env_ids=ids)
             asset.set_inertias_index(inertias=inertia[env_ids] * factor[..., None], env_ids=ids)
 
@@ -205,7 +234,9 @@ class Randomizer:
         for index, friction in enumerate(self._friction):
             unit = self._env.uniform(env_ids, _FRICTION_STREAM + index, [0.0], [_NUM_FRICTIONS])[:, 0]
             steps = unit.floor().clamp(max=_NUM_FRICTIONS - 1) / (_NUM_FRICTIONS - 1)
-            friction.scale(env_ids, lower + (upper - lower) * steps)
+            factor = lower + (upper - lower) * steps
+            friction.scale(env_ids, factor)
+            self.record(env_ids, [f"{names[index]}_friction"], factor[:, None])
 
         if self._env.camera is not None and self.level.camera_position > 0.0:
             self._move_camera(env_ids)
@@ -216,6 +247,7 @@ class Randomizer:
         assert camera is not None
         bound = [self.level.camera_position] * 3 + [self.level.camera_rotation] * 3
         draw = env.uniform(env_ids, _CAMERA_STREAM, [-b for b in bound], bound)
+        self.record(env_ids, ["camera_offset"], torch.linalg.vector_norm(draw[:, :3], dim=1, keepdim=True))
 
         offset = camera.cfg.offset
         position = torch.tensor(offset.pos, device=env.device) + env.scene.env_origins[env_ids] + draw[:, :3]

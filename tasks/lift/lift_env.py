@@ -61,11 +61,14 @@ class LiftEnv(PointCloudEnv):
         return torch.linalg.vector_norm(self.goal_pos - self.cube_pos, dim=1)
 
     def _reset_task(self, env_ids: torch.Tensor) -> None:
-        cube = self.uniform_pose(env_ids, _CUBE_STREAM, self.cfg.cube_lower, self.cfg.cube_upper)
+        names = ("cube_x", "cube_y", "cube_yaw")
+        cube = self.uniform_pose(env_ids, _CUBE_STREAM, self.cfg.cube_lower, self.cfg.cube_upper, names)
         position = torch.cat([cube[:, :2], self.cube_edge[env_ids, None] / 2], dim=1)
         manipulation.place(self, self.cube, env_ids, position, manipulation.upright(cube[:, 2]))
 
-        self.goal_pos[env_ids] = self.uniform_pose(env_ids, _GOAL_STREAM, self.cfg.goal_lower, self.cfg.goal_upper)
+        names = ("goal_x", "goal_y", "goal_z")
+        goal = self.uniform_pose(env_ids, _GOAL_STREAM, self.cfg.goal_lower, self.cfg.goal_upper, names)
+        self.goal_pos[env_ids] = goal
 
     def _goal(self) -> torch.Tensor:
         return self.goal_pos

@@ -72,7 +72,8 @@ class OpenDrawerEnv(PointCloudEnv):
         return self.cabinet.data.joint_vel.torch[:, 0]
 
     def _reset_task(self, env_ids: torch.Tensor) -> None:
-        pose = self.uniform_pose(env_ids, TASK_STREAM, self.cfg.cabinet_lower, self.cfg.cabinet_upper)
+        names = ("cabinet_x", "cabinet_y", "cabinet_yaw")
+        pose = self.uniform_pose(env_ids, TASK_STREAM, self.cfg.cabinet_lower, self.cfg.cabinet_upper, names)
         position = torch.cat([pose[:, :2], torch.zeros_like(pose[:, :1])], dim=1)
         manipulation.place_fixed_base(self, self.cabinet, env_ids, position, manipulation.upright(pose[:, 2]))
 

@@ -63,6 +63,7 @@ class PegInsertEnv(PointCloudEnv):
 
         self.radius = per_env([size.radius for size in sizes])
         """Half of the peg's width and height [m], shape (N,)."""
+        self.randomizer.record(torch.arange(self.num_envs, device=self.device), ["peg_radius"], self.radius[:, None])
 
         self.hole_radius = per_env([size.hole_radius for size in sizes])
         """Half of the hole's width and height [m], shape (N,)."""
@@ -119,11 +120,13 @@ class PegInsertEnv(PointCloudEnv):
         return quat_apply_inverse(self.box_quat, position - self.hole_pos)
 
     def _reset_task(self, env_ids: torch.Tensor) -> None:
-        peg = self.uniform_pose(env_ids, _PEG_STREAM, self.cfg.peg_lower, self.cfg.peg_upper)
+        names = ("peg_x", "peg_y", "peg_yaw")
+        peg = self.uniform_pose(env_ids, _PEG_STREAM, self.cfg.peg_lower, self.cfg.peg_upper, names)
         position = torch.cat([peg[:, :2], self.radius[env_ids, None]], dim=1)
         manipulation.place(self, self.peg, env_ids, position, manipulation.upright(peg[:, 2]))
 
-        box = self.uniform_pose(env_ids, _BOX_STREAM, self.cfg.box_lower, self.cfg.box_upper)
+        names = ("box_x", "box_y", "box_yaw")
+        box = self.uniform_pose(env_ids, _BOX_STREAM, self.cfg.box_lower, self.cfg.box_upper, names)
         position = torch.cat([box[:, :2], self.half_length[env_ids, None]], dim=1)
         pose = torch.cat([position + self.scene.env_origins[env_ids], manipulation.upright(box[:, 2])], dim=1)
         self.box.write_root_pose_to_sim_index(root_pose=pose, env_ids=env_ids.int())

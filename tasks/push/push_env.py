@@ -76,11 +76,13 @@ class PushEnv(PointCloudEnv):
         return ScriptedPolicy(self, PHASES)
 
     def _reset_task(self, env_ids: torch.Tensor) -> None:
-        cube = self.uniform_pose(env_ids, _CUBE_STREAM, self.cfg.cube_lower, self.cfg.cube_upper)
+        names = ("cube_x", "cube_y", "cube_yaw")
+        cube = self.uniform_pose(env_ids, _CUBE_STREAM, self.cfg.cube_lower, self.cfg.cube_upper, names)
         position = torch.cat([cube[:, :2], self.cube_edge[env_ids, None] / 2], dim=1)
         manipulation.place(self, self.cube, env_ids, position, manipulation.upright(cube[:, 2]))
 
-        goal = self.uniform_pose(env_ids, _GOAL_STREAM, self.cfg.goal_lower, self.cfg.goal_upper)
+        names = ("goal_distance", "goal_bearing")
+        goal = self.uniform_pose(env_ids, _GOAL_STREAM, self.cfg.goal_lower, self.cfg.goal_upper, names)
         distance, bearing = goal.unbind(1)
         way = torch.stack([distance * bearing.cos(), distance * bearing.sin()], dim=1)
         self.goal_pos[env_ids, :2] = cube[:, :2] + way

@@ -36,7 +36,8 @@ class ReachEnv(PointCloudEnv):
         return torch.linalg.vector_norm(self.target_pos - self.tool_pos, dim=1)
 
     def _reset_task(self, env_ids: torch.Tensor) -> None:
-        position = self.uniform_pose(env_ids, TASK_STREAM, self.cfg.target_lower, self.cfg.target_upper)
+        names = ("target_x", "target_y", "target_z")
+        position = self.uniform_pose(env_ids, TASK_STREAM, self.cfg.target_lower, self.cfg.target_upper, names)
         self.target_pos[env_ids] = position
         manipulation.place_marker(self, self.target, env_ids, position)
 

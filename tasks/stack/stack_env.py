@@ -77,10 +77,14 @@ class StackEnv(PointCloudEnv):
         return ScriptedPolicy(self, PHASES)
 
     def _reset_task(self, env_ids: torch.Tensor) -> None:
-        middle = self.uniform_pose(env_ids, _MIDDLE_STREAM, self.cfg.middle_lower, self.cfg.middle_upper)
-        yaws = self.uniform_pose(env_ids, _YAW_STREAM, [-self.cfg.yaw] * 2, [self.cfg.yaw] * 2)
+        names = ("middle_x", "middle_y")
+        middle = self.uniform_pose(env_ids, _MIDDLE_STREAM, self.cfg.middle_lower, self.cfg.middle_upper, names)
+        names = ("cube_a_yaw", "cube_b_yaw")
+        yaws = self.uniform_pose(env_ids, _YAW_STREAM, [-self.cfg.yaw] * 2, [self.cfg.yaw] * 2, names)
+
         # Not uniform_pose, which randomization widens: the gripper needs room between the cubes.
-        apart = self.uniform(env_ids, _APART_STREAM, self.cfg.apart_lower, self.cfg.apart_upper)
+        names = ("apart_distance", "apart_bearing")
+        apart = self.uniform(env_ids, _APART_STREAM, self.cfg.apart_lower, self.cfg.apart_upper, names)
         distance, bearing = apart.unbind(1)
         half = 0.5 * torch.stack([distance * bearing.cos(), distance * bearing.sin()], dim=1)
 

@@ -102,8 +102,9 @@ class TurnValveEnv(PointCloudEnv):
         return self.goal_pos
 
     def _reset_task(self, env_ids: torch.Tensor) -> None:
-        place = self.uniform_pose(env_ids, _POSE_STREAM, self.cfg.valve_lower, self.cfg.valve_upper)
-        yaw = self.uniform(env_ids, _YAW_STREAM, [-math.pi], [math.pi])[:, 0]
+        names = ("valve_x", "valve_y")
+        place = self.uniform_pose(env_ids, _POSE_STREAM, self.cfg.valve_lower, self.cfg.valve_upper, names)
+        yaw = self.uniform(env_ids, _YAW_STREAM, [-math.pi], [math.pi], ["valve_yaw"])[:, 0]
         position = torch.cat([place, torch.zeros_like(place[:, :1])], dim=1)
         manipulation.place_fixed_base(self, self.valve, env_ids, position, manipulation.upright(yaw))
 
@@ -111,6 +112,7 @@ class TurnValveEnv(PointCloudEnv):
         upper = [self.cfg.target_upper, 1.0]
         size, side = self.uniform(env_ids, _TARGET_STREAM, lower, upper).unbind(1)
         self.target[env_ids] = torch.where(side < 0.0, -size, size)
+        self.randomizer.record(env_ids, ["target_angle"], self.target[env_ids, None])
 
     def _task_proprioception(self) -> torch.Tensor:
         goal = self.goal_pos

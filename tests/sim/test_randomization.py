@@ -116,6 +116,28 @@ def test_draws_are_inside_the_level_and_keyed_by_seed_environment_and_episode(en
     assert not torch.equal(drawn(env)[:, 0], first[:, 0])
 
 
+def test_what_was_drawn_is_told_by_name_and_is_what_the_simulation_has(env) -> None:
+    env.reset(seed=3)
+    factors = {name: value.clone() for name, value in env.randomized_factors().items()}
+    expected = {"cube_size", "cube_mass", "cube_friction", "camera_offset", "cube_yaw"}
+    expected |= {f"{what}_{axis}" for what, axes in (("cube", "xy"), ("goal", "xyz")) for axis in axes}
+    assert set(factors) == expected
+
+    simulated = drawn(env)
+    torch.testing.assert_close(factors["cube_size"], env.cube_edge / CUBE_EDGE)
+    torch.testing.assert_close(factors["cube_mass"], simulated[:, 0] / 0.1)
+    torch.testing.assert_close(factors["cube_friction"], simulated[:, 1])
+    offset = simulated[:, 2:5] - torch.tensor(env.camera.cfg.offset.pos)
+    torch.testing.assert_close(factors["camera_offset"], offset.norm(dim=1), atol=1e-5, rtol=0.0)
+    torch.testing.assert_close(factors["cube_x"], env.cube_pos[:, 0], atol=1e-5, rtol=0.0)
+    torch.testing.assert_close(factors["goal_z"], env.goal_pos[:, 2])
+
+    env.episode_length_buf[2] = env.max_episode_length - 1
+    wait(env, 1)
+    changed = env.randomized_factors()["cube_x"] != factors["cube_x"]
+    assert changed.tolist() == [index == 2 for index in range(NUM_ENVS)]
+
+
 def test_what_is_pulled_up_rises_where_its_mass_is_small_enough(env) -> None:
     env.reset(seed=3)
     wait(env, 5)

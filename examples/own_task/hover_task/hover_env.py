@@ -50,7 +50,8 @@ class HoverEnv(PointCloudEnv):
         return torch.linalg.vector_norm(goal - self.tool_pos, dim=1)
 
     def _reset_task(self, env_ids: torch.Tensor) -> None:
-        place = self.uniform_pose(env_ids, TASK_STREAM, (0.4, -0.2, EDGE / 2), (0.6, 0.2, EDGE / 2))
+        names = ("cube_x", "cube_y", "cube_z")
+        place = self.uniform_pose(env_ids, TASK_STREAM, (0.4, -0.2, EDGE / 2), (0.6, 0.2, EDGE / 2), names)
         quat = manipulation.upright(torch.zeros(len(env_ids), device=self.device))
         manipulation.place(self, self.cube, env_ids, place, quat)
 
