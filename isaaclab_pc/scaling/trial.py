@@ -59,8 +59,10 @@ class Outcome(StrEnum):
 
 
 class Phase(StrEnum):
-    """What an on-policy learner is doing."""
+    """What a run is doing."""
 
+    BUILD = "build"
+    """It builds the environment and the agent."""
     ROLLOUT = "rollout"
     """It steps the environments."""
     UPDATE = "update"

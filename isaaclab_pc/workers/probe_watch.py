@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,31 +33,40 @@ class ProbeWatch:
 
         Args:
             device: ``cpu`` or ``cuda:N``.
-            phase_path: Where a :class:`~isaaclab_pc.scaling.trial.Progress` is written whenever a rollout or an update
-                begins.
+            phase_path: Where a :class:`~isaaclab_pc.scaling.trial.Progress` is written whenever a phase begins.
         """
         self._phase_path = phase_path
+        self._phases: _PhaseFile | None = None
         self._gpu = Gpu(device) if device.startswith("cuda") else None
         self._bytes_before_env = 0
         self._bytes_after_env = 0
+
+    def start(self, plan: BatchPlan) -> None:
+        """Take what the run is going to do, before anything is built.
+
+        Args:
+            plan: Its batch plan.
+        """
+        progress = Progress(Phase.BUILD, plan.minibatch_size)
+        self._phases = _PhaseFile(self._phase_path, plan.horizon, progress)
 
     def before_env(self) -> None:
         """Read the memory of the libraries and the simulation app, before the environment is built."""
         self._bytes_before_env = self._used_bytes()
 
-    def after_env(self, env: Any, plan: BatchPlan) -> None:
+    def after_env(self, env: Any) -> None:
         """Read the memory after one step, because simulators and renderers allocate some of theirs only then.
 
         Args:
             env: The gym environment, just made.
-            plan: Its batch plan.
         """
         env.reset()
         actions = torch.zeros(env.unwrapped.num_envs, *env.unwrapped.single_action_space.shape)
         env.step(actions.to(env.unwrapped.device))
         self._bytes_after_env = self._used_bytes()
 
-        add_step_hook(env.unwrapped, _PhaseFile(self._phase_path, plan))
+        assert self._phases is not None
+        add_step_hook(env.unwrapped, self._phases)
 
     def memory(self, env: Any, runner: Runner) -> MemoryReport:
         """Return the readings, and the bytes of those tensors whose purpose is known.
@@ -92,23 +102,25 @@ class ProbeWatch:
 class _PhaseFile(StepHook):
     """Writes a file whenever a rollout or an update begins, which it tells by counting steps."""
 
-    def __init__(self, path: Path, plan: BatchPlan) -> None:
+    def __init__(self, path: Path, horizon: int, progress: Progress) -> None:
         self._path = path
-        self._plan = plan
+        self._horizon = horizon
+        self._progress = progress
         self._steps = 0
+        self._write(progress.phase)
 
     def before_step(self, action: torch.Tensor) -> None:
-        if self._steps % self._plan.horizon == 0:
+        if self._steps % self._horizon == 0:
             self._write(Phase.ROLLOUT)
 
     def after_step(self) -> None:
         self._steps += 1
-        if self._steps % self._plan.horizon == 0:
+        if self._steps % self._horizon == 0:
             self._write(Phase.UPDATE)
 
     def _write(self, phase: Phase) -> None:
         # Not flushed to the disk: that would cost time that is measured, and the file has to outlive only this process.
-        self._path.write_text(Progress(phase, self._plan.minibatch_size).to_json(), encoding="utf-8")
+        self._path.write_text(replace(self._progress, phase=phase).to_json(), encoding="utf-8")
 
 
 def _spaces(env: Any) -> Spaces:

@@ -56,7 +56,7 @@ def open_session(
         num_envs: Number of environments.
         experiment: Name of the experiment's folder.
         run_dir: Where the resolved configs and the runner's logs go.
-        watch: A probe's; told before and after the environment is built.
+        watch: A probe's; told the plan, and before and after the environment is built.
 
     Yields:
         The running session.
@@ -67,6 +67,8 @@ def open_session(
     """
     start = time.perf_counter()
     resolved = resolve(settings, num_envs, experiment)
+    if watch is not None:
+        watch.start(resolved.plan)
     machine = Machine.here(resolved.device)
     warnings = check_run(
         resolved.env_cfg, resolved.plan, machine, trial=watch is not None, visualizers=resolved.visualizers
@@ -83,7 +85,7 @@ def open_session(
 
     with open_env(resolved, watch) as env:
         if watch is not None:
-            watch.after_env(env, resolved.plan)
+            watch.after_env(env)
         if isinstance(resolved.env_cfg, PointCloudEnvCfg):
             warnings += check_scene(env.unwrapped.scene, resolved.env_cfg.sim)
         with _named("the agent", resolved.overrides):

@@ -45,7 +45,8 @@ def fake_session(monkeypatch):
             )
             if watch is not None:
                 watch.before_env()
-                watch.after_env(session.env, session.resolved.plan)
+                watch.start(session.resolved.plan)
+                watch.after_env(session.env)
             try:
                 yield session
             finally:
