@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from isaaclab_pc.errors import ConfigError, closest
 
-__all__ = ["AGENTS", "DEFAULT", "REACH", "EncoderSettings", "PpoSettings", "find_agent", "sizes"]
+__all__ = ["AGENTS", "DEFAULT", "REACH", "EncoderSettings", "PpoSettings", "UpdateSize", "find_agent", "sizes"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,30 @@ class EncoderSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PpoSettings:
+class UpdateSize:
+    """How many samples an update of the policy takes, for any algorithm."""
+
+    samples_per_update: int = 4096
+    """New samples per update, whatever the number of environments: the batch plan adapts the horizon to it."""
+
+    num_minibatches: int = 4
+    """Minibatches that they make."""
+
+    def __post_init__(self) -> None:
+        """Check that the samples divide into minibatches."""
+        if self.samples_per_update % self.num_minibatches:
+            raise ValueError(
+                f"samples_per_update={self.samples_per_update} is no multiple of num_minibatches={self.num_minibatches}"
+            )
+
+    @property
+    def minibatch_size(self) -> int:
+        """Samples per gradient step."""
+        return self.samples_per_update // self.num_minibatches
+
+
+@dataclass(frozen=True, kw_only=True)
+class PpoSettings(UpdateSize):
     """PPO with an asymmetric actor and critic: the critic reads the privileged state, so only the actor encodes clouds.
 
     The defaults suit two CPU cores.
@@ -46,12 +69,6 @@ class PpoSettings:
 
     horizon: int = 32
     """Steps per environment and update, where the batch plan does not change it."""
-
-    samples_per_update: int = 4096
-    """Samples per update, whatever the number of environments: the batch plan adapts the horizon to it."""
-
-    num_minibatches: int = 4
-    """Minibatches per epoch."""
 
     num_epochs: int = 5
     """Passes over the samples per update."""
@@ -100,18 +117,6 @@ class PpoSettings:
 
     encoder: EncoderSettings = field(default_factory=EncoderSettings)
     """The policy's encoders."""
-
-    def __post_init__(self) -> None:
-        """Check that the samples divide into minibatches."""
-        if self.samples_per_update % self.num_minibatches:
-            raise ValueError(
-                f"samples_per_update={self.samples_per_update} is no multiple of num_minibatches={self.num_minibatches}"
-            )
-
-    @property
-    def minibatch_size(self) -> int:
-        """Samples per gradient step."""
-        return self.samples_per_update // self.num_minibatches
 
 
 DEFAULT = PpoSettings(max_iterations=1500, gamma=0.9, learning_rate=3e-4, schedule="fixed")

@@ -12,7 +12,8 @@ from isaaclab_pc.physics.contacts import predicted_contact_buffer_bytes
 from isaaclab_pc.scaling.earlier_trials import EarlierTrials
 from isaaclab_pc.scaling.learner_memory import LearnerMemory, RunConfigs, learner_memory
 from isaaclab_pc.scaling.ledger import KINDS, OVERHEAD, SIMULATION, TRAINING, Entry, Part, measured_ledger
-from isaaclab_pc.scaling.preflight import cloud_shape, observation_bytes, rendered_cameras
+from isaaclab_pc.scaling.observation_size import cloud_shape, observation_bytes
+from isaaclab_pc.scaling.preflight import rendered_cameras
 from isaaclab_pc.scaling.trial import Spaces
 from isaaclab_pc.sensors import DepthToCloud
 

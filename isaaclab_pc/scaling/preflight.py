@@ -17,16 +17,10 @@ from isaaclab_pc.packages import is_installed
 from isaaclab_pc.physics.backends import INSTALL_ISAACSIM
 from isaaclab_pc.scaling.batch import BatchPlan
 from isaaclab_pc.scaling.machine import Machine
+from isaaclab_pc.scaling.observation_size import observation_size
 from isaaclab_pc.scaling.trial import format_size
 
-__all__ = [
-    "Finding",
-    "check_run",
-    "cloud_shape",
-    "observation_bytes",
-    "preflight",
-    "rendered_cameras",
-]
+__all__ = ["Finding", "check_run", "preflight", "rendered_cameras"]
 
 RTX_PARTITIONS = 15_625
 """Scene partitions, one per environment, of the RTX renderers: Isaac Lab pull request 7573."""
@@ -51,8 +45,6 @@ TRIANGLES = 10_000
 
 _RENDERERS = {"isaac_rtx": ("isaacsim", INSTALL_ISAACSIM), "ovrtx": ("ovrtx", "pip install 'isaaclab[ovrtx]'")}
 """Renderers that are installed separately: the module that each needs, and how to install it."""
-_CHANNELS = {"rgb": 3, "normals": 3, "segmentation": 1, "camera": 1}
-"""Channels of a point's features; ``one_hot`` has as many as there are classes."""
 _SIMPLE_COLLIDERS = ("convexHull", "boundingCube", "boundingSphere")
 """Approximations whose cost does not grow with the mesh."""
 
@@ -268,7 +260,7 @@ def _check_contact_patches(env_cfg: Any) -> Iterator[Finding]:
 
 def _check_rollout(env_cfg: Any, plan: BatchPlan, free: int) -> Iterator[Finding]:
     """Find observations of one rollout that take much of the memory, or more than there is; vectors are left out."""
-    sample, setting, remedy = _observation(env_cfg)
+    sample, setting, remedy = observation_size(env_cfg)
     size = plan.samples_per_update * sample
     if size <= ROLLOUT_SHARE * free:
         return
@@ -282,42 +274,6 @@ def _check_rollout(env_cfg: Any, plan: BatchPlan, free: int) -> Iterator[Finding
         f"the horizon of {plan.horizon} steps cannot shrink.",
         sized=True,
     )
-
-
-def cloud_shape(points: Any) -> tuple[int, int, int]:
-    """Return the points of one cloud, the values of a point, and the size of a value [bytes].
-
-    Args:
-        points: The ``PointCloudCfg``.
-    """
-    channels = 3 + sum(_CHANNELS.get(feature, len(points.classes)) for feature in points.features)
-    rows = points.num_points + sum(appended.num_points for appended in points.append)
-    return rows, channels, 4 if points.dtype == "float32" else 2
-
-
-def observation_bytes(env_cfg: Any) -> int:
-    """Return the size of one environment's cloud or depth image, as the rollout keeps it [bytes]; 0 without either.
-
-    Args:
-        env_cfg: Isaac Lab's environment config.
-    """
-    return _observation(env_cfg)[0]
-
-
-def _observation(env_cfg: Any) -> tuple[int, str, str]:
-    """Return the size of one environment's cloud or image [bytes], the setting it depends on and how to change it."""
-    obs = getattr(env_cfg, "obs", None)
-    if obs == "points":
-        points = env_cfg.scene.points
-        rows, channels, itemsize = cloud_shape(points)
-        smaller = " or points.dtype=float16" if points.dtype == "float32" else ""
-        remedy = f"less than points.num_points={points.num_points}{smaller}"
-        return rows * channels * itemsize, "points.num_points", remedy
-    if obs == "depth":
-        camera = env_cfg.scene.camera
-        remedy = f"less than env.scene.camera.width={camera.width} and env.scene.camera.height={camera.height}"
-        return camera.height * camera.width * 4, "env.scene.camera.width", remedy
-    return 0, "", ""
 
 
 def _check_colliders(env_cfg: Any) -> Iterator[Finding]:

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""How much memory an environment's cloud or depth image takes, by its config."""
+
+from typing import Any
+
+__all__ = ["cloud_shape", "observation_bytes", "observation_size"]
+
+_CHANNELS = {"rgb": 3, "normals": 3, "segmentation": 1, "camera": 1}
+"""Channels of a point's features; ``one_hot`` has as many as there are classes."""
+
+
+def cloud_shape(points: Any) -> tuple[int, int, int]:
+    """Return the points of one cloud, the values of a point, and the size of a value [bytes].
+
+    Args:
+        points: The ``PointCloudCfg``.
+    """
+    channels = 3 + sum(_CHANNELS.get(feature, len(points.classes)) for feature in points.features)
+    rows = points.num_points + sum(appended.num_points for appended in points.append)
+    return rows, channels, 4 if points.dtype == "float32" else 2
+
+
+def observation_bytes(env_cfg: Any) -> int:
+    """Return the size of one environment's cloud or depth image, as the rollout keeps it [bytes]; 0 without either.
+
+    Args:
+        env_cfg: Isaac Lab's environment config.
+    """
+    return observation_size(env_cfg)[0]
+
+
+def observation_size(env_cfg: Any) -> tuple[int, str, str]:
+    """Return the size of one environment's cloud or image, and how to change it.
+
+    Args:
+        env_cfg: Isaac Lab's environment config.
+
+    Returns:
+        The size [bytes], the setting it depends on, and what to set instead; 0 and empty texts without either.
+    """
+    obs = getattr(env_cfg, "obs", None)
+    if obs == "points":
+        points = env_cfg.scene.points
+        rows, channels, itemsize = cloud_shape(points)
+        smaller = " or points.dtype=float16" if points.dtype == "float32" else ""
+        remedy = f"less than points.num_points={points.num_points}{smaller}"
+        return rows * channels * itemsize, "points.num_points", remedy
+    if obs == "depth":
+        camera = env_cfg.scene.camera
+        remedy = f"less than env.scene.camera.width={camera.width} and env.scene.camera.height={camera.height}"
+        return camera.height * camera.width * 4, "env.scene.camera.width", remedy
+    return 0, "", ""
