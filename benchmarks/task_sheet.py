@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every task in one picture: the scene while the scripted policy acts, the depth image, and the policy's cloud.
+"""Every task in one picture: the scene while the expert acts, the depth image, and the policy's cloud.
 
 Run ``python benchmarks/task_sheet.py --out docs/images/tasks.png``. It also prints how many distinct points each cloud
 has at that moment.
@@ -85,7 +85,7 @@ class Shot:
 
 
 def capture(task_id: str, view: View) -> Shot:
-    """Run a task's scripted policy up to the view's time and look at it."""
+    """Run a task's expert up to the view's time and look at it."""
     cfg: Any = load_cfg_from_registry(task_id, "env_cfg_entry_point")
     cfg.scene.num_envs = 1
     cfg.sim.device = "cpu"
@@ -104,7 +104,7 @@ def capture(task_id: str, view: View) -> Shot:
 
     with launch_simulation(cfg, {"device": "cpu", "headless": True}):
         env: Any = gym.make(task_id, cfg=cfg).unwrapped
-        policy = env.scripted_policy()
+        policy = env.expert()
         points = env.reset(seed=SEED)[0]["points"]
         for _ in range(round(view.time / env.step_dt)):
             points = env.step(policy())[0]["points"]

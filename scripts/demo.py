@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Record demonstrations of a scripted policy: python scripts/demo.py --help shows how."""
+"""Record demonstrations of an expert: python scripts/demo.py --help shows how."""
 
 import sys
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``scripts/demo.py``: record episodes of a task's scripted policy to one HDF5 file. Loads no torch."""
+"""``scripts/demo.py``: record episodes of a task's expert to one HDF5 file. Loads no torch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
 from isaaclab_pc.launch.run_folder import LOG_NAME, LOGS, SETTINGS_NAME, experiment_name, make_folder
-from isaaclab_pc.launch.task_names import scripted_tasks
+from isaaclab_pc.launch.task_names import expert_tasks
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.base import ScriptSettings
 
@@ -47,7 +47,7 @@ NUM_ENVS = 16
 """Environments of ``num_envs=auto``, at most."""
 
 HELP = f"""\
-Record demonstrations: episodes of a task's scripted policy, which acts on the simulator's own state, with the clouds
+Record demonstrations: episodes of a task's expert, which acts on the simulator's own state, with the clouds
 that a camera sees of them, in one HDF5 file.
 
   python scripts/demo.py task=<name> [key=value ...]
@@ -66,7 +66,7 @@ Examples
 
 {settings_table(keys_of(*MAY_CHANGE), DemoSettings)}
 
-num_envs=auto is 16 at most. env.* is as in scripts/train.py. A task needs a scripted policy, as all of ours have.
+num_envs=auto is 16 at most. env.* is as in scripts/train.py. A task needs an expert, as all of ours have.
 
 The file
   Isaac Lab's layout, which is robomimic's: data/demo_<i>/ with actions, obs/<group>, rewards, dones, states and
@@ -158,6 +158,6 @@ def _report(file: DemoFile, episodes: int, code: int) -> None:
 
 
 def _check_task(task: str) -> None:
-    scripted = scripted_tasks()
-    if task not in scripted.values():
-        raise ConfigError(f"task: {task} has no scripted policy; these have one: {', '.join(sorted(scripted))}.")
+    known = expert_tasks()
+    if task not in known.values():
+        raise ConfigError(f"task: {task} has no expert; these have one: {', '.join(sorted(known))}.")

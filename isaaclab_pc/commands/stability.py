@@ -134,9 +134,9 @@ def _summary(cell: Cell) -> str:
     if not cell.env_steps:
         return cell.note
 
-    scripted = f", scripted success {_percent(cell.success)}" if cell.success is not None else ""
+    success = f", expert's success {_percent(cell.success)}" if cell.success is not None else ""
     note = f", {cell.note}" if cell.note else ""
-    return f"{_failures(cell)} failures per million steps{scripted}, {cell.env_steps_per_s:.0f} steps/s{note}"
+    return f"{_failures(cell)} failures per million steps{success}, {cell.env_steps_per_s:.0f} steps/s{note}"
 
 
 def _failures(cell: Cell) -> str:
@@ -177,7 +177,7 @@ def _show(cells: Sequence[Cell], command: Command, settings: RunSettings, folder
     save_stability_plot(cells, chosen, title, folder / PICTURE_NAME)
     print(f"table and picture: {folder / RESULT_NAME}, {folder / PICTURE_NAME}")
     if train_command is None:
-        print("no setting is stable: all have failures, drop contacts, or lose too much of the scripted success")
+        print("no setting is stable: all have failures, drop contacts, or lose too much of the expert's success")
     else:
         print(f"the cheapest stable setting:\n  {train_command}")
 
@@ -185,7 +185,7 @@ def _show(cells: Sequence[Cell], command: Command, settings: RunSettings, folder
 def _print_table(cells: Sequence[Cell], chosen: Cell | None, title: str) -> None:
     table = Table(title=title, title_justify="left")
     names = list(dict.fromkeys(name for cell in cells for name in cell.settings))
-    columns = [*names, "env steps", "failures per million", "scripted success", "env steps/s", "s per 1000"]
+    columns = [*names, "env steps", "failures per million", "expert's success", "env steps/s", "s per 1000"]
     for column in columns:
         table.add_column(column, justify="right")
     table.add_column("")

@@ -115,7 +115,7 @@ class PointCloudEnv(DirectRLEnv):
         """Return the goal in the environment frame [m], shape (N, 3), for ``env.goal_points``; None: there is none."""
         return None
 
-    # For tasks and scripted policies.
+    # For tasks and experts.
 
     def is_fulfilled(self) -> torch.Tensor:
         """Tell which environments fulfil the task right now, shape (N,), bool."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from isaaclab_pc.errors import ConfigError, closest
 
-__all__ = ["all_ids", "our_tasks", "resolve_task", "scripted_tasks", "short_name"]
+__all__ = ["all_ids", "expert_tasks", "our_tasks", "resolve_task", "short_name"]
 
 PREFIX = "IsaacPC-"
 """Begins the gym ids of this package's tasks."""
@@ -35,12 +35,12 @@ def our_tasks() -> dict[str, str]:
     return {_package(task_id).rpartition(".")[2]: task_id for task_id in ids}
 
 
-def scripted_tasks() -> dict[str, str]:
-    """Return the gym ids of our tasks that have a scripted policy, by short name. Loads no simulator."""
+def expert_tasks() -> dict[str, str]:
+    """Return the gym ids of our tasks that have an expert, by short name. Loads no simulator."""
     return {
         short: task_id
         for short, task_id in our_tasks().items()
-        if importlib.util.find_spec(f"{_package(task_id)}.scripted") is not None
+        if importlib.util.find_spec(f"{_package(task_id)}.expert") is not None
     }
 
 

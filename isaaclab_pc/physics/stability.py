@@ -20,7 +20,7 @@ GRIDS: Mapping[str, Mapping[str, tuple[int, ...]]] = {
 the place of ``dt``. Newton's solver step is the physics step over ``substeps``."""
 
 TOLERATED_LOSS = 0.05
-"""Largest loss of scripted success against the best setting at which a setting still counts as stable."""
+"""Largest loss of the expert's success against the best setting at which a setting still counts as stable."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,10 @@ class Cell(JsonRecord):
     processes hardly change; wall time on a GPU."""
 
     success: NonNegative | None = None
-    """Success rate of the task's scripted policy; None where it has none."""
+    """Success rate of the task's expert; None where it has none."""
 
     episodes: Count = 0
-    """Episodes of the scripted policy."""
+    """Episodes of the expert."""
 
     note: str = ""
     """What makes the measurement unusable: a crash, dropped contacts."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The picture of a stability measurement: failures, scripted success and cost over the physics settings."""
+"""The picture of a stability measurement: failures, the expert's success and cost over the physics settings."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def save_stability_plot(cells: Sequence[Cell], chosen: Cell | None, title: str, 
     """Draw up to three maps, with the iterations to the right and the time step or substeps downwards.
 
     Left: failures per million environment steps; "<" is the 95 % bound where none was seen. Middle: success of the
-    scripted policy, if the task has one. Right: seconds per 1000 environment steps. A star marks a setting that has a
+    expert, if the task has one. Right: seconds per 1000 environment steps. A star marks a setting that has a
     note, such as dropped contacts.
 
     Args:
@@ -73,7 +73,7 @@ def _maps(cells: Sequence[Cell]) -> list[_Map]:
     failures = _Map(
         "failures per million env steps", "Reds", lambda cell: cell.failures_per_million, _failures_text, failures_norm
     )
-    success = _Map("scripted success [%]", "Greens", _success_percent, _success_text, Normalize(0.0, 100.0))
+    success = _Map("expert's success [%]", "Greens", _success_percent, _success_text, Normalize(0.0, 100.0))
     cost = _Map("seconds per 1000 env steps", "Blues", lambda cell: cell.cost, lambda cell: f"{cell.cost:.2f}")
 
     has_success = any(cell.success is not None for cell in cells)

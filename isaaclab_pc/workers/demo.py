@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Record waves of a scripted policy's episodes to a file of demonstrations."""
+"""Record waves of an expert's episodes to a file of demonstrations."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def record(
     """Add waves to a file until it has enough episodes, or until stopped.
 
     Args:
-        env: The unwrapped environment of a task with a scripted policy.
+        env: The unwrapped environment of a task with an expert.
         settings: The run's settings.
         file: The file, checked and locked.
         episodes: Number of episodes to reach, those that are in the file already included.
@@ -175,7 +175,7 @@ def record(
     Raises:
         RuntimeError: The policy solves no episode.
     """
-    policy = env.scripted_policy()
+    policy = env.expert()
     progress = file.progress()
     first_seed = settings.seed if progress.next_seed is None else progress.next_seed
     # An evaluation must not see the same resets as the demonstrations.
@@ -200,7 +200,7 @@ def record(
         say(f"{progress.episodes}/{episodes} episodes, {progress.rate}{time_left}")
 
         if keep == "success" and progress.attempts >= GIVE_UP_AFTER and progress.successes == 0:
-            raise RuntimeError(f"the scripted policy solved none of {progress.attempts} episodes under these settings")
+            raise RuntimeError(f"the expert solved none of {progress.attempts} episodes under these settings")
 
 
 def demo(settings_path: Path, file: Path, episodes: int, keep: str, stream: IO[str]) -> int:

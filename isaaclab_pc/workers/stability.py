@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Measure one setting of physics: the scripted policy's success, and failures under random actions."""
+"""Measure one setting of physics: the expert's success, and failures under random actions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WARMUP_STEPS = 5
 
 
 def measure(settings: RunSettings, values: Mapping[str, int], result: Path) -> int:
-    """Run the scripted policy and random actions under one setting.
+    """Run the expert and random actions under one setting.
 
     Args:
         settings: The run's settings, with a number of environments.
@@ -60,9 +60,9 @@ def measure(settings: RunSettings, values: Mapping[str, int], result: Path) -> i
 def _measure(env: Any, settings: RunSettings, physics: Mapping[str, float]) -> Cell:
     success = None
     episodes = 0
-    scripted = getattr(env.unwrapped, "scripted_policy", None)
-    if scripted is not None:
-        policy = scripted()
+    make_expert = getattr(env.unwrapped, "expert", None)
+    if make_expert is not None:
+        policy = make_expert()
         evaluation = evaluate(env, lambda _: policy(), settings.eval.episodes, settings.eval.seed)
         assert evaluation is not None, "an evaluation without `stopped` runs to its end"
         success = evaluation.success_rate

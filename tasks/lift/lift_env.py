@@ -7,11 +7,11 @@ import torch
 from isaaclab.assets import RigidObject
 
 from isaaclab_pc.envs import manipulation
+from isaaclab_pc.envs.expert import Expert
 from isaaclab_pc.envs.manipulation import closeness, joint_speed
 from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
-from isaaclab_pc.envs.scripted import ScriptedPolicy
+from isaaclab_pc.tasks.lift.expert import CASES
 from isaaclab_pc.tasks.lift.lift_env_cfg import CUBE_EDGE, LiftEnvCfg
-from isaaclab_pc.tasks.lift.scripted import PHASES
 
 _CUBE_STREAM = TASK_STREAM
 _GOAL_STREAM = TASK_STREAM + 1
@@ -53,9 +53,9 @@ class LiftEnv(PointCloudEnv):
         """Whether the closed gripper is stopped by the cube between its fingers, shape (N,), bool."""
         return manipulation.between_fingers(self, self.cube_pos, self.cube_edge)
 
-    def scripted_policy(self) -> ScriptedPolicy:
+    def expert(self) -> Expert:
         """Return a policy that solves the task from the simulator's own state: actions (N, A) in [-1, 1] per call."""
-        return ScriptedPolicy(self, PHASES)
+        return Expert(self, CASES)
 
     def _goal_distance(self) -> torch.Tensor:
         return torch.linalg.vector_norm(self.goal_pos - self.cube_pos, dim=1)

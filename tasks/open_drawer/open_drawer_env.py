@@ -9,11 +9,11 @@ from isaaclab.utils.math import quat_apply
 
 from isaaclab_pc.assets.author_articulated import DRAWER_JOINT, HANDLE_CENTER, HANDLE_GAP
 from isaaclab_pc.envs import manipulation
+from isaaclab_pc.envs.expert import Expert
 from isaaclab_pc.envs.manipulation import closeness
 from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
-from isaaclab_pc.envs.scripted import ScriptedPolicy
+from isaaclab_pc.tasks.open_drawer.expert import CASES
 from isaaclab_pc.tasks.open_drawer.open_drawer_env_cfg import OpenDrawerEnvCfg
-from isaaclab_pc.tasks.open_drawer.scripted import PHASES
 
 _MOVED = 0.001
 """Share of the drawer's travel from which the handle counts as reached, as in ManiSkill."""
@@ -64,9 +64,9 @@ class OpenDrawerEnv(PointCloudEnv):
         """How far the drawer is open, as a share of its travel, shape (N,)."""
         return self.cabinet.data.joint_pos.torch[:, 0] / DRAWER_JOINT.upper
 
-    def scripted_policy(self) -> ScriptedPolicy:
+    def expert(self) -> Expert:
         """Return a policy that solves the task from the simulator's own state: actions (N, A) in [-1, 1] per call."""
-        return ScriptedPolicy(self, PHASES)
+        return Expert(self, CASES)
 
     def _drawer_velocity(self) -> torch.Tensor:
         return self.cabinet.data.joint_vel.torch[:, 0]

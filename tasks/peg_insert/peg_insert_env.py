@@ -12,11 +12,11 @@ from isaaclab.utils.math import quat_apply, quat_apply_inverse, subtract_frame_t
 
 from isaaclab_pc.assets.peg import BoxWithHoleCfg
 from isaaclab_pc.envs import manipulation
+from isaaclab_pc.envs.expert import Expert
 from isaaclab_pc.envs.manipulation import closeness
 from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
-from isaaclab_pc.envs.scripted import ScriptedPolicy
+from isaaclab_pc.tasks.peg_insert.expert import CASES
 from isaaclab_pc.tasks.peg_insert.peg_insert_env_cfg import PegInsertEnvCfg
-from isaaclab_pc.tasks.peg_insert.scripted import PHASES
 
 _PEG_STREAM = TASK_STREAM
 _BOX_STREAM = TASK_STREAM + 1
@@ -102,15 +102,20 @@ class PegInsertEnv(PointCloudEnv):
         return self._in_hole(self._on_peg(self.half_length))
 
     @property
+    def middle_in_hole(self) -> torch.Tensor:
+        """The peg's middle in the frame of the hole's middle, whose x axis points inwards [m], shape (N, 3)."""
+        return self._in_hole(self.peg_pos)
+
+    @property
     def grasped(self) -> torch.Tensor:
         """Whether the closed gripper is stopped by the peg between its fingers, shape (N,), bool."""
         along = quat_apply_inverse(self.peg_quat, self.tool_pos - self.peg_pos)[:, 0]
         held = self._on_peg(along.clamp(-self.half_length, self.half_length))
         return manipulation.between_fingers(self, held, 2.0 * self.radius)
 
-    def scripted_policy(self) -> ScriptedPolicy:
+    def expert(self) -> Expert:
         """Return a policy that solves the task from the simulator's own state: actions (N, A) in [-1, 1] per call."""
-        return ScriptedPolicy(self, PHASES)
+        return Expert(self, CASES)
 
     def _on_peg(self, along: torch.Tensor) -> torch.Tensor:
         """Return points of the peg's axis in the environment frame, ``along`` it from its middle [m], shape (N, 3)."""
@@ -147,7 +152,7 @@ class PegInsertEnv(PointCloudEnv):
         reach = closeness(torch.linalg.vector_norm(self.grasp_pos - self.tool_pos, dim=1), scale=4.0)
 
         head = self.head_in_hole
-        off_axis = torch.linalg.vector_norm(torch.stack([head, self._in_hole(self.peg_pos)])[..., 1:], dim=2)
+        off_axis = torch.linalg.vector_norm(torch.stack([head, self.middle_in_hole])[..., 1:], dim=2)
         line_up = closeness(0.5 * off_axis.sum(0) + 4.5 * off_axis.amax(0), scale=1.0)
         insert = closeness(torch.linalg.vector_norm(head, dim=1))
         lined_up = (off_axis < _LINED_UP).all(dim=0)

@@ -26,7 +26,7 @@ def _robot_with_firm_grip() -> ArticulationCfg:
     """Return the Panda with fingers that press with 12 to 20 N, by the peg's width.
 
     With the 6 to 10 N of the other tasks a peg held near its end turns in the fingers; with twice the force it no
-    longer gives way at the hole's edge and jams there (measured with the scripted policy). The force stays within the
+    longer gives way at the hole's edge and jams there (measured with the expert). The force stays within the
     fingers' limit: at the limit nothing would centre the peg between them, since each moves by itself here.
     """
     robot = replace(FRANKA_PANDA_PRIMITIVE_CFG, prim_path="{ENV_REGEX_NS}/Robot")

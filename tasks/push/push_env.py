@@ -7,11 +7,11 @@ import torch
 from isaaclab.assets import RigidObject
 
 from isaaclab_pc.envs import manipulation
+from isaaclab_pc.envs.expert import Expert
 from isaaclab_pc.envs.manipulation import closeness
 from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
-from isaaclab_pc.envs.scripted import ScriptedPolicy
+from isaaclab_pc.tasks.push.expert import CASES
 from isaaclab_pc.tasks.push.push_env_cfg import CUBE_EDGE, REGION_RADIUS, PushEnvCfg
-from isaaclab_pc.tasks.push.scripted import PHASES
 
 _CUBE_STREAM = TASK_STREAM
 _GOAL_STREAM = TASK_STREAM + 1
@@ -71,9 +71,9 @@ class PushEnv(PointCloudEnv):
         """Distance of the cube's centre from the middle of the region in the table's plane [m], shape (N,)."""
         return torch.linalg.vector_norm((self.goal_pos - self.cube_pos)[:, :2], dim=1)
 
-    def scripted_policy(self) -> ScriptedPolicy:
+    def expert(self) -> Expert:
         """Return a policy that solves the task from the simulator's own state: actions (N, A) in [-1, 1] per call."""
-        return ScriptedPolicy(self, PHASES)
+        return Expert(self, CASES)
 
     def _reset_task(self, env_ids: torch.Tensor) -> None:
         names = ("cube_x", "cube_y", "cube_yaw")

@@ -7,10 +7,10 @@ import torch
 from isaaclab.assets import RigidObject
 
 from isaaclab_pc.envs import manipulation
+from isaaclab_pc.envs.expert import Expert
 from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
-from isaaclab_pc.envs.scripted import ScriptedPolicy
+from isaaclab_pc.tasks.reach.expert import CASES
 from isaaclab_pc.tasks.reach.reach_env_cfg import ReachEnvCfg
-from isaaclab_pc.tasks.reach.scripted import PHASES
 
 
 class ReachEnv(PointCloudEnv):
@@ -28,9 +28,9 @@ class ReachEnv(PointCloudEnv):
         self.target: RigidObject = self.scene["target"]
         self.target_pos = manipulation.position(self, self.target)
 
-    def scripted_policy(self) -> ScriptedPolicy:
+    def expert(self) -> Expert:
         """Return a policy that solves the task from the simulator's own state: actions (N, A) in [-1, 1] per call."""
-        return ScriptedPolicy(self, PHASES)
+        return Expert(self, CASES)
 
     def _distance(self) -> torch.Tensor:
         return torch.linalg.vector_norm(self.target_pos - self.tool_pos, dim=1)

@@ -7,10 +7,10 @@ import torch
 from isaaclab.assets import RigidObject
 
 from isaaclab_pc.envs import manipulation
+from isaaclab_pc.envs.expert import Expert
 from isaaclab_pc.envs.manipulation import closeness
 from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
-from isaaclab_pc.envs.scripted import ScriptedPolicy
-from isaaclab_pc.tasks.stack.scripted import PHASES
+from isaaclab_pc.tasks.stack.expert import CASES
 from isaaclab_pc.tasks.stack.stack_env_cfg import CUBE_EDGE, StackEnvCfg
 
 _MIDDLE_STREAM = TASK_STREAM
@@ -72,9 +72,9 @@ class StackEnv(PointCloudEnv):
         above = torch.linalg.vector_norm(offset[:, :2], dim=1) <= self.cfg.success_offset
         return above & (offset[:, 2].abs() <= self.cfg.success_height)
 
-    def scripted_policy(self) -> ScriptedPolicy:
+    def expert(self) -> Expert:
         """Return a policy that solves the task from the simulator's own state: actions (N, A) in [-1, 1] per call."""
-        return ScriptedPolicy(self, PHASES)
+        return Expert(self, CASES)
 
     def _reset_task(self, env_ids: torch.Tensor) -> None:
         names = ("middle_x", "middle_y")

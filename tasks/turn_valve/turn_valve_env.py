@@ -11,10 +11,10 @@ from isaaclab.utils.math import quat_apply, quat_apply_inverse, wrap_to_pi
 
 from isaaclab_pc.assets.author_articulated import KNOB_CENTER
 from isaaclab_pc.envs import manipulation
+from isaaclab_pc.envs.expert import Expert
 from isaaclab_pc.envs.manipulation import closeness
 from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
-from isaaclab_pc.envs.scripted import ScriptedPolicy
-from isaaclab_pc.tasks.turn_valve.scripted import PHASES
+from isaaclab_pc.tasks.turn_valve.expert import CASES
 from isaaclab_pc.tasks.turn_valve.turn_valve_env_cfg import TurnValveEnvCfg
 
 _POSE_STREAM = TASK_STREAM
@@ -64,16 +64,17 @@ class TurnValveEnv(PointCloudEnv):
         """Where the knob is once the angle is reached, in the environment frame [m], shape (N, 3)."""
         return self.knob_at(self.target)
 
-    def knob_at(self, angle: torch.Tensor) -> torch.Tensor:
+    def knob_at(self, angle: torch.Tensor, radius: float = KNOB_CENTER[0]) -> torch.Tensor:
         """Return where the knob is when the valve is turned by an angle.
 
         Args:
             angle: [rad], shape (N,).
+            radius: Distance from the valve's axis [m], if it is not the knob's.
 
         Returns:
             Position in the environment frame [m], shape (N, 3).
         """
-        radius, _, height = KNOB_CENTER
+        height = KNOB_CENTER[2]
         knob = torch.stack([radius * angle.cos(), radius * angle.sin(), torch.full_like(angle, height)], dim=1)
         data = self.valve.data
         return data.root_pos_w.torch - self.scene.env_origins + quat_apply(data.root_quat_w.torch, knob)
@@ -91,9 +92,9 @@ class TurnValveEnv(PointCloudEnv):
         offset = quat_apply_inverse(data.root_quat_w.torch, position + self.scene.env_origins - data.root_pos_w.torch)
         return self.angle + wrap_to_pi(torch.atan2(offset[:, 1], offset[:, 0]) - self.angle)
 
-    def scripted_policy(self) -> ScriptedPolicy:
+    def expert(self) -> Expert:
         """Return a policy that solves the task from the simulator's own state: actions (N, A) in [-1, 1] per call."""
-        return ScriptedPolicy(self, PHASES)
+        return Expert(self, CASES)
 
     def _speed(self) -> torch.Tensor:
         return self.valve.data.joint_vel.torch[:, 0]

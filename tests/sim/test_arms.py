@@ -18,8 +18,8 @@ from isaaclab_pc.assets.franka import FRANKA_PANDA_PRIMITIVE_CFG
 from isaaclab_pc.assets.kinematics import forward_kinematics
 from isaaclab_pc.assets.ur5e import UR5E_GRIPPER_CFG
 from isaaclab_pc.envs.arm_control import joint_ids
+from isaaclab_pc.envs.expert import Case, Expert, downward
 from isaaclab_pc.envs.point_cloud_env_cfg import use_robot
-from isaaclab_pc.envs.scripted import Phase, ScriptedPolicy, downward
 
 pytestmark = pytest.mark.sim
 
@@ -138,9 +138,8 @@ def test_the_tool_goes_where_it_is_sent(env) -> None:
     env.reset()
     corners = torch.tensor([[x, y, z] for x in (0.4, 0.6) for y in (-0.2, 0.2) for z in (0.1, 0.3)])
     yaw = torch.linspace(-0.6, 0.6, NUM_ENVS)
-    upright = torch.stack([torch.zeros_like(yaw), torch.zeros_like(yaw), (yaw / 2).sin(), (yaw / 2).cos()], dim=1)
-    quat = downward(upright)
-    policy = ScriptedPolicy(env, [Phase(target=lambda _: (corners, quat), step_length=0.03)])
+    quat = downward(yaw)
+    policy = Expert(env, [Case(name="go", target=lambda _: (corners, quat))])
     for _ in range(round(1.5 / env.step_dt)):
         env.step(policy())
     assert torch.linalg.vector_norm(env.tool_pos - corners, dim=1).max() < 0.003
@@ -157,13 +156,11 @@ def test_a_table_does_not_pull_the_fingers_out_of_their_joints(env, backend: str
     stroke = float((limits[:, 1] - limits[:, 0]).max())
     place = torch.tensor([0.5, -0.2, -0.05]).expand(NUM_ENVS, 3)
     across = torch.tensor([0.0, 0.4, 0.0])
-    phases = (
-        Phase(target=lambda e: (place, e.tool_quat), dwell_s=2.5, step_length=0.03),
-        Phase(target=lambda e: (place + across, e.tool_quat), step_length=0.03),
-    )
-    policy = ScriptedPolicy(env, phases)
+    press = Expert(env, [Case(name="press", target=lambda e: (place, e.tool_quat))])
+    draw = Expert(env, [Case(name="draw across", target=lambda e: (place + across, e.tool_quat))])
     furthest = 0.0
-    for _ in range(int(5.0 / env.step_dt)):
+    steps = int(2.5 / env.step_dt)
+    for policy in [press] * steps + [draw] * steps:
         env.step(policy())
         position = env.robot.data.joint_pos.torch[:, fingers]
         beyond = torch.maximum(limits[:, 0] - position, position - limits[:, 1])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The lift task is physically solvable: a scripted grasp lifts the cube, holds it, and only the grip holds it."""
+"""The lift task is physically solvable: the expert's grasp lifts the cube, holds it, and only the grip holds it."""
 
 from collections.abc import Callable
 
@@ -28,7 +28,7 @@ def held(env) -> dict[str, torch.Tensor]:
     """Grasp, carry to the goal and stay; what was seen in the last two seconds, all (N,)."""
     env.reset(seed=7)
     start = {"cube": env.cube_pos.clone(), "quat": env.cube_quat.clone(), "goal": env.goal_pos.clone()}
-    policy = env.scripted_policy()
+    policy = env.expert()
     lowest = torch.full((NUM_ENVS,), float("inf"))
     for step in range(round((GRASP_S + HOLD_S) / env.step_dt)):
         env.step(policy())

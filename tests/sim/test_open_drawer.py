@@ -117,9 +117,9 @@ def test_the_handle_is_in_the_cloud(env) -> None:
     assert (on_bar.sum(dim=1) >= 2).all(), on_bar.sum(dim=1)
 
 
-def test_a_scripted_pull_opens_the_drawer(env) -> None:
+def test_the_experts_pull_opens_the_drawer(env) -> None:
     env.reset(seed=7)
-    policy = env.scripted_policy()
+    policy = env.expert()
     _, start, *_ = env.step(policy())
     reward = start
     for _ in range(env.max_episode_length - 2):

@@ -104,9 +104,9 @@ def test_the_knob_is_in_the_cloud(env) -> None:
     assert (on_knob.sum(dim=1) >= 2).all(), on_knob.sum(dim=1)
 
 
-def test_a_scripted_push_turns_the_valve(env) -> None:
+def test_the_experts_push_turns_the_valve(env) -> None:
     env.reset(seed=7)
-    policy = env.scripted_policy()
+    policy = env.expert()
     _, start, *_ = env.step(policy())
     reward = start
     for _ in range(env.max_episode_length - 2):

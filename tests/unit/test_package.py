@@ -97,7 +97,7 @@ for name in {_light_modules()!r}:
     loaded |= heavy
 
 from isaaclab_pc.launch import task_names
-task_names.our_tasks(), task_names.scripted_tasks()
+task_names.our_tasks(), task_names.expert_tasks()
 heavy = {HEAVY!r} & {{module.partition(".")[0] for module in sys.modules}} - loaded
 if heavy:
     guilty["our_tasks()"] = sorted(heavy)

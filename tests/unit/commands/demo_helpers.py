@@ -69,7 +69,7 @@ class FakeEnv:
         self._lengths = STEPS + torch.arange(num_envs)
         self._step = torch.zeros(num_envs)
 
-    def scripted_policy(self) -> Callable[[], torch.Tensor]:
+    def expert(self) -> Callable[[], torch.Tensor]:
         return lambda: torch.stack([0.1 * self._step, 9.0 - self._step], dim=1)
 
     def reset(self, seed: int) -> tuple[dict[str, torch.Tensor], dict]:

@@ -109,10 +109,10 @@ def test_bad_input_is_refused_at_once(child, tmp_path: Path, capsys, arguments: 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_task_without_a_scripted_policy_is_refused(child, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
-    monkeypatch.setattr(demo, "scripted_tasks", lambda: {"reach": "IsaacPC-Reach-Franka-Direct"})
+def test_a_task_without_an_expert_is_refused(child, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    monkeypatch.setattr(demo, "expert_tasks", lambda: {"reach": "IsaacPC-Reach-Franka-Direct"})
     assert demo.main(LIFT) == 2
-    message = "task: IsaacPC-Lift-Cube-Franka-Direct has no scripted policy; these have one: reach."
+    message = "task: IsaacPC-Lift-Cube-Franka-Direct has no expert; these have one: reach."
     assert message in capsys.readouterr().err
 
 

@@ -114,7 +114,7 @@ def test_buffers_grow_with_headroom_and_at_least_double_after_an_overflow(
 
 
 def test_what_a_fresh_policy_uses_leaves_room_for_a_grasp() -> None:
-    """Marks of the lift task on Newton with 16 environments: random actions, then a scripted grasp."""
+    """Marks of the lift task on Newton with 16 environments: random actions, then the expert's grasp."""
     room = grown(usage((64, 17), (16 * 4, 17), (True, True), num_envs=16))
     assert 16 * room["contacts"] > 176
     assert room["constraints"] > 48

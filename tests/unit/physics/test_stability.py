@@ -52,7 +52,7 @@ def test_the_cheapest_costs_least_without_failures() -> None:
     assert cheapest(cells) is cells[2]
 
 
-def test_the_scripted_policy_may_lose_little() -> None:
+def test_the_expert_may_lose_little() -> None:
     cells = [cell(900, success=0.90), cell(800, success=0.96), cell(700, success=1.0)]
     assert cheapest(cells) is cells[1]
 

@@ -22,7 +22,7 @@ def file(tmp_path: Path):
 
 def test_an_episode_holds_what_came_before_and_after_each_action() -> None:
     env = FakeEnv()
-    wave = record_wave(env, env.scripted_policy(), 7)
+    wave = record_wave(env, env.expert(), 7)
     assert wave is not None
     for index, episode in wave.episodes.items():
         length, data = STEPS + index, episode.data
@@ -43,7 +43,7 @@ def test_an_episode_holds_what_came_before_and_after_each_action() -> None:
 
 def test_the_environment_is_left_as_it_was() -> None:
     env = FakeEnv()
-    record_wave(env, env.scripted_policy(), 7)
+    record_wave(env, env.expert(), 7)
     assert env._get_dones.__func__ is FakeEnv._get_dones
 
 
@@ -51,7 +51,7 @@ def test_episodes_with_a_fault_are_no_demonstrations() -> None:
     env = FakeEnv()
     env.guard.causes[1] = 4
     env.guard.benched[2] = True
-    wave = record_wave(env, env.scripted_policy(), 7)
+    wave = record_wave(env, env.expert(), 7)
     assert wave is not None
     assert (list(wave.episodes), wave.successes) == ([0], 1)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every task with a scripted policy is solvable and bears random actions, on either physics backend."""
+"""Every task with an expert is solvable and bears random actions, on either physics backend."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,13 +11,17 @@ import torch
 from isaaclab_pc.assets.arm import ArmCfg
 from isaaclab_pc.assets.ur5e import UR5E_GRIPPER_CFG
 from isaaclab_pc.envs.point_cloud_env_cfg import use_robot
-from isaaclab_pc.launch.task_names import our_tasks, scripted_tasks
+from isaaclab_pc.launch.task_names import expert_tasks, our_tasks
 from isaaclab_pc.workers.random_actions import RandomActions
 
 pytestmark = [pytest.mark.sim, pytest.mark.slow, pytest.mark.timeout(3600)]
 
-SCRIPTED = list(scripted_tasks())
-EPISODES, ENOUGH = 64, 58  # at least 90 %
+TASKS = list(expert_tasks())
+EPISODES = 64
+ENOUGH = {"ovphysx": 62, "newton_mjwarp": 58}
+"""Solved episodes; on Newton, grasped cubes slip out more often."""
+WOUND_UP = 40
+"""Solved episodes of a task whose actions move the joints, after random ones."""
 RANDOM = {"ovphysx": (16, 10_000), "newton_mjwarp": (4, 2_000)}
 """Environments and steps; on a CPU a step takes Newton ten times as long."""
 LEAK = 64 << 20
@@ -43,27 +47,51 @@ def make(make_env: Callable) -> Iterator[Callable]:
         env.close()
 
 
-@pytest.mark.parametrize(
-    ("task", "robot"),
-    [pytest.param(task, None, id=task) for task in SCRIPTED]
-    + [pytest.param(task, UR5E_GRIPPER_CFG, id=f"{task}-ur5e") for task in ("lift", "push", "reach")],
-)
-def test_the_scripted_policy_solves_the_task_within_its_time(make: Callable, task: str, robot: ArmCfg | None) -> None:
-    env = make(task, EPISODES, robot)
-    policy = env.scripted_policy()
-    env.reset(seed=7)
+def solved_episodes(env: Any) -> int:
+    """Let the expert act to the end of each environment's episode, and count those that it solved."""
+    expert = env.expert()
     solved = torch.zeros(EPISODES, dtype=torch.bool)
     ended = torch.zeros(EPISODES, dtype=torch.bool)
     while not ended.all():
-        _, _, terminated, truncated, _ = env.step(policy())
+        _, _, terminated, truncated, _ = env.step(expert())
         done = (terminated | truncated) & ~ended
         solved |= done & env.episode_success
         ended |= done
-    print(f"{task}: {int(solved.sum())} of {EPISODES} solved")
-    assert solved.sum() >= ENOUGH
+    return int(solved.sum())
 
 
-@pytest.mark.parametrize("task", SCRIPTED)
+@pytest.mark.parametrize(
+    ("task", "robot"),
+    [pytest.param(task, None, id=task) for task in TASKS]
+    + [pytest.param(task, UR5E_GRIPPER_CFG, id=f"{task}-ur5e") for task in ("lift", "push", "reach")],
+)
+def test_the_expert_solves_the_task_within_its_time(
+    make: Callable, backend: str, task: str, robot: ArmCfg | None
+) -> None:
+    env = make(task, EPISODES, robot)
+    env.reset(seed=7)
+    solved = solved_episodes(env)
+    print(f"{task}: {solved} of {EPISODES} solved")
+    assert solved >= ENOUGH[backend]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_expert_goes_on_from_where_random_actions_led(make: Callable, backend: str, task: str) -> None:
+    env = make(task, EPISODES)
+    env.reset(seed=7)
+    actions = RandomActions(EPISODES, env.cfg.action_space, env.device, seed=3)
+    for _ in range(60):
+        env.step(actions())
+
+    # A whole episode is left to it.
+    env.episode_length_buf.zero_()
+    solved = solved_episodes(env)
+    print(f"{task}: {solved} of {EPISODES} solved after random actions")
+    # Random joint motions wind the arm up behind its base, from where inverse kinematics does not always find back.
+    assert solved >= (WOUND_UP if task == "peg_insert" else ENOUGH[backend])
+
+
+@pytest.mark.parametrize("task", TASKS)
 def test_random_actions_break_nothing(make: Callable, backend: str, task: str, monkeypatch: pytest.MonkeyPatch) -> None:
     num_envs, steps = RANDOM[backend]
     env = make(task, num_envs)

@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Experts: policies that read the simulator's state and have no memory.
+
+They show that a task can be solved, record demonstrations, and teach policies that see less than they do. A student
+that is asked to imitate them (Ross et al., A Reduction of Imitation Learning and Structured Prediction to No-Regret
+Online Learning, AISTATS 2011) sees the present state only, so that is all an expert may depend on: phases, timers and
+targets that are held would give the same observation different labels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from isaaclab.utils.math import (
+    apply_delta_pose,
+    compute_pose_error,
+    euler_xyz_from_quat,
+    quat_error_magnitude,
+    quat_from_euler_xyz,
+)
+
+from isaaclab_pc.envs.point_cloud_env import PointCloudEnv
+
+__all__ = [
+    "Case",
+    "Expert",
+    "Pose",
+    "Where",
+    "downward",
+    "finger_opening",
+    "fingers_rest",
+    "from_above",
+    "grasp_quat",
+    "is_closing_on",
+    "is_firm",
+    "is_over",
+    "raised",
+    "stay",
+    "unturned",
+]
+
+_CONE_TIP = 0.015
+"""Radius of the cone over an object, at the object [m]."""
+
+_CONE_SLOPE = 0.35
+"""Growth of that radius per height."""
+
+_REACH = 0.012
+"""Distance of the tool from an object at which the gripper begins to close [m]."""
+
+_STILL_AROUND = 0.03
+"""Distance up to which it goes on closing [m]."""
+
+_BEGUN = 0.97
+"""Opening of the fingers, as a share of the widest one, below which they have begun to close."""
+
+_MISSED = 0.4
+"""Opening of the fingers, as a share of the object's width, below which there is nothing between them."""
+
+_FINGERS_REST = 0.01
+"""Speed of a finger below which it rests on what it grasps [m/s]."""
+
+Pose = tuple[torch.Tensor, torch.Tensor]
+"""Tool centres in the environment frame [m], shape (N, 3), and orientations (x, y, z, w), shape (N, 4)."""
+
+Where = Callable[[Any], torch.Tensor]
+"""Tells in which environments something holds, shape (N,), bool."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """What to do where something holds."""
+
+    name: str
+    """What the tool does, in a word or two."""
+
+    when: Where | None = None
+    """Where the case holds, if none before it does; None: everywhere else."""
+
+    target: Callable[[Any], Pose]
+    """Returns the tool's target for all environments, those of other cases included."""
+
+    closed: bool = False
+    """Whether the gripper closes."""
+
+    step_length: float = 0.03
+    """Longest distance that the tool centre is asked to move in one control step [m]."""
+
+    gain: float = 1.0
+    """Share of the distance and of the angle to the target that is asked for in one control step, in (0, 1]. At 1 the
+    arm may keep swinging about the target by some millimetres; below 1 it comes to rest."""
+
+
+class Expert:
+    """Does in each environment what the first case that holds there says.
+
+    It returns any kind of action that :class:`~isaaclab_pc.envs.arm_control.ArmControl` takes. ``tool_delta`` cannot
+    turn the gripper, so orientations are ignored there.
+
+    Example:
+        .. code-block:: python
+
+            cases = [
+                Case(name="close", when=lambda env: at(env, env.cube_pos), target=stay, closed=True),
+                Case(name="approach", target=lambda env: (env.cube_pos, grasp_quat(env, env.cube_quat))),
+            ]
+            expert = Expert(env.unwrapped, cases)
+            env.reset()
+            env.step(expert())
+    """
+
+    def __init__(self, env: PointCloudEnv, cases: Sequence[Case]) -> None:
+        """Prepare for an environment.
+
+        Args:
+            env: The unwrapped environment; its state is read, never written.
+            cases: At least one; the last one holds wherever no other does.
+        """
+        for case in cases[:-1]:
+            assert case.when is not None, f"'{case.name}' holds everywhere: the cases after it never do"
+
+        self.cases = tuple(cases)
+        self._env = env
+        self._ids = torch.arange(env.num_envs, device=env.device)
+        self._step_length = torch.tensor([case.step_length for case in cases], device=env.device)
+        self._gain = torch.tensor([case.gain for case in cases], device=env.device)
+        self._gripper = torch.tensor([-1.0 if case.closed else 1.0 for case in cases], device=env.device)
+
+    def case(self) -> torch.Tensor:
+        """Return the index of the case that holds in each environment, shape (N,), int64."""
+        chosen = torch.full_like(self._ids, len(self.cases) - 1)
+        for index, case in reversed(list(enumerate(self.cases[:-1]))):
+            assert case.when is not None
+            chosen = torch.where(case.when(self._env), index, chosen)
+        return chosen
+
+    def __call__(self) -> torch.Tensor:
+        """Return the actions for the present state, shape (N, A), in [-1, 1]."""
+        env = self._env
+        case = self.case()
+        poses = [case.target(env) for case in self.cases]
+        position = torch.stack([pose[0] for pose in poses])[case, self._ids]
+        quat = torch.stack([pose[1] for pose in poses])[case, self._ids]
+
+        distance, angle = compute_pose_error(env.tool_pos, env.tool_quat, position, quat)
+        gain = self._gain[case][:, None]
+        step = gain * distance
+        turn = gain * angle
+        length = torch.linalg.vector_norm(step, dim=1).clamp(min=1e-6)
+        step = step * (self._step_length[case] / length).clamp(max=1.0)[:, None]
+
+        action = self._joint_action(step, turn) if "joint" in env.cfg.action else self._tool_action(step, turn)
+        if not env.cfg.gripper:
+            return action
+        return torch.cat([action, self._gripper[case][:, None]], dim=1)
+
+    def _tool_action(self, step: torch.Tensor, turn: torch.Tensor) -> torch.Tensor:
+        """Return the action for a step of the tool centre [m] and, where it has one, a turn [rad], each (N, 3)."""
+        cfg = self._env.cfg
+        translation = (step / cfg.tool_delta).clamp(-1.0, 1.0)
+        if cfg.action == "tool_delta":
+            return translation
+        rotation = turn / cfg.tool_rotation
+        rotation = rotation / torch.linalg.vector_norm(rotation, dim=1, keepdim=True).clamp(min=1.0)
+        return torch.cat([translation, rotation], dim=1)
+
+    def _joint_action(self, step: torch.Tensor, turn: torch.Tensor) -> torch.Tensor:
+        """Return the action, (N, J), for a step of the tool centre [m] and a turn of the tool [rad], each (N, 3)."""
+        env = self._env
+        joints = env.robot.data.joint_pos.torch[:, env.arm.joints]
+        goal = apply_delta_pose(env.arm.tool_pos_w, env.tool_quat, torch.cat([step, turn], dim=1))
+        delta = (env.arm.inverse_kinematics(*goal) - joints) / env.cfg.joint_delta
+
+        # One factor for all joints keeps the direction of the motion.
+        delta = delta / delta.abs().amax(dim=1, keepdim=True).clamp(min=1.0)
+        if env.cfg.action == "joint_delta":
+            return delta
+
+        lower, upper = env.arm.limits.unbind(-1)
+        return (2.0 * (joints + env.cfg.joint_delta * delta - lower) / (upper - lower) - 1.0).clamp(-1.0, 1.0)
+
+
+def downward(yaw: torch.Tensor) -> torch.Tensor:
+    """Return the orientations (x, y, z, w), (N, 4), of a gripper that points down, turned by ``yaw`` [rad], (N,)."""
+    return quat_from_euler_xyz(torch.full_like(yaw, math.pi), torch.zeros_like(yaw), yaw)
+
+
+def grasp_quat(env: PointCloudEnv, quat: torch.Tensor, symmetry: float = math.pi / 2) -> torch.Tensor:
+    """Point the gripper down, turned by an object's yaw to close across its sides.
+
+    Of the equal grasps, the one nearest to the tool's present yaw is taken: while the tool turns towards it, it stays
+    the nearest one.
+
+    Args:
+        env: The environment.
+        quat: Orientation of the object, which stands upright, (x, y, z, w), shape (N, 4).
+        symmetry: Yaw after which the object looks the same [rad]: a quarter turn for a cube, a half turn for a bar.
+
+    Returns:
+        Tool orientation (x, y, z, w), shape (N, 4).
+    """
+    _, _, yaw = euler_xyz_from_quat(quat)
+    _, _, tool_yaw = euler_xyz_from_quat(env.tool_quat)
+    return downward(yaw + torch.round((tool_yaw - yaw) / symmetry) * symmetry)
+
+
+def unturned(env: PointCloudEnv) -> torch.Tensor:
+    """Point the gripper down with the yaw that it has now; returns orientations (x, y, z, w), shape (N, 4)."""
+    _, _, yaw = euler_xyz_from_quat(env.tool_quat)
+    return downward(yaw)
+
+
+def raised(pose: Pose, height: float) -> Pose:
+    """Return the pose that is ``height`` [m] above another."""
+    position, quat = pose
+    return position + position.new_tensor([0.0, 0.0, height]), quat
+
+
+def stay(env: PointCloudEnv) -> Pose:
+    """Return the pose that the tool has."""
+    return env.tool_pos, unturned(env)
+
+
+def from_above(env: PointCloudEnv, pose: Pose, clearance: float, *, turned: float = math.inf) -> Pose:
+    """Lead the tool to a pose from above: to a place over it first, straight to it from inside a cone over it.
+
+    Args:
+        env: The environment.
+        pose: Where the tool is to arrive.
+        clearance: Height of the place over it [m].
+        turned: Largest angle to the pose's orientation at which the tool comes down [rad]; for actions that turn it.
+
+    Returns:
+        The tool's target.
+    """
+    position, quat = pose
+    may_come_down = is_over(env, position) & (quat_error_magnitude(quat, env.tool_quat) < turned)
+    over, _ = raised(pose, clearance)
+    return torch.where(may_come_down[:, None], position, over), quat
+
+
+def fingers_rest(env: PointCloudEnv) -> torch.Tensor:
+    """Tell whether no finger moves, shape (N,), bool."""
+    return env.robot.data.joint_vel.torch[:, env.fingers].abs().amax(dim=1) < _FINGERS_REST
+
+
+def finger_opening(env: PointCloudEnv) -> torch.Tensor:
+    """Return the mean distance of the fingers from where they meet [m], shape (N,)."""
+    position = env.robot.data.joint_pos.torch[:, env.fingers]
+    return (position - env.finger_limits[..., 0]).mean(dim=1)
+
+
+def is_over(env: PointCloudEnv, position: torch.Tensor) -> torch.Tensor:
+    """Tell whether the tool is in a cone over a position, from which it can come straight down.
+
+    Args:
+        env: The environment.
+        position: The cone's tip, in the environment frame [m], shape (N, 3).
+
+    Returns:
+        Shape (N,), bool.
+    """
+    offset = env.tool_pos - position
+    sideways = torch.linalg.vector_norm(offset[:, :2], dim=1)
+    return sideways < _CONE_TIP + _CONE_SLOPE * offset[:, 2].clamp(min=0.0)
+
+
+def is_closing_on(env: PointCloudEnv, position: torch.Tensor, width: torch.Tensor) -> torch.Tensor:
+    """Tell whether the gripper is to close, or to go on closing, around an object.
+
+    It begins within 12 mm of the object, which is what a camera tells apart at best. Once the fingers have begun to
+    move, it goes on within 3 cm, until they have closed on nothing.
+
+    Args:
+        env: An environment with a gripper.
+        position: Where the object is held, in the environment frame [m], shape (N, 3).
+        width: Its width [m], shape (N,).
+
+    Returns:
+        Shape (N,), bool.
+    """
+    distance = torch.linalg.vector_norm(position - env.tool_pos, dim=1)
+    opening = finger_opening(env)
+    widest = (env.finger_limits[..., 1] - env.finger_limits[..., 0]).mean(dim=1)
+    has_begun = (opening < _BEGUN * widest) & (opening > _MISSED * width)
+    return (distance < _REACH) | (has_begun & (distance < _STILL_AROUND))
+
+
+def is_firm(env: PointCloudEnv, position: torch.Tensor, edge: torch.Tensor) -> torch.Tensor:
+    """Tell whether a grasped cube may be carried: the fingers are still, or it is off the table already.
+
+    A cube that is grasped across its diagonal turns in the fingers until they are still. On Newton, one that is lifted
+    before slips out of them.
+
+    Args:
+        env: An environment with a gripper.
+        position: The cube's centre in the environment frame [m], shape (N, 3).
+        edge: Its edge [m], shape (N,).
+
+    Returns:
+        Shape (N,), bool.
+    """
+    return fingers_rest(env) | (position[:, 2] > edge)

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The expert of the drawer task."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import torch
+from isaaclab.utils.math import quat_apply_inverse
+
+from isaaclab_pc.assets.author_articulated import DRAWER_JOINT, HANDLE_GAP
+from isaaclab_pc.envs.expert import Case, Pose, from_above, grasp_quat
+
+if TYPE_CHECKING:
+    from isaaclab_pc.tasks.open_drawer.open_drawer_env import OpenDrawerEnv
+
+_CLEARANCE = 0.06
+"""Height above the handle at which the gripper lines up [m]."""
+
+_AHEAD = 0.04
+"""Distance of the target from the middle of the gap while the tool pulls [m]; the bar is in between."""
+
+_FULLY_OPEN = 0.97
+"""Share of the drawer's travel at which the pull ends: past success, short of the end stop."""
+
+_ABOVE = 0.015
+"""Height of the tool above the bar's centre up to which it pulls [m]."""
+
+_ASIDE = 0.05
+"""Distance of the tool from the middle of the bar, along it, up to which it pulls [m]."""
+
+
+def _in_gap(env: OpenDrawerEnv) -> torch.Tensor:
+    offset = quat_apply_inverse(env.cabinet.data.root_quat_w.torch, env.tool_pos - env.grip_pos)
+    return (offset[:, 0].abs() < HANDLE_GAP / 2) & (offset[:, 1].abs() < _ASIDE) & (offset[:, 2] < _ABOVE)
+
+
+def _gap(env: OpenDrawerEnv) -> Pose:
+    # Where the action can turn the gripper, its fingers are side by side along the bar.
+    return env.grip_pos, grasp_quat(env, env.cabinet.data.root_quat_w.torch, symmetry=math.pi)
+
+
+def _above_gap(env: OpenDrawerEnv) -> Pose:
+    return from_above(env, _gap(env), _CLEARANCE)
+
+
+def _pulled(env: OpenDrawerEnv) -> Pose:
+    position, quat = _gap(env)
+    left = (_FULLY_OPEN - env.opening) * DRAWER_JOINT.upper
+    return position + left.clamp(0.0, _AHEAD)[:, None] * env.pull_axis, quat
+
+
+CASES = (
+    Case(name="pull", when=_in_gap, target=_pulled, closed=True, step_length=0.012),
+    Case(name="get behind the bar", target=_above_gap, closed=True),
+)

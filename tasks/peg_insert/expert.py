@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The expert of the peg insertion task."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from isaaclab.utils.math import (
+    euler_xyz_from_quat,
+    quat_apply,
+    quat_error_magnitude,
+    quat_mul,
+    wrap_to_pi,
+)
+
+from isaaclab_pc.envs.expert import Case, Pose, downward, fingers_rest, from_above, raised, stay, unturned
+from isaaclab_pc.envs.manipulation import joint_speed, upright
+
+if TYPE_CHECKING:
+    from isaaclab_pc.tasks.peg_insert.peg_insert_env import PegInsertEnv
+
+_CLEARANCE = 0.1
+"""Height above the place of the grasp from which the gripper comes down [m]."""
+
+_REACH = 0.012
+"""Distance of the tool from the place of the grasp at which the gripper closes [m]."""
+
+_TURNED = 0.08
+"""Angle to the grasp at which the gripper closes [rad]."""
+
+_REST = 0.3
+"""Speed of the fastest arm joint below which the gripper closes [rad/s]."""
+
+_LIFTED = 0.05
+"""Height of the peg's middle from which it is turned and carried [m]."""
+
+_APART = 0.03
+"""Distance of the peg's head from the box at which peg and hole are lined up [m]."""
+
+_LINED_UP = 0.002
+"""Distance from the hole's axis up to which the peg moves into the hole [m]."""
+
+_BACK_AWAY = 20.0
+"""Distance that the head keeps from the box, per distance from the hole's axis beyond that."""
+
+_SHORT = 0.003
+"""Distance of the head from the middle of the hole at which the push ends [m]."""
+
+_BETWEEN_WALLS = 0.015
+"""Distance from the hole's axis beyond which the head cannot be in the hole [m]."""
+
+_MOUTH = 0.02
+"""How deep the head is in the hole when its walls begin to guide the peg [m]."""
+
+_TURN_SHARE = 0.5
+"""Share of the yaw between peg and hole that is asked for: the peg gives way in the fingers, so that with all of it
+its head swings about the axis."""
+
+_ADVANCE = 0.03
+"""How far ahead of the peg its target on the hole's axis is [m]."""
+
+
+def _solved(env: PegInsertEnv) -> torch.Tensor:
+    return env.is_fulfilled() & (env.head_in_hole[:, 0] > -_SHORT)
+
+
+def _depth(env: PegInsertEnv) -> torch.Tensor:
+    """Return how deep the head is in the hole [m], negative before it, shape (N,)."""
+    return env.head_in_hole[:, 0] + env.half_length
+
+
+def _off_axis(env: PegInsertEnv) -> torch.Tensor:
+    """Return how far the peg is off the hole's axis [m], shape (N,): its head, or its middle sideways."""
+    head = torch.linalg.vector_norm(env.head_in_hole[:, 1:], dim=1)
+    return torch.maximum(head, env.middle_in_hole[:, 1].abs())
+
+
+def _held(env: PegInsertEnv) -> torch.Tensor:
+    return env.grasped & (fingers_rest(env) | (env.peg_pos[:, 2] > _LIFTED))
+
+
+def _guided(env: PegInsertEnv) -> torch.Tensor:
+    return env.grasped & (_depth(env) > _MOUTH) & (_off_axis(env) < _BETWEEN_WALLS)
+
+
+def _lying(env: PegInsertEnv) -> torch.Tensor:
+    return _held(env) & (env.peg_pos[:, 2] < _LIFTED) & (_depth(env) < -2.0 * _APART)
+
+
+def _around(env: PegInsertEnv) -> torch.Tensor:
+    position, quat = _tail(env)
+    near = torch.linalg.vector_norm(position - env.tool_pos, dim=1) < _REACH
+    turned = quat_error_magnitude(quat, env.tool_quat) < _TURNED
+    return (near & turned & (joint_speed(env) < _REST)) | env.grasped
+
+
+def _tail(env: PegInsertEnv) -> Pose:
+    # Not the nearest of the two possible grasps: only from this one the wrist can turn to the hole.
+    _, _, yaw = euler_xyz_from_quat(env.peg_quat)
+    return env.grasp_pos, downward(yaw)
+
+
+def _above_tail(env: PegInsertEnv) -> Pose:
+    return from_above(env, _tail(env), _CLEARANCE, turned=0.1)
+
+
+def _up(env: PegInsertEnv) -> Pose:
+    return raised(stay(env), _CLEARANCE)
+
+
+def _in_line_at(env: PegInsertEnv, depth: torch.Tensor) -> Pose:
+    """Return the tool's pose that brings the peg's head to a depth on the hole's axis, and its yaw to that of the hole.
+
+    The peg's pitch is left as it lies in the fingers: a tool that corrected it would make the peg rock in them. The
+    walls straighten it.
+
+    Args:
+        env: The environment.
+        depth: How deep the head is to be in the hole [m], negative before it, shape (N,).
+
+    Returns:
+        The tool's target.
+    """
+    _, _, hole_yaw = euler_xyz_from_quat(env.box_quat)
+    _, _, peg_yaw = euler_xyz_from_quat(env.peg_quat)
+    turn = upright(_TURN_SHARE * wrap_to_pi(hole_yaw - peg_yaw))
+
+    along = torch.nn.functional.pad((depth - env.half_length)[:, None], (0, 2))
+    goal = env.hole_pos + quat_apply(env.box_quat, along)
+    head = env.hole_pos + quat_apply(env.box_quat, env.head_in_hole)
+    return goal + quat_apply(turn, env.tool_pos - head), quat_mul(turn, unturned(env))
+
+
+def _in_line(env: PegInsertEnv) -> Pose:
+    # The better peg and hole are in line, the closer the head may come.
+    off = ((_off_axis(env) - _LINED_UP) * _BACK_AWAY).clamp(0.0, _APART)
+    ahead = torch.minimum(_depth(env) + _ADVANCE, torch.full_like(off, _MOUTH + 0.01))
+    return _in_line_at(env, torch.where(off > 0.0, -off, ahead))
+
+
+def _into_hole(env: PegInsertEnv) -> Pose:
+    return _in_line_at(env, torch.minimum(_depth(env) + _ADVANCE, env.half_length))
+
+
+CASES = (
+    Case(name="stay", when=_solved, target=stay, closed=True),
+    Case(name="push into the hole", when=_guided, target=_into_hole, closed=True, gain=0.3),
+    Case(name="lift", when=_lying, target=_up, closed=True),
+    Case(name="bring to the hole", when=_held, target=_in_line, closed=True, gain=0.25, step_length=0.02),
+    Case(name="close", when=_around, target=_tail, closed=True),
+    Case(name="come from above", target=_above_tail, gain=0.5),
+)
