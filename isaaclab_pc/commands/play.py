@@ -22,11 +22,13 @@ __all__ = ["main"]
 SELECTS = ("task", "runner", "obs", "resume")
 """Settings that find the run and its checkpoint."""
 
-MAY_CHANGE = ("device", "num_envs", "visualizer", "robot", "physics.", "guard.", "eval.")
+MAY_CHANGE = ("device", "num_envs", "visualizer", "robot", "physics.", "guard.", "eval.episodes", "eval.seed")
 """Settings, and groups of them, that may differ from the run's."""
 
 HELP = f"""\
-Evaluate a checkpoint: success rate, mean return and mean time to success of the deterministic policy.
+Evaluate a checkpoint: success at the end of the episodes and at any step of them, each with its 95 % interval (Wilson
+score), mean return and mean time to success of the deterministic policy, and success in each third of what was
+randomized, such as the objects' positions: where does the policy fail?
 
   python scripts/play.py [key=value ...]
 

@@ -31,8 +31,9 @@ Train a manipulation policy from depth-camera point clouds.
   python scripts/train.py [key=value ...]
 
 Starts Isaac Lab, renders a depth camera in every environment, turns depth into a fixed-size point cloud, finds how
-many environments this machine runs best, trains, checkpoints, evaluates, and prints the success rate and the run's
-folder. No GPU and no Isaac Sim are needed. Ctrl-C writes a checkpoint and stops; a second Ctrl-C stops at once.
+many environments this machine runs best, trains, checkpoints, evaluates, and prints the success rate with its 95 %
+interval and the run's folder. No GPU and no Isaac Sim are needed. Ctrl-C writes a checkpoint and stops; a second Ctrl-C
+stops at once.
 
 Examples
   python scripts/train.py                                      reach, on this machine, as it comes

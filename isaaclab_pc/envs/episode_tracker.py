@@ -83,6 +83,12 @@ class EpisodeTracker:
             last[ids] = value[ids]
             value[ids] = 0.0
 
+    def take_results(self, other: EpisodeTracker) -> None:
+        """Forget what finished, and go on with the last finished episodes of another tracker, such as an older copy."""
+        self._last_success.copy_(other._last_success)
+        self._last_time.copy_(other._last_time)
+        self._last_sums = {name: value.clone() for name, value in other._last_sums.items()}
+
     def metrics(self, max_length_s: float) -> dict[str, torch.Tensor]:
         """Return means over the last finished episodes of all environments, scalars.
 

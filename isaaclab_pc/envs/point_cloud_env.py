@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import gymnasium as gym
@@ -410,8 +412,30 @@ class PointCloudEnv(DirectRLEnv):
         """Reset every environment; a seed also restarts the episode indices that key the randomness."""
         self.step_guard.before_reset_all()
         if seed is not None:
-            self._seed = seed
-            self.episode_index.zero_()
-            if self.point_cloud is not None:
-                self.point_cloud.reseed(seed)
+            self._key_draws(seed, 0)
         return super().reset(seed=seed, options=options)
+
+    @contextmanager
+    def training_set_aside(self) -> Iterator[None]:
+        """Let other episodes run in the middle of a training, such as those of an evaluation.
+
+        Afterwards all environments start new episodes, which the training would have come to anyway: with its seed, and
+        numbers that go on from where they were. The metrics are those of its own episodes. What the guard counted
+        stays, and benched environments get a new chance.
+        """
+        seed = self._seed
+        episode_index = self.episode_index.clone()
+        results = copy.deepcopy(self.episode_tracker)
+        yield
+
+        self._key_draws(seed, episode_index)
+        self.reset()
+        # After the reset, which finishes the episodes that were still running.
+        self.episode_tracker.take_results(results)
+
+    def _key_draws(self, seed: int, episode: torch.Tensor | int) -> None:
+        """Let all draws depend on a seed and on the numbers of the running episodes, shape (N,) or one for all."""
+        self._seed = seed
+        self.episode_index[:] = episode
+        if self.point_cloud is not None:
+            self.point_cloud.reseed(seed, episode)

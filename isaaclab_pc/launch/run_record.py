@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.files import write_text_atomically
+from isaaclab_pc.launch.evaluation_result import Evaluation
 from isaaclab_pc.packages import installed_versions
 from isaaclab_pc.scaling import Trial
 from isaaclab_pc.settings import RunSettings
@@ -60,6 +61,9 @@ class CheckpointEntry(_Part):
     success_rate: float | None
     """Mean success rate of training since the checkpoint before; None where it is not known."""
 
+    evaluation: Evaluation | None = None
+    """Its evaluation for the choice of the best; None where there was none."""
+
 
 class CheckpointEntries(_Part):
     """The checkpoints that are worth finding."""
@@ -68,7 +72,7 @@ class CheckpointEntries(_Part):
     """The newest."""
 
     best: CheckpointEntry | None = None
-    """The one with the highest success rate."""
+    """The one with the best evaluation; the newest until one was evaluated."""
 
 
 class RunData(_Part):
@@ -149,11 +153,11 @@ class RunData(_Part):
     harder_physics: dict[str, float] | None = None
     """After a storm: fields of ``physics`` to go on with."""
 
-    evaluation: dict[str, Any] | None = None
-    """The evaluation at the end: fields of :class:`~isaaclab_pc.workers.evaluation.Evaluation`, and ``seed``."""
+    evaluation: Evaluation | None = None
+    """The evaluation at the end."""
 
     success: float | None = None
-    """Its success rate."""
+    """Its share of episodes that ended in success."""
 
 
 class RunRecord:
@@ -210,14 +214,16 @@ class RunRecord:
         """
         path = folder / RECORD_NAME
         try:
-            data = json.loads(path.read_text(encoding="utf-8"))
+            text = path.read_text(encoding="utf-8")
+            json.loads(text)
         except FileNotFoundError:
             raise ConfigError(f"{folder} is not a run's folder: it has no {RECORD_NAME}.") from None
         except (OSError, ValueError, RecursionError) as error:
             raise ConfigError(f"{path} cannot be read: {error}") from None
 
         try:
-            return cls(folder, RunData.model_validate(data))
+            # From the text: the parts that are a JsonRecord take no other input.
+            return cls(folder, RunData.model_validate_json(text))
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"])) or "it"
@@ -259,7 +265,7 @@ def find_checkpoint(resume: str, root: Path, runner: str, experiment: str) -> tu
 
     Args:
         resume: ``latest``: the newest checkpoint of the newest run that has one. ``best``: that run's checkpoint with
-            the highest success rate. Otherwise the path of a run's folder (its newest checkpoint) or of a checkpoint.
+            the best evaluation. Otherwise the path of a run's folder (its newest checkpoint) or of a checkpoint.
         root: The logs folder.
         runner: Name of the learning library, for ``latest`` and ``best``.
         experiment: Name of the experiment's folder, likewise.

@@ -52,6 +52,9 @@ class Runner(Protocol):
     def train(self, max_iterations: int, on_iteration: OnIteration) -> None:
         """Train until the run has ``max_iterations`` iterations or the callback says stop.
 
+        It may be called again, and goes on with the observations that the environments have then: between two calls
+        they may be reset and run other episodes.
+
         The metrics are:
 
         - ``mean_reward``: return of the last 100 episodes, NaN before the first one ends,

@@ -127,6 +127,12 @@ class Agent(A2CAgent):
     def save(self, fn: str) -> None:
         """Write nothing: whoever trains decides when and where."""
 
+    def init_tensors(self) -> None:
+        """Make the buffers of the rollouts, in the place of those of an earlier training."""
+        # Never both at once: they are most of the memory.
+        self.experience_buffer = None
+        super().init_tensors()
+
     def env_reset(self) -> Any:
         """Reset all environments, and let their first episodes end at different times."""
         obs = super().env_reset()

@@ -141,8 +141,9 @@ class RslRlRunner:
             if on_iteration(self.completed_iterations, metrics) is Decision.STOP:
                 raise StopTraining
 
-        # A checkpoint may have been loaded since the last training.
+        # A checkpoint may have been loaded, or other episodes run, since the last training.
         self._tripwire.keep_buffers()
+        self._library.forget_episodes()
         self._library.current_learning_iteration = self.completed_iterations
         self._library.logger.after_iteration = after_iteration
 
@@ -230,6 +231,13 @@ class _Library(OnPolicyRunner):
 
     def save(self, path: str, infos: dict | None = None) -> None:
         """Write nothing: whoever trains decides when and where."""
+
+    def forget_episodes(self) -> None:
+        """Start new episodes: in the sums of their rewards and steps, and in the memory of a recurrent policy."""
+        self.logger.cur_reward_sum.zero_()
+        self.logger.cur_episode_length.zero_()
+        for network in (self.alg.actor, self.alg.critic):
+            network.reset()
 
 
 class _Logger(Logger):

@@ -139,14 +139,15 @@ class PointCloud(SensorBase):
         if self._realism is not None:
             self._realism.redraw(mask, self._draw_key(_EPISODE_STREAM, self._episode))
 
-    def reseed(self, seed: int) -> None:
+    def reseed(self, seed: int, episode: torch.Tensor | int = 0) -> None:
         """Restart the draws of all environments.
 
         Args:
             seed: Takes the place of ``cfg.seed``.
+            episode: Number of the running episode, a key of the draws, shape (N,), int64, or one for all.
         """
         self.cfg.seed = seed
-        self._episode.zero_()
+        self._episode[:] = episode
         self._frame.zero_()
 
     # SensorBase's hooks.

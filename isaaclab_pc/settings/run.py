@@ -61,7 +61,7 @@ PathText = Annotated[
 
 
 class EvalSettings(Settings):
-    """The deterministic evaluation at the end of training, and that of ``scripts/play.py``."""
+    """The deterministic evaluations: at the end of training, by ``scripts/play.py``, and for the best checkpoint."""
 
     group = "eval"
 
@@ -70,6 +70,12 @@ class EvalSettings(Settings):
 
     seed: Seed = 1000
     """Seed of the evaluation's resets, which training does not use."""
+
+    best_episodes: Annotated[int, Field(ge=0, le=1_000_000)] = 100
+    """Episodes at least of the evaluations that choose the best checkpoint in training; 0: the best is the latest."""
+
+    best_seed: Seed = 2000
+    """Seed of their resets, which neither training nor the other evaluations use."""
 
 
 class RunSettings(Settings):
@@ -137,6 +143,9 @@ class RunSettings(Settings):
     def _check_seeds(self) -> Self:
         if self.eval.seed == self.seed:
             raise ConfigError(f"eval.seed={self.seed} is the seed of training too; evaluation needs unseen resets.")
+        if self.eval.best_seed in (self.seed, self.eval.seed):
+            other = "seed" if self.eval.best_seed == self.seed else "eval.seed"
+            raise ConfigError(f"eval.best_seed={self.eval.best_seed} is {other} too; give it a value of its own.")
         return self
 
     @property

@@ -6,9 +6,11 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from isaaclab_pc.launch.evaluation_result import Evaluation
 from isaaclab_pc.launch.run_record import CHECKPOINT_FOLDER, CheckpointEntries, CheckpointEntry, RunRecord
 
 __all__ = ["CheckpointKeeper"]
@@ -20,10 +22,19 @@ NUM_KEPT = 3
 """Latest checkpoints that are kept, besides the best."""
 
 
+EVALUATION_SHARE = 0.05
+"""Largest share of the time that the evaluations of checkpoints take."""
+
+WITHIN_REACH = 0.05
+"""Only a checkpoint that succeeds this much less in training than the best one did, or more, is worth an evaluation."""
+
+
 class CheckpointKeeper:
     """Writes checkpoints of a run, enters them in its record, and removes old ones.
 
-    The best checkpoint is the one with the highest mean success rate of the iterations since the checkpoint before it.
+    The best checkpoint is chosen by evaluations of the deterministic policy, all with the same seed, because the
+    success rate of training is that of a policy that explores: the one with the highest success rate and, among equal
+    ones, the highest return. Until a checkpoint was evaluated, the newest is the best.
     """
 
     def __init__(self, record: RunRecord, save: Callable[[Path, dict[str, Any]], None]) -> None:
@@ -37,6 +48,7 @@ class CheckpointKeeper:
         self._save = save
         self._last_save = time.monotonic()
         self._success_rates: list[float] = []
+        self._last_evaluation = self._last_save
 
     def add_success_rate(self, success_rate: float) -> None:
         """Add the success rate of an iteration; NaN where none is known."""
@@ -46,6 +58,27 @@ class CheckpointKeeper:
     def is_due(self) -> bool:
         """Whether it is time for the next checkpoint."""
         return time.monotonic() - self._last_save >= INTERVAL_SECONDS
+
+    def has_evaluated_best(self) -> bool:
+        """Whether the best checkpoint so far was evaluated."""
+        best = self._record.data.checkpoints.best
+        return best is not None and best.evaluation is not None
+
+    def has_time_for(self, seconds: float) -> bool:
+        """Whether an evaluation that takes so long [s] keeps all of them within their share of the time."""
+        return seconds <= EVALUATION_SHARE * (time.monotonic() - self._last_evaluation + seconds)
+
+    def may_be_best(self) -> bool:
+        """Whether training since the last checkpoint came within reach of the best one, so that the next may be it."""
+        best = self._record.data.checkpoints.best
+        rate = self._success_rate()
+        if best is None or best.evaluation is None or best.success_rate is None or rate is None:
+            return True
+        return rate >= best.success_rate - WITHIN_REACH
+
+    def _success_rate(self) -> float | None:
+        """Return the mean success rate of training since the last checkpoint; None where none is known."""
+        return sum(self._success_rates) / len(self._success_rates) if self._success_rates else None
 
     def write(self, completed: int) -> Path:
         """Write a checkpoint between two iterations.
@@ -60,11 +93,10 @@ class CheckpointKeeper:
         path = self._record.folder / CHECKPOINT_FOLDER / f"model_{completed}.pt"
         self._save(path, {"task": data.task, "experiment": data.experiment})
 
-        rate = sum(self._success_rates) / len(self._success_rates) if self._success_rates else None
+        rate = self._success_rate()
         latest = CheckpointEntry(path=f"{CHECKPOINT_FOLDER}/{path.name}", iteration=completed, success_rate=rate)
         best = data.checkpoints.best
-        # At equal rates the later one: it has trained longer.
-        if best is None or (rate or 0.0) >= (best.success_rate or 0.0):
+        if best is None or best.evaluation is None:
             best = latest
         self._record.update(checkpoints=CheckpointEntries(latest=latest, best=best), completed_iterations=completed)
 
@@ -73,9 +105,38 @@ class CheckpointKeeper:
         self._success_rates.clear()
         return path
 
+    def add_evaluation(self, evaluation: Evaluation) -> bool:
+        """Enter the evaluation of the latest checkpoint.
+
+        Args:
+            evaluation: Its result.
+
+        Returns:
+            Whether the checkpoint is the best one so far.
+        """
+        entries = self._record.data.checkpoints
+        assert entries.latest is not None, "a checkpoint is written before it is evaluated"
+        # The record is read by people, too: the breakdown is that of the evaluation at the end.
+        latest = entries.latest.model_copy(update={"evaluation": replace(evaluation, breakdown=())})
+
+        before = entries.best.evaluation if entries.best is not None else None
+        # At equal scores the later one: it has trained longer.
+        is_best = before is None or _score(evaluation) >= _score(before)
+        best = latest if is_best else entries.best
+        self._record.update(checkpoints=CheckpointEntries(latest=latest, best=best))
+
+        self._last_evaluation = time.monotonic()
+        return is_best
+
     def _remove_old(self, keep: set[str]) -> None:
         # By age, not by iteration: a run that is resumed from an older checkpoint writes lower iterations later.
         files = (self._record.folder / CHECKPOINT_FOLDER).glob("model_*.pt")
         for file in sorted(files, key=lambda file: file.stat().st_mtime_ns)[:-NUM_KEPT]:
             if f"{CHECKPOINT_FOLDER}/{file.name}" not in keep:
                 file.unlink()
+
+
+def _score(evaluation: Evaluation) -> tuple[float, float]:
+    """Return what the best checkpoint has most of."""
+    mean_return = evaluation.mean_return
+    return evaluation.success_rate or 0.0, -math.inf if mean_return is None else mean_return

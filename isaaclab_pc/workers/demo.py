@@ -179,7 +179,8 @@ def record(
     progress = file.progress()
     first_seed = settings.seed if progress.next_seed is None else progress.next_seed
     # An evaluation must not see the same resets as the demonstrations.
-    seeds = (seed for seed in count(first_seed) if seed != settings.eval.seed)
+    evaluated = {settings.eval.seed, settings.eval.best_seed}
+    seeds = (seed for seed in count(first_seed) if seed not in evaluated)
 
     start = time.monotonic()
     episodes_before = progress.episodes

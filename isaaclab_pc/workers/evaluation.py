@@ -4,41 +4,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
+from scipy.stats import binomtest
 
-from isaaclab_pc.json_record import JsonRecord
+from isaaclab_pc.launch.evaluation_result import Breakdown, Evaluation, Success, Third
+from isaaclab_pc.runners.checkpoint_file import rng_state, set_rng_state
 
-__all__ = ["Evaluation", "evaluate"]
-
-
-@dataclass(frozen=True)
-class Evaluation(JsonRecord):
-    """The result of an evaluation."""
-
-    episodes: int
-    """Episodes counted, the same number in every environment."""
-
-    success_rate: float | None
-    """Share of successful episodes; None where the task does not say what success is."""
-
-    mean_return: float
-    """Mean undiscounted sum of rewards of an episode."""
-
-    mean_time_to_success_s: float | None
-    """Mean simulated time until a successful episode first succeeded [s]; None where none did."""
-
-    def __str__(self) -> str:
-        """One line for the terminal."""
-        rate = "not defined by this task" if self.success_rate is None else f"{100 * self.success_rate:.1f} %"
-        time = "-" if self.mean_time_to_success_s is None else f"{self.mean_time_to_success_s:.2f} s"
-        return (
-            f"success rate {rate} over {self.episodes} episodes, mean return {self.mean_return:.2f}, "
-            f"mean time to success {time}"
-        )
+__all__ = ["evaluate", "evaluate_in_between"]
 
 
 def evaluate(
@@ -65,56 +41,176 @@ def evaluate(
     """
     base = env.unwrapped
     episodes_per_env = math.ceil(episodes / base.num_envs)
-    totals = _EpisodeTotals(base.num_envs, base.device)
+    ended = _EndedEpisodes(base, episodes_per_env)
 
-    # Training steps the environment in inference mode, too, and its buffers cannot be written outside of it then.
-    with torch.inference_mode():
+    # Not inference mode: what the environment allocates in it could not be written to by a training that goes on.
+    with torch.no_grad():
         observations, _ = env.reset(seed=seed)
-        while bool((totals.finished < episodes_per_env).any()):
+        while not ended.is_complete():
             if stopped():
                 return None
+            # Before the step: it resets the environments that are done, and draws the values of their next episodes.
+            factors = _factors(base)
             observations, reward, terminated, truncated, _ = env.step(act(observations))
-            totals.add_step(base, reward, terminated | truncated, episodes_per_env)
-    return totals.means()
+            ended.add_step(reward, terminated | truncated, factors)
+    return ended.summary(seed)
 
 
-class _EpisodeTotals:
-    """Sums over counted episodes, on the environments' device."""
+def evaluate_in_between(
+    env: Any,
+    act: Callable[[dict[str, torch.Tensor]], torch.Tensor],
+    episodes: int,
+    seed: int,
+    stopped: Callable[[], bool] = lambda: False,
+) -> Evaluation | None:
+    """Run an evaluation between two iterations of a training, which goes on as if there had been none.
 
-    def __init__(self, num_envs: int, device: str) -> None:
-        self.finished = torch.zeros(num_envs, dtype=torch.long, device=device)
-        """Counted episodes of each environment, shape (num_envs,), int64."""
+    Only its running episodes are lost: all environments start new ones at the end, so a library has to read the
+    observations anew.
 
-        self._running_return = torch.zeros(num_envs, device=device)
-        self._return = torch.zeros((), device=device)
-        self._successes = torch.zeros((), device=device)
-        self._time_to_success = torch.zeros((), device=device)
-        self._knows_success = True
+    Args:
+        env: As for :func:`evaluate`, with everything below.
+        act: Deterministic policy.
+        episodes: Episodes at least.
+        seed: Seed of the resets.
+        stopped: Asked at every step whether to give up.
 
-    def add_step(self, base: Any, reward: torch.Tensor, done: torch.Tensor, episodes_per_env: int) -> None:
-        """Count the episodes that ended in this step, in environments that still have some to go."""
+    Returns:
+        The result, or None if it was stopped.
+    """
+    base = env.unwrapped
+    # A seeded reset seeds the generators of the whole process, from which exploration draws too.
+    generators = rng_state(str(base.device))
+    steps = base.common_step_counter
+
+    set_aside = getattr(base, "training_set_aside", lambda: _reset_at_end(env))
+    with set_aside():
+        result = evaluate(env, act, episodes, seed, stopped)
+        # Before the reset at the end: tasks of other packages draw it from these generators.
+        set_rng_state(generators, str(base.device))
+
+    base.common_step_counter = steps
+    # Isaac Lab keeps what the last reset logged until there is another one.
+    base.extras.pop("log", None)
+    return result
+
+
+@contextmanager
+def _reset_at_end(env: Any) -> Iterator[None]:
+    yield
+    env.reset()
+
+
+def _factors(base: Any) -> dict[str, torch.Tensor]:
+    """Return a copy of what was drawn for the running episodes, each (N,); empty for tasks of other packages."""
+    factors = getattr(base, "randomized_factors", dict)()
+    return {name: value.clone() for name, value in factors.items()}
+
+
+class _EndedEpisodes:
+    """The results of the episodes that are counted."""
+
+    def __init__(self, base: Any, episodes_per_env: int) -> None:
+        """Start with none.
+
+        Args:
+            base: The unwrapped environment.
+            episodes_per_env: Episodes to count in each environment.
+        """
+        self._base = base
+        self._episodes_per_env = episodes_per_env
+        self._finished = torch.zeros(base.num_envs, dtype=torch.long, device=base.device)
+        self._running_return = torch.zeros(base.num_envs, device=base.device)
+
+        # One tensor for each step in which an episode ended, with an element for each of these episodes.
+        self._returns: list[torch.Tensor] = []
+        self._successes: list[torch.Tensor] = []
+        self._times: list[torch.Tensor] = []
+        self._factors: dict[str, list[torch.Tensor]] = {}
+
+    def is_complete(self) -> bool:
+        """Tell whether every environment has its episodes."""
+        return bool((self._finished >= self._episodes_per_env).all())
+
+    def add_step(self, reward: torch.Tensor, done: torch.Tensor, factors: dict[str, torch.Tensor]) -> None:
+        """Count the episodes that ended in this step, in environments that still have some to go.
+
+        Args:
+            reward: Shape (N,).
+            done: Shape (N,), bool.
+            factors: What was randomized for the episodes that ran in this step, each (N,).
+        """
         self._running_return += reward
-        counted = done & (self.finished < episodes_per_env)
-        self._return += self._running_return[counted].sum()
+        counted = done & (self._finished < self._episodes_per_env)
+        ids = counted.nonzero().squeeze(-1)
+        if len(ids) > 0:
+            self._add_episodes(ids, factors)
 
-        success = getattr(base, "episode_success", None)
-        if success is None:
-            self._knows_success = False
-        else:
-            succeeded = counted & success
-            self._successes += succeeded.sum()
-            self._time_to_success += base.episode_time_to_success[succeeded].sum()
-
-        self.finished += counted
+        self._finished += counted
         self._running_return.masked_fill_(done, 0.0)
 
-    def means(self) -> Evaluation:
-        """Return the means over the counted episodes."""
-        episodes = int(self.finished.sum())
-        successes = float(self._successes)
+    def _add_episodes(self, ids: torch.Tensor, factors: dict[str, torch.Tensor]) -> None:
+        self._returns.append(self._running_return[ids])
+        if hasattr(self._base, "episode_success"):
+            self._successes.append(self._base.episode_success[ids])
+            self._times.append(self._base.episode_time_to_success[ids])
+            for name, value in factors.items():
+                self._factors.setdefault(name, []).append(value[ids])
+
+    def summary(self, seed: int) -> Evaluation:
+        """Return the result over all counted episodes."""
+        mean_return = float(torch.cat(self._returns).mean())
+        success = None
+        success_once = None
+        time = None
+        parts = []
+        if self._successes:
+            succeeded = torch.cat(self._successes)
+            times = torch.cat(self._times)
+            success = _share(succeeded)
+            success_once = _share(succeeded | times.isfinite())
+            time = float(times[succeeded].mean()) if succeeded.any() else None
+            parts = [_breakdown(name, torch.cat(values), succeeded) for name, values in self._factors.items()]
+
         return Evaluation(
-            episodes=episodes,
-            success_rate=successes / episodes if self._knows_success else None,
-            mean_return=float(self._return) / episodes,
-            mean_time_to_success_s=float(self._time_to_success) / successes if successes else None,
+            episodes=sum(map(len, self._returns)),
+            seed=seed,
+            success=success,
+            success_once=success_once,
+            mean_return=mean_return if math.isfinite(mean_return) else None,
+            mean_time_to_success_s=time,
+            breakdown=tuple(part for part in parts if part is not None),
         )
+
+
+def _share(succeeded: torch.Tensor) -> Success:
+    """Return the share of episodes, shape (E,), bool, that succeeded, with its interval."""
+    test = binomtest(int(succeeded.sum()), len(succeeded))
+    interval = test.proportion_ci(confidence_level=0.95, method="wilson")
+    return Success(rate=float(test.statistic), lower=float(interval.low), upper=float(interval.high))
+
+
+def _breakdown(name: str, values: torch.Tensor, succeeded: torch.Tensor) -> Breakdown | None:
+    """Split episodes by a factor.
+
+    Args:
+        name: The factor.
+        values: Its value in each episode, shape (E,).
+        succeeded: Which episodes ended in success, shape (E,), bool.
+
+    Returns:
+        Success in each third of the range of the values; None where all values are the same.
+    """
+    lowest = float(values.min())
+    width = (float(values.max()) - lowest) / 3.0
+    if not width > 0.0:
+        return None
+
+    third = ((values - lowest) / width).long().clamp(max=2)
+    thirds = []
+    for index in range(3):
+        inside = succeeded[third == index]
+        success = _share(inside) if len(inside) > 0 else None
+        lower = lowest + index * width
+        thirds.append(Third(lower=lower, upper=lower + width, episodes=len(inside), success=success))
+    return Breakdown(factor=name, thirds=(thirds[0], thirds[1], thirds[2]))

@@ -50,4 +50,6 @@ def play(settings_path: Path, checkpoint: Path, stream: IO[str]) -> int:
             content = {"checkpoint": str(checkpoint), "settings": settings.model_dump(), **result.to_dict()}
             write_text_atomically(folder / RESULT_NAME, json.dumps(content, indent=2) + "\n")
             stream.write(f"{result}\n")
+            if result.breakdown:
+                stream.write(f"{result.breakdown_table()}\n")
         return flag.exit_code

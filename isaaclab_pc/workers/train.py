@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
@@ -15,7 +16,7 @@ from isaaclab_pc.runners import Decision, NonFiniteError
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.workers.checkpoint_keeper import CheckpointKeeper
 from isaaclab_pc.workers.contact_watch import ContactWatch
-from isaaclab_pc.workers.evaluation import evaluate
+from isaaclab_pc.workers.evaluation import evaluate, evaluate_in_between
 from isaaclab_pc.workers.progress import make_display
 from isaaclab_pc.workers.session import Session, guard_counts, open_session, record_faults
 from isaaclab_pc.workers.watchdog import EarlyStop, LearnerWatch, StormWatch, diverged
@@ -103,17 +104,21 @@ class _Training:
         self._learner = LearnerWatch(settings, session.resolved.adapter)
         self._storm = StormWatch(session.env, session.resolved, settings, record.folder)
         self._stop: EarlyStop | None = None
+        self._pauses = False
+        """Whether the library's loop was left for an evaluation, and is to be entered again."""
 
     def run(self) -> EarlyStop | None:
         """Train, with a checkpoint at the end, and return why it stopped early, if anything is wrong."""
         runner = self._session.runner
         try:
-            runner.train(self._session.resolved.max_iterations, self._on_iteration)
+            while True:
+                self._pauses = False
+                runner.train(self._session.resolved.max_iterations, self._on_iteration)
+                self._save_and_evaluate(runner.completed_iterations)
+                if not self._pauses or self._flag.received or self._stop is not None:
+                    return self._stop
         finally:
             self._display.close()
-
-        self._save(runner.completed_iterations)
-        return self._stop
 
     def _on_iteration(self, completed: int, metrics: Mapping[str, float]) -> Decision:
         self._display.iteration(completed, metrics)
@@ -128,8 +133,22 @@ class _Training:
         if self._stop is not None:
             return Decision.STOP
         if self._checkpoints.is_due():
+            if self._checkpoints.has_time_for(self._evaluation_seconds(metrics)) and self._may_be_best():
+                # The libraries hold the last observation, which is not that of the environments after an evaluation.
+                self._pauses = True
+                return Decision.STOP
             self._save(completed)
         return Decision.CONTINUE if self._stop is None else Decision.STOP
+
+    def _may_be_best(self) -> bool:
+        return self._settings.eval.best_episodes > 0 and self._checkpoints.may_be_best()
+
+    def _evaluation_seconds(self, metrics: Mapping[str, float]) -> float:
+        """Return how long an evaluation of a checkpoint takes at most, as fast as the last rollout was [s]."""
+        env = self._session.env.unwrapped
+        rounds = math.ceil(self._settings.eval.best_episodes / env.num_envs)
+        step_s = metrics["collect_s"] / self._session.resolved.plan.horizon
+        return rounds * env.max_episode_length * step_s
 
     def _show_warnings(self) -> None:
         warnings = [warning] if (warning := self._contacts.check()) else []
@@ -146,9 +165,29 @@ class _Training:
             contacts=self._contacts.usage,
         )
 
-    def _save(self, completed: int) -> None:
+    def _save_and_evaluate(self, completed: int) -> None:
+        """Write a checkpoint outside the library's loop, and evaluate it where it may be the best of several."""
         if completed == self._saved_iteration:
             return
+        # Asked before it is written: success in training is measured from one checkpoint to the next.
+        is_candidate = self._pauses or (self._checkpoints.has_evaluated_best() and self._may_be_best())
+        self._save(completed)
+        if not is_candidate or self._stop is not None or self._flag.received:
+            return
+
+        evaluation = evaluate_in_between(
+            self._session.env,
+            self._session.runner.act,
+            self._settings.eval.best_episodes,
+            self._settings.eval.best_seed,
+            stopped=lambda: bool(self._flag.received),
+        )
+        self._storm.begin_window()
+        if evaluation is not None:
+            is_best = self._checkpoints.add_evaluation(evaluation)
+            self._display.message(f"checkpoint {completed}: {evaluation}{', the best so far' if is_best else ''}")
+
+    def _save(self, completed: int) -> None:
         try:
             self._checkpoints.write(completed)
         except NonFiniteError as error:
@@ -168,5 +207,5 @@ def _evaluate(session: Session, settings: RunSettings, record: RunRecord, stream
         stopped=lambda: bool(flag.received),
     )
     if result is not None:
-        record.update(evaluation={**result.to_dict(), "seed": settings.eval.seed}, success=result.success_rate)
+        record.update(evaluation=result, success=result.success_rate)
         stream.write(f"{result}\n")

@@ -114,6 +114,10 @@ class StormWatch:
         self._share = share or 0.0
         self._folder = folder
         self._physics = settings.physics
+        self.begin_window()
+
+    def begin_window(self) -> None:
+        """Count from here: after a window, and after an evaluation, whose steps are not those of an iteration."""
         self._steps = 0
         if self._guard is not None:
             self._before = self._guard.env_counts.clone()
@@ -133,10 +137,8 @@ class StormWatch:
         failed = int(((faults > 0) | benched).sum())
         is_enough = int(faults.sum()) >= MIN_FAULTS or bool(benched.any())
 
-        # The next window begins here.
         steps = self._steps
-        self._steps = 0
-        self._before += faults
+        self.begin_window()
 
         if not is_enough or failed <= self._share * len(faults):
             return None

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
+import copy
+
 import pytest
 import torch
 
@@ -16,6 +18,16 @@ def run(tracker: EpisodeTracker, success: list[list[bool]], first_step: int = 1)
         tracker.record_success(steps)
         tracker.add_rewards({"reach": torch.tensor([1.0, 2.0, 3.0])})
     return steps
+
+
+def test_results_of_other_episodes_are_forgotten(tracker: EpisodeTracker) -> None:
+    tracker.finish(torch.arange(3), run(tracker, [[True, False, False]]), NOBODY)
+    before = copy.deepcopy(tracker)
+    expected = tracker.metrics(1.0)
+    tracker.finish(torch.arange(3), run(tracker, [[True] * 3] * 4), NOBODY)
+    assert tracker.metrics(1.0) != expected
+    tracker.take_results(before)
+    assert tracker.metrics(1.0) == expected
 
 
 @pytest.fixture

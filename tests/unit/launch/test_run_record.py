@@ -6,7 +6,13 @@ import pytest
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.launch.evaluation_result import Evaluation, Success
 from isaaclab_pc.launch.run_record import RunData, RunRecord, find_checkpoint
+
+HALF = Success(rate=0.5, lower=0.2, upper=0.8)
+EVALUATION = Evaluation(
+    episodes=8, seed=1, success=HALF, success_once=HALF, mean_return=1.5, mean_time_to_success_s=None
+)
 
 
 @pytest.fixture
@@ -42,7 +48,7 @@ def test_a_record_holds_what_a_report_needs(tmp_path):
 def test_a_record_survives_writing_and_reading(tmp_path):
     record = RunRecord.create(tmp_path, compose(), "reach")
     record.update(
-        metrics={"loss": 0.5}, guard={"state": 3}, harder_physics={"dt": 0.01, "decimation": 2}, evaluation={"seed": 1}
+        metrics={"loss": 0.5}, guard={"state": 3}, harder_physics={"dt": 0.01, "decimation": 2}, evaluation=EVALUATION
     )
     assert RunRecord.load(tmp_path).data == record.data
 
@@ -57,9 +63,9 @@ def test_an_update_replaces_the_file_and_leaves_no_other(tmp_path):
 def test_a_failed_write_keeps_the_old_record(tmp_path):
     record = RunRecord.create(tmp_path, compose(), "reach")
     with pytest.raises(TypeError):
-        record.update(evaluation={"broken": object()})
+        record.update(contacts={"broken": object()})
     assert RunRecord.load(tmp_path).data.status == "running"
-    assert RunRecord.load(tmp_path).data.evaluation is None
+    assert RunRecord.load(tmp_path).data.contacts is None
     assert os.listdir(tmp_path) == ["run.json"]
 
 
@@ -77,11 +83,11 @@ def test_fields_that_a_record_does_not_have_and_wrong_values_are_errors(tmp_path
 def test_numbers_that_json_lacks_become_null(tmp_path):
     values = {"nan": float("nan"), "inf": float("-inf"), "number": 1.5}
     RunRecord.create(tmp_path, compose(), "reach").update(
-        metrics=values, evaluation={"list": [float("nan"), {"inf": float("inf")}, 1.5]}, success=float("nan")
+        metrics=values, contacts={"list": [float("nan"), {"inf": float("inf")}, 1.5]}, success=float("nan")
     )
     data = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"), parse_constant=pytest.fail)
     assert data["metrics"] == {"nan": None, "inf": None, "number": 1.5}
-    assert data["evaluation"] == {"list": [None, {"inf": None}, 1.5]}
+    assert data["contacts"] == {"list": [None, {"inf": None}, 1.5]}
     assert data["success"] is None
     assert RunRecord.load(tmp_path).data.metrics["nan"] is None
 

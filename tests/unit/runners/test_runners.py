@@ -28,7 +28,7 @@ from isaaclab_pc.runners import (
 from isaaclab_pc.runners.shared import IterationLog
 from isaaclab_pc.scaling import BatchPlan
 from isaaclab_pc.tensor_bytes import tensor_bytes
-from tests.unit.runners.fake_env import ACTIONS, FakeEnv, FakeRlGamesEnv
+from tests.unit.runners.fake_env import ACTIONS, EPISODE, FakeEnv, FakeRlGamesEnv
 
 NUM_ENVS = 4
 SETTINGS = replace(
@@ -117,6 +117,31 @@ def test_stop_ends_after_that_iteration(name: str, tmp_path: Path) -> None:
     assert len(bench.train(5, stop_at=2)) == 2
     assert [completed for completed, _ in bench.train(4)] == [3, 4]
     assert bench.train(4) == []
+
+
+def test_training_that_is_called_again_reads_the_observations_anew(name: str, tmp_path: Path) -> None:
+    bench = Bench(name, tmp_path)
+    bench.train(1)
+    # Other episodes ran in between, and all environments start new ones: at the same place, as the fake does not draw.
+    bench.env.reset()
+    bench.env.count += 1000
+    seen = bench.env.observe()["policy"]
+    reset = bench.env.reset
+    bench.env.reset = lambda: None
+    bench.runner.train(2, lambda completed, metrics: Decision.CONTINUE)
+    bench.env.reset = reset
+
+    storage: Any = bench.runner.holders()["rollout storage"]
+    first = storage[0]["tensor_dict"]["obses"]["policy"][0] if name == "rl_games" else storage.observations["policy"][0]
+    torch.testing.assert_close(first, seen)
+
+
+def test_rsl_rl_logs_no_episode_that_was_cut_short_between_two_calls(tmp_path: Path) -> None:
+    bench = Bench("rsl_rl", tmp_path)
+    for iteration in range(1, 6):
+        bench.train(iteration)
+    library: Any = bench.runner
+    assert 0 < max(library._library.logger.lenbuffer) <= EPISODE
 
 
 def test_nothing_is_printed(name: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

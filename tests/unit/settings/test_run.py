@@ -225,6 +225,14 @@ def test_the_seed_of_training_is_refused_for_the_evaluation():
         RunSettings().with_values({"seed": 7, "eval.seed": 7})
 
 
+@pytest.mark.parametrize(
+    ("values", "other"), [({"seed": 7, "eval.best_seed": 7}, "seed"), ({"eval.best_seed": 1000}, "eval.seed")]
+)
+def test_the_best_checkpoint_is_chosen_on_resets_that_nothing_else_uses(values, other):
+    with pytest.raises(ConfigError, match=rf"^eval\.best_seed=\d+ is {other} too"):
+        RunSettings().with_values(values)
+
+
 def test_limits_of_the_search_must_be_in_order():
     with pytest.raises(ConfigError, match=r"^scaling\.min=64 is above scaling\.max=16"):
         RunSettings().with_values({"scaling.min": 64, "scaling.max": 16})

@@ -16,6 +16,7 @@ class FakeEnv:
 
     num_envs = 4
     device = "cpu"
+    max_episode_length = 3
 
     def __init__(self):
         self.unwrapped = self
@@ -24,6 +25,9 @@ class FakeEnv:
         self.single_observation_space = SimpleNamespace(spaces={})
         self.scene = SimpleNamespace(sensors={})
         self.closed = False
+        self.common_step_counter = 0
+        self.extras = {}
+        self.seeds = []
         self.guard = SimpleNamespace(
             counts={"action": torch.tensor(2)},
             env_counts=torch.zeros(4, dtype=torch.long),
@@ -33,11 +37,13 @@ class FakeEnv:
         self.episode_time_to_success = torch.full((4,), 0.2)
 
     def reset(self, seed=None):
+        self.seeds.append(seed)
         self.steps = 0
         return {"policy": torch.zeros(4, 1)}, {}
 
     def step(self, actions):
         self.steps += 1
+        self.common_step_counter += 1
         done = torch.full((4,), self.steps % 3 == 0)
         return {"policy": torch.zeros(4, 1)}, torch.ones(4), done, torch.zeros_like(done), {}
 
@@ -57,9 +63,11 @@ class FakeRunner:
     def __init__(self, during=None):
         self.completed_iterations = 0
         self.loaded = None
+        self.trainings = 0
         self._during = during or (lambda completed: None)
 
     def train(self, max_iterations, on_iteration):
+        self.trainings += self.completed_iterations < max_iterations
         while self.completed_iterations < max_iterations:
             self.completed_iterations += 1
             self._during(self.completed_iterations)

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 import os
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.launch.evaluation_result import Evaluation, Success
 from isaaclab_pc.launch.run_record import RunRecord
 from isaaclab_pc.workers import checkpoint_keeper as module
 from isaaclab_pc.workers.checkpoint_keeper import INTERVAL_SECONDS, CheckpointKeeper
@@ -50,17 +52,49 @@ def test_a_checkpoint_is_due_after_the_interval(clock, record):
     assert not keeper.is_due()
 
 
+def evaluation(rate: float, mean_return: float | None = 0.0) -> Evaluation:
+    success = Success(rate=rate, lower=0.0, upper=1.0)
+    return Evaluation(
+        episodes=10, seed=3, success=success, success_once=success, mean_return=mean_return, mean_time_to_success_s=None
+    )
+
+
 def test_the_last_few_and_the_best_are_kept(record):
     keeper = CheckpointKeeper(record, Saver())
-    for iteration, rate in [(10, 0.1), (20, 0.9), (30, 0.2), (40, 0.3), (50, float("nan")), (60, 0.4)]:
-        keeper.add_success_rate(rate)
+    for iteration, rate in [(10, 0.1), (20, 0.9), (30, 0.2), (40, 0.3), (50, None), (60, 0.4)]:
         keeper.write(iteration)
+        if rate is not None:
+            assert keeper.add_evaluation(evaluation(rate)) == (iteration in (10, 20))
     assert names(record) == ["model_20.pt", "model_40.pt", "model_50.pt", "model_60.pt"]
     written: Any = RunRecord.load(record.folder)
     assert written.checkpoint("latest") == record.folder / "checkpoints" / "model_60.pt"
     assert written.checkpoint("best") == record.folder / "checkpoints" / "model_20.pt"
-    assert written.data.checkpoints.best.success_rate == 0.9
+    assert written.data.checkpoints.best.evaluation == evaluation(0.9)
+    assert written.data.checkpoints.latest.evaluation == evaluation(0.4)
     assert written.data.completed_iterations == 60
+
+
+def test_training_success_does_not_choose_the_best(record):
+    keeper = CheckpointKeeper(record, Saver())
+    keeper.add_success_rate(0.1)
+    keeper.write(1)
+    keeper.add_evaluation(evaluation(0.9))
+    keeper.add_success_rate(0.9)
+    keeper.write(2)
+    keeper.add_evaluation(evaluation(0.8))
+    assert record.data.checkpoints.best.iteration == 1
+
+
+def test_a_resumed_run_keeps_its_best(record):
+    keeper = CheckpointKeeper(record, Saver())
+    keeper.write(1)
+    keeper.add_evaluation(evaluation(0.9))
+    resumed = CheckpointKeeper(RunRecord.load(record.folder), Saver())
+    assert resumed.has_evaluated_best()
+    resumed.write(2)
+    resumed.add_evaluation(evaluation(0.5))
+    data: Any = RunRecord.load(record.folder).data
+    assert (data.checkpoints.best.iteration, data.checkpoints.latest.iteration) == (1, 2)
 
 
 def test_the_rate_of_a_checkpoint_is_the_mean_since_the_one_before(record):
@@ -68,17 +102,73 @@ def test_the_rate_of_a_checkpoint_is_the_mean_since_the_one_before(record):
     for rate in (1.0, 0.0, float("nan")):
         keeper.add_success_rate(rate)
     keeper.write(3)
+    assert record.data.checkpoints.latest.success_rate == 0.5
     keeper.add_success_rate(0.75)
     keeper.write(4)
     assert record.data.checkpoints.latest.success_rate == 0.75
-    assert record.data.checkpoints.best.iteration == 4
 
 
-def test_equal_rates_prefer_the_later_checkpoint(record):
+def test_the_newest_is_the_best_until_one_is_evaluated(record):
     keeper = CheckpointKeeper(record, Saver())
     for iteration in (1, 2):
         keeper.write(iteration)
+        assert not keeper.has_evaluated_best()
     assert record.data.checkpoints.best.iteration == 2
+    keeper.add_evaluation(evaluation(0.0))
+    keeper.write(3)
+    assert record.data.checkpoints.best.iteration == 2
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "best"),
+    [
+        ((0.5, 1.0), (0.5, 2.0), 2),
+        ((0.5, 2.0), (0.5, 1.0), 1),
+        ((0.5, 1.0), (0.5, 1.0), 2),
+        ((0.5, 2.0), (0.6, 1.0), 2),
+    ],
+)
+def test_among_equal_rates_the_higher_return_is_the_best_and_then_the_later_checkpoint(record, first, second, best):
+    keeper = CheckpointKeeper(record, Saver())
+    for iteration, (rate, mean_return) in ((1, first), (2, second)):
+        keeper.write(iteration)
+        keeper.add_evaluation(evaluation(rate, mean_return))
+    assert record.data.checkpoints.best.iteration == best
+
+
+def test_a_task_that_knows_no_success_keeps_the_highest_return(record):
+    keeper = CheckpointKeeper(record, Saver())
+    for iteration, mean_return in ((1, 5.0), (2, None), (3, 4.0)):
+        keeper.write(iteration)
+        keeper.add_evaluation(replace(evaluation(0.0, mean_return), success=None, success_once=None))
+    assert record.data.checkpoints.best.iteration == 1
+
+
+def test_only_what_comes_close_to_the_best_in_training_is_evaluated(record):
+    keeper = CheckpointKeeper(record, Saver())
+    assert keeper.may_be_best()
+    keeper.add_success_rate(0.5)
+    keeper.write(1)
+    keeper.add_evaluation(evaluation(0.9))
+    assert keeper.may_be_best(), "nothing is known yet"
+    keeper.add_success_rate(0.44)
+    assert not keeper.may_be_best()
+    keeper.add_success_rate(0.5)
+    assert keeper.may_be_best()
+
+
+def test_evaluations_take_at_most_their_share_of_the_time(clock, record):
+    keeper = CheckpointKeeper(record, Saver())
+    clock[0] = 94.0
+    assert not keeper.has_time_for(5.0)
+    clock[0] = 95.0
+    assert keeper.has_time_for(5.0)
+    keeper.write(1)
+    clock[0] = 100.0
+    keeper.add_evaluation(evaluation(0.5))
+    assert not keeper.has_time_for(5.0)
+    clock[0] = 195.0
+    assert keeper.has_time_for(5.0)
 
 
 def test_a_run_resumed_from_an_older_checkpoint_keeps_its_new_ones(record):

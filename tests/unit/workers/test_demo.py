@@ -86,12 +86,12 @@ def test_failed_episodes_are_kept_where_all_are(file: DemoFile) -> None:
 
 
 def test_going_on_takes_new_seeds_but_never_that_of_evaluations(file: DemoFile) -> None:
-    run = settings("seed=4", "eval.seed=6")
+    run = settings("seed=4", "eval.seed=6", "eval.best_seed=8")
     first, second = FakeEnv(), FakeEnv()
     record(first, run, file, 3, say=lambda _: None)
     file.merge()
     record(second, run, file, 6, say=lambda _: None)
-    assert (first.seeds, second.seeds) == ([4, 5], [7, 8])
+    assert (first.seeds, second.seeds) == ([4, 5], [7, 9])
 
 
 def test_a_policy_that_solves_nothing_is_given_up(file: DemoFile) -> None:

@@ -1,22 +1,31 @@
 # SPDX-License-Identifier: BSD-3-Clause
+from contextlib import contextmanager
+
 import pytest
 import torch
 
-from isaaclab_pc.workers.evaluation import evaluate
+from isaaclab_pc.launch.evaluation_result import Evaluation
+from isaaclab_pc.workers.evaluation import evaluate, evaluate_in_between
 
 
 class FakeEnv:
-    """Environment i has episodes of ``lengths[i]`` steps; all of them succeed, or none, as ``succeeds[i]`` says."""
+    """Environment i has episodes of ``lengths[i]`` steps; all of them succeed, or none, as ``succeeds[i]`` says.
+
+    Those of the environments in ``loses`` fulfil the task and lose it again.
+    """
 
     device = "cpu"
+    reward = 1.0
 
-    def __init__(self, lengths, succeeds=None):
+    def __init__(self, lengths, succeeds=None, loses=()):
         self.lengths = torch.tensor(lengths)
         self.num_envs = len(lengths)
         self.unwrapped = self
         self.seeds = []
         if succeeds is not None:
             self._succeeds = torch.tensor(succeeds)
+            self._fulfils = self._succeeds.clone()
+            self._fulfils[list(loses)] = True
             self.episode_success = torch.zeros(self.num_envs, dtype=torch.bool)
             self.episode_time_to_success = torch.full((self.num_envs,), float("nan"))
 
@@ -31,11 +40,11 @@ class FakeEnv:
         done = self.step_in_episode >= self.lengths
         if hasattr(self, "_succeeds"):
             self.episode_success = torch.where(done, self._succeeds, self.episode_success)
-            time = torch.where(self._succeeds, 0.1 * self.lengths, torch.nan)
+            time = torch.where(self._fulfils, 0.1 * self.lengths, torch.nan)
             self.episode_time_to_success = torch.where(done, time, self.episode_time_to_success)
         self.step_in_episode[done] = 0
         observations = {"policy": torch.zeros(self.num_envs, 1)}
-        return observations, torch.ones(self.num_envs), done, torch.zeros_like(done), {}
+        return observations, torch.full((self.num_envs,), self.reward), done, torch.zeros_like(done), {}
 
 
 def _act(observations):
@@ -67,6 +76,37 @@ def test_without_a_success_no_time_is_invented():
     assert "0.0 %" in str(result)
 
 
+def test_success_once_counts_what_was_fulfilled_and_lost_again():
+    result = evaluate(FakeEnv([2, 3, 4, 5], [True, False, False, False], loses=[1]), _act, episodes=4, seed=0)
+    assert result is not None
+    assert result.success is not None
+    assert result.success_once is not None
+    assert (result.success.rate, result.success_once.rate) == (0.25, 0.5)
+    # The episodes that lost it again have no time to their success.
+    assert result.mean_time_to_success_s == pytest.approx(0.2)
+
+
+def test_shares_come_with_wilson_score_intervals():
+    result = evaluate(FakeEnv([2] * 10, [True] * 10), _act, episodes=10, seed=0)
+    assert result is not None
+    assert result.success is not None
+    # z**2 / (n + z**2) for no failure in n episodes, with z = 1.96.
+    assert result.success.lower == pytest.approx(1 - 3.8415 / 13.8415, abs=1e-4)
+    assert result.success.upper == 1.0
+    assert str(result).startswith(
+        "success 100.0 % [72.2, 100.0] at the end, 100.0 % [72.2, 100.0] at any time, over 10 "
+    )
+
+
+def test_a_return_that_is_not_finite_is_none_and_survives_as_json():
+    env = FakeEnv([1])
+    env.reward = float("nan")
+    result = evaluate(env, _act, episodes=1, seed=0)
+    assert result is not None
+    assert result.mean_return is None
+    assert Evaluation.from_json(result.to_json()) == result
+
+
 def test_a_task_without_success_gets_none_and_says_so():
     result = evaluate(FakeEnv([2]), _act, episodes=2, seed=0)
     assert result is not None
@@ -77,3 +117,113 @@ def test_a_task_without_success_gets_none_and_says_so():
 
 def test_it_stops_when_asked():
     assert evaluate(FakeEnv([1000]), _act, episodes=1, seed=0, stopped=lambda: True) is None
+
+
+class RandomizedEnv(FakeEnv):
+    """Episodes of one step, whose one factor is 0, 1, ... in turn: those with a factor below 2 succeed."""
+
+    def reset(self, seed=None):
+        self.x = torch.zeros(self.num_envs)
+        return super().reset(seed)
+
+    def randomized_factors(self):
+        return {"cube_x": self.x, "same": torch.ones(self.num_envs)}
+
+    def step(self, actions):
+        self._succeeds = self.x < 2.0
+        self._fulfils = self._succeeds
+        result = super().step(actions)
+        # Reset in the step: this is the next episode's.
+        self.x += 1.0
+        return result
+
+
+def test_success_is_broken_down_by_the_factors_of_the_episodes_that_ended():
+    result = evaluate(RandomizedEnv([1, 1], [True, True]), _act, episodes=12, seed=0)
+    assert result is not None
+    (part,) = result.breakdown
+    assert part.factor == "cube_x"
+    # The values 0 to 5, twice each.
+    assert [third.episodes for third in part.thirds] == [4, 4, 4]
+    assert [third.success.rate for third in part.thirds if third.success] == [1.0, 0.0, 0.0]
+    assert (part.thirds[0].lower, part.thirds[1].lower, part.thirds[2].upper) == pytest.approx((0.0, 5 / 3, 5.0))
+    assert "cube_x    0.000 to   5.000  100 % of 4       0 % of 4       0 % of 4" in result.breakdown_table()
+    assert Evaluation.from_json(result.to_json()) == result
+
+
+def test_a_third_without_an_episode_has_no_rate():
+    env = RandomizedEnv([1, 1], [True, True])
+    env.randomized_factors = lambda: {"x": torch.tensor([0.0, 1.0])}
+    result = evaluate(env, _act, episodes=2, seed=0)
+    assert result is not None
+    assert result.breakdown[0].thirds[1].success is None
+    assert "- of 0" in result.breakdown_table()
+
+
+def test_where_nothing_is_randomized_there_is_no_breakdown():
+    result = evaluate(FakeEnv([2], [True]), _act, episodes=2, seed=0)
+    assert result is not None
+    assert result.breakdown == ()
+    assert result.breakdown_table() == ""
+
+
+class TrainedEnv(FakeEnv):
+    """As Isaac Lab's environments: a seeded reset seeds the whole process, and what was logged stays."""
+
+    def __init__(self):
+        super().__init__([2, 3])
+        self.common_step_counter = 7
+        self.extras = {}
+
+    def reset(self, seed=None):
+        if seed is not None:
+            torch.manual_seed(seed)
+        self.start = torch.rand(1)
+        self.extras["log"] = {"reward": 1.0}
+        return super().reset(seed)
+
+    def step(self, actions):
+        self.common_step_counter += 1
+        torch.rand(1)
+        return super().step(actions)
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_training_goes_on_from_a_reset_as_if_there_had_been_no_evaluation(stopped):
+    torch.manual_seed(1)
+    expected = torch.rand(1)
+
+    torch.manual_seed(1)
+    env = TrainedEnv()
+    result = evaluate_in_between(env, _act, episodes=4, seed=5, stopped=lambda: stopped)
+    assert (result is None) == stopped
+    assert env.seeds == [5, None]
+    assert torch.equal(env.start, expected), "the exploration would repeat itself after every evaluation"
+    assert env.common_step_counter == 7
+    assert "log" not in env.extras, "the next iteration would count what the evaluation logged"
+
+
+def test_an_environment_that_can_set_training_aside_is_asked_to():
+    class Env(TrainedEnv):
+        aside = False
+
+        @contextmanager
+        def training_set_aside(self):
+            self.aside = True
+            yield
+            self.aside = False
+            self.seeds.append("own")
+
+        def step(self, actions):
+            assert self.aside
+            return super().step(actions)
+
+    env = Env()
+    assert evaluate_in_between(env, _act, episodes=4, seed=5) is not None
+    assert env.seeds == [5, "own"]
+
+
+def test_what_an_evaluation_allocates_can_be_written_to_by_training():
+    env = FakeEnv([2, 3])
+    evaluate(env, _act, episodes=2, seed=0)
+    assert not env.step_in_episode.is_inference()

@@ -33,12 +33,75 @@ def test_training_ends_with_a_checkpoint_and_an_evaluation(run, fake_session):
     assert data.env_steps == 5 * 256
     assert data.guard == {"action": 2}
     assert data.checkpoints.latest.path == "checkpoints/model_5.pt"
-    assert data.evaluation["episodes"] == 8
+    assert (data.evaluation.episodes, data.evaluation.seed) == (8, 1000)
     assert data.success == 1.0
     assert session.env.closed
     output = stream.getvalue()
     assert output.count("iteration ") == 5
-    assert "success rate 100.0 % over 8 episodes, mean return 3.00, mean time to success 0.20 s" in output
+    assert "at any time, over 8 episodes; mean return 3.00, mean time to success 0.20 s" in output
+
+
+@pytest.fixture
+def always_due(monkeypatch):
+    """Write a checkpoint after every iteration, and have time for an evaluation of each."""
+    monkeypatch.setattr(checkpoints, "INTERVAL_SECONDS", 0.0)
+    monkeypatch.setattr(checkpoints, "EVALUATION_SHARE", 1.0)
+
+
+@pytest.mark.usefixtures("always_due")
+def test_the_best_checkpoint_is_chosen_by_seeded_evaluations(run, fake_session):
+    def during(completed):
+        # Only the policy of the third iteration solves the task.
+        session.env.episode_success[:] = completed == 3
+
+    session, stream = fake_session(during), io.StringIO()
+    assert worker.train(run, None, stream) == 0
+    data = record(run)
+    best = data.checkpoints.best
+    assert (best.iteration, best.evaluation.success_rate, best.evaluation.seed) == (3, 1.0, 2000)
+    assert best.evaluation.episodes == 100
+    assert data.evaluation.success_rate == 0.0
+    assert data.completed_iterations == 5
+    # Each evaluation is followed by a reset for the training to go on from.
+    assert session.env.seeds == [2000, None] * 5 + [1000]
+    assert session.runner.trainings == 5
+    assert stream.getvalue().count("iteration ") == 5
+    assert stream.getvalue().count(", the best so far\n") == 3  # at equal scores the later one
+
+
+@pytest.mark.usefixtures("always_due")
+def test_without_episodes_for_it_the_latest_checkpoint_is_the_best(run, fake_session):
+    compose(["num_envs=4", "max_iterations=5", "eval.episodes=8", "eval.best_episodes=0"]).save(run)
+    session = fake_session()
+    assert worker.train(run, None, io.StringIO()) == 0
+    best = record(run).checkpoints.best
+    assert (best.iteration, best.evaluation) == (5, None)
+    assert session.env.seeds == [1000]
+
+
+def test_a_short_run_is_not_evaluated_for_its_only_checkpoint(run, fake_session):
+    session = fake_session()
+    assert worker.train(run, None, io.StringIO()) == 0
+    assert session.env.seeds == [1000]
+
+
+def test_an_evaluation_that_would_take_long_is_not_made(run, fake_session, monkeypatch):
+    monkeypatch.setattr(checkpoints, "INTERVAL_SECONDS", 0.0)
+    session = fake_session()
+    assert worker.train(run, None, io.StringIO()) == 0
+    assert session.env.seeds == [1000]
+    assert record(run).checkpoints.best.iteration == 5
+
+
+@pytest.mark.usefixtures("always_due")
+def test_a_signal_during_an_evaluation_for_the_best_ends_the_run_with_its_checkpoint(run, fake_session, monkeypatch):
+    session = fake_session()
+    monkeypatch.setattr(session.runner, "act", lambda obs: signal.raise_signal(signal.SIGINT) or obs["policy"])
+    assert worker.train(run, None, io.StringIO()) == 130
+    data = record(run)
+    assert (data.status, data.completed_iterations) == ("interrupted", 1)
+    assert data.checkpoints.latest.path == "checkpoints/model_1.pt"
+    assert data.checkpoints.best.evaluation is None
 
 
 def test_resuming_goes_on_after_the_checkpoint(run, fake_session):

@@ -91,6 +91,14 @@ def test_each_window_counts_anew_and_is_a_hundred_steps() -> None:
     assert "4 of 8 environments failed within 120 steps (guard.storm=0.25)" in stop.message
 
 
+def test_faults_of_an_evaluation_are_no_storm() -> None:
+    physics = Physics()
+    physics.guard.env_counts[:6] += 1
+    physics.watch.begin_window()
+    assert physics.iterate() is None
+    assert physics.iterate(0, 1, 2, 3) is not None
+
+
 def test_a_few_faults_are_no_storm_however_few_environments_there_are() -> None:
     physics = Physics(num_envs=1)
     assert physics.iterate(0, 0, 0) is None
