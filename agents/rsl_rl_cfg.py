@@ -1,17 +1,25 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""RSL-RL configurations, made from the hyperparameters in :mod:`isaaclab_pc.agents.ppo`."""
+"""RSL-RL configurations, made from the hyperparameters in :mod:`isaaclab_pc.agents.ppo` and ``distill``."""
 
 from dataclasses import MISSING
 from typing import Any
 
 import torch
 from isaaclab.utils import configclass
-from isaaclab_rl.rsl_rl import RslRlMLPModelCfg, RslRlOnPolicyRunnerCfg, RslRlPpoAlgorithmCfg
+from isaaclab_rl.rsl_rl import RslRlBaseRunnerCfg, RslRlMLPModelCfg, RslRlOnPolicyRunnerCfg, RslRlPpoAlgorithmCfg
 
+from isaaclab_pc.agents.distill import DistillSettings
 from isaaclab_pc.agents.ppo import PpoSettings
 from isaaclab_pc.runners import policy_groups
 
-__all__ = ["PointCloudModelCfg", "PpoRunnerCfg", "make_cfg"]
+__all__ = [
+    "DistillAlgorithmCfg",
+    "DistillRunnerCfg",
+    "PointCloudModelCfg",
+    "PpoRunnerCfg",
+    "make_cfg",
+    "make_distill_cfg",
+]
 
 
 @configclass
@@ -34,6 +42,55 @@ class PpoRunnerCfg(RslRlOnPolicyRunnerCfg):
 
     samples_per_update: int = MISSING  # type: ignore[assignment]
     """Samples per update: the horizon is chosen so that any number of environments makes about as many."""
+
+
+@configclass
+class DistillAlgorithmCfg:
+    """Configuration of :class:`~isaaclab_pc.learning.distillation.ReplayDistillation`.
+
+    The fields without a text are those of :class:`~isaaclab_pc.agents.distill.DistillSettings`.
+    """
+
+    class_name: str = "isaaclab_pc.learning.distillation:ReplayDistillation"
+    """The algorithm's class, resolved by RSL-RL."""
+
+    num_learning_epochs: int = MISSING  # type: ignore[assignment]
+    """``num_epochs``."""
+
+    num_mini_batches: int = MISSING  # type: ignore[assignment]
+    """``num_minibatches``."""
+
+    learning_rate: float = MISSING  # type: ignore[assignment]
+    max_grad_norm: float = MISSING  # type: ignore[assignment]
+    replay_samples: int = MISSING  # type: ignore[assignment]
+    refill_samples: int = MISSING  # type: ignore[assignment]
+    expert_share_samples: int = MISSING  # type: ignore[assignment]
+    last_expert_share: float = MISSING  # type: ignore[assignment]
+    turn_steps: float = MISSING  # type: ignore[assignment]
+    gripper_gain: float = MISSING  # type: ignore[assignment]
+
+
+@configclass
+class DistillRunnerCfg(RslRlBaseRunnerCfg):
+    """Configuration of RSL-RL's runner for distillation, with a number of samples as in :class:`PpoRunnerCfg`."""
+
+    class_name: str = "OnPolicyRunner"
+    """RSL-RL's runner: its ``DistillationRunner`` only adds a check for a teacher that it loaded itself."""
+
+    samples_per_update: int = MISSING  # type: ignore[assignment]
+    """New samples per iteration."""
+
+    student: PointCloudModelCfg = MISSING  # type: ignore[assignment]
+    """The network that learns."""
+
+    algorithm: DistillAlgorithmCfg = MISSING  # type: ignore[assignment]
+    """How it learns."""
+
+    teacher: RslRlMLPModelCfg = MISSING  # type: ignore[assignment]
+    """The network of a policy that teaches; missing where the task's expert does."""
+
+    teacher_checkpoint: str = ""
+    """That policy's checkpoint; empty where the task's expert teaches."""
 
 
 def make_cfg(settings: PpoSettings, experiment: str) -> PpoRunnerCfg:
@@ -79,5 +136,46 @@ def make_cfg(settings: PpoSettings, experiment: str) -> PpoRunnerCfg:
             value_loss_coef=settings.value_coef,
             use_clipped_value_loss=True,
             max_grad_norm=settings.max_grad_norm,
+        ),
+    )
+
+
+def make_distill_cfg(settings: DistillSettings, experiment: str) -> DistillRunnerCfg:
+    """Translate settings of distillation for RSL-RL 5.5.
+
+    Args:
+        settings: The hyperparameters.
+        experiment: Name of the folder for logs.
+
+    Returns:
+        A new configuration; the student reads point clouds.
+    """
+    return DistillRunnerCfg(
+        device="cuda:0" if torch.cuda.is_available() else "cpu",
+        experiment_name=experiment,
+        max_iterations=settings.max_iterations,
+        num_steps_per_env=settings.horizon,
+        samples_per_update=settings.samples_per_update,
+        save_interval=50,
+        obs_groups={"student": policy_groups("points")},
+        student=PointCloudModelCfg(
+            hidden_dims=list(settings.hidden),
+            activation=settings.activation,
+            obs_normalization=True,
+            encoder=settings.encoder.to_dict(),
+            # As PPO's, which may go on from here.
+            distribution_cfg=RslRlMLPModelCfg.GaussianDistributionCfg(init_std=settings.action_std, std_type="log"),
+        ),
+        algorithm=DistillAlgorithmCfg(
+            num_learning_epochs=settings.num_epochs,
+            num_mini_batches=settings.num_minibatches,
+            learning_rate=settings.learning_rate,
+            max_grad_norm=settings.max_grad_norm,
+            replay_samples=settings.replay_samples,
+            refill_samples=settings.refill_samples,
+            expert_share_samples=settings.expert_share_samples,
+            last_expert_share=settings.last_expert_share,
+            turn_steps=settings.turn_steps,
+            gripper_gain=settings.gripper_gain,
         ),
     )

@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium as gym
 
 from isaaclab_pc.agents import ppo
+from isaaclab_pc.agents.distill import DEFAULT, DISTILL_AGENTS, distill_sizes
 from isaaclab_pc.runners import RUNNERS, agent_key
 
 
@@ -29,9 +30,14 @@ def register_task(task_id: str, env: str, env_cfg: str, agent: str = "default") 
     settings = ppo.find_agent(agent)
 
     agents = {
-        agent_key(runner, size): _config_maker(runner, sized, short_name)
+        agent_key(runner, size): _config_maker(runner, "make_cfg", sized, short_name)
         for runner in RUNNERS
         for size, sized in ppo.sizes(settings).items()
+    }
+    # RSL-RL alone; for every task, as a policy that sees the state can teach any of them.
+    agents |= {
+        agent_key("rsl_rl", size, "distill"): _config_maker("rsl_rl", "make_distill_cfg", sized, short_name)
+        for size, sized in distill_sizes(DISTILL_AGENTS.get(agent, DEFAULT)).items()
     }
     gym.register(
         id=task_id,
@@ -41,7 +47,7 @@ def register_task(task_id: str, env: str, env_cfg: str, agent: str = "default") 
     )
 
 
-def _config_maker(runner: str, settings: ppo.PpoSettings, experiment: str) -> Callable[[], Any]:
+def _config_maker(runner: str, function: str, settings: Any, experiment: str) -> Callable[[], Any]:
     """Return a function that makes a new configuration for a learning library, as Isaac Lab asks for it.
 
     Isaac Lab also takes a ``module:name``, but calls what it finds there without arguments: it would not know the
@@ -50,8 +56,9 @@ def _config_maker(runner: str, settings: ppo.PpoSettings, experiment: str) -> Ca
 
     def make_cfg() -> Any:
         # Not before it is asked for: the libraries' configurations load torch.
-        return importlib.import_module(f"isaaclab_pc.agents.{runner}_cfg").make_cfg(settings, experiment)
+        module = importlib.import_module(f"isaaclab_pc.agents.{runner}_cfg")
+        return getattr(module, function)(settings, experiment)
 
     # Isaac Lab prints it when it loads the configuration.
-    make_cfg.__qualname__ = f"{experiment}_{runner}_cfg"
+    make_cfg.__qualname__ = f"{experiment}_{runner}_{function.removeprefix('make_')}"
     return make_cfg

@@ -117,6 +117,8 @@ def _with_changes(trained: RunSettings, asked: RunSettings, command: Command) ->
 
     changes["env_overrides"] = [*trained.env_overrides, *command.env]
     changes["visualizer"] = asked.visualizer
+    # A student that is done needs no teacher, whose run may be gone.
+    changes["teacher"] = None
     settings = trained.with_values(changes)
     if "num_envs" not in command.given:
         num_envs = "auto" if settings.visualizer else min(_trained_with(trained), settings.eval.episodes)

@@ -20,6 +20,7 @@ from rich.table import Table
 
 from isaaclab_pc.commands.stability import measure_stability
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.launch.algorithm import choose_algorithm
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, worker_command
 from isaaclab_pc.launch.command_line import Command, parse_command, refuse_flags
 from isaaclab_pc.launch.compose import compose
@@ -149,7 +150,7 @@ def run(command: Command, *, plan: bool) -> int:
         ConfigError: A setting does not fit, or no size does.
         ProbeError: A trial failed for another reason than its size.
     """
-    settings = compose_for_platform(command, several=not plan)
+    settings = choose_algorithm(compose_for_platform(command, several=not plan))
     if "scaling.cache" not in command.given:
         settings = settings.with_values({"scaling.cache": "refresh"})
     search = _search_settings(settings)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.launch.algorithm import choose_algorithm
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, worker_command
 from isaaclab_pc.launch.command_line import Command, parse_command
 from isaaclab_pc.launch.help import settings_table
@@ -38,6 +39,7 @@ stops at once.
 Examples
   python scripts/train.py                                      reach, on this machine, as it comes
   python scripts/train.py task=lift num_envs=32 max_iterations=5    a short try of another task
+  python scripts/train.py task=lift algorithm=distill teacher=<run>   imitate a policy that was trained with obs=state
   python scripts/train.py runner=rl_games physics=newton_mjwarp     another library, another physics backend
   python scripts/train.py resume=latest                        go on with the latest run of this task
   python scripts/train.py env.episode_length_s=4 agent.algorithm.learning_rate=3e-4    any field of the task or agent
@@ -103,7 +105,7 @@ def run(settings: RunSettings, command: Command) -> int:
 
 
 def _start(settings: RunSettings) -> int:
-    settings = choose_platform(settings)
+    settings = choose_algorithm(choose_platform(settings))
     search = SearchSettings(device=settings.device, **settings.scaling.model_dump())
     experiment = experiment_name(settings)
     folder = make_run_folder(LOGS, settings.runner, experiment)
@@ -147,7 +149,7 @@ def _resume(asked: RunSettings, command: Command) -> int:
     changes = {key: given[key] for key in (*MAY_CHANGE, *MAY_HARDEN) if key in command.given}
     # Whoever watched the run before need not watch it now.
     changes["visualizer"] = asked.visualizer
-    settings = choose_platform(stored.with_values(changes))
+    settings = choose_algorithm(choose_platform(stored.with_values(changes)))
     check_checkpoint(checkpoint, settings)
 
     with locked(record.folder):

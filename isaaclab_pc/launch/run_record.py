@@ -84,6 +84,12 @@ class RunData(_Part):
     runner: str
     """Learning library."""
 
+    algorithm: str
+    """What it learns with: ``ppo`` or ``distill``."""
+
+    teacher: str | None = None
+    """Whom it imitates: ``expert``, or the path of a run or checkpoint."""
+
     experiment: str
     """Name of the experiment's folder."""
 
@@ -188,6 +194,8 @@ class RunRecord:
         data = RunData(
             task=settings.task,
             runner=settings.runner,
+            algorithm=settings.algorithm,
+            teacher=settings.teacher,
             experiment=experiment,
             started=_now(),
             num_envs=settings.num_envs,
@@ -260,7 +268,9 @@ class RunRecord:
         return path if path is not None and path.is_file() else None
 
 
-def find_checkpoint(resume: str, root: Path, runner: str, experiment: str) -> tuple[RunRecord, Path]:
+def find_checkpoint(
+    resume: str, root: Path, runner: str, experiment: str, key: str = "resume"
+) -> tuple[RunRecord, Path]:
     """Turn ``resume=latest|best|<path>`` into a run and one of its checkpoints.
 
     Args:
@@ -269,6 +279,7 @@ def find_checkpoint(resume: str, root: Path, runner: str, experiment: str) -> tu
         root: The logs folder.
         runner: Name of the learning library, for ``latest`` and ``best``.
         experiment: Name of the experiment's folder, likewise.
+        key: The setting that it is the value of, for messages.
 
     Returns:
         The run's record and the checkpoint.
@@ -282,22 +293,22 @@ def find_checkpoint(resume: str, root: Path, runner: str, experiment: str) -> tu
             path = record.checkpoint("best" if resume == "best" else "latest") or record.checkpoint("latest")
             if path is not None:
                 return record, path
-        raise ConfigError(f"resume={resume}: {parent} holds no run with a checkpoint; train one first.")
+        raise ConfigError(f"{key}={resume}: {parent} holds no run with a checkpoint; train one first.")
 
     path = Path(resume)
     try:
         is_folder = path.is_dir()
         is_file = path.is_file()
     except OSError as error:
-        raise ConfigError(f"resume={resume}: {error.strerror}.") from None
+        raise ConfigError(f"{key}={resume}: {error.strerror}.") from None
     if is_folder:
         record = RunRecord.load(path)
         checkpoint = record.checkpoint("latest")
         if checkpoint is None:
-            raise ConfigError(f"resume={resume}: this run has no checkpoint.")
+            raise ConfigError(f"{key}={resume}: this run has no checkpoint.")
         return record, checkpoint
     if not is_file:
-        raise ConfigError(f"resume={resume}: expected latest, best, or the path of a run's folder or checkpoint.")
+        raise ConfigError(f"{key}={resume}: expected latest, best, or the path of a run's folder or checkpoint.")
     return RunRecord.load(path.resolve().parent.parent), path.resolve()
 
 

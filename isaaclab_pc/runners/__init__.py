@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from isaaclab_pc.errors import ConfigError, closest
 from isaaclab_pc.packages import is_installed
 from isaaclab_pc.runners.checkpoint_file import NonFiniteError, check_header, read_header
-from isaaclab_pc.runners.interface import Adapter, Decision, OnIteration, Runner, policy_groups
+from isaaclab_pc.runners.interface import Adapter, Decision, OnIteration, Runner, TeacherPolicy, policy_groups
 
 __all__ = [
     "RUNNERS",
@@ -21,6 +21,7 @@ __all__ = [
     "NonFiniteError",
     "OnIteration",
     "Runner",
+    "TeacherPolicy",
     "agent_key",
     "check_header",
     "load_adapter",
@@ -82,7 +83,7 @@ def load_adapter(name: str) -> Adapter:
     return importlib.import_module(f"{__name__}.{name}").ADAPTER
 
 
-def agent_key(runner: str, agent: str) -> str:
+def agent_key(runner: str, agent: str, algorithm: str = "ppo") -> str:
     """Return the key under which ``gym.register`` holds a task's configuration for a learning library.
 
     Isaac Lab's own command line uses the same keys.
@@ -90,5 +91,8 @@ def agent_key(runner: str, agent: str) -> str:
     Args:
         runner: One of :data:`RUNNERS`.
         agent: The value of ``agent``: ``default``, or another size such as ``large``.
+        algorithm: The value of ``algorithm``, chosen: ``ppo`` or ``distill``.
     """
-    return f"{runner}_cfg_entry_point" if agent == "default" else f"{runner}_{agent}_cfg_entry_point"
+    size = [] if agent == "default" else [agent]
+    learning = [] if algorithm == "ppo" else [algorithm]
+    return "_".join([runner, *size, *learning, "cfg_entry_point"])

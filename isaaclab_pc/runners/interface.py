@@ -5,6 +5,7 @@ Loads no torch.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from isaaclab_pc.scaling import BatchPlan
 
-__all__ = ["Adapter", "Decision", "OnIteration", "Runner", "policy_groups"]
+__all__ = ["Adapter", "Decision", "OnIteration", "Runner", "TeacherPolicy", "policy_groups"]
 
 
 class Decision(Enum):
@@ -29,6 +30,17 @@ OnIteration = Callable[[int, Mapping[str, float]], Decision]
 
 Training is between two iterations then: the callback may call ``Runner.save``.
 """
+
+
+@dataclass(frozen=True)
+class TeacherPolicy:
+    """A trained policy that sees the simulator's state and teaches one that does not."""
+
+    checkpoint: Path
+    """Its weights."""
+
+    agent_cfg: Any
+    """The library's configuration that it was trained with."""
 
 
 def policy_groups(obs: str) -> list[str]:
@@ -113,7 +125,8 @@ class Runner(Protocol):
     def holders(self) -> Mapping[str, Any]:
         """Return the objects that hold the library's tensors, by what the memory is for.
 
-        The keys are ``rollout storage``, ``network weights`` and ``optimizer``.
+        The keys are ``network weights``, ``optimizer`` and ``rollout storage`` or, of what is kept over iterations,
+        ``replay``.
         :func:`isaaclab_pc.tensor_bytes.tensor_bytes` measures what an object holds.
         """
         ...
@@ -154,6 +167,8 @@ class Adapter(Protocol):
         device: str,
         plan: "BatchPlan | None",
         experiment: str,
+        replay_samples: int | None = None,
+        teacher: TeacherPolicy | None = None,
     ) -> None:
         """Write a run's settings into the library's configuration.
 
@@ -166,6 +181,16 @@ class Adapter(Protocol):
             device: Where the networks live.
             plan: Horizon and minibatches; None keeps the configured ones.
             experiment: Name of the experiment.
+            replay_samples: Samples that distillation keeps; None keeps the configured ones. Other algorithms have none.
+            teacher: The policy that distillation imitates; None: the task's expert.
+        """
+        ...
+
+    def replay_samples(self, agent_cfg: Any) -> int:
+        """Return the samples that are kept over iterations; 0 where learning forgets them.
+
+        Args:
+            agent_cfg: The library's configuration.
         """
         ...
 

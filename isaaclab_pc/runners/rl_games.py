@@ -27,7 +27,7 @@ from isaaclab_pc.runners.checkpoint_file import (
     save_checkpoint,
     set_rng_state,
 )
-from isaaclab_pc.runners.interface import Adapter, Decision, OnIteration, policy_groups
+from isaaclab_pc.runners.interface import Adapter, Decision, OnIteration, TeacherPolicy, policy_groups
 from isaaclab_pc.runners.shared import USUAL_NUM_ENVS, StopTraining, checkpoint_identity, no_output
 
 if not is_installed("gym"):
@@ -77,6 +77,8 @@ class RlGamesAdapter:
         device: str,
         plan: "BatchPlan | None",
         experiment: str,
+        replay_samples: int | None = None,
+        teacher: TeacherPolicy | None = None,
     ) -> None:
         """Write a run's settings into the configuration."""
         params = agent_cfg["params"]
@@ -93,6 +95,10 @@ class RlGamesAdapter:
         if plan is not None:
             config["horizon_length"] = plan.horizon
             config["minibatch_size"] = plan.minibatch_size
+
+    def replay_samples(self, agent_cfg: Mapping[str, Any]) -> int:
+        """Return 0: RL-Games does not distill."""
+        return 0
 
     def max_iterations(self, agent_cfg: Mapping[str, Any]) -> int:
         """Return the iterations of a whole run."""

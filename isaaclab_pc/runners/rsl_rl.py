@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from isaaclab.utils import to_dict
 from isaaclab_rl.rsl_rl import RslRlOnPolicyRunnerCfg, RslRlVecEnvWrapper, handle_deprecated_rsl_rl_cfg
+from rsl_rl.algorithms import Distillation
 from rsl_rl.env import VecEnv
 from rsl_rl.runners import OnPolicyRunner
 from rsl_rl.utils.logger import Logger
@@ -28,7 +29,7 @@ from isaaclab_pc.runners.checkpoint_file import (
     save_checkpoint,
     set_rng_state,
 )
-from isaaclab_pc.runners.interface import Adapter, Decision, OnIteration, policy_groups
+from isaaclab_pc.runners.interface import Adapter, Decision, OnIteration, TeacherPolicy, policy_groups
 from isaaclab_pc.runners.shared import (
     USUAL_NUM_ENVS,
     IterationLog,
@@ -70,6 +71,8 @@ class RslRlAdapter:
         device: str,
         plan: "BatchPlan | None",
         experiment: str,
+        replay_samples: int | None = None,
+        teacher: TeacherPolicy | None = None,
     ) -> None:
         """Write a run's settings into the configuration."""
         agent_cfg.seed = seed
@@ -77,12 +80,18 @@ class RslRlAdapter:
         agent_cfg.experiment_name = experiment
 
         if obs is not None:
-            agent_cfg.obs_groups = {**agent_cfg.obs_groups, "actor": policy_groups(obs)}
+            learner = "student" if hasattr(agent_cfg, "student") else "actor"
+            agent_cfg.obs_groups = {**agent_cfg.obs_groups, learner: policy_groups(obs)}
         if max_iterations is not None:
             agent_cfg.max_iterations = max_iterations
         if plan is not None:
             agent_cfg.num_steps_per_env = plan.horizon
             agent_cfg.algorithm.num_mini_batches = plan.num_minibatches
+        _configure_distillation(agent_cfg, replay_samples, teacher)
+
+    def replay_samples(self, agent_cfg: Any) -> int:
+        """Return the samples that distillation keeps."""
+        return getattr(agent_cfg.algorithm, "replay_samples", 0)
 
     def max_iterations(self, agent_cfg: RslRlOnPolicyRunnerCfg) -> int:
         """Return the iterations of a whole run."""
@@ -91,6 +100,18 @@ class RslRlAdapter:
     def make(self, env: Any, agent_cfg: RslRlOnPolicyRunnerCfg, run_dir: Path, device: str) -> "RslRlRunner":
         """Build a runner around an environment."""
         return RslRlRunner(env, agent_cfg, run_dir, device)
+
+
+def _configure_distillation(agent_cfg: Any, replay_samples: int | None, teacher: TeacherPolicy | None) -> None:
+    """Write what only distillation has into its configuration."""
+    if replay_samples is not None:
+        agent_cfg.algorithm.replay_samples = replay_samples
+    if teacher is not None:
+        taught = teacher.agent_cfg
+        agent_cfg.teacher = taught.student if hasattr(taught, "student") else taught.actor
+        agent_cfg.teacher_checkpoint = str(teacher.checkpoint)
+        # What the critic is told is what a policy with obs=state sees.
+        agent_cfg.obs_groups = {**agent_cfg.obs_groups, "teacher": ["critic"]}
 
 
 ADAPTER: Adapter = RslRlAdapter()
@@ -123,12 +144,16 @@ class RslRlRunner:
             self._library = _Library(self._env, cfg, str(run_dir), device)
 
         alg = self._library.alg
-        self._tripwire = Tripwire(alg.optimizer, [alg.actor, alg.critic])
+        self._tripwire = Tripwire(alg.optimizer, _networks(alg))
         self._library.logger.end_iteration = self._tripwire.end_iteration
 
-        groups = {name for names in self._library.cfg["obs_groups"].values() for name in names}
+        sets = self._library.cfg["obs_groups"]
+        # A student is no other for having had another teacher.
+        groups = {name for key, names in sets.items() if key != "teacher" for name in names}
         shapes = {name: tensor.shape[1:] for name, tensor in self._env.get_observations().items() if name in groups}
-        self._identity = checkpoint_identity(ADAPTER.name, shapes, self._env.num_actions)
+        algorithm = "distill" if isinstance(alg, Distillation) else "ppo"
+        identity = checkpoint_identity(ADAPTER.name, shapes, self._env.num_actions)
+        self._identity = {**identity, "algorithm": algorithm}
 
     def train(self, max_iterations: int, on_iteration: OnIteration) -> None:
         """Train; see :meth:`~isaaclab_pc.runners.interface.Runner.train`."""
@@ -190,12 +215,14 @@ class RslRlRunner:
 
     def holders(self) -> Mapping[str, Any]:
         """Return what holds tensors; see :meth:`~isaaclab_pc.runners.interface.Runner.holders`."""
-        alg = self._library.alg
-        return {
-            "rollout storage": alg.storage,
-            "network weights": [alg.actor, alg.critic],
-            "optimizer": alg.optimizer.state,
-        }
+        alg: Any = self._library.alg
+        kept = {"replay": alg.replay} if hasattr(alg, "replay") else {"rollout storage": alg.storage}
+        return {**kept, "network weights": _networks(alg), "optimizer": alg.optimizer.state}
+
+
+def _networks(alg: Any) -> list[Any]:
+    """Return an algorithm's networks."""
+    return [alg.student, alg.teacher] if isinstance(alg, Distillation) else [alg.actor, alg.critic]
 
 
 class _Env(RslRlVecEnvWrapper):
@@ -236,7 +263,7 @@ class _Library(OnPolicyRunner):
         """Start new episodes: in the sums of their rewards and steps, and in the memory of a recurrent policy."""
         self.logger.cur_reward_sum.zero_()
         self.logger.cur_episode_length.zero_()
-        for network in (self.alg.actor, self.alg.critic):
+        for network in _networks(self.alg):
             network.reset()
 
 

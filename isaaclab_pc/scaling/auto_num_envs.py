@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import math
@@ -17,6 +18,9 @@ from isaaclab_pc.scaling.trial import Outcome, Overrides, Phase, Trial
 from isaaclab_pc.settings import RunSettings
 
 __all__ = ["apply_overrides", "cache_key_parts", "find_num_envs", "retry_overrides"]
+
+SMALLEST_REPLAY = 20_000
+"""Samples below which a replay is not halved to save memory: it would forget what the student has yet to learn."""
 
 SMALLEST_MINIBATCH = 64
 """Samples below which a minibatch is not halved to save memory: its gradient would be too noisy."""
@@ -67,7 +71,7 @@ def find_num_envs(
             settings,
             cache_key_parts(run, versions),
             show,
-            retry=retry_overrides,
+            retry=functools.partial(retry_overrides, smallest=settings.smallest),
             label=_label(run, settings),
             processes=processes,
             reserve=reserve,
@@ -84,16 +88,17 @@ def find_num_envs(
     return result
 
 
-def retry_overrides(trial: Trial, overrides: Overrides) -> Overrides | None:
+def retry_overrides(trial: Trial, overrides: Overrides, smallest: int = 0) -> Overrides | None:
     """Tell with which settings a size should be tried again.
 
     Contact buffers that overflowed, or have little room left, are enlarged from their high-water marks: a trained
     policy makes more contacts than a fresh one. Where memory ran out in an update, not in a rollout, minibatches are
-    halved before the search goes to fewer environments.
+    halved before the search goes to fewer environments. Where it can go no further, the replay is halved.
 
     Args:
         trial: A size that was tried.
         overrides: The settings that it was tried with in place of the user's.
+        smallest: Fewest environments of the search.
 
     Returns:
         All overrides for the next trial of this size; None where no setting helps.
@@ -101,7 +106,7 @@ def retry_overrides(trial: Trial, overrides: Overrides) -> Overrides | None:
     if trial.outcome in (Outcome.FITS, Outcome.OVERFLOW):
         new = _larger_contact_buffers(trial)
     elif trial.outcome in (Outcome.OOM, Outcome.OVER_BUDGET):
-        new = _smaller_minibatch(trial)
+        new = (_smaller_replay(trial) if trial.num_envs <= smallest else {}) or _smaller_minibatch(trial)
     else:
         new = {}
     return {**overrides, **new} if new else None
@@ -123,6 +128,12 @@ def _smaller_minibatch(trial: Trial) -> dict[str, int]:
     return {"minibatch_size": half} if half >= SMALLEST_MINIBATCH else {}
 
 
+def _smaller_replay(trial: Trial) -> dict[str, int]:
+    """Return the setting that halves the replay; empty where there is none, or a small one."""
+    half = trial.progress.replay_samples // 2 if trial.progress is not None else 0
+    return {"replay_samples": half} if half >= SMALLEST_REPLAY else {}
+
+
 def apply_overrides(run: RunSettings, overrides: Overrides) -> RunSettings:
     """Return the settings of a run with overrides.
 
@@ -139,7 +150,7 @@ def _label(run: RunSettings, settings: SearchSettings) -> str:
     """Return what a search is for, in words for a list of searches."""
     budget = [] if settings.budget is None else [f"scaling.budget={settings.budget}"]
     given = [*budget, *run.env_overrides, *run.agent_overrides]
-    where = f"obs={run.obs}, {run.runner}, {run.physics.backend}, {settings.device}"
+    where = f"obs={run.obs}, {run.runner}, {run.algorithm}, {run.physics.backend}, {settings.device}"
     return " ".join([f"{run.task} ({where}, {settings.resolved_objective})", *given])
 
 

@@ -30,6 +30,8 @@ class RunKind:
     """Physics backend."""
     runner: str
     """Learning library."""
+    algorithm: str
+    """What it learns with."""
     device_type: str
     """``cpu`` or ``cuda``."""
 
@@ -46,6 +48,7 @@ class RunKind:
             robot=settings.robot,
             backend=settings.physics.backend,
             runner=settings.runner,
+            algorithm=settings.algorithm,
             device_type=settings.device.partition(":")[0],
         )
 

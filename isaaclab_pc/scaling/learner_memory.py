@@ -7,7 +7,7 @@ import copy
 import math
 import tempfile
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,6 +61,8 @@ class LearnerMemory:
     """The optimizer's state."""
     storage: int
     """The rollout of all environments, and what the library keeps beside it for the update."""
+    replay: int
+    """Samples that are kept over iterations; 0 where learning forgets them."""
     activations: int | None
     """Most that one minibatch's forward and backward pass hold at once beside the networks: its copy out of the
     rollout, activations, and the gradients; None where the library's networks cannot be called from outside."""
@@ -79,6 +81,8 @@ def learner_memory(run: RunConfigs, spaces: Spaces) -> LearnerMemory:
     Returns:
         The memory; nothing of the size of a rollout or a minibatch was allocated.
     """
+    few_samples = _FEW_SAMPLES.samples_per_update
+    replay_samples = run.adapter.replay_samples(run.agent_cfg)
     agent_cfg = copy.deepcopy(run.agent_cfg)
     run.adapter.configure(
         agent_cfg,
@@ -88,6 +92,7 @@ def learner_memory(run: RunConfigs, spaces: Spaces) -> LearnerMemory:
         device="cpu",
         plan=_FEW_SAMPLES,
         experiment="plan",
+        replay_samples=few_samples if replay_samples else None,
     )
 
     # An update is needed: optimizers make their state in the first one.
@@ -105,11 +110,11 @@ def learner_memory(run: RunConfigs, spaces: Spaces) -> LearnerMemory:
     device = "cpu" if run.device == "cpu" else "meta"
     activations = _minibatch_peak(calls, _FEW_SAMPLES.minibatch_size, run.plan.minibatch_size, device)
 
-    few_samples = _FEW_SAMPLES.samples_per_update
     return LearnerMemory(
         weights=sizes["network weights"],
         optimizer=sizes["optimizer"],
-        storage=math.ceil(sizes["rollout storage"] * run.plan.samples_per_update / few_samples),
+        storage=math.ceil(sizes.get("rollout storage", 0) * run.plan.samples_per_update / few_samples),
+        replay=math.ceil(sizes.get("replay", 0) * replay_samples / few_samples),
         activations=activations,
     )
 
@@ -278,6 +283,10 @@ class StandIn(DirectRLEnv):
         """Return zeros."""
         no = torch.zeros(self.num_envs, dtype=torch.bool)
         return self.obs_buf, torch.zeros(self.num_envs), no, no.clone(), {}
+
+    def expert(self) -> Callable[[], Tensor]:
+        """Return an expert that does nothing."""
+        return lambda: torch.zeros(self.num_envs, *self.single_action_space.shape)
 
     def close(self) -> None:
         """Do nothing."""

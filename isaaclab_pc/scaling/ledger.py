@@ -21,6 +21,7 @@ KINDS = (
     "camera buffers",
     "clouds",
     "rollout storage",
+    "replay",
     "network weights",
     "optimizer",
     TRAINING,

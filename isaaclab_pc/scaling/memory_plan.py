@@ -12,7 +12,7 @@ from isaaclab_pc.physics.contacts import predicted_contact_buffer_bytes
 from isaaclab_pc.scaling.earlier_trials import EarlierTrials
 from isaaclab_pc.scaling.learner_memory import LearnerMemory, RunConfigs, learner_memory
 from isaaclab_pc.scaling.ledger import KINDS, OVERHEAD, SIMULATION, TRAINING, Entry, Part, measured_ledger
-from isaaclab_pc.scaling.observation_size import cloud_shape, observation_bytes
+from isaaclab_pc.scaling.observation_size import cloud_shape, kept_bytes, observation_bytes
 from isaaclab_pc.scaling.preflight import rendered_cameras
 from isaaclab_pc.scaling.trial import Spaces
 from isaaclab_pc.sensors import DepthToCloud
@@ -78,13 +78,18 @@ def _scene_parts(run: RunConfigs) -> dict[str, Part]:
 def _learner_parts(
     run: RunConfigs, spaces: Spaces | None, learner: LearnerMemory | None, *, measured: bool
 ) -> dict[str, Part]:
-    """Predict rollout storage, weights and optimizer; the storage alone, and in part, where spaces are not known."""
+    """Predict storage, replay, weights and optimizer; the first two alone, and in part, where spaces are unknown."""
     # The batch plan keeps the samples per update, so more environments only shorten the horizon.
     samples = run.plan.samples_per_update
     if spaces is not None and learner is not None:
         vectors = "as measured" if measured else "as the task declares"
-        return {
+        kept = run.adapter.replay_samples(run.agent_cfg)
+        storage: dict[str, Part] = {
             "rollout storage": (learner.storage, 0, f"{samples} samples of {_describe(spaces)}"),
+            "replay": (learner.replay, 0, f"{kept} samples, those of clouds and images as float16"),
+        }
+        return {
+            **{kind: part for kind, part in storage.items() if part[0]},
             "network weights": (learner.weights, 0, f"sizes of vectors {vectors}"),
             "optimizer": (learner.optimizer, 0, ""),
         }
@@ -92,6 +97,10 @@ def _learner_parts(
     sample = observation_bytes(run.env_cfg)
     if not sample:
         return {}
+    kept = run.adapter.replay_samples(run.agent_cfg)
+    if kept:
+        sample = kept_bytes(run.env_cfg)
+        return {"replay": (kept * sample, 0, f"{kept} samples of {sample} bytes, vectors not counted")}
     return {"rollout storage": (samples * sample, 0, f"{samples} samples of {sample} bytes, vectors not counted")}
 
 

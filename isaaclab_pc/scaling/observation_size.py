@@ -3,7 +3,7 @@
 
 from typing import Any
 
-__all__ = ["cloud_shape", "observation_bytes", "observation_size"]
+__all__ = ["cloud_shape", "kept_bytes", "observation_bytes", "observation_size"]
 
 _CHANNELS = {"rgb": 3, "normals": 3, "segmentation": 1, "camera": 1}
 """Channels of a point's features; ``one_hot`` has as many as there are classes."""
@@ -27,6 +27,18 @@ def observation_bytes(env_cfg: Any) -> int:
         env_cfg: Isaac Lab's environment config.
     """
     return observation_size(env_cfg)[0]
+
+
+def kept_bytes(env_cfg: Any) -> int:
+    """Return the size of one environment's cloud or depth image in a replay, float16 [bytes]; 0 without either.
+
+    Args:
+        env_cfg: Isaac Lab's environment config.
+    """
+    if getattr(env_cfg, "obs", None) == "points":
+        rows, channels, _ = cloud_shape(env_cfg.scene.points)
+        return 2 * rows * channels
+    return observation_bytes(env_cfg) // 2
 
 
 def observation_size(env_cfg: Any) -> tuple[int, str, str]:

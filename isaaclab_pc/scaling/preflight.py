@@ -17,7 +17,7 @@ from isaaclab_pc.packages import is_installed
 from isaaclab_pc.physics.backends import INSTALL_ISAACSIM
 from isaaclab_pc.scaling.batch import BatchPlan
 from isaaclab_pc.scaling.machine import Machine
-from isaaclab_pc.scaling.observation_size import observation_size
+from isaaclab_pc.scaling.observation_size import kept_bytes, observation_size
 from isaaclab_pc.scaling.trial import format_size
 
 __all__ = ["Finding", "check_run", "preflight", "rendered_cameras"]
@@ -68,7 +68,13 @@ class Finding:
 
 
 def check_run(
-    env_cfg: Any, plan: BatchPlan, machine: Machine, *, trial: bool, visualizers: Sequence[str] = ()
+    env_cfg: Any,
+    plan: BatchPlan,
+    machine: Machine,
+    *,
+    trial: bool,
+    visualizers: Sequence[str] = (),
+    replay_samples: int = 0,
 ) -> list[str]:
     """Refuse a run that cannot work.
 
@@ -78,6 +84,7 @@ def check_run(
         machine: As for :func:`preflight`.
         trial: Whether this is one of the sizes that a search tries.
         visualizers: As for :func:`preflight`.
+        replay_samples: As for :func:`preflight`.
 
     Returns:
         Warnings, for the user of a run that may start.
@@ -87,7 +94,7 @@ def check_run(
         MemoryError: The same in a trial, where fewer environments may solve all of them. A search takes it for any
             trial that ran out of memory, and goes on with smaller sizes.
     """
-    findings = preflight(env_cfg, plan, machine, visualizers)
+    findings = preflight(env_cfg, plan, machine, visualizers, replay_samples)
     errors = [finding for finding in findings if finding.severity == "error"]
     if errors:
         kind = MemoryError if trial and all(error.sized for error in errors) else ConfigError
@@ -95,7 +102,9 @@ def check_run(
     return [str(finding) for finding in findings]
 
 
-def preflight(env_cfg: Any, plan: BatchPlan, machine: Machine, visualizers: Sequence[str] = ()) -> list[Finding]:
+def preflight(
+    env_cfg: Any, plan: BatchPlan, machine: Machine, visualizers: Sequence[str] = (), replay_samples: int = 0
+) -> list[Finding]:
     """Check a run; starts nothing.
 
     Args:
@@ -103,6 +112,7 @@ def preflight(env_cfg: Any, plan: BatchPlan, machine: Machine, visualizers: Sequ
         plan: The update's samples.
         machine: The machine.
         visualizers: Isaac Lab's visualizers that will be on.
+        replay_samples: Samples that learning keeps over iterations.
 
     Returns:
         What was found, errors and warnings; empty when all is well.
@@ -114,7 +124,11 @@ def preflight(env_cfg: Any, plan: BatchPlan, machine: Machine, visualizers: Sequ
         *_check_image_elements(env_cfg),
         *_check_simulation_memory(env_cfg, machine.free_bytes),
         *_check_contact_patches(env_cfg),
-        *_check_rollout(env_cfg, plan, machine.free_bytes),
+        *(
+            _check_replay(env_cfg, replay_samples, machine.free_bytes)
+            if replay_samples
+            else _check_rollout(env_cfg, plan, machine.free_bytes)
+        ),
         *_check_colliders(env_cfg),
         *_check_threads(machine),
     ]
@@ -272,6 +286,22 @@ def _check_rollout(env_cfg: Any, plan: BatchPlan, free: int) -> Iterator[Finding
         f"{format_size(size)} of {format_size(free)} free memory. Use {remedy}, or fewer samples per update: "
         "agent.samples_per_update (agent.params.config.samples_per_update of RL-Games), and fewer environments where "
         f"the horizon of {plan.horizon} steps cannot shrink.",
+        sized=True,
+    )
+
+
+def _check_replay(env_cfg: Any, samples: int, free: int) -> Iterator[Finding]:
+    """Find more samples than the memory can hold; vectors are left out."""
+    sample = kept_bytes(env_cfg)
+    if samples * sample <= free:
+        return
+
+    yield Finding(
+        "error",
+        "replay_samples",
+        f"replay_samples={samples}: the clouds or images alone, {format_size(sample)} each, take "
+        f"{format_size(samples * sample)} of {format_size(free)} free memory. Use at most "
+        f"replay_samples={free // sample}, or num_envs=auto, which finds how many fit.",
         sized=True,
     )
 

@@ -58,6 +58,12 @@ class SearchSettings(ScalingSettings):
         return self
 
     @property
+    def smallest(self) -> int:
+        """Fewest environments that are tried."""
+        sizes = self.sizes
+        return -(-sizes.lo // sizes.granule) * sizes.granule
+
+    @property
     def on_gpu(self) -> bool:
         """Whether the device is a GPU."""
         return self.device != "cpu"

@@ -77,6 +77,8 @@ class Progress(JsonRecord):
     """What it was doing."""
     minibatch_size: Size
     """Samples of each minibatch of its updates."""
+    replay_samples: Count = 0
+    """Samples that it keeps over iterations."""
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,13 @@ PathText = Annotated[
 ]
 
 
+TeacherText = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=4096, pattern=r"\S"),
+    Expects("expert, latest, best, or a run's folder or checkpoint"),
+]
+
+
 class EvalSettings(Settings):
     """The deterministic evaluations: at the end of training, by ``scripts/play.py``, and for the best checkpoint."""
 
@@ -91,6 +98,14 @@ class RunSettings(Settings):
     runner: Annotated[str, OneOf(tuple(RUNNERS))] = "rsl_rl"
     """Learning library."""
 
+    algorithm: Literal["auto", "ppo", "distill"] = "auto"
+    """ppo learns from rewards, distill by imitating a teacher (RSL-RL only). auto is distill where a
+    teacher is given, or the task has an expert, runner is rsl_rl and obs is points or depth; else ppo."""
+
+    teacher: TeacherText | None = None
+    """Whom distill imitates: the task's expert, or a policy that sees the state: latest, best, or the folder or
+    checkpoint of a run with obs=state. null: the expert."""
+
     agent: Literal["default", "large"] = "default"
     """Size of the agent: large is for GPUs."""
 
@@ -115,6 +130,10 @@ class RunSettings(Settings):
 
     num_envs: Literal["auto"] | NumEnvs = "auto"
     """Environments in parallel; auto measures what this machine does best, and remembers it."""
+
+    replay_samples: Annotated[int, Field(ge=1_000, le=100_000_000)] | None = None
+    """Samples that distill keeps and learns from; null: as the agent says, or less where num_envs=auto finds that they
+    need more memory than there is."""
 
     minibatch_size: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
     """Samples of a minibatch, about; null: as the agent says, or less where num_envs=auto finds that updates need more

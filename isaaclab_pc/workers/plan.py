@@ -36,7 +36,10 @@ def plan(settings_path: Path, num_envs: int, result_path: Path) -> int:
 
     earlier = find_earlier_trials(RunKind.of(settings), LOGS / "scale")
     parts = predict_memory(resolved, earlier)
-    findings = preflight(resolved.env_cfg, resolved.plan, Machine.here(resolved.device), resolved.visualizers)
+    machine = Machine.here(resolved.device)
+    findings = preflight(
+        resolved.env_cfg, resolved.plan, machine, resolved.visualizers, replay_samples=resolved.replay_samples
+    )
 
     report = PlanReport(
         parts=parts,

@@ -41,13 +41,14 @@ class ProbeWatch:
         self._bytes_before_env = 0
         self._bytes_after_env = 0
 
-    def start(self, plan: BatchPlan) -> None:
+    def start(self, plan: BatchPlan, replay_samples: int) -> None:
         """Take what the run is going to do, before anything is built.
 
         Args:
             plan: Its batch plan.
+            replay_samples: Samples that it keeps over iterations.
         """
-        progress = Progress(Phase.BUILD, plan.minibatch_size)
+        progress = Progress(Phase.BUILD, plan.minibatch_size, replay_samples)
         self._phases = _PhaseFile(self._phase_path, plan.horizon, progress)
 
     def before_env(self) -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isaaclab_pc.assets.robots import DEFAULT_ROBOT, ROBOTS
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.launch.algorithm import EXPERT
+from isaaclab_pc.launch.run_folder import SETTINGS_NAME
 from isaaclab_pc.physics import apply_physics
 from isaaclab_pc.physics.apply import check_time_steps
-from isaaclab_pc.runners import Adapter, agent_key, load_adapter
+from isaaclab_pc.runners import Adapter, TeacherPolicy, agent_key, load_adapter
 from isaaclab_pc.scaling import BatchPlan, plan_batch
 from isaaclab_pc.settings import GuardSettings, PointsSettings, RunSettings
 from isaaclab_pc.workers.overrides import check_overrides
@@ -56,6 +59,9 @@ class Resolved:
 
     max_iterations: int
     """The run's last iteration."""
+
+    replay_samples: int = 0
+    """Samples that learning keeps over iterations."""
 
     overrides: tuple[str, ...] = ()
     """The ``env.*`` and ``agent.*`` that the user gave."""
@@ -108,6 +114,8 @@ def resolve(settings: RunSettings, num_envs: int, experiment: str) -> Resolved:
         device=settings.device,
         plan=plan,
         experiment=experiment,
+        replay_samples=settings.replay_samples,
+        teacher=_find_teacher(settings),
     )
     return Resolved(
         task=settings.task,
@@ -118,6 +126,7 @@ def resolve(settings: RunSettings, num_envs: int, experiment: str) -> Resolved:
         backend=settings.physics.backend,
         device=settings.device,
         max_iterations=adapter.max_iterations(agent_cfg),
+        replay_samples=adapter.replay_samples(agent_cfg),
         overrides=(*settings.env_overrides, *settings.agent_overrides),
         guard=guard,
         visualizers=settings.visualizers,
@@ -152,12 +161,14 @@ def _load_configs(settings: RunSettings) -> tuple[Any, Any]:
     from isaaclab_tasks.utils import PresetCfg, resolve_task_config
     from isaaclab_tasks.utils.parse_cfg import load_cfg_from_registry
 
-    entry_point = agent_key(settings.runner, settings.agent)
+    # Whoever does not train chose no algorithm; that of PPO is any task's.
+    algorithm = "ppo" if settings.algorithm == "auto" else settings.algorithm
+    entry_point = agent_key(settings.runner, settings.agent, algorithm)
     registered = gym.spec(task).kwargs or {}
     if entry_point not in registered:
         raise ConfigError(
-            f"{task} has no agent for runner={settings.runner} agent={settings.agent}: it registers "
-            f"{', '.join(sorted(key for key in registered if key.endswith('_cfg_entry_point')))}."
+            f"{task} has no agent for runner={settings.runner} agent={settings.agent} algorithm={algorithm}: it "
+            f"registers {', '.join(sorted(key for key in registered if key.endswith('_cfg_entry_point')))}."
         )
 
     overrides = [*settings.env_overrides, *settings.agent_overrides]
@@ -177,6 +188,20 @@ def _load_configs(settings: RunSettings) -> tuple[Any, Any]:
         raise ConfigError(f"{given}{task} cannot be configured: {type(error).__name__}: {error}") from error
     # Deep copies: defaults of Isaac Lab's configs may be shared, and runners change what they are given.
     return copy.deepcopy(env_cfg), copy.deepcopy(agent_cfg)
+
+
+def _find_teacher(settings: RunSettings) -> TeacherPolicy | None:
+    """Return the policy that teaches, with the config that its own run resolves to; None where none does."""
+    if settings.teacher is None or settings.teacher == EXPERT:
+        return None
+
+    checkpoint = Path(settings.teacher)
+    try:
+        trained = RunSettings.load(checkpoint.parent.parent / SETTINGS_NAME)
+    except ConfigError as error:
+        raise ConfigError(f"teacher={checkpoint} is of no run here: {error}") from None
+    _, agent_cfg = _load_configs(trained)
+    return TeacherPolicy(checkpoint, agent_cfg)
 
 
 def _plan_batch(settings: RunSettings, adapter: Adapter, agent_cfg: Any, num_envs: int) -> BatchPlan:

@@ -68,10 +68,14 @@ def open_session(
     start = time.perf_counter()
     resolved = resolve(settings, num_envs, experiment)
     if watch is not None:
-        watch.start(resolved.plan)
-    machine = Machine.here(resolved.device)
+        watch.start(resolved.plan, resolved.replay_samples)
     warnings = check_run(
-        resolved.env_cfg, resolved.plan, machine, trial=watch is not None, visualizers=resolved.visualizers
+        resolved.env_cfg,
+        resolved.plan,
+        Machine.here(resolved.device),
+        trial=watch is not None,
+        visualizers=resolved.visualizers,
+        replay_samples=resolved.replay_samples,
     )
 
     from isaaclab.utils.io import dump_yaml

@@ -43,7 +43,7 @@ def test_a_trial_tells_its_memory_and_its_contacts(tmp_path: Path, backend: str)
     assert entries["libraries and runtime"] > 200 << 20
     # 4 images of 36 x 48 pixels, each with a depth and a class of 4 bytes.
     assert entries["camera buffers"] == 4 * 36 * 48 * 8
-    assert min(entries["clouds"], entries["rollout storage"], entries["network weights"]) > 0
+    assert min(entries["clouds"], entries["replay"], entries["network weights"]) > 0
 
 
 @pytest.mark.slow

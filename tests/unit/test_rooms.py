@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 ROOMS = (
     *("errors", "files", "packages", "json_record", "keyed_random", "tensor_bytes"),
     *("output_filter", "process_tree", "fault_dump"),
-    *("runners", "assets", "settings", "demo_file", "demos"),
+    *("runners", "learning", "assets", "settings", "demo_file", "demos"),
     *("physics", "sensors", "guards", "envs", "agents", "tasks"),
     *("scaling", "viz", "launch", "commands", "workers"),
 )

@@ -11,6 +11,7 @@ import pytest
 from isaaclab_tasks.utils import load_cfg_from_registry
 
 from isaaclab_pc.agents import ppo
+from isaaclab_pc.agents.distill import DEFAULT, REACH
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.runners import RUNNERS, agent_key, load_adapter
 from isaaclab_pc.tasks.registration import register_task
@@ -50,6 +51,15 @@ def test_every_library_gets_the_settings_of_the_agent_under_the_tasks_name(
     assert adapter.max_iterations(cfg) == settings.max_iterations
     assert adapter.batch_target(cfg) == (settings.samples_per_update, settings.minibatch_size)
     assert experiment_name(cfg) == "press_button"
+
+
+@pytest.mark.parametrize("agent", ppo.AGENTS)
+def test_distillation_has_the_settings_of_the_agent_too(register: Callable, agent: str) -> None:
+    register(agent=agent)
+    cfg: Any = load_cfg_from_registry(TASK_ID, agent_key("rsl_rl", "default", "distill"))
+    settings = {"default": DEFAULT, "reach": REACH}[agent]
+    assert cfg.max_iterations == settings.max_iterations
+    assert cfg.algorithm.expert_share_samples == settings.expert_share_samples
 
 
 def test_nobody_shares_a_configuration(register: Callable, runner_and_size: tuple[str, str]) -> None:

@@ -39,6 +39,15 @@ def test_the_latest_run_is_evaluated_under_its_own_settings(run, capsys, evaluat
     assert json.loads((run / "run.json").read_text(encoding="utf-8"))["status"] == "completed"
 
 
+def test_a_student_needs_no_teacher_any_more(runs, seen):
+    assert train.main(["num_envs=8", "device=cpu", "algorithm=distill"]) == 0
+    assert play.main([]) == 0
+    (run,) = runs()
+    (result,) = (run / "play").iterdir()
+    settings = seen(result)["settings"]
+    assert (settings["algorithm"], settings["teacher"]) == ("distill", None)
+
+
 def test_what_is_given_replaces_the_runs_settings(evaluation):
     arguments = [
         "eval.episodes=1000",

@@ -15,6 +15,7 @@ from filelock import FileLock
 
 from isaaclab_pc.commands import play, train
 from isaaclab_pc.commands.train import main
+from isaaclab_pc.launch import algorithm
 from isaaclab_pc.physics import backends
 from isaaclab_pc.settings import RunSettings
 
@@ -39,6 +40,25 @@ def test_a_run_has_one_folder_with_its_settings_and_record(folder, runs, seen, r
     assert settings["env_overrides"] == ["env.episode_length_s=3"]
     assert record(run)["status"] == "completed"
     assert sorted(path.name for path in folder.iterdir()) == ["logs"], "Hydra wrote something of its own"
+
+
+def test_the_worker_is_told_what_was_chosen_and_the_record_says_it(monkeypatch, runs, seen, record):
+    monkeypatch.setattr(algorithm, "expert_tasks", lambda: {"reach": "IsaacPC-Reach-Franka-Direct"})
+    assert main(["task=reach", "num_envs=8", "device=cpu"]) == 0
+    (run,) = runs()
+    settings = seen(run)["settings"]
+    chosen = (settings["algorithm"], settings["teacher"])
+    assert chosen == (record(run)["algorithm"], record(run)["teacher"]) == ("distill", "expert")
+
+    monkeypatch.setattr(algorithm, "expert_tasks", dict)
+    assert main(["task=reach", "num_envs=8", "device=cpu"]) == 0
+    assert record(runs()[1])["algorithm"] == "ppo"
+
+
+def test_distilling_with_another_library_leaves_nothing(folder, capsys):
+    assert main(["task=reach", "num_envs=8", "device=cpu", "runner=rl_games", "algorithm=distill"]) == 2
+    assert "algorithm=distill with runner=rl_games: only RSL-RL can distill. Use" in capsys.readouterr().err
+    assert list(folder.iterdir()) == []
 
 
 def test_auto_tries_sizes_freezes_the_answer_and_remembers_it(capsys, runs, seen, record):
@@ -251,6 +271,7 @@ SIGNALS = pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (si
 @SIGNALS
 def test_a_signal_stops_the_run_with_a_checkpoint_and_leaves_no_child(folder, start, runs, record, number, code):
     process = start(num_envs=8)
+    assert process.stdout.readline().startswith("algorithm=")
     assert process.stdout.readline() == "training\n"
     family = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(number)

@@ -2,6 +2,7 @@
 """With which settings a size is tried again, and how they reach a run."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -51,6 +52,15 @@ def test_an_update_that_does_not_fit_gets_smaller_minibatches(outcome: Outcome) 
     assert retry_overrides(Trial(8, outcome, progress=Progress(Phase.UPDATE, 100)), {}) is None
     assert retry_overrides(Trial(8, outcome, progress=Progress(Phase.ROLLOUT, 512)), {}) is None
     assert retry_overrides(Trial(8, outcome), {}) is None
+
+
+@pytest.mark.parametrize("phase", Phase)
+def test_a_replay_is_halved_where_there_cannot_be_fewer_environments(phase: Phase) -> None:
+    trial = Trial(32, Outcome.OVER_BUDGET, progress=Progress(phase, 100, replay_samples=80_000))
+    assert retry_overrides(trial, {}, smallest=32) == {"replay_samples": 40_000}
+    assert retry_overrides(trial, {}, smallest=16) is None
+    small = replace(trial, progress=Progress(phase, 100, replay_samples=30_000))
+    assert retry_overrides(small, {}, smallest=32) is None
 
 
 def test_other_failures_are_cured_by_no_setting() -> None:

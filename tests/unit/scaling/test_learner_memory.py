@@ -48,6 +48,24 @@ def test_it_is_what_the_real_learner_takes(tmp_path: Path, runner: str, obs: str
     assert predicted.activations == pytest.approx(peak.bytes, rel=0.25)
 
 
+@pytest.mark.parametrize("obs", GROUPS)
+def test_a_replay_is_what_the_real_one_takes(tmp_path: Path, obs: str) -> None:
+    agent = ["agent.samples_per_update=512", "agent.algorithm.num_learning_epochs=1"]
+    run = resolved("algorithm=distill", "replay_samples=3000", f"obs={obs}", agent=agent)
+    spaces = Spaces({**VECTORS, **GROUPS[obs]}, 3)
+    predicted = learner_memory(run, spaces)
+
+    real = run.adapter.make(StandIn(spaces, NUM_ENVS), run.agent_cfg, tmp_path, "cpu")
+    real.train(1, lambda completed, metrics: Decision.STOP)
+    sizes = {kind: tensor_bytes(holder) for kind, holder in real.holders().items()}
+    assert predicted.replay == sizes["replay"]
+    assert predicted.storage == 0
+    assert (predicted.weights, predicted.optimizer) == (sizes["network weights"], sizes["optimizer"])
+    with MemoryPeak() as peak:
+        real.train(2, lambda completed, metrics: Decision.STOP)
+    assert predicted.activations == pytest.approx(peak.bytes, rel=0.25)
+
+
 def test_encoders_that_recompute_hold_less_than_their_activations() -> None:
     spaces = Spaces({**VECTORS, **GROUPS["points"]}, 3)
     run = resolved()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The parts of a plan: what configs tell, and what earlier trials add."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -39,7 +40,7 @@ def leave(folder: Path, time: str, settings: RunSettings, *trials: Trial) -> Non
 @pytest.fixture
 def learner(monkeypatch: pytest.MonkeyPatch) -> LearnerMemory:
     """A learner that need not be built."""
-    memory = LearnerMemory(weights=1 * MIB, optimizer=2 * MIB, storage=3 * MIB, activations=4 * MIB)
+    memory = LearnerMemory(weights=1 * MIB, optimizer=2 * MIB, storage=3 * MIB, replay=0, activations=4 * MIB)
     monkeypatch.setattr(memory_plan, "learner_memory", lambda resolved, spaces: memory)
     return memory
 
@@ -66,6 +67,16 @@ def test_without_a_trial_the_plan_says_what_is_missing(learner: LearnerMemory) -
     assert parts["contact buffers"][1] > 60 * 100
     assert OVERHEAD not in parts
     assert missing_kinds(parts, resolved, NOTHING) == [OVERHEAD, SIMULATION, TRAINING]
+
+
+def test_a_replay_is_planned_for(learner: LearnerMemory, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_replay = replace(learner, storage=0, replay=5 * MIB)
+    monkeypatch.setattr(memory_plan, "learner_memory", lambda resolved, spaces: with_replay)
+    resolved = resolve(settings_of("algorithm=distill", "replay_samples=5000"), 64, "reach")
+    parts = predict_memory(resolved, NOTHING)
+    assert parts["replay"][0] == 5 * MIB
+    assert "5000 samples" in parts["replay"][2]
+    assert "rollout storage" not in parts
 
 
 def test_trials_tell_the_rest_and_its_growth(learner: LearnerMemory) -> None:

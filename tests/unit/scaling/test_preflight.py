@@ -30,6 +30,7 @@ from isaaclab_pc.scaling import BatchPlan, Outcome, plan_batch, preflight
 from isaaclab_pc.scaling.classify import classify_exit
 from isaaclab_pc.scaling.machine import Machine, usable_cores
 from isaaclab_pc.scaling.memory import Cgroup
+from isaaclab_pc.scaling.observation_size import kept_bytes
 from isaaclab_pc.scaling.preflight import Finding, check_run
 from isaaclab_pc.sensors import GivenPointsCfg, PointCloud
 from isaaclab_pc.settings import PhysicsSettings
@@ -431,6 +432,26 @@ def test_a_session_is_refused_before_a_simulator_starts(tmp_path, trial: bool, e
     with pytest.raises(error, match=r"env\.scene\.camera\.width=48"), session:
         pytest.fail("a simulator was started")
     assert {path.name for path in tmp_path.iterdir()} == ({"phase"} if trial else set())
+
+
+@pytest.mark.parametrize(("trial", "error"), [(False, ConfigError), (True, MemoryError)])
+def test_a_replay_that_does_not_fit_is_refused(trial: bool, error: type[Exception]) -> None:
+    cfg = reach_cfg()
+    machine = Machine(1 << 30, 2, 2)
+    most = (1 << 30) // kept_bytes(cfg)
+    assert check_run(cfg, PLAN, machine, trial=trial, replay_samples=most) == []
+    with pytest.raises(error, match=rf"^replay_samples={most + 1}: .* Use at most replay_samples={most}, or num_envs"):
+        check_run(cfg, PLAN, machine, trial=trial, replay_samples=most + 1)
+
+
+def test_a_replay_keeps_clouds_and_images_as_float16() -> None:
+    cfg = reach_cfg()
+    cfg.scene.points.dtype = "float32"
+    assert kept_bytes(cfg) == 2 * 3 * cfg.scene.points.num_points
+    cfg.obs = "depth"
+    assert kept_bytes(cfg) == 2 * cfg.scene.camera.width * cfg.scene.camera.height
+    cfg.obs = "state"
+    assert kept_bytes(cfg) == 0
 
 
 def test_the_machine_is_seen_as_it_is() -> None:

@@ -45,7 +45,7 @@ def fake_session(monkeypatch):
             )
             if watch is not None:
                 watch.before_env()
-                watch.start(session.resolved.plan)
+                watch.start(session.resolved.plan, 0)
                 watch.after_env(session.env)
             try:
                 yield session

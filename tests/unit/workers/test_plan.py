@@ -15,7 +15,7 @@ from isaaclab_pc.workers.plan import plan
 @pytest.fixture
 def settings_path(tmp_path, monkeypatch):
     """A run's settings in an empty folder, for a learner that need not be built."""
-    memory = LearnerMemory(weights=1 << 20, optimizer=2 << 20, storage=3 << 20, activations=4 << 20)
+    memory = LearnerMemory(weights=1 << 20, optimizer=2 << 20, storage=3 << 20, replay=0, activations=4 << 20)
     monkeypatch.setattr(memory_plan, "learner_memory", lambda resolved, spaces: memory)
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "config.yaml"

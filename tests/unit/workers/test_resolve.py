@@ -116,6 +116,7 @@ def test_two_runs_share_no_config():
         ([], ["env.episode_length_s=nan"], [], r"^env\.episode_length_s=nan: expected a number above 0"),
         ([], ["env.scene.camera.width=100000"], [], r"expected a whole number from 1 to 4,096"),
         ([], [], ["agent.algorithm.gamma=1.5"], r"^agent\.algorithm\.gamma=1\.5: expected a number from 0 to 1"),
+        (["algorithm=distill"], [], ["agent.algorithm.last_expert_share=2"], r"share=2: expected a number from 0 to 1"),
         ([], ["env.seed=3"], [], r"^env\.seed=3 would have no effect: set seed instead"),
         ([], ["env.scene.num_envs=3"], [], r"would have no effect: set num_envs instead"),
         ([], [], ["agent.device=cpu"], r"would have no effect: set device instead"),
@@ -180,6 +181,7 @@ def test_every_bound_is_that_of_a_field_which_some_task_or_agent_has():
     for runner in RUNNERS:
         for obs in ("points", "depth", "state"):
             known |= dotted_names(resolved(f"runner={runner}", f"obs={obs}").agent_cfg, "agent")
+    known |= dotted_names(resolved("algorithm=distill").agent_cfg, "agent")
     assert [pattern for pattern in _BOUNDS if not fnmatch.filter(known, pattern)] == []
     assert [key for key in _SET_ELSEWHERE if key not in known] == []
 
@@ -222,5 +224,5 @@ def test_settings_of_our_tasks_are_refused_for_tasks_of_other_packages():
 
 
 def test_a_missing_agent_names_what_there_is():
-    with pytest.raises(ConfigError, match="has no agent for runner=rsl_rl agent=large: it registers"):
+    with pytest.raises(ConfigError, match="has no agent for runner=rsl_rl agent=large algorithm=ppo: it registers"):
         resolved("task=Isaac-Cartpole-Direct", "agent=large")

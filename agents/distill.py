@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The hyperparameters of distillation. Loads no torch."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from isaaclab_pc.agents.ppo import EncoderSettings, UpdateSize
+
+__all__ = ["DEFAULT", "DISTILL_AGENTS", "REACH", "DistillSettings", "distill_sizes"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistillSettings(UpdateSize):
+    """Imitation of a teacher by aggregation: see :class:`isaaclab_pc.learning.distillation.ReplayDistillation`.
+
+    The defaults suit two CPU cores.
+    """
+
+    max_iterations: int = 90
+    """Iterations of a whole run, over which the learning rate decays."""
+
+    horizon: int = 16
+    """Steps per environment and iteration, where the batch plan does not change it."""
+
+    num_epochs: int = 5
+    """Minibatches that are learned from per iteration, as a multiple of ``num_minibatches``: they come out of all
+    samples that are held, and not of the new ones alone."""
+
+    learning_rate: float = 1e-3
+    """Learning rate of Adam at the start; it falls over the last third of a run."""
+
+    max_grad_norm: float = 1.0
+    """Largest norm of the gradient."""
+
+    replay_samples: int = 400_000
+    """Samples that are held; the oldest go first."""
+
+    refill_samples: int = 40_960
+    """Samples that are collected after a resume, which starts with an empty replay, before the student goes on
+    learning."""
+
+    expert_share_samples: int = 100_000
+    """Samples until the teacher acts least; its share falls from 1 in a line."""
+
+    last_expert_share: float = 0.05
+    """Share of the steps in which the teacher acts from then on."""
+
+    turn_steps: float = 15.0
+    """Mean steps that teacher or student act at a stretch."""
+
+    gripper_gain: float = 4.0
+    """The logit of an open gripper where the student's last action is 1."""
+
+    action_std: float = 0.1
+    """Standard deviation of the student's actions while it trains."""
+
+    hidden: tuple[int, ...] = (256, 128)
+    """Hidden layers of the student, after the encoders."""
+
+    activation: str = "elu"
+    """Activation of the hidden layers: elu, relu, tanh or silu."""
+
+    encoder: EncoderSettings = field(default_factory=lambda: EncoderSettings(point_channels=(64, 128)))
+    """The student's encoders."""
+
+
+DEFAULT = DistillSettings()
+"""What most tasks are distilled with; found with ``lift``."""
+
+REACH = DistillSettings(max_iterations=30, expert_share_samples=40_000)
+"""For ``reach``, which is learned in a few iterations."""
+
+DISTILL_AGENTS: Mapping[str, DistillSettings] = {"reach": REACH}
+"""Agents of :data:`isaaclab_pc.agents.ppo.AGENTS` whose tasks are distilled with other hyperparameters than most."""
+
+
+def distill_sizes(settings: DistillSettings) -> dict[str, DistillSettings]:
+    """Return the hyperparameters by the value of the setting ``agent``.
+
+    Args:
+        settings: The hyperparameters for a CPU.
+
+    Returns:
+        ``default``, the same ones, and ``large``, with networks and samples for a GPU.
+    """
+    large = replace(
+        settings,
+        samples_per_update=8 * settings.samples_per_update,
+        replay_samples=4 * settings.replay_samples,
+        refill_samples=8 * settings.refill_samples,
+        expert_share_samples=8 * settings.expert_share_samples,
+        hidden=(512, 256, 128),
+        encoder=EncoderSettings(point_channels=(64, 128, 256)),
+    )
+    return {"default": settings, "large": large}

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The newest samples of a run, with the actions that the teacher would have taken there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+__all__ = ["Replay"]
+
+
+class Replay:
+    """A ring of samples: once it is full, the newest ones take the place of the oldest.
+
+    Clouds and images are kept as float16, vectors and labels as float32.
+    """
+
+    def __init__(self, shapes: Mapping[str, Sequence[int]], num_actions: int, capacity: int, device: str) -> None:
+        """Allocate the ring, and touch all of it: a size that does not fit fails here and not hours later.
+
+        Args:
+            shapes: Shape of one observation of each group that is kept, without the batch dimension.
+            num_actions: Size of an action.
+            capacity: Samples that are kept, at least 1.
+            device: Where they are kept.
+        """
+        # zeros() would not do: on a CPU, the system gives memory only once it is written to.
+        self._groups = {
+            name: torch.empty(
+                capacity, *shape, dtype=torch.float32 if len(shape) == 1 else torch.float16, device=device
+            ).fill_(0.0)
+            for name, shape in shapes.items()
+        }
+        self._labels = torch.empty(capacity, num_actions, device=device).fill_(0.0)
+        self._capacity = capacity
+        self._added = 0
+
+    def __len__(self) -> int:
+        """Return how many samples are held."""
+        return min(self._added, self._capacity)
+
+    @property
+    def capacity(self) -> int:
+        """Most samples that are held."""
+        return self._capacity
+
+    @torch.no_grad()
+    def add(self, obs: Mapping[str, Tensor], labels: Tensor) -> None:
+        """Add one sample of every environment.
+
+        Args:
+            obs: Observation groups by name, at least those that are kept, each with batch size N.
+            labels: The teacher's actions, shape (N, A). Of more samples than the ring holds, the last ones are kept.
+        """
+        added = labels.shape[0]
+        kept = min(added, self._capacity)
+        start = (self._added + added - kept) % self._capacity
+        until_end = min(kept, self._capacity - start)
+
+        for ring, values in self._pairs(obs, labels):
+            newest = values[added - kept :]
+            ring[start : start + until_end] = newest[:until_end]
+            ring[: kept - until_end] = newest[until_end:]
+        self._added += added
+
+    def minibatches(self, count: int, size: int) -> Iterator[tuple[TensorDict, Tensor]]:
+        """Draw minibatches: no sample comes again before all of them had their turn.
+
+        Args:
+            count: Minibatches.
+            size: Samples of each.
+
+        Yields:
+            Observation groups, batch (size,), and labels, shape (size, A).
+        """
+        wanted = count * size
+        passes = [torch.randperm(len(self), device=self._labels.device) for _ in range(math.ceil(wanted / len(self)))]
+        for chosen in torch.cat(passes)[:wanted].split(size):
+            groups = {name: ring[chosen] for name, ring in self._groups.items()}
+            yield TensorDict(groups, batch_size=[size]), self._labels[chosen]
+
+    def newest(self, count: int, names: Sequence[str]) -> TensorDict:
+        """Return the samples that were added last.
+
+        Args:
+            count: Samples, at most as many as are held.
+            names: Observation groups.
+
+        Returns:
+            The groups, batch (count,), the oldest sample first.
+        """
+        last = torch.arange(self._added - count, self._added, device=self._labels.device) % self._capacity
+        return TensorDict({name: self._groups[name][last] for name in names}, batch_size=[count])
+
+    def _pairs(self, obs: Mapping[str, Tensor], labels: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield each ring with the values that go into it."""
+        for name, ring in self._groups.items():
+            yield ring, obs[name]
+        yield self._labels, labels

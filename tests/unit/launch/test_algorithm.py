@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a run learns with, and from whom."""
+
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.launch import algorithm
+from isaaclab_pc.launch.algorithm import choose_algorithm
+from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.launch.run_folder import SETTINGS_NAME
+from isaaclab_pc.launch.run_record import RunRecord
+
+EXPERTS = {"lift": "IsaacPC-Lift-Cube-Franka-Direct"}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working folder, where lift alone has an expert."""
+    monkeypatch.setattr(algorithm, "expert_tasks", lambda: EXPERTS)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def choose(*arguments: str) -> tuple[str, str | None]:
+    env = [text for text in arguments if text.startswith("env.")]
+    settings = choose_algorithm(compose([text for text in arguments if text not in env], env))
+    return settings.algorithm, settings.teacher
+
+
+@pytest.mark.parametrize(
+    ("arguments", "chosen", "reason"),
+    [
+        (["task=lift"], "distill", "auto: the task has an expert"),
+        (["task=lift", "obs=depth"], "distill", "auto: the task has an expert"),
+        (["task=lift", "obs=state"], "ppo", "auto: obs=state"),
+        (["task=lift", "runner=rl_games"], "ppo", "auto: runner=rl_games"),
+        (["task=push"], "ppo", "auto: the task has no expert"),
+        (["task=lift", "algorithm=ppo"], "ppo", "as given"),
+        (["task=lift", "algorithm=distill", "obs=state"], "distill", "as given"),
+        (["task=lift", "teacher=expert"], "distill", "auto: a teacher is given"),
+    ],
+)
+def test_the_run_says_what_it_learns_with(arguments: list[str], chosen: str, reason: str, capsys: Any) -> None:
+    teacher = "expert" if chosen == "distill" else None
+    assert choose(*arguments) == (chosen, teacher)
+    said = capsys.readouterr().out
+    assert said.startswith(f"algorithm={chosen}{' teacher=expert' if teacher else ''} ({reason}")
+    assert said.count("\n") == 1
+
+
+def test_what_was_chosen_stays() -> None:
+    once = choose_algorithm(compose(["task=lift"]))
+    assert choose_algorithm(once) == once
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["task=lift", "algorithm=distill", "runner=rl_games"], "only RSL-RL can distill. Use runner=rsl_rl, or algo"),
+        (["task=lift", "teacher=expert", "runner=rl_games"], "only RSL-RL can distill"),
+        (
+            ["task=push", "algorithm=distill"],
+            "teacher=expert: IsaacPC-Push.* has no expert; these have one: lift. Give",
+        ),
+        (["task=lift", "algorithm=ppo", "teacher=expert"], "teacher=expert has no effect with algorithm=ppo"),
+        (["task=push", "replay_samples=5000"], "replay_samples=5000 has no effect with algorithm=ppo"),
+        (["task=push", "teacher=nowhere"], "teacher=nowhere: expected latest, best, or the path"),
+        (["task=push", "teacher=latest"], "teacher=latest: .*push_state holds no run with a checkpoint"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(arguments: list[str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        choose(*arguments)
+
+
+@pytest.fixture
+def train_teacher(folder: Path) -> Callable[..., Path]:
+    """Leave the folder of a run as a training does, and return its checkpoint."""
+
+    def train(*arguments: str) -> Path:
+        env = [text for text in arguments if text.startswith("env.")]
+        settings = compose([text for text in arguments if text not in env], env)
+        run = folder / "logs" / "rsl_rl" / "push_state" / "1"
+        checkpoint = run / "checkpoints" / "model_7.pt"
+        checkpoint.parent.mkdir(parents=True)
+        settings.save(run / SETTINGS_NAME)
+        with zipfile.ZipFile(checkpoint, "w") as archive:
+            header = {"format": 1, "task": settings.task, "runner": settings.runner}
+            archive.writestr("archive/header.json", json.dumps(header))
+        entry: Any = {"latest": {"path": "checkpoints/model_7.pt", "iteration": 7, "success_rate": None}}
+        RunRecord.create(run, settings, "push_state").update(checkpoints=entry)
+        return checkpoint
+
+    return train
+
+
+@pytest.mark.parametrize("by", ["checkpoint", "folder", "latest"])
+def test_a_run_with_the_state_teaches(train_teacher: Callable[..., Path], by: str) -> None:
+    checkpoint = train_teacher("task=push", "obs=state", "env.tool_delta=0.02")
+    teacher = {"checkpoint": checkpoint, "folder": checkpoint.parent.parent, "latest": "latest"}[by]
+    chosen = choose("task=push", f"teacher={teacher}", "env.tool_delta=0.02", "env.episode_length_s=2")
+    assert chosen == ("distill", str(checkpoint))
+
+
+@pytest.mark.parametrize(
+    ("trained", "asked", "message"),
+    [
+        (["task=reach", "obs=state"], [], "comes from a run with task=IsaacPC-Reach.*, this one has task=IsaacPC-Push"),
+        (["task=push", "obs=state", "runner=rl_games"], [], "with runner=rl_games, this one has runner=rsl_rl"),
+        (["task=push", "obs=state", "robot=ur5e"], [], "with robot=ur5e, this one has robot=franka"),
+        (["task=push", "obs=points"], [], "obs=points: only a policy with obs=state can teach. Train one"),
+        (["task=push", "obs=state"], ["env.action=joint_delta"], "acts otherwise .*no env.*env.action=joint_delta"),
+        (["task=push", "obs=state", "env.tool_delta=0.01"], [], "trained with env.tool_delta=0.01, .*has none"),
+    ],
+)
+def test_a_teacher_of_something_else_is_refused(
+    train_teacher: Callable[..., Path], trained: list[str], asked: list[str], message: str
+) -> None:
+    checkpoint = train_teacher(*trained)
+    with pytest.raises(ConfigError, match=message):
+        choose("task=push", f"teacher={checkpoint}", *asked)

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: BSD-3-Clause
+import math
+
+import pytest
+import torch
+
+from isaaclab_pc.learning.distillation import decayed_rate, expert_share, imitation_loss
+
+
+def test_the_experts_share_falls_in_a_line_and_stays() -> None:
+    shares = [expert_share(samples, 0.1, 1000) for samples in (0, 500, 1000, 9000)]
+    assert shares == pytest.approx([1.0, 0.55, 0.1, 0.1])
+
+
+def test_the_learning_rate_stays_then_falls_along_half_a_cosine_to_a_twentieth() -> None:
+    rates = [decayed_rate(2.0, iteration, 120) for iteration in range(150)]
+    assert rates[:81] == [2.0] * 81
+    assert rates[100] == pytest.approx((2.0 + 0.1) / 2)
+    assert rates[120:] == pytest.approx([0.1] * 30)
+    assert rates == sorted(rates, reverse=True)
+
+
+def loss_and_gradient(mean: float, label: float, gain: float | None = None) -> tuple[float, float]:
+    """Return loss and gradient of the last of three actions; the others are right."""
+    means = torch.tensor([[0.2, -0.3, mean]], requires_grad=True)
+    loss = imitation_loss(means, torch.tensor([[0.2, -0.3, label]]), gain).sum()
+    loss.backward()
+    assert means.grad is not None
+    assert means.grad[0, :2].tolist() == [0.0, 0.0]
+    return float(loss.detach()), float(means.grad[0, 2])
+
+
+def test_a_mean_beyond_a_bound_counts_as_the_bound() -> None:
+    assert loss_and_gradient(1.7, 1.0) == (0.0, 0.0)
+    assert loss_and_gradient(-1.7, -1.0) == (0.0, 0.0)
+    assert loss_and_gradient(1.7, 0.4)[0] == loss_and_gradient(1.0, 0.4)[0] > 0.0
+
+
+@pytest.mark.parametrize("label", [-1.0, 0.4])
+def test_a_mean_beyond_a_bound_is_led_back(label: float) -> None:
+    assert loss_and_gradient(1.7, label)[1] > 0.0
+
+
+def test_the_gripper_is_told_apart_and_not_averaged() -> None:
+    wrong, towards_closed = loss_and_gradient(0.8, -1.0, 4.0)
+    right, towards_open = loss_and_gradient(0.8, 1.0, 4.0)
+    assert wrong == pytest.approx(math.log1p(math.exp(3.2)))
+    assert right == pytest.approx(math.log1p(math.exp(-3.2)))
+    assert towards_closed > 0.0 > towards_open
+
+    # Two of three say closed, so the best mean closes.
+    means = torch.zeros(1, 1, requires_grad=True)
+    labels = torch.tensor([[-1.0], [-1.0], [1.0]])
+    optimizer = torch.optim.SGD([means], lr=0.5)
+    for _ in range(200):
+        optimizer.zero_grad()
+        padded = torch.cat([torch.zeros(3, 1), means.expand(3, 1)], dim=1)
+        imitation_loss(padded, torch.cat([torch.zeros(3, 1), labels], dim=1), 4.0).sum().backward()
+        optimizer.step()
+    # sigmoid(4 x) = 1/3
+    assert float(means.detach()) == pytest.approx(-math.log(2.0) / 4.0, abs=1e-3)
