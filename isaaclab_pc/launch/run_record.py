@@ -23,7 +23,16 @@ from isaaclab_pc.packages import installed_versions
 from isaaclab_pc.scaling import Trial
 from isaaclab_pc.settings import RunSettings
 
-__all__ = ["CheckpointEntries", "CheckpointEntry", "RunData", "RunRecord", "WallClock", "find_checkpoint", "versions"]
+__all__ = [
+    "CheckpointEntries",
+    "CheckpointEntry",
+    "CurvePoint",
+    "RunData",
+    "RunRecord",
+    "WallClock",
+    "find_checkpoint",
+    "versions",
+]
 
 RECORD_NAME = "run.json"
 CHECKPOINT_FOLDER = "checkpoints"
@@ -73,6 +82,25 @@ class CheckpointEntries(_Part):
 
     best: CheckpointEntry | None = None
     """The one with the best evaluation; the newest until one was evaluated."""
+
+
+class CurvePoint(_Part):
+    """How good the policy was at some time of the training."""
+
+    iteration: int
+    """Iterations completed."""
+
+    env_steps: int
+    """Steps of all environments together until then."""
+
+    wall_s: float
+    """The run's time until then, earlier evaluations included [s]."""
+
+    evaluation_s: float
+    """How long this evaluation took [s]."""
+
+    evaluation: Evaluation
+    """Its result, without the breakdown."""
 
 
 class RunData(_Part):
@@ -126,6 +154,9 @@ class RunData(_Part):
     checkpoints: CheckpointEntries = CheckpointEntries()
     """The latest and the best checkpoint."""
 
+    evaluations: list[CurvePoint] = Field(default_factory=list)
+    """The evaluations that chose the best checkpoint, in the order of the training."""
+
     resumed: list[str] = Field(default_factory=list)
     """File names of the checkpoints that the run was resumed from."""
 
@@ -146,6 +177,9 @@ class RunData(_Part):
 
     build_s: float | None = None
     """Time that building environment and runner took [s]."""
+
+    peak_bytes: int | None = None
+    """Most memory that the process which trained had [bytes]."""
 
     metrics: dict[str, float | None] = Field(default_factory=dict)
     """Metrics of the last iteration."""

@@ -78,8 +78,11 @@ class EvalSettings(Settings):
     seed: Seed = 1000
     """Seed of the evaluation's resets, which training does not use."""
 
-    best_episodes: Annotated[int, Field(ge=0, le=1_000_000)] = 100
-    """Episodes at least of the evaluations that choose the best checkpoint in training; 0: the best is the latest."""
+    best_episodes: Annotated[int, Field(ge=1, le=1_000_000)] = 100
+    """Episodes at least of the evaluations that choose the best checkpoint in training."""
+
+    best_share: Annotated[float, Field(ge=0, lt=1)] = 0.05
+    """Largest share of a run's time that they take; 0: there are none, and the best checkpoint is the latest."""
 
     best_seed: Seed = 2000
     """Seed of their resets, which neither training nor the other evaluations use."""

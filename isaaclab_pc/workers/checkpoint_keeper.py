@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from isaaclab_pc.launch.evaluation_result import Evaluation
-from isaaclab_pc.launch.run_record import CHECKPOINT_FOLDER, CheckpointEntries, CheckpointEntry, RunRecord
+from isaaclab_pc.launch.run_record import CHECKPOINT_FOLDER, CheckpointEntries, CheckpointEntry, CurvePoint, RunRecord
 
 __all__ = ["CheckpointKeeper"]
 
@@ -22,13 +22,6 @@ NUM_KEPT = 3
 """Latest checkpoints that are kept, besides the best."""
 
 
-EVALUATION_SHARE = 0.05
-"""Largest share of the time that the evaluations of checkpoints take."""
-
-WITHIN_REACH = 0.05
-"""Only a checkpoint that succeeds this much less in training than the best one did, or more, is worth an evaluation."""
-
-
 class CheckpointKeeper:
     """Writes checkpoints of a run, enters them in its record, and removes old ones.
 
@@ -37,15 +30,19 @@ class CheckpointKeeper:
     ones, the highest return. Until a checkpoint was evaluated, the newest is the best.
     """
 
-    def __init__(self, record: RunRecord, save: Callable[[Path, dict[str, Any]], None]) -> None:
+    def __init__(
+        self, record: RunRecord, save: Callable[[Path, dict[str, Any]], None], evaluation_share: float
+    ) -> None:
         """Go on with the checkpoints that the record has.
 
         Args:
             record: The run's record.
             save: Writes a checkpoint: ``Runner.save``.
+            evaluation_share: Largest share of the time that the evaluations of checkpoints take.
         """
         self._record = record
         self._save = save
+        self._evaluation_share = evaluation_share
         self._last_save = time.monotonic()
         self._success_rates: list[float] = []
         self._last_evaluation = self._last_save
@@ -66,19 +63,7 @@ class CheckpointKeeper:
 
     def has_time_for(self, seconds: float) -> bool:
         """Whether an evaluation that takes so long [s] keeps all of them within their share of the time."""
-        return seconds <= EVALUATION_SHARE * (time.monotonic() - self._last_evaluation + seconds)
-
-    def may_be_best(self) -> bool:
-        """Whether training since the last checkpoint came within reach of the best one, so that the next may be it."""
-        best = self._record.data.checkpoints.best
-        rate = self._success_rate()
-        if best is None or best.evaluation is None or best.success_rate is None or rate is None:
-            return True
-        return rate >= best.success_rate - WITHIN_REACH
-
-    def _success_rate(self) -> float | None:
-        """Return the mean success rate of training since the last checkpoint; None where none is known."""
-        return sum(self._success_rates) / len(self._success_rates) if self._success_rates else None
+        return seconds <= self._evaluation_share * (time.monotonic() - self._last_evaluation + seconds)
 
     def write(self, completed: int) -> Path:
         """Write a checkpoint between two iterations.
@@ -93,7 +78,8 @@ class CheckpointKeeper:
         path = self._record.folder / CHECKPOINT_FOLDER / f"model_{completed}.pt"
         self._save(path, {"task": data.task, "experiment": data.experiment})
 
-        rate = self._success_rate()
+        rates = self._success_rates
+        rate = sum(rates) / len(rates) if rates else None
         latest = CheckpointEntry(path=f"{CHECKPOINT_FOLDER}/{path.name}", iteration=completed, success_rate=rate)
         best = data.checkpoints.best
         if best is None or best.evaluation is None:
@@ -105,11 +91,12 @@ class CheckpointKeeper:
         self._success_rates.clear()
         return path
 
-    def add_evaluation(self, evaluation: Evaluation) -> bool:
+    def add_evaluation(self, evaluation: Evaluation, seconds: float) -> bool:
         """Enter the evaluation of the latest checkpoint.
 
         Args:
             evaluation: Its result.
+            seconds: How long it took [s].
 
         Returns:
             Whether the checkpoint is the best one so far.
@@ -117,13 +104,24 @@ class CheckpointKeeper:
         entries = self._record.data.checkpoints
         assert entries.latest is not None, "a checkpoint is written before it is evaluated"
         # The record is read by people, too: the breakdown is that of the evaluation at the end.
-        latest = entries.latest.model_copy(update={"evaluation": replace(evaluation, breakdown=())})
+        evaluation = replace(evaluation, breakdown=())
+        latest = entries.latest.model_copy(update={"evaluation": evaluation})
+        data = self._record.data
+        point = CurvePoint(
+            iteration=latest.iteration,
+            env_steps=data.env_steps,
+            wall_s=data.wall_s,
+            evaluation_s=seconds,
+            evaluation=evaluation,
+        )
 
         before = entries.best.evaluation if entries.best is not None else None
         # At equal scores the later one: it has trained longer.
         is_best = before is None or _score(evaluation) >= _score(before)
         best = latest if is_best else entries.best
-        self._record.update(checkpoints=CheckpointEntries(latest=latest, best=best))
+        self._record.update(
+            checkpoints=CheckpointEntries(latest=latest, best=best), evaluations=[*data.evaluations, point]
+        )
 
         self._last_evaluation = time.monotonic()
         return is_best

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import math
+import resource
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
@@ -93,7 +95,7 @@ class _Training:
         self._flag = flag
 
         runner = session.runner
-        self._checkpoints = CheckpointKeeper(record, runner.save)
+        self._checkpoints = CheckpointKeeper(record, runner.save, settings.eval.best_share)
         self._saved_iteration = runner.completed_iterations
         self._display = make_display(stream, runner.completed_iterations, session.resolved.max_iterations)
         self._clock = WallClock(record)
@@ -133,15 +135,12 @@ class _Training:
         if self._stop is not None:
             return Decision.STOP
         if self._checkpoints.is_due():
-            if self._checkpoints.has_time_for(self._evaluation_seconds(metrics)) and self._may_be_best():
+            if self._checkpoints.has_time_for(self._evaluation_seconds(metrics)):
                 # The libraries hold the last observation, which is not that of the environments after an evaluation.
                 self._pauses = True
                 return Decision.STOP
             self._save(completed)
         return Decision.CONTINUE if self._stop is None else Decision.STOP
-
-    def _may_be_best(self) -> bool:
-        return self._settings.eval.best_episodes > 0 and self._checkpoints.may_be_best()
 
     def _evaluation_seconds(self, metrics: Mapping[str, float]) -> float:
         """Return how long an evaluation of a checkpoint takes at most, as fast as the last rollout was [s]."""
@@ -160,6 +159,7 @@ class _Training:
             completed_iterations=completed,
             env_steps=completed * self._session.resolved.plan.samples_per_update,
             wall_s=self._clock.seconds(),
+            peak_bytes=1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
             metrics=dict(metrics),
             guard=guard_counts(self._session.env),
             contacts=self._contacts.usage,
@@ -169,12 +169,13 @@ class _Training:
         """Write a checkpoint outside the library's loop, and evaluate it where it may be the best of several."""
         if completed == self._saved_iteration:
             return
-        # Asked before it is written: success in training is measured from one checkpoint to the next.
-        is_candidate = self._pauses or (self._checkpoints.has_evaluated_best() and self._may_be_best())
         self._save(completed)
+        # The last checkpoint is compared, too, where another one may be better.
+        is_candidate = self._pauses or self._checkpoints.has_evaluated_best()
         if not is_candidate or self._stop is not None or self._flag.received:
             return
 
+        start = time.monotonic()
         evaluation = evaluate_in_between(
             self._session.env,
             self._session.runner.act,
@@ -184,7 +185,7 @@ class _Training:
         )
         self._storm.begin_window()
         if evaluation is not None:
-            is_best = self._checkpoints.add_evaluation(evaluation)
+            is_best = self._checkpoints.add_evaluation(evaluation, time.monotonic() - start)
             self._display.message(f"checkpoint {completed}: {evaluation}{', the best so far' if is_best else ''}")
 
     def _save(self, completed: int) -> None:

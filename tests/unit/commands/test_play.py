@@ -59,7 +59,13 @@ def test_what_is_given_replaces_the_runs_settings(evaluation):
     ]
     assert play.main(arguments) == 0
     settings = evaluation()["settings"]
-    assert settings["eval"] == {"episodes": 1000, "seed": 1000, "best_episodes": 100, "best_seed": 2000}
+    assert settings["eval"] == {
+        "episodes": 1000,
+        "seed": 1000,
+        "best_episodes": 100,
+        "best_share": 0.05,
+        "best_seed": 2000,
+    }
     assert settings["num_envs"] == 32
     assert settings["physics"]["backend"] == "newton_mjwarp"
     assert settings["physics"]["dt"] == 0.01

@@ -43,7 +43,7 @@ def names(record):
 
 
 def test_a_checkpoint_is_due_after_the_interval(clock, record):
-    keeper = CheckpointKeeper(record, Saver())
+    keeper = CheckpointKeeper(record, Saver(), 0.05)
     clock[0] = INTERVAL_SECONDS - 1
     assert not keeper.is_due()
     clock[0] = INTERVAL_SECONDS
@@ -60,11 +60,11 @@ def evaluation(rate: float, mean_return: float | None = 0.0) -> Evaluation:
 
 
 def test_the_last_few_and_the_best_are_kept(record):
-    keeper = CheckpointKeeper(record, Saver())
+    keeper = CheckpointKeeper(record, Saver(), 0.05)
     for iteration, rate in [(10, 0.1), (20, 0.9), (30, 0.2), (40, 0.3), (50, None), (60, 0.4)]:
         keeper.write(iteration)
         if rate is not None:
-            assert keeper.add_evaluation(evaluation(rate)) == (iteration in (10, 20))
+            assert keeper.add_evaluation(evaluation(rate), 5.0) == (iteration in (10, 20))
     assert names(record) == ["model_20.pt", "model_40.pt", "model_50.pt", "model_60.pt"]
     written: Any = RunRecord.load(record.folder)
     assert written.checkpoint("latest") == record.folder / "checkpoints" / "model_60.pt"
@@ -75,30 +75,30 @@ def test_the_last_few_and_the_best_are_kept(record):
 
 
 def test_training_success_does_not_choose_the_best(record):
-    keeper = CheckpointKeeper(record, Saver())
+    keeper = CheckpointKeeper(record, Saver(), 0.05)
     keeper.add_success_rate(0.1)
     keeper.write(1)
-    keeper.add_evaluation(evaluation(0.9))
+    keeper.add_evaluation(evaluation(0.9), 5.0)
     keeper.add_success_rate(0.9)
     keeper.write(2)
-    keeper.add_evaluation(evaluation(0.8))
+    keeper.add_evaluation(evaluation(0.8), 5.0)
     assert record.data.checkpoints.best.iteration == 1
 
 
 def test_a_resumed_run_keeps_its_best(record):
-    keeper = CheckpointKeeper(record, Saver())
+    keeper = CheckpointKeeper(record, Saver(), 0.05)
     keeper.write(1)
-    keeper.add_evaluation(evaluation(0.9))
-    resumed = CheckpointKeeper(RunRecord.load(record.folder), Saver())
+    keeper.add_evaluation(evaluation(0.9), 5.0)
+    resumed = CheckpointKeeper(RunRecord.load(record.folder), Saver(), 0.05)
     assert resumed.has_evaluated_best()
     resumed.write(2)
-    resumed.add_evaluation(evaluation(0.5))
+    resumed.add_evaluation(evaluation(0.5), 5.0)
     data: Any = RunRecord.load(record.folder).data
     assert (data.checkpoints.best.iteration, data.checkpoints.latest.iteration) == (1, 2)
 
 
 def test_the_rate_of_a_checkpoint_is_the_mean_since_the_one_before(record):
-    keeper = CheckpointKeeper(record, Saver())
+    keeper = CheckpointKeeper(record, Saver(), 0.05)
     for rate in (1.0, 0.0, float("nan")):
         keeper.add_success_rate(rate)
     keeper.write(3)
@@ -109,12 +109,12 @@ def test_the_rate_of_a_checkpoint_is_the_mean_since_the_one_before(record):
 
 
 def test_the_newest_is_the_best_until_one_is_evaluated(record):
-    keeper = CheckpointKeeper(record, Saver())
+    keeper = CheckpointKeeper(record, Saver(), 0.05)
     for iteration in (1, 2):
         keeper.write(iteration)
         assert not keeper.has_evaluated_best()
     assert record.data.checkpoints.best.iteration == 2
-    keeper.add_evaluation(evaluation(0.0))
+    keeper.add_evaluation(evaluation(0.0), 5.0)
     keeper.write(3)
     assert record.data.checkpoints.best.iteration == 2
 
@@ -129,43 +129,30 @@ def test_the_newest_is_the_best_until_one_is_evaluated(record):
     ],
 )
 def test_among_equal_rates_the_higher_return_is_the_best_and_then_the_later_checkpoint(record, first, second, best):
-    keeper = CheckpointKeeper(record, Saver())
+    keeper = CheckpointKeeper(record, Saver(), 0.05)
     for iteration, (rate, mean_return) in ((1, first), (2, second)):
         keeper.write(iteration)
-        keeper.add_evaluation(evaluation(rate, mean_return))
+        keeper.add_evaluation(evaluation(rate, mean_return), 5.0)
     assert record.data.checkpoints.best.iteration == best
 
 
 def test_a_task_that_knows_no_success_keeps_the_highest_return(record):
-    keeper = CheckpointKeeper(record, Saver())
+    keeper = CheckpointKeeper(record, Saver(), 0.05)
     for iteration, mean_return in ((1, 5.0), (2, None), (3, 4.0)):
         keeper.write(iteration)
-        keeper.add_evaluation(replace(evaluation(0.0, mean_return), success=None, success_once=None))
+        keeper.add_evaluation(replace(evaluation(0.0, mean_return), success=None, success_once=None), 5.0)
     assert record.data.checkpoints.best.iteration == 1
 
 
-def test_only_what_comes_close_to_the_best_in_training_is_evaluated(record):
-    keeper = CheckpointKeeper(record, Saver())
-    assert keeper.may_be_best()
-    keeper.add_success_rate(0.5)
-    keeper.write(1)
-    keeper.add_evaluation(evaluation(0.9))
-    assert keeper.may_be_best(), "nothing is known yet"
-    keeper.add_success_rate(0.44)
-    assert not keeper.may_be_best()
-    keeper.add_success_rate(0.5)
-    assert keeper.may_be_best()
-
-
 def test_evaluations_take_at_most_their_share_of_the_time(clock, record):
-    keeper = CheckpointKeeper(record, Saver())
+    keeper = CheckpointKeeper(record, Saver(), 0.05)
     clock[0] = 94.0
     assert not keeper.has_time_for(5.0)
     clock[0] = 95.0
     assert keeper.has_time_for(5.0)
     keeper.write(1)
     clock[0] = 100.0
-    keeper.add_evaluation(evaluation(0.5))
+    keeper.add_evaluation(evaluation(0.5), 5.0)
     assert not keeper.has_time_for(5.0)
     clock[0] = 195.0
     assert keeper.has_time_for(5.0)
@@ -173,7 +160,7 @@ def test_evaluations_take_at_most_their_share_of_the_time(clock, record):
 
 def test_a_run_resumed_from_an_older_checkpoint_keeps_its_new_ones(record):
     saver = Saver()
-    keeper = CheckpointKeeper(record, saver)
+    keeper = CheckpointKeeper(record, saver, 0.05)
     for iteration in (70, 80, 90, 50):
         keeper.write(iteration)
     assert "model_50.pt" in names(record)
@@ -182,5 +169,5 @@ def test_a_run_resumed_from_an_older_checkpoint_keeps_its_new_ones(record):
 
 def test_a_checkpoint_says_what_it_belongs_to(record):
     saver = Saver()
-    CheckpointKeeper(record, saver).write(1)
+    CheckpointKeeper(record, saver, 0.05).write(1)
     assert saver.extras == [{"task": "IsaacPC-Reach-Franka-Direct", "experiment": "reach"}]

@@ -45,7 +45,7 @@ def test_training_ends_with_a_checkpoint_and_an_evaluation(run, fake_session):
 def always_due(monkeypatch):
     """Write a checkpoint after every iteration, and have time for an evaluation of each."""
     monkeypatch.setattr(checkpoints, "INTERVAL_SECONDS", 0.0)
-    monkeypatch.setattr(checkpoints, "EVALUATION_SHARE", 1.0)
+    monkeypatch.setattr(checkpoints.CheckpointKeeper, "has_time_for", lambda self, seconds: True)
 
 
 @pytest.mark.usefixtures("always_due")
@@ -67,11 +67,14 @@ def test_the_best_checkpoint_is_chosen_by_seeded_evaluations(run, fake_session):
     assert session.runner.trainings == 5
     assert stream.getvalue().count("iteration ") == 5
     assert stream.getvalue().count(", the best so far\n") == 3  # at equal scores the later one
+    curve = [(point.iteration, point.env_steps, point.evaluation.success_rate) for point in data.evaluations]
+    assert curve == [(n, n * 256, float(n == 3)) for n in range(1, 6)]
+    assert data.peak_bytes > 1 << 20
 
 
-@pytest.mark.usefixtures("always_due")
-def test_without_episodes_for_it_the_latest_checkpoint_is_the_best(run, fake_session):
-    compose(["num_envs=4", "max_iterations=5", "eval.episodes=8", "eval.best_episodes=0"]).save(run)
+def test_without_time_for_it_the_latest_checkpoint_is_the_best(run, fake_session, monkeypatch):
+    monkeypatch.setattr(checkpoints, "INTERVAL_SECONDS", 0.0)
+    compose(["num_envs=4", "max_iterations=5", "eval.episodes=8", "eval.best_share=0"]).save(run)
     session = fake_session()
     assert worker.train(run, None, io.StringIO()) == 0
     best = record(run).checkpoints.best
