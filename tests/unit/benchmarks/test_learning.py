@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The grid of trainings, around a stand-in for ``scripts/train.py``."""
+
+import csv
+from pathlib import Path
+
+import pytest
+import torch
+
+from benchmarks import learning
+from benchmarks.learning import Cell
+
+
+@pytest.fixture
+def calls(tmp_path, monkeypatch):
+    """The folder and the arguments of each training that was started."""
+    monkeypatch.setattr(learning, "TRAIN", Path(__file__).with_name("fake_training.py"))
+    path = tmp_path / "calls"
+    return lambda: [line.split() for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+CELL = Cell("lift", "points", "expert", 3)
+
+
+def test_a_cell_is_one_training_in_a_folder_of_its_own(calls, tmp_path):
+    assert learning.run(CELL, tmp_path, ["physics=ovphysx"]) == 0
+    assert learning.run(CELL, tmp_path, []) == 0
+    ((folder, *settings),) = calls()
+    assert folder == "lift/points/expert/3"
+    assert {"task=lift", "obs=points", "seed=3", "algorithm=distill", "physics=ovphysx"} <= set(settings)
+
+
+def test_a_cell_that_was_interrupted_goes_on(calls, tmp_path):
+    (tmp_path / "interrupt").touch()
+    assert learning.run(CELL, tmp_path, []) == 130
+    (tmp_path / "interrupt").unlink()
+    assert learning.run(CELL, tmp_path, []) == 0
+    assert calls()[1] == ["lift/points/expert/3", "resume=logs/rsl_rl/task/2026"]
+
+
+def test_a_policy_that_teaches_is_trained_first(calls, tmp_path):
+    assert learning.run(Cell("push", "points", "teacher", 1), tmp_path, []) == 0
+    (first, *_), (second, *settings) = calls()
+    assert (first, second) == ("push/state/ppo/1", "push/points/teacher/1")
+    assert f"teacher={tmp_path / 'push/state/ppo/1/logs/rsl_rl/task/2026'}" in settings
+
+
+def test_all_seeds_are_run_of_clouds_from_the_expert_and_one_of_the_rest():
+    cells = learning.grid(["reach", "lift"], ["state", "points"], ["ppo", "expert", "teacher"], [1, 2])
+    assert cells[:4] == [Cell(task, "points", "expert", seed) for seed in (1, 2) for task in ("reach", "lift")]
+    assert len(cells) == len(set(cells)) == 4 + 2 * 4
+    assert not any(cell.obs == "state" and cell.learner == "teacher" for cell in cells)
+
+
+@pytest.mark.usefixtures("calls")
+def test_the_report_leaves_evaluations_out_of_the_time(tmp_path, capsys):
+    learning.run(CELL, tmp_path, [])
+    checkpoint = tmp_path / "lift/points/expert/3/logs/rsl_rl/task/2026/checkpoints/model_9.pt"
+    torch.save({"algorithm": {"student_state_dict": {"weight": torch.zeros(7)}}}, checkpoint)
+    out = tmp_path / "results"
+    learning.report([CELL, Cell("lift", "points", "expert", 4)], tmp_path, out)
+    with (out / "learning.csv").open(encoding="utf-8") as file:
+        (row,) = csv.DictReader(file)
+    assert (row["training_s"], row["training_s_to_good"], row["steps_to_good"]) == ("80", "70", "2000")
+    assert (row["success"], row["parameters"], row["peak_mib"], row["env_steps_per_s"]) == ("0.97", "7", "2048", "100")
+    assert (out / "learning.png").is_file()
+    text = capsys.readouterr().out
+    assert "1 of 2 cells are done" in text
+    assert (
+        "| `lift` | points | expert | 97.0 % [0.0, 100.0] | 97.0 % | 2.00 s | 8,000 | 80 s | 70 s | 2.0 GiB |" in text
+    )
