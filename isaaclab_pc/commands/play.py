@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from isaaclab_pc.commands.train import check_checkpoint
 from isaaclab_pc.errors import ConfigError
@@ -12,8 +13,10 @@ from isaaclab_pc.launch.command_line import Command, keys_of, parse_command, ref
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
+from isaaclab_pc.launch.pretrained import PRETRAINED, find_pretrained
 from isaaclab_pc.launch.run_folder import LOG_NAME, LOGS, SETTINGS_NAME, experiment_name, make_folder
 from isaaclab_pc.launch.run_record import find_checkpoint
+from isaaclab_pc.launch.task_names import short_name
 from isaaclab_pc.runners import require_library
 from isaaclab_pc.settings import RunSettings
 
@@ -34,9 +37,10 @@ randomized, such as the objects' positions: where does the policy fail?
 
 Everything is as in the run that the checkpoint comes from, unless it is given here: the defaults below are those of
 training. resume is latest, and num_envs is not more than the episodes, or 4 with a visualizer. The result is written to
-the run's folder, in play/<time>/result.json.
+the run's folder, in play/<time>/result.json; that of a pretrained policy to logs/pretrained/<task>/<time>.
 
 Examples
+  python scripts/play.py task=lift resume=pretrained visualizer=viser    watch a policy that comes with the package
   python scripts/play.py                                     the latest run of reach
   python scripts/play.py task=lift runner=rl_games           the latest run of another task and library
   python scripts/play.py resume=best eval.episodes=1000      its best checkpoint, over more episodes
@@ -78,10 +82,9 @@ def run(command: Command) -> int:
     refuse_flags(command)
     check_isaaclab()
     asked = compose(command.settings)
-    resume = asked.resume or "latest"
-    record, checkpoint = find_checkpoint(resume, LOGS, asked.runner, experiment_name(asked))
+    source, checkpoint, results = _find_policy(asked)
 
-    trained = RunSettings.load(record.folder / SETTINGS_NAME)
+    trained = RunSettings.load(source / SETTINGS_NAME)
     for key in sorted(command.given & {"task", "runner", "obs"}):
         there = getattr(trained, key)
         if getattr(asked, key) != there:
@@ -91,7 +94,7 @@ def run(command: Command) -> int:
     check_checkpoint(checkpoint, settings)
     settings = choose_platform(settings)
 
-    folder = make_folder(record.folder / "play")
+    folder = make_folder(results)
     settings.save(folder / SETTINGS_NAME)
     print(f"checkpoint: {checkpoint}", flush=True)
     log = folder / LOG_NAME
@@ -102,6 +105,16 @@ def run(command: Command) -> int:
         show_log(log, code)
         code = ExitCode.FAILED
     return code
+
+
+def _find_policy(asked: RunSettings) -> tuple[Path, Path, Path]:
+    """Return the folder with the settings of a policy, its checkpoint, and where results go."""
+    if asked.resume == PRETRAINED:
+        source, checkpoint = find_pretrained(asked)
+        return source, checkpoint, LOGS / PRETRAINED / short_name(asked.task)
+
+    record, checkpoint = find_checkpoint(asked.resume or "latest", LOGS, asked.runner, experiment_name(asked))
+    return record.folder, checkpoint, record.folder / "play"
 
 
 def _with_changes(trained: RunSettings, asked: RunSettings, command: Command) -> RunSettings:

@@ -111,6 +111,21 @@ class Runner(Protocol):
         """
         ...
 
+    def load_policy(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Restore what acts, and nothing that only training needs.
+
+        Args:
+            path: A checkpoint that :meth:`save` wrote, or one without optimizer and random generators.
+            expected: As for :meth:`load`.
+
+        Returns:
+            The checkpoint's header.
+
+        Raises:
+            ConfigError: It is no checkpoint, or one of another task, runner or observation; nothing was changed.
+        """
+        ...
+
     def act(self, obs: "Mapping[str, Tensor]") -> "Tensor":
         """Compute the actions of the deterministic policy.
 

@@ -202,6 +202,15 @@ class RlGamesRunner:
         set_rng_state(state["rng"], self._device)
         return header
 
+    def load_policy(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Restore what acts; see :meth:`~isaaclab_pc.runners.interface.Runner.load_policy`."""
+        check_header(read_header(path), {**(expected or {}), **self._identity}, path)
+        state, header = load_checkpoint(path, self._device, ("algorithm",))
+        check_weights(path, {"model": self._agent.model.state_dict()}, state["algorithm"])
+
+        self._agent.model.load_state_dict(state["algorithm"]["model"])
+        return header
+
     def act(self, obs: Mapping[str, Tensor]) -> Tensor:
         """Compute deterministic actions; see :meth:`~isaaclab_pc.runners.interface.Runner.act`."""
         with torch.no_grad():

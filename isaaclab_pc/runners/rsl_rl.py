@@ -207,6 +207,16 @@ class RslRlRunner:
         set_rng_state(state["rng"], self._device)
         return header
 
+    def load_policy(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Restore what acts; see :meth:`~isaaclab_pc.runners.interface.Runner.load_policy`."""
+        check_header(read_header(path), {**(expected or {}), **self._identity}, path)
+        state, header = load_checkpoint(path, self._device, ("algorithm",))
+        name = "student_state_dict" if isinstance(self._library.alg, Distillation) else "actor_state_dict"
+        check_weights(path, {name: self._library.alg.save()[name]}, state["algorithm"])
+
+        self._library.alg.get_policy().load_state_dict(state["algorithm"][name])
+        return header
+
     def act(self, obs: Mapping[str, Tensor]) -> Tensor:
         """Compute deterministic actions; see :meth:`~isaaclab_pc.runners.interface.Runner.act`."""
         with torch.no_grad():

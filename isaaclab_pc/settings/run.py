@@ -129,7 +129,8 @@ class RunSettings(Settings):
     """Iterations of the whole run, each a rollout and an update; null: as the agent says."""
 
     resume: PathText | None = None
-    """latest, best, or a run's folder or checkpoint: the same run in the same folder, to its end."""
+    """latest, best, or a run's folder or checkpoint: the same run in the same folder, to its end. With
+    scripts/play.py also pretrained: the policy that comes with the task."""
 
     num_envs: Literal["auto"] | NumEnvs = "auto"
     """Environments in parallel; auto measures what this machine does best, and remembers it."""

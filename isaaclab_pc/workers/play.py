@@ -37,7 +37,7 @@ def play(settings_path: Path, checkpoint: Path, stream: IO[str]) -> int:
     folder = settings_path.parent
 
     with open_session(settings, settings.num_envs, "play", folder) as session:
-        session.runner.load(checkpoint, {"task": settings.task})
+        session.runner.load_policy(checkpoint, {"task": settings.task})
         with SignalFlag() as flag:
             result = evaluate(
                 session.env,

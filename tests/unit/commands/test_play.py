@@ -6,6 +6,9 @@ import json
 import pytest
 
 from isaaclab_pc.commands import play, train
+from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.launch.task_names import our_tasks
+from isaaclab_pc.runners.checkpoint_file import save_checkpoint
 
 
 @pytest.fixture
@@ -113,3 +116,18 @@ def test_what_has_no_meaning_is_refused(run, capsys, arguments, message):
 def test_help_needs_no_run(folder, capsys):
     assert play.main(["--help"]) == 0
     assert "eval.episodes" in capsys.readouterr().out
+
+
+def test_a_policy_that_comes_with_the_package_is_played_without_a_run(folder, seen, tmp_path, monkeypatch, capsys):
+    source = tmp_path / "package"
+    header = {"runner": "rsl_rl", "task": our_tasks()["reach"], "algorithm": "distill", "iteration": 3}
+    save_checkpoint(source / "policy.pt", {"algorithm": {}}, header)
+    compose(["num_envs=8", "device=cpu", "algorithm=distill"]).save(source / "config.yaml")
+    monkeypatch.setattr(play, "find_pretrained", lambda settings: (source, source / "policy.pt"))
+
+    assert play.main(["resume=pretrained", "eval.episodes=100"]) == 0
+    (result,) = (folder / "logs" / "pretrained" / "reach").iterdir()
+    assert seen(result)["argv"][-1] == str(source / "policy.pt")
+    assert seen(result)["settings"]["eval"]["episodes"] == 100
+    assert sorted(path.name for path in source.iterdir()) == ["config.yaml", "policy.pt"]
+    assert "result.json" in capsys.readouterr().out

@@ -14,6 +14,7 @@ from isaaclab_pc.agents import ppo, rsl_rl_cfg
 from isaaclab_pc.agents.distill import DistillSettings
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.runners import Decision, Runner, TeacherPolicy, load_adapter
+from isaaclab_pc.runners.checkpoint_file import load_checkpoint, save_checkpoint
 from isaaclab_pc.scaling import BatchPlan
 from isaaclab_pc.tensor_bytes import tensor_bytes
 from tests.unit.runners.fake_env import FakeEnv
@@ -152,6 +153,21 @@ def test_a_resumed_run_learns_again_once_its_replay_is_refilled(tmp_path: Path) 
     assert [metrics["Learner/updates"] for metrics in calls] == [0.0, 10.0, 10.0, 10.0, 10.0]
     assert "loss/motion" not in calls[0]
     assert resumed.error() < first.error()
+
+
+def test_a_policy_needs_its_weights_alone(tmp_path: Path) -> None:
+    trained = Bench(tmp_path / "a")
+    trained.train(3)
+    trained.runner.save(tmp_path / "3.pt", {"task": "fake"})
+    state, header = load_checkpoint(tmp_path / "3.pt", "cpu")
+    weights = state["algorithm"]["student_state_dict"]
+    save_checkpoint(tmp_path / "policy.pt", {"algorithm": {"student_state_dict": weights}}, header)
+
+    played = Bench(tmp_path / "b")
+    assert played.runner.load_policy(tmp_path / "policy.pt", {"task": "fake"})["iteration"] == 3
+    assert played.error() == trained.error()
+    with pytest.raises(ConfigError, match="task=fake, this run has task=other"):
+        played.runner.load_policy(tmp_path / "policy.pt", {"task": "other"})
 
 
 def test_a_checkpoint_of_ppo_is_refused(tmp_path: Path) -> None:

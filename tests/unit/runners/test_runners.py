@@ -181,6 +181,18 @@ def test_resume_is_the_same_run(name: str, tmp_path: Path) -> None:
     assert torch.equal(resumed.act(), unbroken.act())
 
 
+def test_a_policy_acts_from_its_weights_alone(name: str, tmp_path: Path) -> None:
+    trained = Bench(name, tmp_path / "a")
+    trained.train(2)
+    trained.runner.save(tmp_path / "2.pt", {})
+
+    played = Bench(name, tmp_path / "b")
+    played.env.count = trained.env.count
+    assert played.runner.load_policy(tmp_path / "2.pt")["iteration"] == 2
+    torch.testing.assert_close(played.act(), trained.act())
+    assert played.runner.completed_iterations == 0
+
+
 def _tensors(path: Path) -> dict[str, torch.Tensor]:
     from isaaclab_pc.runners.checkpoint_file import load_checkpoint
 

@@ -83,6 +83,10 @@ class FakeRunner:
         self.completed_iterations = 2
         return {}
 
+    def load_policy(self, path, expected=None):
+        self.loaded = (path, expected)
+        return {}
+
     def act(self, obs):
         return obs["policy"]
 
