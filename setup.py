@@ -60,7 +60,7 @@ setup(
     python_requires=">=3.12,<3.13",
     # isaaclab_pc/tasks and isaaclab_pc/agents are links to the top-level folders; find_packages follows them.
     packages=find_packages(include=["isaaclab_pc", "isaaclab_pc.*"]),
-    package_data={"isaaclab_pc": ["extension.toml", "**/*.yaml", "**/*.usda", "**/policy.pt"]},
+    package_data={"isaaclab_pc": ["extension.toml", "**/*.yaml", "**/*.usda", "tasks/*/policy.pt"]},
     install_requires=INSTALL_REQUIRES,
     extras_require=EXTRAS_REQUIRE,
     # `isaaclab train --task IsaacPC-...` imports this module to find our tasks.

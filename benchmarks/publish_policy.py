@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Make a run's policy the one that comes with its task: ``scripts/play.py resume=pretrained``.
+"""Make a run's policy the one that comes with its task: ``scripts/play.py task=<task> resume=pretrained``.
 
-Run ``python benchmarks/publish_policy.py logs/rsl_rl/lift/<time>``. It writes the weights of the network that acts, and
-the run's settings, into the task's folder. The header says what the evaluation at the end of the run found.
+Run ``python benchmarks/publish_policy.py logs/rsl_rl/lift/<time>``. It writes the weights of the network that acts into
+the task's folder. The header says what they were trained with, and what the evaluation at the end of the run found.
 """
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
-from isaaclab_pc.launch.pretrained import POLICY_NAME, pretrained_folder
+from isaaclab_pc.launch.pretrained import policy_file
 from isaaclab_pc.launch.run_folder import SETTINGS_NAME
 from isaaclab_pc.launch.run_record import RunRecord
 from isaaclab_pc.launch.task_names import short_name
@@ -19,6 +20,17 @@ from isaaclab_pc.settings import RunSettings
 
 ACTING = ("student_state_dict", "actor_state_dict", "model")
 """Names of the network that acts, by algorithm and library."""
+
+LEFT_OUT = ("device", "physics.backend", "teacher", "resume", "replay_samples", "visualizer", "scaling.", "eval.")
+"""Settings, and groups of them, that belong to a machine, or that only training needs."""
+
+
+def settings_to_tell(settings: RunSettings) -> dict[str, Any]:
+    """Return the settings that are not the defaults, by dotted name."""
+    defaults = RunSettings().flat()
+    return {
+        key: value for key, value in settings.flat().items() if value != defaults[key] and not key.startswith(LEFT_OUT)
+    }
 
 
 def publish(run: Path) -> Path:
@@ -32,11 +44,15 @@ def publish(run: Path) -> Path:
 
     state, header = load_checkpoint(checkpoint, "cpu", ("algorithm",))
     weights = {name: state["algorithm"][name] for name in ACTING if name in state["algorithm"]}
-    folder = pretrained_folder(short_name(settings.task))
-    path = folder / POLICY_NAME
-    save_checkpoint(path, {"algorithm": weights}, {**header, "evaluation": str(evaluation), "git": record.data.git})
-    # Neither is needed to act, and both name places of the machine that trained it.
-    settings.with_values({"teacher": None, "resume": None}).save(folder / SETTINGS_NAME)
+    header |= {
+        "task": settings.task,
+        "settings": settings_to_tell(settings),
+        "evaluation": str(evaluation),
+        "physics": record.data.physics,
+        "git": record.data.git,
+    }
+    path = policy_file(short_name(settings.task))
+    save_checkpoint(path, {"algorithm": weights}, header)
     return path
 
 

@@ -82,9 +82,8 @@ def run(command: Command) -> int:
     refuse_flags(command)
     check_isaaclab()
     asked = compose(command.settings)
-    source, checkpoint, results = _find_policy(asked)
+    trained, checkpoint, results = _find_policy(asked)
 
-    trained = RunSettings.load(source / SETTINGS_NAME)
     for key in sorted(command.given & {"task", "runner", "obs"}):
         there = getattr(trained, key)
         if getattr(asked, key) != there:
@@ -107,14 +106,14 @@ def run(command: Command) -> int:
     return code
 
 
-def _find_policy(asked: RunSettings) -> tuple[Path, Path, Path]:
-    """Return the folder with the settings of a policy, its checkpoint, and where results go."""
+def _find_policy(asked: RunSettings) -> tuple[RunSettings, Path, Path]:
+    """Return the settings that a policy was trained with, its checkpoint, and where results go."""
     if asked.resume == PRETRAINED:
-        source, checkpoint = find_pretrained(asked)
-        return source, checkpoint, LOGS / PRETRAINED / short_name(asked.task)
+        trained, checkpoint = find_pretrained(asked)
+        return trained, checkpoint, LOGS / PRETRAINED / short_name(asked.task)
 
     record, checkpoint = find_checkpoint(asked.resume or "latest", LOGS, asked.runner, experiment_name(asked))
-    return record.folder, checkpoint, record.folder / "play"
+    return RunSettings.load(record.folder / SETTINGS_NAME), checkpoint, record.folder / "play"
 
 
 def _with_changes(trained: RunSettings, asked: RunSettings, command: Command) -> RunSettings:

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from isaaclab_pc.commands import play, train
-from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.launch import pretrained
 from isaaclab_pc.launch.task_names import our_tasks
 from isaaclab_pc.runners.checkpoint_file import save_checkpoint
 
@@ -119,15 +119,15 @@ def test_help_needs_no_run(folder, capsys):
 
 
 def test_a_policy_that_comes_with_the_package_is_played_without_a_run(folder, seen, tmp_path, monkeypatch, capsys):
-    source = tmp_path / "package"
-    header = {"runner": "rsl_rl", "task": our_tasks()["reach"], "algorithm": "distill", "iteration": 3}
-    save_checkpoint(source / "policy.pt", {"algorithm": {}}, header)
-    compose(["num_envs=8", "device=cpu", "algorithm=distill"]).save(source / "config.yaml")
-    monkeypatch.setattr(play, "find_pretrained", lambda settings: (source, source / "policy.pt"))
+    policy = tmp_path / "package" / "policy.pt"
+    settings = {"task": our_tasks()["reach"], "num_envs": 8, "algorithm": "distill"}
+    header = {"runner": "rsl_rl", "task": settings["task"], "algorithm": "distill", "settings": settings}
+    save_checkpoint(policy, {"algorithm": {}}, header)
+    monkeypatch.setattr(pretrained, "policy_file", lambda task: policy)
 
     assert play.main(["resume=pretrained", "eval.episodes=100"]) == 0
     (result,) = (folder / "logs" / "pretrained" / "reach").iterdir()
-    assert seen(result)["argv"][-1] == str(source / "policy.pt")
+    assert seen(result)["argv"][-1] == str(policy)
     assert seen(result)["settings"]["eval"]["episodes"] == 100
-    assert sorted(path.name for path in source.iterdir()) == ["config.yaml", "policy.pt"]
+    assert seen(result)["settings"]["algorithm"] == "distill"
     assert "result.json" in capsys.readouterr().out

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A short film of a task's pretrained policy: the scene, and beside it the cloud that the policy sees.
+
+Run ``python benchmarks/film.py lift push``: it writes ``docs/images/lift.gif`` and ``push.gif``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import torch
+from isaaclab.utils import replace
+from isaaclab.utils.math import quat_apply
+from isaaclab_newton.renderers import NewtonWarpRendererCfg
+from PIL import Image
+from task_sheet import VIEWS, View
+
+from isaaclab_pc.envs import depth_camera_cfg
+from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.launch.platform import choose_platform
+from isaaclab_pc.launch.pretrained import find_pretrained, pretrained_tasks
+from isaaclab_pc.workers.resolve import resolve
+from isaaclab_pc.workers.session import open_env
+
+WIDTH = 300
+HEIGHT = 210
+FOV_DEG = 48.0
+SEED = 5
+EVERY = 3
+"""Control steps from one picture to the next."""
+DOT = 4
+"""Edge of a point in the picture [px]."""
+HIGHEST = 0.4
+"""Height from which all points have one colour [m]."""
+
+
+def film(task: str, episodes: int) -> tuple[list[Image.Image], float]:
+    """Play the pretrained policy in one environment; returns the pictures and the time between them [s]."""
+    trained, checkpoint = find_pretrained(compose([f"task={task}"]))
+    settings = choose_platform(trained.with_values({"seed": SEED, "device": "cpu"}))
+    resolved = resolve(settings, 1, "film")
+    view = VIEWS[task]
+    camera = depth_camera_cfg(view.eye, view.target, width=WIDTH, height=HEIGHT, fov_deg=FOV_DEG)
+    resolved.env_cfg.scene.picture = replace(
+        camera,
+        prim_path="{ENV_REGEX_NS}/PictureCamera",
+        data_types=["rgb"],
+        renderer_cfg=NewtonWarpRendererCfg(enable_shadows=True),
+    )
+
+    pictures = []
+    with open_env(resolved) as env, tempfile.TemporaryDirectory() as scratch:
+        runner = resolved.adapter.make(env, resolved.agent_cfg, Path(scratch), resolved.device)
+        runner.load_policy(checkpoint, {"task": settings.task})
+        base: Any = env.unwrapped
+        observations, _ = env.reset(seed=SEED)
+        for step in range(episodes * base.max_episode_length):
+            if step % EVERY == 0:
+                scene = base.scene["picture"].data.output["rgb"].torch[0, ..., :3].cpu().numpy()
+                points = observations["points"][0, :, :3].float()
+                if resolved.env_cfg.scene.points.frame == "gripper":
+                    points = base.tool_pos[0] + quat_apply(base.tool_quat[:1].expand(len(points), 4), points)
+                pictures.append(Image.fromarray(np.hstack([scene, draw_cloud(points.cpu().numpy(), scene, view)])))
+            observations, *_ = env.step(runner.act(observations))
+    return pictures, EVERY * base.step_dt
+
+
+def draw_cloud(points: np.ndarray, scene: np.ndarray, view: View) -> np.ndarray:
+    """Draw points into a faded image of the scene, coloured by height.
+
+    Args:
+        points: Points in the environment frame [m], shape (K, 3).
+        scene: Image of the scene, (HEIGHT, WIDTH, 3), uint8.
+        view: Where they are looked at from.
+
+    Returns:
+        Image, (HEIGHT, WIDTH, 3), uint8.
+    """
+    forward = np.subtract(view.target, view.eye)
+    forward /= np.linalg.norm(forward)
+    right = np.cross(forward, (0.0, 0.0, 1.0))
+    right /= np.linalg.norm(right)
+    down = np.cross(forward, right)
+
+    offset = points - np.asarray(view.eye)
+    depth = offset @ forward
+    focal = WIDTH / 2.0 / np.tan(np.radians(FOV_DEG) / 2.0)
+    columns = (WIDTH / 2.0 + focal * (offset @ right) / depth).astype(int)
+    rows = (HEIGHT / 2.0 + focal * (offset @ down) / depth).astype(int)
+    colors = (255 * mpl.colormaps["viridis"](points[:, 2] / HIGHEST)[:, :3]).astype(np.uint8)
+
+    image = (scene // 5 + 204).astype(np.uint8)
+    for index in np.argsort(-depth):
+        row, column = rows[index], columns[index]
+        image[max(row, 0) : row + DOT, max(column, 0) : column + DOT] = colors[index]
+    return image
+
+
+def save(pictures: list[Image.Image], path: Path, interval: float) -> None:
+    """Write a GIF that plays in real time, with one palette for all pictures."""
+    palette = pictures[len(pictures) // 2].quantize(64, Image.Quantize.MEDIANCUT)
+    frames = [picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    frames[0].save(
+        path, save_all=True, append_images=frames[1:], duration=round(1000 * interval), loop=0, optimize=True
+    )
+    print(f"written: {path}, {len(frames)} pictures, {path.stat().st_size / 1e6:.2f} MB")
+
+
+def main() -> None:
+    """Film the tasks of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("task", nargs="+", choices=pretrained_tasks())
+    parser.add_argument("--episodes", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=Path("docs/images"), help="folder of the films")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    for task in args.task:
+        pictures, interval = film(task, args.episodes)
+        save(pictures, args.out / f"{task}.gif", interval)
+
+
+if __name__ == "__main__":
+    main()
