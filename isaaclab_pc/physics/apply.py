@@ -32,7 +32,7 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, float]]] = {
 }
 """Fields of :class:`PhysicsSettings` by backend and preset. ``dt`` is the largest physics step: the one that is used
 divides the task's control period. They come from the measurement in benchmarks/results/stability.md. Newton has no
-``fast``: with 2 substeps instead of 4 the scripted grasp fails."""
+``fast``: with 2 substeps instead of 4 grasped cubes are lost."""
 
 
 def apply_physics(env_cfg: DirectRLEnvCfg, settings: PhysicsSettings) -> str:

@@ -96,8 +96,8 @@ def grid(backend: str, physics: Mapping[str, object]) -> list[dict[str, int]]:
 def cheapest(cells: Sequence[Cell]) -> Cell | None:
     """Choose the setting to train with.
 
-    A setting is stable if no environment failed under random actions, nothing spoiled the measurement, and the scripted
-    policy, where there is one, loses at most :data:`TOLERATED_LOSS` against the best setting.
+    A setting is stable if no environment failed under random actions, nothing spoiled the measurement, and the
+    expert, where there is one, loses at most :data:`TOLERATED_LOSS` against the best setting.
 
     Args:
         cells: What was measured.

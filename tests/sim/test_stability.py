@@ -15,7 +15,7 @@ NUM_ENVS = 4
 RANDOM_ENV_STEPS = 400
 
 
-def test_a_setting_is_measured_with_scripted_and_random_actions(
+def test_a_setting_is_measured_with_expert_and_random_actions(
     backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # By steps, not by time, so that every machine takes the same ones.
