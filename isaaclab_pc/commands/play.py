@@ -25,7 +25,10 @@ __all__ = ["main"]
 SELECTS = ("task", "runner", "obs", "resume")
 """Settings that find the run and its checkpoint."""
 
-MAY_CHANGE = ("device", "num_envs", "visualizer", "robot", "physics.", "guard.", "eval.episodes", "eval.seed")
+MAY_CHANGE = (
+    *("device", "num_envs", "visualizer", "robot", "physics.", "guard.", "eval.episodes", "eval.seed"),
+    *("points.num_points", "points.sampler", "points.realism"),
+)
 """Settings, and groups of them, that may differ from the run's."""
 
 HELP = f"""\
@@ -48,6 +51,7 @@ Examples
   python scripts/play.py visualizer=viser                    watch it in a browser
   python scripts/play.py physics=newton_mjwarp               does the policy survive another physics backend?
   python scripts/play.py env.success_distance=0.02           a stricter task
+  python scripts/play.py points.realism=stereo env.randomization=hard    a worse camera, and more variety
 
 {settings_table(keys_of(*SELECTS, *MAY_CHANGE))}
 

@@ -112,7 +112,7 @@ class Runner(Protocol):
         ...
 
     def load_policy(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Restore what acts, and nothing that only training needs.
+        """Restore what acts, and nothing that only training needs. Clouds may have another number of points.
 
         Args:
             path: A checkpoint that :meth:`save` wrote, or one without optimizer and random generators.

@@ -28,7 +28,13 @@ from isaaclab_pc.runners.checkpoint_file import (
     set_rng_state,
 )
 from isaaclab_pc.runners.interface import Adapter, Decision, OnIteration, TeacherPolicy, policy_groups
-from isaaclab_pc.runners.shared import USUAL_NUM_ENVS, StopTraining, checkpoint_identity, no_output
+from isaaclab_pc.runners.shared import (
+    USUAL_NUM_ENVS,
+    StopTraining,
+    checkpoint_identity,
+    no_output,
+    without_num_points,
+)
 
 if not is_installed("gym"):
     # isaaclab_rl asks for the package that gymnasium replaced; it uses the spaces only, which are the same.
@@ -204,7 +210,8 @@ class RlGamesRunner:
 
     def load_policy(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Restore what acts; see :meth:`~isaaclab_pc.runners.interface.Runner.load_policy`."""
-        check_header(read_header(path), {**(expected or {}), **self._identity}, path)
+        identity = without_num_points(self._identity)
+        check_header(without_num_points(read_header(path)), {**(expected or {}), **identity}, path)
         state, header = load_checkpoint(path, self._device, ("algorithm",))
         check_weights(path, {"model": self._agent.model.state_dict()}, state["algorithm"])
 

@@ -37,6 +37,7 @@ from isaaclab_pc.runners.shared import (
     checkpoint_identity,
     no_output,
     success_rate,
+    without_num_points,
 )
 from isaaclab_pc.runners.tripwire import Tripwire
 
@@ -209,7 +210,8 @@ class RslRlRunner:
 
     def load_policy(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Restore what acts; see :meth:`~isaaclab_pc.runners.interface.Runner.load_policy`."""
-        check_header(read_header(path), {**(expected or {}), **self._identity}, path)
+        identity = without_num_points(self._identity)
+        check_header(without_num_points(read_header(path)), {**(expected or {}), **identity}, path)
         state, header = load_checkpoint(path, self._device, ("algorithm",))
         name = "student_state_dict" if isinstance(self._library.alg, Distillation) else "actor_state_dict"
         check_weights(path, {name: self._library.alg.save()[name]}, state["algorithm"])

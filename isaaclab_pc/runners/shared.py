@@ -73,6 +73,20 @@ def checkpoint_identity(runner: str, shapes: Mapping[str, Sequence[int]], num_ac
     return {"runner": runner, "observations": observations, "num_actions": num_actions}
 
 
+def without_num_points(header: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a header in which clouds have no number of points: a policy reads clouds of any size.
+
+    Args:
+        header: A checkpoint's header, or what :func:`checkpoint_identity` returns. Observations with two dimensions
+            are clouds.
+    """
+    observations = header.get("observations")
+    if not isinstance(observations, Mapping):
+        return dict(header)
+    shapes = {name: ["points", shape[1]] if len(shape) == 2 else shape for name, shape in observations.items()}
+    return {**header, "observations": shapes}
+
+
 @contextlib.contextmanager
 def no_output() -> Iterator[None]:
     """Drop what a library prints: progress is shown by whoever asked for the training."""

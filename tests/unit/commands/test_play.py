@@ -98,7 +98,7 @@ def test_who_watches_sees_few_environments_unless_told_otherwise(
     ("arguments", "message"),
     [
         (["max_iterations=3"], "max_iterations has no effect on a trained policy"),
-        (["points.num_points=3"], "points.num_points has no effect on a trained policy"),
+        (["points.frame=env"], "points.frame has no effect on a trained policy"),
         (["agent.x=3"], "agent.x=3 has no effect on a trained policy"),
         (["num_envs=auto"], "give a number here"),
         (["-m", "seed=1,2"], "-m has no use here"),

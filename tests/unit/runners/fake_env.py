@@ -19,13 +19,14 @@ EPISODE = 6
 class FakeEnv(VecEnv):
     """Observations of the real environments, dynamics from a counter."""
 
-    def __init__(self, num_envs: int = 4, obs: str = "points") -> None:
+    def __init__(self, num_envs: int = 4, obs: str = "points", num_points: int = NUM_POINTS) -> None:
         self.num_envs = num_envs
         self.num_actions = ACTIONS
         self.max_episode_length = EPISODE
         self.device = "cpu"
         self.cfg = SimpleNamespace(is_finite_horizon=False)
         self.obs = obs
+        self.num_points = num_points
         self.steps_taken = 0
         self.reset()
 
@@ -36,7 +37,7 @@ class FakeEnv(VecEnv):
     def observe(self) -> dict[str, torch.Tensor]:
         phase = self.count[:, None] * torch.tensor([0.7, 1.3, 2.9])
         centre = 0.2 * torch.sin(phase)
-        offsets = 0.02 * torch.sin(torch.arange(NUM_POINTS * 3, dtype=torch.float32)).view(NUM_POINTS, 3)
+        offsets = 0.02 * torch.sin(torch.arange(self.num_points * 3, dtype=torch.float32)).view(-1, 3)
         policy = torch.cos(phase)[:, :2]
         critic = torch.cat([policy, centre], dim=1)
         if self.obs == "state":

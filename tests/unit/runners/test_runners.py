@@ -28,7 +28,7 @@ from isaaclab_pc.runners import (
 from isaaclab_pc.runners.shared import IterationLog
 from isaaclab_pc.scaling import BatchPlan
 from isaaclab_pc.tensor_bytes import tensor_bytes
-from tests.unit.runners.fake_env import ACTIONS, EPISODE, FakeEnv, FakeRlGamesEnv
+from tests.unit.runners.fake_env import ACTIONS, EPISODE, NUM_POINTS, FakeEnv, FakeRlGamesEnv
 
 NUM_ENVS = 4
 SETTINGS = replace(
@@ -49,14 +49,16 @@ PLAN = BatchPlan(horizon=8, num_minibatches=2, minibatch_size=16)
 class Bench:
     """One library with a fake environment."""
 
-    def __init__(self, name: str, folder: Path, obs: str = "points", **settings: Any) -> None:
+    def __init__(
+        self, name: str, folder: Path, obs: str = "points", num_points: int = NUM_POINTS, **settings: Any
+    ) -> None:
         self.name = name
         self.folder = folder
         make_cfg: Callable = {"rsl_rl": rsl_rl_cfg, "rl_games": rl_games_cfg}[name].make_cfg
         self.cfg = make_cfg(replace(SETTINGS, **settings), "x")
         adapter = load_adapter(name)
         adapter.configure(self.cfg, obs=obs, seed=3, max_iterations=None, device="cpu", plan=PLAN, experiment="fake")
-        self.env = FakeEnv(NUM_ENVS, obs)
+        self.env = FakeEnv(NUM_ENVS, obs, num_points)
         torch.manual_seed(3)
         env = FakeRlGamesEnv(self.env) if name == "rl_games" else self.env
         self.runner: Runner = adapter.make(env, self.cfg, folder, "cpu")
@@ -191,6 +193,19 @@ def test_a_policy_acts_from_its_weights_alone(name: str, tmp_path: Path) -> None
     assert played.runner.load_policy(tmp_path / "2.pt")["iteration"] == 2
     torch.testing.assert_close(played.act(), trained.act())
     assert played.runner.completed_iterations == 0
+
+
+def test_a_policy_acts_on_clouds_of_another_size_and_training_does_not_go_on_with_them(
+    name: str, tmp_path: Path
+) -> None:
+    Bench(name, tmp_path / "a").runner.save(tmp_path / "a.pt", {})
+    fewer = Bench(name, tmp_path / "b", num_points=NUM_POINTS // 2)
+    fewer.runner.load_policy(tmp_path / "a.pt")
+    assert fewer.act().shape == (NUM_ENVS, ACTIONS)
+    with pytest.raises(ConfigError, match="observations="):
+        fewer.runner.load(tmp_path / "a.pt")
+    with pytest.raises(ConfigError, match="observations="):
+        Bench(name, tmp_path / "c", obs="depth").runner.load_policy(tmp_path / "a.pt")
 
 
 def _tensors(path: Path) -> dict[str, torch.Tensor]:
