@@ -20,7 +20,7 @@ from rich.table import Table
 
 from isaaclab_pc.commands.stability import measure_stability
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.algorithm import choose_algorithm
+from isaaclab_pc.launch.algorithm import TRAIN, choose_algorithm
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, worker_command
 from isaaclab_pc.launch.command_line import Command, parse_command, refuse_flags
 from isaaclab_pc.launch.compose import compose
@@ -151,6 +151,8 @@ def run(command: Command, *, plan: bool) -> int:
         ProbeError: A trial failed for another reason than its size.
     """
     settings = choose_algorithm(compose_for_platform(command, several=not plan))
+    if settings.teacher == TRAIN:
+        raise ConfigError(f"teacher={TRAIN}: there is nothing to measure yet; give obs=state for the teacher's run.")
     if "scaling.cache" not in command.given:
         settings = settings.with_values({"scaling.cache": "refresh"})
     search = _search_settings(settings)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.algorithm import choose_algorithm
+from isaaclab_pc.launch.algorithm import TRAIN, choose_algorithm, teacher_settings
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, worker_command
 from isaaclab_pc.launch.command_line import Command, parse_command
 from isaaclab_pc.launch.help import settings_table
@@ -39,7 +39,8 @@ stops at once.
 Examples
   python scripts/train.py                                      reach, on this machine, as it comes
   python scripts/train.py task=lift num_envs=32 max_iterations=5    a short try of another task
-  python scripts/train.py task=lift algorithm=distill teacher=<run>   imitate a policy that was trained with obs=state
+  python scripts/train.py task=lift teacher=<run>              imitate a policy that was trained with obs=state
+  python scripts/train.py task=lift teacher=train              train that policy first: no expert is needed
   python scripts/train.py runner=rl_games physics=newton_mjwarp     another library, another physics backend
   python scripts/train.py resume=latest                        go on with the latest run of this task
   python scripts/train.py env.episode_length_s=4 agent.algorithm.learning_rate=3e-4    any field of the task or agent
@@ -58,6 +59,9 @@ Exit codes
   0 done;  1 error;  2 settings that do not fit;  3 the learner met values that are not finite and was stopped;
   4 a storm, see guard.storm;  130 and 143 after Ctrl-C and SIGTERM. 3, 4, 130 and 143 leave a checkpoint.
 """
+
+GOOD_TEACHER = 0.5
+"""Success of a teacher below which it is not imitated."""
 
 SELECTS_THE_RUN = frozenset({"task", "runner", "obs", "resume"})
 """Settings beside ``resume`` that find the run."""
@@ -101,11 +105,41 @@ def run(settings: RunSettings, command: Command) -> int:
     """
     check_isaaclab()
     require_library(settings.runner)
-    return _start(settings) if settings.resume is None else _resume(settings, command)
+    if settings.resume is not None:
+        return _resume(settings, command)
 
-
-def _start(settings: RunSettings) -> int:
     settings = choose_algorithm(choose_platform(settings))
+    if settings.teacher == TRAIN:
+        code, teacher = _train_teacher(settings)
+        if teacher is None:
+            return code
+        settings = choose_algorithm(settings.with_values({"teacher": str(teacher)}))
+    return _start(settings)[0]
+
+
+def _train_teacher(student: RunSettings) -> tuple[int, Path | None]:
+    """Train the policy that is to teach; returns the exit code and, where it is good enough, its checkpoint."""
+    print("first the teacher, with obs=state", flush=True)
+    code, folder = _start(teacher_settings(student))
+    if code != ExitCode.OK:
+        if folder.exists():
+            print(f"then teacher={folder} trains the student", flush=True)
+        return code, None
+
+    record = RunRecord.load(folder)
+    success = record.data.success
+    if success is not None and success < GOOD_TEACHER:
+        print(
+            f"error: the teacher solves {100 * success:.0f} % of its episodes, and a student seldom more: train it on "
+            f"with resume={folder} max_iterations=<more>, then give teacher={folder}.",
+            file=sys.stderr,
+        )
+        return ExitCode.FAILED, None
+    return code, record.checkpoint("best")
+
+
+def _start(settings: RunSettings) -> tuple[int, Path]:
+    """Train a new run; returns the exit code and the run's folder."""
     search = SearchSettings(device=settings.device, **settings.scaling.model_dump())
     experiment = experiment_name(settings)
     folder = make_run_folder(LOGS, settings.runner, experiment)
@@ -127,7 +161,7 @@ def _start(settings: RunSettings) -> int:
     except ProbeError as error:
         record.finish("failed", error.trial.detail)
         print(f"error: {error}", file=sys.stderr)
-        return ExitCode.FAILED
+        return ExitCode.FAILED, folder
     except SystemExit:
         record.finish("interrupted")
         raise
@@ -135,7 +169,7 @@ def _start(settings: RunSettings) -> int:
     if code == ExitCode.REFUSED:
         # Refused before the first iteration: bad input leaves nothing behind.
         shutil.rmtree(folder)
-    return code
+    return code, folder
 
 
 def _resume(asked: RunSettings, command: Command) -> int:

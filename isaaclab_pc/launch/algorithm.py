@@ -12,10 +12,13 @@ from isaaclab_pc.launch.task_names import expert_tasks
 from isaaclab_pc.runners import read_header
 from isaaclab_pc.settings import RunSettings
 
-__all__ = ["EXPERT", "choose_algorithm"]
+__all__ = ["EXPERT", "TRAIN", "choose_algorithm", "teacher_settings"]
 
 EXPERT = "expert"
 """The value of ``teacher`` that names the task's own expert."""
+
+TRAIN = "train"
+"""The value of ``teacher`` that names a policy which is yet to be trained, with PPO on the state."""
 
 _ACTION_FIELDS = ("env.action", "env.gripper", "env.tool_", "env.joint_delta")
 """Beginnings of the fields that say what an action does."""
@@ -29,7 +32,7 @@ def choose_algorithm(settings: RunSettings) -> RunSettings:
 
     Returns:
         The settings with ``algorithm`` and ``teacher`` as they will be; a policy that teaches is the path of its
-        checkpoint.
+        checkpoint, or ``train`` while it does not exist.
 
     Raises:
         ConfigError: Runner, task or teacher do not go together with the algorithm.
@@ -48,6 +51,28 @@ def choose_algorithm(settings: RunSettings) -> RunSettings:
     taught = f" teacher={teacher}" if chosen == "distill" else ""
     print(f"algorithm={chosen}{taught} ({reason})", flush=True)
     return settings.with_values({"algorithm": chosen, "teacher": teacher})
+
+
+def teacher_settings(settings: RunSettings) -> RunSettings:
+    """Return the settings of the run that trains the teacher of ``teacher=train``.
+
+    It has the same task, robot, physics and actions. What is about the cloud, the student's learning or its length is
+    left out.
+
+    Args:
+        settings: The student's settings.
+    """
+    cloud = {key: None for key in settings.flat() if key.startswith("points.")}
+    others = {
+        "obs": "state",
+        "algorithm": "ppo",
+        "teacher": None,
+        "replay_samples": None,
+        "minibatch_size": None,
+        "max_iterations": None,
+        "agent_overrides": [],
+    }
+    return settings.with_values(cloud | others)
 
 
 def _recommended(settings: RunSettings, has_expert: bool) -> tuple[str, str]:
@@ -81,6 +106,10 @@ def _check_runner(settings: RunSettings) -> None:
 def _find_teacher(settings: RunSettings, has_expert: bool) -> str:
     """Return ``expert`` or the path of a checkpoint."""
     teacher = settings.teacher or EXPERT
+    if teacher == TRAIN:
+        if settings.obs == "state":
+            raise ConfigError(f"teacher={TRAIN} with obs=state: the student would see what its teacher sees.")
+        return TRAIN
     if teacher != EXPERT:
         return str(_find_policy(settings, teacher))
 

@@ -63,7 +63,7 @@ PathText = Annotated[
 TeacherText = Annotated[
     str,
     StringConstraints(min_length=1, max_length=4096, pattern=r"\S"),
-    Expects("expert, latest, best, or a run's folder or checkpoint"),
+    Expects("expert, train, latest, best, or a run's folder or checkpoint"),
 ]
 
 
@@ -107,7 +107,7 @@ class RunSettings(Settings):
 
     teacher: TeacherText | None = None
     """Whom distill imitates: the task's expert, or a policy that sees the state: latest, best, or the folder or
-    checkpoint of a run with obs=state. null: the expert."""
+    checkpoint of a run with obs=state; train: one that PPO trains first, in a run of its own. null: the expert."""
 
     agent: Literal["default", "large"] = "default"
     """Size of the agent: large is for GPUs."""

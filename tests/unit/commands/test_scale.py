@@ -126,6 +126,7 @@ def test_who_watches_tries_few_environments(folder, capsys, has_visualizers):
         (["device=cuda:0,cuda:0"], "names a GPU twice"),
         (["device=cuda:0,cpu"], "several values need -m, which makes one run of each; a list is written [a,b]"),
         (["seed=2", *SMALL], "no such field"),
+        (["device=cpu", "teacher=train"], "teacher=train: there is nothing to measure yet; give obs=state"),
     ],
 )
 def test_bad_input_is_refused_and_leaves_nothing(folder, capfd, arguments, message):

@@ -55,6 +55,36 @@ def test_the_worker_is_told_what_was_chosen_and_the_record_says_it(monkeypatch, 
     assert record(runs()[1])["algorithm"] == "ppo"
 
 
+def test_a_teacher_that_is_trained_first_has_a_run_of_its_own(folder, runs, seen, record, capsys):
+    assert main(["num_envs=8", "device=cpu", "teacher=train", "points.num_points=32"]) == 0
+    (teacher,) = (folder / "logs" / "rsl_rl" / "reach_state").iterdir()
+    (student,) = runs()
+    settings = seen(teacher)["settings"]
+    assert (settings["obs"], settings["algorithm"], settings["points"]["num_points"]) == ("state", "ppo", None)
+    settings = seen(student)["settings"]
+    assert (settings["obs"], settings["algorithm"], settings["points"]["num_points"]) == ("points", "distill", 32)
+    assert settings["teacher"] == record(student)["teacher"] == str(teacher / "checkpoints" / "model_3.pt")
+    assert capsys.readouterr().out.startswith("algorithm=distill teacher=train (auto: a teacher is given)\nfirst the")
+
+
+def test_without_its_teacher_a_student_is_not_trained(folder, capsys):
+    assert main(["num_envs=8", "device=cpu", "teacher=train", "seed=12"]) == 3
+    (teacher,) = (folder / "logs" / "rsl_rl").glob("*/*")
+    assert teacher.parent.name == "reach_state"
+    assert f"then teacher={teacher.relative_to(folder)} trains the student" in capsys.readouterr().out
+
+
+def test_a_teacher_that_seldom_solves_the_task_is_not_imitated(folder, monkeypatch, capsys):
+    monkeypatch.setattr(
+        train, "_train", lambda run, checkpoint: run.update(success=0.3) or run.finish("completed") or 0
+    )
+    assert main(["num_envs=8", "device=cpu", "teacher=train"]) == 1
+    assert not (folder / "logs" / "rsl_rl" / "reach").exists()
+    error = capsys.readouterr().err
+    assert "the teacher solves 30 % of its episodes" in error
+    assert "max_iterations=<more>, then give teacher=logs/rsl_rl/reach_state/" in error
+
+
 def test_distilling_with_another_library_leaves_nothing(folder, capsys):
     assert main(["task=reach", "num_envs=8", "device=cpu", "runner=rl_games", "algorithm=distill"]) == 2
     assert "algorithm=distill with runner=rl_games: only RSL-RL can distill. Use" in capsys.readouterr().err

@@ -11,7 +11,7 @@ import pytest
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch import algorithm
-from isaaclab_pc.launch.algorithm import choose_algorithm
+from isaaclab_pc.launch.algorithm import choose_algorithm, teacher_settings
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.run_folder import SETTINGS_NAME
 from isaaclab_pc.launch.run_record import RunRecord
@@ -54,6 +54,19 @@ def test_the_run_says_what_it_learns_with(arguments: list[str], chosen: str, rea
     assert said.count("\n") == 1
 
 
+def test_a_teacher_is_trained_on_the_state_with_the_settings_that_are_not_the_students_own() -> None:
+    given = ["task=push", "teacher=train", "seed=5", "points.num_points=64", "replay_samples=5000", "max_iterations=7"]
+    student = choose_algorithm(compose(given, ["env.episode_length_s=3"], ["agent.algorithm.learning_rate=1e-3"]))
+    assert (student.algorithm, student.teacher) == ("distill", "train")
+
+    teacher = teacher_settings(student)
+    assert (teacher.task, teacher.seed, teacher.env_overrides) == (student.task, 5, student.env_overrides)
+    assert (teacher.obs, teacher.algorithm, teacher.teacher) == ("state", "ppo", None)
+    assert (teacher.points.num_points, teacher.replay_samples, teacher.max_iterations) == (None, None, None)
+    assert teacher.agent_overrides == []
+    assert choose_algorithm(teacher) == teacher
+
+
 def test_what_was_chosen_stays() -> None:
     once = choose_algorithm(compose(["task=lift"]))
     assert choose_algorithm(once) == once
@@ -72,6 +85,11 @@ def test_what_was_chosen_stays() -> None:
         (["task=push", "replay_samples=5000"], "replay_samples=5000 has no effect with algorithm=ppo"),
         (["task=push", "teacher=nowhere"], "teacher=nowhere: expected latest, best, or the path"),
         (["task=push", "teacher=latest"], "teacher=latest: .*push_state holds no run with a checkpoint"),
+        (
+            ["task=push", "teacher=train", "algorithm=distill", "obs=state"],
+            "the student would see what its teacher sees",
+        ),
+        (["task=push", "teacher=train", "runner=rl_games"], "only RSL-RL can distill"),
     ],
 )
 def test_what_does_not_go_together_is_refused(arguments: list[str], message: str) -> None:
