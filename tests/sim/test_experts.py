@@ -20,6 +20,9 @@ TASKS = list(expert_tasks())
 EPISODES = 64
 ENOUGH = {"ovphysx": 62, "newton_mjwarp": 58}
 """Solved episodes; on Newton, grasped cubes slip out more often."""
+ENOUGH_HARD = 58
+ENOUGH_HARD_PEGS = 52
+"""Those with ``env.randomization=hard``: heavy or slippery pegs turn in the fingers."""
 RANDOM = {"ovphysx": (16, 10_000), "newton_mjwarp": (4, 2_000)}
 """Environments and steps; on a CPU a step takes Newton ten times as long."""
 LEAK = 64 << 20
@@ -31,9 +34,10 @@ def make(make_env: Callable) -> Iterator[Callable]:
     """Build a task by its short name; closed at the test's end, since a process holds one environment at a time."""
     envs: list[Any] = []
 
-    def make(task: str, num_envs: int, robot: ArmCfg | None = None) -> Any:
+    def make(task: str, num_envs: int, robot: ArmCfg | None = None, randomization: str = "none") -> Any:
         def adjust(cfg: Any) -> None:
             cfg.obs = "state"
+            cfg.randomization = randomization
             if robot is not None:
                 use_robot(cfg, robot)
 
@@ -71,6 +75,15 @@ def test_the_expert_solves_the_task_within_its_time(
     solved = solved_episodes(env)
     print(f"{task}: {solved} of {EPISODES} solved")
     assert solved >= ENOUGH[backend]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_expert_bears_hard_randomization(make: Callable, backend: str, task: str) -> None:
+    env = make(task, EPISODES, randomization="hard")
+    env.reset(seed=7)
+    solved = solved_episodes(env)
+    print(f"{task}: {solved} of {EPISODES} solved with env.randomization=hard")
+    assert solved >= (ENOUGH_HARD_PEGS if task == "peg_insert" else ENOUGH_HARD)
 
 
 # Not peg_insert: random motions of single joints wind the arm up behind its base, from where inverse kinematics, which
