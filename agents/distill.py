@@ -48,6 +48,9 @@ class DistillSettings(UpdateSize):
     turn_steps: float = 15.0
     """Mean steps that teacher or student act at a stretch."""
 
+    fulfilled_steps: int = 15
+    """Steps in which a task is fulfilled before an episode of the training ends."""
+
     gripper_gain: float = 4.0
     """The logit of an open gripper where the student's last action is 1."""
 

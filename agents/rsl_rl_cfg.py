@@ -67,6 +67,7 @@ class DistillAlgorithmCfg:
     expert_share_samples: int = MISSING  # type: ignore[assignment]
     last_expert_share: float = MISSING  # type: ignore[assignment]
     turn_steps: float = MISSING  # type: ignore[assignment]
+    fulfilled_steps: int = MISSING  # type: ignore[assignment]
     gripper_gain: float = MISSING  # type: ignore[assignment]
 
 
@@ -176,6 +177,7 @@ def make_distill_cfg(settings: DistillSettings, experiment: str) -> DistillRunne
             expert_share_samples=settings.expert_share_samples,
             last_expert_share=settings.last_expert_share,
             turn_steps=settings.turn_steps,
+            fulfilled_steps=settings.fulfilled_steps,
             gripper_gain=settings.gripper_gain,
         ),
     )

@@ -21,10 +21,13 @@ from torch.nn import functional
 from isaaclab_pc.learning.replay import Replay
 from isaaclab_pc.learning.teacher import ExpertTeacher, PolicyTeacher, Teacher
 
-__all__ = ["ReplayDistillation", "decayed_rate", "expert_share", "imitation_loss"]
+__all__ = ["ReplayDistillation", "Shortening", "decayed_rate", "expert_share", "imitation_loss"]
 
 _CONSTANT_SHARE = 2.0 / 3.0
 """Share of a run before the learning rate falls."""
+
+_SMALL_ERROR = 0.1
+"""Error of an action below which the loss is squared, and above which it is absolute."""
 
 _LAST_RATE = 0.05
 """Learning rate at the end of a run, relative to that at its start."""
@@ -61,6 +64,7 @@ class ReplayDistillation(Distillation):
         expert_share_samples: int,
         turn_steps: float,
         gripper_gain: float,
+        shortening: Shortening | None,
         device: str,
         **rsl_rl: Any,
     ) -> None:
@@ -85,6 +89,7 @@ class ReplayDistillation(Distillation):
             expert_share_samples: Samples until then; the share falls in a line from 1.
             turn_steps: Mean steps that one of the two acts at a stretch before it is drawn anew.
             gripper_gain: The gripper's logit at action 1.
+            shortening: Ends episodes of the training early; None: it ends none.
             device: Where the student learns.
             **rsl_rl: What RSL-RL's own algorithm takes besides.
         """
@@ -122,6 +127,7 @@ class ReplayDistillation(Distillation):
         self._expert_share_samples = expert_share_samples
         self._turn_steps = turn_steps
         self._gripper_gain = gripper_gain
+        self._shortening = shortening
         self._teacher_acts = torch.ones(num_envs, dtype=torch.bool, device=device)
 
     @property
@@ -156,8 +162,10 @@ class ReplayDistillation(Distillation):
         return torch.where(self._teacher_acts[:, None], labels, student)
 
     def process_env_step(self, obs: TensorDict, rewards: Tensor, dones: Tensor, extras: dict[str, Tensor]) -> None:
-        """Count a step's samples; rewards are not learned from."""
+        """Count a step's samples, and end episodes in which there is no more to see; rewards are not learned from."""
         self.samples += dones.shape[0]
+        if self._shortening is not None:
+            self._shortening.after_step(dones)
 
     def update(self) -> dict[str, float]:
         """Learn from minibatches of the whole replay.
@@ -237,6 +245,10 @@ class ReplayDistillation(Distillation):
 
         student = student_class(obs, cfg["obs_groups"], "student", env.num_actions, **student_cfg)
         teacher = _make_teacher(obs, env, cfg)
+        # Only this package's tasks tell in every step whether they are fulfilled.
+        base = getattr(env, "unwrapped", env)
+        fulfilled_steps = alg_cfg.pop("fulfilled_steps")
+        shortening = Shortening(base, fulfilled_steps) if hasattr(base, "is_fulfilled") else None
         gripper_action = getattr(env.cfg, "gripper_action", "") if getattr(env.cfg, "gripper", False) else ""
 
         return alg_class(
@@ -248,6 +260,7 @@ class ReplayDistillation(Distillation):
             shapes={name: tuple(obs[name].shape[1:]) for name in cfg["obs_groups"]["student"]},
             binary_gripper=gripper_action == "binary",
             num_actions=env.num_actions,
+            shortening=shortening,
             device=device,
             multi_gpu_cfg=cfg["multi_gpu"],
             **alg_cfg,
@@ -264,6 +277,37 @@ class ReplayDistillation(Distillation):
         self.learning_rate = decayed_rate(self._first_rate, self.num_updates - 1, self._max_iterations)
         for group in self.optimizer.param_groups:
             group["lr"] = self.learning_rate
+
+
+class Shortening:
+    """Ends episodes whose task has been fulfilled for a number of steps.
+
+    The rest of them would show how to stand still, again and again. A student that learns mostly from such samples
+    stands still elsewhere, too.
+    """
+
+    def __init__(self, env: Any, fulfilled_steps: int) -> None:
+        """Start counting.
+
+        Args:
+            env: The unwrapped environment, with ``is_fulfilled()``, ``episode_length_buf`` and ``max_episode_length``.
+            fulfilled_steps: Steps of an episode in which the task is fulfilled, whether in a row or not.
+        """
+        self._env = env
+        self._fulfilled_steps = fulfilled_steps
+        self._steps = torch.zeros(env.num_envs, dtype=torch.long, device=env.device)
+
+    def after_step(self, dones: Tensor) -> None:
+        """Let the next step be the last one of episodes that have been fulfilled long enough.
+
+        Args:
+            dones: Episodes that ended with the last step, shape (N,).
+        """
+        # RSL-RL's rollout runs in inference mode, and the environment's own tensors cannot be written in it.
+        with torch.inference_mode(False), torch.no_grad():
+            self._steps = (self._steps + self._env.is_fulfilled()) * (dones.to(self._steps.device) == 0)
+            ends = self._steps >= self._fulfilled_steps
+            self._env.episode_length_buf[ends] = self._env.max_episode_length - 1
 
 
 def _make_teacher(obs: TensorDict, env: VecEnv, cfg: Mapping[str, Any]) -> Teacher:
@@ -305,8 +349,10 @@ def decayed_rate(first: float, iteration: int, max_iterations: int) -> float:
 def imitation_loss(means: Tensor, labels: Tensor, gripper_gain: float | None) -> Tensor:
     """Compare the student's means with the teacher's actions.
 
-    The arm's part is a Huber loss. The environment clips actions to [-1, 1], so a mean beyond a bound counts as the
-    bound; its gradient still leads back inside where the label is there.
+    The arm's part is a Huber loss, nearly an absolute error: where the student cannot tell two cases apart it follows
+    the more frequent one, and does not halt between them, as it would with a squared error. The environment clips
+    actions to [-1, 1], so a mean beyond a bound counts as the bound; its gradient still leads back inside where the
+    label is there.
 
     A gripper that is either open or closed has a logistic loss. A regression would give the mean of both where the
     student cannot tell them apart, and that means open.
@@ -322,10 +368,10 @@ def imitation_loss(means: Tensor, labels: Tensor, gripper_gain: float | None) ->
     # The value is the clipped one, the gradient that of the mean.
     clipped = means - (means - means.clamp(-1.0, 1.0)).detach()
     if gripper_gain is None:
-        motion = functional.smooth_l1_loss(clipped, labels)
+        motion = functional.smooth_l1_loss(clipped, labels, beta=_SMALL_ERROR)
         return torch.stack([motion, torch.zeros_like(motion)])
 
-    motion = functional.smooth_l1_loss(clipped[:, :-1], labels[:, :-1])
+    motion = functional.smooth_l1_loss(clipped[:, :-1], labels[:, :-1], beta=_SMALL_ERROR)
     sides = torch.where(labels[:, -1] > 0.0, 1.0, -1.0)
     gripper = functional.softplus(-sides * gripper_gain * means[:, -1]).mean()
     return torch.stack([motion, gripper])

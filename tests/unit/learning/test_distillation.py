@@ -4,7 +4,7 @@ import math
 import pytest
 import torch
 
-from isaaclab_pc.learning.distillation import decayed_rate, expert_share, imitation_loss
+from isaaclab_pc.learning.distillation import Shortening, decayed_rate, expert_share, imitation_loss
 
 
 def test_the_experts_share_falls_in_a_line_and_stays() -> None:
@@ -39,6 +39,48 @@ def test_a_mean_beyond_a_bound_counts_as_the_bound() -> None:
 @pytest.mark.parametrize("label", [-1.0, 0.4])
 def test_a_mean_beyond_a_bound_is_led_back(label: float) -> None:
     assert loss_and_gradient(1.7, label)[1] > 0.0
+
+
+def test_of_two_labels_the_more_frequent_one_is_followed() -> None:
+    labels = torch.tensor([[0.9]] * 3 + [[-0.7]] * 2)
+    mean = torch.zeros(1, requires_grad=True)
+    optimizer = torch.optim.Adam([mean], lr=0.05)
+    for _ in range(300):
+        optimizer.zero_grad()
+        imitation_loss(mean.expand(5, 1), labels, None).sum().backward()
+        optimizer.step()
+    assert 0.8 < float(mean.detach()) < 0.9
+
+
+class Finishing:
+    """Environments of which the first is fulfilled from the start, the second every other step, the third never."""
+
+    num_envs = 3
+    device = "cpu"
+    max_episode_length = 100
+
+    def __init__(self) -> None:
+        self.episode_length_buf = torch.zeros(3, dtype=torch.long)
+
+    def is_fulfilled(self) -> torch.Tensor:
+        step = int(self.episode_length_buf[2])
+        return torch.tensor([True, step % 2 == 0, False])
+
+
+def test_an_episode_ends_once_its_task_was_fulfilled_long_enough() -> None:
+    env = Finishing()
+    shortening = Shortening(env, 4)
+    ends: dict[int, list[int]] = {0: [], 1: [], 2: []}
+    with torch.inference_mode():
+        for step in range(1, 13):
+            env.episode_length_buf += 1
+            dones = env.episode_length_buf >= env.max_episode_length
+            env.episode_length_buf[dones] = 0
+            for index in dones.nonzero()[:, 0].tolist():
+                ends[index].append(step)
+            shortening.after_step(dones)
+    # The step after the fourth in which it was fulfilled is the last one; then the count begins anew.
+    assert ends == {0: [5, 10], 1: [9], 2: []}
 
 
 def test_the_gripper_is_told_apart_and_not_averaged() -> None:
