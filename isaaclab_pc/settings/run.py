@@ -81,7 +81,7 @@ class EvalSettings(Settings):
     best_episodes: Annotated[int, Field(ge=1, le=1_000_000)] = 100
     """Episodes at least of the evaluations that choose the best checkpoint in training."""
 
-    best_share: Annotated[float, Field(ge=0, lt=1)] = 0.05
+    best_share: Annotated[float, Field(ge=0, le=0.9)] = 0.05
     """Largest share of a run's time that they take; 0: there are none, and the best checkpoint is the latest."""
 
     best_seed: Seed = 2000
