@@ -33,6 +33,7 @@ FOV_DEG = 48.0
 SEED = 5
 EVERY = 3
 """Control steps from one picture to the next."""
+COLORS = 48
 DOT = 4
 """Edge of a point in the picture [px]."""
 HIGHEST = 0.4
@@ -103,7 +104,7 @@ def draw_cloud(points: np.ndarray, scene: np.ndarray, view: View) -> np.ndarray:
 
 def save(pictures: list[Image.Image], path: Path, interval: float) -> None:
     """Write a GIF that plays in real time, with one palette for all pictures."""
-    palette = pictures[len(pictures) // 2].quantize(64, Image.Quantize.MEDIANCUT)
+    palette = pictures[len(pictures) // 2].quantize(COLORS, Image.Quantize.MEDIANCUT)
     frames = [picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures]
     path.parent.mkdir(parents=True, exist_ok=True)
     frames[0].save(

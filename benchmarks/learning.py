@@ -23,12 +23,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib as mpl
-import torch
 
 from isaaclab_pc.launch.child_process import ExitCode
 from isaaclab_pc.launch.evaluation_result import Evaluation
 from isaaclab_pc.launch.run_record import CurvePoint, RunData, RunRecord
 from isaaclab_pc.launch.task_names import our_tasks
+from isaaclab_pc.runners.checkpoint_file import acting_weights, load_checkpoint
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
@@ -140,8 +140,8 @@ def num_parameters(record: RunRecord) -> int | None:
     path = record.checkpoint("latest")
     if path is None:
         return None
-    algorithm = torch.load(path, map_location="cpu", weights_only=True)["algorithm"]
-    weights = algorithm.get("student_state_dict") or algorithm["actor_state_dict"]
+    state, _ = load_checkpoint(path, "cpu", ("algorithm",))
+    (weights,) = acting_weights(state["algorithm"]).values()
     return sum(value.numel() for value in weights.values())
 
 

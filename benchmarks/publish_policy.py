@@ -15,11 +15,8 @@ from isaaclab_pc.launch.pretrained import policy_file
 from isaaclab_pc.launch.run_folder import SETTINGS_NAME
 from isaaclab_pc.launch.run_record import RunRecord
 from isaaclab_pc.launch.task_names import short_name
-from isaaclab_pc.runners.checkpoint_file import load_checkpoint, save_checkpoint
+from isaaclab_pc.runners.checkpoint_file import acting_weights, load_checkpoint, save_checkpoint
 from isaaclab_pc.settings import RunSettings
-
-ACTING = ("student_state_dict", "actor_state_dict", "model")
-"""Names of the network that acts, by algorithm and library."""
 
 LEFT_OUT = ("device", "physics.backend", "teacher", "resume", "replay_samples", "visualizer", "scaling.", "eval.")
 """Settings, and groups of them, that belong to a machine, or that only training needs."""
@@ -43,7 +40,6 @@ def publish(run: Path) -> Path:
     assert evaluation is not None, "the run was not evaluated"
 
     state, header = load_checkpoint(checkpoint, "cpu", ("algorithm",))
-    weights = {name: state["algorithm"][name] for name in ACTING if name in state["algorithm"]}
     header |= {
         "task": settings.task,
         "settings": settings_to_tell(settings),
@@ -52,7 +48,7 @@ def publish(run: Path) -> Path:
         "git": record.data.git,
     }
     path = policy_file(short_name(settings.task))
-    save_checkpoint(path, {"algorithm": weights}, header)
+    save_checkpoint(path, {"algorithm": acting_weights(state["algorithm"])}, header)
     return path
 
 

@@ -114,7 +114,8 @@ def run(settings: RunSettings, command: Command) -> int:
         if teacher is None:
             return code
         settings = choose_algorithm(settings.with_values({"teacher": str(teacher)}))
-    return _start(settings)[0]
+    code, _ = _start(settings)
+    return code
 
 
 def _train_teacher(student: RunSettings) -> tuple[int, Path | None]:

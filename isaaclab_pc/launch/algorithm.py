@@ -57,7 +57,7 @@ def teacher_settings(settings: RunSettings) -> RunSettings:
     """Return the settings of the run that trains the teacher of ``teacher=train``.
 
     It has the same task, robot, physics and actions. What is about the cloud, the student's learning or its length is
-    left out.
+    left out, and so is who watches: PPO would learn nothing in the few environments that are drawn.
 
     Args:
         settings: The student's settings.
@@ -70,6 +70,7 @@ def teacher_settings(settings: RunSettings) -> RunSettings:
         "replay_samples": None,
         "minibatch_size": None,
         "max_iterations": None,
+        "visualizer": None,
         "agent_overrides": [],
     }
     return settings.with_values(cloud | others)

@@ -8,7 +8,6 @@ import json
 import math
 import platform
 import subprocess
-import time
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -29,7 +28,6 @@ __all__ = [
     "CurvePoint",
     "RunData",
     "RunRecord",
-    "WallClock",
     "find_checkpoint",
     "versions",
 ]
@@ -393,20 +391,3 @@ def _git_hash() -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip()
-
-
-class WallClock:
-    """Time of a run over all its resumptions."""
-
-    def __init__(self, record: RunRecord) -> None:
-        """Start counting on top of what the record has.
-
-        Args:
-            record: The run's record.
-        """
-        self._before = record.data.wall_s
-        self._start = time.monotonic()
-
-    def seconds(self) -> float:
-        """Return the run's time so far [s]."""
-        return self._before + time.monotonic() - self._start

@@ -139,6 +139,8 @@ class ReplayDistillation(Distillation):
         """Make the replay and prepare the teacher: RSL-RL calls this when a training begins."""
         super().train_mode()
         self._prepare_teacher()
+        if self._shortening is not None:
+            self._shortening.forget()
         if self.replay is None:
             self.replay = Replay(self._shapes, self._num_actions, self._replay_samples, self.device)
 
@@ -297,6 +299,10 @@ class Shortening:
         self._fulfilled_steps = fulfilled_steps
         self._steps = torch.zeros(env.num_envs, dtype=torch.long, device=env.device)
 
+    def forget(self) -> None:
+        """Start counting again: other episodes were run since the last step."""
+        self._steps.zero_()
+
     def after_step(self, dones: Tensor) -> None:
         """Let the next step be the last one of episodes that have been fulfilled long enough.
 
@@ -307,7 +313,7 @@ class Shortening:
         with torch.inference_mode(False), torch.no_grad():
             self._steps = (self._steps + self._env.is_fulfilled()) * (dones.to(self._steps.device) == 0)
             ends = self._steps >= self._fulfilled_steps
-            self._env.episode_length_buf[ends] = self._env.max_episode_length - 1
+            self._env.episode_length_buf.masked_fill_(ends, self._env.max_episode_length - 1)
 
 
 def _make_teacher(obs: TensorDict, env: VecEnv, cfg: Mapping[str, Any]) -> Teacher:

@@ -12,7 +12,7 @@ import torch
 from rsl_rl.models import MLPModel
 from torch import Tensor, nn
 
-from isaaclab_pc.runners.checkpoint_file import check_weights, load_checkpoint
+from isaaclab_pc.runners.checkpoint_file import acting_weights, check_weights, load_checkpoint
 
 __all__ = ["ExpertTeacher", "PolicyTeacher", "Teacher"]
 
@@ -83,8 +83,7 @@ class PolicyTeacher(Teacher):
         """
         device = next(self.model.parameters()).device
         state, _ = load_checkpoint(self._checkpoint, str(device), ("algorithm",))
-        trained = state["algorithm"]
-        weights = trained.get("actor_state_dict") or trained.get("student_state_dict")
+        weights = next(iter(acting_weights(state["algorithm"]).values()), {})
 
         check_weights(self._checkpoint, {"teacher": self.model.state_dict()}, {"teacher": weights})
         self.model.load_state_dict(weights)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NonFiniteError",
+    "acting_weights",
     "check_header",
     "check_weights",
     "load_checkpoint",
@@ -176,6 +177,20 @@ def load_checkpoint(path: Path, device: str, keys: Sequence[str] = ()) -> tuple[
         raise ConfigError(f"checkpoint {path} lacks {', '.join(missing)}: nothing was loaded")
 
     return state, header
+
+
+def acting_weights(algorithm: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the weights of the network that acts, and nothing that only training needs.
+
+    Args:
+        algorithm: The entry ``algorithm`` of a checkpoint's state.
+
+    Returns:
+        One state dict, by the name that the algorithm gives it: ``student_state_dict`` of distillation,
+        ``actor_state_dict`` of RSL-RL's PPO, ``model`` of RL-Games.
+    """
+    names = ("student_state_dict", "actor_state_dict", "model")
+    return {name: algorithm[name] for name in names if name in algorithm}
 
 
 def plain(value: Any, where: str = "state") -> Any:

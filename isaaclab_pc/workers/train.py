@@ -12,7 +12,7 @@ from typing import IO
 
 from isaaclab_pc.launch.child_process import SignalFlag
 from isaaclab_pc.launch.run_folder import LOG_NAME
-from isaaclab_pc.launch.run_record import RunRecord, WallClock
+from isaaclab_pc.launch.run_record import RunRecord
 from isaaclab_pc.output_filter import LogTail, flood_warnings, full_log
 from isaaclab_pc.runners import Decision, NonFiniteError
 from isaaclab_pc.settings import RunSettings
@@ -98,7 +98,8 @@ class _Training:
         self._checkpoints = CheckpointKeeper(record, runner.save, settings.eval.best_share)
         self._saved_iteration = runner.completed_iterations
         self._display = make_display(stream, runner.completed_iterations, session.resolved.max_iterations)
-        self._clock = WallClock(record)
+        # All resumptions of the run count together.
+        self._started = time.monotonic() - record.data.wall_s
 
         log = record.folder / LOG_NAME
         self._log = LogTail(log)
@@ -158,7 +159,7 @@ class _Training:
         self._record.update(
             completed_iterations=completed,
             env_steps=completed * self._session.resolved.plan.samples_per_update,
-            wall_s=self._clock.seconds(),
+            wall_s=time.monotonic() - self._started,
             peak_bytes=1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
             metrics=dict(metrics),
             guard=guard_counts(self._session.env),

@@ -9,6 +9,7 @@ import torch
 
 from benchmarks import learning
 from benchmarks.learning import Cell
+from isaaclab_pc.runners.checkpoint_file import save_checkpoint
 
 
 @pytest.fixture
@@ -56,7 +57,7 @@ def test_all_seeds_are_run_of_clouds_from_the_expert_and_one_of_the_rest():
 def test_the_report_leaves_evaluations_out_of_the_time(tmp_path, capsys):
     learning.run(CELL, tmp_path, [])
     checkpoint = tmp_path / "lift/points/expert/3/logs/rsl_rl/task/2026/checkpoints/model_9.pt"
-    torch.save({"algorithm": {"student_state_dict": {"weight": torch.zeros(7)}}}, checkpoint)
+    save_checkpoint(checkpoint, {"algorithm": {"student_state_dict": {"weight": torch.zeros(7)}}}, {})
     out = tmp_path / "results"
     learning.report([CELL, Cell("lift", "points", "expert", 4)], tmp_path, out)
     with (out / "learning.csv").open(encoding="utf-8") as file:

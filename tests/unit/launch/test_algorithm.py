@@ -56,6 +56,7 @@ def test_the_run_says_what_it_learns_with(arguments: list[str], chosen: str, rea
 
 def test_a_teacher_is_trained_on_the_state_with_the_settings_that_are_not_the_students_own() -> None:
     given = ["task=push", "teacher=train", "seed=5", "points.num_points=64", "replay_samples=5000", "max_iterations=7"]
+    given.append("visualizer=viser")
     student = choose_algorithm(compose(given, ["env.episode_length_s=3"], ["agent.algorithm.learning_rate=1e-3"]))
     assert (student.algorithm, student.teacher) == ("distill", "train")
 
@@ -63,7 +64,7 @@ def test_a_teacher_is_trained_on_the_state_with_the_settings_that_are_not_the_st
     assert (teacher.task, teacher.seed, teacher.env_overrides) == (student.task, 5, student.env_overrides)
     assert (teacher.obs, teacher.algorithm, teacher.teacher) == ("state", "ppo", None)
     assert (teacher.points.num_points, teacher.replay_samples, teacher.max_iterations) == (None, None, None)
-    assert teacher.agent_overrides == []
+    assert (teacher.agent_overrides, teacher.visualizer) == ([], None)
     assert choose_algorithm(teacher) == teacher
 
 

@@ -82,6 +82,12 @@ def test_an_episode_ends_once_its_task_was_fulfilled_long_enough() -> None:
     # The step after the fourth in which it was fulfilled is the last one; then the count begins anew.
     assert ends == {0: [5, 10], 1: [9], 2: []}
 
+    # Two steps after its last end, the first environment is in its third.
+    shortening.forget()
+    for _ in range(3):
+        shortening.after_step(torch.zeros(3, dtype=torch.bool))
+    assert int(env.episode_length_buf[0]) < env.max_episode_length - 1
+
 
 def test_the_gripper_is_told_apart_and_not_averaged() -> None:
     wrong, towards_closed = loss_and_gradient(0.8, -1.0, 4.0)
