@@ -9,16 +9,19 @@ from isaaclab.utils import configclass
 from isaaclab_rl.rsl_rl import RslRlBaseRunnerCfg, RslRlMLPModelCfg, RslRlOnPolicyRunnerCfg, RslRlPpoAlgorithmCfg
 
 from isaaclab_pc.agents.distill import DistillSettings
+from isaaclab_pc.agents.fine_tune import FineTuneSettings
 from isaaclab_pc.agents.ppo import PpoSettings
 from isaaclab_pc.runners import policy_groups
 
 __all__ = [
     "DistillAlgorithmCfg",
     "DistillRunnerCfg",
+    "FineTuneAlgorithmCfg",
     "PointCloudModelCfg",
     "PpoRunnerCfg",
     "make_cfg",
     "make_distill_cfg",
+    "make_finetune_cfg",
 ]
 
 
@@ -42,6 +45,23 @@ class PpoRunnerCfg(RslRlOnPolicyRunnerCfg):
 
     samples_per_update: int = MISSING  # type: ignore[assignment]
     """Samples per update: the horizon is chosen so that any number of environments makes about as many."""
+
+
+@configclass
+class FineTuneAlgorithmCfg(RslRlPpoAlgorithmCfg):
+    """Configuration of :class:`~isaaclab_pc.learning.fine_tuning.FineTuning`."""
+
+    class_name: str = "isaaclab_pc.learning.fine_tuning:FineTuning"
+    """The algorithm's class, resolved by RSL-RL."""
+
+    checkpoint: str = ""
+    """Where the policy lies from which it goes on."""
+
+    critic_iterations: int = MISSING  # type: ignore[assignment]
+    """Iterations in which the critic learns alone."""
+
+    critic_learning_rate: float = MISSING  # type: ignore[assignment]
+    """Learning rate in these iterations."""
 
 
 @configclass
@@ -139,6 +159,26 @@ def make_cfg(settings: PpoSettings, experiment: str) -> PpoRunnerCfg:
             max_grad_norm=settings.max_grad_norm,
         ),
     )
+
+
+def make_finetune_cfg(settings: FineTuneSettings, experiment: str) -> PpoRunnerCfg:
+    """Translate settings of PPO that goes on from a distilled policy for RSL-RL 5.5.
+
+    Args:
+        settings: The hyperparameters.
+        experiment: Name of the folder for logs.
+
+    Returns:
+        A new configuration; the policy reads point clouds.
+    """
+    cfg = make_cfg(settings, experiment)
+    inherited = {name: value for name, value in vars(cfg.algorithm).items() if name != "class_name"}
+    cfg.algorithm = FineTuneAlgorithmCfg(
+        **inherited,
+        critic_iterations=settings.critic_iterations,
+        critic_learning_rate=settings.critic_learning_rate,
+    )
+    return cfg
 
 
 def make_distill_cfg(settings: DistillSettings, experiment: str) -> DistillRunnerCfg:

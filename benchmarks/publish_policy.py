@@ -11,7 +11,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from isaaclab_pc.launch.pretrained import policy_file
+from isaaclab_pc.launch.pretrained import PRETRAINED, policy_file
 from isaaclab_pc.launch.run_folder import SETTINGS_NAME
 from isaaclab_pc.launch.run_record import RunRecord
 from isaaclab_pc.launch.task_names import short_name
@@ -25,9 +25,11 @@ LEFT_OUT = ("device", "physics.backend", "teacher", "resume", "replay_samples", 
 def settings_to_tell(settings: RunSettings) -> dict[str, Any]:
     """Return the settings that are not the defaults, by dotted name."""
     defaults = RunSettings().flat()
-    return {
+    told = {
         key: value for key, value in settings.flat().items() if value != defaults[key] and not key.startswith(LEFT_OUT)
     }
+    # That it went on from a policy says which network it has; where that policy lay says nothing.
+    return told | ({"init": PRETRAINED} if settings.init is not None else {})
 
 
 def publish(run: Path) -> Path:

@@ -9,6 +9,7 @@ import gymnasium as gym
 
 from isaaclab_pc.agents import ppo
 from isaaclab_pc.agents.distill import DEFAULT, DISTILL_AGENTS, distill_sizes
+from isaaclab_pc.agents.fine_tune import fine_tuning
 from isaaclab_pc.runners import RUNNERS, agent_key
 
 
@@ -28,6 +29,7 @@ def register_task(task_id: str, env: str, env_cfg: str, agent: str = "default") 
     module = env.partition(":")[0]
     short_name = module.split(".")[-2]
     settings = ppo.find_agent(agent)
+    students = distill_sizes(DISTILL_AGENTS.get(agent, DEFAULT))
 
     agents = {
         agent_key(runner, size): _config_maker(runner, "make_cfg", sized, short_name)
@@ -36,8 +38,14 @@ def register_task(task_id: str, env: str, env_cfg: str, agent: str = "default") 
     }
     # RSL-RL alone; for every task, as a policy that sees the state can teach any of them.
     agents |= {
-        agent_key("rsl_rl", size, "distill"): _config_maker("rsl_rl", "make_distill_cfg", sized, short_name)
-        for size, sized in distill_sizes(DISTILL_AGENTS.get(agent, DEFAULT)).items()
+        agent_key("rsl_rl", size, "distill"): _config_maker("rsl_rl", "make_distill_cfg", student, short_name)
+        for size, student in students.items()
+    }
+    agents |= {
+        agent_key("rsl_rl", size, "finetune"): _config_maker(
+            "rsl_rl", "make_finetune_cfg", fine_tuning(sized, students[size]), short_name
+        )
+        for size, sized in ppo.sizes(settings).items()
     }
     gym.register(
         id=task_id,

@@ -41,6 +41,7 @@ Examples
   python scripts/train.py task=lift num_envs=32 max_iterations=5    a short try of another task
   python scripts/train.py task=lift teacher=<run>              imitate a policy that was trained with obs=state
   python scripts/train.py task=lift teacher=train              train that policy first: no expert is needed
+  python scripts/train.py task=lift init=pretrained env.randomization=hard    go on from a policy, with PPO
   python scripts/train.py runner=rl_games physics=newton_mjwarp     another library, another physics backend
   python scripts/train.py resume=latest                        go on with the latest run of this task
   python scripts/train.py env.episode_length_s=4 agent.algorithm.learning_rate=3e-4    any field of the task or agent
@@ -184,7 +185,7 @@ def _resume(asked: RunSettings, command: Command) -> int:
     changes = {key: given[key] for key in (*MAY_CHANGE, *MAY_HARDEN) if key in command.given}
     # Whoever watched the run before need not watch it now.
     changes["visualizer"] = asked.visualizer
-    settings = choose_algorithm(choose_platform(stored.with_values(changes)))
+    settings = choose_algorithm(choose_platform(stored.with_values(changes)), begins=False)
     check_checkpoint(checkpoint, settings)
 
     with locked(record.folder):

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.launch.pretrained import PRETRAINED, find_pretrained
 from isaaclab_pc.launch.run_folder import LOGS, SETTINGS_NAME, experiment_name
 from isaaclab_pc.launch.run_record import find_checkpoint
 from isaaclab_pc.launch.task_names import expert_tasks
@@ -20,37 +21,47 @@ EXPERT = "expert"
 TRAIN = "train"
 """The value of ``teacher`` that names a policy which is yet to be trained, with PPO on the state."""
 
+_NETWORKS = ("agent.student.", "agent.actor.")
+"""Beginnings of the fields of a distilled policy's network, and of those of one that PPO went on from."""
+
 _ACTION_FIELDS = ("env.action", "env.gripper", "env.tool_", "env.joint_delta")
 """Beginnings of the fields that say what an action does."""
 
 
-def choose_algorithm(settings: RunSettings) -> RunSettings:
-    """Choose the algorithm and the teacher, and say which and why.
+def choose_algorithm(settings: RunSettings, *, begins: bool = True) -> RunSettings:
+    """Choose the algorithm and the policies that it needs, and say which and why.
 
     Args:
         settings: The run's settings; ``task`` is a gym id.
+        begins: Whether the run begins here; one that goes on needs its ``init`` no more.
 
     Returns:
-        The settings with ``algorithm`` and ``teacher`` as they will be; a policy that teaches is the path of its
-        checkpoint, or ``train`` while it does not exist.
+        The settings with ``algorithm``, ``teacher`` and ``init`` as they will be: policies are the paths of their
+        checkpoints, or ``teacher`` is ``train`` while it does not exist. With ``init``, the network is that policy's.
 
     Raises:
-        ConfigError: Runner, task or teacher do not go together with the algorithm.
+        ConfigError: Runner, task, teacher or init do not go together with the algorithm.
     """
     has_expert = settings.task in expert_tasks().values()
     chosen, reason = settings.algorithm, "as given"
     if chosen == "auto":
         chosen, reason = _recommended(settings, has_expert)
+
     teacher = settings.teacher
+    init = settings.init
     if chosen == "distill":
-        _check_runner(settings)
+        _check_distill(settings)
         teacher = _find_teacher(settings, has_expert)
     else:
-        _check_unused(settings)
+        _check_ppo(settings)
+        if begins and init is not None:
+            init, network = _find_student(settings, init)
+            settings = settings.with_values({"agent_overrides": [*network, *settings.agent_overrides]})
 
     taught = f" teacher={teacher}" if chosen == "distill" else ""
-    print(f"algorithm={chosen}{taught} ({reason})", flush=True)
-    return settings.with_values({"algorithm": chosen, "teacher": teacher})
+    begun = f" init={init}" if init is not None else ""
+    print(f"algorithm={chosen}{taught}{begun} ({reason})", flush=True)
+    return settings.with_values({"algorithm": chosen, "teacher": teacher, "init": init})
 
 
 def teacher_settings(settings: RunSettings) -> RunSettings:
@@ -80,6 +91,8 @@ def _recommended(settings: RunSettings, has_expert: bool) -> tuple[str, str]:
     """Return the algorithm that ``auto`` means, and why."""
     if settings.teacher is not None:
         return "distill", "auto: a teacher is given"
+    if settings.init is not None:
+        return "ppo", "auto: it goes on from init"
     if settings.runner != "rsl_rl":
         return "ppo", f"auto: runner={settings.runner} has no other"
     if settings.obs == "state":
@@ -89,18 +102,25 @@ def _recommended(settings: RunSettings, has_expert: bool) -> tuple[str, str]:
     return "distill", "auto: the task has an expert to imitate"
 
 
-def _check_unused(settings: RunSettings) -> None:
+def _check_ppo(settings: RunSettings) -> None:
     for key in ("teacher", "replay_samples"):
         value = getattr(settings, key)
         if value is not None:
             raise ConfigError(f"{key}={value} has no effect with algorithm=ppo: give algorithm=distill.")
+    if settings.init is not None and settings.runner != "rsl_rl":
+        raise ConfigError(f"init={settings.init} with runner={settings.runner}: give runner=rsl_rl, which can distill.")
 
 
-def _check_runner(settings: RunSettings) -> None:
+def _check_distill(settings: RunSettings) -> None:
     if settings.runner != "rsl_rl":
         raise ConfigError(
             f"algorithm=distill with runner={settings.runner}: only RSL-RL can distill. Use runner=rsl_rl, or "
             "algorithm=ppo."
+        )
+    if settings.init is not None:
+        raise ConfigError(
+            f"init={settings.init} has no effect with algorithm=distill: leave out teacher and algorithm, and PPO goes "
+            "on from that policy."
         )
 
 
@@ -129,25 +149,57 @@ def _find_policy(settings: RunSettings, teacher: str) -> Path:
     record, checkpoint = find_checkpoint(teacher, LOGS, settings.runner, experiment_name(as_teacher), "teacher")
     trained = RunSettings.load(record.folder / SETTINGS_NAME)
 
-    header = read_header(checkpoint)
-    for key in ("task", "runner", "robot"):
-        there = header.get(key, getattr(trained, key))
-        here = getattr(settings, key)
-        if there != here:
-            raise ConfigError(f"teacher={teacher} comes from a run with {key}={there}, this one has {key}={here}.")
+    _check_same_actions(f"teacher={teacher}", trained, settings, checkpoint)
     if trained.obs != "state":
         raise ConfigError(
             f"teacher={teacher} comes from a run with obs={trained.obs}: only a policy with obs=state can teach. "
             f"Train one with obs=state, or give teacher={EXPERT}."
         )
+    return checkpoint.resolve()
+
+
+def _find_student(settings: RunSettings, init: str) -> tuple[str, list[str]]:
+    """Return the checkpoint of a policy from which PPO can go on, and the overrides that give PPO its network.
+
+    Reads settings and headers only.
+    """
+    if init == PRETRAINED:
+        trained, checkpoint = find_pretrained(settings, "init")
+    else:
+        record, checkpoint = find_checkpoint(init, LOGS, settings.runner, experiment_name(settings), "init")
+        trained = RunSettings.load(record.folder / SETTINGS_NAME)
+
+    _check_same_actions(f"init={init}", trained, settings, checkpoint)
+    if trained.learner == "ppo":
+        raise ConfigError(
+            f"init={init} comes from a run with algorithm=ppo: it goes on with resume=<that run> and a larger "
+            "max_iterations. init takes what distill has trained."
+        )
+    for key in ("obs", "agent"):
+        there = getattr(trained, key)
+        if there != getattr(settings, key):
+            raise ConfigError(f"init={init} comes from a run with {key}={there}: give {key}={there} here, too.")
+
+    network = [text for text in trained.agent_overrides if text.startswith(_NETWORKS) and "distribution" not in text]
+    return str(checkpoint.resolve()), [text.replace("agent.student.", "agent.actor.", 1) for text in network]
+
+
+def _check_same_actions(given: str, trained: RunSettings, settings: RunSettings, checkpoint: Path) -> None:
+    """Refuse a policy of another task, library or robot, or one whose actions mean something else."""
+    header = read_header(checkpoint)
+    for key in ("task", "runner", "robot"):
+        there = header.get(key, getattr(trained, key))
+        here = getattr(settings, key)
+        if there != here:
+            raise ConfigError(f"{given} comes from a run with {key}={there}, this one has {key}={here}.")
+
     there = _action_overrides(trained)
     here = _action_overrides(settings)
     if there != here:
         raise ConfigError(
-            f"teacher={teacher} acts otherwise than this run: it was trained with {' '.join(there) or 'no env.*'}, and "
-            f"this run has {' '.join(here) or 'none'}. Give both runs the same."
+            f"{given} acts otherwise than this run: it was trained with {' '.join(there) or 'no env.*'}, and this run "
+            f"has {' '.join(here) or 'none'}. Give both runs the same."
         )
-    return checkpoint.resolve()
 
 
 def _action_overrides(settings: RunSettings) -> list[str]:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Policies that come with the package: ``resume=pretrained`` of ``scripts/play.py``. Loads no torch."""
+"""Policies that come with the package: ``resume=pretrained`` of ``scripts/play.py``, and ``init=pretrained``.
+
+Loads no torch.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from isaaclab_pc.settings import RunSettings
 __all__ = ["PRETRAINED", "find_pretrained", "policy_file", "pretrained_tasks"]
 
 PRETRAINED = "pretrained"
-"""The value of ``resume`` that names the task's own policy."""
+"""The value of ``resume`` and ``init`` that names the task's own policy."""
 
 
 def policy_file(task: str) -> Path:
@@ -37,11 +40,12 @@ def pretrained_tasks() -> list[str]:
     return [task for task in our_tasks() if policy_file(task).is_file()]
 
 
-def find_pretrained(settings: RunSettings) -> tuple[RunSettings, Path]:
+def find_pretrained(settings: RunSettings, key: str = "resume") -> tuple[RunSettings, Path]:
     """Return a task's policy.
 
     Args:
         settings: What was asked for; ``task`` is a gym id.
+        key: The setting that asks for it, for messages.
 
     Returns:
         The settings of the run that trained it, and the checkpoint.
@@ -52,7 +56,7 @@ def find_pretrained(settings: RunSettings) -> tuple[RunSettings, Path]:
     task = short_name(settings.task)
     tasks = pretrained_tasks()
     if task not in tasks:
-        raise ConfigError(f"resume={PRETRAINED}: {task} comes with no policy; these do: {', '.join(tasks)}.")
+        raise ConfigError(f"{key}={PRETRAINED}: {task} comes with no policy; these do: {', '.join(tasks)}.")
 
     path = policy_file(task)
     return RunSettings().with_values(read_header(path)["settings"]), path

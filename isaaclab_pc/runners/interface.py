@@ -184,6 +184,7 @@ class Adapter(Protocol):
         experiment: str,
         replay_samples: int | None = None,
         teacher: TeacherPolicy | None = None,
+        init: Path | None = None,
     ) -> None:
         """Write a run's settings into the library's configuration.
 
@@ -198,6 +199,7 @@ class Adapter(Protocol):
             experiment: Name of the experiment.
             replay_samples: Samples that distillation keeps; None keeps the configured ones. Other algorithms have none.
             teacher: The policy that distillation imitates; None: the task's expert.
+            init: Checkpoint of the policy from which PPO goes on; None: it starts from nothing.
         """
         ...
 

@@ -85,6 +85,7 @@ class RlGamesAdapter:
         experiment: str,
         replay_samples: int | None = None,
         teacher: TeacherPolicy | None = None,
+        init: Path | None = None,
     ) -> None:
         """Write a run's settings into the configuration."""
         params = agent_cfg["params"]

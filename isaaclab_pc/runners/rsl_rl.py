@@ -74,6 +74,7 @@ class RslRlAdapter:
         experiment: str,
         replay_samples: int | None = None,
         teacher: TeacherPolicy | None = None,
+        init: Path | None = None,
     ) -> None:
         """Write a run's settings into the configuration."""
         agent_cfg.seed = seed
@@ -88,7 +89,7 @@ class RslRlAdapter:
         if plan is not None:
             agent_cfg.num_steps_per_env = plan.horizon
             agent_cfg.algorithm.num_mini_batches = plan.num_minibatches
-        _configure_distillation(agent_cfg, replay_samples, teacher)
+        _configure_imitation(agent_cfg, replay_samples, teacher, init)
 
     def replay_samples(self, agent_cfg: Any) -> int:
         """Return the samples that distillation keeps."""
@@ -103,8 +104,12 @@ class RslRlAdapter:
         return RslRlRunner(env, agent_cfg, run_dir, device)
 
 
-def _configure_distillation(agent_cfg: Any, replay_samples: int | None, teacher: TeacherPolicy | None) -> None:
-    """Write what only distillation has into its configuration."""
+def _configure_imitation(
+    agent_cfg: Any, replay_samples: int | None, teacher: TeacherPolicy | None, init: Path | None
+) -> None:
+    """Write what only distillation, and PPO that goes on from it, have into their configurations."""
+    if init is not None:
+        agent_cfg.algorithm.checkpoint = str(init)
     if replay_samples is not None:
         agent_cfg.algorithm.replay_samples = replay_samples
     if teacher is not None:

@@ -48,7 +48,7 @@ class RunKind:
             robot=settings.robot,
             backend=settings.physics.backend,
             runner=settings.runner,
-            algorithm=settings.algorithm,
+            algorithm=settings.learner,
             device_type=settings.device.partition(":")[0],
         )
 

@@ -67,6 +67,13 @@ TeacherText = Annotated[
 ]
 
 
+InitText = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=4096, pattern=r"\S"),
+    Expects("pretrained, latest, best, or a run's folder or checkpoint"),
+]
+
+
 class EvalSettings(Settings):
     """The deterministic evaluations: at the end of training, by ``scripts/play.py``, and for the best checkpoint."""
 
@@ -103,11 +110,16 @@ class RunSettings(Settings):
 
     algorithm: Literal["auto", "ppo", "distill"] = "auto"
     """ppo learns from rewards, distill by imitating a teacher (RSL-RL only). auto is distill where a
-    teacher is given, or the task has an expert, runner is rsl_rl and obs is points or depth; else ppo."""
+    teacher is given, or the task has an expert, runner is rsl_rl and obs is points or depth; else, or with
+    init, ppo."""
 
     teacher: TeacherText | None = None
     """Whom distill imitates: the task's expert, or a policy that sees the state: latest, best, or the folder or
     checkpoint of a run with obs=state; train: one that PPO trains first, in a run of its own. null: the expert."""
+
+    init: InitText | None = None
+    """PPO goes on from a policy that distill has trained (RSL-RL only): pretrained, the task's own;
+    latest, best, or the folder or checkpoint of a run. The critic is new, and learns alone at first."""
 
     agent: Literal["default", "large"] = "default"
     """Size of the agent: large is for GPUs."""
@@ -170,6 +182,13 @@ class RunSettings(Settings):
             other = "seed" if self.eval.best_seed == self.seed else "eval.seed"
             raise ConfigError(f"eval.best_seed={self.eval.best_seed} is {other} too; give it a value of its own.")
         return self
+
+    @property
+    def learner(self) -> str:
+        """What the task's agent is registered for: ``ppo``, ``distill``, or ``finetune`` where PPO goes on."""
+        # Whoever does not train chose no algorithm; that of PPO is any task's.
+        algorithm = "ppo" if self.algorithm == "auto" else self.algorithm
+        return "finetune" if algorithm == "ppo" and self.init is not None else algorithm
 
     @property
     def visualizers(self) -> tuple[str, ...]:

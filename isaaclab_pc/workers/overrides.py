@@ -34,6 +34,7 @@ _SET_ELSEWHERE = {
     "agent.seed": "seed",
     "agent.device": "device",
     "agent.class_name": "runner",
+    "agent.algorithm.checkpoint": "init",
     "agent.params.seed": "seed",
     "agent.params.config.device": "device",
 }
@@ -79,6 +80,8 @@ _BOUNDS: Mapping[str, Any] = {
     "agent.algorithm.last_expert_share": _Share,
     "agent.algorithm.turn_steps": Annotated[float, Field(ge=1, le=1e9)],
     "agent.algorithm.gripper_gain": _Positive,
+    "agent.algorithm.critic_iterations": Annotated[int, Field(ge=0, le=1_000_000_000)],
+    "agent.algorithm.critic_learning_rate": Annotated[float, Field(gt=0, le=1)],
     "agent.params.config.samples_per_update": _Count,
     "agent.params.config.num_minibatches": _Count,
     "agent.params.config.horizon_length": _Count,

@@ -116,6 +116,7 @@ def resolve(settings: RunSettings, num_envs: int, experiment: str) -> Resolved:
         experiment=experiment,
         replay_samples=settings.replay_samples,
         teacher=_find_teacher(settings),
+        init=Path(settings.init) if settings.init is not None else None,
     )
     return Resolved(
         task=settings.task,
@@ -161,14 +162,12 @@ def _load_configs(settings: RunSettings) -> tuple[Any, Any]:
     from isaaclab_tasks.utils import PresetCfg, resolve_task_config
     from isaaclab_tasks.utils.parse_cfg import load_cfg_from_registry
 
-    # Whoever does not train chose no algorithm; that of PPO is any task's.
-    algorithm = "ppo" if settings.algorithm == "auto" else settings.algorithm
-    entry_point = agent_key(settings.runner, settings.agent, algorithm)
+    entry_point = agent_key(settings.runner, settings.agent, settings.learner)
     registered = gym.spec(task).kwargs or {}
     if entry_point not in registered:
         raise ConfigError(
-            f"{task} has no agent for runner={settings.runner} agent={settings.agent} algorithm={algorithm}: it "
-            f"registers {', '.join(sorted(key for key in registered if key.endswith('_cfg_entry_point')))}."
+            f"{task} has no agent for runner={settings.runner} agent={settings.agent} algorithm={settings.learner}: "
+            f"it registers {', '.join(sorted(key for key in registered if key.endswith('_cfg_entry_point')))}."
         )
 
     overrides = [*settings.env_overrides, *settings.agent_overrides]

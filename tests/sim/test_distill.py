@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 import torch
 
+from isaaclab_pc.agents import ppo
 from isaaclab_pc.agents.distill import DistillSettings
-from isaaclab_pc.agents.rsl_rl_cfg import make_distill_cfg
+from isaaclab_pc.agents.fine_tune import fine_tuning
+from isaaclab_pc.agents.rsl_rl_cfg import make_distill_cfg, make_finetune_cfg
 from isaaclab_pc.runners import Decision, Runner, load_adapter
 from isaaclab_pc.scaling import plan_batch
 
@@ -31,11 +33,13 @@ def env(make_env: Callable) -> Any:
     return make_env("IsaacPC-Reach-Franka-Direct", NUM_ENVS)
 
 
-def build(env: Any, folder: Path) -> Runner:
-    cfg: Any = make_distill_cfg(SETTINGS, "reach")
+def build(env: Any, folder: Path, init: Path | None = None) -> Runner:
+    goes_on = fine_tuning(ppo.REACH, SETTINGS)
+    cfg: Any = make_distill_cfg(SETTINGS, "reach") if init is None else make_finetune_cfg(goes_on, "reach")
     adapter = load_adapter("rsl_rl")
     plan = plan_batch(NUM_ENVS, *adapter.batch_target(cfg))
-    adapter.configure(cfg, obs="points", seed=7, max_iterations=None, device="cpu", plan=plan, experiment="reach")
+    run: Any = {"obs": "points", "seed": 7, "max_iterations": None, "device": "cpu", "experiment": "reach"}
+    adapter.configure(cfg, plan=plan, init=init, **run)
     return adapter.make(env, cfg, folder, "cpu")
 
 
@@ -70,3 +74,26 @@ def test_reach_is_distilled_and_resumed(env: Any, tmp_path: Path) -> None:
     assert success(env, resumed) >= 0.9
     # The first iteration after the resume only refills the replay.
     assert updates == [20.0] * 8 + [0.0, 20.0]
+
+
+def test_ppo_goes_on_from_a_student_and_loses_nothing(env: Any, backend: str, tmp_path: Path) -> None:
+    if backend != "ovphysx":
+        pytest.skip("takes minutes on Newton, and is the same there")
+    torch.manual_seed(7)
+    student = build(env, tmp_path / "student")
+    student.train(8, lambda completed, metrics: Decision.CONTINUE)
+    student.save(tmp_path / "student.pt", {})
+    learned = success(env, student)
+    assert learned >= 0.9
+
+    rewards = []
+
+    def on_iteration(completed: int, metrics: Mapping[str, float]) -> Decision:
+        rewards.append(metrics["mean_reward"])
+        return Decision.CONTINUE
+
+    runner = build(env, tmp_path / "ppo", tmp_path / "student.pt")
+    runner.train(15, on_iteration)
+    after = success(env, runner)
+    print(f"success {learned:.2f} -> {after:.2f}, rewards {rewards}")
+    assert after >= learned - 2 / NUM_ENVS

@@ -44,13 +44,15 @@ def choose(*arguments: str) -> tuple[str, str | None]:
         (["task=lift", "algorithm=ppo"], "ppo", "as given"),
         (["task=lift", "algorithm=distill", "obs=state"], "distill", "as given"),
         (["task=lift", "teacher=expert"], "distill", "auto: a teacher is given"),
+        (["task=lift", "init=pretrained"], "ppo", "auto: it goes on from init"),
     ],
 )
 def test_the_run_says_what_it_learns_with(arguments: list[str], chosen: str, reason: str, capsys: Any) -> None:
     teacher = "expert" if chosen == "distill" else None
     assert choose(*arguments) == (chosen, teacher)
     said = capsys.readouterr().out
-    assert said.startswith(f"algorithm={chosen}{' teacher=expert' if teacher else ''} ({reason}")
+    assert said.startswith(f"algorithm={chosen}{' teacher=expert' if teacher else ''} ")
+    assert f" ({reason}" in said
     assert said.count("\n") == 1
 
 
@@ -91,6 +93,12 @@ def test_what_was_chosen_stays() -> None:
             "the student would see what its teacher sees",
         ),
         (["task=push", "teacher=train", "runner=rl_games"], "only RSL-RL can distill"),
+        (["task=lift", "init=pretrained", "runner=rl_games"], "init=pretrained with runner=rl_games: give runner=rsl_"),
+        (["task=lift", "init=pretrained", "teacher=expert"], "init=pretrained has no effect with algorithm=distill"),
+        (["task=lift", "init=pretrained", "obs=depth"], "from a run with obs=points: give obs=points here"),
+        (["task=lift", "init=pretrained", "robot=ur5e"], "with robot=franka, this one has robot=ur5e"),
+        (["task=push", "init=nowhere"], "init=nowhere: expected latest, best, or the path"),
+        (["task=push", "init=latest"], "init=latest: .*push holds no run with a checkpoint"),
     ],
 )
 def test_what_does_not_go_together_is_refused(arguments: list[str], message: str) -> None:
@@ -99,12 +107,13 @@ def test_what_does_not_go_together_is_refused(arguments: list[str], message: str
 
 
 @pytest.fixture
-def train_teacher(folder: Path) -> Callable[..., Path]:
+def leave_run(folder: Path) -> Callable[..., Path]:
     """Leave the folder of a run as a training does, and return its checkpoint."""
 
     def train(*arguments: str) -> Path:
         env = [text for text in arguments if text.startswith("env.")]
-        settings = compose([text for text in arguments if text not in env], env)
+        agent = [text for text in arguments if text.startswith("agent.")]
+        settings = compose([text for text in arguments if text not in env + agent], env, agent)
         run = folder / "logs" / "rsl_rl" / "push_state" / "1"
         checkpoint = run / "checkpoints" / "model_7.pt"
         checkpoint.parent.mkdir(parents=True)
@@ -120,8 +129,8 @@ def train_teacher(folder: Path) -> Callable[..., Path]:
 
 
 @pytest.mark.parametrize("by", ["checkpoint", "folder", "latest"])
-def test_a_run_with_the_state_teaches(train_teacher: Callable[..., Path], by: str) -> None:
-    checkpoint = train_teacher("task=push", "obs=state", "env.tool_delta=0.02")
+def test_a_run_with_the_state_teaches(leave_run: Callable[..., Path], by: str) -> None:
+    checkpoint = leave_run("task=push", "obs=state", "env.tool_delta=0.02")
     teacher = {"checkpoint": checkpoint, "folder": checkpoint.parent.parent, "latest": "latest"}[by]
     chosen = choose("task=push", f"teacher={teacher}", "env.tool_delta=0.02", "env.episode_length_s=2")
     assert chosen == ("distill", str(checkpoint))
@@ -139,8 +148,46 @@ def test_a_run_with_the_state_teaches(train_teacher: Callable[..., Path], by: st
     ],
 )
 def test_a_teacher_of_something_else_is_refused(
-    train_teacher: Callable[..., Path], trained: list[str], asked: list[str], message: str
+    leave_run: Callable[..., Path], trained: list[str], asked: list[str], message: str
 ) -> None:
-    checkpoint = train_teacher(*trained)
+    checkpoint = leave_run(*trained)
     with pytest.raises(ConfigError, match=message):
         choose("task=push", f"teacher={checkpoint}", *asked)
+
+
+@pytest.mark.parametrize("by", ["checkpoint", "folder"])
+def test_ppo_goes_on_with_the_network_of_the_student(leave_run: Callable[..., Path], by: str) -> None:
+    network = ["agent.student.hidden_dims=[64]", "agent.student.distribution_cfg.init_std=0.2"]
+    checkpoint = leave_run("task=lift", "algorithm=distill", *network, "agent.algorithm.turn_steps=3")
+    init = {"checkpoint": checkpoint, "folder": checkpoint.parent.parent}[by]
+    chosen = choose_algorithm(compose(["task=lift", f"init={init}"], [], ["agent.algorithm.gamma=0.9"]))
+    assert (chosen.algorithm, chosen.learner, chosen.init) == ("ppo", "finetune", str(checkpoint))
+    assert chosen.agent_overrides == ["agent.actor.hidden_dims=[64]", "agent.algorithm.gamma=0.9"]
+
+
+def test_a_run_that_goes_on_needs_its_init_no_more(leave_run: Callable[..., Path]) -> None:
+    checkpoint = leave_run("task=lift", "algorithm=distill", "agent.student.hidden_dims=[64]")
+    begun = choose_algorithm(compose(["task=lift", f"init={checkpoint}"]))
+    checkpoint.unlink()
+    assert choose_algorithm(begun, begins=False) == begun
+
+
+@pytest.mark.parametrize(
+    ("trained", "asked", "message"),
+    [
+        (
+            ["task=reach", "algorithm=distill"],
+            [],
+            "comes from a run with task=IsaacPC-Reach.*, this one has task=Isaac",
+        ),
+        (["task=lift", "algorithm=ppo"], [], "a run with algorithm=ppo: it goes on with resume="),
+        (["task=lift", "algorithm=distill", "agent=large"], [], "with agent=large: give agent=large here, too"),
+        (["task=lift", "algorithm=distill"], ["env.tool_delta=0.01"], "init=.* acts otherwise than this run"),
+    ],
+)
+def test_a_policy_of_something_else_is_no_beginning(
+    leave_run: Callable[..., Path], trained: list[str], asked: list[str], message: str
+) -> None:
+    checkpoint = leave_run(*trained)
+    with pytest.raises(ConfigError, match=message):
+        choose("task=lift", f"init={checkpoint}", *asked)

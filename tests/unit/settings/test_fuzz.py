@@ -60,6 +60,7 @@ SEEDS = ("seed", "eval.seed", "eval.best_seed")
 VALID_BY_KEY: dict[str, SearchStrategy[Any]] = {
     "task": st.sampled_from(["reach", TASK]),
     "resume": st.none() | st.sampled_from(["latest", "best", "logs/rsl_rl/reach/2026", "a b/model_3.pt"]),
+    "init": st.none() | st.sampled_from(["pretrained", "logs/rsl_rl/reach/2026", "a b/model_3.pt"]),
     "teacher": st.none() | st.sampled_from(["expert", "logs/rsl_rl/reach_state/2026", "a b/model_3.pt"]),
     "device": st.sampled_from(["auto", "cpu", "cuda", "cuda:0", "cuda:12", "cuda:0,cuda:1"]),
     "visualizer": st.none()

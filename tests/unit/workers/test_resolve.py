@@ -182,6 +182,7 @@ def test_every_bound_is_that_of_a_field_which_some_task_or_agent_has():
         for obs in ("points", "depth", "state"):
             known |= dotted_names(resolved(f"runner={runner}", f"obs={obs}").agent_cfg, "agent")
     known |= dotted_names(resolved("algorithm=distill").agent_cfg, "agent")
+    known |= dotted_names(resolved("init=pretrained").agent_cfg, "agent")
     assert [pattern for pattern in _BOUNDS if not fnmatch.filter(known, pattern)] == []
     assert [key for key in _SET_ELSEWHERE if key not in known] == []
 
