@@ -14,7 +14,17 @@ from isaaclab.utils.math import (
     wrap_to_pi,
 )
 
-from isaaclab_pc.envs.expert import Case, Pose, downward, fingers_rest, from_above, raised, stay, unturned
+from isaaclab_pc.envs.expert import (
+    Case,
+    Pose,
+    downward,
+    fingers_rest,
+    from_above,
+    is_closing_on,
+    raised,
+    stay,
+    unturned,
+)
 from isaaclab_pc.envs.manipulation import joint_speed, upright
 
 if TYPE_CHECKING:
@@ -23,14 +33,14 @@ if TYPE_CHECKING:
 _CLEARANCE = 0.1
 """Height above the place of the grasp from which the gripper comes down [m]."""
 
-_REACH = 0.012
-"""Distance of the tool from the place of the grasp at which the gripper closes [m]."""
-
-_TURNED = 0.08
-"""Angle to the grasp at which the gripper closes [rad]."""
-
-_REST = 0.3
+_SLOW = 1.0
 """Speed of the fastest arm joint below which the gripper closes [rad/s]."""
+
+_TURNED = 0.15
+"""Angle to the grasp at which the gripper closes [rad]: the fingers turn the peg by the rest."""
+
+_TURNED_ABOVE = 0.3
+"""Angle to the grasp at which it comes down [rad]; it turns on the way."""
 
 _LIFTED = 0.05
 """Height of the peg's middle from which it is turned and carried [m]."""
@@ -38,10 +48,10 @@ _LIFTED = 0.05
 _APART = 0.03
 """Distance of the peg's head from the box at which peg and hole are lined up [m]."""
 
-_LINED_UP = 0.002
+_LINED_UP = 0.004
 """Distance from the hole's axis up to which the peg moves into the hole [m]."""
 
-_BACK_AWAY = 20.0
+_BACK_AWAY = 6.0
 """Distance that the head keeps from the box, per distance from the hole's axis beyond that."""
 
 _SHORT = 0.003
@@ -90,19 +100,20 @@ def _lying(env: PegInsertEnv) -> torch.Tensor:
 
 def _around(env: PegInsertEnv) -> torch.Tensor:
     position, quat = _tail(env)
-    near = torch.linalg.vector_norm(position - env.tool_pos, dim=1) < _REACH
     turned = quat_error_magnitude(quat, env.tool_quat) < _TURNED
-    return (near & turned & (joint_speed(env) < _REST)) | env.grasped
+    slow = joint_speed(env) < _SLOW
+    return (turned & slow & is_closing_on(env, position, 2.0 * env.radius)) | env.grasped
 
 
 def _tail(env: PegInsertEnv) -> Pose:
     # Not the nearest of the two possible grasps: only from this one the wrist can turn to the hole.
     _, _, yaw = euler_xyz_from_quat(env.peg_quat)
+
     return env.grasp_pos, downward(yaw)
 
 
 def _above_tail(env: PegInsertEnv) -> Pose:
-    return from_above(env, _tail(env), _CLEARANCE, turned=0.1)
+    return from_above(env, _tail(env), _CLEARANCE, turned=_TURNED_ABOVE)
 
 
 def _up(env: PegInsertEnv) -> Pose:

@@ -23,6 +23,8 @@ ENOUGH = {"ovphysx": 62, "newton_mjwarp": 58}
 ENOUGH_HARD = 58
 ENOUGH_HARD_PEGS = 52
 """Those with ``env.randomization=hard``: heavy or slippery pegs turn in the fingers."""
+ENOUGH_LOST_PEGS = 36
+"""Those after random actions: some pegs are pushed to where the gripper does not get them."""
 RANDOM = {"ovphysx": (16, 10_000), "newton_mjwarp": (4, 2_000)}
 """Environments and steps; on a CPU a step takes Newton ten times as long."""
 LEAK = 64 << 20
@@ -86,9 +88,7 @@ def test_the_expert_bears_hard_randomization(make: Callable, backend: str, task:
     assert solved >= (ENOUGH_HARD_PEGS if task == "peg_insert" else ENOUGH_HARD)
 
 
-# Not peg_insert: random motions of single joints wind the arm up behind its base, from where inverse kinematics, which
-# goes by small steps, mostly does not find back (13 of 64).
-@pytest.mark.parametrize("task", [task for task in TASKS if task != "peg_insert"])
+@pytest.mark.parametrize("task", TASKS)
 def test_the_expert_goes_on_from_where_random_actions_led(make: Callable, backend: str, task: str) -> None:
     env = make(task, EPISODES)
     env.reset(seed=7)
@@ -100,7 +100,7 @@ def test_the_expert_goes_on_from_where_random_actions_led(make: Callable, backen
     env.episode_length_buf.zero_()
     solved = solved_episodes(env)
     print(f"{task}: {solved} of {EPISODES} solved after random actions")
-    assert solved >= ENOUGH[backend]
+    assert solved >= (ENOUGH_LOST_PEGS if task == "peg_insert" else ENOUGH[backend])
 
 
 @pytest.mark.parametrize("task", TASKS)
