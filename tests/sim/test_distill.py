@@ -78,7 +78,7 @@ def test_reach_is_distilled_and_resumed(env: Any, tmp_path: Path) -> None:
 
 def test_ppo_goes_on_from_a_student_and_loses_nothing(env: Any, backend: str, tmp_path: Path) -> None:
     if backend != "ovphysx":
-        pytest.skip("takes minutes on Newton, and is the same there")
+        pytest.skip("takes minutes on Newton")
     torch.manual_seed(7)
     student = build(env, tmp_path / "student")
     student.train(8, lambda completed, metrics: Decision.CONTINUE)
