@@ -2,11 +2,15 @@
 """The hyperparameters of distillation. Loads no torch."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from isaaclab_pc.agents.ppo import EncoderSettings, UpdateSize
 
 __all__ = ["DEFAULT", "DISTILL_AGENTS", "REACH", "DistillSettings", "distill_sizes"]
+
+
+_ENCODER = EncoderSettings(point_channels=(64, 128), point_frequencies=(1.0, 4.0, 16.0))
+"""The student must see to a few millimetres where the expert's cases meet."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +67,7 @@ class DistillSettings(UpdateSize):
     activation: str = "elu"
     """Activation of the hidden layers: elu, relu, tanh or silu."""
 
-    encoder: EncoderSettings = field(default_factory=lambda: EncoderSettings(point_channels=(64, 128)))
+    encoder: EncoderSettings = _ENCODER
     """The student's encoders."""
 
 
@@ -93,6 +97,6 @@ def distill_sizes(settings: DistillSettings) -> dict[str, DistillSettings]:
         refill_samples=8 * settings.refill_samples,
         expert_share_samples=8 * settings.expert_share_samples,
         hidden=(512, 256, 128),
-        encoder=EncoderSettings(point_channels=(64, 128, 256)),
+        encoder=replace(settings.encoder, point_channels=(64, 128, 256)),
     )
     return {"default": settings, "large": large}

@@ -21,6 +21,7 @@ __all__ = [
     "DensePointNet",
     "DepthEncoder",
     "ObservationEncoder",
+    "PointEmbedding",
     "PointNet",
     "RunningNorm",
     "StatePredictor",
@@ -54,24 +55,65 @@ def make_mlp(in_features: int, hidden: Sequence[int], out_features: int, activat
     return nn.Sequential(*layers, nn.Linear(sizes[-1], out_features))
 
 
+class PointEmbedding(nn.Module):
+    """What a perceptron sees of a point: its scaled features, and Fourier features of its position.
+
+    A small perceptron of the bare position is smooth, and blind to what is a centimetre apart in a workspace. Sines and
+    cosines of the position give it that detail: Tancik et al., Fourier Features Let Networks Learn High Frequency
+    Functions in Low Dimensional Domains, NeurIPS 2020.
+    """
+
+    angular_frequencies: Tensor
+
+    def __init__(self, in_features: int, scale: float, frequencies: Sequence[float]) -> None:
+        """Set what is computed; there is nothing to learn.
+
+        Args:
+            in_features: Features of one point, C; the first three are its position [m].
+            scale: Factor on all features.
+            frequencies: Spatial frequencies [1/m], F.
+        """
+        super().__init__()
+        self.scale = scale
+        self.out_features = in_features + 6 * len(frequencies)
+        angular = 2.0 * math.pi * torch.tensor(frequencies, dtype=torch.float32)
+        self.register_buffer("angular_frequencies", angular, persistent=False)
+
+    def forward(self, points: Tensor) -> Tensor:
+        """Embed points.
+
+        Args:
+            points: Points, shape (..., C), any float dtype.
+
+        Returns:
+            The scaled points, sines and cosines, shape (..., C + 6 F), float32.
+        """
+        points = points.float()
+        if self.angular_frequencies.numel() == 0:
+            return points * self.scale
+
+        angles = (points[..., None, :3] * self.angular_frequencies[:, None]).flatten(-2)
+        return torch.cat([points * self.scale, angles.sin(), angles.cos()], dim=-1)
+
+
 class DensePointNet(nn.Module):
     """The textbook PointNet: every point is kept in the graph. TorchScript and ONNX can express it.
 
     It shares its layers with the :class:`PointNet` it was made from and returns the same values and gradients.
     """
 
-    def __init__(self, hidden: nn.Sequential, last: nn.Linear, scale: float) -> None:
+    def __init__(self, embedding: PointEmbedding, hidden: nn.Sequential, last: nn.Linear) -> None:
         """Wrap existing layers.
 
         Args:
-            hidden: Layers applied to every point, (..., C) to (..., H).
+            embedding: What the first layer sees of a point, (..., C) to (..., E).
+            hidden: Layers applied to every point, (..., E) to (..., H).
             last: Layer before the maximum, (..., H) to (..., L).
-            scale: Factor on the input.
         """
         super().__init__()
+        self.embedding = embedding
         self.hidden = hidden
         self.last = last
-        self.scale = scale
 
     def forward(self, points: Tensor) -> Tensor:
         """Encode clouds.
@@ -82,7 +124,7 @@ class DensePointNet(nn.Module):
         Returns:
             Latents, shape (B, L), float32, non-negative.
         """
-        features = self.last(self.hidden(points.float() * self.scale))
+        features = self.last(self.hidden(self.embedding(points)))
         return features.amax(dim=1).relu()
 
 
@@ -94,7 +136,13 @@ class PointNet(nn.Module):
     """
 
     def __init__(
-        self, in_features: int, channels: Sequence[int], *, scale: float = 1.0, max_points: int = 1 << 20
+        self,
+        in_features: int,
+        channels: Sequence[int],
+        *,
+        scale: float = 1.0,
+        frequencies: Sequence[float] = (),
+        max_points: int = 1 << 20,
     ) -> None:
         """Create the layers.
 
@@ -102,25 +150,26 @@ class PointNet(nn.Module):
             in_features: Features of one point, C; the first three are its position [m].
             channels: Sizes of the perceptron's layers; the last one is the size of the latent, L.
             scale: Factor on the input, so that positions [m] in a workspace span about [-1, 1].
+            frequencies: Spatial frequencies [1/m] of the sines and cosines of the position.
             max_points: Points whose activations are held at once. Where more need a gradient, the backward pass
                 computes the activations again.
         """
         super().__init__()
+        self.embedding = PointEmbedding(in_features, scale, frequencies)
         layers: list[nn.Module] = []
-        sizes = [in_features, *channels]
+        sizes = [self.embedding.out_features, *channels]
         for size_in, size_out in itertools.pairwise(sizes[:-1]):
             # In place: a linear layer needs its input for the gradient, not its output.
             layers += [nn.Linear(size_in, size_out), nn.ReLU(inplace=True)]
         self.hidden = nn.Sequential(*layers)
         self.last = nn.Linear(sizes[-2], sizes[-1])
 
-        self.scale = scale
         self.max_points = max_points
         self.latent_dim = sizes[-1]
 
     def dense(self) -> DensePointNet:
         """Return the textbook formulation on the same layers, for export and as a reference."""
-        return DensePointNet(self.hidden, self.last, self.scale)
+        return DensePointNet(self.embedding, self.hidden, self.last)
 
     def forward(self, points: Tensor) -> Tensor:
         """Encode clouds.
@@ -162,8 +211,8 @@ class PointNet(nn.Module):
         The final bias and activation are left out: they commute with the maximum, and are cheaper after it.
         """
         batch, count, features = points.shape
-        flat = points.reshape(batch * count, features).float() * self.scale
-        return functional.linear(self.hidden(flat), self.last.weight).view(batch, count, self.latent_dim)
+        embedded = self.embedding(points.reshape(batch * count, features))
+        return functional.linear(self.hidden(embedded), self.last.weight).view(batch, count, self.latent_dim)
 
     def _recomputed_latent(self, critical: Tensor) -> Tensor:
         """Evaluate :meth:`_critical_latent`, but keep only its input: the backward pass evaluates it again."""
@@ -174,7 +223,7 @@ class PointNet(nn.Module):
     def _critical_latent(self, critical: Tensor) -> Tensor:
         """Evaluate each latent feature at the point that attains its maximum, (L, B, C) to (B, L)."""
         latent_dim, batch, features = critical.shape
-        hidden = self.hidden(critical.reshape(latent_dim * batch, features).float() * self.scale)
+        hidden = self.hidden(self.embedding(critical.reshape(latent_dim * batch, features)))
 
         # One row of the last layer for each feature, and not all of them for every point.
         hidden = hidden.view(latent_dim, batch, self.last.in_features)
@@ -231,6 +280,7 @@ class ObservationEncoder(nn.Module):
         *,
         point_channels: Sequence[int],
         point_scale: float,
+        point_frequencies: Sequence[float],
         depth_channels: Sequence[int],
         depth_latent: int,
     ) -> None:
@@ -242,6 +292,7 @@ class ObservationEncoder(nn.Module):
             shapes: Shape of one observation of each group, without the batch dimension. Vectors are left out.
             point_channels: Layers of the point-cloud perceptron; the last one is the size of the latent.
             point_scale: Factor on the points' coordinates [1/m].
+            point_frequencies: Spatial frequencies of the points' sines and cosines [1/m].
             depth_channels: Output channels of the depth encoder's convolutions.
             depth_latent: Size of the depth encoder's latent.
 
@@ -256,7 +307,7 @@ class ObservationEncoder(nn.Module):
                 continue
 
             if len(shape) == 2:
-                encoder = PointNet(shape[1], point_channels, scale=point_scale)
+                encoder = PointNet(shape[1], point_channels, scale=point_scale, frequencies=point_frequencies)
             elif len(shape) == 3:
                 encoder = DepthEncoder(shape[1], shape[2], depth_channels, depth_latent)
             else:

@@ -23,6 +23,10 @@ class EncoderSettings:
     point_scale: float = 4.0
     """Factor on the points' coordinates [1/m]: a workspace of half a metre spans about [-1, 1]."""
 
+    point_frequencies: tuple[float, ...] = ()
+    """Spatial frequencies of the sines and cosines that each coordinate gets besides [1/m]: see
+    :class:`~isaaclab_pc.agents.networks.PointEmbedding`."""
+
     depth_channels: tuple[int, ...] = (16, 32, 32)
     """Output channels of the depth encoder's convolutions."""
 

@@ -101,6 +101,7 @@ _BOUNDS: Mapping[str, Any] = {
     "agent.*_channels": Annotated[list[_Layer], Field(min_length=1)],
     "agent.*.depth_latent": _Layer,
     "agent.*.point_scale": _Positive,
+    "agent.*_frequencies": list[_Positive],
     "agent.*.init_std": _Positive,
 }
 """Types of fields whose bounds are known, by pattern of the key; the first that matches counts."""

@@ -11,13 +11,20 @@ from isaaclab_pc.agents import networks
 from isaaclab_pc.agents.networks import (
     DepthEncoder,
     ObservationEncoder,
+    PointEmbedding,
     PointNet,
     RunningNorm,
     StatePredictor,
     make_mlp,
 )
 
-ENCODER = {"point_channels": [8, 16], "point_scale": 4.0, "depth_channels": [4, 8], "depth_latent": 10}
+ENCODER = {
+    "point_channels": [8, 16],
+    "point_scale": 4.0,
+    "point_frequencies": (),
+    "depth_channels": [4, 8],
+    "depth_latent": 10,
+}
 
 
 def gradients(module: nn.Module) -> torch.Tensor:
@@ -28,13 +35,18 @@ def gradients(module: nn.Module) -> torch.Tensor:
 
 @pytest.mark.parametrize("channels", [(16,), (8, 16), (8, 12, 16)])
 @pytest.mark.parametrize(("max_points", "cached_points"), [(1 << 20, 1 << 14), (1 << 20, 40), (40, 1 << 14), (1, 1)])
+@pytest.mark.parametrize("frequencies", [(), (0.5, 1.0)])
 def test_values_and_gradients_are_those_of_the_dense_formulation(
-    monkeypatch: pytest.MonkeyPatch, channels: tuple[int, ...], max_points: int, cached_points: int
+    monkeypatch: pytest.MonkeyPatch,
+    channels: tuple[int, ...],
+    max_points: int,
+    cached_points: int,
+    frequencies: tuple[float, ...],
 ) -> None:
     monkeypatch.setattr(networks, "_CACHED_POINTS", cached_points)
     torch.manual_seed(0)
-    net = PointNet(3, channels, scale=2.0, max_points=max_points)
-    points = torch.randn(7, 20, 3)
+    net = PointNet(4, channels, scale=2.0, frequencies=frequencies, max_points=max_points)
+    points = torch.randn(7, 20, 4)
     weights = torch.randn(7, 16)
 
     net.dense()(points).mul(weights).sum().backward()
@@ -68,6 +80,17 @@ def test_latent_ignores_order_and_repetition(batch: int, count: int, seed: int) 
     padded = torch.cat([points[:, order], points[:, torch.randint(count, (4,), generator=generator)]], dim=1)
     with torch.no_grad():
         torch.testing.assert_close(net(padded), net(points))
+
+
+def test_frequencies_add_sines_and_cosines_of_the_position_alone() -> None:
+    embedding = PointEmbedding(4, 3.0, (1.0, 4.0))
+    point = torch.tensor([0.1, 0.2, 0.3, 0.7])
+    embedded = embedding(point)
+
+    angles = 2.0 * torch.pi * torch.tensor([0.1, 0.2, 0.3, 0.4, 0.8, 1.2])
+    assert embedding.out_features == 16
+    torch.testing.assert_close(embedded, torch.cat([3.0 * point, angles.sin(), angles.cos()]))
+    assert embedding.state_dict() == {}
 
 
 def test_half_precision_points_are_taken_as_they_are() -> None:

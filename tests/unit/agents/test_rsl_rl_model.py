@@ -12,7 +12,13 @@ from tensordict import TensorDict
 from isaaclab_pc.agents.networks import PointNet
 from isaaclab_pc.agents.rsl_rl_model import PointCloudModel
 
-ENCODER = {"point_channels": [8, 16], "point_scale": 4.0, "depth_channels": [4, 8], "depth_latent": 10}
+ENCODER = {
+    "point_channels": [8, 16],
+    "point_scale": 4.0,
+    "point_frequencies": [2.0],
+    "depth_channels": [4, 8],
+    "depth_latent": 10,
+}
 GROUPS = {"points": ["policy", "points"], "depth": ["policy", "depth"], "state": ["policy"], "blind": ["points"]}
 BATCH = 5
 
