@@ -60,7 +60,7 @@ def all_ids() -> list[str]:
     Raises:
         ConfigError: Isaac Lab's tasks cannot be imported.
     """
-    done = subprocess.run([sys.executable, "-c", _LIST_ALL], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-P", "-c", _LIST_ALL], capture_output=True, text=True, check=False)
     # Imports print lines of their own.
     lines = [line for line in done.stdout.splitlines() if line.startswith("ids:")]
     if done.returncode != 0 or not lines:

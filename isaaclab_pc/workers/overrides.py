@@ -2,13 +2,15 @@
 """Check ``env.*`` and ``agent.*`` against the configs that they are for.
 
 Isaac Lab sets whatever attribute an override names, so a misspelt one would change nothing and say nothing. It takes
-any number, too: where the bounds are known, they are checked here.
+any number, too: where the bounds are known, they are checked here. And it imports whatever module a value names: run
+folders come from others, so no value may name code.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
 from fnmatch import fnmatchcase
 from typing import Annotated, Any
@@ -19,6 +21,12 @@ from isaaclab_pc.errors import ConfigError, closest
 from isaaclab_pc.settings.base import describe_type
 
 __all__ = ["check_overrides"]
+
+_CODE = re.compile(r"\s*(lambda\b|[\w.{}]+:[A-Za-z_][\w.]*\s*$)")
+"""What Isaac Lab and RSL-RL import or evaluate: ``module:name`` and lambda expressions."""
+
+_CODE_FIELDS = ("class_name", "class_type", "func")
+"""Fields whose value is code, whatever it looks like."""
 
 _LITERALS = {"true": True, "false": False, "none": None, "null": None}
 
@@ -101,7 +109,7 @@ _BOUNDS: Mapping[str, Any] = {
     "agent.*_channels": Annotated[list[_Layer], Field(min_length=1)],
     "agent.*.depth_latent": _Layer,
     "agent.*.point_scale": _Positive,
-    "agent.*_frequencies": list[_Positive],
+    "agent.*_frequencies": list[Annotated[float, Field(ge=0, le=1e6)]],
     "agent.*.init_std": _Positive,
 }
 """Types of fields whose bounds are known, by pattern of the key; the first that matches counts."""
@@ -148,6 +156,11 @@ def check_overrides(
 def _check_value(override: str, owner: Any, name: str, present: Any, presets: Sequence[str]) -> None:
     key, _, text = override.partition("=")
     value = _parse(text)
+    if _names_code(name, present, value):
+        raise ConfigError(
+            f"{override}: a setting cannot name code, because settings come with run folders that others made. Name it "
+            "in the config of a task of your own: scripts/new_task.py writes one."
+        )
     if value is None and _may_be_none(owner, name, present):
         return
 
@@ -167,6 +180,32 @@ def _check_value(override: str, owner: Any, name: str, present: Any, presets: Se
             raise ConfigError(f"{override}: expected {describe_type(bounds)}, like the present {present}.") from None
     elif not _fits(present, value):
         raise ConfigError(f"{override}: expected {_describe(present)}, like the present {present}.")
+
+
+def _names_code(name: str, present: Any, value: Any) -> bool:
+    """Whether a field, or anything in its new value, would be imported or evaluated.
+
+    A plain name in a field of code stays possible: RSL-RL finds it among its own classes.
+    """
+    is_code = callable(present) or (isinstance(present, str) and _CODE.match(present) is not None)
+    for field, text in _texts(name, value):
+        if _CODE.match(text):
+            return True
+        if (is_code or field in _CODE_FIELDS) and not text.isidentifier():
+            return True
+    return False
+
+
+def _texts(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Yield each text in a value, with the field that it is for."""
+    if isinstance(value, str):
+        yield name, value
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _texts(str(key), item)
+    elif isinstance(value, (list, tuple, set)):
+        for item in value:
+            yield from _texts(name, item)
 
 
 def _fields(value: Any) -> dict[str, Any]:

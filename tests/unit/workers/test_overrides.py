@@ -3,7 +3,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, get_args, get_origin
+from typing import Annotated, Any, get_args, get_origin
 
 import pytest
 from hypothesis import given
@@ -52,6 +52,35 @@ CONFIGS = {"env": Env(), "agent": {"params": {"lr": 1e-3, "layers": [64, 64]}}}
 )
 def test_fields_that_exist_take_values_of_their_type(override):
     check_overrides(CONFIGS, [override])
+
+
+@pytest.mark.parametrize(
+    ("key", "present", "value"),
+    [
+        ("agent.actor.class_name", "here.models:Model", "there:Model"),
+        ("agent.actor.class_name", "Model", "there.Model"),
+        ("agent.actor.distribution_cfg", {"class_name": "Gaussian"}, {"class_name": "there.Gaussian"}),
+        ("agent.actor.distribution_cfg", {}, {"other": ["there:Gaussian"]}),
+        ("env.scene.camera.class_type", "{DIR}.camera:Camera", "there:Camera"),
+        ("env.scene.spawn.func", print, "there:spawn"),
+        ("env.scene.spawn.make", print, "there.spawn"),
+        ("env.rate", 1.0, "lambda: 3"),
+        ("env.label", None, "there:label"),
+    ],
+)
+def test_no_setting_names_code(key, present, value):
+    with pytest.raises(ConfigError, match=f"^{key}=.*cannot name code.*new_task"):
+        check_overrides(nested(key, present), [f"{key}={value!r}" if isinstance(value, dict) else f"{key}={value}"])
+
+
+def test_a_plain_name_chooses_among_the_librarys_own_classes():
+    key = "agent.actor.distribution_cfg.class_name"
+    check_overrides(nested(key, "GaussianDistribution"), [f"{key}=BetaDistribution"])
+
+
+@pytest.mark.parametrize("value", ["cuda:0", "http://127.0.0.1:8000/a.usd", "omniverse://server/a.usd", "12:30"])
+def test_what_only_looks_like_code_is_text(value):
+    check_overrides(nested("env.label", "text"), [f"env.label={value}"])
 
 
 @pytest.mark.parametrize(
@@ -164,7 +193,9 @@ def test_a_list_of_sizes_is_taken_within_its_bounds_only(pattern: str, kind: Any
     least, most = bounds["ge"], bounds["le"]
     key = pattern.replace("*", "any")
     check_overrides(nested(key, [64]), [f"{key}=[{least},{most}]", f"{key}=({least},{most})"])
-    wrong = ["64", f"[{least - 1}]", f"[64,{most + 1}]", "[64.0]", "[true]", "['64']", "[[64]]", "wide", "{}"]
+    wrong = ["64", f"[{least - 1}]", f"[64,{most + 1}]", "[true]", "['64']", "[[64]]", "wide", "{}"]
+    if get_origin(item) is Annotated and get_args(item)[0] is int:
+        wrong.append("[64.0]")
     refuse_all(pattern, kind, [64], wrong)
 
 

@@ -51,6 +51,15 @@ def test_settings_reach_the_tasks_config():
     assert result.backend == "newton_mjwarp"
 
 
+@pytest.mark.parametrize("key", ["agent.actor.class_name", "agent.algorithm.class_name", "env.scene.table.spawn.func"])
+def test_a_module_that_a_setting_names_is_not_imported(key, tmp_path, monkeypatch):
+    (tmp_path / "stranger.py").write_text("raise SystemExit('a module of a stranger was imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    override = [f"{key}=stranger:Thing"]
+    with pytest.raises(ConfigError, match=f"{key}=stranger:Thing: a setting cannot name code"):
+        resolved(env=override if key.startswith("env") else (), agent=override if key.startswith("agent") else ())
+
+
 def test_overrides_reach_the_field_that_they_name_physics_presets_included():
     result = resolved(
         env=["env.episode_length_s=4", "env.sim.physics.solver_cfg.iterations=7"],
