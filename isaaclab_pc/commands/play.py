@@ -11,11 +11,11 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, worker_command
 from isaaclab_pc.launch.command_line import Command, keys_of, parse_command, refuse_flags
 from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.launch.find_checkpoint import find_checkpoint
 from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
 from isaaclab_pc.launch.pretrained import PRETRAINED, find_pretrained
 from isaaclab_pc.launch.run_folder import LOG_NAME, LOGS, SETTINGS_NAME, experiment_name, make_folder
-from isaaclab_pc.launch.run_record import find_checkpoint
 from isaaclab_pc.launch.task_names import short_name
 from isaaclab_pc.runners import require_library
 from isaaclab_pc.settings import RunSettings

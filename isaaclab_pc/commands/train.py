@@ -12,11 +12,21 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.algorithm import TRAIN, choose_algorithm, teacher_settings
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, worker_command
 from isaaclab_pc.launch.command_line import Command, parse_command
+from isaaclab_pc.launch.find_checkpoint import find_checkpoint
 from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
 from isaaclab_pc.launch.probe_child import probe_command
-from isaaclab_pc.launch.run_folder import LOG_NAME, LOGS, SETTINGS_NAME, experiment_name, locked, make_run_folder
-from isaaclab_pc.launch.run_record import RunRecord, find_checkpoint
+from isaaclab_pc.launch.run_folder import (
+    LOG_NAME,
+    LOGS,
+    RESUME_SETTINGS_NAME,
+    SETTINGS_NAME,
+    experiment_name,
+    locked,
+    make_run_folder,
+    wait_for_worker,
+)
+from isaaclab_pc.launch.run_record import RunRecord
 from isaaclab_pc.launch.sweep import run_each
 from isaaclab_pc.physics.ladder import SOLVER_SETTINGS
 from isaaclab_pc.runners import check_header, read_header, require_library
@@ -156,7 +166,7 @@ def _start(settings: RunSettings) -> tuple[int, Path]:
                 settings = apply_overrides(settings, {"num_envs": result.num_envs, **result.overrides})
                 settings.save(folder / SETTINGS_NAME)
                 record.update(num_envs=settings.num_envs)
-            code = _train(record, None)
+            code = _train(record, None, folder / SETTINGS_NAME)
     except ConfigError:
         shutil.rmtree(folder)
         raise
@@ -178,6 +188,14 @@ def _resume(asked: RunSettings, command: Command) -> int:
     """Go on with a run: same folder, same settings, from its checkpoint to its last iteration."""
     assert asked.resume is not None
     record, checkpoint = find_checkpoint(asked.resume, LOGS, asked.runner, experiment_name(asked))
+    with locked(record.folder):
+        if wait_for_worker(record.folder):
+            record, checkpoint = find_checkpoint(asked.resume, LOGS, asked.runner, experiment_name(asked))
+        return _go_on(asked, command, record, checkpoint)
+
+
+def _go_on(asked: RunSettings, command: Command, record: RunRecord, checkpoint: Path) -> int:
+    """Go on from a checkpoint of a run whose folder is locked."""
     stored = RunSettings.load(record.folder / SETTINGS_NAME)
     _check_same_run(asked, stored, command, record)
 
@@ -188,12 +206,21 @@ def _resume(asked: RunSettings, command: Command) -> int:
     settings = choose_algorithm(choose_platform(stored.with_values(changes)), begins=False)
     check_checkpoint(checkpoint, settings)
 
-    with locked(record.folder):
-        settings.save(record.folder / SETTINGS_NAME)
-        resumed = [*record.data.resumed, checkpoint.name]
-        record.update(status="running", error=None, ended=None, harder_physics=None, resumed=resumed)
-        print(f"resuming from {checkpoint}", flush=True)
-        return _train(record, checkpoint)
+    before = record.data.model_copy(deep=True)
+    wanted = record.folder / RESUME_SETTINGS_NAME
+    settings.save(wanted)
+    resumed = [*record.data.resumed, checkpoint.name]
+    record.update(status="running", error=None, ended=None, harder_physics=None, resumed=resumed)
+    print(f"resuming from {checkpoint}", flush=True)
+
+    try:
+        code = _train(record, checkpoint, wanted)
+    finally:
+        wanted.unlink(missing_ok=True)
+    if code == ExitCode.REFUSED:
+        record.data = before
+        record.update()
+    return code
 
 
 def check_checkpoint(path: Path, settings: RunSettings) -> None:
@@ -243,11 +270,11 @@ def _check_control_rate(stored: RunSettings, command: Command) -> None:
         raise ConfigError("physics.dt and physics.decimation: give both, so that the run keeps its control rate.")
 
 
-def _train(record: RunRecord, checkpoint: Path | None) -> int:
+def _train(record: RunRecord, checkpoint: Path | None, settings: Path) -> int:
     """Run the training worker and close the run's record, whatever became of the worker."""
     folder = record.folder
     log = folder / LOG_NAME
-    code = run_child(worker_command("train", folder / SETTINGS_NAME, checkpoint=checkpoint), log=log)
+    code = run_child(worker_command("train", settings, checkpoint=checkpoint), log=log)
 
     # The worker writes the record while it trains.
     record.data = RunRecord.load(folder).data

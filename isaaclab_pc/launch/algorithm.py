@@ -6,9 +6,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.launch.find_checkpoint import find_checkpoint
 from isaaclab_pc.launch.pretrained import PRETRAINED, find_pretrained
 from isaaclab_pc.launch.run_folder import LOGS, SETTINGS_NAME, experiment_name
-from isaaclab_pc.launch.run_record import find_checkpoint
 from isaaclab_pc.launch.task_names import expert_tasks
 from isaaclab_pc.runners import read_header
 from isaaclab_pc.settings import RunSettings

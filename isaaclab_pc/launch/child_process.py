@@ -22,6 +22,7 @@ from isaaclab_pc.output_filter import INLETS, OutputFilter
 from isaaclab_pc.process_tree import ProcessTree
 
 __all__ = [
+    "GRACE_SECONDS",
     "ExitCode",
     "SignalFlag",
     "exit_code_of",
@@ -66,12 +67,17 @@ class ExitCode(IntEnum):
     """SIGTERM; a training run has written a checkpoint."""
 
 
+_unheeded: list[int] = []
+"""Signals that came inside :func:`interruptible`, whose exceptions may have been lost: Python drops what is raised in a
+callback of native code or in a destructor, and a simulator that starts runs both."""
+
+
 class SignalFlag:
     """Remembers SIGINT and SIGTERM instead of acting on them; a context manager that restores the old handlers."""
 
     def __init__(self) -> None:
-        """Start with no signal received."""
-        self.received: list[int] = []
+        """Start with the signals that :func:`interruptible` could not act on."""
+        self.received: list[int] = [*_unheeded]
         """Numbers of the signals, in the order in which they came."""
 
     def __enter__(self) -> SignalFlag:
@@ -103,7 +109,8 @@ def worker_command(mode: str, settings: Path, **options: object) -> list[str]:
         settings: The settings file that it reads.
         **options: The worker's options by name; those that are None are left out.
     """
-    command = [sys.executable, "-m", "isaaclab_pc.workers", mode, str(settings)]
+    # Without -P, a module that lies in the working directory would be imported in place of an installed one.
+    command = [sys.executable, "-P", "-m", "isaaclab_pc.workers", mode, str(settings)]
     for name, value in options.items():
         if value is not None:
             command.extend([f"--{name.replace('_', '-')}", str(value)])
@@ -175,11 +182,14 @@ def _wait(child: ProcessTree, flag: SignalFlag, grace: float) -> int | None:
 def interruptible() -> Iterator[None]:
     """Let SIGINT and SIGTERM end the block with an exception, where there is nothing to save.
 
+    A :class:`SignalFlag` inside of it knows a signal whose exception was lost.
+
     Raises:
         SystemExit: With code 130 or 143, inside the block, where the signal arrives.
     """
 
     def leave(number: int, _frame: FrameType | None) -> None:
+        _unheeded.append(number)
         raise SystemExit(128 + number)
 
     old_handlers = {number: signal.signal(number, leave) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -188,6 +198,7 @@ def interruptible() -> Iterator[None]:
     finally:
         for number, handler in old_handlers.items():
             signal.signal(number, handler)
+        _unheeded.clear()
 
 
 def _to_stderr(message: str) -> None:

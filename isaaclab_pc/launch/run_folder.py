@@ -13,16 +13,39 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.launch.child_process import GRACE_SECONDS
 from isaaclab_pc.launch.task_names import short_name
 from isaaclab_pc.settings import RunSettings
 
-__all__ = ["LOGS", "LOG_NAME", "SETTINGS_NAME", "experiment_name", "locked", "make_folder", "make_run_folder"]
+__all__ = [
+    "LOGS",
+    "LOG_NAME",
+    "RESUME_SETTINGS_NAME",
+    "SCRIPT_LOCK",
+    "SETTINGS_NAME",
+    "WORKER_LOCK",
+    "accept_settings",
+    "experiment_name",
+    "locked",
+    "make_folder",
+    "make_run_folder",
+    "wait_for_worker",
+]
 
 LOGS = Path("logs")
 """All runs, in the working directory."""
 
 SETTINGS_NAME = "config.yaml"
 """The resolved settings in a run's folder: all that a child process reads."""
+
+RESUME_SETTINGS_NAME = "resume.yaml"
+"""The settings that a run is asked to go on with, until its worker has accepted them."""
+
+SCRIPT_LOCK = ".lock"
+"""The lock of the script that trains a run."""
+
+WORKER_LOCK = ".worker.lock"
+"""The lock of its worker."""
 
 LOG_NAME = "worker.log"
 """What simulators and libraries print in the child, beside its settings."""
@@ -83,22 +106,60 @@ def make_folder(parent: Path, suffix: str = "") -> Path:
     raise AssertionError("unreachable")
 
 
+def accept_settings(path: Path) -> None:
+    """Make the settings that a run goes on with its own, once environment and agent were built with them.
+
+    Args:
+        path: The settings file that the worker reads: the run's own, or that of :data:`RESUME_SETTINGS_NAME`.
+    """
+    if path.name == RESUME_SETTINGS_NAME:
+        path.replace(path.with_name(SETTINGS_NAME))
+
+
 @contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path, name: str = SCRIPT_LOCK, timeout: float = 0.0) -> Iterator[None]:
     """Keep other processes from training the run in a folder.
+
+    Both the script and its worker hold a lock: a worker that outlives its script by a checkpoint still writes there.
 
     Args:
         folder: The run's folder.
+        name: Whose lock.
+        timeout: How long to wait for another process [s].
 
     Raises:
-        ConfigError: Another process trains it.
+        ConfigError: Another process trains it, or the lock's file cannot be made.
     """
-    lock = FileLock(folder / ".lock", blocking=False)
+    lock = FileLock(folder / name, timeout=timeout)
     try:
         lock.acquire()
     except Timeout:
         raise ConfigError(f"{folder} is being trained by another process.") from None
+    except OSError as error:
+        raise ConfigError(f"{folder / name} cannot be locked ({error.strerror}).") from None
     try:
         yield
     finally:
         lock.release()
+
+
+def wait_for_worker(folder: Path) -> bool:
+    """Wait for a worker that outlives its script: killed, the script leaves it to write one more checkpoint.
+
+    Args:
+        folder: The run's folder, locked by this script.
+
+    Returns:
+        Whether there was one.
+
+    Raises:
+        ConfigError: It still trains after the time that it has for its checkpoint.
+    """
+    try:
+        with locked(folder, WORKER_LOCK):
+            return False
+    except ConfigError:
+        print(f"{folder}: waiting for the worker of a script that was killed to write its checkpoint", flush=True)
+
+    with locked(folder, WORKER_LOCK, GRACE_SECONDS):
+        return True

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import platform
@@ -28,7 +27,6 @@ __all__ = [
     "CurvePoint",
     "RunData",
     "RunRecord",
-    "find_checkpoint",
     "versions",
 ]
 
@@ -298,58 +296,6 @@ class RunRecord:
         entry: CheckpointEntry | None = getattr(self.data.checkpoints, which)
         path = self.folder / entry.path if entry is not None else None
         return path if path is not None and path.is_file() else None
-
-
-def find_checkpoint(
-    resume: str, root: Path, runner: str, experiment: str, key: str = "resume"
-) -> tuple[RunRecord, Path]:
-    """Turn ``resume=latest|best|<path>`` into a run and one of its checkpoints.
-
-    Args:
-        resume: ``latest``: the newest checkpoint of the newest run that has one. ``best``: that run's checkpoint with
-            the best evaluation. Otherwise the path of a run's folder (its newest checkpoint) or of a checkpoint.
-        root: The logs folder.
-        runner: Name of the learning library, for ``latest`` and ``best``.
-        experiment: Name of the experiment's folder, likewise.
-        key: The setting that it is the value of, for messages.
-
-    Returns:
-        The run's record and the checkpoint.
-
-    Raises:
-        ConfigError: There is no such run or checkpoint.
-    """
-    if resume in ("latest", "best"):
-        parent = root / runner / experiment
-        for record in _newest_first(parent):
-            path = record.checkpoint("best" if resume == "best" else "latest") or record.checkpoint("latest")
-            if path is not None:
-                return record, path
-        raise ConfigError(f"{key}={resume}: {parent} holds no run with a checkpoint; train one first.")
-
-    path = Path(resume)
-    try:
-        is_folder = path.is_dir()
-        is_file = path.is_file()
-    except OSError as error:
-        raise ConfigError(f"{key}={resume}: {error.strerror}.") from None
-    if is_folder:
-        record = RunRecord.load(path)
-        checkpoint = record.checkpoint("latest")
-        if checkpoint is None:
-            raise ConfigError(f"{key}={resume}: this run has no checkpoint.")
-        return record, checkpoint
-    if not is_file:
-        raise ConfigError(f"{key}={resume}: expected latest, best, or the path of a run's folder or checkpoint.")
-    return RunRecord.load(path.resolve().parent.parent), path.resolve()
-
-
-def _newest_first(parent: Path) -> list[RunRecord]:
-    records = []
-    for path in parent.glob(f"*/{RECORD_NAME}"):
-        with contextlib.suppress(ConfigError):
-            records.append(RunRecord.load(path.parent))
-    return sorted(records, key=lambda record: (record.data.started, record.folder.name), reverse=True)
 
 
 def _now() -> str:

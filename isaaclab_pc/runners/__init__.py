@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from isaaclab_pc.errors import ConfigError, closest
 from isaaclab_pc.packages import is_installed
-from isaaclab_pc.runners.checkpoint_file import NonFiniteError, check_header, read_header
+from isaaclab_pc.runners.checkpoint_file import NonFiniteError, check_header, check_intact, read_header
 from isaaclab_pc.runners.interface import Adapter, Decision, OnIteration, Runner, TeacherPolicy, policy_groups
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "TeacherPolicy",
     "agent_key",
     "check_header",
+    "check_intact",
     "load_adapter",
     "policy_groups",
     "read_header",

@@ -3,14 +3,17 @@
 
 A checkpoint is what ``torch.save`` writes (a zip archive) with one more member, ``header.json``, which says what the
 weights belong to and is read without torch. The state holds tensors, numbers, strings, lists and dicts only, so that
-``weights_only=True`` reads it: a file from a stranger can hold wrong values, but no code.
+``weights_only=True`` reads it: a file from a stranger can hold wrong values, but no code. The archive has a checksum of
+each member (CRC-32), and none is compressed, so that none is larger than the file.
 """
 
 import json
 import pickle
 import random
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,10 +27,12 @@ __all__ = [
     "NonFiniteError",
     "acting_weights",
     "check_header",
+    "check_intact",
     "check_weights",
     "load_checkpoint",
     "plain",
     "read_header",
+    "restoring",
     "rng_state",
     "save_checkpoint",
     "set_rng_state",
@@ -38,6 +43,12 @@ FORMAT = 1
 
 # torch.save names the archive's folder "archive" when it writes to an open file. torch.load reads no member outside it.
 _HEADER = "archive/header.json"
+
+_MAX_HEADER_BYTES = 1 << 20
+"""A header has a few hundred bytes; this is what is read at most."""
+
+# What zipfile raises for archives that are damaged, encrypted or compressed by unknown methods, and json for nesting.
+_UNREADABLE = (zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError, KeyError, ValueError)
 
 
 class NonFiniteError(ValueError):
@@ -62,8 +73,10 @@ def read_header(path: Path) -> dict[str, Any]:
 
     try:
         with zipfile.ZipFile(path) as archive:
+            if archive.getinfo(_HEADER).file_size > _MAX_HEADER_BYTES:
+                raise ValueError("its header is too large")
             header = json.loads(archive.read(_HEADER))
-    except (zipfile.BadZipFile, KeyError, ValueError) as error:
+    except _UNREADABLE as error:
         raise ConfigError(f"{path} is not a checkpoint of isaaclab_pc ({error}): nothing was loaded") from error
 
     if not isinstance(header, dict):
@@ -72,6 +85,48 @@ def read_header(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} has checkpoint format {header.get('format')!r}, this version reads format {FORMAT}")
 
     return header
+
+
+def check_intact(path: Path) -> None:
+    """Refuse a checkpoint whose bytes are not those that were written; reads all of it, without torch.
+
+    Args:
+        path: The checkpoint.
+
+    Raises:
+        ConfigError: There is no such file, it is no checkpoint, or a member differs from its checksum.
+    """
+    read_header(path)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
+                raise ValueError("it is compressed")
+            damaged = archive.testzip()
+    except _UNREADABLE as error:
+        raise ConfigError(f"checkpoint {path} is damaged ({error}): nothing was loaded") from error
+    if damaged is not None:
+        raise ConfigError(f"checkpoint {path} is damaged ({damaged} differs from its checksum): nothing was loaded")
+
+
+@contextmanager
+def restoring(path: Path) -> Iterator[None]:
+    """Name the checkpoint where a library cannot take what it holds.
+
+    Args:
+        path: The checkpoint.
+
+    Raises:
+        ConfigError: The block raised; what it was to restore must not be used.
+    """
+    try:
+        yield
+    except ConfigError:
+        raise
+    except Exception as error:
+        reason = (str(error).splitlines() or [""])[0]
+        raise ConfigError(
+            f"checkpoint {path} holds what cannot be restored ({type(error).__name__}: {reason}): take another one"
+        ) from error
 
 
 def check_header(header: Mapping[str, Any], expected: Mapping[str, Any], path: Path) -> None:
@@ -129,10 +184,7 @@ def save_checkpoint(path: Path, state: Mapping[str, Any], header: Mapping[str, A
     import torch
 
     state = plain(state)
-
-    # Weights may be on a GPU while other tensors are on the CPU, so the results are brought together there.
-    finite = [tensor.isfinite().all() for tensor in _tensors(state) if tensor.is_floating_point()]
-    if finite and not torch.stack([flag.cpu() for flag in finite]).all():
+    if not _is_finite(state):
         raise NonFiniteError(
             f"weights, optimizer or normalizers hold values that are not finite: {path} was not written"
         )
@@ -157,10 +209,12 @@ def load_checkpoint(path: Path, device: str, keys: Sequence[str] = ()) -> tuple[
         The state and the header.
 
     Raises:
-        ConfigError: The file is no checkpoint, holds anything but tensors and plain values, or lacks a key.
+        ConfigError: The file is no checkpoint, is damaged, holds anything but tensors and plain values or a value that
+            is not finite, or lacks a key.
     """
     import torch
 
+    check_intact(path)
     header = read_header(path)
 
     try:
@@ -175,6 +229,8 @@ def load_checkpoint(path: Path, device: str, keys: Sequence[str] = ()) -> tuple[
     missing = sorted(set(keys) - set(state))
     if missing:
         raise ConfigError(f"checkpoint {path} lacks {', '.join(missing)}: nothing was loaded")
+    if not _is_finite(state):
+        raise ConfigError(f"checkpoint {path} holds values that are not finite: nothing was loaded")
 
     return state, header
 
@@ -224,6 +280,15 @@ def plain(value: Any, where: str = "state") -> Any:
         return type(value)([plain(item, f"{where}[{i}]") for i, item in enumerate(value)])
 
     raise TypeError(f"{where} is a {type(value).__name__}: checkpoints hold tensors and plain values only")
+
+
+def _is_finite(state: Any) -> bool:
+    """Whether no tensor in nested containers holds NaN or inf."""
+    import torch
+
+    # Weights may be on a GPU while other tensors are on the CPU, so the results are brought together there.
+    finite = [tensor.isfinite().all() for tensor in _tensors(state) if tensor.is_floating_point()]
+    return not finite or bool(torch.stack([flag.cpu() for flag in finite]).all())
 
 
 def _tensors(value: Any) -> "Iterator[torch.Tensor]":

@@ -6,6 +6,7 @@ What is changed in its training loop is in :mod:`isaaclab_pc.runners.rl_games_ag
 
 import contextlib
 import copy
+import operator
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -23,6 +24,7 @@ from isaaclab_pc.runners.checkpoint_file import (
     check_weights,
     load_checkpoint,
     read_header,
+    restoring,
     rng_state,
     save_checkpoint,
     set_rng_state,
@@ -202,11 +204,12 @@ class RlGamesRunner:
         check_weights(path, {"model": self._agent.model.state_dict()}, state.get("algorithm"))
 
         # Everything was checked: from here on, the runner changes.
-        self._agent.set_full_state_weights(state["algorithm"])
-        # RL-Games saves the optimizer's learning rate, but goes on from the configured one.
-        self._agent.last_lr = self._agent.optimizer.param_groups[0]["lr"]
-        self.completed_iterations = state["iteration"]
-        set_rng_state(state["rng"], self._device)
+        with restoring(path):
+            self._agent.set_full_state_weights(state["algorithm"])
+            # RL-Games saves the optimizer's learning rate, but goes on from the configured one.
+            self._agent.last_lr = self._agent.optimizer.param_groups[0]["lr"]
+            self.completed_iterations = operator.index(state["iteration"])
+            set_rng_state(state["rng"], self._device)
         return header
 
     def load_policy(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -4,6 +4,7 @@
 import copy
 import importlib.metadata
 import math
+import operator
 import statistics
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -25,6 +26,7 @@ from isaaclab_pc.runners.checkpoint_file import (
     check_weights,
     load_checkpoint,
     read_header,
+    restoring,
     rng_state,
     save_checkpoint,
     set_rng_state,
@@ -206,11 +208,12 @@ class RslRlRunner:
         check_weights(path, networks, state.get("algorithm"))
 
         # Everything was checked: from here on, the runner changes.
-        self._library.alg.load(state["algorithm"], None, strict=True)
-        self._library.logger.tot_timesteps = state["total_steps"]
-        self._library.logger.tot_time = state["total_s"]
-        self.completed_iterations = state["iteration"]
-        set_rng_state(state["rng"], self._device)
+        with restoring(path):
+            self._library.alg.load(state["algorithm"], None, strict=True)
+            self._library.logger.tot_timesteps = operator.index(state["total_steps"])
+            self._library.logger.tot_time = float(state["total_s"])
+            self.completed_iterations = operator.index(state["iteration"])
+            set_rng_state(state["rng"], self._device)
         return header
 
     def load_policy(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:

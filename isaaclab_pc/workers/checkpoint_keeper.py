@@ -47,6 +47,10 @@ class CheckpointKeeper:
         self._success_rates: list[float] = []
         self._last_evaluation = self._last_save
 
+        # A writer that was killed leaves its half of a file behind.
+        for partial in (record.folder / CHECKPOINT_FOLDER).glob(".model_*.tmp"):
+            partial.unlink()
+
     def add_success_rate(self, success_rate: float) -> None:
         """Add the success rate of an iteration; NaN where none is known."""
         if math.isfinite(success_rate):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from isaaclab_pc.launch.child_process import SignalFlag
-from isaaclab_pc.launch.run_folder import LOG_NAME
+from isaaclab_pc.launch.run_folder import LOG_NAME, WORKER_LOCK, accept_settings, locked
 from isaaclab_pc.launch.run_record import RunRecord
 from isaaclab_pc.output_filter import LogTail, flood_warnings, full_log
 from isaaclab_pc.runners import Decision, NonFiniteError
@@ -44,14 +44,19 @@ def train(settings_path: Path, checkpoint: Path | None, stream: IO[str]) -> int:
     assert settings.num_envs != "auto"
     record = RunRecord.load(settings_path.parent)
 
-    with open_session(settings, settings.num_envs, record.data.experiment, record.folder) as session:
+    with (
+        locked(record.folder, WORKER_LOCK),
+        open_session(settings, settings.num_envs, record.data.experiment, record.folder) as session,
+    ):
         if checkpoint is not None:
             session.runner.load(checkpoint, {"task": settings.task})
+        accept_settings(settings_path)
         _introduce(session, settings, record, stream)
         record_faults(session, settings, record.folder / "dumps")
 
         with SignalFlag() as flag:
-            stop = _Training(session, settings, record, stream, flag).run()
+            # A signal may have come while the simulator started.
+            stop = _Training(session, settings, record, stream, flag).run() if not flag.received else None
             if stop is not None:
                 stream.write(f"error: {stop.message}\n")
                 record.update(harder_physics=stop.physics)

@@ -16,7 +16,7 @@ FAKE_WORKER = Path(__file__).with_name("fake_worker.py")
 
 def fake_command(mode, settings, **options):
     command = worker_command(mode, settings, **options)
-    return [sys.executable, str(FAKE_WORKER), *command[3:]]
+    return [sys.executable, str(FAKE_WORKER), *command[4:]]
 
 
 @pytest.fixture

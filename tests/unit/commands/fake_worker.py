@@ -7,6 +7,7 @@ anything else completes.
 
 import argparse
 import json
+import os
 import signal
 import sys
 import time
@@ -14,6 +15,7 @@ import zipfile
 from pathlib import Path
 
 from isaaclab_pc.launch.child_process import ExitCode, SignalFlag
+from isaaclab_pc.launch.run_folder import accept_settings
 from isaaclab_pc.launch.run_record import CheckpointEntries, CheckpointEntry, RunRecord
 from isaaclab_pc.scaling import Outcome, Trial
 from isaaclab_pc.scaling.trial import MemoryReport
@@ -59,6 +61,10 @@ def main() -> int:
     if args.mode == "play":
         (folder / "result.json").write_text("{}", encoding="utf-8")
         return 0
+    if "refuses" in os.environ:
+        print("error: does not divide the control period")
+        return 2
+    accept_settings(args.settings)
     return train(RunRecord.load(folder), seed)
 
 

@@ -25,7 +25,7 @@ def child(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
 
     def install(kill_at: int = NEVER) -> None:
         def command(*given) -> list[str]:
-            return [sys.executable, str(FAKE), str(kill_at), *real(*given)[3:]]
+            return [sys.executable, str(FAKE), str(kill_at), *real(*given)[4:]]
 
         monkeypatch.setattr(demo, "child_command", command)
 

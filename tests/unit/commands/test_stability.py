@@ -24,7 +24,7 @@ def folder(tmp_path, monkeypatch):
     """An empty working folder, in which children are fakes."""
     monkeypatch.chdir(tmp_path)
     real = stability.child_command
-    monkeypatch.setattr(stability, "child_command", lambda *args: [sys.executable, str(FAKE_CHILD), *real(*args)[3:]])
+    monkeypatch.setattr(stability, "child_command", lambda *args: [sys.executable, str(FAKE_CHILD), *real(*args)[4:]])
     monkeypatch.setattr(backends, "is_installed", lambda module: module == "ovphysx")
     return tmp_path
 

@@ -5,6 +5,7 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 import time
 import zipfile
 from pathlib import Path
@@ -75,9 +76,7 @@ def test_without_its_teacher_a_student_is_not_trained(folder, capsys):
 
 
 def test_a_teacher_that_seldom_solves_the_task_is_not_imitated(folder, monkeypatch, capsys):
-    monkeypatch.setattr(
-        train, "_train", lambda run, checkpoint: run.update(success=0.3) or run.finish("completed") or 0
-    )
+    monkeypatch.setattr(train, "_train", lambda run, *_: run.update(success=0.3) or run.finish("completed") or 0)
     assert main(["num_envs=8", "device=cpu", "teacher=train"]) == 1
     assert not (folder / "logs" / "rsl_rl" / "reach").exists()
     error = capsys.readouterr().err
@@ -240,6 +239,22 @@ def test_what_would_make_it_another_run_is_refused(folder, capsys, arguments, me
     assert ((run / "config.yaml").read_bytes(), (run / "run.json").read_bytes()) == before
 
 
+def test_a_resume_that_the_worker_refuses_changes_nothing(folder, runs, seen, monkeypatch):
+    assert main(["num_envs=8", "device=cpu"]) == 0
+    (run,) = runs()
+    before = (run / "config.yaml").read_bytes(), (run / "run.json").read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setenv("refuses", "1")
+        assert main(["resume=latest", "max_iterations=9", "physics.dt=0.005", "physics.decimation=7"]) == 2
+    assert seen(run)["settings"]["physics"]["dt"] == 0.005, "the worker was asked"
+    assert ((run / "config.yaml").read_bytes(), (run / "run.json").read_bytes()) == before
+    assert not (run / "resume.yaml").exists()
+
+    assert main(["resume=latest", "max_iterations=9"]) == 0
+    assert "max_iterations: 9" in (run / "config.yaml").read_text()
+    assert not (run / "resume.yaml").exists()
+
+
 @pytest.mark.parametrize(
     ("header", "message"),
     [
@@ -269,6 +284,25 @@ def test_a_run_is_not_trained_twice_at_the_same_time(folder, capsys, runs):
     with FileLock(run / ".lock"):
         assert main(["resume=latest", "max_iterations=9"]) == 2
     assert "is being trained by another process" in capsys.readouterr().err
+
+
+def test_a_resume_waits_for_a_worker_that_outlives_its_script(folder, capsys, runs):
+    assert main(["num_envs=8", "device=cpu"]) == 0
+    (run,) = runs()
+    held = FileLock(run / ".worker.lock", thread_local=False)
+    held.acquire()
+    threading.Timer(0.5, held.release).start()
+    assert main(["resume=latest", "max_iterations=9"]) == 0
+    assert "waiting for the worker of a script that was killed" in capsys.readouterr().out
+
+
+def test_a_lock_that_cannot_be_made_is_said_in_one_line(folder, capsys, runs):
+    assert main(["num_envs=8", "device=cpu"]) == 0
+    (run,) = runs()
+    (run / ".lock").unlink(missing_ok=True)
+    (run / ".lock").symlink_to(".lock")
+    assert main(["resume=latest", "max_iterations=9"]) == 2
+    assert f"{run.relative_to(folder) / '.lock'} cannot be locked" in capsys.readouterr().err
 
 
 def test_physx_without_isaac_sim_runs_ovphysx_and_says_so(folder, capsys, monkeypatch, runs, seen):

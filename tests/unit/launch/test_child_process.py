@@ -155,10 +155,26 @@ def test_a_signal_unwinds_the_stack_where_there_is_nothing_to_save(number, code)
     assert signal.getsignal(number) == before
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_signal_whose_exception_was_lost_is_remembered():
+    class Callback:
+        def __del__(self):
+            signal.raise_signal(signal.SIGTERM)
+
+    with interruptible():
+        callback = Callback()
+        del callback
+        with SignalFlag() as flag:
+            assert flag.received == [signal.SIGTERM]
+            assert flag.exit_code == 143
+    with SignalFlag() as flag:
+        assert flag.received == []
+
+
 def test_a_workers_command_line_names_its_mode_its_settings_and_the_options_that_are_given():
     command = worker_command("probe", Path("a/config.yaml"), num_envs=8, result=Path("b.json"), checkpoint=None)
     assert command == [
-        *(sys.executable, "-m", "isaaclab_pc.workers", "probe", "a/config.yaml"),
+        *(sys.executable, "-P", "-m", "isaaclab_pc.workers", "probe", "a/config.yaml"),
         *("--num-envs", "8", "--result", "b.json"),
     ]
 

@@ -7,31 +7,12 @@ import pytest
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.evaluation_result import Evaluation, Success
-from isaaclab_pc.launch.run_record import RunData, RunRecord, find_checkpoint
+from isaaclab_pc.launch.run_record import RunData, RunRecord
 
 HALF = Success(rate=0.5, lower=0.2, upper=0.8)
 EVALUATION = Evaluation(
     episodes=8, seed=1, success=HALF, success_once=HALF, mean_return=1.5, mean_time_to_success_s=None
 )
-
-
-@pytest.fixture
-def make_run(tmp_path):
-    """Make a run with checkpoints, as the worker leaves it."""
-
-    def make(name, started, latest=None, best=None, experiment="reach", runner="rsl_rl"):
-        folder = tmp_path / runner / experiment / name
-        (folder / "checkpoints").mkdir(parents=True)
-        record = RunRecord.create(folder, compose([f"runner={runner}"]), experiment)
-        checkpoints = {}
-        for which, file in (("latest", latest), ("best", best)):
-            checkpoints[which] = {"path": f"checkpoints/{file}", "iteration": 1, "success_rate": None} if file else None
-            if file:
-                (folder / "checkpoints" / file).touch()
-        record.update(started=started, checkpoints=checkpoints)
-        return folder
-
-    return make
 
 
 def test_a_record_holds_what_a_report_needs(tmp_path):
@@ -129,45 +110,3 @@ def test_a_record_with_a_wrong_field_is_refused_by_its_name(tmp_path, field, val
 
 def test_every_field_of_a_record_says_what_it_is():
     assert [name for name, field in RunData.model_fields.items() if not field.description] == []
-
-
-def test_latest_is_the_newest_run_that_has_a_checkpoint(tmp_path, make_run):
-    make_run("a", "2026-01-01T00:00:00", latest="model_1.pt")
-    middle = make_run("b", "2026-01-02T00:00:00", latest="model_2.pt", best="model_1.pt")
-    make_run("c", "2026-01-03T00:00:00")
-    make_run("d", "2026-01-04T00:00:00", latest="model_9.pt", experiment="lift")
-    make_run("e", "2026-01-05T00:00:00", latest="model_9.pt", runner="rl_games")
-    record, checkpoint = find_checkpoint("latest", tmp_path, "rsl_rl", "reach")
-    assert record.folder == middle
-    assert checkpoint == middle / "checkpoints" / "model_2.pt"
-    assert find_checkpoint("best", tmp_path, "rsl_rl", "reach")[1].name == "model_1.pt"
-
-
-def test_a_run_is_found_by_its_folder_or_by_a_checkpoint(tmp_path, make_run):
-    folder = make_run("a", "2026-01-01T00:00:00", latest="model_2.pt", best="model_1.pt")
-    for path, name in ((folder, "model_2.pt"), (folder / "checkpoints" / "model_1.pt", "model_1.pt")):
-        record, checkpoint = find_checkpoint(str(path), tmp_path, "rsl_rl", "reach")
-        assert record.folder == folder
-        assert checkpoint.name == name
-
-
-def test_a_broken_record_does_not_hide_other_runs(tmp_path, make_run):
-    folder = make_run("a", "2026-01-01T00:00:00", latest="model_2.pt")
-    broken = tmp_path / "rsl_rl" / "reach" / "b"
-    broken.mkdir()
-    (broken / "run.json").write_text("{", encoding="utf-8")
-    assert find_checkpoint("latest", tmp_path, "rsl_rl", "reach")[0].folder == folder
-
-
-def test_what_cannot_be_resumed_is_refused(tmp_path, make_run):
-    with pytest.raises(ConfigError, match="no run with a checkpoint"):
-        find_checkpoint("latest", tmp_path, "rsl_rl", "reach")
-    with pytest.raises(ConfigError, match="expected latest, best, or the path"):
-        find_checkpoint("lastest", tmp_path, "rsl_rl", "reach")
-    empty = make_run("a", "2026-01-01T00:00:00")
-    with pytest.raises(ConfigError, match="has no checkpoint"):
-        find_checkpoint(str(empty), tmp_path, "rsl_rl", "reach")
-    stranger = tmp_path / "stranger.pt"
-    stranger.touch()
-    with pytest.raises(ConfigError, match="not a run's folder"):
-        find_checkpoint(str(stranger), tmp_path, "rsl_rl", "reach")

@@ -16,6 +16,7 @@ import torch
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.runners.checkpoint_file import (
     check_header,
+    check_intact,
     load_checkpoint,
     plain,
     read_header,
@@ -89,7 +90,15 @@ def test_a_file_from_a_stranger_runs_no_code(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("header", "message"), [("{", "not a checkpoint"), ("[]", "not a checkpoint"), ('{"format": 99}', "format 99")]
+    ("header", "message"),
+    [
+        ("{", "not a checkpoint"),
+        ("[]", "not a checkpoint"),
+        ('{"format": 99}', "format 99"),
+        ("[" * 100_000, "not a checkpoint"),
+        (" " * (1 << 21), "its header is too large"),
+    ],
+    ids=["cut", "list", "format", "nested", "large"],
 )
 def test_strange_headers_are_refused(tmp_path: Path, header: str, message: str) -> None:
     path = tmp_path / "model.pt"
@@ -111,6 +120,49 @@ def test_a_truncated_file_is_refused(tmp_path: Path) -> None:
     save_checkpoint(path, {"weights": torch.zeros(1000)}, {})
     path.write_bytes(path.read_bytes()[:1500])
     with pytest.raises(ConfigError, match="not a checkpoint"):
+        load_checkpoint(path, "cpu")
+
+
+def test_a_flipped_bit_is_found_by_its_checksum(tmp_path: Path) -> None:
+    path = tmp_path / "model.pt"
+    save_checkpoint(path, {"weights": torch.full((1000,), 1.5)}, {})
+    check_intact(path)
+    value = torch.tensor([1.5]).numpy().tobytes()
+    other = torch.tensor([1.75]).numpy().tobytes()
+    path.write_bytes(path.read_bytes().replace(value, other, 1))
+    with pytest.raises(ConfigError, match=r"is damaged \(archive/data/0 differs from its checksum"):
+        load_checkpoint(path, "cpu")
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA])
+def test_a_compressed_file_is_refused_before_it_is_unpacked(tmp_path: Path, method: int) -> None:
+    path = tmp_path / "model.pt"
+    save_checkpoint(path, {}, {})
+    with zipfile.ZipFile(path, "a", method) as archive:
+        archive.writestr("archive/data/0", bytes(1 << 24))
+    with pytest.raises(ConfigError, match=r"is damaged \(it is compressed"):
+        load_checkpoint(path, "cpu")
+
+
+def test_an_unknown_method_of_compression_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.pt"
+    save_checkpoint(path, {}, {})
+    content = bytearray(path.read_bytes())
+    for signature, offset in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):
+        at = content.rindex(signature) + offset
+        content[at : at + 2] = (77).to_bytes(2, "little")
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match="not a checkpoint"):
+        read_header(path)
+
+
+def test_values_that_are_not_finite_are_not_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "model.pt"
+    with path.open("wb") as file:
+        torch.save({"weights": torch.tensor([1.0, float("nan")])}, file)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("archive/header.json", '{"format": 1}')
+    with pytest.raises(ConfigError, match="values that are not finite: nothing was loaded"):
         load_checkpoint(path, "cpu")
 
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What every adapter promises, on a fake task."""
 
+import functools
 import math
+import operator
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -25,6 +27,7 @@ from isaaclab_pc.runners import (
     policy_groups,
     require_library,
 )
+from isaaclab_pc.runners.checkpoint_file import load_checkpoint, save_checkpoint
 from isaaclab_pc.runners.shared import IterationLog
 from isaaclab_pc.scaling import BatchPlan
 from isaaclab_pc.tensor_bytes import tensor_bytes
@@ -257,6 +260,29 @@ def test_a_checkpoint_of_something_else_changes_nothing(
     with pytest.raises(ConfigError, match=message):
         bench.runner.load(tmp_path / "a.pt", {"task": other.get("expected", "reach")})
     assert torch.equal(bench.act(), before)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("iteration",), "three"),
+        (("rng",), [1, 2]),
+        (("rng", "torch"), "noise"),
+        (("rng", "numpy"), []),
+        (("algorithm", "optimizer"), None),
+    ],
+)
+def test_a_checkpoint_with_values_of_other_types_is_refused(
+    name: str, tmp_path: Path, path: tuple[str, ...], value: Any
+) -> None:
+    Bench(name, tmp_path / "a").runner.save(tmp_path / "a.pt", {})
+    state, header = load_checkpoint(tmp_path / "a.pt", "cpu")
+    parent = functools.reduce(operator.getitem, path[:-1], state)
+    key = next(key for key in parent if key.startswith(path[-1]))
+    parent[key] = value
+    save_checkpoint(tmp_path / "b.pt", state, header)
+    with pytest.raises(ConfigError, match=r"b\.pt holds what cannot be restored"):
+        Bench(name, tmp_path / "b").runner.load(tmp_path / "b.pt")
 
 
 def test_a_checkpoint_of_the_other_library_is_refused(tmp_path: Path) -> None:

@@ -52,6 +52,15 @@ def test_a_checkpoint_is_due_after_the_interval(clock, record):
     assert not keeper.is_due()
 
 
+def test_what_a_killed_writer_left_is_removed(record):
+    folder = record.folder / "checkpoints"
+    folder.mkdir()
+    (folder / "model_3.pt").touch()
+    (folder / ".model_7.pt.4711.tmp").touch()
+    CheckpointKeeper(record, Saver(), 0.05)
+    assert names(record) == ["model_3.pt"]
+
+
 def evaluation(rate: float, mean_return: float | None = 0.0) -> Evaluation:
     success = Success(rate=rate, lower=0.0, upper=1.0)
     return Evaluation(

@@ -56,7 +56,7 @@ def test_the_user_sees_progress_and_errors_while_chatter_goes_to_the_log(run, be
 )
 def test_every_mode_takes_the_options_that_its_parent_gives(mode, options, tmp_path):
     command = worker_command(mode, tmp_path / "config.yaml", **options)
-    args = workers._parser().parse_args(command[3:])
+    args = workers._parser().parse_args(command[4:])
     assert (args.mode, args.settings) == (mode, tmp_path / "config.yaml")
     given = {name: value for name, value in vars(args).items() if value is not None}
     assert {name: str(given[name]) for name in options if name != "values"} == {
@@ -81,7 +81,7 @@ def test_a_replay_that_is_refused_tells_the_user_why_and_leaves_no_result(tmp_pa
         workers.MODES["replay"] = replay
         sys.exit(workers.main(sys.argv[1:]))
     """
-    arguments = worker_command("replay", tmp_path / "config.yaml", dump="a.npz", position=0, result=result)[3:]
+    arguments = worker_command("replay", tmp_path / "config.yaml", dump="a.npz", position=0, result=result)[4:]
     command = [sys.executable, "-c", textwrap.dedent(driver), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (2, "error: the dump is of another scene\n")

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Which checkpoint ``latest``, ``best`` or a path means. Loads no torch."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from pathlib import Path
+from typing import Literal, cast
+
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.launch.run_record import CHECKPOINT_FOLDER, RECORD_NAME, RunRecord
+from isaaclab_pc.runners import check_intact
+
+__all__ = ["find_checkpoint"]
+
+
+def find_checkpoint(
+    resume: str, root: Path, runner: str, experiment: str, key: str = "resume"
+) -> tuple[RunRecord, Path]:
+    """Turn ``resume=latest|best|<path>`` into a run and one of its checkpoints.
+
+    A damaged checkpoint is passed over for the one before it, with a warning, unless it was named by its path.
+
+    Args:
+        resume: ``latest``: the newest checkpoint of the newest run that has one. ``best``: that run's checkpoint with
+            the best evaluation. Otherwise the path of a run's folder (its newest checkpoint) or of a checkpoint.
+        root: The logs folder.
+        runner: Name of the learning library, for ``latest`` and ``best``.
+        experiment: Name of the experiment's folder, likewise.
+        key: The setting that it is the value of, for messages.
+
+    Returns:
+        The run's record and the checkpoint.
+
+    Raises:
+        ConfigError: There is no such run or checkpoint, or all of a run's checkpoints are damaged.
+    """
+    if resume in ("latest", "best"):
+        return _newest(cast('Literal["latest", "best"]', resume), root / runner / experiment, key)
+
+    path = Path(resume)
+    try:
+        is_folder = path.is_dir()
+        is_file = path.is_file()
+    except OSError as error:
+        raise ConfigError(f"{key}={resume}: {error.strerror}.") from None
+    if is_folder:
+        record = RunRecord.load(path)
+        checkpoints = _checkpoints(record, "latest")
+        if not checkpoints:
+            raise ConfigError(f"{key}={resume}: this run has no checkpoint.")
+        return record, _first_intact(checkpoints)
+    if not is_file:
+        raise ConfigError(f"{key}={resume}: expected latest, best, or the path of a run's folder or checkpoint.")
+    return RunRecord.load(path.resolve().parent.parent), path.resolve()
+
+
+def _newest(which: Literal["latest", "best"], parent: Path, key: str) -> tuple[RunRecord, Path]:
+    """Return the newest run that has a checkpoint, and say which newer ones have none."""
+    for record in _newest_first(parent):
+        checkpoints = _checkpoints(record, which)
+        if checkpoints:
+            return record, _first_intact(checkpoints)
+        print(f"{key}={which}: {record.folder} has no checkpoint ({record.data.status})", file=sys.stderr, flush=True)
+    raise ConfigError(f"{key}={which}: {parent} holds no run with a checkpoint; train one first.")
+
+
+def _newest_first(parent: Path) -> list[RunRecord]:
+    records = []
+    for path in parent.glob(f"*/{RECORD_NAME}"):
+        with contextlib.suppress(ConfigError):
+            records.append(RunRecord.load(path.parent))
+    return sorted(records, key=lambda record: (record.data.started, record.folder.name), reverse=True)
+
+
+def _checkpoints(record: RunRecord, which: Literal["latest", "best"]) -> list[Path]:
+    """Return a run's checkpoints: the one that is asked for, then the others, the newest first."""
+    files = (record.folder / CHECKPOINT_FOLDER).glob("model_*.pt")
+    newest_first = sorted(files, key=lambda file: file.stat().st_mtime_ns, reverse=True)
+    chosen = record.checkpoint(which) or record.checkpoint("latest")
+    if chosen is None:
+        return newest_first
+    return [chosen, *(file for file in newest_first if file != chosen)]
+
+
+def _first_intact(checkpoints: list[Path]) -> Path:
+    """Return the first checkpoint that can be read, and warn of those before it."""
+    *others, last = checkpoints
+    for path in others:
+        try:
+            check_intact(path)
+            return path
+        except ConfigError as error:
+            print(f"warning: {error}: taking an older one", file=sys.stderr, flush=True)
+    check_intact(last)
+    return last
