@@ -21,14 +21,16 @@ m/s], ``joint_pos_target`` and ``joint_vel_target``, in the order of ``about["as
 from __future__ import annotations
 
 import json
+import math
 import zipfile
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.files import write_atomically
@@ -50,9 +52,34 @@ SIMULATION_PACKAGES = (
 )
 """Distributions that a simulation depends on: with other versions a replay may differ."""
 
-_ABOUT = ("format", "task", "config", "seed", "backend", "versions", "dt", "decimation", "assets", "causes")
+_MAX_BYTES = 1 << 30
+"""More than a file unpacks to: 64 environments of 1,000 steps have some 100 MB."""
+
 _PER_ENV = ("env_id", "cause", "step", "length")
 _PER_STEP = ("episode", "episode_step", "action")
+
+
+class _Asset(TypedDict):
+    kind: str
+    joints: list[str]
+
+
+class _About(TypedDict):
+    """Types of :attr:`FaultDump.about`."""
+
+    format: int
+    task: str
+    config: dict[str, Any]
+    seed: int | None
+    backend: str
+    versions: dict[str, str]
+    dt: float
+    decimation: int
+    assets: dict[str, _Asset]
+    causes: list[str]
+
+
+_ABOUT = TypeAdapter(_About)
 
 
 @dataclass
@@ -94,6 +121,7 @@ class FaultDump:
             ConfigError: There is no such file, or it is broken, or it is something else.
         """
         try:
+            _check_bytes(path)
             content = np.load(path, allow_pickle=False)
             if not isinstance(content, np.lib.npyio.NpzFile):
                 raise ValueError("one array, not an archive")
@@ -105,7 +133,7 @@ class FaultDump:
             raise ConfigError(f"dump={path}: there is no such file.") from None
         except KeyError:
             raise ConfigError(f"dump={path} was not written by the guard: it says nothing about itself.") from None
-        except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        except (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
             raise ConfigError(f"dump={path} cannot be read ({error}): give a .npz that the guard wrote.") from None
 
         _check(path, about, arrays)
@@ -133,21 +161,50 @@ class FaultDump:
         return [name for bit, name in enumerate(self.about["causes"]) if bits >> bit & 1]
 
 
+def _check_bytes(path: Path) -> None:
+    """Refuse an archive, or an array in it, that says it is larger than what it holds; unpacks headers only."""
+    with zipfile.ZipFile(path) as archive:
+        members = archive.infolist()
+        total = sum(member.file_size for member in members)
+        if total > _MAX_BYTES:
+            raise ValueError(f"it unpacks to {total >> 20:,} MiB, more than a dump has")
+
+        for member in members:
+            with archive.open(member) as file:
+                version = np.lib.format.read_magic(file)
+                read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+                shape, _, dtype = read(file)
+            if math.prod(shape) * dtype.itemsize > member.file_size:
+                raise ValueError(f"{member.filename} has the header of a larger array")
+
+
 def _check(path: Path, about: Any, arrays: Mapping[str, np.ndarray]) -> None:
     """Refuse what is not a complete dump of this format."""
     if not isinstance(about, dict) or "format" not in about:
         raise ConfigError(f"dump={path} was not written by the guard: it says nothing about itself.")
 
     if about["format"] != FORMAT:
+        versions = about.get("versions")
+        wrote = versions.get("isaaclab_pc", "unknown") if isinstance(versions, dict) else "unknown"
         raise ConfigError(
             f"dump={path} has format {about['format']}, this version reads {FORMAT}: replay it with the version that "
-            f"wrote it, isaaclab_pc {about.get('versions', {}).get('isaaclab_pc', 'unknown')}."
+            f"wrote it, isaaclab_pc {wrote}."
         )
 
-    missing = [name for name in _ABOUT if name not in about]
+    missing = [name for name in _About.__annotations__ if name not in about]
     missing += [name for name in (*_PER_ENV, *_PER_STEP) if name not in arrays]
     if missing:
         raise ConfigError(f"dump={path} is not complete: {', '.join(missing)} is missing.")
+
+    try:
+        _ABOUT.validate_python(about, strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise ConfigError(f"dump={path} was not written by the guard: {where}: {first['msg'].lower()}.") from None
+    others = [name for name, value in arrays.items() if value.dtype.kind not in "iuf"]
+    if others:
+        raise ConfigError(f"dump={path} was not written by the guard: {others[0]} holds no numbers.")
 
     if not _sizes_agree(arrays):
         raise ConfigError(f"dump={path} is not complete: the sizes of its arrays contradict each other.")

@@ -140,7 +140,7 @@ def _check_origin(dump: FaultDump, asked: str | None) -> None:
     if asked is not None and resolve_task(asked) != task:
         raise ConfigError(f"task={asked}: the dump is of {task}.")
 
-    if not isinstance(dump.about["config"], dict) or not dump.about["config"]:
+    if not dump.about["config"]:
         raise ConfigError("The dump has no settings of a run: it was recorded by other code, which has to replay it.")
 
     recorded = dump.about["versions"]

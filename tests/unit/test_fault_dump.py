@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The file of a failed environment's last steps."""
 
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -103,6 +106,35 @@ def write_pickle(path: Path) -> None:
     np.savez(path, about=np.array({"format": 1}, dtype=object))
 
 
+def write_bomb(path: Path) -> None:
+    make_dump().save(path)
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive, archive.open("bomb.npy", "w") as file:
+        for _ in range(1100):
+            file.write(bytes(1 << 20))
+
+
+def write_huge_header(path: Path) -> None:
+    make_dump().save(path)
+    with zipfile.ZipFile(path, "a") as archive, archive.open("before.cube.huge.npy", "w") as file:
+        header = {"descr": "<f8", "fortran_order": False, "shape": (1 << 40,)}
+        np.lib.format.write_array_header_1_0(file, header)
+
+
+def write_words(path: Path) -> None:
+    dump = make_dump()
+    dump.arrays["cause"] = np.array(["one", "two"])
+    dump.save(path)
+
+
+def write_about(name: str, value: Any) -> Callable[[Path], None]:
+    def write(path: Path) -> None:
+        dump = make_dump()
+        dump.about[name] = value
+        dump.save(path)
+
+    return write
+
+
 def write_empty_history(path: Path) -> None:
     dump = make_dump()
     dump.arrays = {name: value[:0] for name, value in dump.arrays.items()}
@@ -128,6 +160,16 @@ def write_empty_history(path: Path) -> None:
         (write_empty_history, "contradict"),
         (write_cut_off, "cannot be read"),
         (write_flipped_bytes, "cannot be read"),
+        (write_bomb, "it unpacks to 1,100 MiB, more than a dump has"),
+        (write_huge_header, "has the header of a larger array"),
+        (write_words, "cause holds no numbers"),
+        (lambda path: np.savez(path, about=np.array("[" * 100_000)), "cannot be read"),
+        (write_about("versions", ["1.0"]), "versions: input should be a valid dictionary"),
+        (write_about("assets", 3), "assets: input should be a valid dictionary"),
+        (write_about("assets", {"cube": []}), "assets.cube: input should be a valid dictionary"),
+        (write_about("causes", {}), "causes: input should be a valid list"),
+        (write_about("task", None), "task: input should be a valid string"),
+        (write_about("config", [1]), "config: input should be a valid dictionary"),
     ],
 )
 def test_anything_else_is_refused(tmp_path: Path, write, message: str) -> None:

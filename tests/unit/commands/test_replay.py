@@ -207,7 +207,7 @@ def test_a_crash_shows_the_log(dump: Path, child, capsys) -> None:
     [
         ({"versions": {**VERSIONS, "isaaclab_pc": "0.0.1"}}, "made with isaaclab_pc 0.0.1"),
         ({"versions": {**VERSIONS, "isaaclab": "2.9.0"}}, "pip install 'isaaclab==2.9.0'"),
-        ({"config": None}, "no settings of a run"),
+        ({"config": {}}, "no settings of a run"),
         ({"config": {"task": "IsaacPC-Lift-Cube-Franka-Direct"}}, "The dump lacks agent, "),
         ({"config": {"task": "IsaacPC-Lift-Cube-Franka-Direct", "tsk": 1}}, "The dump: tsk is not a setting: did you"),
         ({"config": {"num_envs": [0]}}, "The dump: num_envs=[0]: expected auto, or a whole number"),
