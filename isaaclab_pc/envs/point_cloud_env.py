@@ -24,6 +24,7 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.guards import Guard, SceneState, make_step_guard
 from isaaclab_pc.keyed_random import keyed_uniform
 from isaaclab_pc.physics import monitor_contacts
+from isaaclab_pc.physics.body_frames import keep_frames_on_their_bodies
 from isaaclab_pc.physics.broadphase import fit_broadphase
 from isaaclab_pc.physics.presets import prepare_for_device
 from isaaclab_pc.sensors import PointCloud
@@ -85,6 +86,7 @@ class PointCloudEnv(DirectRLEnv):
         keep_what_is_observed(cfg)
         randomize_sizes(cfg)
         prepare_for_device(cfg)
+        keep_frames_on_their_bodies(cfg.sim.physics)
         super().__init__(cfg, render_mode, **kwargs)
 
     # Tasks implement these.

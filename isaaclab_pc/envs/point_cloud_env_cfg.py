@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import isaaclab.sim as sim_utils
@@ -30,21 +31,32 @@ from isaaclab_pc.sensors import GivenPointsCfg, PointCloudCfg
 Vector = tuple[float, float, float]
 
 
-def depth_camera_cfg(eye: Vector, target: Vector, *, width: int, height: int, fov_deg: float) -> CameraCfg:
-    """Return a fixed depth camera, one per environment, rendered by Newton's Warp renderer.
+def depth_camera_cfg(
+    eye: Vector,
+    target: Vector,
+    *,
+    width: int,
+    height: int,
+    fov_deg: float,
+    prim_path: str = "{ENV_REGEX_NS}/Camera",
+    up: Vector = (0.0, 0.0, 1.0),
+) -> CameraCfg:
+    """Return a depth camera, one per environment, rendered by Newton's Warp renderer.
 
     Args:
-        eye: Camera position in the environment frame [m].
-        target: Point the optical axis passes through, in the environment frame [m].
+        eye: Camera position [m], in the frame of what the camera is fixed to: the environment, or a body.
+        target: Point the optical axis passes through, in the same frame [m].
         width: Columns [px].
         height: Rows [px].
         fov_deg: Horizontal field of view [deg].
+        prim_path: Where the camera is; below a body of the robot it moves with it.
+        up: Direction that is up in the image, in the same frame.
 
     Returns:
         A camera that delivers planar depth [m] and semantic ids.
     """
     forward = np.subtract(target, eye) / np.linalg.norm(np.subtract(target, eye))
-    right = np.cross(forward, (0.0, 0.0, 1.0))
+    right = np.cross(forward, up)
     right /= np.linalg.norm(right)
     # Columns are the axes of the optical frame: x to the right, y down, z forward.
     optical = np.stack([right, np.cross(forward, right), forward], axis=1)
@@ -53,7 +65,7 @@ def depth_camera_cfg(eye: Vector, target: Vector, *, width: int, height: int, fo
     # Only the ratio of aperture to focal length matters.
     focal_length = 24.0
     return CameraCfg(
-        prim_path="{ENV_REGEX_NS}/Camera",
+        prim_path=prim_path,
         offset=CameraCfg.OffsetCfg(pos=eye, rot=(x, y, z, w), convention="ros"),
         spawn=sim_utils.PinholeCameraCfg(
             focal_length=focal_length,
@@ -68,7 +80,9 @@ def depth_camera_cfg(eye: Vector, target: Vector, *, width: int, height: int, fo
     )
 
 
-def workspace_points_cfg(num_points: int, crop_lower: Vector, crop_upper: Vector) -> PointCloudCfg:
+def workspace_points_cfg(
+    num_points: int, crop_lower: Vector, crop_upper: Vector, cameras: Sequence[str] = ("camera",)
+) -> PointCloudCfg:
     """Return the cloud of a workspace as the gripper sees it, without the robot's own pixels.
 
     The robot's pixels are dropped by segmentation; on a real robot a self-filter does that.
@@ -77,12 +91,13 @@ def workspace_points_cfg(num_points: int, crop_lower: Vector, crop_upper: Vector
         num_points: Points per environment, K.
         crop_lower: Smallest x, y, z kept, in the environment frame [m].
         crop_upper: Largest x, y, z kept, in the environment frame [m].
+        cameras: Names of the scene's cameras that see it.
 
     Returns:
-        A cloud of the scene's camera, relative to the tool centre.
+        A cloud of these cameras, relative to the tool centre.
     """
     return PointCloudCfg(
-        cameras=("camera",),
+        cameras=cameras,
         num_points=num_points,
         frame="gripper",
         gripper_body=FRANKA_PANDA_PRIMITIVE_CFG.hand,
@@ -104,6 +119,9 @@ class PointCloudSceneCfg(InteractiveSceneCfg):
     table: AssetBaseCfg = table_cfg()
     robot: ArmCfg = replace(FRANKA_PANDA_PRIMITIVE_CFG, prim_path="{ENV_REGEX_NS}/Robot")
     camera: CameraCfg | None = depth_camera_cfg((1.35, 0.0, 0.75), (0.5, 0.0, 0.2), width=48, height=36, fov_deg=45.0)
+    wrist_camera: CameraCfg | None = None
+    """A second camera, on the hand; for clouds only."""
+
     points: PointCloudCfg | None = workspace_points_cfg(128, (0.2, -0.4, 0.005), (0.85, 0.4, 0.6))
 
 
@@ -221,15 +239,34 @@ def keep_what_is_observed(cfg: PointCloudEnvCfg) -> None:
     if cfg.obs == "state":
         cfg.scene.camera = None
     if cfg.obs != "points":
+        cfg.scene.wrist_camera = None
         cfg.scene.points = None
 
-    camera = cfg.scene.camera
-    points = cfg.scene.points
-    if camera is not None:
-        camera.data_types = ["depth"]
+    if cfg.scene.camera is not None:
+        cfg.scene.camera.data_types = ["depth"]
 
-    if camera is not None and points is not None:
+    points = cfg.scene.points
+    if points is not None:
         if cfg.goal_points > 0:
             points.append = [*points.append, GivenPointsCfg(num_points=cfg.goal_points, name="goal")]
-        points.check([(camera.height, camera.width)])
-        camera.data_types = list(points.data_types())
+        check_points(cfg)
+        for name in points.cameras:
+            getattr(cfg.scene, name).data_types = list(points.data_types())
+
+
+def check_points(cfg: PointCloudEnvCfg) -> None:
+    """Refuse a cloud that its cameras cannot fill; starts no simulator.
+
+    Args:
+        cfg: The environment's configuration, with a point cloud.
+
+    Raises:
+        ConfigError: As for :meth:`PointCloudCfg.check`, or a camera is not in the scene.
+    """
+    points = cfg.scene.points
+    assert points is not None
+    missing = [name for name in points.cameras if getattr(cfg.scene, name, None) is None]
+    if missing:
+        raise ConfigError(f"env.scene.points.cameras={list(points.cameras)}: the scene has no {', '.join(missing)}.")
+    cameras = [getattr(cfg.scene, name) for name in points.cameras]
+    points.check([(camera.height, camera.width) for camera in cameras])

@@ -246,6 +246,8 @@ def _apply_guard(guard: GuardCfg, settings: GuardSettings) -> None:
 
 def _apply_task_settings(env_cfg: Any, settings: RunSettings) -> None:
     """Write the settings of this package's tasks into the env config."""
+    from isaaclab_pc.envs.point_cloud_env_cfg import check_points
+
     env_cfg.obs = settings.obs
     if settings.reward is not None:
         env_cfg.reward = settings.reward
@@ -259,7 +261,7 @@ def _apply_task_settings(env_cfg: Any, settings: RunSettings) -> None:
 
     camera = env_cfg.scene.camera
     if settings.obs == "points" and camera is not None:
-        env_cfg.scene.points.check([(camera.height, camera.width)])
+        check_points(env_cfg)
         _check_crop(camera, settings.points)
 
 

@@ -145,3 +145,17 @@ def test_a_peg_under_the_table_ends_the_episode(env) -> None:
     position[0, 2] = -0.1
     manipulation.place(env, env.peg, torch.arange(NUM_ENVS), position, env.peg_quat)
     assert env._failure().tolist() == [True] + [False] * (NUM_ENVS - 1)
+
+
+def test_the_wrist_camera_moves_with_the_hand_of_its_own_environment(env) -> None:
+    env.reset(seed=5)
+    expert = env.expert()
+    for _ in range(20):
+        env.step(expert())
+
+    hand = env.robot.body_names.index("panda_hand")
+    position = env.robot.data.body_pos_w.torch[:, hand]
+    quat = env.robot.data.body_quat_w.torch[:, hand]
+    offset = torch.tensor(env.cfg.scene.wrist_camera.offset.pos).expand(NUM_ENVS, 3)
+    camera = env.scene["wrist_camera"].data.pos_w.torch
+    assert (camera - position - quat_apply(quat, offset)).norm(dim=1).max() < 1e-3
