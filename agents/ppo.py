@@ -25,7 +25,7 @@ class EncoderSettings:
 
     point_frequencies: tuple[float, ...] = ()
     """Spatial frequencies of the sines and cosines that each coordinate gets besides [1/m]: see
-    :class:`~isaaclab_pc.agents.networks.PointEmbedding`."""
+    :class:`~isaaclab_pc.agents.pointnet.PointEmbedding`."""
 
     depth_channels: tuple[int, ...] = (16, 32, 32)
     """Output channels of the depth encoder's convolutions."""

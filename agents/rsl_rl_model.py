@@ -11,7 +11,8 @@ from rsl_rl.modules import HiddenState
 from tensordict import TensorDict
 from torch import Tensor, nn
 
-from isaaclab_pc.agents.networks import ObservationEncoder, PointNet, StatePredictor
+from isaaclab_pc.agents.networks import ObservationEncoder, StatePredictor
+from isaaclab_pc.agents.pointnet import PointNet
 
 __all__ = ["PointCloudModel"]
 

@@ -15,7 +15,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from isaaclab_pc.agents.networks import PointNet, make_mlp
+from isaaclab_pc.agents.networks import make_mlp
+from isaaclab_pc.agents.pointnet import PointNet
 
 LAYERS = ((32, 64), (64, 64), (32, 64, 64), (64, 128), (64, 128, 256))
 BATCH = 1024

@@ -213,6 +213,12 @@ class PointCloudEnvCfg(DirectRLEnvCfg):
             if value not in choices:
                 raise ConfigError(f"env.{name}={value} is unknown: {closest(str(value), choices)}")
 
+    def unseen(self) -> tuple[str, ...]:
+        """Return the names of the scene's sensors that ``obs`` does not need: they are removed before it is built."""
+        if self.obs == "state":
+            return ("camera", "wrist_camera", "points")
+        return ("wrist_camera", "points") if self.obs == "depth" else ()
+
 
 def use_robot(cfg: PointCloudEnvCfg, robot: ArmCfg) -> None:
     """Replace the scene's arm by another one, whose gripper becomes the frame of the point cloud.
@@ -236,11 +242,8 @@ def keep_what_is_observed(cfg: PointCloudEnvCfg) -> None:
     Raises:
         ConfigError: The point cloud does not fit the camera.
     """
-    if cfg.obs == "state":
-        cfg.scene.camera = None
-    if cfg.obs != "points":
-        cfg.scene.wrist_camera = None
-        cfg.scene.points = None
+    for name in cfg.unseen():
+        setattr(cfg.scene, name, None)
 
     if cfg.scene.camera is not None:
         cfg.scene.camera.data_types = ["depth"]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.run_record import CHECKPOINT_FOLDER, RECORD_NAME, RunRecord
@@ -37,7 +37,7 @@ def find_checkpoint(
         ConfigError: There is no such run or checkpoint, or all of a run's checkpoints are damaged.
     """
     if resume in ("latest", "best"):
-        return _newest(cast('Literal["latest", "best"]', resume), root / runner / experiment, key)
+        return _newest(resume, root / runner / experiment, key)
 
     path = Path(resume)
     try:
@@ -92,6 +92,6 @@ def _first_intact(checkpoints: list[Path]) -> Path:
             check_intact(path)
             return path
         except ConfigError as error:
-            print(f"warning: {error}: taking an older one", file=sys.stderr, flush=True)
+            print(f"warning: {error}; taking an older one", file=sys.stderr, flush=True)
     check_intact(last)
     return last

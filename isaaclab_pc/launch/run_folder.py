@@ -21,7 +21,6 @@ __all__ = [
     "LOGS",
     "LOG_NAME",
     "RESUME_SETTINGS_NAME",
-    "SCRIPT_LOCK",
     "SETTINGS_NAME",
     "WORKER_LOCK",
     "accept_settings",

@@ -87,16 +87,19 @@ def read_header(path: Path) -> dict[str, Any]:
     return header
 
 
-def check_intact(path: Path) -> None:
+def check_intact(path: Path) -> dict[str, Any]:
     """Refuse a checkpoint whose bytes are not those that were written; reads all of it, without torch.
 
     Args:
         path: The checkpoint.
 
+    Returns:
+        The header; see :func:`read_header`.
+
     Raises:
         ConfigError: There is no such file, it is no checkpoint, or a member differs from its checksum.
     """
-    read_header(path)
+    header = read_header(path)
     try:
         with zipfile.ZipFile(path) as archive:
             if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
@@ -106,6 +109,7 @@ def check_intact(path: Path) -> None:
         raise ConfigError(f"checkpoint {path} is damaged ({error}): nothing was loaded") from error
     if damaged is not None:
         raise ConfigError(f"checkpoint {path} is damaged ({damaged} differs from its checksum): nothing was loaded")
+    return header
 
 
 @contextmanager
@@ -214,8 +218,7 @@ def load_checkpoint(path: Path, device: str, keys: Sequence[str] = ()) -> tuple[
     """
     import torch
 
-    check_intact(path)
-    header = read_header(path)
+    header = check_intact(path)
 
     try:
         state = torch.load(path, map_location=device, weights_only=True)

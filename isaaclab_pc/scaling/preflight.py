@@ -7,7 +7,7 @@ Past most of these ceilings nothing fails: cameras show other environments, cont
 # USD's type stubs say that every call returns None.
 # pyright: reportAttributeAccessIssue=false, reportArgumentType=false, reportOptionalMemberAccess=false
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -148,13 +148,6 @@ def _cameras(env_cfg: Any) -> Iterator[tuple[str, Any, str]]:
             yield path, part, getattr(part.renderer_cfg, "renderer_type", "")
 
 
-_NOT_RENDERED: Mapping[str | None, tuple[str, ...]] = {
-    "state": ("env.scene.camera", "env.scene.wrist_camera"),
-    "depth": ("env.scene.wrist_camera",),
-}
-"""Cameras that our tasks remove, by what the policy sees."""
-
-
 def rendered_cameras(env_cfg: Any) -> Iterator[tuple[str, Any, str]]:
     """Yield path, config and renderer of the cameras that render.
 
@@ -163,8 +156,9 @@ def rendered_cameras(env_cfg: Any) -> Iterator[tuple[str, Any, str]]:
     Args:
         env_cfg: Isaac Lab's environment config.
     """
+    removed = [f"env.scene.{name}" for name in env_cfg.unseen()] if hasattr(env_cfg, "unseen") else []
     for path, camera, renderer in _cameras(env_cfg):
-        if path not in _NOT_RENDERED.get(getattr(env_cfg, "obs", None), ()):
+        if path not in removed:
             yield path, camera, renderer
 
 

@@ -33,6 +33,25 @@ def env(make_env: Callable) -> Any:
     return make_env("IsaacPC-Reach-Franka-Direct", NUM_ENVS)
 
 
+@pytest.fixture(scope="module")
+def student(env: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, float]:
+    """A student after 8 iterations: its checkpoint, and its success."""
+    updates = []
+
+    def on_iteration(completed: int, metrics: Mapping[str, float]) -> Decision:
+        updates.append(metrics["Learner/updates"])
+        return Decision.CONTINUE
+
+    folder = tmp_path_factory.mktemp("student")
+    torch.manual_seed(7)
+    runner = build(env, folder)
+    assert success(env, runner) < 0.2
+    runner.train(8, on_iteration)
+    assert updates == [20.0] * 8
+    runner.save(folder / "8.pt", {})
+    return folder / "8.pt", success(env, runner)
+
+
 def build(env: Any, folder: Path, init: Path | None = None) -> Runner:
     goes_on = fine_tuning(ppo.REACH, SETTINGS)
     cfg: Any = make_distill_cfg(SETTINGS, "reach") if init is None else make_finetune_cfg(goes_on, "reach")
@@ -52,47 +71,39 @@ def success(env: Any, runner: Runner) -> float:
             return float(env.episode_success.float().mean())
 
 
-def test_reach_is_distilled_and_resumed(env: Any, tmp_path: Path) -> None:
+def test_reach_is_distilled_and_resumed(env: Any, student: tuple[Path, float], tmp_path: Path) -> None:
+    checkpoint, learned = student
+    assert learned >= 0.9
     updates = []
 
     def on_iteration(completed: int, metrics: Mapping[str, float]) -> Decision:
         updates.append(metrics["Learner/updates"])
         return Decision.CONTINUE
 
-    torch.manual_seed(7)
-    runner = build(env, tmp_path / "a")
-    assert success(env, runner) < 0.2
-    runner.train(8, on_iteration)
-    runner.save(tmp_path / "8.pt", {})
-    learned = success(env, runner)
-    assert learned >= 0.9
-
-    resumed = build(env, tmp_path / "b")
-    resumed.load(tmp_path / "8.pt")
+    resumed = build(env, tmp_path)
+    resumed.load(checkpoint)
     assert success(env, resumed) == learned
     resumed.train(10, on_iteration)
     assert success(env, resumed) >= 0.9
     # The first iteration after the resume only refills the replay.
-    assert updates == [20.0] * 8 + [0.0, 20.0]
+    assert updates == [0.0, 20.0]
 
 
-def test_ppo_goes_on_from_a_student_and_loses_nothing(env: Any, backend: str, tmp_path: Path) -> None:
+def test_ppo_goes_on_from_a_student_and_loses_nothing(
+    env: Any, backend: str, student: tuple[Path, float], tmp_path: Path
+) -> None:
     if backend != "ovphysx":
         pytest.skip("takes minutes on Newton")
-    torch.manual_seed(7)
-    student = build(env, tmp_path / "student")
-    student.train(8, lambda completed, metrics: Decision.CONTINUE)
-    student.save(tmp_path / "student.pt", {})
-    learned = success(env, student)
+    checkpoint, learned = student
     assert learned >= 0.9
-
+    torch.manual_seed(7)
     rewards = []
 
     def on_iteration(completed: int, metrics: Mapping[str, float]) -> Decision:
         rewards.append(metrics["mean_reward"])
         return Decision.CONTINUE
 
-    runner = build(env, tmp_path / "ppo", tmp_path / "student.pt")
+    runner = build(env, tmp_path, checkpoint)
     runner.train(15, on_iteration)
     after = success(env, runner)
     print(f"success {learned:.2f} -> {after:.2f}, rewards {rewards}")

@@ -7,16 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from isaaclab_pc.agents import networks
+from isaaclab_pc.agents import pointnet
 from isaaclab_pc.agents.networks import (
     DepthEncoder,
     ObservationEncoder,
-    PointEmbedding,
-    PointNet,
     RunningNorm,
     StatePredictor,
     make_mlp,
 )
+from isaaclab_pc.agents.pointnet import PointEmbedding, PointNet
 
 ENCODER = {
     "point_channels": [8, 16],
@@ -43,7 +42,7 @@ def test_values_and_gradients_are_those_of_the_dense_formulation(
     cached_points: int,
     frequencies: tuple[float, ...],
 ) -> None:
-    monkeypatch.setattr(networks, "_CACHED_POINTS", cached_points)
+    monkeypatch.setattr(pointnet, "_CACHED_POINTS", cached_points)
     torch.manual_seed(0)
     net = PointNet(4, channels, scale=2.0, frequencies=frequencies, max_points=max_points)
     points = torch.randn(7, 20, 4)

@@ -9,7 +9,7 @@ import torch
 from rsl_rl.models import MLPModel
 from tensordict import TensorDict
 
-from isaaclab_pc.agents.networks import PointNet
+from isaaclab_pc.agents.pointnet import PointNet
 from isaaclab_pc.agents.rsl_rl_model import PointCloudModel
 
 ENCODER = {

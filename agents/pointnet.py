@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The point-cloud encoder. Torch only.
+
+It is a PointNet: one perceptron applied to every point, then the maximum over the points. Only the
+points that attain a maximum (the *critical points* of Qi et al., PointNet, CVPR 2017) receive a gradient. Training
+therefore runs the perceptron over the whole cloud without a graph, finds those points, and runs it again with a graph
+on them alone. The gradient is that of the plain formulation, at about a third of the time and a small fraction of the
+memory.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+__all__ = ["DensePointNet", "PointEmbedding", "PointNet"]
+
+_CACHED_POINTS = 1 << 14
+"""Points per chunk on a CPU: their activations stay in its cache and in memory that the allocator keeps, which makes a
+pass two to three times as fast."""
+
+
+class PointEmbedding(nn.Module):
+    """What a perceptron sees of a point: its scaled features, and Fourier features of its position.
+
+    A small perceptron of the bare position is smooth, and blind to what is a centimetre apart in a workspace. Sines and
+    cosines of the position give it that detail: Tancik et al., Fourier Features Let Networks Learn High Frequency
+    Functions in Low Dimensional Domains, NeurIPS 2020.
+    """
+
+    angular_frequencies: Tensor
+
+    def __init__(self, in_features: int, scale: float, frequencies: Sequence[float]) -> None:
+        """Set what is computed; there is nothing to learn.
+
+        Args:
+            in_features: Features of one point, C; the first three are its position [m].
+            scale: Factor on all features.
+            frequencies: Spatial frequencies [1/m], F.
+        """
+        super().__init__()
+        self.scale = scale
+        self.out_features = in_features + 6 * len(frequencies)
+        angular = 2.0 * math.pi * torch.tensor(frequencies, dtype=torch.float32)
+        self.register_buffer("angular_frequencies", angular, persistent=False)
+
+    def forward(self, points: Tensor) -> Tensor:
+        """Embed points.
+
+        Args:
+            points: Points, shape (..., C), any float dtype.
+
+        Returns:
+            The scaled points, sines and cosines, shape (..., C + 6 F), float32.
+        """
+        points = points.float()
+        if self.angular_frequencies.numel() == 0:
+            return points * self.scale
+
+        angles = (points[..., None, :3] * self.angular_frequencies[:, None]).flatten(-2)
+        return torch.cat([points * self.scale, angles.sin(), angles.cos()], dim=-1)
+
+
+class DensePointNet(nn.Module):
+    """The textbook PointNet: every point is kept in the graph. TorchScript and ONNX can express it.
+
+    It shares its layers with the :class:`PointNet` it was made from and returns the same values and gradients.
+    """
+
+    def __init__(self, embedding: PointEmbedding, hidden: nn.Sequential, last: nn.Linear) -> None:
+        """Wrap existing layers.
+
+        Args:
+            embedding: What the first layer sees of a point, (..., C) to (..., E).
+            hidden: Layers applied to every point, (..., E) to (..., H).
+            last: Layer before the maximum, (..., H) to (..., L).
+        """
+        super().__init__()
+        self.embedding = embedding
+        self.hidden = hidden
+        self.last = last
+
+    def forward(self, points: Tensor) -> Tensor:
+        """Encode clouds.
+
+        Args:
+            points: Clouds, shape (B, K, C), any float dtype.
+
+        Returns:
+            Latents, shape (B, L), float32, non-negative.
+        """
+        features = self.last(self.hidden(self.embedding(points)))
+        return features.amax(dim=1).relu()
+
+
+class PointNet(nn.Module):
+    """PointNet encoder with exact gradients at about the cost of an inference pass.
+
+    The latent depends neither on the order of the points nor on how often a point is repeated, so clouds may be padded
+    by repeating points.
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        channels: Sequence[int],
+        *,
+        scale: float = 1.0,
+        frequencies: Sequence[float] = (),
+        max_points: int = 1 << 20,
+    ) -> None:
+        """Create the layers.
+
+        Args:
+            in_features: Features of one point, C; the first three are its position [m].
+            channels: Sizes of the perceptron's layers; the last one is the size of the latent, L.
+            scale: Factor on the input, so that positions [m] in a workspace span about [-1, 1].
+            frequencies: Spatial frequencies [1/m] of the sines and cosines of the position.
+            max_points: Points whose activations are held at once. Where more need a gradient, the backward pass
+                computes the activations again.
+        """
+        super().__init__()
+        self.embedding = PointEmbedding(in_features, scale, frequencies)
+        layers: list[nn.Module] = []
+        sizes = [self.embedding.out_features, *channels]
+        for size_in, size_out in itertools.pairwise(sizes[:-1]):
+            # In place: a linear layer needs its input for the gradient, not its output.
+            layers += [nn.Linear(size_in, size_out), nn.ReLU(inplace=True)]
+        self.hidden = nn.Sequential(*layers)
+        self.last = nn.Linear(sizes[-2], sizes[-1])
+
+        self.max_points = max_points
+        self.latent_dim = sizes[-1]
+
+    def dense(self) -> DensePointNet:
+        """Return the textbook formulation on the same layers, for export and as a reference."""
+        return DensePointNet(self.embedding, self.hidden, self.last)
+
+    def forward(self, points: Tensor) -> Tensor:
+        """Encode clouds.
+
+        Args:
+            points: Clouds, shape (B, K, C), any float dtype.
+
+        Returns:
+            Latents, shape (B, L), float32, non-negative.
+        """
+        if not torch.is_grad_enabled():
+            pooled = torch.cat([self._features(chunk).amax(dim=1) for chunk in self._chunks(points)])
+            return (pooled + self.last.bias).relu()
+
+        with torch.no_grad():
+            winners = torch.cat([self._features(chunk).max(dim=1).indices for chunk in self._chunks(points)])
+
+        # With the latent first, (L, B, C), the last layer is one batched product over contiguous blocks.
+        clouds = torch.arange(points.shape[0], device=points.device)
+        critical = points[clouds, winners.t()]
+
+        keep_activations = winners.numel() <= self.max_points
+        evaluate = self._critical_latent if keep_activations else self._recomputed_latent
+        clouds_per_chunk = max(1, self._chunk_points(points) // self.latent_dim)
+        return torch.cat([evaluate(chunk) for chunk in critical.split(clouds_per_chunk, dim=1)])
+
+    def _chunk_points(self, points: Tensor) -> int:
+        """Return how many points to process at once."""
+        return min(self.max_points, _CACHED_POINTS) if points.device.type == "cpu" else self.max_points
+
+    def _chunks(self, points: Tensor) -> tuple[Tensor, ...]:
+        """Split the batch into chunks that are processed one after the other."""
+        clouds_per_chunk = max(1, self._chunk_points(points) // points.shape[1])
+        return points.split(clouds_per_chunk)
+
+    def _features(self, points: Tensor) -> Tensor:
+        """Apply the perceptron to every point, (B, K, C) to (B, K, L).
+
+        The final bias and activation are left out: they commute with the maximum, and are cheaper after it.
+        """
+        batch, count, features = points.shape
+        embedded = self.embedding(points.reshape(batch * count, features))
+        return functional.linear(self.hidden(embedded), self.last.weight).view(batch, count, self.latent_dim)
+
+    def _recomputed_latent(self, critical: Tensor) -> Tensor:
+        """Evaluate :meth:`_critical_latent`, but keep only its input: the backward pass evaluates it again."""
+        latent = checkpoint(self._critical_latent, critical, use_reentrant=False, preserve_rng_state=False)
+        assert isinstance(latent, Tensor)
+        return latent
+
+    def _critical_latent(self, critical: Tensor) -> Tensor:
+        """Evaluate each latent feature at the point that attains its maximum, (L, B, C) to (B, L)."""
+        latent_dim, batch, features = critical.shape
+        hidden = self.hidden(self.embedding(critical.reshape(latent_dim * batch, features)))
+
+        # One row of the last layer for each feature, and not all of them for every point.
+        hidden = hidden.view(latent_dim, batch, self.last.in_features)
+        values = torch.bmm(hidden, self.last.weight.unsqueeze(-1)).squeeze(-1)
+        return (values.t() + self.last.bias).relu()
