@@ -2,6 +2,7 @@
 """Distillation on the real reach task: from the expert, through a checkpoint, to a policy that sees only the cloud."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ def student(env: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, f
 
 
 def build(env: Any, folder: Path, init: Path | None = None) -> Runner:
-    goes_on = fine_tuning(ppo.REACH, SETTINGS)
+    goes_on = replace(fine_tuning(ppo.REACH, SETTINGS), samples_per_update=1024)
     cfg: Any = make_distill_cfg(SETTINGS, "reach") if init is None else make_finetune_cfg(goes_on, "reach")
     adapter = load_adapter("rsl_rl")
     plan = plan_batch(NUM_ENVS, *adapter.batch_target(cfg))
