@@ -292,7 +292,7 @@ def main() -> int:
     try:
         for cell in [] if args.report else cells:
             code = run(cell, args.folder, args.settings)
-            if code in (ExitCode.INTERRUPTED, ExitCode.TERMINATED):
+            if code == ExitCode.PREEMPTED:
                 return code
             if code != ExitCode.OK:
                 failed.append(cell)

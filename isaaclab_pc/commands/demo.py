@@ -11,7 +11,7 @@ from pydantic import Field
 
 from isaaclab_pc.demo_file import DemoFile
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, worker_command
+from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
 from isaaclab_pc.launch.command_line import keys_of, parse_script_command
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
@@ -72,7 +72,7 @@ The file
   Isaac Lab's layout, which is robomimic's: data/demo_<i>/ with actions, obs/<group>, rewards, dones, states and
   initial_state. isaaclab_pc.demos has PyTorch datasets of it; docs/demos.md describes both.
 
-Exit codes: 0; 2 for wrong settings; 130 and 143 after SIGINT and SIGTERM; 1 otherwise.
+Exit codes: 0; 2 for wrong settings; 128 + N after a signal N; 1 otherwise.
 """
 
 
@@ -83,7 +83,7 @@ def main(argv: Sequence[str]) -> int:
         argv: Arguments without the program's name.
 
     Returns:
-        The exit code: 0; 2 for wrong settings; 130 and 143 after SIGINT and SIGTERM; 1 otherwise.
+        The exit code: 0; 2 for wrong settings; 128 + N after a signal N; 1 otherwise.
     """
     return run_script(argv, HELP, _run)
 
@@ -127,7 +127,7 @@ def _record(settings: RunSettings, file: DemoFile, own: DemoSettings, parent: Pa
 
     log = folder / LOG_NAME
     code = run_child(child_command(folder / SETTINGS_NAME, file.path, own.episodes, own.keep), log=log)
-    if code not in (ExitCode.OK, ExitCode.REFUSED, ExitCode.INTERRUPTED, ExitCode.TERMINATED):
+    if code not in (ExitCode.OK, ExitCode.REFUSED) and not was_stopped(code):
         show_log(log, code)
         return ExitCode.FAILED
     return code

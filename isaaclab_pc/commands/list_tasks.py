@@ -20,7 +20,7 @@ List the tasks that scripts/train.py task=<name> takes.
   python scripts/list_tasks.py          this package's tasks: short name, gym id, learning libraries
   python scripts/list_tasks.py --all    also the gym ids of all other packages (takes a few seconds)
 
-Exit codes: 0; 2 for an unknown option; 130 and 143 after SIGINT and SIGTERM; 1 otherwise.
+Exit codes: 0; 2 for an unknown option; 128 + N after a signal N; 1 otherwise.
 """
 
 _OPTIONS = ("--all", "--help", "-h")
@@ -33,8 +33,8 @@ def main(argv: Sequence[str]) -> int:
         argv: Arguments without the program's name.
 
     Returns:
-        The exit code: 0; 2 for an unknown option, or where Isaac Lab's tasks cannot be imported; 130 and 143 after
-        SIGINT and SIGTERM; 1 otherwise.
+        The exit code: 0; 2 for an unknown option, or where Isaac Lab's tasks cannot be imported; 128 + N after a
+        signal N; 1 otherwise.
     """
     return run_script(argv, HELP, _run)
 

@@ -25,7 +25,7 @@ Write a new task: tasks/<name>/ with its environment, configuration and registra
 The new task works as it is: it holds the tool centre above a cube. Change scene, resets, rewards and success, and
 follow "Add a task" in CONTRIBUTING.md. Words are separated by _, the first one is the verb.
 
-Exit codes: 0; 2 for a wrong name; 130 and 143 after SIGINT and SIGTERM; 1 otherwise.
+Exit codes: 0; 2 for a wrong name; 128 + N after a signal N; 1 otherwise.
 """
 
 _IMPORT_LINE = re.compile(r"^from isaaclab_pc\.tasks import (.+)$", re.MULTILINE)
@@ -40,7 +40,7 @@ def main(argv: Sequence[str]) -> int:
         argv: Arguments without the program's name: the task's name.
 
     Returns:
-        The exit code: 0; 2 for a wrong argument; 130 and 143 after SIGINT and SIGTERM; 1 otherwise.
+        The exit code: 0; 2 for a wrong argument; 128 + N after a signal N; 1 otherwise.
     """
     return run_script(argv, HELP, _run)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from isaaclab_pc.commands.train import check_checkpoint
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, worker_command
+from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
 from isaaclab_pc.launch.command_line import Command, keys_of, parse_command, refuse_flags
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.find_checkpoint import find_checkpoint
@@ -55,7 +55,7 @@ Examples
 
 {settings_table(keys_of(*SELECTS, *MAY_CHANGE))}
 
-Exit codes: 0; 2 for wrong settings; 130 and 143 after SIGINT and SIGTERM; 1 otherwise.
+Exit codes: 0; 2 for wrong settings; 128 + N after a signal N; 1 otherwise.
 """
 
 
@@ -66,7 +66,7 @@ def main(argv: Sequence[str]) -> int:
         argv: Arguments without the program's name.
 
     Returns:
-        The exit code: 0; 2 for wrong settings; 130 and 143 after SIGINT and SIGTERM; 1 otherwise.
+        The exit code: 0; 2 for wrong settings; 128 + N after a signal N; 1 otherwise.
     """
     return run_script(argv, HELP, lambda arguments: run(parse_command(arguments)))
 
@@ -104,7 +104,7 @@ def run(command: Command) -> int:
     code = run_child(worker_command("play", folder / SETTINGS_NAME, checkpoint=checkpoint), log=log)
     if code == ExitCode.OK:
         print(f"result: {folder / 'result.json'}", flush=True)
-    elif code not in (ExitCode.REFUSED, ExitCode.INTERRUPTED, ExitCode.TERMINATED):
+    elif code != ExitCode.REFUSED and not was_stopped(code):
         show_log(log, code)
         code = ExitCode.FAILED
     return code

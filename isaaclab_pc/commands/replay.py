@@ -11,7 +11,7 @@ from pydantic import Field
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.fault_dump import SIMULATION_PACKAGES, FaultDump
-from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, worker_command
+from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
 from isaaclab_pc.launch.command_line import Command, keys_of, parse_script_command
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
@@ -67,7 +67,7 @@ Settings of the run are as recorded unless they are given. With a visualizer, th
 faster than real time, until the window is closed or Ctrl-C.
 
 The finding is printed, and written to replay/<time>/result.json beside the dump. Exit codes: 0, reproduced or not; 2
-where the dump cannot be used; 130 and 143 after SIGINT and SIGTERM; 1 otherwise.
+where the dump cannot be used; 128 + N after a signal N; 1 otherwise.
 """
 
 RESULT_NAME = "result.json"
@@ -83,7 +83,7 @@ def main(argv: Sequence[str]) -> int:
         argv: Arguments without the program's name.
 
     Returns:
-        The exit code: 0; 2 for a wrong dump or setting; 130 and 143 after SIGINT and SIGTERM; 1 otherwise.
+        The exit code: 0; 2 for a wrong dump or setting; 128 + N after a signal N; 1 otherwise.
     """
     return run_script(argv, HELP, _run)
 
@@ -110,14 +110,14 @@ def _run(argv: Sequence[str]) -> int:
     log = folder / LOG_NAME
     code = run_child(child_command(path.resolve(), position, folder), log=log)
     result_path = folder / RESULT_NAME
-    was_stopped = code in (ExitCode.INTERRUPTED, ExitCode.TERMINATED)
+    stopped = was_stopped(code)
     # In a visualizer, Ctrl-C is how a replay ends; the result was written before it was shown again.
-    was_watched = was_stopped and bool(settings.visualizers) and result_path.is_file()
+    was_watched = stopped and bool(settings.visualizers) and result_path.is_file()
     if code == ExitCode.OK or was_watched:
         print(f"\n{describe(ReplayResult.read(result_path))}\n\nresult: {result_path}", flush=True)
         return ExitCode.OK
 
-    if code == ExitCode.REFUSED or was_stopped:
+    if code == ExitCode.REFUSED or stopped:
         return code
     show_log(log, code)
     return ExitCode.FAILED

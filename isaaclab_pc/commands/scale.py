@@ -21,7 +21,7 @@ from rich.table import Table
 from isaaclab_pc.commands.stability import measure_stability
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.algorithm import TRAIN, choose_algorithm
-from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, worker_command
+from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
 from isaaclab_pc.launch.command_line import Command, parse_command, refuse_flags
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
@@ -78,7 +78,7 @@ settings that are given stay as they are. Ctrl-C keeps what was measured.
 Here scaling.cache is refresh unless it is given: a search is what this script is for. env.* and agent.* are as in
 scripts/train.py.
 
-Exit codes: 0; 2 for wrong settings or where nothing fits; 130 and 143 after SIGINT and SIGTERM; 1 otherwise.
+Exit codes: 0; 2 for wrong settings or where nothing fits; 128 + N after a signal N; 1 otherwise.
 """
 
 OPTIONS = ("--plan", "--list", "--stability")
@@ -92,7 +92,7 @@ def main(argv: Sequence[str]) -> int:
         argv: Arguments without the program's name.
 
     Returns:
-        The exit code: 0; 2 for wrong settings or where nothing fits; 130 and 143 after SIGINT and SIGTERM; 1 otherwise.
+        The exit code: 0; 2 for wrong settings or where nothing fits; 128 + N after a signal N; 1 otherwise.
     """
     return run_script(argv, HELP, _answer)
 
@@ -216,7 +216,7 @@ def _plan(settings: RunSettings, search: SearchSettings, folder: Path, trial: st
     code = run_child(worker_command("plan", folder / SETTINGS_NAME, num_envs=num_envs, result=path))
     if code == ExitCode.OK:
         _print_plan(PlanReport.read(path), num_envs, trial)
-    elif code not in (ExitCode.REFUSED, ExitCode.INTERRUPTED, ExitCode.TERMINATED):
+    elif code != ExitCode.REFUSED and not was_stopped(code):
         show_log(folder / LOG_NAME, code)
         code = ExitCode.FAILED
     return code

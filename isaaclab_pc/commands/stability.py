@@ -15,7 +15,7 @@ from rich.table import Table
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.files import write_text_atomically
-from isaaclab_pc.launch.child_process import ExitCode, run_child, show_log, worker_command
+from isaaclab_pc.launch.child_process import ExitCode, run_child, show_log, was_stopped, worker_command
 from isaaclab_pc.launch.command_line import Command
 from isaaclab_pc.launch.run_folder import LOGS, SETTINGS_NAME, make_folder
 from isaaclab_pc.launch.run_record import versions
@@ -41,7 +41,7 @@ def measure_stability(command: Command, settings: RunSettings) -> int:
         settings: The run's settings, device and physics backend chosen.
 
     Returns:
-        The exit code: 0; 2 where a child refuses the settings; 130 and 143 after SIGINT and SIGTERM; 1 where a child
+        The exit code: 0; 2 where a child refuses the settings; 128 + N after a signal N; 1 where a child
         fails. What was measured until then is shown and written.
 
     Raises:
@@ -97,7 +97,7 @@ def _measure_all(grid_values: Sequence[Mapping[str, int]], folder: Path, cells: 
 
         result = folder / f"cell_{number}.json"
         code = run_child(child_command(folder, values, result), log=folder / LOG_NAME)
-        if code in (ExitCode.INTERRUPTED, ExitCode.TERMINATED):
+        if was_stopped(code):
             print("stopped")
             return code
         if code == ExitCode.REFUSED:

@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+import importlib
 import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from isaaclab_pc.cluster.supervisor import supervise
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.algorithm import TRAIN, choose_algorithm, teacher_settings
-from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, worker_command
+from isaaclab_pc.launch.child_process import ExitCode, run_script, show_log, was_stopped, worker_command
 from isaaclab_pc.launch.command_line import Command, parse_command
 from isaaclab_pc.launch.find_checkpoint import find_checkpoint
 from isaaclab_pc.launch.help import settings_table
@@ -32,7 +34,7 @@ from isaaclab_pc.physics.ladder import SOLVER_SETTINGS
 from isaaclab_pc.runners import check_header, read_header, require_library
 from isaaclab_pc.scaling import ProbeError, SearchSettings
 from isaaclab_pc.scaling.auto_num_envs import apply_overrides, find_num_envs
-from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.settings import RunSettings, SuperviseSettings
 
 __all__ = ["check_checkpoint", "main"]
 
@@ -68,7 +70,8 @@ Everything else
 
 Exit codes
   0 done;  1 error;  2 settings that do not fit;  3 the learner met values that are not finite and was stopped;
-  4 a storm, see guard.storm;  130 and 143 after Ctrl-C and SIGTERM. 3, 4, 130 and 143 leave a checkpoint.
+  4 a storm, see guard.storm;  75 stopped by Ctrl-C, SIGTERM, SIGUSR1, SIGUSR2 or SIGHUP: resume=<run> goes on.
+  3, 4 and 75 leave a checkpoint.
 """
 
 GOOD_TEACHER = 0.5
@@ -77,7 +80,10 @@ GOOD_TEACHER = 0.5
 SELECTS_THE_RUN = frozenset({"task", "runner", "obs", "resume"})
 """Settings beside ``resume`` that find the run."""
 
-MAY_CHANGE = ("device", "max_iterations", "visualizer")
+MAY_CHANGE = (
+    *("device", "max_iterations", "visualizer"),
+    *(f"supervise.{name}" for name in SuperviseSettings.model_fields),
+)
 """Settings that do not change what a run is."""
 
 MAY_HARDEN = tuple(f"physics.{name}" for name in SOLVER_SETTINGS)
@@ -98,7 +104,8 @@ def main(argv: Sequence[str]) -> int:
         command = parse_command(arguments)
         return run_each(command, lambda settings: run(settings, command))
 
-    return run_script(argv, HELP, work)
+    code = run_script(argv, HELP, work)
+    return ExitCode.PREEMPTED if was_stopped(code) else code
 
 
 def run(settings: RunSettings, command: Command) -> int:
@@ -271,15 +278,14 @@ def _check_control_rate(stored: RunSettings, command: Command) -> None:
 
 
 def _train(record: RunRecord, checkpoint: Path | None, settings: Path) -> int:
-    """Run the training worker and close the run's record, whatever became of the worker."""
+    """Train, and close the run's record, whatever became of the training."""
     folder = record.folder
     log = folder / LOG_NAME
-    code = run_child(worker_command("train", settings, checkpoint=checkpoint), log=log)
+    if not RunSettings.load(settings).supervise.enabled:
+        return _train_here(record, checkpoint, settings)
 
-    # The worker writes the record while it trains.
-    record.data = RunRecord.load(folder).data
-    signalled = code in (ExitCode.INTERRUPTED, ExitCode.TERMINATED)
-    crashed = record.data.status == "running" and not signalled
+    code = supervise(record, checkpoint, settings, lambda path, start: worker_command("train", path, checkpoint=start))
+    crashed = record.data.status == "running" and not was_stopped(code)
     if crashed:
         record.finish("failed", f"the worker ended with exit code {code}")
     elif record.data.status == "running":
@@ -294,4 +300,18 @@ def _train(record: RunRecord, checkpoint: Path | None, settings: Path) -> int:
         code = ExitCode.FAILED
     if record.checkpoint("latest") is not None:
         print(f"resume={folder} goes on after iteration {record.data.completed_iterations}", flush=True)
+    return code
+
+
+def _train_here(record: RunRecord, checkpoint: Path | None, settings: Path) -> int:
+    """Train in this process, for debuggers: nothing is diverted to a log, and an error is raised as it is."""
+    # By its name: this module loads without torch.
+    worker = importlib.import_module("isaaclab_pc.workers.train")
+    try:
+        code = worker.train(settings, checkpoint, sys.stdout)
+    except Exception as error:
+        if not isinstance(error, ConfigError):
+            record.finish("failed", f"{type(error).__name__}: {error}")
+        raise
+    record.data = RunRecord.load(record.folder).data
     return code

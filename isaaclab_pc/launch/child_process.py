@@ -7,15 +7,19 @@ A child is told once to stop, has time for a checkpoint, and is never left behin
 from __future__ import annotations
 
 import contextlib
+import errno
+import math
 import os
 import signal
 import sys
+import termios
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.output_filter import INLETS, OutputFilter
@@ -23,6 +27,7 @@ from isaaclab_pc.process_tree import ProcessTree
 
 __all__ = [
     "GRACE_SECONDS",
+    "STOP_SIGNALS",
     "ExitCode",
     "SignalFlag",
     "exit_code_of",
@@ -30,8 +35,12 @@ __all__ = [
     "run_child",
     "run_script",
     "show_log",
+    "was_stopped",
     "worker_command",
 ]
+
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP)
+"""What ends a process in good order: Ctrl-C, a scheduler that takes the machine back, a terminal that closes."""
 
 GRACE_SECONDS = 90.0
 """Time that a child has after a signal: the rest of an iteration, a checkpoint and closing the simulator [s]."""
@@ -60,11 +69,15 @@ class ExitCode(IntEnum):
     STORM = 4
     """Too many environments failed. There is a checkpoint, and ``run.json`` has the physics settings to go on with."""
 
+    PREEMPTED = 75
+    """A training run was stopped by one of :data:`STOP_SIGNALS`: try again, it goes on from its checkpoint. BSD calls
+    this code EX_TEMPFAIL, and schedulers can be told to requeue a job that ends with it."""
+
     INTERRUPTED = 130
-    """SIGINT; a training run has written a checkpoint."""
+    """SIGINT, in anything but a training run."""
 
     TERMINATED = 143
-    """SIGTERM; a training run has written a checkpoint."""
+    """SIGTERM, in anything but a training run."""
 
 
 _unheeded: list[int] = []
@@ -72,8 +85,19 @@ _unheeded: list[int] = []
 callback of native code or in a destructor, and a simulator that starts runs both."""
 
 
+def was_stopped(code: int) -> bool:
+    """Tell whether an exit code is that of a process which one of :data:`STOP_SIGNALS` ended."""
+    return code - 128 in STOP_SIGNALS
+
+
+def _on_stop_signals(handler: Callable[[int, FrameType | None], None]) -> dict[int, Any]:
+    """Install a handler and return those before; a SIGHUP that nohup had ignored stays ignored."""
+    heeded = [number for number in STOP_SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    return {number: signal.signal(number, handler) for number in heeded}
+
+
 class SignalFlag:
-    """Remembers SIGINT and SIGTERM instead of acting on them; a context manager that restores the old handlers."""
+    """Remembers :data:`STOP_SIGNALS` instead of acting on them; a context manager that restores the old handlers."""
 
     def __init__(self) -> None:
         """Start with the signals that :func:`interruptible` could not act on."""
@@ -82,9 +106,7 @@ class SignalFlag:
 
     def __enter__(self) -> SignalFlag:
         """Install the handlers."""
-        self._old_handlers = {
-            number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)
-        }
+        self._old_handlers = _on_stop_signals(self._on_signal)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -117,39 +139,45 @@ def worker_command(mode: str, settings: Path, **options: object) -> list[str]:
     return command
 
 
-def run_child(argv: Sequence[str], grace: float = GRACE_SECONDS, log: Path | None = None) -> int:
+def run_child(
+    argv: Sequence[str],
+    grace: float = GRACE_SECONDS,
+    log: Path | None = None,
+    watch: Callable[[ProcessTree], None] | None = None,
+) -> int:
     """Run a child to its end.
 
-    The first SIGINT or SIGTERM is passed on to the child, which may then take ``grace`` seconds. A second one, or the
-    end of that time, kills it with all its descendants.
+    The first of :data:`STOP_SIGNALS` is passed on to the child, which may then take ``grace`` seconds; others after it
+    are passed on, too. The same one again, or the end of that time, kills the child with all its descendants.
 
     Args:
         argv: The child's command line.
         grace: Time between the first signal and the kill [s].
         log: Log of a child that calls :func:`~isaaclab_pc.output_filter.divert_output`. What native code prints goes
             there through a filter, and lines that it repeated are summed up on standard error at the end.
+        watch: Called some twenty times a second while the child runs; it may send signals to it.
 
     Returns:
-        The child's exit code; 130 or 143 if it was ended after such a signal; 128 + N if it died of another signal N.
+        The child's exit code; 128 + N if it was ended after a signal N to this process, or died of a signal N.
     """
     if log is None:
-        return _run(argv, grace, ())
+        return _run(argv, grace, (), watch)
 
     with OutputFilter(log) as output:
-        code = _run(argv, grace, output.inlets)
+        code = _run(argv, grace, output.inlets, watch)
     for line in output.summary():
         print(line, file=sys.stderr, flush=True)
     return code
 
 
-def _run(argv: Sequence[str], grace: float, inlets: Sequence[int]) -> int:
+def _run(argv: Sequence[str], grace: float, inlets: Sequence[int], watch: Callable[[ProcessTree], None] | None) -> int:
     environment = {**os.environ, INLETS: ",".join(map(str, inlets))} if inlets else None
     with (
         SignalFlag() as flag,
         # SIGTERM, so that it still writes its checkpoint if this process is killed.
         ProcessTree(argv, None, environment, pass_fds=inlets, on_our_death=signal.SIGTERM, expendable=False) as child,
     ):
-        code = _wait(child, flag, grace)
+        code = _wait(child, flag, grace, watch)
 
     if code is None:
         return flag.exit_code
@@ -158,41 +186,60 @@ def _run(argv: Sequence[str], grace: float, inlets: Sequence[int]) -> int:
     return code
 
 
-def _wait(child: ProcessTree, flag: SignalFlag, grace: float) -> int | None:
-    """Wait for the child, passing on the first signal. None: it has to be killed."""
-    handled = 0
-    deadline = float("inf")
+def _wait(
+    child: ProcessTree, flag: SignalFlag, grace: float, watch: Callable[[ProcessTree], None] | None
+) -> int | None:
+    """Wait for the child, passing on signals. None: it has to be killed."""
+    passed_on: list[int] = []
+    deadline = math.inf
     while True:
         code = child.wait(_POLL_SECONDS)
         if code is not None:
             return code
 
-        if len(flag.received) > handled:
-            handled = len(flag.received)
-            if handled > 1:
+        for number in flag.received[len(passed_on) :]:
+            if number in passed_on:
                 return None
-            print("\nstopping at the end of this iteration; Ctrl-C again stops at once", file=sys.stderr, flush=True)
-            child.send_signal(flag.received[0])
-            deadline = time.monotonic() + grace
+            if not passed_on:
+                deadline = time.monotonic() + grace
+                _leave_closed_terminal()
+                again = "Ctrl-C again stops at once" if number == signal.SIGINT else f"within {grace:.0f} s"
+                print(f"\nstopping at the end of this iteration; {again}", file=sys.stderr, flush=True)
+            child.send_signal(number)
+            passed_on.append(number)
         if time.monotonic() > deadline:
             return None
+        if watch is not None:
+            watch(child)
+
+
+def _leave_closed_terminal() -> None:
+    """Write to nowhere from here on, where the terminal that is written to was closed: it would raise an error."""
+    for descriptor in (1, 2):
+        try:
+            termios.tcgetattr(descriptor)
+        except termios.error as error:
+            if error.args[0] == errno.EIO:
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, descriptor)
+                os.close(nowhere)
 
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Let SIGINT and SIGTERM end the block with an exception, where there is nothing to save.
+    """Let :data:`STOP_SIGNALS` end the block with an exception, where there is nothing to save.
 
     A :class:`SignalFlag` inside of it knows a signal whose exception was lost.
 
     Raises:
-        SystemExit: With code 130 or 143, inside the block, where the signal arrives.
+        SystemExit: With code 128 + N, inside the block, where signal N arrives.
     """
 
     def leave(number: int, _frame: FrameType | None) -> None:
         _unheeded.append(number)
         raise SystemExit(128 + number)
 
-    old_handlers = {number: signal.signal(number, leave) for number in (signal.SIGINT, signal.SIGTERM)}
+    old_handlers = _on_stop_signals(leave)
     try:
         yield
     finally:
@@ -208,14 +255,14 @@ def _to_stderr(message: str) -> None:
 def exit_code_of(work: Callable[[], int], refuse: Callable[[str], object] = _to_stderr) -> int:
     """Run a script's or a child's work, and turn its exceptions into exit codes.
 
-    SIGINT and SIGTERM raise an exception in it, as in :func:`interruptible`.
+    :data:`STOP_SIGNALS` raise an exception in it, as in :func:`interruptible`.
 
     Args:
         work: Returns the exit code.
         refuse: Called with the message of a ConfigError, to show it to the user.
 
     Returns:
-        What ``work`` returned; 2 if it raised a ConfigError; 130 and 143 after SIGINT and SIGTERM; 1 after any other
+        What ``work`` returned; 2 if it raised a ConfigError; 128 + N after one of the signals; 1 after any other
         exception, whose traceback goes to standard error.
     """
     try:

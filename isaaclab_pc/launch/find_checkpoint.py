@@ -12,7 +12,7 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.run_record import CHECKPOINT_FOLDER, RECORD_NAME, RunRecord
 from isaaclab_pc.runners import check_intact
 
-__all__ = ["find_checkpoint"]
+__all__ = ["find_checkpoint", "newest_checkpoint"]
 
 
 def find_checkpoint(
@@ -47,13 +47,29 @@ def find_checkpoint(
         raise ConfigError(f"{key}={resume}: {error.strerror}.") from None
     if is_folder:
         record = RunRecord.load(path)
-        checkpoints = _checkpoints(record, "latest")
-        if not checkpoints:
+        checkpoint = newest_checkpoint(record)
+        if checkpoint is None:
             raise ConfigError(f"{key}={resume}: this run has no checkpoint.")
-        return record, _first_intact(checkpoints)
+        return record, checkpoint
     if not is_file:
         raise ConfigError(f"{key}={resume}: expected latest, best, or the path of a run's folder or checkpoint.")
     return RunRecord.load(path.resolve().parent.parent), path.resolve()
+
+
+def newest_checkpoint(record: RunRecord) -> Path | None:
+    """Return the newest checkpoint of a run that is not damaged, with a warning about those that are.
+
+    Args:
+        record: The run's record.
+
+    Returns:
+        The file; None where the run has no checkpoint.
+
+    Raises:
+        ConfigError: All of its checkpoints are damaged.
+    """
+    checkpoints = _checkpoints(record, "latest")
+    return _first_intact(checkpoints) if checkpoints else None
 
 
 def _newest(which: Literal["latest", "best"], parent: Path, key: str) -> tuple[RunRecord, Path]:

@@ -25,6 +25,7 @@ __all__ = [
     "CheckpointEntries",
     "CheckpointEntry",
     "CurvePoint",
+    "RestartEntry",
     "RunData",
     "RunRecord",
     "versions",
@@ -99,6 +100,28 @@ class CurvePoint(_Part):
     """Its result, without the breakdown."""
 
 
+class RestartEntry(_Part):
+    """A training process that died, and how the run went on."""
+
+    time: str
+    """When, ISO 8601."""
+
+    cause: str
+    """Why it died: a :class:`~isaaclab_pc.cluster.causes.Cause`."""
+
+    detail: str
+    """The same for people."""
+
+    iteration: int
+    """Iterations that it had completed."""
+
+    from_iteration: int
+    """Iterations of the checkpoint that the next process went on from; 0: from the start."""
+
+    note: str
+    """What was different from then on; empty where nothing was."""
+
+
 class RunData(_Part):
     """What is known about a run. Numbers that are not finite are written as null."""
 
@@ -156,6 +179,9 @@ class RunData(_Part):
     resumed: list[str] = Field(default_factory=list)
     """File names of the checkpoints that the run was resumed from."""
 
+    restarts: list[RestartEntry] = Field(default_factory=list)
+    """Training processes that died and were replaced."""
+
     versions: dict[str, str]
     """Versions of Python, the platform and the packages that a result depends on."""
 
@@ -186,7 +212,7 @@ class RunData(_Part):
     contacts: dict[str, Any] | None = None
     """How full the solver's contact buffers were: a :class:`~isaaclab_pc.physics.ContactUsage`."""
 
-    harder_physics: dict[str, float] | None = None
+    harder_physics: dict[str, int | float] | None = None
     """After a storm: fields of ``physics`` to go on with."""
 
     evaluation: Evaluation | None = None

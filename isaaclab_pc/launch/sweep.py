@@ -19,7 +19,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.child_process import ExitCode
+from isaaclab_pc.launch.child_process import ExitCode, was_stopped
 from isaaclab_pc.launch.command_line import Command, parse_override
 from isaaclab_pc.launch.compose import (
     CONFIG_MODULE,
@@ -74,7 +74,7 @@ def _run_hydra(command: Command, run: Callable[[RunSettings], int], scratch: str
             print(f"error: {error}", file=sys.stderr)
             codes.append(ExitCode.REFUSED)
         started.clear()
-        if codes[-1] in (ExitCode.INTERRUPTED, ExitCode.TERMINATED):
+        if was_stopped(codes[-1]):
             sys.exit(codes[-1])
 
     # The sweeper writes its own config into its folder, for which a run has no use.

@@ -48,9 +48,9 @@ class Cgroup:
         reclaimable = self._counters("memory.stat").get(cache_name, 0)
         return max(limit - max(usage - reclaimable, 0), 0)
 
-    def oom_kills(self) -> int:
-        """Return how many processes the kernel has killed here for lack of memory."""
-        return self._counters("memory.events" if self.version == 2 else "memory.oom_control").get("oom_kill", 0)
+    def oom_kills(self) -> int | None:
+        """Return how many processes the kernel has killed here for lack of memory; None where it does not tell."""
+        return self._counters("memory.events" if self.version == 2 else "memory.oom_control").get("oom_kill")
 
     def _number(self, name: str) -> int | None:
         try:
@@ -111,7 +111,7 @@ def _levels(mount_point: Path, root: str, path: str) -> Iterator[Path]:
 
 def oom_kills(groups: list[Cgroup]) -> int:
     """Return how many processes the kernel has killed in these groups for lack of memory."""
-    return max((group.oom_kills() for group in groups), default=0)
+    return max((group.oom_kills() or 0 for group in groups), default=0)
 
 
 def free_host_memory(

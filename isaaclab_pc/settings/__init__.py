@@ -10,5 +10,14 @@ from isaaclab_pc.settings.physics import PhysicsSettings
 from isaaclab_pc.settings.points import PointsSettings
 from isaaclab_pc.settings.run import EvalSettings, RunSettings
 from isaaclab_pc.settings.scaling import ScalingSettings
+from isaaclab_pc.settings.supervise import SuperviseSettings
 
-__all__ = ["EvalSettings", "GuardSettings", "PhysicsSettings", "PointsSettings", "RunSettings", "ScalingSettings"]
+__all__ = [
+    "EvalSettings",
+    "GuardSettings",
+    "PhysicsSettings",
+    "PointsSettings",
+    "RunSettings",
+    "ScalingSettings",
+    "SuperviseSettings",
+]

@@ -18,6 +18,7 @@ from isaaclab_pc.settings.guard import GuardSettings
 from isaaclab_pc.settings.physics import PhysicsSettings
 from isaaclab_pc.settings.points import PointsSettings
 from isaaclab_pc.settings.scaling import NumEnvs, ScalingSettings
+from isaaclab_pc.settings.supervise import SuperviseSettings
 
 __all__ = ["INTERNAL", "SETTINGS", "EvalSettings", "RunSettings", "VisualizerName"]
 
@@ -167,6 +168,7 @@ class RunSettings(Settings):
     guard: GuardSettings = GuardSettings()
     scaling: ScalingSettings = ScalingSettings()
     eval: EvalSettings = EvalSettings()
+    supervise: SuperviseSettings = SuperviseSettings()
 
     env_overrides: list[str] = Field(default=[])
     """``env.<field>=value``, for the task's config."""

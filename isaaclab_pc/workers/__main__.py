@@ -7,6 +7,7 @@ It reads one settings file and nothing else, and ends with one of :class:`~isaac
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import json
 import os
 import sys
@@ -87,6 +88,8 @@ def main(argv: Sequence[str]) -> int:
     """
     args = _parser().parse_args(argv)
     stream = _user_stream(args)
+    # Where a crash or a hang was: a supervisor ends a process that hangs with SIGABRT, for its stacks.
+    faulthandler.enable()
 
     try:
         return exit_code_of(lambda: MODES[args.mode](args, stream), lambda message: stream.write(f"error: {message}\n"))

@@ -15,9 +15,6 @@ from isaaclab_pc.launch.run_record import CHECKPOINT_FOLDER, CheckpointEntries, 
 
 __all__ = ["CheckpointKeeper"]
 
-INTERVAL_SECONDS = 60.0
-"""Time between two checkpoints: the most training that a crash can cost [s]."""
-
 NUM_KEPT = 3
 """Latest checkpoints that are kept, besides the best."""
 
@@ -31,17 +28,23 @@ class CheckpointKeeper:
     """
 
     def __init__(
-        self, record: RunRecord, save: Callable[[Path, dict[str, Any]], None], evaluation_share: float
+        self,
+        record: RunRecord,
+        save: Callable[[Path, dict[str, Any]], None],
+        interval: float,
+        evaluation_share: float,
     ) -> None:
         """Go on with the checkpoints that the record has.
 
         Args:
             record: The run's record.
             save: Writes a checkpoint: ``Runner.save``.
+            interval: Time between two checkpoints [s].
             evaluation_share: Largest share of the time that the evaluations of checkpoints take.
         """
         self._record = record
         self._save = save
+        self._interval = interval
         self._evaluation_share = evaluation_share
         self._last_save = time.monotonic()
         self._success_rates: list[float] = []
@@ -58,7 +61,7 @@ class CheckpointKeeper:
 
     def is_due(self) -> bool:
         """Whether it is time for the next checkpoint."""
-        return time.monotonic() - self._last_save >= INTERVAL_SECONDS
+        return time.monotonic() - self._last_save >= self._interval
 
     def has_evaluated_best(self) -> bool:
         """Whether the best checkpoint so far was evaluated."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from isaaclab_pc.launch.child_process import SignalFlag
+from isaaclab_pc.launch.heartbeat import Heart
 from isaaclab_pc.launch.run_folder import LOG_NAME, WORKER_LOCK, accept_settings, locked
 from isaaclab_pc.launch.run_record import RunRecord
 from isaaclab_pc.output_filter import LogTail, flood_warnings, full_log
@@ -43,6 +44,7 @@ def train(settings_path: Path, checkpoint: Path | None, stream: IO[str]) -> int:
     settings = RunSettings.load(settings_path)
     assert settings.num_envs != "auto"
     record = RunRecord.load(settings_path.parent)
+    heart = Heart(record.folder, settings.device)
 
     with (
         locked(record.folder, WORKER_LOCK),
@@ -56,14 +58,15 @@ def train(settings_path: Path, checkpoint: Path | None, stream: IO[str]) -> int:
 
         with SignalFlag() as flag:
             # A signal may have come while the simulator started.
-            stop = _Training(session, settings, record, stream, flag).run() if not flag.received else None
+            stop = _Training(session, settings, record, stream, flag, heart).run() if not flag.received else None
             if stop is not None:
                 stream.write(f"error: {stop.message}\n")
                 record.update(harder_physics=stop.physics)
                 record.finish(stop.status, stop.message)
                 return stop.code
             if not flag.received:
-                _evaluate(session, settings, record, stream, flag)
+                _evaluate(session, settings, record, stream, flag, heart)
+            heart.beat(phase="close")
 
             # Before the environment closes: Kit ends the process as it closes.
             record.finish("interrupted" if flag.received else "completed")
@@ -92,19 +95,30 @@ class _Training:
     """What happens between iterations: progress, record, watchdogs, checkpoints, and stopping."""
 
     def __init__(
-        self, session: Session, settings: RunSettings, record: RunRecord, stream: IO[str], flag: SignalFlag
+        self,
+        session: Session,
+        settings: RunSettings,
+        record: RunRecord,
+        stream: IO[str],
+        flag: SignalFlag,
+        heart: Heart,
     ) -> None:
         self._session = session
         self._settings = settings
         self._record = record
         self._flag = flag
+        self._heart = heart
 
         runner = session.runner
-        self._checkpoints = CheckpointKeeper(record, runner.save, settings.eval.best_share)
+        self._checkpoints = CheckpointKeeper(
+            record, runner.save, settings.supervise.checkpoint_interval, settings.eval.best_share
+        )
         self._saved_iteration = runner.completed_iterations
         self._display = make_display(stream, runner.completed_iterations, session.resolved.max_iterations)
         # All resumptions of the run count together.
         self._started = time.monotonic() - record.data.wall_s
+        self._guard_before = dict(record.data.guard)
+        heart.beat(phase="train", iteration=runner.completed_iterations, max_iterations=session.resolved.max_iterations)
 
         log = record.folder / LOG_NAME
         self._log = LogTail(log)
@@ -133,6 +147,7 @@ class _Training:
         self._checkpoints.add_success_rate(metrics.get("success_rate", float("nan")))
         self._show_warnings()
         self._write_record(completed, metrics)
+        self._heart.beat(phase="train", iteration=completed, env_steps_per_s=metrics["env_steps_per_s"])
 
         if self._flag.received:
             self._display.message("stopping: writing a checkpoint")
@@ -167,7 +182,10 @@ class _Training:
             wall_s=time.monotonic() - self._started,
             peak_bytes=1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
             metrics=dict(metrics),
-            guard=guard_counts(self._session.env),
+            guard={
+                cause: count + self._guard_before.get(cause, 0)
+                for cause, count in guard_counts(self._session.env).items()
+            },
             contacts=self._contacts.usage,
         )
 
@@ -187,7 +205,7 @@ class _Training:
             self._session.runner.act,
             self._settings.eval.best_episodes,
             self._settings.eval.best_seed,
-            stopped=lambda: bool(self._flag.received),
+            stopped=lambda: self._heart.beat(phase="evaluate") or bool(self._flag.received),
         )
         self._storm.begin_window()
         if evaluation is not None:
@@ -203,7 +221,9 @@ class _Training:
         self._saved_iteration = completed
 
 
-def _evaluate(session: Session, settings: RunSettings, record: RunRecord, stream: IO[str], flag: SignalFlag) -> None:
+def _evaluate(
+    session: Session, settings: RunSettings, record: RunRecord, stream: IO[str], flag: SignalFlag, heart: Heart
+) -> None:
     """Evaluate the policy that training ended with."""
     stream.write(f"evaluating over {settings.eval.episodes} episodes with unseen seeds\n")
     result = evaluate(
@@ -211,7 +231,7 @@ def _evaluate(session: Session, settings: RunSettings, record: RunRecord, stream
         session.runner.act,
         settings.eval.episodes,
         settings.eval.seed,
-        stopped=lambda: bool(flag.received),
+        stopped=lambda: heart.beat(phase="evaluate") or bool(flag.received),
     )
     if result is not None:
         record.update(evaluation=result, success=result.success_rate)

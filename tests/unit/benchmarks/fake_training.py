@@ -41,7 +41,7 @@ def train(root: Path, arguments: list[str]) -> int:
     interrupted = (root / "interrupt").exists()
     settings = [text for text in arguments if not text.startswith("resume=")]
     write_run(Path("logs/rsl_rl/task/2026"), settings, completed=not interrupted)
-    return 130 if interrupted else 0
+    return 75 if interrupted else 0
 
 
 if __name__ == "__main__":

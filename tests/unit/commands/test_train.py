@@ -2,7 +2,6 @@
 """The parent of a run, with a fake worker behind the process boundary."""
 
 import json
-import signal
 import subprocess
 import sys
 import threading
@@ -17,6 +16,7 @@ from filelock import FileLock
 from isaaclab_pc.commands import play, train
 from isaaclab_pc.commands.train import main
 from isaaclab_pc.launch import algorithm
+from isaaclab_pc.launch.child_process import STOP_SIGNALS
 from isaaclab_pc.physics import backends
 from isaaclab_pc.settings import RunSettings
 
@@ -329,18 +329,18 @@ def start(folder):
         process.communicate()
 
 
-SIGNALS = pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+SIGNALS = pytest.mark.parametrize("number", STOP_SIGNALS)
 
 
 @SIGNALS
-def test_a_signal_stops_the_run_with_a_checkpoint_and_leaves_no_child(folder, start, runs, record, number, code):
+def test_a_signal_stops_the_run_with_a_checkpoint_and_leaves_no_child(folder, start, runs, record, number):
     process = start(num_envs=8)
     assert process.stdout.readline().startswith("algorithm=")
     assert process.stdout.readline() == "training\n"
     family = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(number)
     output, _ = process.communicate(timeout=30)
-    assert process.returncode == code
+    assert process.returncode == 75
     assert len(family) == 1
     assert psutil.wait_procs(family, timeout=5)[1] == []
     (run,) = runs()
@@ -350,7 +350,7 @@ def test_a_signal_stops_the_run_with_a_checkpoint_and_leaves_no_child(folder, st
 
 
 @SIGNALS
-def test_a_signal_during_the_search_stops_it_and_leaves_no_child(folder, start, runs, record, number, code):
+def test_a_signal_during_the_search_stops_it_and_leaves_no_child(folder, start, runs, record, number):
     process = start(num_envs="auto")
     deadline = time.monotonic() + 30
     while not list(folder.glob("probing")):
@@ -359,7 +359,7 @@ def test_a_signal_during_the_search_stops_it_and_leaves_no_child(folder, start, 
     family = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(number)
     process.communicate(timeout=30)
-    assert process.returncode == code
+    assert process.returncode == 75
     assert family
     assert psutil.wait_procs(family, timeout=5)[1] == []
     (run,) = runs()

@@ -15,6 +15,7 @@ import pytest
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import (
     LOG_LINES,
+    STOP_SIGNALS,
     ExitCode,
     SignalFlag,
     exit_code_of,
@@ -29,13 +30,13 @@ from isaaclab_pc.launch.child_process import (
 POLITE = """
     import signal, sys, time
     got = []
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP):
         signal.signal(number, lambda n, _: got.append(n))
     print("ready", flush=True)
     while not got:
         time.sleep(0.01)
-    time.sleep(0.2)
-    print("checkpoint written", flush=True)
+    time.sleep(0.5)
+    print("checkpoint written after", *got, flush=True)
     sys.exit(128 + got[0])
 """
 STUBBORN = """
@@ -89,13 +90,45 @@ def test_the_child_has_a_process_group_of_its_own(tmp_path):
     assert int(path.read_text()) != os.getpgrp()
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_is_passed_on_once_and_the_child_finishes_its_checkpoint(parent, number, code):
+@pytest.mark.parametrize("number", STOP_SIGNALS)
+def test_a_signal_is_passed_on_once_and_the_child_finishes_its_checkpoint(parent, number):
     process, _ = parent(POLITE)
     process.send_signal(number)
     output, _ = process.communicate(timeout=20)
-    assert output == f"checkpoint written\ncode {code}\n"
-    assert process.returncode == code
+    assert output == f"checkpoint written after {int(number)}\ncode {128 + number}\n"
+    assert process.returncode == 128 + number
+
+
+def test_two_kinds_of_signals_of_a_scheduler_leave_time_for_the_checkpoint(parent):
+    process, _ = parent(POLITE)
+    process.send_signal(signal.SIGUSR1)
+    time.sleep(0.15)
+    process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=20)
+    assert output == f"checkpoint written after {int(signal.SIGUSR1)} {int(signal.SIGTERM)}\ncode 138\n"
+
+
+def test_a_hangup_that_nohup_ignores_stays_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with interruptible(), SignalFlag() as flag:
+            signal.raise_signal(signal.SIGHUP)
+            assert flag.received == []
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_child_can_be_watched(tmp_path):
+    seen = []
+
+    def watch(child):
+        seen.append(child)
+        if len(seen) == 3:
+            child.send_signal(signal.SIGTERM)
+
+    assert run_child([sys.executable, "-c", "import time; time.sleep(60)"], watch=watch) == 143
+    assert len(seen) >= 3
 
 
 def test_a_second_ctrl_c_ends_everything_at_once(parent):
@@ -137,21 +170,21 @@ def test_a_worker_does_not_outlive_a_killed_parent(parent):
 
 
 def test_handlers_are_restored():
-    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    before = [signal.getsignal(number) for number in STOP_SIGNALS]
     with SignalFlag() as flag:
         signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGINT)
         assert flag.received == [signal.SIGTERM, signal.SIGINT]
         assert flag.exit_code == 143
-    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+    assert [signal.getsignal(number) for number in STOP_SIGNALS] == before
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_unwinds_the_stack_where_there_is_nothing_to_save(number, code):
+@pytest.mark.parametrize("number", STOP_SIGNALS)
+def test_a_signal_unwinds_the_stack_where_there_is_nothing_to_save(number):
     before = signal.getsignal(number)
     with pytest.raises(SystemExit) as caught, interruptible():
         signal.raise_signal(number)
-    assert caught.value.code == code
+    assert caught.value.code == 128 + number
     assert signal.getsignal(number) == before
 
 

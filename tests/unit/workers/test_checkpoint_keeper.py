@@ -9,7 +9,7 @@ from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.evaluation_result import Evaluation, Success
 from isaaclab_pc.launch.run_record import RunRecord
 from isaaclab_pc.workers import checkpoint_keeper as module
-from isaaclab_pc.workers.checkpoint_keeper import INTERVAL_SECONDS, CheckpointKeeper
+from isaaclab_pc.workers.checkpoint_keeper import CheckpointKeeper
 
 
 @pytest.fixture
@@ -43,10 +43,10 @@ def names(record):
 
 
 def test_a_checkpoint_is_due_after_the_interval(clock, record):
-    keeper = CheckpointKeeper(record, Saver(), 0.05)
-    clock[0] = INTERVAL_SECONDS - 1
+    keeper = CheckpointKeeper(record, Saver(), 60.0, 0.05)
+    clock[0] = 59.0
     assert not keeper.is_due()
-    clock[0] = INTERVAL_SECONDS
+    clock[0] = 60.0
     assert keeper.is_due()
     keeper.write(1)
     assert not keeper.is_due()
@@ -57,7 +57,7 @@ def test_what_a_killed_writer_left_is_removed(record):
     folder.mkdir()
     (folder / "model_3.pt").touch()
     (folder / ".model_7.pt.4711.tmp").touch()
-    CheckpointKeeper(record, Saver(), 0.05)
+    CheckpointKeeper(record, Saver(), 60.0, 0.05)
     assert names(record) == ["model_3.pt"]
 
 
@@ -69,7 +69,7 @@ def evaluation(rate: float, mean_return: float | None = 0.0) -> Evaluation:
 
 
 def test_the_last_few_and_the_best_are_kept(record):
-    keeper = CheckpointKeeper(record, Saver(), 0.05)
+    keeper = CheckpointKeeper(record, Saver(), 60.0, 0.05)
     for iteration, rate in [(10, 0.1), (20, 0.9), (30, 0.2), (40, 0.3), (50, None), (60, 0.4)]:
         keeper.write(iteration)
         if rate is not None:
@@ -84,7 +84,7 @@ def test_the_last_few_and_the_best_are_kept(record):
 
 
 def test_training_success_does_not_choose_the_best(record):
-    keeper = CheckpointKeeper(record, Saver(), 0.05)
+    keeper = CheckpointKeeper(record, Saver(), 60.0, 0.05)
     keeper.add_success_rate(0.1)
     keeper.write(1)
     keeper.add_evaluation(evaluation(0.9), 5.0)
@@ -95,10 +95,10 @@ def test_training_success_does_not_choose_the_best(record):
 
 
 def test_a_resumed_run_keeps_its_best(record):
-    keeper = CheckpointKeeper(record, Saver(), 0.05)
+    keeper = CheckpointKeeper(record, Saver(), 60.0, 0.05)
     keeper.write(1)
     keeper.add_evaluation(evaluation(0.9), 5.0)
-    resumed = CheckpointKeeper(RunRecord.load(record.folder), Saver(), 0.05)
+    resumed = CheckpointKeeper(RunRecord.load(record.folder), Saver(), 60.0, 0.05)
     assert resumed.has_evaluated_best()
     resumed.write(2)
     resumed.add_evaluation(evaluation(0.5), 5.0)
@@ -107,7 +107,7 @@ def test_a_resumed_run_keeps_its_best(record):
 
 
 def test_the_rate_of_a_checkpoint_is_the_mean_since_the_one_before(record):
-    keeper = CheckpointKeeper(record, Saver(), 0.05)
+    keeper = CheckpointKeeper(record, Saver(), 60.0, 0.05)
     for rate in (1.0, 0.0, float("nan")):
         keeper.add_success_rate(rate)
     keeper.write(3)
@@ -118,7 +118,7 @@ def test_the_rate_of_a_checkpoint_is_the_mean_since_the_one_before(record):
 
 
 def test_the_newest_is_the_best_until_one_is_evaluated(record):
-    keeper = CheckpointKeeper(record, Saver(), 0.05)
+    keeper = CheckpointKeeper(record, Saver(), 60.0, 0.05)
     for iteration in (1, 2):
         keeper.write(iteration)
         assert not keeper.has_evaluated_best()
@@ -138,7 +138,7 @@ def test_the_newest_is_the_best_until_one_is_evaluated(record):
     ],
 )
 def test_among_equal_rates_the_higher_return_is_the_best_and_then_the_later_checkpoint(record, first, second, best):
-    keeper = CheckpointKeeper(record, Saver(), 0.05)
+    keeper = CheckpointKeeper(record, Saver(), 60.0, 0.05)
     for iteration, (rate, mean_return) in ((1, first), (2, second)):
         keeper.write(iteration)
         keeper.add_evaluation(evaluation(rate, mean_return), 5.0)
@@ -146,7 +146,7 @@ def test_among_equal_rates_the_higher_return_is_the_best_and_then_the_later_chec
 
 
 def test_a_task_that_knows_no_success_keeps_the_highest_return(record):
-    keeper = CheckpointKeeper(record, Saver(), 0.05)
+    keeper = CheckpointKeeper(record, Saver(), 60.0, 0.05)
     for iteration, mean_return in ((1, 5.0), (2, None), (3, 4.0)):
         keeper.write(iteration)
         keeper.add_evaluation(replace(evaluation(0.0, mean_return), success=None, success_once=None), 5.0)
@@ -154,7 +154,7 @@ def test_a_task_that_knows_no_success_keeps_the_highest_return(record):
 
 
 def test_evaluations_take_at_most_their_share_of_the_time(clock, record):
-    keeper = CheckpointKeeper(record, Saver(), 0.05)
+    keeper = CheckpointKeeper(record, Saver(), 60.0, 0.05)
     clock[0] = 94.0
     assert not keeper.has_time_for(5.0)
     clock[0] = 95.0
@@ -169,7 +169,7 @@ def test_evaluations_take_at_most_their_share_of_the_time(clock, record):
 
 def test_a_run_resumed_from_an_older_checkpoint_keeps_its_new_ones(record):
     saver = Saver()
-    keeper = CheckpointKeeper(record, saver, 0.05)
+    keeper = CheckpointKeeper(record, saver, 60.0, 0.05)
     for iteration in (70, 80, 90, 50):
         keeper.write(iteration)
     assert "model_50.pt" in names(record)
@@ -178,5 +178,5 @@ def test_a_run_resumed_from_an_older_checkpoint_keeps_its_new_ones(record):
 
 def test_a_checkpoint_says_what_it_belongs_to(record):
     saver = Saver()
-    CheckpointKeeper(record, saver, 0.05).write(1)
+    CheckpointKeeper(record, saver, 60.0, 0.05).write(1)
     assert saver.extras == [{"task": "IsaacPC-Reach-Franka-Direct", "experiment": "reach"}]

@@ -11,9 +11,11 @@ import pytest
 
 from isaaclab_pc.launch.child_process import ExitCode
 from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.launch.heartbeat import HEARTBEAT_NAME, Heartbeat
 from isaaclab_pc.launch.run_record import RunRecord
 from isaaclab_pc.output_filter import Repeats
 from isaaclab_pc.runners import NonFiniteError
+from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.workers import checkpoint_keeper as checkpoints
 from isaaclab_pc.workers import train as worker
 from tests.unit.workers.fake_session import METRICS, USAGE
@@ -42,9 +44,14 @@ def test_training_ends_with_a_checkpoint_and_an_evaluation(run, fake_session):
 
 
 @pytest.fixture
-def always_due(monkeypatch):
-    """Write a checkpoint after every iteration, and have time for an evaluation of each."""
-    monkeypatch.setattr(checkpoints, "INTERVAL_SECONDS", 0.0)
+def saves_always(run):
+    """Write a checkpoint after every iteration."""
+    RunSettings.load(run).with_values({"supervise.checkpoint_interval": 0.0}).save(run)
+
+
+@pytest.fixture
+def always_due(saves_always, monkeypatch):
+    """Have time for an evaluation of each, too."""
     monkeypatch.setattr(checkpoints.CheckpointKeeper, "has_time_for", lambda self, seconds: True)
 
 
@@ -72,9 +79,9 @@ def test_the_best_checkpoint_is_chosen_by_seeded_evaluations(run, fake_session):
     assert data.peak_bytes > 1 << 20
 
 
-def test_without_time_for_it_the_latest_checkpoint_is_the_best(run, fake_session, monkeypatch):
-    monkeypatch.setattr(checkpoints, "INTERVAL_SECONDS", 0.0)
-    compose(["num_envs=4", "max_iterations=5", "eval.episodes=8", "eval.best_share=0"]).save(run)
+def test_without_time_for_it_the_latest_checkpoint_is_the_best(run, fake_session):
+    settings = ["num_envs=4", "max_iterations=5", "eval.episodes=8", "eval.best_share=0"]
+    compose([*settings, "supervise.checkpoint_interval=0"]).save(run)
     session = fake_session()
     assert worker.train(run, None, io.StringIO()) == 0
     best = record(run).checkpoints.best
@@ -88,8 +95,8 @@ def test_a_short_run_is_not_evaluated_for_its_only_checkpoint(run, fake_session)
     assert session.env.seeds == [1000]
 
 
-def test_an_evaluation_that_would_take_long_is_not_made(run, fake_session, monkeypatch):
-    monkeypatch.setattr(checkpoints, "INTERVAL_SECONDS", 0.0)
+@pytest.mark.usefixtures("saves_always")
+def test_an_evaluation_that_would_take_long_is_not_made(run, fake_session):
     session = fake_session()
     assert worker.train(run, None, io.StringIO()) == 0
     assert session.env.seeds == [1000]
@@ -105,6 +112,31 @@ def test_a_signal_during_an_evaluation_for_the_best_ends_the_run_with_its_checkp
     assert (data.status, data.completed_iterations) == ("interrupted", 1)
     assert data.checkpoints.latest.path == "checkpoints/model_1.pt"
     assert data.checkpoints.best.evaluation is None
+
+
+@pytest.mark.usefixtures("always_due")
+def test_a_supervisor_sees_what_it_does(run, fake_session):
+    beats = []
+
+    def during(completed):
+        beats.append(Heartbeat.read(run.parent / HEARTBEAT_NAME))
+
+    session = fake_session(during)
+    assert worker.train(run, None, io.StringIO()) == 0
+    # Between the iterations it evaluates.
+    assert [(beat.phase, beat.iteration) for beat in beats[:2]] == [("train", 0), ("evaluate", 1)]
+    assert [beat.number for beat in beats] == sorted({beat.number for beat in beats})
+    assert beats[0].host_bytes > 1 << 20
+    last = Heartbeat.read(run.parent / HEARTBEAT_NAME)
+    assert (last.phase, last.iteration, last.max_iterations, last.env_steps_per_s) == ("close", 5, 5, 128.0)
+    assert session.env.closed
+
+
+def test_the_guards_counts_go_on_where_they_were(run, fake_session):
+    RunRecord.load(run.parent).update(guard={"action": 5})
+    fake_session()
+    assert worker.train(run, Path("model_2.pt"), io.StringIO()) == 0
+    assert record(run).guard == {"action": 7}
 
 
 def test_resuming_goes_on_after_the_checkpoint(run, fake_session):
@@ -192,8 +224,8 @@ def test_a_learner_without_updates_stops_with_the_weights_from_before(run, fake_
     assert "error: the learner's loss, gradient or weights are not finite" in stream.getvalue()
 
 
-def test_weights_that_cannot_be_saved_stop_the_run_and_the_checkpoint_before_stays(run, fake_session, monkeypatch):
-    monkeypatch.setattr(checkpoints, "INTERVAL_SECONDS", 0.0)
+@pytest.mark.usefixtures("saves_always")
+def test_weights_that_cannot_be_saved_stop_the_run_and_the_checkpoint_before_stays(run, fake_session):
     session = fake_session()
     save = session.runner.save
 

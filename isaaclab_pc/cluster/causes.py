@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Why a training process ended before its time, and what to do about it. Pure: the supervisor acts."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from isaaclab_pc.launch.child_process import ExitCode
+from isaaclab_pc.scaling.classify import classify_exit
+from isaaclab_pc.scaling.trial import Outcome
+from isaaclab_pc.settings import SuperviseSettings
+
+__all__ = ["Cause", "Death", "Restart", "choose_restart", "classify_death"]
+
+_LOST_DEVICE = re.compile(
+    r"CUDA error: (?:unspecified launch failure|hardware stack error|uncorrectable ECC error|an illegal instruction)"
+    r"|\bCUDA_ERROR_(?:LAUNCH_FAILED|ECC_UNCORRECTABLE|DEVICE_UNAVAILABLE|HARDWARE_STACK_ERROR|NVLINK_UNCORRECTABLE)\b"
+    r"|\b(?:VK_)?ERROR_DEVICE_LOST\b|\bGPU is lost\b|\bhas fallen off the bus\b"
+)
+"""What CUDA, Vulkan and NVML say of a GPU that is gone; a new process may have it again, or another one."""
+
+
+class Cause(StrEnum):
+    """Why a training process ended before its time."""
+
+    OUT_OF_MEMORY = "out of memory"
+    KILLED = "killed"
+    CRASHED = "crashed"
+    DEVICE_LOST = "GPU lost"
+    STALLED = "hung"
+    LEAK = "memory leak"
+    STORM = "storm"
+    ERROR = "error"
+    """The program's own, or the user's: it would come again."""
+
+
+@dataclass(frozen=True)
+class Death:
+    """The end of a training process that was not asked for."""
+
+    cause: Cause
+    """Why."""
+
+    detail: str
+    """For people: one line."""
+
+
+@dataclass(frozen=True)
+class Restart:
+    """How a run goes on."""
+
+    note: str
+    """For people: what is different from before; empty where nothing is."""
+
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the run that change, by dotted name."""
+
+
+def classify_death(code: int, output: str, status: str, oom_kills: int = 0) -> Death | None:
+    """Find out why a process ended.
+
+    Args:
+        code: Its exit code, 128 + N for a signal N.
+        output: The end of what it printed.
+        status: What ``run.json`` says of the run; ``running`` where the process could not say how it ended.
+        oom_kills: Processes that the kernel killed for lack of memory while it ran.
+
+    Returns:
+        The cause; None where it ended as it should, refused its settings, or stopped by its own decision.
+    """
+    if status == "storm":
+        return Death(Cause.STORM, "too many environments failed")
+    if status != "running" or code in (ExitCode.OK, ExitCode.REFUSED):
+        return None
+
+    outcome, detail = classify_exit(code, output, oom_kills=oom_kills)
+    if code == 128 + signal.SIGKILL and not oom_kills:
+        # Nothing but the kernel's own count tells a lack of memory from somebody's kill -9.
+        return Death(Cause.KILLED, "ended by SIGKILL")
+    if outcome is Outcome.OOM:
+        return Death(Cause.OUT_OF_MEMORY, detail)
+    lost = next((line.strip() for line in output.splitlines() if _LOST_DEVICE.search(line)), "")
+    if lost:
+        return Death(Cause.DEVICE_LOST, lost)
+    return Death(Cause.CRASHED if outcome is Outcome.CRASH else Cause.ERROR, detail)
+
+
+def choose_restart(
+    death: Death,
+    supervise: SuperviseSettings,
+    num_envs: int,
+    fits: Iterable[int] = (),
+    harder_physics: Mapping[str, float] | None = None,
+) -> Restart | None:
+    """Choose how a run goes on.
+
+    Args:
+        death: How the process ended.
+        supervise: What the user allows.
+        num_envs: Environments that it had.
+        fits: Numbers of environments that were found to fit.
+        harder_physics: After a storm, fields of ``physics`` to go on with; None where there are none left.
+
+    Returns:
+        How it goes on, or None: it must not.
+    """
+    if death.cause is Cause.ERROR:
+        return None
+    if death.cause is Cause.STORM:
+        if not supervise.harden_physics or not harder_physics:
+            return None
+        changes = {f"physics.{name}": value for name, value in harder_physics.items()}
+        return Restart(" ".join(f"{name}={value!r}" for name, value in changes.items()), changes)
+    if death.cause is Cause.OUT_OF_MEMORY:
+        if not supervise.shrink_on_oom or num_envs == 1:
+            return None
+        fewer = _fewer(num_envs, fits)
+        return Restart(f"num_envs={fewer} instead of {num_envs}", {"num_envs": fewer})
+    return Restart("")
+
+
+def _fewer(num_envs: int, fits: Iterable[int]) -> int:
+    """Return the largest number that was found to fit and gives back at least a quarter of the memory, or half."""
+    known = [size for size in fits if size <= 0.75 * num_envs]
+    return max([*known, num_envs // 2])

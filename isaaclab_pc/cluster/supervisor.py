@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Keeps a run going: a training process that dies is started again from the last checkpoint."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from isaaclab_pc.cluster.causes import Cause, Death, Restart, choose_restart, classify_death
+from isaaclab_pc.cluster.events import EventLog
+from isaaclab_pc.cluster.watch import WorkerWatch
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.launch.child_process import ExitCode, SignalFlag, run_child, was_stopped
+from isaaclab_pc.launch.find_checkpoint import newest_checkpoint
+from isaaclab_pc.launch.run_folder import LOG_NAME, RESUME_SETTINGS_NAME, SETTINGS_NAME
+from isaaclab_pc.launch.run_record import CheckpointEntries, RestartEntry, RunRecord
+from isaaclab_pc.scaling.memory import memory_cgroups, oom_kills
+from isaaclab_pc.scaling.trial import Outcome
+from isaaclab_pc.settings import RunSettings
+
+__all__ = ["WorkerCommand", "supervise"]
+
+WorkerCommand = Callable[[Path, Path | None], Sequence[str]]
+"""Makes a worker's command line of the settings file that it reads and the checkpoint that it goes on from."""
+
+WINDOW_SECONDS = 3600.0
+"""Time in which ``supervise.max_restarts`` counts [s]."""
+
+LONGEST_PAUSE = 60.0
+"""Longest pause before a restart [s]; the first one without progress takes a second, each further one twice as long."""
+
+_TAIL_BYTES = 1 << 16
+"""End of the log that is searched for the cause."""
+
+
+def supervise(
+    record: RunRecord,
+    checkpoint: Path | None,
+    settings: Path,
+    command: WorkerCommand,
+    clock: Callable[[], float] = time.monotonic,
+) -> int:
+    """Run training processes, one after another, until the run is done or must not go on.
+
+    Args:
+        record: The run's record; it is up to date afterwards.
+        checkpoint: Where the first one goes on; None for a new run.
+        settings: The settings file that it reads.
+        command: Makes the command line.
+        clock: Tells the time [s].
+
+    Returns:
+        The exit code of the last one.
+    """
+    supervisor = _Supervisor(record, command, clock)
+    try:
+        return supervisor.run(checkpoint, settings)
+    finally:
+        # Settings that no process has accepted are not the run's.
+        (record.folder / RESUME_SETTINGS_NAME).unlink(missing_ok=True)
+
+
+class _Supervisor:
+    def __init__(self, record: RunRecord, command: WorkerCommand, clock: Callable[[], float]) -> None:
+        self._record = record
+        self._command = command
+        self._clock = clock
+        self._events = EventLog(record.folder)
+        self._restarts: deque[float] = deque()
+        self._without_progress = 0
+        """Deaths since the last completed iteration."""
+        self._died_at: float | None = None
+
+    def run(self, checkpoint: Path | None, settings: Path) -> int:
+        """Run the first process and those that follow."""
+        is_restarted = False
+        while True:
+            code, death = self._run_once(checkpoint, settings)
+            if death is None:
+                if is_restarted and code == ExitCode.REFUSED:
+                    # What was said of it stands in the terminal; the run is not one that never began.
+                    self._record.finish("failed", "refused to go on after a restart")
+                    return ExitCode.FAILED
+                return code
+
+            restart = self._allowed_restart(death)
+            if restart is None:
+                return code
+            checkpoint, settings = self._prepare(death, restart)
+            stopped_by = self._pause()
+            if stopped_by:
+                return stopped_by
+            is_restarted = True
+
+    def _run_once(self, checkpoint: Path | None, settings: Path) -> tuple[int, Death | None]:
+        """Run one process to its end; return its exit code and, if it died, why."""
+        supervise = RunSettings.load(settings).supervise
+        folder = self._record.folder
+        log = folder / LOG_NAME
+        log_size = log.stat().st_size if log.exists() else 0
+        cgroups = memory_cgroups()
+        kills_before = oom_kills(cgroups)
+
+        watch = WorkerWatch(folder, supervise.stall_timeout, self._on_iteration, self._clock)
+        code = run_child(self._command(settings, checkpoint), log=log, watch=watch)
+
+        # The process writes the record while it trains.
+        self._record.data = RunRecord.load(folder).data
+        if watch.verdict is not None:
+            return code, watch.verdict
+        if was_stopped(code):
+            self._events.add("stopped", code=code, iteration=self._record.data.completed_iterations)
+            return code, None
+        kills = oom_kills(cgroups) - kills_before
+        return code, classify_death(code, _end_of(log, log_size), self._record.data.status, kills)
+
+    def _on_iteration(self, iteration: int) -> None:
+        self._without_progress = 0
+        if self._died_at is not None:
+            seconds = self._clock() - self._died_at
+            self._died_at = None
+            self._events.add("recovered", iteration=iteration, seconds=round(seconds, 1))
+
+    def _allowed_restart(self, death: Death) -> Restart | None:
+        """Choose how the run goes on, and say so; None where it must not."""
+        self._died_at = self._clock()
+        self._without_progress += 1
+        data = self._record.data
+        settings = RunSettings.load(self._record.folder / SETTINGS_NAME)
+        self._events.add(
+            "died",
+            cause=death.cause.value,
+            detail=death.detail,
+            iteration=data.completed_iterations,
+            num_envs=data.num_envs,
+        )
+        tells = any(group.oom_kills() is not None for group in memory_cgroups())
+        if death.cause is Cause.KILLED and self._without_progress > 1 and not tells:
+            # Where the kernel's count cannot be read, as in some containers, this is how a lack of memory looks.
+            death = Death(Cause.OUT_OF_MEMORY, f"{death.detail}, twice without an iteration in between")
+
+        assert data.num_envs != "auto"
+        fits = [trial["num_envs"] for trial in data.trials if trial.get("outcome") == Outcome.FITS]
+        restart = choose_restart(death, settings.supervise, data.num_envs, fits, data.harder_physics)
+        if restart is None:
+            return None
+
+        limit = settings.supervise.max_restarts
+        while self._restarts and self._died_at - self._restarts[0] > WINDOW_SECONDS:
+            self._restarts.popleft()
+        if len(self._restarts) >= limit:
+            self._events.add("gave up", restarts=len(self._restarts))
+            _say(
+                f"the training process ended ({death.cause}: {death.detail}); supervise.max_restarts={limit} is reached"
+            )
+            return None
+        self._restarts.append(self._died_at)
+        return restart
+
+    def _prepare(self, death: Death, restart: Restart) -> tuple[Path | None, Path]:
+        """Make the run ready to go on; return the checkpoint, None: from the start, and the settings file."""
+        record = self._record
+        folder = record.folder
+        try:
+            checkpoint = newest_checkpoint(record)
+        except ConfigError as error:
+            _say(f"warning: {error}; beginning anew")
+            checkpoint = None
+        iteration = int(checkpoint.stem.removeprefix("model_")) if checkpoint is not None else 0
+
+        # Those that the process before was started with, if it died before it accepted them.
+        settings = next(path for name in (RESUME_SETTINGS_NAME, SETTINGS_NAME) if (path := folder / name).exists())
+        if restart.settings:
+            wanted = RunSettings.load(settings).with_values(restart.settings)
+            settings = folder / RESUME_SETTINGS_NAME
+            wanted.save(settings)
+
+        lost = record.data.completed_iterations - iteration
+        entry = RestartEntry(
+            time=datetime.now().astimezone().isoformat(timespec="seconds"),
+            cause=death.cause.value,
+            detail=death.detail,
+            iteration=record.data.completed_iterations,
+            from_iteration=iteration,
+            note=restart.note,
+        )
+        record.update(
+            status="running",
+            error=None,
+            ended=None,
+            harder_physics=None,
+            restarts=[*record.data.restarts, entry],
+            num_envs=restart.settings.get("num_envs", record.data.num_envs),
+            completed_iterations=iteration,
+            evaluations=[point for point in record.data.evaluations if point.iteration <= iteration],
+            **({} if checkpoint is not None else {"checkpoints": CheckpointEntries()}),
+        )
+        self._events.add("restart", from_iteration=iteration, lost_iterations=lost, note=restart.note)
+        where = f"from {checkpoint.name}" if checkpoint is not None else "from the start"
+        iterations = f"{lost} iteration{'' if lost == 1 else 's'}"
+        change = f", with {restart.note}" if restart.note else ""
+        _say(
+            f"the training process ended ({death.cause}: {death.detail}); it goes on {where}, {iterations} lost{change}"
+        )
+        return checkpoint, settings
+
+    def _pause(self) -> int:
+        """Wait before a restart, the longer the more often nothing came of it; return the code of a stop meanwhile."""
+        until = self._clock() + min(2.0 ** max(self._without_progress - 1, 0), LONGEST_PAUSE)
+        with SignalFlag() as flag:
+            while self._clock() < until and not flag.received:
+                time.sleep(0.05)
+            return flag.exit_code
+
+
+def _end_of(log: Path, begin: int) -> str:
+    """Return the end of what was added to a log, as text."""
+    if not log.exists():
+        return ""
+    with log.open("rb") as file:
+        size = file.seek(0, 2)
+        # Smaller than before: it grew too large and was begun anew.
+        file.seek(max(begin if begin <= size else 0, size - _TAIL_BYTES))
+        return file.read().decode(errors="replace")
+
+
+def _say(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)

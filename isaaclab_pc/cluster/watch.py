@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Watches one training process: reads its heartbeats, and ends it when it hangs or its memory runs out."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from isaaclab_pc.cluster.causes import Cause, Death
+from isaaclab_pc.cluster.health import LeakWatch, StallWatch
+from isaaclab_pc.launch.child_process import GRACE_SECONDS
+from isaaclab_pc.launch.heartbeat import HEARTBEAT_NAME, Heartbeat
+from isaaclab_pc.process_tree import ProcessTree
+from isaaclab_pc.scaling.memory import free_host_memory
+from isaaclab_pc.scaling.trial import format_size
+
+__all__ = ["WorkerWatch"]
+
+_LOOK_SECONDS = 0.5
+"""Time between two looks at the heartbeat [s]."""
+
+_DUMP_SECONDS = 10.0
+"""Time that a hung process has to write where it hangs [s]."""
+
+_HEADROOM = 0.95
+"""Share of the memory at which it counts as used up."""
+
+_MEMORY_SECONDS = 5.0
+"""Time between two looks at the machine's memory [s]."""
+
+
+class WorkerWatch:
+    """What :func:`~isaaclab_pc.launch.child_process.run_child` calls while the process runs."""
+
+    def __init__(
+        self,
+        folder: Path,
+        stall_timeout: float | None,
+        on_iteration: Callable[[int], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Begin with a process that is about to start.
+
+        Args:
+            folder: The run's folder.
+            stall_timeout: ``supervise.stall_timeout``.
+            on_iteration: Called with the number of completed iterations when a new one is seen.
+            clock: Tells the time [s].
+        """
+        self.verdict: Death | None = None
+        """Why this watch ended the process; None where it did not."""
+
+        self._path = folder / HEARTBEAT_NAME
+        # That of the process before.
+        self._path.unlink(missing_ok=True)
+        self._on_iteration = on_iteration
+        self._clock = clock
+        now = clock()
+        self._next_look = now
+        self._next_memory = now
+        self._kill_at: float | None = None
+        self._stall = StallWatch(stall_timeout, now)
+        self._host = LeakWatch()
+        self._device = LeakWatch()
+        self._last: Heartbeat | None = None
+        self._first_iteration: tuple[float, int] | None = None
+
+    def __call__(self, child: ProcessTree) -> None:
+        """Look at the process, and act."""
+        now = self._clock()
+        if self._kill_at is not None:
+            if now > self._kill_at:
+                child.send_signal(signal.SIGKILL)
+            return
+        if now < self._next_look:
+            return
+
+        self._next_look = now + _LOOK_SECONDS
+        self._read(now)
+        if self._stall.is_stalled(now):
+            self.verdict = Death(Cause.STALLED, self._stalled())
+            self._kill_at = now + _DUMP_SECONDS
+            # Python's fault handler writes every thread's stack to the log, even while native code hangs.
+            child.send_signal(signal.SIGABRT)
+        elif leak := self._leak(now):
+            self.verdict = Death(Cause.LEAK, leak)
+            self._kill_at = now + GRACE_SECONDS
+            # It writes a checkpoint.
+            child.send_signal(signal.SIGTERM)
+
+    def _read(self, now: float) -> None:
+        """Read the newest beat, and look at the memory after each iteration."""
+        try:
+            beat = Heartbeat.read(self._path)
+        except (OSError, ValueError):
+            return
+        if beat == self._last:
+            return
+
+        # A process that resumes has the iterations of its checkpoint from the start.
+        before = self._last if self._last is not None and self._last.phase != "build" else None
+        self._last = beat
+        self._stall.progress(None if beat.phase == "build" else beat.iteration, now)
+        if before is not None and beat.iteration > before.iteration:
+            self._on_iteration(beat.iteration)
+            self._first_iteration = self._first_iteration or (now, beat.iteration)
+            self._host.add(now, beat.host_bytes)
+            if beat.device_bytes is not None:
+                self._device.add(now, beat.device_bytes)
+
+    def _leak(self, now: float) -> str:
+        """Say what leaks so fast that a restart is due; empty where nothing does."""
+        beat = self._last
+        if beat is None or self._first_iteration is None or now < self._next_memory:
+            return ""
+        self._next_memory = now + _MEMORY_SECONDS
+        began, first = self._first_iteration
+        pace = (now - began) / max(beat.iteration - first, 1)
+        to_end = pace * max(beat.max_iterations - beat.iteration, 0)
+
+        limits = {"host": (self._host, beat.host_bytes + free_host_memory().size)}
+        if beat.device_limit is not None:
+            limits["GPU"] = (self._device, beat.device_limit)
+        for name, (memory, limit) in limits.items():
+            if memory.must_act(int(_HEADROOM * limit), to_end):
+                left = memory.seconds_left(int(_HEADROOM * limit))
+                return f"{name} memory grows and meets its limit of {format_size(limit)} in {left:.0f} s"
+        return ""
+
+    def _stalled(self) -> str:
+        phase = self._last.phase if self._last is not None else "start"
+        iteration = self._last.iteration if self._last is not None else 0
+        return (
+            f"no progress for {self._stall.limit:.0f} s ({phase}, after iteration {iteration}); the stacks of its "
+            "threads are in its log"
+        )

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Training on real physics whose process is killed, runs out of memory or hangs, and goes on by itself."""
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+pytestmark = [pytest.mark.sim, pytest.mark.physx]
+
+TRAIN = Path(__file__).parents[2] / "scripts" / "train.py"
+SMALL = [
+    *("physics=ovphysx", "device=cpu", "num_envs=16", "agent.samples_per_update=128", "algorithm=ppo"),
+    *("supervise.checkpoint_interval=1", "eval.episodes=16", "eval.best_share=0", "env.episode_length_s=1"),
+]
+
+
+class Training:
+    """A training script in a folder of its own, and the process that trains below it."""
+
+    def __init__(self, folder: Path, *settings: str) -> None:
+        self._folder = folder
+        self._output = (folder / "output").open("w", encoding="utf-8")
+        command = [sys.executable, str(TRAIN), *SMALL, *settings]
+        self.script = subprocess.Popen(command, cwd=folder, stdout=self._output, stderr=subprocess.STDOUT)
+
+    def __enter__(self) -> "Training":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.script.kill()
+        self.script.wait()
+        self._output.close()
+
+    @property
+    def run(self) -> Path:
+        (folder,) = self._folder.glob("logs/*/*/*")
+        return folder
+
+    @property
+    def record(self) -> Any:
+        return json.loads((self.run / "run.json").read_text(encoding="utf-8"))
+
+    @property
+    def output(self) -> str:
+        return (self._folder / "output").read_text(encoding="utf-8")
+
+    def beat(self) -> dict[str, Any]:
+        """What the process that trains did last; empty where it did nothing yet."""
+        try:
+            return json.loads((self.run / "heartbeat.json").read_text(encoding="utf-8"))
+        except (ValueError, OSError):
+            return {}
+
+    def wait_for(self, iteration: int, after: int = 0, seconds: float = 120.0) -> psutil.Process:
+        """Wait until a process other than the one before has done so many iterations, and return it."""
+        deadline = time.monotonic() + seconds
+        while True:
+            assert self.script.poll() is None, self.output
+            assert time.monotonic() < deadline, self.output
+            beat = self.beat()
+            if beat and beat["pid"] != after and beat["phase"] == "train" and beat["iteration"] >= iteration:
+                return psutil.Process(beat["pid"])
+            time.sleep(0.05)
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        path = self.run / "events.jsonl"
+        events = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        return [event for event in events if event["event"] == name]
+
+
+def test_killed_it_goes_on_by_itself_and_a_scheduler_can_stop_it(tmp_path: Path) -> None:
+    with Training(tmp_path, "max_iterations=100000") as training:
+        killed = training.wait_for(5)
+        killed.kill()
+
+        training.wait_for(8, after=killed.pid)
+        training.script.send_signal(signal.SIGUSR1)
+        assert training.script.wait(timeout=60) == 75, training.output
+
+        record = training.record
+        (restart,) = record["restarts"]
+        assert (restart["cause"], restart["from_iteration"] > 0) == ("killed", True)
+        assert training.events("recovered")[0]["iteration"] == restart["from_iteration"] + 1
+        assert record["status"] == "interrupted"
+        assert record["checkpoints"]["latest"]["iteration"] == record["completed_iterations"] >= 8
+        assert _below(training.run) == []
+
+
+# Python runs this at the start of every process. One that trains gets the error of an allocation that fails.
+FAILED_ALLOCATION = """\
+import ctypes, pathlib, threading, time
+
+def fail():
+    ask = pathlib.Path("fail")
+    while not ask.exists():
+        time.sleep(0.1)
+    ask.unlink()
+    main = ctypes.c_ulong(threading.main_thread().ident)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(main, ctypes.py_object(MemoryError))
+
+if "isaaclab_pc.workers" in pathlib.Path("/proc/self/cmdline").read_text():
+    threading.Thread(target=fail, daemon=True).start()
+"""
+
+
+@pytest.mark.slow
+def test_hung_and_without_memory_it_goes_on_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sitecustomize.py").write_text(FAILED_ALLOCATION, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with Training(tmp_path, "max_iterations=40", "supervise.stall_timeout=20") as training:
+        hung = training.wait_for(8)
+        hung.suspend()
+
+        training.wait_for(20, after=hung.pid)
+        (tmp_path / "fail").touch()
+
+        assert training.script.wait(timeout=300) == 0, training.output
+        record = training.record
+        assert (record["status"], record["completed_iterations"]) == ("completed", 40), training.output
+        assert [restart["cause"] for restart in record["restarts"]] == ["hung", "out of memory"], training.output
+        assert record["num_envs"] == 8
+        assert "num_envs: 8" in (training.run / "config.yaml").read_text(encoding="utf-8")
+        assert all(restart["from_iteration"] > 0 for restart in record["restarts"])
+        assert _below(training.run) == []
+
+
+def _below(run: Path) -> list[str]:
+    """Command lines of the processes that train a run."""
+    return [line for process in psutil.process_iter() if str(run.name) in (line := _command_line(process))]
+
+
+def _command_line(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
+
+
+@pytest.mark.slow
+def test_killed_twenty_times_it_learns_as_if_nothing_had_been(tmp_path: Path) -> None:
+    """Reach from its expert, as in the README, with a kill -9 at random moments."""
+    settings = ("algorithm=distill", "num_envs=64", "agent.samples_per_update=4096", "env.episode_length_s=4")
+    random.seed(7)
+    with Training(tmp_path, *settings, "supervise.max_restarts=100", "eval.episodes=128") as training:
+        worker = training.wait_for(1)
+        for number in range(20):
+            time.sleep(random.uniform(0.0, 12.0))
+            if training.script.poll() is not None or training.beat().get("phase") == "close":
+                break
+            worker.kill()
+            worker = training.wait_for(0, after=worker.pid)
+            print(f"kill {number + 1}: after iteration {training.events('died')[-1]['iteration']}", flush=True)
+
+        assert training.script.wait(timeout=900) == 0, training.output
+        record = training.record
+        kills = len(record["restarts"])
+        assert kills >= 10, "the run was over too soon"
+        assert record["completed_iterations"] == record["max_iterations"]
+        assert record["success"] >= 0.95
+        # An interval of a second holds one iteration.
+        assert max(event["lost_iterations"] for event in training.events("restart")) <= 2
+        assert not list((training.run / "checkpoints").glob(".*.tmp"))

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Stands in for the training worker: a run of ten short iterations with a record, heartbeats and checkpoints.
+
+What goes wrong is written in the file ``faults`` of the working directory: one line for each process, taken by the one
+that starts, ``<what>@<iteration>`` or ``ok``.
+"""
+
+import argparse
+import json
+import os
+import signal
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+from isaaclab_pc.launch.child_process import ExitCode, SignalFlag
+from isaaclab_pc.launch.heartbeat import Heart
+from isaaclab_pc.launch.run_folder import accept_settings
+from isaaclab_pc.launch.run_record import CheckpointEntries, CheckpointEntry, RunRecord
+from isaaclab_pc.settings import RunSettings
+
+LAST = 10
+
+
+def next_fault() -> tuple[str, int]:
+    path = Path("faults")
+    lines = path.read_text(encoding="utf-8").split() if path.exists() else []
+    path.write_text("\n".join(lines[1:]), encoding="utf-8")
+    what, _, iteration = (lines[0] if lines else "ok").partition("@")
+    return what, int(iteration or 0)
+
+
+def save(record: RunRecord, iteration: int, damaged: bool = False) -> None:
+    path = record.folder / "checkpoints" / f"model_{iteration}.pt"
+    path.parent.mkdir(exist_ok=True)
+    header = {"format": 1, "task": record.data.task, "runner": record.data.runner, "iteration": iteration}
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("archive/header.json", json.dumps(header))
+    if damaged:
+        path.write_bytes(path.read_bytes()[:40])
+    entry = CheckpointEntry(path=f"checkpoints/{path.name}", iteration=iteration, success_rate=None)
+    record.update(checkpoints=CheckpointEntries(latest=entry, best=entry))
+
+
+def go_wrong(what: str, record: RunRecord, iteration: int, flag: SignalFlag) -> None:
+    if what in ("kill", "segfault"):
+        os.kill(os.getpid(), signal.SIGKILL if what == "kill" else signal.SIGSEGV)
+    if what == "hang":
+        while not flag.received:
+            time.sleep(0.05)
+        return
+    if what == "stubborn":
+        signal.signal(signal.SIGABRT, signal.SIG_IGN)
+        time.sleep(60)
+    if what == "damage":
+        save(record, iteration, damaged=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    if what == "storm":
+        record.update(harder_physics={"dt": 1 / 240, "decimation": 8})
+        record.finish("storm", "too many environments failed")
+        sys.exit(ExitCode.STORM)
+    texts = {"oom": "torch.OutOfMemoryError: CUDA out of memory.", "lost": "CUDA error: unspecified launch failure"}
+    text = texts.get(what, "RuntimeError: it broke")
+    (record.folder / "worker.log").open("a", encoding="utf-8").write(f"Traceback\n{text}\n")
+    sys.exit(1)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("settings", type=Path)
+    parser.add_argument("--checkpoint", type=Path)
+    args = parser.parse_args()
+    settings = RunSettings.load(args.settings)
+    record = RunRecord.load(args.settings.parent)
+    what, at = next_fault()
+    with Path("starts").open("a", encoding="utf-8") as starts:
+        start = [settings.num_envs, settings.physics.dt, args.checkpoint.name if args.checkpoint else None]
+        starts.write(json.dumps(start) + "\n")
+
+    heart = Heart(record.folder, "cpu")
+    if what == "refuse":
+        return 2
+    if what not in ("ok", "slow") and at == 0:
+        go_wrong(what, record, 0, SignalFlag())
+    accept_settings(args.settings)
+    first = int(args.checkpoint.stem.removeprefix("model_")) if args.checkpoint else 0
+    heart.beat(phase="train", iteration=first, max_iterations=LAST)
+    with SignalFlag() as flag:
+        for iteration in range(first + 1, LAST + 1):
+            time.sleep(0.3 if what == "slow" else 0.02)
+            record.update(completed_iterations=iteration)
+            heart.beat(iteration=iteration)
+            if flag.received:
+                save(record, iteration)
+                record.finish("interrupted")
+                return flag.exit_code
+            if what != "ok" and iteration == at:
+                # Long enough for the supervisor to see the iteration.
+                time.sleep(0.7)
+                go_wrong(what, record, iteration, flag)
+            if iteration % 3 == 0:
+                save(record, iteration)
+    record.finish("completed")
+    return 0
+
+
+if __name__ == "__main__":
+    import faulthandler
+
+    faulthandler.enable()
+    sys.exit(main())

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Real processes that really die; only what they train is made up."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import psutil
+import pytest
+
+from isaaclab_pc.cluster import health, supervisor, watch
+from isaaclab_pc.cluster.supervisor import supervise
+from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.launch.run_record import RunRecord
+
+FAKE = Path(__file__).with_name("fake_trainer.py")
+LAST = 10
+
+
+def command(settings, checkpoint):
+    return [
+        sys.executable,
+        str(FAKE),
+        str(settings),
+        *([] if checkpoint is None else ["--checkpoint", str(checkpoint)]),
+    ]
+
+
+class Run:
+    """A run whose processes go wrong as they are told."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "run"
+        self.root = folder
+
+    def start(self, *faults: str, settings: tuple[str, ...] = ()) -> int:
+        (self.root / "faults").write_text("\n".join(faults), encoding="utf-8")
+        self.folder.mkdir()
+        composed = compose(["num_envs=256", "device=cpu", *settings])
+        composed.save(self.folder / "config.yaml")
+        self.record = RunRecord.create(self.folder, composed, "reach")
+        return supervise(self.record, None, self.folder / "config.yaml", command)
+
+    def starts(self) -> list[list]:
+        """Number of environments, physics step and checkpoint of each process."""
+        return [json.loads(line) for line in (self.root / "starts").read_text(encoding="utf-8").splitlines()]
+
+    def events(self) -> list[dict]:
+        path = self.folder / "events.jsonl"
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(supervisor, "LONGEST_PAUSE", 0.1)
+    monkeypatch.setattr(watch, "_LOOK_SECONDS", 0.05)
+    return Run(tmp_path)
+
+
+def test_a_run_that_nothing_befalls_has_no_events(run):
+    assert run.start() == 0
+    assert run.record.data.completed_iterations == LAST
+    assert run.record.data.restarts == run.events() == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "cause", "detail"),
+    [
+        ("kill", "killed", "ended by SIGKILL"),
+        ("segfault", "crashed", "ended by SIGSEGV"),
+        ("lost", "GPU lost", "CUDA error: unspecified launch failure"),
+    ],
+)
+def test_a_process_that_dies_is_replaced_and_goes_on_from_its_last_checkpoint(run, capfd, fault, cause, detail):
+    assert run.start(f"{fault}@5") == 0
+    data = run.record.data
+    assert (data.status, data.completed_iterations) == ("completed", LAST)
+    assert run.starts() == [[256, None, None], [256, None, "model_3.pt"]]
+    (entry,) = data.restarts
+    assert (entry.cause, entry.detail, entry.iteration, entry.from_iteration, entry.note) == (cause, detail, 5, 3, "")
+    assert f"({cause}: {detail}); it goes on from model_3.pt, 2 iterations lost\n" in capfd.readouterr().err
+    died, restart, recovered = run.events()
+    assert (died["event"], died["cause"], died["iteration"]) == ("died", cause, 5)
+    assert (restart["event"], restart["lost_iterations"]) == ("restart", 2)
+    assert (recovered["event"], recovered["seconds"] < 30) == ("recovered", True)
+
+
+def test_a_process_that_dies_before_its_first_checkpoint_begins_anew(run):
+    assert run.start("kill@2", "segfault@0") == 0
+    assert [start[2] for start in run.starts()] == [None, None, None]
+    assert run.record.data.completed_iterations == LAST
+    assert [entry.from_iteration for entry in run.record.data.restarts] == [0, 0]
+
+
+def test_a_damaged_checkpoint_costs_one_interval(run, capfd):
+    assert run.start("damage@7") == 0
+    assert run.starts()[1][2] == "model_6.pt"
+    assert "taking an older one" in capfd.readouterr().err
+
+
+def test_a_process_without_memory_goes_on_with_fewer_environments(run, capfd):
+    assert run.start("oom@5", "oom@0") == 0
+    assert [start[0] for start in run.starts()] == [256, 128, 64]
+    assert run.record.data.num_envs == 64
+    assert "num_envs: 64" in (run.folder / "config.yaml").read_text(encoding="utf-8")
+    assert not (run.folder / "resume.yaml").exists()
+    assert "with num_envs=128 instead of 256" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(("tells", "last"), [(True, 256), (False, 128)])
+def test_killed_twice_without_an_iteration_is_no_memory_where_the_kernel_does_not_tell(run, monkeypatch, tells, last):
+    group = SimpleNamespace(oom_kills=lambda: 0 if tells else None)
+    monkeypatch.setattr(supervisor, "memory_cgroups", lambda: [group])
+    assert run.start("kill@5", "kill@0") == 0
+    assert [start[0] for start in run.starts()] == [256, 256, last]
+
+
+def test_environments_are_not_taken_where_the_user_forbids_it(run):
+    assert run.start("oom@5", settings=("supervise.shrink_on_oom=false",)) == 1
+    assert len(run.starts()) == 1
+    assert run.record.data.restarts == []
+
+
+def test_an_error_of_the_program_is_not_tried_again(run):
+    assert run.start("bug@5") == 1
+    assert len(run.starts()) == 1
+    assert [event["event"] for event in run.events()] == ["died"]
+
+
+@pytest.mark.parametrize(("allowed", "code", "starts"), [("true", 0, [None, 1 / 240]), ("false", 4, [None])])
+def test_a_storm_is_followed_by_harder_physics_where_the_user_allows_it(run, allowed, code, starts):
+    assert run.start("storm@4", settings=(f"supervise.harden_physics={allowed}",)) == code
+    assert [start[1] for start in run.starts()] == starts
+
+
+def test_it_gives_up_after_the_allowed_number_of_restarts(run, capfd):
+    assert run.start(*["segfault@4"] * 9, settings=("supervise.max_restarts=2",)) == 139
+    assert len(run.starts()) == 3
+    assert run.events()[-1] == {**run.events()[-1], "event": "gave up", "restarts": 2}
+    assert "supervise.max_restarts=2 is reached" in capfd.readouterr().err
+
+
+def test_restarts_of_an_hour_ago_do_not_count(run, monkeypatch):
+    monkeypatch.setattr(supervisor, "WINDOW_SECONDS", 0.0)
+    assert run.start(*["kill@4", "kill@5", "kill@6", "kill@7"], settings=("supervise.max_restarts=1",)) == 0
+
+
+@pytest.mark.parametrize(("fault", "stacks"), [("hang", True), ("stubborn", False)])
+def test_a_process_that_hangs_shows_its_stacks_and_is_replaced(run, capfd, monkeypatch, fault, stacks):
+    monkeypatch.setattr(watch, "_DUMP_SECONDS", 0.5)
+    assert run.start(f"{fault}@4", settings=("supervise.stall_timeout=2",)) == 0
+    (entry,) = run.record.data.restarts
+    assert (entry.cause, entry.from_iteration) == ("hung", 3)
+    assert "no progress for 2 s (train, after iteration 4)" in entry.detail
+    shown = capfd.readouterr().err
+    assert ("Fatal Python error: Aborted" in shown and "in go_wrong" in shown) == stacks
+
+
+def test_a_leak_is_met_by_a_checkpoint_and_a_restart(run, monkeypatch):
+    def must_act(self, limit, seconds_to_end):
+        assert limit > 1 << 20
+        return not run.leaked and self._seen == 3 and (run.__dict__.update(leaked=True) or True)
+
+    run.leaked = False
+    monkeypatch.setattr(watch, "_MEMORY_SECONDS", 0.0)
+    monkeypatch.setattr(health.LeakWatch, "must_act", must_act)
+    assert run.start("slow@0") == 0
+    (entry,) = run.record.data.restarts
+    assert entry.cause == "memory leak"
+    assert entry.detail.startswith("host memory grows and meets its limit of ")
+    assert entry.from_iteration == entry.iteration >= 3, "it has written a checkpoint"
+
+
+def test_settings_that_a_restart_refuses_end_the_run_and_leave_it_as_it_was(run):
+    assert run.start("oom@5", "refuse") == 1
+    assert run.record.data.status == "failed"
+    assert "num_envs: 256" in (run.folder / "config.yaml").read_text(encoding="utf-8")
+    assert not (run.folder / "resume.yaml").exists()
+
+
+def test_a_signal_while_it_waits_for_a_restart_ends_the_run(run, monkeypatch):
+    monkeypatch.setattr(supervisor, "LONGEST_PAUSE", 30.0)
+    monkeypatch.setattr(
+        supervisor, "_say", lambda _: threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+    )
+    assert run.start("kill@4") == 128 + signal.SIGUSR1
+    assert len(run.starts()) == 1
+
+
+def test_nothing_is_left_of_a_process_that_is_killed_with_its_supervisor(run):
+    (run.root / "faults").write_text("hang@4", encoding="utf-8")
+    run.folder.mkdir()
+    settings = compose(["num_envs=256", "device=cpu"])
+    settings.save(run.folder / "config.yaml")
+    RunRecord.create(run.folder, settings, "reach")
+    driver = (
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); from pathlib import Path;"
+        "from test_supervisor import command; from isaaclab_pc.cluster.supervisor import supervise;"
+        "from isaaclab_pc.launch.run_record import RunRecord;"
+        "supervise(RunRecord.load(Path('run')), None, Path('run/config.yaml'), command)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", driver], cwd=run.root)
+    heartbeat = run.folder / "heartbeat.json"
+    deadline = time.monotonic() + 30
+    while not heartbeat.exists() or '"iteration": 4' not in heartbeat.read_text(encoding="utf-8"):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    family = psutil.Process(process.pid).children(recursive=True)
+    assert family
+    process.kill()
+    process.wait()
+    assert psutil.wait_procs(family, timeout=10)[1] == []
+    assert json.loads((run.folder / "run.json").read_text(encoding="utf-8"))["status"] == "interrupted"
+
+
+def test_the_limit_before_the_first_iteration_leaves_time_for_kernels_to_compile():
+    assert health.StallWatch(5.0, 0.0).limit == health.STARTUP_SECONDS
