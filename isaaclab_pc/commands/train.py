@@ -27,6 +27,7 @@ from isaaclab_pc.launch.run_folder import (
     locked,
     make_run_folder,
     wait_for_worker,
+    writing,
 )
 from isaaclab_pc.launch.run_record import RunRecord
 from isaaclab_pc.launch.sweep import run_each
@@ -162,8 +163,13 @@ def _start(settings: RunSettings) -> tuple[int, Path]:
     search = SearchSettings(device=settings.device, **settings.scaling.model_dump())
     experiment = experiment_name(settings)
     folder = make_run_folder(LOGS, settings.runner, experiment)
-    settings.save(folder / SETTINGS_NAME)
-    record = RunRecord.create(folder, settings, experiment)
+    try:
+        with writing(folder):
+            settings.save(folder / SETTINGS_NAME)
+            record = RunRecord.create(folder, settings, experiment)
+    except ConfigError:
+        shutil.rmtree(folder)
+        raise
 
     try:
         with locked(folder):

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import copy
+import operator
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -426,14 +427,30 @@ class PointCloudEnv(DirectRLEnv):
         stays, and benched environments get a new chance.
         """
         seed = self._seed
-        episode_index = self.episode_index.clone()
+        state = self.training_state()
         results = copy.deepcopy(self.episode_tracker)
         yield
 
-        self._key_draws(seed, episode_index)
-        self.reset()
+        self._seed = seed
+        self.resume_training(state)
         # After the reset, which finishes the episodes that were still running.
         self.episode_tracker.take_results(results)
+
+    def training_state(self) -> dict[str, Any]:
+        """Return what a training goes on with that no reset makes anew; :meth:`resume_training` takes it."""
+        return {"steps": int(self.common_step_counter), "episodes": self.episode_index.clone()}
+
+    def resume_training(self, state: Mapping[str, Any]) -> None:
+        """Go on where a training was: all environments start the episodes that it would have come to next.
+
+        Args:
+            state: What :meth:`training_state` returned, here or in another process. With another number of
+                environments, their episodes are numbered on from the highest.
+        """
+        episodes = state["episodes"].to(self.device)
+        self._key_draws(self._seed, episodes if len(episodes) == self.num_envs else int(episodes.max()))
+        self.common_step_counter = operator.index(state["steps"])
+        self.reset()
 
     def _key_draws(self, seed: int, episode: torch.Tensor | int) -> None:
         """Let all draws depend on a seed and on the numbers of the running episodes, shape (N,) or one for all."""

@@ -29,6 +29,7 @@ __all__ = [
     "make_folder",
     "make_run_folder",
     "wait_for_worker",
+    "writing",
 ]
 
 LOGS = Path("logs")
@@ -92,7 +93,7 @@ def make_folder(parent: Path, suffix: str = "") -> Path:
         ConfigError: The folder cannot be made.
     """
     name = datetime.now().strftime("%Y-%m-%d_%H-%M-%S") + (f"_{suffix}" if suffix else "")
-    try:
+    with writing(parent):
         parent.mkdir(parents=True, exist_ok=True)
         for attempt in itertools.count():
             folder = parent / (f"{name}_{attempt}" if attempt else name)
@@ -100,9 +101,25 @@ def make_folder(parent: Path, suffix: str = "") -> Path:
             with contextlib.suppress(FileExistsError):
                 folder.mkdir()
                 return folder
-    except OSError as error:
-        raise ConfigError(f"{parent} cannot be made ({error}): start from a folder where you may write.") from None
     raise AssertionError("unreachable")
+
+
+@contextlib.contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Name the next step where a folder cannot be written: the disk is full, or it is somebody else's.
+
+    Args:
+        folder: Where the block writes.
+
+    Raises:
+        ConfigError: The block raised an OSError.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(
+            f"{folder} cannot be written ({error.strerror}): make room, or start from a folder where you may write."
+        ) from None
 
 
 def accept_settings(path: Path) -> None:

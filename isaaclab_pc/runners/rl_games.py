@@ -35,6 +35,8 @@ from isaaclab_pc.runners.shared import (
     StopTraining,
     checkpoint_identity,
     no_output,
+    resume_training,
+    training_state,
     without_num_points,
 )
 
@@ -54,7 +56,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ADAPTER", "RlGamesAdapter", "RlGamesRunner"]
 
-_STATE_KEYS = ("algorithm", "rng", "iteration")
+_STATE_KEYS = ("algorithm", "rng", "environment", "iteration")
 
 
 class RlGamesAdapter:
@@ -192,6 +194,7 @@ class RlGamesRunner:
         state = {
             "algorithm": self._agent.get_full_state_weights(),
             "rng": rng_state(self._device),
+            "environment": training_state(self._agent.vec_env),
             "iteration": self.completed_iterations,
         }
         header = {**extra, **self._identity, "iteration": self.completed_iterations}
@@ -210,6 +213,7 @@ class RlGamesRunner:
             self._agent.last_lr = self._agent.optimizer.param_groups[0]["lr"]
             self.completed_iterations = operator.index(state["iteration"])
             set_rng_state(state["rng"], self._device)
+            resume_training(self._agent.vec_env, state["environment"])
         return header
 
     def load_policy(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -38,7 +38,9 @@ from isaaclab_pc.runners.shared import (
     StopTraining,
     checkpoint_identity,
     no_output,
+    resume_training,
     success_rate,
+    training_state,
     without_num_points,
 )
 from isaaclab_pc.runners.tripwire import Tripwire
@@ -48,7 +50,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ADAPTER", "RslRlAdapter", "RslRlRunner"]
 
-_STATE_KEYS = ("algorithm", "rng", "iteration", "total_steps", "total_s")
+_STATE_KEYS = ("algorithm", "rng", "environment", "iteration", "total_steps", "total_s")
 
 
 class RslRlAdapter:
@@ -193,6 +195,7 @@ class RslRlRunner:
         state = {
             "algorithm": self._library.alg.save(),
             "rng": rng_state(self._device),
+            "environment": training_state(self._env),
             "iteration": self.completed_iterations,
             "total_steps": logger.tot_timesteps,
             "total_s": logger.tot_time,
@@ -214,6 +217,7 @@ class RslRlRunner:
             self._library.logger.tot_time = float(state["total_s"])
             self.completed_iterations = operator.index(state["iteration"])
             set_rng_state(state["rng"], self._device)
+            resume_training(self._env, state["environment"])
         return header
 
     def load_policy(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:

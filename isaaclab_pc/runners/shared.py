@@ -3,11 +3,21 @@
 
 import contextlib
 import math
+import operator
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-__all__ = ["USUAL_NUM_ENVS", "IterationLog", "StopTraining", "checkpoint_identity", "no_output", "success_rate"]
+__all__ = [
+    "USUAL_NUM_ENVS",
+    "IterationLog",
+    "StopTraining",
+    "checkpoint_identity",
+    "no_output",
+    "resume_training",
+    "success_rate",
+    "training_state",
+]
 
 USUAL_NUM_ENVS = 4096
 """Number of environments that configurations of Isaac Lab's own tasks are written for."""
@@ -85,6 +95,36 @@ def without_num_points(header: Mapping[str, Any]) -> dict[str, Any]:
         return dict(header)
     shapes = {name: ["points", shape[1]] if len(shape) == 2 else shape for name, shape in observations.items()}
     return {**header, "observations": shapes}
+
+
+def training_state(env: Any) -> dict[str, Any]:
+    """Return what an environment knows of the training so far: tensors and plain values for a checkpoint.
+
+    Args:
+        env: A vectorized Isaac Lab environment, or a library's wrapper around one.
+    """
+    base = getattr(env, "unwrapped", env)
+    if hasattr(base, "training_state"):
+        return base.training_state()
+    # Curricula of Isaac Lab's managers read this.
+    return {"steps": int(getattr(base, "common_step_counter", 0))}
+
+
+def resume_training(env: Any, state: Mapping[str, Any]) -> None:
+    """Let all environments start the episodes that a training would have come to next.
+
+    Tasks of other packages draw them from the random generators, which must have been restored before.
+
+    Args:
+        env: As for :func:`training_state`.
+        state: What that returned.
+    """
+    base = getattr(env, "unwrapped", env)
+    if hasattr(base, "resume_training"):
+        base.resume_training(state)
+    elif hasattr(base, "common_step_counter"):
+        base.common_step_counter = operator.index(state["steps"])
+        base.reset()
 
 
 @contextlib.contextmanager

@@ -12,12 +12,15 @@ from typing import Any
 
 import psutil
 import pytest
+import torch
+
+from isaaclab_pc.runners.checkpoint_file import acting_weights, load_checkpoint
 
 pytestmark = [pytest.mark.sim, pytest.mark.physx]
 
 TRAIN = Path(__file__).parents[2] / "scripts" / "train.py"
 SMALL = [
-    *("physics=ovphysx", "device=cpu", "num_envs=16", "agent.samples_per_update=128", "algorithm=ppo"),
+    *("physics=ovphysx", "device=cpu", "num_envs=16", "algorithm=ppo"),
     *("supervise.checkpoint_interval=1", "eval.episodes=16", "eval.best_share=0", "env.episode_length_s=1"),
 ]
 
@@ -25,10 +28,12 @@ SMALL = [
 class Training:
     """A training script in a folder of its own, and the process that trains below it."""
 
-    def __init__(self, folder: Path, *settings: str) -> None:
+    def __init__(self, folder: Path, *settings: str, runner: str = "rsl_rl", samples_per_update: int = 128) -> None:
         self._folder = folder
         self._output = (folder / "output").open("w", encoding="utf-8")
-        command = [sys.executable, str(TRAIN), *SMALL, *settings]
+        section = "agent" if runner == "rsl_rl" else "agent.params.config"
+        agent = [f"runner={runner}", f"{section}.samples_per_update={samples_per_update}"]
+        command = [sys.executable, str(TRAIN), *SMALL, *agent, *settings]
         self.script = subprocess.Popen(command, cwd=folder, stdout=self._output, stderr=subprocess.STDOUT)
 
     def __enter__(self) -> "Training":
@@ -66,7 +71,8 @@ class Training:
             assert self.script.poll() is None, self.output
             assert time.monotonic() < deadline, self.output
             beat = self.beat()
-            if beat and beat["pid"] != after and beat["phase"] == "train" and beat["iteration"] >= iteration:
+            trains = beat.get("phase") in ("train", "evaluate")
+            if trains and beat["pid"] != after and beat["iteration"] >= iteration:
                 return psutil.Process(beat["pid"])
             time.sleep(0.05)
 
@@ -145,11 +151,12 @@ def _command_line(process: psutil.Process) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_killed_twenty_times_it_learns_as_if_nothing_had_been(tmp_path: Path) -> None:
     """Reach from its expert, as in the README, with a kill -9 at random moments."""
-    settings = ("algorithm=distill", "num_envs=64", "agent.samples_per_update=4096", "env.episode_length_s=4")
+    settings = ("algorithm=distill", "num_envs=64", "env.episode_length_s=4", "supervise.max_restarts=100")
     random.seed(7)
-    with Training(tmp_path, *settings, "supervise.max_restarts=100", "eval.episodes=128") as training:
+    with Training(tmp_path, *settings, "eval.episodes=128", samples_per_update=4096) as training:
         worker = training.wait_for(1)
         for number in range(20):
             time.sleep(random.uniform(0.0, 12.0))
@@ -168,3 +175,37 @@ def test_killed_twenty_times_it_learns_as_if_nothing_had_been(tmp_path: Path) ->
         # An interval of a second holds one iteration.
         assert max(event["lost_iterations"] for event in training.events("restart")) <= 2
         assert not list((training.run / "checkpoints").glob(".*.tmp"))
+
+
+def weights(path: Path) -> dict[str, torch.Tensor]:
+    state, _ = load_checkpoint(path, "cpu")
+    networks = acting_weights(state["algorithm"])
+    return {f"{name}.{key}": value for name, network in networks.items() for key, value in network.items()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("runner", ["rsl_rl", "rl_games"])
+def test_a_run_that_was_killed_ends_with_the_weights_of_one_that_was_not(tmp_path: Path, runner: str) -> None:
+    """Both reset all environments after every iteration: one evaluates its checkpoint, the other is restarted, too."""
+    settings = (
+        *("max_iterations=6", "supervise.checkpoint_interval=0"),
+        *("eval.best_share=0.9", "eval.best_episodes=1", "env.episode_length_s=0.25"),
+    )
+    ends = []
+    for fate in ("undisturbed", "killed"):
+        (tmp_path / fate).mkdir()
+        with Training(tmp_path / fate, *settings, runner=runner) as training:
+            worker = training.wait_for(2)
+            if fate == "killed":
+                worker.kill()
+            assert training.script.wait(timeout=240) == 0, training.output
+            assert len(training.record["restarts"]) == (fate == "killed")
+            resets = {point["iteration"] for point in training.record["evaluations"]}
+            resets |= {restart["from_iteration"] for restart in training.record["restarts"]}
+            assert resets >= {1, 2, 3, 4, 5}
+            ends.append(weights(training.run / "checkpoints" / "model_6.pt"))
+
+    undisturbed, killed = ends
+    assert undisturbed.keys() == killed.keys()
+    for key, value in undisturbed.items():
+        assert torch.equal(value, killed[key]), f"{key} differs by {(value.double() - killed[key]).abs().max():.2g}"

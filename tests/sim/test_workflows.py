@@ -58,7 +58,8 @@ def test_train_resume_and_play(scripts: Scripts) -> None:
     assert "num_envs: 4" in (run / "params" / "env.yaml").read_text(encoding="utf-8")
     assert "samples_per_update: 64" in (run / "params" / "agent.yaml").read_text(encoding="utf-8")
 
-    output = scripts.run("train.py", "resume=latest", "max_iterations=3")
+    # As a debugger would: in the script's own process.
+    output = scripts.run("train.py", "resume=latest", "max_iterations=3", "supervise.enabled=false")
     assert "iteration 3/3" in output
     assert "iteration 2/3" not in output
     assert scripts.runs() == [run]
@@ -84,7 +85,7 @@ def test_ctrl_c_writes_a_checkpoint_and_leaves_no_child(scripts: Scripts) -> Non
     finally:
         process.kill()
         process.communicate()
-    assert process.returncode == 130
+    assert process.returncode == 75
     assert "stopping: writing a checkpoint" in output
     assert family
     assert psutil.wait_procs(family, timeout=5)[1] == []

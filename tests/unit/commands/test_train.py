@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The parent of a run, with a fake worker behind the process boundary."""
 
+import errno
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -15,7 +17,7 @@ from filelock import FileLock
 
 from isaaclab_pc.commands import play, train
 from isaaclab_pc.commands.train import main
-from isaaclab_pc.launch import algorithm
+from isaaclab_pc.launch import algorithm, run_record
 from isaaclab_pc.launch.child_process import STOP_SIGNALS
 from isaaclab_pc.physics import backends
 from isaaclab_pc.settings import RunSettings
@@ -132,6 +134,16 @@ def test_a_resumed_run_is_watched_only_when_that_is_asked_for_again(runs, seen, 
     for given, expected in ((["visualizer=rerun"], "rerun"), ([], None)):
         assert main(["resume=latest", "max_iterations=9", *given]) == 0
         assert (seen(run)["settings"]["visualizer"], seen(run)["settings"]["num_envs"]) == (expected, 8)
+
+
+def test_a_full_disk_is_said_in_one_line_and_leaves_no_folder_behind(folder, capsys, runs, monkeypatch):
+    def refuse(path, text):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(run_record, "write_text_atomically", refuse)
+    assert main(["num_envs=8", "device=cpu"]) == 2
+    assert "cannot be written (No space left on device): make room, or start from" in capsys.readouterr().err
+    assert runs() == []
 
 
 @pytest.mark.parametrize("num_envs", ["8", "auto"])
