@@ -159,7 +159,7 @@ def test_killed_twenty_times_it_learns_as_if_nothing_had_been(tmp_path: Path) ->
     with Training(tmp_path, *settings, "eval.episodes=128", samples_per_update=4096) as training:
         worker = training.wait_for(1)
         for number in range(20):
-            time.sleep(random.uniform(0.0, 12.0))
+            time.sleep(random.uniform(0.0, 20.0))
             if training.script.poll() is not None or training.beat().get("phase") == "close":
                 break
             worker.kill()
