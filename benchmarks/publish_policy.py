@@ -18,7 +18,17 @@ from isaaclab_pc.launch.task_names import short_name
 from isaaclab_pc.runners.checkpoint_file import acting_weights, load_checkpoint, save_checkpoint
 from isaaclab_pc.settings import RunSettings
 
-LEFT_OUT = ("device", "physics.backend", "teacher", "resume", "replay_samples", "visualizer", "scaling.", "supervise.", "eval.")
+LEFT_OUT = (
+    "device",
+    "physics.backend",
+    "teacher",
+    "resume",
+    "replay_samples",
+    "visualizer",
+    "scaling.",
+    "supervise.",
+    "eval.",
+)
 """Settings, and groups of them, that belong to a machine, or that only training needs."""
 
 

@@ -29,7 +29,7 @@ LIBRARY_ENV = (
     "TORCHINDUCTOR_",
     "TRITON_",
 )
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP)
 GRACE_S = 3.0
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 from collections import deque
@@ -43,7 +44,7 @@ def supervise(
     settings: Path,
     command: WorkerCommand,
     clock: Callable[[], float] = time.monotonic,
-) -> int:
+) -> tuple[int, Death | None]:
     """Run training processes, one after another, until the run is done or must not go on.
 
     Args:
@@ -54,20 +55,21 @@ def supervise(
         clock: Tells the time [s].
 
     Returns:
-        The exit code of the last one.
+        The exit code of the last one and, if it died and none followed, why.
     """
-    supervisor = _Supervisor(record, command, clock)
     try:
-        return supervisor.run(checkpoint, settings)
+        with SignalFlag() as flag:
+            return _Supervisor(record, command, flag, clock).run(checkpoint, settings)
     finally:
         # Settings that no process has accepted are not the run's.
         (record.folder / RESUME_SETTINGS_NAME).unlink(missing_ok=True)
 
 
 class _Supervisor:
-    def __init__(self, record: RunRecord, command: WorkerCommand, clock: Callable[[], float]) -> None:
+    def __init__(self, record: RunRecord, command: WorkerCommand, flag: SignalFlag, clock: Callable[[], float]) -> None:
         self._record = record
         self._command = command
+        self._flag = flag
         self._clock = clock
         self._events = EventLog(record.folder)
         self._restarts: deque[float] = deque()
@@ -75,7 +77,7 @@ class _Supervisor:
         """Deaths since the last completed iteration."""
         self._died_at: float | None = None
 
-    def run(self, checkpoint: Path | None, settings: Path) -> int:
+    def run(self, checkpoint: Path | None, settings: Path) -> tuple[int, Death | None]:
         """Run the first process and those that follow."""
         is_restarted = False
         while True:
@@ -83,17 +85,17 @@ class _Supervisor:
             if death is None:
                 if is_restarted and code == ExitCode.REFUSED:
                     # What was said of it stands in the terminal; the run is not one that never began.
-                    self._record.finish("failed", "refused to go on after a restart")
-                    return ExitCode.FAILED
-                return code
+                    return code, Death(Cause.ERROR, "it refused to go on after a restart")
+                return code, None
 
-            restart = self._allowed_restart(death)
+            restart = self._allowed_restart(death) if not self._flag.received else None
             if restart is None:
-                return code
+                return code, death
             checkpoint, settings = self._prepare(death, restart)
-            stopped_by = self._pause()
-            if stopped_by:
-                return stopped_by
+            self._pause()
+            if self._flag.received:
+                self._note_stop()
+                return self._flag.exit_code, None
             is_restarted = True
 
     def _run_once(self, checkpoint: Path | None, settings: Path) -> tuple[int, Death | None]:
@@ -106,17 +108,21 @@ class _Supervisor:
         kills_before = oom_kills(cgroups)
 
         watch = WorkerWatch(folder, supervise.stall_timeout, self._on_iteration, self._clock)
-        code = run_child(self._command(settings, checkpoint), log=log, watch=watch)
+        code = run_child(self._command(settings, checkpoint), log=log, watch=watch, flag=self._flag)
 
         # The process writes the record while it trains.
         self._record.data = RunRecord.load(folder).data
+        if self._flag.received and was_stopped(code):
+            self._note_stop()
+            return code, None
         if watch.verdict is not None:
             return code, watch.verdict
-        if was_stopped(code):
-            self._events.add("stopped", code=code, iteration=self._record.data.completed_iterations)
-            return code, None
         kills = oom_kills(cgroups) - kills_before
         return code, classify_death(code, _end_of(log, log_size), self._record.data.status, kills)
+
+    def _note_stop(self) -> None:
+        name = signal.Signals(self._flag.received[0]).name
+        self._events.add("stopped", signal=name, iteration=self._record.data.completed_iterations)
 
     def _on_iteration(self, iteration: int) -> None:
         self._without_progress = 0
@@ -208,13 +214,11 @@ class _Supervisor:
         )
         return checkpoint, settings
 
-    def _pause(self) -> int:
-        """Wait before a restart, the longer the more often nothing came of it; return the code of a stop meanwhile."""
+    def _pause(self) -> None:
+        """Wait before a restart, the longer the more often nothing came of it; a signal ends the wait."""
         until = self._clock() + min(2.0 ** max(self._without_progress - 1, 0), LONGEST_PAUSE)
-        with SignalFlag() as flag:
-            while self._clock() < until and not flag.received:
-                time.sleep(0.05)
-            return flag.exit_code
+        while self._clock() < until and not self._flag.received:
+            time.sleep(0.05)
 
 
 def _end_of(log: Path, begin: int) -> str:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from isaaclab_pc.cluster.causes import Cause
 from isaaclab_pc.cluster.supervisor import supervise
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.algorithm import TRAIN, choose_algorithm, teacher_settings
@@ -290,20 +291,19 @@ def _train(record: RunRecord, checkpoint: Path | None, settings: Path) -> int:
     if not RunSettings.load(settings).supervise.enabled:
         return _train_here(record, checkpoint, settings)
 
-    code = supervise(record, checkpoint, settings, lambda path, start: worker_command("train", path, checkpoint=start))
-    crashed = record.data.status == "running" and not was_stopped(code)
-    if crashed:
-        record.finish("failed", f"the worker ended with exit code {code}")
-    elif record.data.status == "running":
-        record.finish("interrupted")
-
+    code, death = supervise(
+        record, checkpoint, settings, lambda path, start: worker_command("train", path, checkpoint=start)
+    )
     if code == ExitCode.OK:
         print(f"run: {folder}", flush=True)
-    if code in (ExitCode.OK, ExitCode.REFUSED):
+    if death is None and code in (ExitCode.OK, ExitCode.REFUSED):
         return code
-    if crashed:
+    if death is not None and death.cause is not Cause.STORM:
+        record.finish("failed", f"{death.cause}: {death.detail}")
         show_log(log, code)
         code = ExitCode.FAILED
+    elif record.data.status == "running":
+        record.finish("interrupted")
     if record.checkpoint("latest") is not None:
         print(f"resume={folder} goes on after iteration {record.data.completed_iterations}", flush=True)
     return code
@@ -314,10 +314,13 @@ def _train_here(record: RunRecord, checkpoint: Path | None, settings: Path) -> i
     # By its name: this module loads without torch.
     worker = importlib.import_module("isaaclab_pc.workers.train")
     try:
-        code = worker.train(settings, checkpoint, sys.stdout)
-    except Exception as error:
-        if not isinstance(error, ConfigError):
-            record.finish("failed", f"{type(error).__name__}: {error}")
+        return worker.train(settings, checkpoint, sys.stdout)
+    except ConfigError:
         raise
-    record.data = RunRecord.load(record.folder).data
-    return code
+    except BaseException as error:
+        # The worker writes the record while it trains.
+        status = "interrupted" if isinstance(error, SystemExit) else "failed"
+        RunRecord.load(record.folder).finish(status, f"{type(error).__name__}: {error}")
+        raise
+    finally:
+        record.data = RunRecord.load(record.folder).data

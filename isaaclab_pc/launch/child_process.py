@@ -144,6 +144,7 @@ def run_child(
     grace: float = GRACE_SECONDS,
     log: Path | None = None,
     watch: Callable[[ProcessTree], None] | None = None,
+    flag: SignalFlag | None = None,
 ) -> int:
     """Run a child to its end.
 
@@ -156,27 +157,33 @@ def run_child(
         log: Log of a child that calls :func:`~isaaclab_pc.output_filter.divert_output`. What native code prints goes
             there through a filter, and lines that it repeated are summed up on standard error at the end.
         watch: Called some twenty times a second while the child runs; it may send signals to it.
+        flag: Remembers the signals to this process, where the caller does so for longer than the child lives.
 
     Returns:
         The child's exit code; 128 + N if it was ended after a signal N to this process, or died of a signal N.
     """
-    if log is None:
-        return _run(argv, grace, (), watch)
-
-    with OutputFilter(log) as output:
-        code = _run(argv, grace, output.inlets, watch)
+    with contextlib.ExitStack() as stack:
+        flag = flag or stack.enter_context(SignalFlag())
+        if log is None:
+            return _run(argv, grace, (), watch, flag)
+        output = stack.enter_context(OutputFilter(log))
+        code = _run(argv, grace, output.inlets, watch, flag)
     for line in output.summary():
         print(line, file=sys.stderr, flush=True)
     return code
 
 
-def _run(argv: Sequence[str], grace: float, inlets: Sequence[int], watch: Callable[[ProcessTree], None] | None) -> int:
+def _run(
+    argv: Sequence[str],
+    grace: float,
+    inlets: Sequence[int],
+    watch: Callable[[ProcessTree], None] | None,
+    flag: SignalFlag,
+) -> int:
     environment = {**os.environ, INLETS: ",".join(map(str, inlets))} if inlets else None
-    with (
-        SignalFlag() as flag,
-        # SIGTERM, so that it still writes its checkpoint if this process is killed.
-        ProcessTree(argv, None, environment, pass_fds=inlets, on_our_death=signal.SIGTERM, expendable=False) as child,
-    ):
+    # SIGTERM, so that it still writes its checkpoint if this process is killed.
+    tree = ProcessTree(argv, None, environment, pass_fds=inlets, on_our_death=signal.SIGTERM, expendable=False)
+    with tree as child:
         code = _wait(child, flag, grace, watch)
 
     if code is None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from dataclasses import dataclass, replace
@@ -87,8 +88,9 @@ class Heart:
         self._written = time.monotonic()
         in_use = self._device_memory()
         beat = replace(beat, host_bytes=self._process.memory_info().rss, device_bytes=in_use[0], device_limit=in_use[1])
-        # Neither atomic nor flushed to the disk: a reader that sees half of one reads it again.
-        self._path.write_text(beat.to_json(), encoding="utf-8")
+        # Not atomic: a reader that sees half of one reads it again. And a full disk must not end the training.
+        with contextlib.suppress(OSError):
+            self._path.write_text(beat.to_json(), encoding="utf-8")
 
     def _device_memory(self) -> tuple[int | None, int | None]:
         if not self._device.startswith("cuda") or self._last.phase == "build":

@@ -123,6 +123,7 @@ class ReplayDistillation(Distillation):
         self._replay_samples = replay_samples
         self._refill_samples = refill_samples
         self._needed_samples = 0
+        self._owed_steps = 0
         self._last_expert_share = last_expert_share
         self._expert_share_samples = expert_share_samples
         self._turn_steps = turn_steps
@@ -174,21 +175,26 @@ class ReplayDistillation(Distillation):
 
         Returns:
             The mean of each loss, and the teacher's share; no losses where the replay has yet to be refilled after a
-            resume.
+            resume. The steps that are left out then are taken later, so that a run has as many however often it was
+            interrupted.
         """
         assert self.replay is not None
         self.num_updates += 1
         self._set_learning_rate()
         share = {"expert_share": self.expert_share}
+        steps = self.num_learning_epochs * self._num_minibatches
         if len(self.replay) < self._needed_samples:
+            self._owed_steps += steps
             return share
+        made_up = min(self._owed_steps, steps)
+        self._owed_steps -= made_up
+        steps += made_up
 
         vectors = [name for name, shape in self._shapes.items() if len(shape) == 1]
         if vectors:
             newest = min(self._new_samples, len(self.replay))
             self.student.update_normalization(self.replay.newest(newest, vectors))
 
-        steps = self.num_learning_epochs * self._num_minibatches
         size = max(1, self._new_samples // self._num_minibatches)
         total = torch.zeros(2, device=self.device)
         for obs, labels in self.replay.minibatches(steps, size):
@@ -207,7 +213,11 @@ class ReplayDistillation(Distillation):
         return {
             "student_state_dict": self._raw_student.state_dict(),
             "optimizer_state_dict": self.optimizer.state_dict(),
-            "progress": {"samples": torch.tensor(self.samples), "iterations": torch.tensor(self.num_updates)},
+            "progress": {
+                "samples": torch.tensor(self.samples),
+                "iterations": torch.tensor(self.num_updates),
+                "owed_steps": torch.tensor(self._owed_steps),
+            },
         }
 
     def load(self, loaded_dict: dict, load_cfg: dict | None, strict: bool) -> bool:
@@ -228,6 +238,7 @@ class ReplayDistillation(Distillation):
         self.optimizer.load_state_dict(loaded_dict["optimizer_state_dict"])
         self.samples = int(loaded_dict["progress"]["samples"])
         self.num_updates = int(loaded_dict["progress"]["iterations"])
+        self._owed_steps = int(loaded_dict["progress"]["owed_steps"])
         self._needed_samples = min(self.samples, self._refill_samples, self._replay_samples)
         return True
 

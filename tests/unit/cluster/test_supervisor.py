@@ -45,7 +45,8 @@ class Run:
         composed = compose(["num_envs=256", "device=cpu", *settings])
         composed.save(self.folder / "config.yaml")
         self.record = RunRecord.create(self.folder, composed, "reach")
-        return supervise(self.record, None, self.folder / "config.yaml", command)
+        code, self.death = supervise(self.record, None, self.folder / "config.yaml", command)
+        return code
 
     def starts(self) -> list[list]:
         """Number of environments, physics step and checkpoint of each process."""
@@ -179,8 +180,8 @@ def test_a_leak_is_met_by_a_checkpoint_and_a_restart(run, monkeypatch):
 
 
 def test_settings_that_a_restart_refuses_end_the_run_and_leave_it_as_it_was(run):
-    assert run.start("oom@5", "refuse") == 1
-    assert run.record.data.status == "failed"
+    assert run.start("oom@5", "refuse") == 2
+    assert run.death.detail == "it refused to go on after a restart"
     assert "num_envs: 256" in (run.folder / "config.yaml").read_text(encoding="utf-8")
     assert not (run.folder / "resume.yaml").exists()
 
@@ -191,6 +192,14 @@ def test_a_signal_while_it_waits_for_a_restart_ends_the_run(run, monkeypatch):
         supervisor, "_say", lambda _: threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGUSR1)).start()
     )
     assert run.start("kill@4") == 128 + signal.SIGUSR1
+    assert len(run.starts()) == 1
+    assert run.events()[-1]["signal"] == "SIGUSR1"
+
+
+def test_a_process_that_hangs_when_it_is_asked_to_stop_is_not_restarted(run, monkeypatch):
+    monkeypatch.setattr(watch, "_DUMP_SECONDS", 0.5)
+    threading.Timer(2.0, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    assert run.start("stubborn@4", settings=("supervise.stall_timeout=3",)) == 128 + signal.SIGTERM
     assert len(run.starts()) == 1
 
 

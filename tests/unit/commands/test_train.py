@@ -158,6 +158,7 @@ def test_a_crash_shows_the_end_of_the_log_and_is_recorded(folder, capsys, runs, 
     assert main(["num_envs=8", "device=cpu", "seed=3"]) == 1
     (run,) = runs()
     assert record(run)["status"] == "failed"
+    assert record(run)["error"] == "error: exit code 1: RuntimeError: it broke"
     output = capsys.readouterr().err
     assert "RuntimeError: it broke" in output
     assert "worker.log" in output

@@ -169,6 +169,31 @@ def test_a_worker_does_not_outlive_a_killed_parent(parent):
     assert psutil.wait_procs(family, timeout=5)[1] == []
 
 
+def test_a_terminal_that_closes_stops_the_child_with_its_checkpoint(tmp_path):
+    child, result = tmp_path / "child.py", tmp_path / "result"
+    child.write_text(
+        textwrap.dedent(POLITE).replace('print("checkpoint', f'open({str(result)!r}, "a").write("checkpoint\\n"); #'),
+        encoding="utf-8",
+    )
+    driver = (
+        "import sys; from isaaclab_pc.launch.child_process import run_child;"
+        f"code = run_child([sys.executable, {str(child)!r}]);"
+        f"open({str(result)!r}, 'a').write(f'code {{code}}')"
+    )
+    master, slave = os.openpty()
+    command = ["setsid", "--ctty", "--wait", sys.executable, "-c", driver]
+    process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave)
+    try:
+        os.close(slave)
+        assert os.read(master, 5) == b"ready"
+        os.close(master)
+        process.wait(timeout=20)
+    finally:
+        process.kill()
+        process.wait()
+    assert result.read_text(encoding="utf-8") == f"checkpoint\ncode {128 + signal.SIGHUP}"
+
+
 def test_handlers_are_restored():
     before = [signal.getsignal(number) for number in STOP_SIGNALS]
     with SignalFlag() as flag:
