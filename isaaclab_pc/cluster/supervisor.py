@@ -91,7 +91,10 @@ class _Supervisor:
             restart = self._allowed_restart(death) if not self._flag.received else None
             if restart is None:
                 return code, death
-            checkpoint, settings = self._prepare(death, restart)
+            try:
+                checkpoint, settings = self._prepare(death, restart)
+            except ConfigError as error:
+                return code, Death(death.cause, f"{death.detail}; it cannot go on: {error}")
             self._pause()
             if self._flag.received:
                 self._note_stop()
@@ -168,14 +171,14 @@ class _Supervisor:
         return restart
 
     def _prepare(self, death: Death, restart: Restart) -> tuple[Path | None, Path]:
-        """Make the run ready to go on; return the checkpoint, None: from the start, and the settings file."""
+        """Make the run ready to go on; return the checkpoint, None: from the start, and the settings file.
+
+        Raises:
+            ConfigError: All checkpoints are damaged, or the changed settings do not fit.
+        """
         record = self._record
         folder = record.folder
-        try:
-            checkpoint = newest_checkpoint(record)
-        except ConfigError as error:
-            _say(f"warning: {error}; beginning anew")
-            checkpoint = None
+        checkpoint = newest_checkpoint(record)
         iteration = int(checkpoint.stem.removeprefix("model_")) if checkpoint is not None else 0
 
         # Those that the process before was started with, if it died before it accepted them.

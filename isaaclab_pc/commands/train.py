@@ -30,7 +30,7 @@ from isaaclab_pc.launch.run_folder import (
     wait_for_worker,
     writing,
 )
-from isaaclab_pc.launch.run_record import RunRecord
+from isaaclab_pc.launch.run_record import CHECKPOINT_FOLDER, RunRecord
 from isaaclab_pc.launch.sweep import run_each
 from isaaclab_pc.physics.ladder import SOLVER_SETTINGS
 from isaaclab_pc.runners import check_header, read_header, require_library
@@ -169,7 +169,7 @@ def _start(settings: RunSettings) -> tuple[int, Path]:
             settings.save(folder / SETTINGS_NAME)
             record = RunRecord.create(folder, settings, experiment)
     except ConfigError:
-        shutil.rmtree(folder)
+        _discard(folder)
         raise
 
     try:
@@ -182,7 +182,7 @@ def _start(settings: RunSettings) -> tuple[int, Path]:
                 record.update(num_envs=settings.num_envs)
             code = _train(record, None, folder / SETTINGS_NAME)
     except ConfigError:
-        shutil.rmtree(folder)
+        _discard(folder)
         raise
     except ProbeError as error:
         record.finish("failed", error.trial.detail)
@@ -193,9 +193,14 @@ def _start(settings: RunSettings) -> tuple[int, Path]:
         raise
 
     if code == ExitCode.REFUSED:
-        # Refused before the first iteration: bad input leaves nothing behind.
-        shutil.rmtree(folder)
+        _discard(folder)
     return code, folder
+
+
+def _discard(folder: Path) -> None:
+    """Remove a run that was refused before its first checkpoint: bad input leaves nothing behind."""
+    if not any((folder / CHECKPOINT_FOLDER).glob("*")):
+        shutil.rmtree(folder)
 
 
 def _resume(asked: RunSettings, command: Command) -> int:
@@ -315,8 +320,9 @@ def _train_here(record: RunRecord, checkpoint: Path | None, settings: Path) -> i
     worker = importlib.import_module("isaaclab_pc.workers.train")
     try:
         return worker.train(settings, checkpoint, sys.stdout)
-    except ConfigError:
-        raise
+    except ConfigError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return ExitCode.REFUSED
     except BaseException as error:
         # The worker writes the record while it trains.
         status = "interrupted" if isinstance(error, SystemExit) else "failed"

@@ -106,6 +106,12 @@ def test_a_damaged_checkpoint_costs_one_interval(run, capfd):
     assert "taking an older one" in capfd.readouterr().err
 
 
+def test_where_all_checkpoints_are_damaged_nothing_is_begun_anew(run):
+    assert run.start("damage@2") == 137
+    assert len(run.starts()) == 1
+    assert "model_2.pt is not a checkpoint" in run.death.detail
+
+
 def test_a_process_without_memory_goes_on_with_fewer_environments(run, capfd):
     assert run.start("oom@5", "oom@0") == 0
     assert [start[0] for start in run.starts()] == [256, 128, 64]

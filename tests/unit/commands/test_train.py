@@ -17,6 +17,7 @@ from filelock import FileLock
 
 from isaaclab_pc.commands import play, train
 from isaaclab_pc.commands.train import main
+from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch import algorithm, run_record
 from isaaclab_pc.launch.child_process import STOP_SIGNALS
 from isaaclab_pc.physics import backends
@@ -152,6 +153,17 @@ def test_settings_that_the_worker_refuses_leave_no_folder_behind(folder, capfd, 
     assert runs() == []
     output = capfd.readouterr()
     assert "error: no such field" in output.out + output.err
+
+
+def test_what_has_a_checkpoint_is_never_removed(folder, runs, monkeypatch):
+    def supervise(record, *_):
+        (record.folder / "checkpoints").mkdir()
+        (record.folder / "checkpoints" / "model_3.pt").touch()
+        raise ConfigError("run.json cannot be read")
+
+    monkeypatch.setattr(train, "supervise", supervise)
+    assert main(["num_envs=8", "device=cpu"]) == 2
+    assert (runs()[0] / "checkpoints" / "model_3.pt").exists()
 
 
 def test_a_crash_shows_the_end_of_the_log_and_is_recorded(folder, capsys, runs, record):
