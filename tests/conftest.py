@@ -43,6 +43,9 @@ def pytest_configure() -> None:
     # A shell's background jobs inherit an ignored SIGINT, and Python then raises no KeyboardInterrupt.
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Under nohup, tests of a terminal that closes would hear nothing.
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -185,7 +185,10 @@ def test_a_terminal_that_closes_stops_the_child_with_its_checkpoint(tmp_path):
     process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave)
     try:
         os.close(slave)
-        assert os.read(master, 5) == b"ready"
+        shown = b""
+        while not shown.endswith(b"\n"):
+            shown += os.read(master, 1)
+        assert shown == b"ready\r\n"
         os.close(master)
         process.wait(timeout=20)
     finally:

@@ -150,7 +150,7 @@ def test_a_resumed_run_learns_again_once_its_replay_is_refilled(tmp_path: Path) 
     calls = resumed.train(8)
     assert calls[0]["loss/expert_share"] < last["loss/expert_share"]
     # 256 samples are two iterations of 128.
-    assert [metrics["Learner/updates"] for metrics in calls] == [0.0, 10.0, 10.0, 10.0, 10.0]
+    assert [metrics["Learner/updates"] for metrics in calls] == [0.0, 20.0, 10.0, 10.0, 10.0]
     assert "loss/motion" not in calls[0]
     assert resumed.error() < first.error()
 

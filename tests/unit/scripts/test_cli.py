@@ -87,7 +87,7 @@ REFUSED = [
 @pytest.mark.parametrize(("arguments", "message"), REFUSED, ids=lambda value: str(value)[:60])
 def test_wrong_settings_are_one_line_that_names_them(tmp_path, monkeypatch, capsys, arguments, message):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(train, "run_child", lambda *_, **__: pytest.fail("a child was started"))
+    monkeypatch.setattr(train, "supervise", lambda *_, **__: pytest.fail("a child was started"))
     assert train.main(arguments) == 2
     output = capsys.readouterr()
     assert output.err.startswith("error: ")
