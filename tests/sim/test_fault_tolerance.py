@@ -94,7 +94,7 @@ def test_killed_it_goes_on_by_itself_and_a_scheduler_can_stop_it(tmp_path: Path)
         record = training.record
         (restart,) = record["restarts"]
         assert (restart["cause"], restart["from_iteration"] > 0) == ("killed", True)
-        assert training.events("recovered")[0]["iteration"] == restart["from_iteration"] + 1
+        assert training.events("recovered")[0]["iteration"] > restart["from_iteration"]
         assert record["status"] == "interrupted"
         assert record["checkpoints"]["latest"]["iteration"] == record["completed_iterations"] >= 8
         assert _below(training.run) == []
