@@ -31,7 +31,7 @@ EXTRAS_REQUIRE = {
     "ovphysx": ["ovphysx>=0.6.4,<0.7"],
     # PhysX in Kit and RTX rendering. These wheels come from NVIDIA's own package index.
     "isaacsim": ["isaacsim[all,extscache]==6.2.0.0"],
-    "cluster": ["hydra-submitit-launcher>=1.2", "ray[tune]>=2.40"],
+    "cluster": ["hydra-submitit-launcher>=1.2,<1.3", "ray[train,tune]>=2.50,<3"],
     # A peer of benchmarks/bench_points.py; the others come with Isaac Lab.
     "bench": ["fpsample>=1.0,<2"],
     # Visualizers in a browser; the extras and their versions are Isaac Lab's own.
