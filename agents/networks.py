@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from isaaclab_pc.agents.pointnet import PointNet
+from isaaclab_pc.runners.distributed import average, world_size
 
 __all__ = [
     "DepthEncoder",
@@ -182,12 +183,17 @@ class RunningNorm(nn.Module):
         """Add samples to the statistics, with the parallel update of mean and variance by Chan et al. (1979).
 
         Args:
-            x: Vectors, shape (B, S).
+            x: Vectors, shape (B, S). Of several processes that train together, each adds as many of its own.
         """
-        self.seen_count += x.shape[0]
-        rate = x.shape[0] / self.seen_count
-        delta = x.mean(dim=0) - self.seen_mean
-        self.seen_var += rate * (x.var(dim=0, unbiased=False) - self.seen_var + (1.0 - rate) * delta.square())
+        own_mean = x.mean(dim=0)
+        mean = average(own_mean)
+        var = average(x.var(dim=0, unbiased=False) + (own_mean - mean).square())
+
+        count = x.shape[0] * world_size()
+        self.seen_count += count
+        rate = count / self.seen_count
+        delta = mean - self.seen_mean
+        self.seen_var += rate * (var - self.seen_var + (1.0 - rate) * delta.square())
         self.seen_mean += rate * delta
 
     @torch.no_grad()

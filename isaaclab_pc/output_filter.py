@@ -22,7 +22,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, Any
 
-__all__ = ["LogTail", "OutputFilter", "Repeats", "divert_output", "flood_warnings", "full_log"]
+__all__ = ["LogTail", "OutputFilter", "Repeats", "divert_output", "flood_warnings", "full_log", "share_inlet"]
 
 FLOOD = 10
 """Number of lines of one kind that is a flood: the log says so at this number, and then at each tenfold of it."""
@@ -325,7 +325,8 @@ def divert_output(log: Path, user: int = 1) -> IO[str]:
     for number, descriptor in enumerate(inlets or [file.fileno()] * 2, start=1):
         os.dup2(descriptor, number)
     for descriptor in inlets:
-        os.close(descriptor)
+        if descriptor > 2:
+            os.close(descriptor)
 
     sys.stdout = file
     sys.stderr = file
@@ -333,3 +334,15 @@ def divert_output(log: Path, user: int = 1) -> IO[str]:
     libc = ctypes.CDLL(None)
     libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, _LINE_BUFFERED, ctypes.c_size_t(0))
     return stream
+
+
+def share_inlet() -> None:
+    """Pass the parent's filter on to children that get no descriptors but the standard ones: it is standard error."""
+    given = os.environ.get(INLETS)
+    if given is None:
+        return
+    inlets = [int(number) for number in given.split(",")]
+    os.dup2(inlets[-1], 2)
+    for descriptor in inlets:
+        os.close(descriptor)
+    os.environ[INLETS] = "2,2"

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, NamedTuple
 
-__all__ = ["ProcessTree"]
+__all__ = ["ProcessTree", "tied_to_this_process"]
 
 _PROC = Path("/proc")
 _MARK = "ISAACLAB_PC_CHILD"
@@ -80,13 +80,8 @@ class ProcessTree:
         self._highest = 0  # the child's own, as far as it is in the peak
 
         self._mark = uuid.uuid4().hex
-        # Through this file, which ties the child to this process before it becomes the program.
         self._child = subprocess.Popen(
-            [
-                *(sys.executable, "-I", "-S", __file__),
-                *(str(os.getpid()), str(int(on_our_death)), str(int(expendable))),
-                *argv,
-            ],
+            tied_to_this_process(argv, on_our_death, expendable=expendable),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=None if output is None else subprocess.STDOUT,
@@ -290,6 +285,18 @@ def _pss(pid: int, fallback: int) -> int:
     except OSError:
         return fallback if _rss(pid)[0] else 0  # it may have ended
     return fallback
+
+
+def tied_to_this_process(argv: Sequence[str], on_our_death: signal.Signals, *, expendable: bool = False) -> list[str]:
+    """Return the command line of a child that gets a signal when this process dies, even by SIGKILL.
+
+    Args:
+        argv: Program and arguments. Started through this file, the child is tied before it becomes the program.
+        on_our_death: The signal.
+        expendable: Whether it volunteers to be the first victim of the kernel's out-of-memory killer.
+    """
+    tie = (str(os.getpid()), str(int(on_our_death)), str(int(expendable)))
+    return [sys.executable, "-I", "-S", __file__, *tie, *argv]
 
 
 def _run_as_child() -> None:

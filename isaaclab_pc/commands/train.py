@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from isaaclab_pc.cluster.causes import Cause
+from isaaclab_pc.cluster.ranks import ranks_command
 from isaaclab_pc.cluster.supervisor import supervise
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.algorithm import TRAIN, choose_algorithm, teacher_settings
@@ -17,7 +18,7 @@ from isaaclab_pc.launch.child_process import ExitCode, run_script, show_log, was
 from isaaclab_pc.launch.command_line import Command, parse_command
 from isaaclab_pc.launch.find_checkpoint import find_checkpoint
 from isaaclab_pc.launch.help import settings_table
-from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
+from isaaclab_pc.launch.platform import check_gpus, check_isaaclab, choose_platform
 from isaaclab_pc.launch.probe_child import probe_command
 from isaaclab_pc.launch.run_folder import (
     LOG_NAME,
@@ -36,6 +37,8 @@ from isaaclab_pc.physics.ladder import SOLVER_SETTINGS
 from isaaclab_pc.runners import check_header, read_header, require_library
 from isaaclab_pc.scaling import ProbeError, SearchSettings
 from isaaclab_pc.scaling.auto_num_envs import apply_overrides, find_num_envs
+from isaaclab_pc.scaling.fit import FitResult
+from isaaclab_pc.scaling.several_gpus import find_num_envs_for_gpus
 from isaaclab_pc.settings import RunSettings, SuperviseSettings
 
 __all__ = ["check_checkpoint", "main"]
@@ -59,6 +62,7 @@ Examples
   python scripts/train.py runner=rl_games physics=newton_mjwarp     another library, another physics backend
   python scripts/train.py resume=latest                        go on with the latest run of this task
   python scripts/train.py env.episode_length_s=4 agent.algorithm.learning_rate=3e-4    any field of the task or agent
+  python scripts/train.py gpus=4                               four GPUs, each with num_envs environments
   python scripts/train.py -m task=reach,lift seed=1,2,3        six runs, one after another
 
 {settings_table()}
@@ -83,7 +87,7 @@ SELECTS_THE_RUN = frozenset({"task", "runner", "obs", "resume"})
 """Settings beside ``resume`` that find the run."""
 
 MAY_CHANGE = (
-    *("device", "max_iterations", "visualizer"),
+    *("device", "gpus", "max_iterations", "visualizer"),
     *(f"supervise.{name}" for name in SuperviseSettings.model_fields),
 )
 """Settings that do not change what a run is."""
@@ -129,6 +133,7 @@ def run(settings: RunSettings, command: Command) -> int:
         return _resume(settings, command)
 
     settings = choose_algorithm(choose_platform(settings))
+    check_gpus(settings)
     if settings.teacher == TRAIN:
         code, teacher = _train_teacher(settings)
         if teacher is None:
@@ -161,7 +166,6 @@ def _train_teacher(student: RunSettings) -> tuple[int, Path | None]:
 
 def _start(settings: RunSettings) -> tuple[int, Path]:
     """Train a new run; returns the exit code and the run's folder."""
-    search = SearchSettings(device=settings.device, **settings.scaling.model_dump())
     experiment = experiment_name(settings)
     folder = make_run_folder(LOGS, settings.runner, experiment)
     try:
@@ -175,8 +179,7 @@ def _start(settings: RunSettings) -> tuple[int, Path]:
     try:
         with locked(folder):
             if settings.num_envs == "auto":
-                versions = record.data.versions
-                result = find_num_envs(settings, probe_command(settings), search, versions, record.add_trial)
+                result = _find_num_envs(settings, record)
                 settings = apply_overrides(settings, {"num_envs": result.num_envs, **result.overrides})
                 settings.save(folder / SETTINGS_NAME)
                 record.update(num_envs=settings.num_envs)
@@ -195,6 +198,20 @@ def _start(settings: RunSettings) -> tuple[int, Path]:
     if code == ExitCode.REFUSED:
         _discard(folder)
     return code, folder
+
+
+def _find_num_envs(settings: RunSettings, record: RunRecord) -> FitResult:
+    """Find the number of environments of each GPU; the record gets the trials."""
+    command = probe_command(settings)
+    search = SearchSettings(device=settings.device, **settings.scaling.model_dump())
+    versions = record.data.versions
+    if settings.gpus == 1 or settings.device == "cpu":
+        return find_num_envs(settings, command, search, versions, record.add_trial, processes=settings.gpus)
+
+    devices = ",".join(f"cuda:{index}" for index in range(settings.gpus))
+    return find_num_envs_for_gpus(
+        settings.with_values({"device": devices}), command, search, versions, record.add_trial
+    )
 
 
 def _discard(folder: Path) -> None:
@@ -223,6 +240,7 @@ def _go_on(asked: RunSettings, command: Command, record: RunRecord, checkpoint: 
     # Whoever watched the run before need not watch it now.
     changes["visualizer"] = asked.visualizer
     settings = choose_algorithm(choose_platform(stored.with_values(changes)), begins=False)
+    check_gpus(settings)
     check_checkpoint(checkpoint, settings)
 
     before = record.data.model_copy(deep=True)
@@ -296,9 +314,7 @@ def _train(record: RunRecord, checkpoint: Path | None, settings: Path) -> int:
     if not RunSettings.load(settings).supervise.enabled:
         return _train_here(record, checkpoint, settings)
 
-    code, death = supervise(
-        record, checkpoint, settings, lambda path, start: worker_command("train", path, checkpoint=start)
-    )
+    code, death = supervise(record, checkpoint, settings, _worker_command)
     if code == ExitCode.OK:
         print(f"run: {folder}", flush=True)
     if death is None and code in (ExitCode.OK, ExitCode.REFUSED):
@@ -312,6 +328,12 @@ def _train(record: RunRecord, checkpoint: Path | None, settings: Path) -> int:
     if record.checkpoint("latest") is not None:
         print(f"resume={folder} goes on after iteration {record.data.completed_iterations}", flush=True)
     return code
+
+
+def _worker_command(settings: Path, checkpoint: Path | None) -> list[str]:
+    """Return the command line of the processes that train, one for each GPU."""
+    gpus = RunSettings.load(settings).gpus
+    return ranks_command(gpus, worker_command("train", settings, checkpoint=checkpoint))
 
 
 def _train_here(record: RunRecord, checkpoint: Path | None, settings: Path) -> int:

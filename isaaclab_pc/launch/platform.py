@@ -14,7 +14,7 @@ from isaaclab_pc.launch.visualizers import NUM_ENVS_SHOWN, VISUALIZERS, check_vi
 from isaaclab_pc.physics.backends import INSTALL_ISAACSIM, resolve_backend
 from isaaclab_pc.settings import RunSettings
 
-__all__ = ["check_isaaclab", "choose_platform", "resolve_device"]
+__all__ = ["check_gpus", "check_isaaclab", "choose_platform", "resolve_device"]
 
 
 def check_isaaclab() -> None:
@@ -48,8 +48,8 @@ def choose_platform(settings: RunSettings, *, several: bool = False) -> RunSetti
     """
     if "," in settings.device and not several:
         raise ConfigError(
-            f"device={settings.device}: training on several GPUs is not there yet; give one of them. scripts/scale.py "
-            "takes several, and finds how many environments all of them bear."
+            f"device={settings.device}: gpus={settings.device.count(',') + 1} trains on several GPUs, and "
+            "CUDA_VISIBLE_DEVICES chooses which."
         )
     device = resolve_device(settings.device)
     backend = resolve_backend(settings.physics.backend, device)
@@ -69,6 +69,41 @@ def choose_platform(settings: RunSettings, *, several: bool = False) -> RunSetti
     return settings.with_values({"device": device, "physics.backend": backend, "num_envs": num_envs})
 
 
+def check_gpus(settings: RunSettings) -> None:
+    """Refuse to train on more GPUs than there are.
+
+    Args:
+        settings: The run's settings, device chosen.
+
+    Raises:
+        ConfigError: ``gpus`` does not fit this machine or the other settings.
+    """
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        raise ConfigError(
+            "torchrun started this script, which starts its processes itself: leave torchrun out, and give "
+            f"gpus={os.environ.get('LOCAL_WORLD_SIZE', '<number>')}."
+        )
+    if settings.gpus == 1:
+        return
+    if not settings.supervise.enabled:
+        raise ConfigError(
+            f"gpus={settings.gpus} and supervise.enabled=false: a debugger sees one process; give gpus=1."
+        )
+    if settings.device == "cpu":
+        there = len(os.sched_getaffinity(0))
+        if settings.gpus > there:
+            raise ConfigError(f"gpus={settings.gpus} device=cpu: there are {there} cores for as many processes.")
+        return
+    if settings.device != "cuda:0":
+        raise ConfigError(
+            f"gpus={settings.gpus} device={settings.device}: several GPUs begin with the first; leave device out, and "
+            "choose them with CUDA_VISIBLE_DEVICES."
+        )
+    there = _gpu_count()
+    if settings.gpus > there:
+        raise ConfigError(f"gpus={settings.gpus}: {there} are visible here; see nvidia-smi and CUDA_VISIBLE_DEVICES.")
+
+
 def resolve_device(device: str) -> str:
     """Turn ``auto`` into the first GPU where there is one, else the CPU.
 
@@ -86,7 +121,9 @@ def resolve_device(device: str) -> str:
 
 
 def _gpu_count() -> int:
-    if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
+    """Return the number of GPUs that this process sees."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible in ("", "-1"):
         return 0
 
     import pynvml
@@ -96,6 +133,7 @@ def _gpu_count() -> int:
     except pynvml.NVMLError:
         return 0
     try:
-        return pynvml.nvmlDeviceGetCount()
+        count = pynvml.nvmlDeviceGetCount()
+        return count if visible is None else len(visible.split(","))
     finally:
         pynvml.nvmlShutdown()

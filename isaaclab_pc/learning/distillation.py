@@ -84,7 +84,7 @@ class ReplayDistillation(Distillation):
             learning_rate: Learning rate of Adam at the start.
             max_grad_norm: Largest norm of the gradient.
             replay_samples: Samples that are kept.
-            refill_samples: Samples that are collected after a resume before the student goes on learning.
+            refill_samples: Samples that all ranks collect after a resume before the student goes on learning.
             last_expert_share: Share of the steps in which the teacher acts, in the end.
             expert_share_samples: Samples until then; the share falls in a line from 1.
             turn_steps: Mean steps that one of the two acts at a stretch before it is drawn anew.
@@ -110,7 +110,7 @@ class ReplayDistillation(Distillation):
         self.replay: Replay | None = None
         """The samples; None before the training."""
         self.samples = 0
-        """Samples that were collected since the start of the run, those before a resume included."""
+        """Samples that were collected since the start of the run by all ranks, those before a resume included."""
 
         self._prepare_teacher = teacher.prepare
         self._shapes = shapes
@@ -166,7 +166,7 @@ class ReplayDistillation(Distillation):
 
     def process_env_step(self, obs: TensorDict, rewards: Tensor, dones: Tensor, extras: dict[str, Tensor]) -> None:
         """Count a step's samples, and end episodes in which there is no more to see; rewards are not learned from."""
-        self.samples += dones.shape[0]
+        self.samples += dones.shape[0] * self.gpu_world_size
         if self._shortening is not None:
             self._shortening.after_step(dones)
 
@@ -201,6 +201,8 @@ class ReplayDistillation(Distillation):
             losses = imitation_loss(self.student(obs), labels, self._gripper_gain if self._binary_gripper else None)
             self.optimizer.zero_grad()
             losses.sum().backward()
+            if self.is_multi_gpu:
+                self.reduce_parameters()
             nn.utils.clip_grad_norm_(self.student.parameters(), self.max_grad_norm or math.inf)
             self.optimizer.step()
             total += losses.detach()
@@ -239,7 +241,8 @@ class ReplayDistillation(Distillation):
         self.samples = int(loaded_dict["progress"]["samples"])
         self.num_updates = int(loaded_dict["progress"]["iterations"])
         self._owed_steps = int(loaded_dict["progress"]["owed_steps"])
-        self._needed_samples = min(self.samples, self._refill_samples, self._replay_samples)
+        needed = min(self.samples, self._refill_samples) // self.gpu_world_size
+        self._needed_samples = min(needed, self._replay_samples)
         return True
 
     @staticmethod

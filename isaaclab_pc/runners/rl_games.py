@@ -29,6 +29,7 @@ from isaaclab_pc.runners.checkpoint_file import (
     save_checkpoint,
     set_rng_state,
 )
+from isaaclab_pc.runners.distributed import world_rank
 from isaaclab_pc.runners.interface import Adapter, Decision, OnIteration, TeacherPolicy, policy_groups
 from isaaclab_pc.runners.shared import (
     USUAL_NUM_ENVS,
@@ -49,7 +50,7 @@ from isaaclab_rl.rl_games import RlGamesVecEnvWrapper
 from rl_games.common.ivecenv import IVecEnv
 from rl_games.common.tr_helpers import DefaultRewardsShaper
 
-from isaaclab_pc.runners.rl_games_agent import Agent, LogObserver
+from isaaclab_pc.runners.rl_games_agent import Agent, LogObserver, SilentWriter
 
 if TYPE_CHECKING:
     from isaaclab_pc.scaling import BatchPlan
@@ -185,8 +186,12 @@ class RlGamesRunner:
 
         self._agent.epoch_num = self.completed_iterations
         self._agent.after_iteration = after_iteration
-        with SummaryWriter(str(self._run_dir)) as writer, contextlib.suppress(StopTraining):
-            self._agent.writer = writer
+        with contextlib.ExitStack() as stack:
+            if world_rank() == 0:
+                self._agent.writer = stack.enter_context(SummaryWriter(str(self._run_dir)))
+            else:
+                self._agent.writer = SilentWriter()
+            stack.enter_context(contextlib.suppress(StopTraining))
             self._agent.train()
 
     def save(self, path: Path, extra: Mapping[str, Any]) -> None:

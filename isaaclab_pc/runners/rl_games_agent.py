@@ -4,6 +4,8 @@
 - Minibatches are random.
 - The KL divergence is measured against the policy that acted.
 - The gradients of actor and critic are clipped apart, where the network says which parameters belong to which.
+- Processes that train together share gradients, KL divergence and weights here. RL-Games' own way, which stays off,
+  insists on NCCL, and clips the gradients of actor and critic together.
 
 Checkpoints and the end of the training are left to the callback of :class:`Agent`.
 """
@@ -20,10 +22,12 @@ from rl_games.common.datasets import PPODataset
 from rl_games.common.schedulers import AdaptiveScheduler
 from torch import Tensor, nn
 
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.runners.distributed import average, average_gradients, broadcast_module, world_size
 from isaaclab_pc.runners.shared import IterationLog, success_rate
 from isaaclab_pc.runners.tripwire import Tripwire
 
-__all__ = ["Agent", "HasClippingGroups", "LogObserver", "PolicySchedule", "ShuffledDataset"]
+__all__ = ["Agent", "HasClippingGroups", "LogObserver", "PolicySchedule", "ShuffledDataset", "SilentWriter"]
 
 MIN_LEARNING_RATE = 1e-5
 """Lower end of the adaptive schedule, as with RSL-RL."""
@@ -50,6 +54,13 @@ class LogObserver(AlgoObserver):
         """Keep what one step logged; Isaac Lab's wrapper calls it ``episode``."""
         if "episode" in infos:
             self.env_log.add(infos["episode"])
+
+
+class SilentWriter:
+    """Stands in for TensorBoard's writer in all but the first of several processes."""
+
+    def add_scalar(self, *_: Any) -> None:
+        """Write nothing."""
 
 
 class ShuffledDataset(PPODataset):
@@ -92,6 +103,8 @@ class PolicySchedule(AdaptiveScheduler):
         self, current_lr: float, entropy_coef: float, epoch: int, frames: int, kl_dist: float, **kwargs: Any
     ) -> tuple[float, float]:
         """Return the next learning rate and the entropy coefficient."""
+        # Also where it is ignored: all processes have to take part.
+        kl_dist = float(average(torch.tensor(kl_dist)))
         if epoch != self._last_epoch:
             self._last_epoch = epoch
             return current_lr, entropy_coef
@@ -113,6 +126,8 @@ class Agent(A2CAgent):
             params: The ``params`` section of the configuration.
         """
         super().__init__(base_name, params)
+        if self.has_central_value and world_size() > 1:
+            raise ConfigError("agent.params.config.central_value_config trains on one GPU only: give gpus=1.")
         self.dataset = ShuffledDataset(
             self.batch_size, self.minibatch_size, self.is_discrete, self.is_rnn, self.ppo_device, self.seq_length
         )
@@ -135,6 +150,8 @@ class Agent(A2CAgent):
 
     def env_reset(self) -> Any:
         """Reset all environments, and let their first episodes end at different times."""
+        # A training begins with this.
+        broadcast_module(self.model)
         obs = super().env_reset()
         env = getattr(self.vec_env, "unwrapped", self.vec_env)
         env.episode_length_buf = torch.randint_like(env.episode_length_buf, high=int(env.max_episode_length))
@@ -151,8 +168,9 @@ class Agent(A2CAgent):
 
         The critic's gradient is the larger one by far: clipped together, it would leave the actor next to nothing.
         """
+        average_gradients(self.model.parameters())
         network = self.model.a2c_network
-        if self.multi_gpu or not self.truncate_grads or not isinstance(network, HasClippingGroups):
+        if not self.truncate_grads or not isinstance(network, HasClippingGroups):
             super().trancate_gradients_and_step()
             return
 

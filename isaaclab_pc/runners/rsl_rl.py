@@ -31,6 +31,7 @@ from isaaclab_pc.runners.checkpoint_file import (
     save_checkpoint,
     set_rng_state,
 )
+from isaaclab_pc.runners.distributed import world_rank, world_size
 from isaaclab_pc.runners.interface import Adapter, Decision, OnIteration, TeacherPolicy, policy_groups
 from isaaclab_pc.runners.shared import (
     USUAL_NUM_ENVS,
@@ -280,6 +281,16 @@ class _Library(OnPolicyRunner):
             device=device,
         )
 
+    def _configure_multi_gpu(self) -> None:
+        """Take part in the process group that is there; RSL-RL would make one of its own, with NCCL."""
+        self.gpu_world_size = world_size()
+        self.gpu_global_rank = world_rank()
+        # It is only asked for together with the device, which whoever made the process group has chosen.
+        self.gpu_local_rank = 0
+        self.is_distributed = self.gpu_world_size > 1
+        ranks = {"global_rank": self.gpu_global_rank, "local_rank": 0, "world_size": self.gpu_world_size}
+        self.cfg["multi_gpu"] = ranks if self.is_distributed else None
+
     def save(self, path: str, infos: dict | None = None) -> None:
         """Write nothing: whoever trains decides when and where."""
 
@@ -324,7 +335,7 @@ class _Logger(Logger):
                 if math.isfinite(value):
                     self.writer.add_scalar(key, value, it)
 
-        steps = self.cfg["num_steps_per_env"] * self.num_envs * self.gpu_world_size
+        steps = self.cfg["num_steps_per_env"] * self.num_envs
         self.after_iteration(
             {
                 **env_log,

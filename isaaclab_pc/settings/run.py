@@ -159,6 +159,11 @@ class RunSettings(Settings):
     device: Device = "auto"
     """auto is the first GPU where there is one, else the CPU."""
 
+    gpus: Annotated[int, Field(ge=1, le=64)] = 1
+    """GPUs of this machine that train together, in one process each: the first of those that CUDA_VISIBLE_DEVICES
+    shows. Each has num_envs environments; the samples of an update stay. With device=cpu: processes that share its
+    cores, to try it out."""
+
     visualizer: Visualizers | None = None
     """Watch the run: viser or rerun (in a browser), newton_gl, newton_rtx or kit (a window), or a list, [viser,rerun].
     num_envs=auto is 4 then; a given num_envs is kept."""

@@ -19,6 +19,7 @@ from isaaclab_pc.launch.child_process import exit_code_of
 from isaaclab_pc.launch.run_folder import LOG_NAME
 from isaaclab_pc.output_filter import divert_output
 from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.workers.ranks import Ranks
 
 __all__ = ["MODES", "main"]
 
@@ -124,7 +125,9 @@ def _user_stream(args: argparse.Namespace) -> IO[str]:
     if args.mode == "stability":
         # Standard output is in the middle of the parent's line.
         return divert_output(args.log, user=2)
-    return divert_output(args.settings.parent / LOG_NAME)
+    stream = divert_output(args.settings.parent / LOG_NAME)
+    # Of several processes that train together, one speaks; what the others have to say is in the log.
+    return stream if Ranks().is_first else sys.stdout
 
 
 if __name__ == "__main__":

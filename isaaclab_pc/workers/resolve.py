@@ -210,7 +210,9 @@ def _plan_batch(settings: RunSettings, adapter: Adapter, agent_cfg: Any, num_env
             f"minibatch_size={settings.minibatch_size} is more than the {samples} samples of an update: give at most "
             "that, or more samples per update."
         )
-    return plan_batch(num_envs, samples, settings.minibatch_size or minibatch_size)
+    # Each GPU collects its share of an update's samples, and learns from its share of a minibatch.
+    minibatch_size = settings.minibatch_size or minibatch_size
+    return plan_batch(num_envs, max(1, samples // settings.gpus), max(1, minibatch_size // settings.gpus))
 
 
 def _check_foreign(settings: RunSettings) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import math
 import resource
+import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
-from isaaclab_pc.launch.child_process import SignalFlag
+from isaaclab_pc.launch.child_process import ExitCode, SignalFlag
 from isaaclab_pc.launch.heartbeat import Heart
 from isaaclab_pc.launch.run_folder import LOG_NAME, WORKER_LOCK, accept_settings, locked
 from isaaclab_pc.launch.run_record import RunRecord
@@ -21,6 +22,7 @@ from isaaclab_pc.workers.checkpoint_keeper import CheckpointKeeper
 from isaaclab_pc.workers.contact_watch import ContactWatch
 from isaaclab_pc.workers.evaluation import evaluate, evaluate_in_between
 from isaaclab_pc.workers.progress import make_display
+from isaaclab_pc.workers.ranks import Order, Ranks, combine_metrics, follow
 from isaaclab_pc.workers.session import Session, guard_counts, open_session, record_faults
 from isaaclab_pc.workers.watchdog import EarlyStop, LearnerWatch, StormWatch, diverged
 
@@ -41,9 +43,13 @@ def train(settings_path: Path, checkpoint: Path | None, stream: IO[str]) -> int:
     Raises:
         ConfigError: The settings or the checkpoint do not fit.
     """
-    settings = RunSettings.load(settings_path)
+    ranks = Ranks()
+    settings = ranks.own_settings(RunSettings.load(settings_path))
     assert settings.num_envs != "auto"
+    ranks.connect(settings.device)
     record = RunRecord.load(settings_path.parent)
+    if not ranks.is_first:
+        return _train_along(settings, record, checkpoint, ranks)
     heart = Heart(record.folder, settings.device)
 
     with (
@@ -53,12 +59,12 @@ def train(settings_path: Path, checkpoint: Path | None, stream: IO[str]) -> int:
         if checkpoint is not None:
             session.runner.load(checkpoint, {"task": settings.task})
         accept_settings(settings_path)
-        _introduce(session, settings, record, stream)
+        _introduce(session, settings, record, stream, ranks.size)
         record_faults(session, settings, record.folder / "dumps")
 
         with SignalFlag() as flag:
-            # A signal may have come while the simulator started.
-            stop = _Training(session, settings, record, stream, flag, heart).run() if not flag.received else None
+            stop = _Training(session, settings, record, stream, flag, heart, ranks).run()
+            ranks.disconnect()
             if stop is not None:
                 stream.write(f"error: {stop.message}\n")
                 record.update(harder_physics=stop.physics)
@@ -73,7 +79,25 @@ def train(settings_path: Path, checkpoint: Path | None, stream: IO[str]) -> int:
             return flag.exit_code
 
 
-def _introduce(session: Session, settings: RunSettings, record: RunRecord, stream: IO[str]) -> None:
+def _train_along(settings: RunSettings, record: RunRecord, checkpoint: Path | None, ranks: Ranks) -> int:
+    """Train as one of several processes of which another leads; write nothing into the run's folder."""
+    assert settings.num_envs != "auto"
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        open_session(settings, settings.num_envs, record.data.experiment, Path(scratch)) as session,
+    ):
+        if checkpoint is not None:
+            session.runner.load(checkpoint, {"task": settings.task})
+            ranks.draw_apart(settings.seed, session.runner.completed_iterations)
+
+        # The launcher gives signals to the first one; a second SIGTERM is its way to end the others after an error.
+        with SignalFlag():
+            follow(ranks, session.runner, session.resolved.max_iterations, lambda: guard_counts(session.env))
+            ranks.disconnect()
+    return ExitCode.OK
+
+
+def _introduce(session: Session, settings: RunSettings, record: RunRecord, stream: IO[str], num_processes: int) -> None:
     """Tell the user and the record what was built."""
     resolved = session.resolved
     record.update(
@@ -83,8 +107,9 @@ def _introduce(session: Session, settings: RunSettings, record: RunRecord, strea
         batch=dict(vars(resolved.plan)),
         build_s=session.build_s,
     )
+    each = f"{num_processes} processes with {settings.num_envs}" if num_processes > 1 else f"{settings.num_envs}"
     stream.write(
-        f"{settings.task}: {settings.num_envs} environments on {resolved.device}, {resolved.backend}, "
+        f"{settings.task}: {each} environments on {resolved.device}, {resolved.backend}, "
         f"{resolved.plan.horizon} steps per iteration, built in {session.build_s:.1f} s\n"
         f"run: {record.folder}\n"
     )
@@ -102,7 +127,9 @@ class _Training:
         stream: IO[str],
         flag: SignalFlag,
         heart: Heart,
+        ranks: Ranks,
     ) -> None:
+        self._ranks = ranks
         self._session = session
         self._settings = settings
         self._record = record
@@ -133,35 +160,50 @@ class _Training:
         """Train, with a checkpoint at the end, and return why it stopped early, if anything is wrong."""
         runner = self._session.runner
         try:
-            while True:
+            # A signal may have come while the simulator started, or in an evaluation.
+            while self._ranks.tell(Order.STOP if self._must_stop() else Order.GO_ON) is Order.GO_ON:
                 self._pauses = False
                 runner.train(self._session.resolved.max_iterations, self._on_iteration)
                 self._save_and_evaluate(runner.completed_iterations)
-                if not self._pauses or self._flag.received or self._stop is not None:
-                    return self._stop
+                if not self._pauses:
+                    break
+            return self._stop
         finally:
             self._display.close()
 
+    def _must_stop(self) -> bool:
+        return bool(self._flag.received) or self._stop is not None
+
     def _on_iteration(self, completed: int, metrics: Mapping[str, float]) -> Decision:
+        reports = self._ranks.gather((dict(metrics), guard_counts(self._session.env)))
+        metrics = combine_metrics([report for report, _ in reports])
+        guard = {cause: sum(counts[cause] for _, counts in reports) for cause in reports[0][1]}
+        self._write_record(completed, metrics, guard)
+
+        order = self._decide(completed, metrics)
+        self._ranks.tell(order)
+        return Decision.CONTINUE if order is Order.GO_ON else Decision.STOP
+
+    def _decide(self, completed: int, metrics: Mapping[str, float]) -> Order:
+        """Show the iteration, look after the run's health, write a checkpoint where one is due."""
         self._display.iteration(completed, metrics)
         self._checkpoints.add_success_rate(metrics.get("success_rate", float("nan")))
         self._show_warnings()
-        self._write_record(completed, metrics)
         self._heart.beat(phase="train", iteration=completed, env_steps_per_s=metrics["env_steps_per_s"])
 
         if self._flag.received:
             self._display.message("stopping: writing a checkpoint")
-            return Decision.STOP
+            return Order.STOP
         self._stop = self._learner.check(metrics) or self._storm.check()
         if self._stop is not None:
-            return Decision.STOP
+            return Order.STOP
         if self._checkpoints.is_due():
             if self._checkpoints.has_time_for(self._evaluation_seconds(metrics)):
                 # The libraries hold the last observation, which is not that of the environments after an evaluation.
                 self._pauses = True
-                return Decision.STOP
+                return Order.PAUSE
             self._save(completed)
-        return Decision.CONTINUE if self._stop is None else Decision.STOP
+        return Order.GO_ON if self._stop is None else Order.STOP
 
     def _evaluation_seconds(self, metrics: Mapping[str, float]) -> float:
         """Return how long an evaluation of a checkpoint takes at most, as fast as the last rollout was [s]."""
@@ -175,17 +217,14 @@ class _Training:
         for text in (*warnings, *flood_warnings(self._log.lines())):
             self._display.message(f"warning: {text}")
 
-    def _write_record(self, completed: int, metrics: Mapping[str, float]) -> None:
+    def _write_record(self, completed: int, metrics: Mapping[str, float], guard: Mapping[str, int]) -> None:
         self._record.update(
             completed_iterations=completed,
-            env_steps=completed * self._session.resolved.plan.samples_per_update,
+            env_steps=completed * self._session.resolved.plan.samples_per_update * self._ranks.size,
             wall_s=time.monotonic() - self._started,
             peak_bytes=1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
             metrics=dict(metrics),
-            guard={
-                cause: count + self._guard_before.get(cause, 0)
-                for cause, count in guard_counts(self._session.env).items()
-            },
+            guard={cause: count + self._guard_before.get(cause, 0) for cause, count in guard.items()},
             contacts=self._contacts.usage,
         )
 
@@ -196,7 +235,7 @@ class _Training:
         self._save(completed)
         # The last checkpoint is compared, too, where another one may be better.
         is_candidate = self._pauses or self._checkpoints.has_evaluated_best()
-        if not is_candidate or self._stop is not None or self._flag.received:
+        if not is_candidate or self._must_stop():
             return
 
         start = time.monotonic()

@@ -100,6 +100,30 @@ def test_killed_it_goes_on_by_itself_and_a_scheduler_can_stop_it(tmp_path: Path)
         assert _below(training.run) == []
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("runner", ["rsl_rl", "rl_games"])
+def test_two_ranks_go_on_together_after_one_was_killed_and_stop_together(tmp_path: Path, runner: str) -> None:
+    with Training(tmp_path, "gpus=2", "max_iterations=100000", runner=runner, samples_per_update=256) as training:
+        first = training.wait_for(3, seconds=240)
+        launcher = first.parent()
+        assert launcher is not None
+        ranks = {process.environ()["RANK"]: process for process in launcher.children()}
+        assert set(ranks) == {"0", "1"}
+        ranks["1"].kill()
+
+        training.wait_for(6, after=first.pid, seconds=240)
+        training.script.send_signal(signal.SIGTERM)
+        assert training.script.wait(timeout=120) == 75, training.output
+
+        record = training.record
+        (restart,) = record["restarts"]
+        assert (restart["cause"], restart["from_iteration"] > 0) == ("killed", True)
+        assert record["status"] == "interrupted"
+        assert record["checkpoints"]["latest"]["iteration"] == record["completed_iterations"] >= 6
+        assert record["env_steps"] == 256 * record["completed_iterations"]
+        assert _below(training.run) == []
+
+
 # Python runs this at the start of every process. One that trains gets the error of an allocation that fails.
 FAILED_ALLOCATION = """\
 import ctypes, pathlib, threading, time

@@ -104,7 +104,7 @@ def test_several_gpus_are_each_searched_and_the_first_keeps_room_for_the_others(
     assert [trial["device_budget"] / 2**20 for trial in trials] == pytest.approx([first, second], abs=1)
     assert "num_envs=32 on each of cuda:0, cuda:1" in capsys.readouterr().out
     assert train.main(["device=cuda:0,cuda:1", "physics=newton_mjwarp"]) == 2
-    assert "training on several GPUs is not there yet" in capsys.readouterr().err
+    assert "device=cuda:0,cuda:1: gpus=2 trains on several GPUs" in capsys.readouterr().err
 
 
 def test_who_watches_tries_few_environments(folder, capsys, has_visualizers):
@@ -122,7 +122,7 @@ def test_who_watches_tries_few_environments(folder, capsys, has_visualizers):
         (["task=lfit"], "did you mean lift"),
         (["num_envs=0"], "num_envs=0: expected auto"),
         (["--stability", "device=cpu", "visualizer=viser"], "visualizer has no use with --stability"),
-        (["--plan", "device=cuda:0,cuda:1"], "device=cuda:0,cuda:1: training on several GPUs is not there yet"),
+        (["--plan", "device=cuda:0,cuda:1"], "device=cuda:0,cuda:1: gpus=2 trains on several GPUs"),
         (["device=cuda:0,cuda:0"], "names a GPU twice"),
         (["device=cuda:0,cpu"], "several values need -m, which makes one run of each; a list is written [a,b]"),
         (["seed=2", *SMALL], "no such field"),

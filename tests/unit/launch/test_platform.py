@@ -7,7 +7,7 @@ import pytest
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch import platform as requirements
-from isaaclab_pc.launch.platform import check_isaaclab, choose_platform, resolve_device
+from isaaclab_pc.launch.platform import check_gpus, check_isaaclab, choose_platform, resolve_device
 from isaaclab_pc.physics import backends
 from isaaclab_pc.settings import RunSettings
 
@@ -79,9 +79,40 @@ def test_device_and_backend_are_chosen_once(gpus, monkeypatch):
     assert (chosen.device, chosen.physics.backend) == ("cuda:0", "newton_mjwarp")
 
 
-def test_several_gpus_are_for_scaling_only():
+def test_several_devices_are_for_scaling_only():
     settings = RunSettings(device="cuda:0,cuda:1")
     settings = settings.with_values({"physics.backend": "newton_mjwarp"})
-    with pytest.raises(ConfigError, match=r"^device=cuda:0,cuda:1: training on several GPUs is not there yet"):
+    with pytest.raises(ConfigError, match=r"^device=cuda:0,cuda:1: gpus=2 trains on several GPUs"):
         choose_platform(settings)
     assert choose_platform(settings, several=True).device == "cuda:0,cuda:1"
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"device": "cuda:0", "gpus": 3}, r"gpus=3: 2 are visible here; see nvidia-smi and CUDA_VISIBLE_DEVICES"),
+        ({"device": "cuda:1", "gpus": 2}, r"gpus=2 device=cuda:1: several GPUs begin with the first; leave device out"),
+        ({"device": "cpu", "gpus": 64}, r"gpus=64 device=cpu: there are \d+ cores for as many processes"),
+        ({"device": "cpu", "gpus": 2, "supervise.enabled": False}, r"gpus=2 and supervise.enabled=false: .*gpus=1"),
+    ],
+)
+def test_gpus_that_are_not_there_are_refused(gpus, values, message):
+    gpus(2)
+    with pytest.raises(ConfigError, match=message):
+        check_gpus(RunSettings().with_values(values))
+
+
+def test_gpus_that_are_there_pass(gpus, monkeypatch):
+    gpus(8)
+    check_gpus(RunSettings(device="cuda:0", gpus=8))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,4")
+    check_gpus(RunSettings(device="cuda:0", gpus=2))
+    with pytest.raises(ConfigError, match="gpus=3: 2 are visible"):
+        check_gpus(RunSettings(device="cuda:0", gpus=3))
+
+
+def test_torchrun_around_the_script_is_refused(monkeypatch):
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    with pytest.raises(ConfigError, match="leave torchrun out, and give gpus=4"):
+        check_gpus(RunSettings())

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What processes that train together share: means over all of them, taken with torch's process group.
+
+Without a process group, there is one process and nothing to share. Torch only.
+"""
+
+from collections.abc import Iterable
+
+import torch.distributed as dist
+from torch import Tensor, nn
+
+__all__ = ["average", "average_gradients", "broadcast_module", "world_rank", "world_size"]
+
+
+def world_size() -> int:
+    """Return the number of processes that train together."""
+    return dist.get_world_size() if dist.is_initialized() else 1
+
+
+def world_rank() -> int:
+    """Return which of them this is: 0 is the one that decides, writes and evaluates."""
+    return dist.get_rank() if dist.is_initialized() else 0
+
+
+def average(values: Tensor) -> Tensor:
+    """Return the mean of a tensor over all processes.
+
+    Args:
+        values: Of the same shape in each of them; it is left as it is.
+    """
+    if world_size() == 1:
+        return values
+    total = values.detach().clone()
+    dist.all_reduce(total)
+    return total / world_size()
+
+
+def average_gradients(parameters: Iterable[nn.Parameter]) -> None:
+    """Replace gradients by their means over all processes, in place.
+
+    Args:
+        parameters: The same in each of them. One without a gradient has none in any of them.
+    """
+    if world_size() > 1:
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        nn.utils.vector_to_parameters(average(nn.utils.parameters_to_vector(gradients)), gradients)
+
+
+def broadcast_module(module: nn.Module) -> None:
+    """Give a module the weights and buffers that it has in the first process.
+
+    Args:
+        module: The same in each of them.
+    """
+    if world_size() > 1:
+        for tensor in module.state_dict().values():
+            dist.broadcast(tensor, src=0)

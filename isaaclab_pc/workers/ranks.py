@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The processes that train a run together, one for each GPU, and how the first one leads the others."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from datetime import timedelta
+from enum import Enum
+from typing import Any
+
+from isaaclab_pc.cluster.ranks import NUM_RANKS
+from isaaclab_pc.runners import Decision, Runner
+from isaaclab_pc.settings import RunSettings
+
+__all__ = ["Order", "Ranks", "combine_metrics", "follow"]
+
+_LONGEST_WAIT = timedelta(hours=2)
+"""How long the others wait while the first one evaluates, or while one of them compiles its kernels. A process that
+hangs is found earlier, by its supervisor."""
+
+_SEED_STRIDE = 0x9E3779B1
+"""Between the seeds of two ranks: far from those that people give."""
+
+_SUMMED = frozenset({"env_steps_per_s"})
+_LONGEST = frozenset({"collect_s", "learn_s"})
+
+
+class Order(Enum):
+    """What the first rank tells the others after an iteration."""
+
+    GO_ON = "go on"
+    PAUSE = "pause"
+    """Leave the library's loop and wait: the first rank evaluates."""
+    STOP = "stop"
+
+
+class Ranks:
+    """This process among those that train together; alone where there are no others."""
+
+    def __init__(self) -> None:
+        """Read what the launcher said; nothing is connected yet."""
+        self.size = int(os.environ.get(NUM_RANKS, "1"))
+        self.rank = int(os.environ["RANK"]) if self.size > 1 else 0
+        self._local_rank = int(os.environ["LOCAL_RANK"]) if self.size > 1 else 0
+        self._messages: Any = None
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this one decides, writes and evaluates."""
+        return self.rank == 0
+
+    def own_settings(self, settings: RunSettings) -> RunSettings:
+        """Return the settings with this rank's GPU and its own seed: each draws other episodes and other noise.
+
+        Args:
+            settings: The run's settings.
+        """
+        if self.size == 1:
+            return settings
+        device = f"cuda:{self._local_rank}" if settings.device.startswith("cuda") else settings.device
+        seed = (settings.seed + self.rank * _SEED_STRIDE) % 2**32
+        # One viewer is enough.
+        visualizer = settings.visualizer if self.is_first else None
+        return settings.with_values({"device": device, "seed": seed, "visualizer": visualizer})
+
+    def connect(self, device: str) -> None:
+        """Wait for the others, and make the process group that the learning libraries use.
+
+        Args:
+            device: This rank's device; on a GPU, gradients go through NCCL, otherwise through Gloo.
+        """
+        if self.size == 1:
+            return
+        import torch
+        import torch.distributed as dist
+
+        on_gpu = device.startswith("cuda")
+        if on_gpu:
+            torch.cuda.set_device(device)
+        # NCCL sends tensors of the GPU only.
+        dist.init_process_group("cpu:gloo,cuda:nccl" if on_gpu else "gloo", timeout=_LONGEST_WAIT)
+        self._messages = dist.new_group(backend="gloo", timeout=_LONGEST_WAIT)
+
+    def disconnect(self) -> None:
+        """Wait until all ranks have come here, and part: from here on, each ends by itself."""
+        if self.size > 1:
+            import torch.distributed as dist
+
+            dist.barrier(self._messages)
+            dist.destroy_process_group()
+
+    def gather(self, value: Any) -> list[Any]:
+        """Send a value to the first rank.
+
+        Args:
+            value: Anything that can be pickled.
+
+        Returns:
+            The first rank gets the values of all ranks, in their order; any other its own.
+        """
+        if self.size == 1:
+            return [value]
+        import torch.distributed as dist
+
+        values = [None] * self.size if self.is_first else None
+        dist.gather_object(value, values, group=self._messages)
+        return [value] if values is None else values
+
+    def tell(self, order: Order) -> Order:
+        """Send an order of the first rank to the others.
+
+        Args:
+            order: The first rank's; that of any other does not count.
+
+        Returns:
+            The first rank's, on every rank.
+        """
+        if self.size == 1:
+            return order
+        import torch.distributed as dist
+
+        orders = [order]
+        dist.broadcast_object_list(orders, src=0, group=self._messages)
+        return orders[0]
+
+    def draw_apart(self, seed: int, iteration: int) -> None:
+        """Let the ranks draw different numbers again after a checkpoint, which holds the generators of the first one.
+
+        Args:
+            seed: This rank's own.
+            iteration: The checkpoint's.
+        """
+        if not self.is_first:
+            from isaaclab.utils.seed import configure_seed
+
+            configure_seed((seed + iteration) % 2**32)
+
+
+def follow(ranks: Ranks, runner: Runner, max_iterations: int, guard_counts: Any) -> None:
+    """Train as the first rank says, and leave decisions, files and evaluations to it.
+
+    Args:
+        ranks: Of which this is not the first.
+        runner: This rank's.
+        max_iterations: The run's last iteration.
+        guard_counts: Returns how many of this rank's environments the guard has ended, by cause.
+    """
+    order = Order.PAUSE
+
+    def on_iteration(_completed: int, metrics: Mapping[str, float]) -> Decision:
+        nonlocal order
+        ranks.gather((dict(metrics), guard_counts()))
+        order = ranks.tell(Order.GO_ON)
+        return Decision.CONTINUE if order is Order.GO_ON else Decision.STOP
+
+    while order is Order.PAUSE and ranks.tell(Order.GO_ON) is Order.GO_ON:
+        order = Order.GO_ON
+        runner.train(max_iterations, on_iteration)
+
+
+def combine_metrics(reports: list[Mapping[str, float]]) -> dict[str, float]:
+    """Make the metrics of an iteration of those of all ranks.
+
+    Args:
+        reports: The first rank's first.
+
+    Returns:
+        Speeds summed, times of the slowest, and the mean of what is finite in any other.
+    """
+    if len(reports) == 1:
+        return dict(reports[0])
+    combined = {}
+    for name in reports[0]:
+        values = [report[name] for report in reports if name in report]
+        finite = [value for value in values if math.isfinite(value)]
+        if name in _SUMMED:
+            combined[name] = sum(values)
+        elif name in _LONGEST:
+            combined[name] = max(values)
+        else:
+            combined[name] = sum(finite) / len(finite) if finite else values[0]
+    return combined
