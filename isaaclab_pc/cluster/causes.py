@@ -25,6 +25,13 @@ _LOST_DEVICE = re.compile(
 """What CUDA, Vulkan and NVML say of a GPU that is gone; a new process may have it again, or another one."""
 
 
+_LOST_RANK = re.compile(
+    r"\bgloo\b.*(?:[Cc]onnection|Read error|Timed out)"
+    r"|\bnccl(?:RemoteError|SystemError)\b|\bNCCL communicator was aborted\b|\bcollective operation timeout\b"
+)
+"""What Gloo and NCCL say of a rank that is gone."""
+
+
 class Cause(StrEnum):
     """Why a training process ended before its time."""
 
@@ -32,6 +39,7 @@ class Cause(StrEnum):
     KILLED = "killed"
     CRASHED = "crashed"
     DEVICE_LOST = "GPU lost"
+    RANK_LOST = "rank of another node lost"
     STALLED = "hung"
     LEAK = "memory leak"
     STORM = "storm"
@@ -61,7 +69,9 @@ class Restart:
     """Settings of the run that change, by dotted name."""
 
 
-def classify_death(code: int, output: str, status: str, oom_kills: int = 0) -> Death | None:
+def classify_death(
+    code: int, output: str, status: str, oom_kills: int = 0, *, several_nodes: bool = False
+) -> Death | None:
     """Find out why a process ended.
 
     Args:
@@ -69,6 +79,7 @@ def classify_death(code: int, output: str, status: str, oom_kills: int = 0) -> D
         output: The end of what it printed.
         status: What ``run.json`` says of the run; ``running`` where the process could not say how it ended.
         oom_kills: Processes that the kernel killed for lack of memory while it ran.
+        several_nodes: Whether other nodes train along. Why one of their ranks ended is not known here.
 
     Returns:
         The cause; None where it ended as it should, refused its settings, or stopped by its own decision.
@@ -84,10 +95,16 @@ def classify_death(code: int, output: str, status: str, oom_kills: int = 0) -> D
         return Death(Cause.KILLED, "ended by SIGKILL")
     if outcome is Outcome.OOM:
         return Death(Cause.OUT_OF_MEMORY, detail)
-    lost = next((line.strip() for line in output.splitlines() if _LOST_DEVICE.search(line)), "")
-    if lost:
+    if lost := _first_line(_LOST_DEVICE, output):
         return Death(Cause.DEVICE_LOST, lost)
+    if several_nodes and (lost := _first_line(_LOST_RANK, output)):
+        return Death(Cause.RANK_LOST, lost)
     return Death(Cause.CRASHED if outcome is Outcome.CRASH else Cause.ERROR, detail)
+
+
+def _first_line(pattern: re.Pattern[str], output: str) -> str:
+    """Return the first line in which a pattern is found; empty where there is none."""
+    return next((line.strip() for line in output.splitlines() if pattern.search(line)), "")
 
 
 def choose_restart(

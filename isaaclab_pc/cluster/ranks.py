@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Starts the processes of a run that trains on several GPUs: ``python -m isaaclab_pc.cluster.ranks N COMMAND...``.
+"""Starts the processes, ranks, of a run that trains on several GPUs: ``python -m isaaclab_pc.cluster.ranks --help``.
 
 torch elastic, which torchrun is made of, starts them, tells each its rank, and ends all of them where one dies. What it
 does not have is here: signals that let a run write its checkpoint, and the exit code of the process that died first.
@@ -7,25 +7,35 @@ does not have is here: signals that let a run write its checkpoint, and the exit
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
 import sys
 import tempfile
-import uuid
 from collections.abc import Mapping, Sequence
 from types import FrameType
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from isaaclab_pc.cluster.place import LEADER_SEARCHES_SECONDS, Place
 from isaaclab_pc.launch.child_process import STOP_SIGNALS
 from isaaclab_pc.output_filter import share_inlet
 from isaaclab_pc.process_tree import tied_to_this_process
 
-__all__ = ["NUM_RANKS", "exit_code", "main", "ranks_command"]
+if TYPE_CHECKING:
+    from torch.distributed.launcher.api import LaunchConfig
+
+__all__ = ["NUM_RANKS", "UNANSWERED", "exit_code", "main", "ranks_command"]
 
 NUM_RANKS = "ISAACLAB_PC_RANKS"
 """Environment variable that tells a worker how many ranks there are. WORLD_SIZE alone may be somebody else's."""
 
+UNANSWERED = 69
+"""Exit code of a launcher whose first node does not answer; BSD's EX_UNAVAILABLE."""
+
 _FIRST_RANK = "0"
+
+
+_ONLY_NODE = Place()
 
 
 class _Failure(Protocol):
@@ -33,57 +43,90 @@ class _Failure(Protocol):
     timestamp: int
 
 
-def ranks_command(size: int, command: Sequence[str]) -> list[str]:
-    """Return the command line that runs a command once for each rank.
+def ranks_command(
+    gpus: int, command: Sequence[str], place: Place = _ONLY_NODE, patience: int = LEADER_SEARCHES_SECONDS
+) -> list[str]:
+    """Return the command line that runs a command once for each rank of this node.
 
     Args:
-        size: Number of ranks; a single one needs no launcher.
+        gpus: Ranks of each node; a single one of a single node needs no launcher.
         command: What each runs.
+        place: This node.
+        patience: Longest wait for the other nodes [s].
     """
-    if size == 1:
+    if gpus * place.nodes == 1:
         return [*command]
-    return [sys.executable, "-P", "-m", "isaaclab_pc.cluster.ranks", str(size), *command]
+    where = [f"--nodes={place.nodes}", f"--node-rank={place.rank}", f"--endpoint={place.endpoint}"]
+    launcher = [sys.executable, "-P", "-m", "isaaclab_pc.cluster.ranks", f"--ranks={gpus}", *where]
+    return [*launcher, f"--patience={patience}", "--", *command]
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run a command once for each rank, to the end of all of them.
+    """Run a command once for each rank of this node, to the end of all of them.
 
     Args:
-        argv: The number of ranks, then the command.
+        argv: Arguments without the program's name.
 
     Returns:
-        0, or the exit code of the rank that ended first with another one; 128 + N if a signal N killed it.
+        0, or the exit code of the rank that ended first with another one; 128 + N if a signal N killed it;
+        :data:`UNANSWERED`.
     """
-    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
+    from torch.distributed import DistError
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
-    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+    from torch.distributed.launcher.api import elastic_launch
 
-    size = int(argv[0])
-    program, *arguments = tied_to_this_process(argv[1:], on_our_death=signal.SIGTERM)
-    os.environ[NUM_RANKS] = str(size)
+    args = _parser().parse_args(argv)
+    program, *arguments = tied_to_this_process(args.command, on_our_death=signal.SIGTERM)
+    os.environ[NUM_RANKS] = str(args.ranks * args.nodes)
     # Otherwise each rank takes all cores, and they wait for one another.
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // size)))
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // args.ranks)))
     share_inlet()
     _pass_signals_on()
 
     with tempfile.TemporaryDirectory() as scratch:
-        config = LaunchConfig(
-            min_nodes=1,
-            max_nodes=1,
-            nproc_per_node=size,
-            logs_specs=DefaultLogsSpecs(log_dir=scratch),
-            run_id=uuid.uuid4().hex,
-            rdzv_backend="c10d",
-            rdzv_endpoint="localhost:0",
-            # Whether a run goes on is its supervisor's decision.
-            max_restarts=0,
-            signals_to_handle="SIGQUIT",
-        )
         try:
-            elastic_launch(config, program)(*arguments)
+            elastic_launch(_config(args, scratch), program)(*arguments)
         except ChildFailedError as error:
             return exit_code(error.failures)
+        except DistError as error:
+            print(f"{args.endpoint} did not answer: {error}", file=sys.stderr)
+            return UNANSWERED
     return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m isaaclab_pc.cluster.ranks", description="Internal: scripts/train.py starts it."
+    )
+    parser.add_argument("--ranks", type=int, required=True, help="ranks of this node")
+    parser.add_argument("--nodes", type=int, required=True, help="nodes of the run")
+    parser.add_argument("--node-rank", type=int, required=True, help="which of them this is")
+    parser.add_argument("--endpoint", required=True, help="host:port of the first one")
+    parser.add_argument("--patience", type=int, required=True, help="longest wait for the other nodes [s]")
+    parser.add_argument("command", nargs="+", help="what each rank runs")
+    return parser
+
+
+def _config(args: argparse.Namespace, scratch: str) -> LaunchConfig:
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
+    from torch.distributed.launcher.api import LaunchConfig
+
+    several = args.nodes > 1
+    return LaunchConfig(
+        min_nodes=args.nodes,
+        max_nodes=args.nodes,
+        nproc_per_node=args.ranks,
+        logs_specs=DefaultLogsSpecs(log_dir=scratch),
+        # All nodes must name the same; the endpoint tells runs apart.
+        run_id="isaaclab_pc",
+        # Only a static rendezvous has the first rank on the first node, where the run's supervisor is.
+        rdzv_backend="static" if several else "c10d",
+        rdzv_endpoint=args.endpoint,
+        rdzv_configs={"timeout": args.patience, **({"rank": args.node_rank} if several else {})},
+        # Whether a run goes on is its supervisor's decision.
+        max_restarts=0,
+        signals_to_handle="SIGQUIT",
+    )
 
 
 def exit_code(failures: Mapping[int, _Failure]) -> int:

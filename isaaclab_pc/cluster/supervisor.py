@@ -103,14 +103,14 @@ class _Supervisor:
 
     def _run_once(self, checkpoint: Path | None, settings: Path) -> tuple[int, Death | None]:
         """Run one process to its end; return its exit code and, if it died, why."""
-        supervise = RunSettings.load(settings).supervise
+        run = RunSettings.load(settings)
         folder = self._record.folder
         log = folder / LOG_NAME
         log_size = log.stat().st_size if log.exists() else 0
         cgroups = memory_cgroups()
         kills_before = oom_kills(cgroups)
 
-        watch = WorkerWatch(folder, supervise.stall_timeout, self._on_iteration, self._clock)
+        watch = WorkerWatch(folder, run.supervise.stall_timeout, self._on_iteration, self._clock)
         code = run_child(self._command(settings, checkpoint), log=log, watch=watch, flag=self._flag)
 
         # The process writes the record while it trains.
@@ -121,7 +121,8 @@ class _Supervisor:
         if watch.verdict is not None:
             return code, watch.verdict
         kills = oom_kills(cgroups) - kills_before
-        return code, classify_death(code, _end_of(log, log_size), self._record.data.status, kills)
+        output = _end_of(log, log_size)
+        return code, classify_death(code, output, self._record.data.status, kills, several_nodes=run.nodes > 1)
 
     def _note_stop(self) -> None:
         name = signal.Signals(self._flag.received[0]).name

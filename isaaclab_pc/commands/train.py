@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from isaaclab_pc.cluster.causes import Cause
+from isaaclab_pc.cluster.nodes import lend_gpus
+from isaaclab_pc.cluster.place import Place, find_place
 from isaaclab_pc.cluster.ranks import ranks_command
 from isaaclab_pc.cluster.supervisor import supervise
 from isaaclab_pc.errors import ConfigError
@@ -87,7 +89,7 @@ SELECTS_THE_RUN = frozenset({"task", "runner", "obs", "resume"})
 """Settings beside ``resume`` that find the run."""
 
 MAY_CHANGE = (
-    *("device", "gpus", "max_iterations", "visualizer"),
+    *("device", "gpus", "nodes", "node_rank", "rendezvous", "max_iterations", "visualizer"),
     *(f"supervise.{name}" for name in SuperviseSettings.model_fields),
 )
 """Settings that do not change what a run is."""
@@ -129,6 +131,9 @@ def run(settings: RunSettings, command: Command) -> int:
     """
     check_isaaclab()
     require_library(settings.runner)
+    place = find_place(settings)
+    if not place.leads:
+        return _lend_gpus(settings, place)
     if settings.resume is not None:
         return _resume(settings, command)
 
@@ -330,10 +335,23 @@ def _train(record: RunRecord, checkpoint: Path | None, settings: Path) -> int:
     return code
 
 
-def _worker_command(settings: Path, checkpoint: Path | None) -> list[str]:
-    """Return the command line of the processes that train, one for each GPU."""
-    gpus = RunSettings.load(settings).gpus
-    return ranks_command(gpus, worker_command("train", settings, checkpoint=checkpoint))
+def _lend_gpus(settings: RunSettings, place: Place) -> int:
+    """Train along with a run that another node leads, which also knows its settings."""
+    check_gpus(choose_platform(settings))
+
+    def command(path: Path, patience: int) -> list[str]:
+        return ranks_command(settings.gpus, worker_command("train", path), place, patience)
+
+    return lend_gpus(settings, place, command)
+
+
+def _worker_command(path: Path, checkpoint: Path | None) -> list[str]:
+    """Return the command line of the processes that train on this node, one for each GPU."""
+    settings = RunSettings.load(path)
+    place = find_place(settings)
+    if place.nodes > 1:
+        print(f"the first of {place.nodes} nodes, which meet at {place.endpoint}", flush=True)
+    return ranks_command(settings.gpus, worker_command("train", path, checkpoint=checkpoint), place)
 
 
 def _train_here(record: RunRecord, checkpoint: Path | None, settings: Path) -> int:

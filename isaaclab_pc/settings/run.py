@@ -61,6 +61,12 @@ PathText = Annotated[
 ]
 
 
+HostText = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=260, pattern=r"^[^\s:]+(:[0-9]{1,5})?$"),
+    Expects("a host, or host:port"),
+]
+
 TeacherText = Annotated[
     str,
     StringConstraints(min_length=1, max_length=4096, pattern=r"\S"),
@@ -160,9 +166,19 @@ class RunSettings(Settings):
     """auto is the first GPU where there is one, else the CPU."""
 
     gpus: Annotated[int, Field(ge=1, le=64)] = 1
-    """GPUs of this machine that train together, in one process each: the first of those that CUDA_VISIBLE_DEVICES
-    shows. Each has num_envs environments; the samples of an update stay. With device=cpu: processes that share its
-    cores, to try it out."""
+    """GPUs of a machine that train together, in one process each: the first of those that CUDA_VISIBLE_DEVICES shows.
+    Each has num_envs environments; the samples of an update stay. With device=cpu: processes that share its cores, to
+    try it out."""
+
+    nodes: Annotated[int, Field(ge=1, le=1024)] = 1
+    """Machines that train together, each with as many GPUs: the script is started on each, in a folder that they
+    share."""
+
+    node_rank: Annotated[int, Field(ge=0, le=1023)] | None = None
+    """Which of the nodes this is; the first one, 0, leads. null: as SLURM says."""
+
+    rendezvous: HostText | None = None
+    """Host, or host:port, of the first node, where the nodes meet. null: the first one of SLURM's job, port 29400."""
 
     visualizer: Visualizers | None = None
     """Watch the run: viser or rerun (in a browser), newton_gl, newton_rtx or kit (a window), or a list, [viser,rerun].

@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 from isaaclab_pc.cluster.ranks import NUM_RANKS
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.launch.child_process import ExitCode
 from isaaclab_pc.runners import Decision, Runner
 from isaaclab_pc.settings import RunSettings
 
@@ -44,6 +47,7 @@ class Ranks:
         self.size = int(os.environ.get(NUM_RANKS, "1"))
         self.rank = int(os.environ["RANK"]) if self.size > 1 else 0
         self._local_rank = int(os.environ["LOCAL_RANK"]) if self.size > 1 else 0
+        self._node_rank = int(os.environ["GROUP_RANK"]) if self.size > 1 else 0
         self._messages: Any = None
 
     @property
@@ -65,23 +69,49 @@ class Ranks:
         visualizer = settings.visualizer if self.is_first else None
         return settings.with_values({"device": device, "seed": seed, "visualizer": visualizer})
 
-    def connect(self, device: str) -> None:
-        """Wait for the others, and make the process group that the learning libraries use.
+    @property
+    def code_when_stopped(self) -> int:
+        """Exit code of a rank, not the first one, that was told to stop.
 
-        Args:
-            device: This rank's device; on a GPU, gradients go through NCCL, otherwise through Gloo.
+        On the first node it is 0: the launcher there would end the first rank, which still closes. Any other node has
+        to know that the run is not over.
         """
+        return ExitCode.OK if self._node_rank == 0 else ExitCode.PREEMPTED
+
+    def connect(self) -> None:
+        """Wait for the others, and make the process group that the learning libraries use."""
         if self.size == 1:
             return
         import torch
         import torch.distributed as dist
 
-        on_gpu = device.startswith("cuda")
-        if on_gpu:
-            torch.cuda.set_device(device)
+        has_gpu = torch.cuda.is_available()
+        if has_gpu:
+            torch.cuda.set_device(self._local_rank % torch.cuda.device_count())
         # NCCL sends tensors of the GPU only.
-        dist.init_process_group("cpu:gloo,cuda:nccl" if on_gpu else "gloo", timeout=_LONGEST_WAIT)
+        dist.init_process_group("cpu:gloo,cuda:nccl" if has_gpu else "gloo", timeout=_LONGEST_WAIT)
         self._messages = dist.new_group(backend="gloo", timeout=_LONGEST_WAIT)
+
+    def first_ranks_file(self, path: Path) -> Path:
+        """Return the first rank's path of a file, once all ranks see it there.
+
+        Args:
+            path: The first rank's; that of any other does not count.
+
+        Raises:
+            ConfigError: Some rank does not: its node does not share the folder.
+        """
+        if self.size == 1:
+            return path
+        path = self.tell(path.absolute())
+        is_there = self.gather((path.is_file(), self._node_rank))
+        blind = sorted({node for there, node in is_there if not there})
+        if blind:
+            raise ConfigError(
+                f"{path.parent} is not seen by node {', '.join(map(str, blind))}: start the script in a folder that "
+                "all nodes share."
+            )
+        return path
 
     def disconnect(self) -> None:
         """Wait until all ranks have come here, and part: from here on, each ends by itself."""
@@ -108,22 +138,22 @@ class Ranks:
         dist.gather_object(value, values, group=self._messages)
         return [value] if values is None else values
 
-    def tell(self, order: Order) -> Order:
-        """Send an order of the first rank to the others.
+    def tell[T](self, value: T) -> T:
+        """Send a value of the first rank to the others.
 
         Args:
-            order: The first rank's; that of any other does not count.
+            value: The first rank's, anything that can be pickled; that of any other does not count.
 
         Returns:
             The first rank's, on every rank.
         """
         if self.size == 1:
-            return order
+            return value
         import torch.distributed as dist
 
-        orders = [order]
-        dist.broadcast_object_list(orders, src=0, group=self._messages)
-        return orders[0]
+        values = [value]
+        dist.broadcast_object_list(values, src=0, group=self._messages)
+        return values[0]
 
     def draw_apart(self, seed: int, iteration: int) -> None:
         """Let the ranks draw different numbers again after a checkpoint, which holds the generators of the first one.
@@ -138,7 +168,7 @@ class Ranks:
             configure_seed((seed + iteration) % 2**32)
 
 
-def follow(ranks: Ranks, runner: Runner, max_iterations: int, guard_counts: Any) -> None:
+def follow(ranks: Ranks, runner: Runner, max_iterations: int, guard_counts: Callable[[], Mapping[str, int]]) -> bool:
     """Train as the first rank says, and leave decisions, files and evaluations to it.
 
     Args:
@@ -146,6 +176,9 @@ def follow(ranks: Ranks, runner: Runner, max_iterations: int, guard_counts: Any)
         runner: This rank's.
         max_iterations: The run's last iteration.
         guard_counts: Returns how many of this rank's environments the guard has ended, by cause.
+
+    Returns:
+        Whether the run came to its end; it was stopped otherwise.
     """
     order = Order.PAUSE
 
@@ -155,9 +188,11 @@ def follow(ranks: Ranks, runner: Runner, max_iterations: int, guard_counts: Any)
         order = ranks.tell(Order.GO_ON)
         return Decision.CONTINUE if order is Order.GO_ON else Decision.STOP
 
-    while order is Order.PAUSE and ranks.tell(Order.GO_ON) is Order.GO_ON:
-        order = Order.GO_ON
-        runner.train(max_iterations, on_iteration)
+    while order is Order.PAUSE:
+        order = ranks.tell(Order.GO_ON)
+        if order is Order.GO_ON:
+            runner.train(max_iterations, on_iteration)
+    return order is Order.GO_ON
 
 
 def combine_metrics(reports: list[Mapping[str, float]]) -> dict[str, float]:

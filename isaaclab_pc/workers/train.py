@@ -44,9 +44,11 @@ def train(settings_path: Path, checkpoint: Path | None, stream: IO[str]) -> int:
         ConfigError: The settings or the checkpoint do not fit.
     """
     ranks = Ranks()
+    ranks.connect()
+    settings_path = ranks.first_ranks_file(settings_path)
+    checkpoint = ranks.tell(checkpoint)
     settings = ranks.own_settings(RunSettings.load(settings_path))
     assert settings.num_envs != "auto"
-    ranks.connect(settings.device)
     record = RunRecord.load(settings_path.parent)
     if not ranks.is_first:
         return _train_along(settings, record, checkpoint, ranks)
@@ -92,9 +94,9 @@ def _train_along(settings: RunSettings, record: RunRecord, checkpoint: Path | No
 
         # The launcher gives signals to the first one; a second SIGTERM is its way to end the others after an error.
         with SignalFlag():
-            follow(ranks, session.runner, session.resolved.max_iterations, lambda: guard_counts(session.env))
+            is_done = follow(ranks, session.runner, session.resolved.max_iterations, lambda: guard_counts(session.env))
             ranks.disconnect()
-    return ExitCode.OK
+    return ExitCode.OK if is_done else ranks.code_when_stopped
 
 
 def _introduce(session: Session, settings: RunSettings, record: RunRecord, stream: IO[str], num_processes: int) -> None:

@@ -4,6 +4,7 @@
 import json
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -46,7 +47,8 @@ class Training:
 
     @property
     def run(self) -> Path:
-        (folder,) = self._folder.glob("logs/*/*/*")
+        (record,) = self._folder.glob("logs/*/*/*/run.json")
+        folder = record.parent
         return folder
 
     @property
@@ -122,6 +124,48 @@ def test_two_ranks_go_on_together_after_one_was_killed_and_stop_together(tmp_pat
         assert record["checkpoints"]["latest"]["iteration"] == record["completed_iterations"] >= 6
         assert record["env_steps"] == 256 * record["completed_iterations"]
         assert _below(training.run) == []
+
+
+@pytest.mark.slow
+def test_two_nodes_go_on_together_after_the_second_lost_its_rank(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        nodes = ["nodes=2", f"rendezvous=localhost:{free.getsockname()[1]}", "max_iterations=100000"]
+    second_output = (tmp_path / "second").open("w")
+    second = subprocess.Popen(
+        [sys.executable, str(TRAIN), *SMALL, *nodes, "node_rank=1"],
+        cwd=tmp_path,
+        stdout=second_output,
+        stderr=subprocess.STDOUT,
+    )
+    try:
+        with Training(tmp_path, *nodes, "node_rank=0", samples_per_update=256) as training:
+            first = training.wait_for(3, seconds=300)
+            ranks = [process for process in psutil.process_iter() if _is_rank(process, tmp_path, "1")]
+            assert len(ranks) == 1
+            ranks[0].kill()
+
+            training.wait_for(6, after=first.pid, seconds=300)
+            training.script.send_signal(signal.SIGTERM)
+            assert training.script.wait(timeout=120) == 75, training.output
+            assert training.record["status"] == "interrupted"
+            assert len(training.record["restarts"]) >= 1
+            assert _below(training.run) == []
+        second.send_signal(signal.SIGTERM)
+        assert second.wait(timeout=120) == 75, (tmp_path / "second").read_text()
+    finally:
+        second.kill()
+        second.wait()
+        second_output.close()
+
+
+def _is_rank(process: psutil.Process, folder: Path, rank: str) -> bool:
+    """Whether a process trains as a rank of a run in a folder."""
+    try:
+        trains = "isaaclab_pc.workers" in process.cmdline() and "--ranks=1" not in process.cmdline()
+        return trains and process.environ().get("RANK") == rank and process.cwd() == str(folder)
+    except psutil.Error:
+        return False
 
 
 # Python runs this at the start of every process. One that trains gets the error of an allocation that fails.

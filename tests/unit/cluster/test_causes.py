@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isaaclab_pc.cluster.causes import Cause, Death, choose_restart, classify_death
+from isaaclab_pc.cluster.causes import Cause, Death, Restart, choose_restart, classify_death
 from isaaclab_pc.settings import SuperviseSettings
 
 DEFAULTS = SuperviseSettings()
@@ -66,3 +66,26 @@ def test_what_was_found_to_fit_is_preferred_to_half():
 def test_a_storm_without_harder_physics_ends_the_run(harder):
     allowed = SuperviseSettings(harden_physics=True)
     assert choose_restart(Death(Cause.STORM, ""), allowed, 8, harder_physics=harder) is None
+
+
+GLOO = "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:538] Read error [127.0.0.1]:35211: reset"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        GLOO,
+        "ncclRemoteError: A call failed possibly due to a network error",
+        "Watchdog caught collective operation timeout",
+    ],
+)
+def test_a_rank_of_another_node_that_is_lost_is_waited_for(line: str) -> None:
+    output = f"Traceback (most recent call last):\n{line}\n"
+    death = classify_death(1, output, "running", several_nodes=True)
+    assert death is not None
+    assert (death.cause, death.detail) == (Cause.RANK_LOST, line)
+    assert choose_restart(death, SuperviseSettings(), num_envs=64) == Restart("")
+    # On one node, the rank that ended first is known, and why.
+    alone = classify_death(1, output, "running")
+    assert alone is not None
+    assert alone.cause is Cause.ERROR

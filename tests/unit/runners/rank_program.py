@@ -76,7 +76,7 @@ def lead(ranks: Ranks) -> tuple[int, Any]:
     """Pause once, stop after the fourth iteration of nine; return the iterations and what was gathered last."""
     runner: Any = PausingRunner(ranks)
     if not ranks.is_first:
-        follow(ranks, runner, 9, lambda: {"state": 3})
+        assert not follow(ranks, runner, 9, lambda: {"state": 3})
         return runner.completed_iterations, None
 
     gathered: list[Any] = []
@@ -96,7 +96,7 @@ def lead(ranks: Ranks) -> tuple[int, Any]:
 def main(folder: Path) -> None:
     """Do all of it, so that the processes start once."""
     ranks = Ranks()
-    ranks.connect("cpu")
+    ranks.connect()
     own = samples()[ranks.rank]
 
     layer = gradient(own)

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""How a node that does not lead lends its GPUs to the run of the one that does."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+
+from isaaclab_pc.cluster.place import LEADER_SEARCHES_SECONDS, Place
+from isaaclab_pc.cluster.ranks import UNANSWERED
+from isaaclab_pc.launch.child_process import ExitCode, SignalFlag, run_child, show_log
+from isaaclab_pc.launch.run_folder import LOG_NAME, LOGS, SETTINGS_NAME, make_folder
+from isaaclab_pc.settings import RunSettings
+
+__all__ = ["lend_gpus"]
+
+LEADER_RESTARTS_SECONDS = 300
+"""Longest wait for the first node to go on after a rank has died, or the run was stopped [s]."""
+
+_PAUSE_SECONDS = 5.0
+"""Time after which a node joins again [s]: the others take as long to notice that a rank has died."""
+
+_WINDOW_SECONDS = 3600.0
+"""Time in which ``supervise.max_restarts`` counts [s]."""
+
+
+def lend_gpus(
+    settings: RunSettings,
+    place: Place,
+    command: Callable[[Path, int], list[str]],
+    clock: Callable[[], float] = time.monotonic,
+) -> int:
+    """Run this node's ranks until the first node's run is over.
+
+    Where they end because another rank died, they wait for the first node to go on.
+
+    Args:
+        settings: The run's settings, as given to this node.
+        place: This node, which does not lead.
+        command: Makes the command line of the ranks of the settings file, of which only the folder counts here, and of
+            the longest wait for the first node [s].
+        clock: Tells the time [s].
+
+    Returns:
+        The exit code: 0 where the run came to its end, 75 where it was stopped.
+    """
+    folder = make_folder(LOGS / "nodes", f"node{place.rank}")
+    print(
+        f"node {place.rank} of {place.nodes}: waiting for the first one at {place.endpoint}; log: {folder}", flush=True
+    )
+
+    failures: deque[float] = deque()
+    patience = LEADER_SEARCHES_SECONDS
+    with SignalFlag() as flag:
+        while True:
+            code = run_child(command(folder / SETTINGS_NAME, patience), log=folder / LOG_NAME, flag=flag)
+            if flag.received:
+                return flag.exit_code
+            if code in (ExitCode.OK, ExitCode.REFUSED):
+                return code
+            if code == UNANSWERED:
+                print(f"error: {place.endpoint} did not answer for {patience} s", file=sys.stderr)
+                return ExitCode.FAILED if patience == LEADER_SEARCHES_SECONDS else ExitCode.PREEMPTED
+
+            if code != ExitCode.PREEMPTED:
+                failures.append(clock())
+            while failures and clock() - failures[0] > _WINDOW_SECONDS:
+                failures.popleft()
+            if len(failures) > settings.supervise.max_restarts:
+                show_log(folder / LOG_NAME, code)
+                return ExitCode.FAILED
+            print(f"node {place.rank}: its ranks ended with exit code {code}; waiting for the first node", flush=True)
+            _pause(flag, clock)
+            patience = LEADER_RESTARTS_SECONDS
+
+
+def _pause(flag: SignalFlag, clock: Callable[[], float]) -> None:
+    until = clock() + _PAUSE_SECONDS
+    while clock() < until and not flag.received:
+        time.sleep(0.05)
