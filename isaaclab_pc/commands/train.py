@@ -13,12 +13,20 @@ from isaaclab_pc.cluster.causes import Cause
 from isaaclab_pc.cluster.nodes import lend_gpus
 from isaaclab_pc.cluster.place import Place, find_place
 from isaaclab_pc.cluster.ranks import ranks_command
+from isaaclab_pc.cluster.slurm import is_submitted, submit
 from isaaclab_pc.cluster.supervisor import supervise
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.algorithm import TRAIN, choose_algorithm, teacher_settings
-from isaaclab_pc.launch.child_process import ExitCode, run_script, show_log, was_stopped, worker_command
-from isaaclab_pc.launch.command_line import Command, parse_command
-from isaaclab_pc.launch.find_checkpoint import find_checkpoint
+from isaaclab_pc.launch.child_process import (
+    GRACE_SECONDS,
+    ExitCode,
+    run_script,
+    show_log,
+    was_stopped,
+    worker_command,
+)
+from isaaclab_pc.launch.command_line import Command, parse_command, split_own
+from isaaclab_pc.launch.find_checkpoint import find_checkpoint, newest_checkpoint
 from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.platform import check_gpus, check_isaaclab, choose_platform
 from isaaclab_pc.launch.probe_child import probe_command
@@ -33,7 +41,7 @@ from isaaclab_pc.launch.run_folder import (
     wait_for_worker,
     writing,
 )
-from isaaclab_pc.launch.run_record import CHECKPOINT_FOLDER, RunRecord
+from isaaclab_pc.launch.run_record import CHECKPOINT_FOLDER, RECORD_NAME, RunRecord
 from isaaclab_pc.launch.sweep import run_each
 from isaaclab_pc.physics.ladder import SOLVER_SETTINGS
 from isaaclab_pc.runners import check_header, read_header, require_library
@@ -41,7 +49,7 @@ from isaaclab_pc.scaling import ProbeError, SearchSettings
 from isaaclab_pc.scaling.auto_num_envs import apply_overrides, find_num_envs
 from isaaclab_pc.scaling.fit import FitResult
 from isaaclab_pc.scaling.several_gpus import find_num_envs_for_gpus
-from isaaclab_pc.settings import RunSettings, SuperviseSettings
+from isaaclab_pc.settings import RunSettings, SubmitSettings, SuperviseSettings
 
 __all__ = ["check_checkpoint", "main"]
 
@@ -66,14 +74,18 @@ Examples
   python scripts/train.py env.episode_length_s=4 agent.algorithm.learning_rate=3e-4    any field of the task or agent
   python scripts/train.py gpus=4                               four GPUs, each with num_envs environments
   python scripts/train.py -m task=reach,lift seed=1,2,3        six runs, one after another
+  python scripts/train.py -m task=reach,lift seed=1,2,3 hydra/launcher=slurm    six jobs of a cluster (docs/clusters.md)
 
 {settings_table()}
+
+{settings_table(lambda key: False, SubmitSettings)}
 
 Everything else
   physics=<backend>  the same as physics.backend=<backend>
   env.*              a field of the task's config, e.g. env.scene.env_spacing=3
   agent.*            a field of the agent's config, e.g. agent.algorithm.gamma=0.98
   -m                 several values, separated by commas, are several runs
+  hydra.launcher.*   of hydra/launcher=slurm: partition, timeout_min, gpus_per_node, ...; --cfg hydra shows all
   --cfg job          print the composed settings and stop;  --hydra-help: Hydra's own options
 
 Exit codes
@@ -109,19 +121,27 @@ def main(argv: Sequence[str]) -> int:
     """
 
     def work(arguments: Sequence[str]) -> int:
-        command = parse_command(arguments)
+        options, others = split_own(arguments, SubmitSettings)
+        command = parse_command(others, may_be_job=True)
+        if is_submitted(command):
+            return submit(command, options, run, lambda settings, on_gpu: check(settings, command, options, on_gpu))
+        if options != SubmitSettings():
+            raise ConfigError("dry_run and image are for jobs of a cluster: give hydra/launcher=slurm as well.")
         return run_each(command, lambda settings: run(settings, command))
 
     code = run_script(argv, HELP, work)
     return ExitCode.PREEMPTED if was_stopped(code) else code
 
 
-def run(settings: RunSettings, command: Command) -> int:
+def run(settings: RunSettings, command: Command, name: str | None = None, requeued: bool = False) -> int:
     """Train one run.
 
     Args:
         settings: Its settings.
         command: The command line that they come from.
+        name: Name of the run's folder, for a job of a cluster: where the folder holds a run, the job was requeued, and
+            goes on with it. None: a new one.
+        requeued: Whether the job was requeued. A run that it resumes goes on from its newest checkpoint then.
 
     Returns:
         The exit code.
@@ -135,23 +155,59 @@ def run(settings: RunSettings, command: Command) -> int:
     if not place.leads:
         return _lend_gpus(settings, place)
     if settings.resume is not None:
+        if requeued:
+            record, _ = find_checkpoint(settings.resume, LOGS, settings.runner, experiment_name(settings))
+            code = _go_on_requeued(record.folder, settings, command)
+            if code is not None:
+                return code
         return _resume(settings, command)
 
     settings = choose_algorithm(choose_platform(settings))
     check_gpus(settings)
     if settings.teacher == TRAIN:
-        code, teacher = _train_teacher(settings)
+        code, teacher = _train_teacher(settings, name)
         if teacher is None:
             return code
         settings = choose_algorithm(settings.with_values({"teacher": str(teacher)}))
-    code, _ = _start(settings)
+    code, _ = _start(settings, name)
     return code
 
 
-def _train_teacher(student: RunSettings) -> tuple[int, Path | None]:
+def check(settings: RunSettings, command: Command, options: SubmitSettings, on_gpu: bool) -> RunSettings:
+    """Refuse settings that :func:`run` would refuse on the node of a cluster, as far as files tell.
+
+    Args:
+        settings: A run's settings.
+        command: The command line that they come from.
+        options: With an image, what is installed there is not known here.
+        on_gpu: Whether the job will have a GPU.
+
+    Returns:
+        The settings, with the paths of the runs and checkpoints that ``latest`` and ``best`` mean now.
+
+    Raises:
+        ConfigError: A setting does not fit.
+    """
+    if options.image is None:
+        check_isaaclab()
+        require_library(settings.runner)
+    if settings.resume is not None:
+        record, checkpoint = find_checkpoint(settings.resume, LOGS, settings.runner, experiment_name(settings))
+        stored = RunSettings.load(record.folder / SETTINGS_NAME)
+        _check_same_run(settings, stored, command, record)
+        check_checkpoint(checkpoint, stored)
+        is_newest = settings.resume == "latest" or Path(settings.resume) == record.folder
+        return settings.with_values({"resume": str(record.folder if is_newest else checkpoint)})
+
+    there = settings.with_values({"device": "cuda:0"}) if on_gpu and settings.device == "auto" else settings
+    chosen = choose_algorithm(there if options.image is not None else choose_platform(there))
+    return settings.with_values({"teacher": chosen.teacher, "init": chosen.init})
+
+
+def _train_teacher(student: RunSettings, name: str | None) -> tuple[int, Path | None]:
     """Train the policy that is to teach; returns the exit code and, where it is good enough, its checkpoint."""
     print("first the teacher, with obs=state", flush=True)
-    code, folder = _start(teacher_settings(student))
+    code, folder = _start(teacher_settings(student), name and f"{name}_teacher")
     if code != ExitCode.OK:
         if folder.exists():
             print(f"then teacher={folder} trains the student", flush=True)
@@ -169,10 +225,15 @@ def _train_teacher(student: RunSettings) -> tuple[int, Path | None]:
     return code, record.checkpoint("best")
 
 
-def _start(settings: RunSettings) -> tuple[int, Path]:
-    """Train a new run; returns the exit code and the run's folder."""
+def _start(settings: RunSettings, name: str | None = None) -> tuple[int, Path]:
+    """Train a new run, or go on with that of a job; returns the exit code and the run's folder."""
     experiment = experiment_name(settings)
-    folder = make_run_folder(LOGS, settings.runner, experiment)
+    folder = make_run_folder(LOGS, settings.runner, experiment, name)
+    if (folder / RECORD_NAME).exists():
+        code = _go_on_requeued(folder, settings, Command())
+        if code is not None:
+            return code, folder
+
     try:
         with writing(folder):
             settings.save(folder / SETTINGS_NAME)
@@ -225,6 +286,19 @@ def _discard(folder: Path) -> None:
         shutil.rmtree(folder)
 
 
+def _go_on_requeued(folder: Path, asked: RunSettings, command: Command) -> int | None:
+    """Go on with the run of a job that was requeued; None where it has no checkpoint, and begins anew."""
+    # A node that failed may still hold the lock, on a network disk.
+    with locked(folder, timeout=GRACE_SECONDS):
+        wait_for_worker(folder)
+        record = RunRecord.load(folder)
+        if record.data.status == "completed":
+            print(f"run: {folder} is done", flush=True)
+            return ExitCode.OK
+        checkpoint = newest_checkpoint(record)
+        return None if checkpoint is None else _go_on(asked, command, record, checkpoint)
+
+
 def _resume(asked: RunSettings, command: Command) -> int:
     """Go on with a run: same folder, same settings, from its checkpoint to its last iteration."""
     assert asked.resume is not None
@@ -232,14 +306,13 @@ def _resume(asked: RunSettings, command: Command) -> int:
     with locked(record.folder):
         if wait_for_worker(record.folder):
             record, checkpoint = find_checkpoint(asked.resume, LOGS, asked.runner, experiment_name(asked))
+        _check_same_run(asked, RunSettings.load(record.folder / SETTINGS_NAME), command, record)
         return _go_on(asked, command, record, checkpoint)
 
 
 def _go_on(asked: RunSettings, command: Command, record: RunRecord, checkpoint: Path) -> int:
     """Go on from a checkpoint of a run whose folder is locked."""
     stored = RunSettings.load(record.folder / SETTINGS_NAME)
-    _check_same_run(asked, stored, command, record)
-
     given = asked.flat()
     changes = {key: given[key] for key in (*MAY_CHANGE, *MAY_HARDEN) if key in command.given}
     # Whoever watched the run before need not watch it now.

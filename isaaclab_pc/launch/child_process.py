@@ -149,7 +149,8 @@ def run_child(
     """Run a child to its end.
 
     The first of :data:`STOP_SIGNALS` is passed on to the child, which may then take ``grace`` seconds; others after it
-    are passed on, too. The same one again, or the end of that time, kills the child with all its descendants.
+    are passed on, too. The same one again, or the end of that time, kills the child with all its descendants. In a job
+    of SLURM, which repeats its signals, only a second SIGINT does.
 
     Args:
         argv: The child's command line.
@@ -205,7 +206,7 @@ def _wait(
             return code
 
         for number in flag.received[len(passed_on) :]:
-            if number in passed_on:
+            if number in passed_on and _means_at_once(number):
                 return None
             if not passed_on:
                 deadline = time.monotonic() + grace
@@ -218,6 +219,11 @@ def _wait(
             return None
         if watch is not None:
             watch(child)
+
+
+def _means_at_once(number: int) -> bool:
+    """Tell what a signal means that comes again; SLURM repeats its own, and has a SIGKILL for those that do not end."""
+    return number == signal.SIGINT or "SLURM_JOB_ID" not in os.environ
 
 
 def _leave_closed_terminal() -> None:

@@ -19,7 +19,21 @@ from isaaclab_pc.launch.task_names import resolve_task
 from isaaclab_pc.settings.base import Settings, check_value, settings_of, shown
 from isaaclab_pc.settings.run import CUDA_DEVICES, SETTINGS
 
-__all__ = ["Command", "keys_of", "parse_command", "parse_override", "parse_script_command", "refuse_flags"]
+__all__ = [
+    "Command",
+    "keys_of",
+    "parse_command",
+    "parse_override",
+    "parse_script_command",
+    "refuse_flags",
+    "split_own",
+]
+
+LAUNCHER = "hydra/launcher"
+"""Hydra's group of what starts the runs of a sweep."""
+
+_CLUSTER_LAUNCHERS = ("slurm", "submitit_local", "submitit_slurm")
+"""Its values that also start a single run."""
 
 GROUPS = {"physics": "physics.backend"}
 """Settings that are Hydra groups, and the setting that the group's name stands for."""
@@ -60,17 +74,24 @@ class Command:
         return "-m" in self.flags or "--multirun" in self.flags
 
     @property
+    def launcher(self) -> str | None:
+        """Value of ``hydra/launcher``; None where it is not given."""
+        chosen = [text.partition("=")[2] for text in self.settings if text.startswith(f"{LAUNCHER}=")]
+        return chosen[-1] if chosen else None
+
+    @property
     def given(self) -> set[str]:
         """Dotted names of the settings that the user named; a group's name counts as the setting it stands for."""
         names = {text.partition("=")[0] for text in self.settings}
         return {GROUPS.get(name, name) for name in names}
 
 
-def parse_command(argv: Sequence[str]) -> Command:
+def parse_command(argv: Sequence[str], *, may_be_job: bool = False) -> Command:
     """Split and check a command line.
 
     Args:
         argv: Arguments without the program's name.
+        may_be_job: Whether ``hydra/launcher`` has a use without ``-m``: it makes the run a job of a cluster.
 
     Returns:
         The checked command.
@@ -100,8 +121,9 @@ def parse_command(argv: Sequence[str]) -> Command:
     _check_flags(command.flags)
     if not command.multirun:
         command.settings[:] = map(_quote_gpus, command.settings)
+    hydra_runs = bool(command.flags) or (may_be_job and command.launcher in _CLUSTER_LAUNCHERS)
     for text in command.settings:
-        _check_setting(text, command)
+        _check_setting(text, command, hydra_runs)
     for text in (*command.env, *command.agent):
         _single_values(parse_override(text), command.multirun)
     return command
@@ -123,22 +145,41 @@ def parse_script_command[Own: Settings](
     Raises:
         ConfigError: A setting is none of both, or a value is refused.
     """
+    settings, others = split_own(argv, own)
+    takes = keys_of(*may_change)
+    for argument in others:
+        key, separator, _ = argument.partition("=")
+        if separator and not argument.startswith("-") and not takes(key):
+            known = [*settings_of(own), *(name.rstrip(".") for name in may_change)]
+            raise ConfigError(f"{shown(key)} has no use here: {closest(key, known)} See --help.")
+
+    command = parse_command(others)
+    refuse_flags(command)
+    return settings, command
+
+
+def split_own[Own: Settings](argv: Sequence[str], own: type[Own]) -> tuple[Own, list[str]]:
+    """Take a script's own settings out of its command line.
+
+    Args:
+        argv: Arguments without the program's name.
+        own: Describes the script's own settings.
+
+    Returns:
+        The script's own settings, and the other arguments.
+
+    Raises:
+        ConfigError: A value is refused.
+    """
     values: dict[str, Any] = {}
     others = []
-    takes = keys_of(*may_change)
     for argument in argv:
         key, separator, value = argument.partition("=")
         if separator and key in settings_of(own):
             values[key] = None if value in ("", "null") else value
-            continue
-        if separator and not argument.startswith("-") and not takes(key):
-            known = [*settings_of(own), *(name.rstrip(".") for name in may_change)]
-            raise ConfigError(f"{shown(key)} has no use here: {closest(key, known)} See --help.")
-        others.append(argument)
-
-    command = parse_command(others)
-    refuse_flags(command)
-    return own(**values), command
+        else:
+            others.append(argument)
+    return own(**values), others
 
 
 def keys_of(*patterns: str) -> Callable[[str], bool]:
@@ -227,11 +268,11 @@ def _single_values(override: Override, multirun: bool) -> list[str]:
     return [f"{override.key_or_group}={value}" for value in values]
 
 
-def _check_setting(text: str, command: Command) -> None:
+def _check_setting(text: str, command: Command, hydra_runs: bool) -> None:
     override = parse_override(text)
     key = override.key_or_group
     if key.split("/")[0].split(".")[0] == "hydra":
-        if not command.flags:
+        if not hydra_runs:
             raise ConfigError(f"{text}: Hydra's own settings are for sweeps and have no use without -m.")
         return
     if override.type is None or override.type.name != "CHANGE" or override.package is not None:

@@ -61,20 +61,26 @@ def experiment_name(settings: RunSettings) -> str:
     return name if settings.obs == "points" else f"{name}_{settings.obs}"
 
 
-def make_run_folder(root: Path, runner: str, experiment: str) -> Path:
-    """Make a folder that no other run has.
+def make_run_folder(root: Path, runner: str, experiment: str, name: str | None = None) -> Path:
+    """Make a folder that no other run has, or the one that has a given name.
 
     Args:
         root: The logs folder.
         runner: Name of the learning library.
         experiment: Name of the task, with the observation kind where it is not the cloud.
+        name: Name of the folder, which may be there; None: a new one.
 
     Returns:
-        ``<root>/<runner>/<experiment>/<time>[_<job id>]``, new and empty.
+        ``<root>/<runner>/<experiment>/<time>[_<job id>]``, new and empty unless it has a given name.
 
     Raises:
         ConfigError: The folder cannot be made.
     """
+    if name is not None:
+        folder = root / runner / experiment / name
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        return folder
     job = "_".join(os.environ[v] for v in ("SLURM_JOB_ID", "SLURM_ARRAY_TASK_ID") if os.environ.get(v))
     return make_folder(root / runner / experiment, job)
 

@@ -31,7 +31,7 @@ from isaaclab_pc.launch.compose import (
 )
 from isaaclab_pc.settings import RunSettings
 
-__all__ = ["run_each"]
+__all__ = ["launcher_settings", "run_each"]
 
 
 def run_each(command: Command, run: Callable[[RunSettings], int]) -> int:
@@ -122,17 +122,37 @@ def _hydra_settings(command: Command) -> list[str]:
     return [text for text in command.settings if re.match(r"[+~]*hydra[./@=]", text)]
 
 
-def _check_hydra_settings(command: Command) -> None:
-    """Refuse what Hydra itself would refuse with a traceback."""
+def launcher_settings(command: Command) -> dict[str, Any]:
+    """Compose the settings of what ``hydra/launcher`` names.
+
+    Args:
+        command: The checked command line.
+
+    Returns:
+        The values below ``hydra.launcher``.
+
+    Raises:
+        ConfigError: Hydra refuses them.
+    """
+    return _compose_hydra(command, lambda hydra_settings: OmegaConf.to_container(hydra_settings.launcher, resolve=True))
+
+
+def _compose_hydra(command: Command, part: Callable[[DictConfig], Any]) -> Any:
+    """Compose Hydra's own settings, and return a part of them."""
     own = _hydra_settings(command)
     store_settings()
     with initialize_config_module(CONFIG_MODULE, version_base="1.3"):
         try:
             composed = hydra_compose(CONFIG_NAME, overrides=own, return_hydra_config=True)
-            folder = Path(composed.hydra.sweep.dir)
+            return part(composed.hydra)
         except Exception as error:
             # Not only Hydra's own exceptions: also those that its code runs into.
             raise ConfigError(f"{' '.join(own)}: {on_one_line(error)}") from None
+
+
+def _check_hydra_settings(command: Command) -> None:
+    """Refuse what Hydra itself would refuse with a traceback."""
+    folder = _compose_hydra(command, lambda hydra_settings: Path(hydra_settings.sweep.dir))
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

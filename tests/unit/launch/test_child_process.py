@@ -131,6 +131,26 @@ def test_a_child_can_be_watched(tmp_path):
     assert len(seen) >= 3
 
 
+def test_in_a_job_of_slurm_a_signal_that_comes_again_leaves_time_for_the_checkpoint(parent, monkeypatch):
+    monkeypatch.setenv("SLURM_JOB_ID", "4711")
+    process, _ = parent(POLITE)
+    for _ in range(3):
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.1)
+    output, _ = process.communicate(timeout=20)
+    assert output.startswith("checkpoint written after 15")
+    assert process.returncode == 143
+
+
+def test_in_a_job_of_slurm_a_second_ctrl_c_still_ends_everything_at_once(parent, monkeypatch):
+    monkeypatch.setenv("SLURM_JOB_ID", "4711")
+    process, _ = parent(STUBBORN)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=20) == 130
+
+
 def test_a_second_ctrl_c_ends_everything_at_once(parent):
     process, family = parent(STUBBORN)
     process.send_signal(signal.SIGINT)

@@ -123,6 +123,15 @@ def test_hydras_own_settings_are_left_to_hydra_where_it_runs():
     assert command.settings == ["hydra.verbose=true", "hydra/launcher=basic"]
 
 
+def test_a_single_run_may_be_a_job_of_a_cluster():
+    arguments = ["hydra/launcher=slurm", "hydra.launcher.partition=gpu", "seed=1"]
+    command = parse_command(arguments, may_be_job=True)
+    assert (command.launcher, command.flags) == ("slurm", [])
+    assert parse_command(["seed=1"]).launcher is None
+    with pytest.raises(ConfigError, match="no use without -m"):
+        parse_command(arguments)
+
+
 def test_several_gpus_are_one_value_of_one_run_and_several_of_a_sweep():
     assert parse_command(["device=cuda:0,cuda:1"]).settings == ["device='cuda:0,cuda:1'"]
     assert parse_command(["-m", "device=cuda:0,cuda:1"]).settings == ["device=cuda:0,cuda:1"]

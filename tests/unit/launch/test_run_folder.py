@@ -29,6 +29,13 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
         make_run_folder(tmp_path, "rsl_rl", "reach")
 
 
+def test_a_job_that_was_requeued_finds_its_folder(tmp_path):
+    folder = make_run_folder(tmp_path, "rsl_rl", "reach", "2026-01-02_03-04-05_4711_3")
+    (folder / "run.json").touch()
+    assert make_run_folder(tmp_path, "rsl_rl", "reach", "2026-01-02_03-04-05_4711_3") == folder
+    assert (folder / "run.json").exists()
+
+
 def test_a_suffix_is_part_of_the_name(tmp_path):
     folder = make_folder(tmp_path / "scale", "4711")
     assert folder.parent == tmp_path / "scale"

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Warp's compiled kernels on a node's own disk: filled from the shared cache, and new ones copied back to it.
+
+A hundred nodes that compile into one network folder at once are slow, and in each other's way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import sys
+import tempfile
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from isaaclab_pc.packages import installed_versions
+
+__all__ = ["local_kernel_cache", "shared_kernel_cache"]
+
+_UNFINISHED = re.compile(r"^\.|_p\d+_t\d+$")
+"""Names of what Warp is still building, and of what is still being copied back."""
+
+
+def shared_kernel_cache(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the folder where Warp keeps its kernels, one folder inside of it for each version of Warp.
+
+    Args:
+        environment: Environment variables.
+    """
+    given = environment.get("WARP_CACHE_PATH")
+    if given:
+        return Path(given)
+    root = environment.get("XDG_CACHE_HOME")
+    return (Path(root) if root else Path.home() / ".cache") / "warp"
+
+
+@contextlib.contextmanager
+def local_kernel_cache() -> Iterator[None]:
+    """Let Warp use a cache of this process's own, on the node's disk, in this process and its children.
+
+    It begins with what the shared cache holds, and is gone afterwards; what was compiled is copied back. The shared
+    cache is only added to: an entry that is there stays, and a new one appears whole. Where copying fails, a warning
+    says so, and the kernels are compiled.
+    """
+    version = installed_versions(["warp-lang"]).get("warp-lang")
+    if version is None:
+        yield
+        return
+
+    shared = shared_kernel_cache()
+    given = os.environ.get("WARP_CACHE_PATH")
+    disk = os.environ.get("SLURM_TMPDIR")
+    with tempfile.TemporaryDirectory(
+        prefix="isaaclab_pc-kernels-",
+        dir=disk if disk and os.path.isdir(disk) else None,
+        ignore_cleanup_errors=True,
+    ) as folder:
+        local = Path(folder)
+        _fill(shared / version, local / version)
+        os.environ["WARP_CACHE_PATH"] = folder
+        try:
+            yield
+        finally:
+            if given is None:
+                del os.environ["WARP_CACHE_PATH"]
+            else:
+                os.environ["WARP_CACHE_PATH"] = given
+            with _warning("compiled kernels are not kept"):
+                _add_missing(local / version, shared / version)
+
+
+@contextlib.contextmanager
+def _warning(what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        print(f"warning: {what}: {error}", file=sys.stderr, flush=True)
+
+
+def _fill(shared: Path, local: Path) -> None:
+    """Copy what the shared cache holds; where that fails, the local one begins empty."""
+    if not shared.is_dir():
+        return
+    with _warning(f"the kernels in {shared} cannot be used"):
+        try:
+            shutil.copytree(shared, local, ignore=lambda _, names: [name for name in names if _UNFINISHED.search(name)])
+        except OSError:
+            shutil.rmtree(local, ignore_errors=True)
+            raise
+
+
+def _add_missing(source: Path, target: Path) -> None:
+    """Copy what is not there yet, folders whole. Others may do the same at the same time."""
+    if not source.is_dir():
+        return
+    target.mkdir(parents=True, exist_ok=True)
+    for entry in source.iterdir():
+        goal = target / entry.name
+        if _UNFINISHED.search(entry.name):
+            continue
+        if entry.is_dir() and goal.is_dir():
+            # A module that was compiled for another device before.
+            _add_missing(entry, goal)
+        elif not goal.exists():
+            _copy_whole(entry, goal)
+
+
+def _copy_whole(source: Path, goal: Path) -> None:
+    """Copy a file or a folder so that it appears at once; where another process was faster, its copy stays."""
+    partial = goal.with_name(f".{goal.name}.{uuid.uuid4().hex}")
+    try:
+        if source.is_dir():
+            shutil.copytree(source, partial)
+        else:
+            shutil.copy2(source, partial)
+        partial.rename(goal)
+    except OSError:
+        # A folder that another process has filled meanwhile is not replaced.
+        if not goal.exists():
+            raise
+    finally:
+        if partial.is_dir():
+            shutil.rmtree(partial, ignore_errors=True)
+        else:
+            partial.unlink(missing_ok=True)

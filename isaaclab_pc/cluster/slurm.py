@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""``hydra/launcher=slurm``: runs as jobs of a SLURM cluster.
+
+Hydra composes the runs and the launcher's settings (conf/hydra/launcher/slurm.yaml, whose names and types are those of
+hydra-submitit-launcher), and submitit writes and submits the sbatch file. That plugin's launcher class itself is not
+used: it waits for the last job, knows no container, and pickles Hydra's whole state.
+
+A job is requeued in one place, the end of the batch script, outside of any container: where the run was stopped by a
+signal and SLURM still counts the job as running, so never after scancel.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from isaaclab_pc.cluster.job import Job, Run
+from isaaclab_pc.cluster.kernel_cache import shared_kernel_cache
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.launch.child_process import GRACE_SECONDS, ExitCode
+from isaaclab_pc.launch.command_line import LAUNCHER, Command
+from isaaclab_pc.launch.run_folder import LOGS, experiment_name, make_folder
+from isaaclab_pc.launch.sweep import launcher_settings, run_each
+from isaaclab_pc.scaling.profile import default_path
+from isaaclab_pc.settings import RunSettings, SubmitSettings
+
+__all__ = ["is_submitted", "submit"]
+
+_CLUSTERS = {"slurm": "slurm", "submitit_local": "local"}
+"""Values of ``hydra/launcher`` whose runs are submitted, and submitit's name for where to; ``local`` is for trying a
+job without a cluster: all of them at once, on this machine."""
+
+_STOPPED = (ExitCode.PREEMPTED, 138, 140, 143)
+"""Exit codes of a job that was told to stop; those of the signals are from before it heeds them."""
+
+_ENVIRONMENT = ("PYTHONPATH", "XDG_CACHE_HOME", "WARP_CACHE_PATH", "SLURM_TMPDIR", "TMPDIR", "OMP_NUM_THREADS")
+_ENVIRONMENT_GROUPS = ("SBATCH_", "SRUN_", "APPTAINER", "SUBMITIT_")
+"""Environment variables that a job reads, and beginnings of others."""
+
+Check = Callable[[RunSettings, bool], RunSettings]
+"""Refuses settings that the node would refuse, told whether it will have a GPU; returns those to submit."""
+
+
+def is_submitted(command: Command) -> bool:
+    """Tell whether the runs of a command line go to a cluster.
+
+    Args:
+        command: The checked command line.
+
+    Raises:
+        ConfigError: It names the plugin's own launcher, whose jobs are not requeued.
+    """
+    if command.launcher == "submitit_slurm":
+        raise ConfigError(f"{LAUNCHER}=submitit_slurm: give {LAUNCHER}=slurm, whose jobs are requeued.")
+    return command.launcher in _CLUSTERS and set(command.flags) <= {"-m", "--multirun"}
+
+
+def submit(command: Command, options: SubmitSettings, run: Run, check: Check) -> int:
+    """Check every run of a command line, and submit all of them as one job array.
+
+    It returns once they are submitted: they need neither this process nor the terminal.
+
+    Args:
+        command: The checked command line, for which :func:`is_submitted` is true.
+        options: Whether to submit at all, and the image to run in.
+        run: Trains, on the node.
+        check: Is called with the settings of each run.
+
+    Returns:
+        The exit code; 2 where any of the runs is refused, and none is submitted.
+
+    Raises:
+        ConfigError: The launcher's settings are refused, something is not installed, or sbatch refuses the jobs.
+    """
+    cluster = _CLUSTERS[str(command.launcher)]
+    parameters = _parameters(command, options)
+    on_gpu = bool(parameters.get("gpus_per_node") or parameters.get("gpus_per_task") or parameters.get("gres"))
+    if not options.dry_run and cluster == "slurm":
+        _require_commands()
+
+    checked: list[RunSettings] = []
+
+    def keep(settings: RunSettings) -> int:
+        _check_share(settings, parameters)
+        checked.append(check(settings, on_gpu))
+        return ExitCode.OK
+
+    code = run_each(_without_launcher(command), keep)
+    if code != ExitCode.OK:
+        print("error: nothing was submitted", file=sys.stderr)
+        return code
+
+    from submitit.core.utils import JobPaths
+
+    parent = JobPaths.get_first_id_independent_folder(parameters.pop("submitit_folder"))
+    if options.dry_run:
+        folder = parent / datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
+        _show(_executor(cluster, folder, parameters, options.image, on_gpu), len(checked))
+        return ExitCode.OK
+
+    folder = make_folder(parent)
+    jobs = [Job(run, settings, command, folder.name) for settings in checked]
+    try:
+        # submitit prints what sbatch says, and raises it.
+        with contextlib.redirect_stderr(io.StringIO()):
+            submitted = _executor(cluster, folder, parameters, options.image, on_gpu).submit_array(jobs)
+    except Exception as error:
+        shutil.rmtree(folder)
+        raise ConfigError(f"hydra/launcher={command.launcher}: nothing was submitted: {_first_line(error)}") from None
+    _tell(jobs, [job.job_id for job in submitted], folder, cluster)
+    return ExitCode.OK
+
+
+def _parameters(command: Command, options: SubmitSettings) -> dict[str, Any]:
+    """Compose and check the launcher's settings; those that are null are left out."""
+    try:
+        found = importlib.util.find_spec("hydra_plugins.hydra_submitit_launcher")
+    except ModuleNotFoundError:
+        found = None
+    if found is None:
+        raise ConfigError(f"{LAUNCHER}={command.launcher} needs submitit: pip install 'isaaclab_pc[cluster]'.")
+
+    named = replace(command, settings=["hydra.job.name=isaaclab_pc", *command.settings])
+    parameters = {name: value for name, value in launcher_settings(named).items() if value is not None}
+    del parameters["_target_"]
+
+    seconds = 60 * parameters["timeout_min"]
+    warning = parameters.get("signal_delay_s", GRACE_SECONDS)
+    if warning < GRACE_SECONDS:
+        raise ConfigError(
+            f"hydra.launcher.signal_delay_s={warning}: a run has {GRACE_SECONDS:.0f} s for its last checkpoint; give "
+            "at least that."
+        )
+    if seconds <= warning:
+        raise ConfigError(
+            f"hydra.launcher.timeout_min={parameters['timeout_min']}: the job would be told to stop {warning:.0f} s "
+            "before its end, and so before it begins; give more."
+        )
+    for name in ("nodes", "tasks_per_node"):
+        if parameters.get(name, 1) != 1:
+            raise ConfigError(f"hydra.launcher.{name}={parameters[name]}: a run is one process on one node; give 1.")
+    if options.image is not None and not Path(options.image).exists():
+        raise ConfigError(f"image={options.image}: there is no such file.")
+    return parameters
+
+
+def _check_share(settings: RunSettings, parameters: dict[str, Any]) -> None:
+    """Refuse a run that wants more of the cluster than its job will have."""
+    if settings.nodes > 1:
+        raise ConfigError(
+            f"nodes={settings.nodes}: a job has one node here; docs/several-gpus.md starts several by srun."
+        )
+    there = parameters.get("gpus_per_node", 0)
+    if settings.gpus > there > 0:
+        raise ConfigError(
+            f"gpus={settings.gpus}: the job will have {there}; give hydra.launcher.gpus_per_node={settings.gpus}."
+        )
+
+
+def _require_commands() -> None:
+    missing = [name for name in ("sbatch", "srun") if shutil.which(name) is None]
+    if missing:
+        raise ConfigError(
+            f"{LAUNCHER}=slurm: there is no {' and no '.join(missing)} here; start from a login node of the cluster. "
+            "dry_run=true shows what would be submitted."
+        )
+
+
+def _without_launcher(command: Command) -> Command:
+    others = [text for text in command.settings if not text.lstrip("+~").startswith((LAUNCHER, "hydra.launcher"))]
+    return replace(command, settings=others)
+
+
+def _executor(cluster: str, folder: Path, parameters: dict[str, Any], image: str | None, on_gpu: bool) -> Any:
+    """Make submitit's executor with everything that it writes into the batch script."""
+    import submitit
+
+    # -P: modules that lie in the working directory are not imported.
+    python = f"{shlex.quote(sys.executable)} -P"
+    if image is not None:
+        gpu = " --nv" if on_gpu else ""
+        python = f"apptainer exec{gpu} {shlex.quote(str(Path(image).resolve()))} python3 -P"
+
+    if cluster == "local":
+        executor = submitit.LocalExecutor(folder, python=python)
+        executor.update_parameters(**parameters)
+        return executor
+
+    class Slurm(submitit.SlurmExecutor):
+        """Can also be made where there is no SLURM, for a dry run."""
+
+        @classmethod
+        def affinity(cls) -> int:
+            return 2
+
+    restarts = parameters.pop("max_num_timeout")
+    executor = Slurm(folder, max_num_timeout=restarts, python=python)
+    # SLURM restarts a job whose node fails, or that it preempts, and does so in the folder of the submission.
+    directives = {"requeue": True, "chdir": os.getcwd(), **parameters.pop("additional_parameters", {})}
+    executor.update_parameters(
+        **executor._convert_parameters(parameters),
+        additional_parameters=directives,
+        # Since SLURM 22.05, srun does not take this from sbatch.
+        srun_args=[f"--cpus-per-task={parameters['cpus_per_task']}"] if "cpus_per_task" in parameters else [],
+        teardown=_requeue_lines(restarts),
+    )
+    return executor
+
+
+def _requeue_lines(restarts: int) -> list[str]:
+    """Return the end of the batch script.
+
+    ``scancel`` ends the script itself; the state is asked for where the run was faster. A second requeue, SLURM's own
+    at the end of a preemption, finds the job waiting and does nothing.
+    """
+    return [
+        "code=$?",
+        'job="${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}${SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID}"',
+        'case "$code" in',
+        f"  {'|'.join(str(int(code)) for code in _STOPPED)})",
+        f'    if [ "${{SLURM_RESTART_COUNT:-0}}" -lt {restarts} ] &&',
+        '       scontrol show job --oneliner "$job" | grep -q " JobState=RUNNING "; then',
+        '      exec scontrol requeue "$job"',
+        "    fi ;;",
+        "esac",
+        'exit "$code"',
+    ]
+
+
+def _show(executor: Any, runs: int) -> None:
+    """Print the batch script, and the environment variables that matter."""
+    if not hasattr(executor, "_submitit_command_str") or not executor._make_submission_file_text("", ""):
+        print("dry run: submitit's local executor writes no batch script", flush=True)
+        return
+    if runs > 1:
+        executor.parameters["map_count"] = runs
+    print(f"\n{executor._make_submission_file_text(executor._submitit_command_str, '')}")
+
+    print("# environment: sbatch hands on all of it; of that, these matter")
+    others = sorted(name for name in os.environ if name.startswith(_ENVIRONMENT_GROUPS))
+    for name in (*_ENVIRONMENT, *others):
+        print(f"#   {name}={os.environ[name]}" if name in os.environ else f"#   {name} is not set")
+    print(f"# num_envs=auto: answers are shared through {default_path()}")
+    print(f"# kernels: a copy of {shared_kernel_cache()} in $SLURM_TMPDIR, else in $TMPDIR, else in /tmp")
+    print("# dry run: nothing was submitted", flush=True)
+
+
+def _tell(jobs: Sequence[Job], ids: Sequence[str], folder: Path, cluster: str) -> None:
+    """Say what was submitted, where its logs are, and how to follow and end it."""
+    print(f"\nsubmitted {len(jobs)} run{'s' if len(jobs) > 1 else ''}; this script is not needed any more")
+    for job, job_id in zip(jobs, ids, strict=True):
+        settings = job.settings
+        run = settings.resume or LOGS / settings.runner / experiment_name(settings) / job.folder_name(job_id)
+        print(f"  {job_id}  run: {run}")
+    array = ids[0].partition("_")[0]
+    print(f"logs:    {folder}")
+    print(f"follow:  tail -F {folder}/{ids[0]}_0_log.out")
+    if cluster == "slurm":
+        print(f"         squeue --jobs={array}")
+        print(f"end:     scancel --signal=INT {array}    each with a checkpoint; without --signal at once", flush=True)
+
+
+def _first_line(error: Exception) -> str:
+    """Return what sbatch said."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What ``scripts/train.py`` takes beside a run's settings, where a scheduler shall run it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import StringConstraints
+
+from isaaclab_pc.settings.base import Expects, ScriptSettings
+
+__all__ = ["SubmitSettings"]
+
+ImagePath = Annotated[
+    str, StringConstraints(min_length=1, max_length=4096, pattern=r"\S"), Expects("the path of an Apptainer image")
+]
+
+
+class SubmitSettings(ScriptSettings):
+    """Jobs of a SLURM cluster, with hydra/launcher=slurm (docs/clusters.md)."""
+
+    dry_run: bool = False
+    """Print the sbatch file and the environment variables that matter, and submit nothing."""
+
+    image: ImagePath | None = None
+    """Run the jobs inside of this Apptainer image, which has isaaclab_pc[cluster] installed."""
