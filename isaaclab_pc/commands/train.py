@@ -34,6 +34,7 @@ from isaaclab_pc.launch.run_folder import (
     LOG_NAME,
     LOGS,
     RESUME_SETTINGS_NAME,
+    SCRIPT_LOCK,
     SETTINGS_NAME,
     experiment_name,
     locked,
@@ -51,7 +52,7 @@ from isaaclab_pc.scaling.fit import FitResult
 from isaaclab_pc.scaling.several_gpus import find_num_envs_for_gpus
 from isaaclab_pc.settings import RunSettings, SubmitSettings, SuperviseSettings
 
-__all__ = ["check_checkpoint", "main"]
+__all__ = ["check_checkpoint", "main", "train_in"]
 
 HELP = f"""\
 Train a manipulation policy from depth-camera point clouds.
@@ -278,6 +279,36 @@ def _find_num_envs(settings: RunSettings, record: RunRecord) -> FitResult:
     return find_num_envs_for_gpus(
         settings.with_values({"device": devices}), command, search, versions, record.add_trial
     )
+def train_in(folder: Path) -> int:
+    """Train the run whose complete settings are in a folder, from its start or its newest checkpoint to its end.
+
+    Where processes of an earlier attempt are about to end there, it waits for them.
+
+    Args:
+        folder: The run's folder.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        ConfigError: Another process trains the run, or all of its checkpoints are damaged.
+    """
+    with locked(folder, SCRIPT_LOCK, GRACE_SECONDS):
+        wait_for_worker(folder)
+        checkpoint = None
+        if (folder / RECORD_NAME).exists():
+            record = RunRecord.load(folder)
+            checkpoint = newest_checkpoint(record)
+            resumed = [*record.data.resumed, *([] if checkpoint is None else [checkpoint.name])]
+            record.update(status="running", error=None, ended=None, harder_physics=None, resumed=resumed)
+        else:
+            settings = RunSettings.load(folder / SETTINGS_NAME)
+            record = RunRecord.create(folder, settings, experiment_name(settings))
+
+        code = _train(record, checkpoint, folder / SETTINGS_NAME)
+        if code == ExitCode.REFUSED:
+            record.finish("failed", "its settings were refused")
+        return code
 
 
 def _discard(folder: Path) -> None:

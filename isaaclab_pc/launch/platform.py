@@ -14,7 +14,7 @@ from isaaclab_pc.launch.visualizers import NUM_ENVS_SHOWN, VISUALIZERS, check_vi
 from isaaclab_pc.physics.backends import INSTALL_ISAACSIM, resolve_backend
 from isaaclab_pc.settings import RunSettings
 
-__all__ = ["check_gpus", "check_isaaclab", "choose_platform", "resolve_device"]
+__all__ = ["check_gpus", "check_isaaclab", "choose_platform", "gpu_count", "resolve_device"]
 
 
 def check_isaaclab() -> None:
@@ -99,7 +99,7 @@ def check_gpus(settings: RunSettings) -> None:
             f"gpus={settings.gpus} device={settings.device}: several GPUs begin with the first; leave device out, and "
             "choose them with CUDA_VISIBLE_DEVICES."
         )
-    there = _gpu_count()
+    there = gpu_count()
     if settings.gpus > there:
         raise ConfigError(f"gpus={settings.gpus}: {there} are visible here; see nvidia-smi and CUDA_VISIBLE_DEVICES.")
 
@@ -116,11 +116,11 @@ def resolve_device(device: str) -> str:
         ``cpu`` or ``cuda:N``.
     """
     if device == "auto":
-        return "cuda:0" if _gpu_count() > 0 else "cpu"
+        return "cuda:0" if gpu_count() > 0 else "cpu"
     return "cuda:0" if device == "cuda" else device
 
 
-def _gpu_count() -> int:
+def gpu_count() -> int:
     """Return the number of GPUs that this process sees."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible in ("", "-1"):

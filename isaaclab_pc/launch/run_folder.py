@@ -21,6 +21,7 @@ __all__ = [
     "LOGS",
     "LOG_NAME",
     "RESUME_SETTINGS_NAME",
+    "SCRIPT_LOCK",
     "SETTINGS_NAME",
     "WORKER_LOCK",
     "accept_settings",

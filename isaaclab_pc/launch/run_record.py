@@ -22,6 +22,8 @@ from isaaclab_pc.scaling import Trial
 from isaaclab_pc.settings import RunSettings
 
 __all__ = [
+    "CHECKPOINT_FOLDER",
+    "RECORD_NAME",
     "CheckpointEntries",
     "CheckpointEntry",
     "CurvePoint",

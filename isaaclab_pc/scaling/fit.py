@@ -22,7 +22,16 @@ from isaaclab_pc.scaling.trial import Outcome, Overrides, Trial, format_size
 from isaaclab_pc.scaling.trial_runner import Budgets, run_trial
 from isaaclab_pc.settings.scaling import parse_budget
 
-__all__ = ["ChildCommand", "FitResult", "ProbeError", "RetryPolicy", "SearchSettings", "fit"]
+__all__ = [
+    "DEVICE_FRACTION",
+    "HOST_FRACTION",
+    "ChildCommand",
+    "FitResult",
+    "ProbeError",
+    "RetryPolicy",
+    "SearchSettings",
+    "fit",
+]
 
 ChildCommand = Callable[[int, Path, Overrides], list[str]]
 """Gives the arguments of a child that tries a size: ``command(num_envs, result_path, overrides)``. The child builds the
@@ -31,8 +40,10 @@ RetryPolicy = Callable[[Trial, Overrides], Overrides | None]
 """Tells with which overrides a size should be tried once more, given its last trial and the overrides of that; None: no
 other setting would help."""
 
-_HOST_FRACTION = 0.8
-_DEVICE_FRACTION = 0.9
+HOST_FRACTION = 0.8
+"""Share of the free host memory that runs may take, unless a budget says otherwise."""
+DEVICE_FRACTION = 0.9
+"""The same of a GPU's."""
 _HEADROOM = 1.05
 """A cached answer is trusted when the budget is at least this many times the peak it was measured with."""
 _MAX_ATTEMPTS = 4
@@ -55,6 +66,10 @@ class FitResult:
     """One sentence for the terminal."""
     overrides: Overrides = field(default_factory=dict)
     """Settings that the winner was tried with in place of the user's, and has to be run with."""
+    host_bytes: int = 0
+    """Its peak of host memory [bytes]."""
+    device_bytes: int | None = None
+    """Its peak of GPU memory [bytes]; None on the CPU."""
 
 
 class ProbeError(RuntimeError):
@@ -119,7 +134,9 @@ def fit(
     mode = CacheMode(settings.cache)
     profile = cache.get(digest) if mode is CacheMode.USE else None
     if profile is not None and _has_headroom(profile, budgets):
-        return FitResult(profile.num_envs, (), True, _cached_reason(profile, cache.path), profile.overrides)
+        reason = _cached_reason(profile, cache.path)
+        memory = (profile.host_bytes, profile.device_bytes)
+        return FitResult(profile.num_envs, (), True, reason, profile.overrides, *memory)
 
     folder = Path(tempfile.mkdtemp(prefix="isaaclab_pc-scaling-"))
     sizes = _SizeTrials(_Children(command, budgets, gpu, folder, on_trial), retry, settings.max_seconds, profile)
@@ -145,7 +162,7 @@ def fit(
         cache.put(digest, _profile(best, stop, label))
     reason = _confirmed_reason(best, cache.path) if confirmed else _searched_reason(best, result, settings)
     trials = tuple(replace(trial, log="") for trial in result.trials)
-    return FitResult(best.num_envs, trials, confirmed, reason, best.overrides)
+    return FitResult(best.num_envs, trials, confirmed, reason, best.overrides, best.host_bytes, best.device_bytes)
 
 
 def _budgets(settings: SearchSettings, gpu: Gpu | None, processes: int, reserve: int) -> Budgets:
@@ -153,10 +170,10 @@ def _budgets(settings: SearchSettings, gpu: Gpu | None, processes: int, reserve:
     budget = None if settings.budget is None else parse_budget(settings.budget)
     free_host = free_host_memory().size
     if gpu is None:
-        return Budgets(resolve_budget(_HOST_FRACTION if budget is None else budget, free_host))
+        return Budgets(resolve_budget(HOST_FRACTION if budget is None else budget, free_host))
 
-    device = resolve_budget(_DEVICE_FRACTION if budget is None else budget, gpu.free())
-    return Budgets(resolve_budget(_HOST_FRACTION, free_host) // processes, max(device - reserve, 0))
+    device = resolve_budget(DEVICE_FRACTION if budget is None else budget, gpu.free())
+    return Budgets(resolve_budget(HOST_FRACTION, free_host) // processes, max(device - reserve, 0))
 
 
 @dataclass(frozen=True)

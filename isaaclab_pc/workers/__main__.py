@@ -48,6 +48,12 @@ def _plan(args: argparse.Namespace, stream: IO[str]) -> int:
     return plan(args.settings, args.num_envs, args.result)
 
 
+def _check(args: argparse.Namespace, stream: IO[str]) -> int:
+    from isaaclab_pc.workers.check import check
+
+    return check(args.settings.parent, args.result)
+
+
 def _demo(args: argparse.Namespace, stream: IO[str]) -> int:
     from isaaclab_pc.workers.demo import demo
 
@@ -71,6 +77,7 @@ MODES: dict[str, Callable[[argparse.Namespace, IO[str]], int]] = {
     "play": _play,
     "probe": _probe,
     "plan": _plan,
+    "check": _check,
     "demo": _demo,
     "replay": _replay,
     "stability": _stability,
@@ -103,10 +110,10 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m isaaclab_pc.workers", description="Internal: the scripts start it."
     )
     parser.add_argument("mode", choices=MODES)
-    parser.add_argument("settings", type=Path, help="the settings file of the run")
+    parser.add_argument("settings", type=Path, help="the settings file of the run; check: one of those in its folder")
     parser.add_argument("--checkpoint", type=Path, help="train, play: where to go on")
     parser.add_argument("--num-envs", type=int, help="probe, plan: environments to try")
-    parser.add_argument("--result", type=Path, help="probe, plan, replay, stability: where the result goes")
+    parser.add_argument("--result", type=Path, help="probe, plan, check, replay, stability: where the result goes")
     parser.add_argument("--file", type=Path, help="demo: where the episodes go")
     parser.add_argument("--episodes", type=int, help="demo: how many the file shall have")
     parser.add_argument("--keep", choices=("success", "all"), help="demo: which episodes are kept")

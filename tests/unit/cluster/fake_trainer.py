@@ -89,7 +89,8 @@ def main() -> int:
     with SignalFlag() as flag:
         for iteration in range(first + 1, LAST + 1):
             time.sleep(0.3 if what == "slow" else 0.02)
-            record.update(completed_iterations=iteration)
+            # The larger the seed, the better.
+            record.update(completed_iterations=iteration, metrics={"success_rate": iteration * settings.seed / 1000})
             heart.beat(iteration=iteration)
             if flag.received:
                 save(record, iteration)

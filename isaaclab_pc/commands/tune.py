@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""``scripts/tune.py``: search for better settings with Ray Tune. Loads no torch, and Ray only where trials start."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import math
+import os
+import shlex
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from isaaclab_pc.cluster.search_space import Searched, draw, read_searched
+from isaaclab_pc.cluster.trial_share import Demand, Supply, TrialShare, share
+from isaaclab_pc.cluster.tuning import OVER, Tuning, best_trial
+from isaaclab_pc.commands.tune_results import Watch, report
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.launch.algorithm import TRAIN, choose_algorithm
+from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
+from isaaclab_pc.launch.command_line import Command, keys_of, parse_command, parse_script_command
+from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.launch.help import settings_table
+from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
+from isaaclab_pc.launch.probe_child import probe_command
+from isaaclab_pc.launch.run_folder import LOG_NAME, LOGS, SETTINGS_NAME, experiment_name, locked, make_folder, writing
+from isaaclab_pc.launch.run_record import versions
+from isaaclab_pc.launch.task_names import our_tasks
+from isaaclab_pc.packages import is_installed
+from isaaclab_pc.runners import require_library
+from isaaclab_pc.scaling import ProbeError, SearchSettings
+from isaaclab_pc.scaling.auto_num_envs import apply_overrides, find_num_envs
+from isaaclab_pc.scaling.trial import SettingValue
+from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.settings.base import ScriptSettings
+from isaaclab_pc.settings.run import SETTINGS
+
+__all__ = ["TRIAL", "main"]
+
+
+class TuneSettings(ScriptSettings):
+    """What a search has besides the settings of its runs."""
+
+    tuner: Literal["asha", "random"] = "asha"
+    """asha ends trials that are worse than two thirds of the others were after as many iterations; random lets all
+    come to their end."""
+
+    samples: Annotated[int, Field(ge=1, le=10_000)] = 20
+    """Trials, each with other values; fewer where there are no more combinations."""
+
+    metric: Literal["auto", "success_rate", "mean_reward", "env_steps_per_s"] = "auto"
+    """What is to be high. auto: success_rate, or mean_reward for tasks of other packages."""
+
+    grace_iterations: Annotated[int, Field(ge=1)] | None = None
+    """Iterations before asha ends a trial; null: a ninth of all."""
+
+    concurrent: Literal["auto"] | Annotated[int, Field(ge=1, le=10_000)] = "auto"
+    """Trials at once; auto: as many as there are cores, memory and GPUs for, as the first one's memory is measured."""
+
+    address: str | None = None
+    """A running Ray cluster: auto, or host:port; null: that of the variable RAY_ADDRESS, or else this machine."""
+
+    resume: str | None = None
+    """Folder of a tuning: what has ended stays, all others go on from their checkpoints."""
+
+
+NOT_SEARCHED = (
+    *("task", "runner", "num_envs", "device", "max_iterations"),
+    *("scaling.", "supervise.", "eval."),
+)
+"""Settings of a run, and groups of them, that are the same in all trials: trials must be comparable."""
+
+MAY_CHANGE = (*(key for key in SETTINGS if key not in ("resume", "visualizer")), "physics.", "env.", "agent.")
+"""Settings of a run that this script takes."""
+
+TRIAL = ("-P", "-m", "isaaclab_pc.commands.trial")
+"""Arguments of Python that train the run in a folder, which is added."""
+
+HELP = f"""\
+Search for settings that train better, with Ray Tune: pip install 'isaaclab_pc[cluster]'.
+
+  python scripts/tune.py [key=value ...] key=<several values> ...
+
+Any setting that changes what a run is may have several values, and so may env.* and agent.*:
+  a,b,c  or  choice(a,b,c)          one of these
+  range(1,10,2)                     1, 3, 5, 7 or 9
+  interval(0.1,0.9)                 a number from 0.1 to 0.9;  int(interval(1,9)): a whole one
+  tag(log,interval(1e-5,1e-3))      the same, drawn by its logarithm
+All values are drawn and checked before the first trial starts. Every trial is an ordinary run, with its supervisor,
+in logs/tune/<task>/<time>/<trial>: it can be played and trained on. num_envs=auto is found once, for all. Ctrl-C lets
+all trials write a checkpoint and prints the command that goes on.
+
+Examples
+  python scripts/tune.py task=lift samples=20 'agent.algorithm.learning_rate=tag(log,interval(1e-5,1e-3))'
+  python scripts/tune.py task=lift algorithm=ppo 'agent.algorithm.gamma=choice(0.97,0.98,0.99)' seed=1,2 tuner=random
+  python scripts/tune.py task=lift points.num_points=128,256,512 points.sampler=random,fps
+  python scripts/tune.py resume=logs/tune/lift/<time>               go on with a search that was stopped
+  python scripts/tune.py address=auto task=lift ...                 on a running Ray cluster (docs/tuning.md)
+
+{settings_table(lambda key: False, TuneSettings)}
+
+All settings of scripts/train.py but resume and visualizer, see its --help or docs/settings.md. These have one value:
+{", ".join(name.rstrip(".") for name in NOT_SEARCHED)}.
+
+The results stand in results.csv and results.png of the search's folder.
+
+Exit codes: 0; 1 where no trial came to its end, or Ray lost one for good; 2 for wrong settings; 75 stopped by Ctrl-C or
+another signal: resume=<folder> goes on.
+"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Search, or go on with a search.
+
+    Args:
+        argv: Arguments without the program's name.
+
+    Returns:
+        The exit code.
+    """
+    code = run_script(argv, HELP, _run)
+    return ExitCode.PREEMPTED if was_stopped(code) else code
+
+
+def _run(argv: Sequence[str]) -> int:
+    check_isaaclab()
+    searched, others = _split(argv)
+    own, command = parse_script_command(others, TuneSettings, MAY_CHANGE)
+    if not is_installed("ray"):
+        raise ConfigError("Ray is not installed: pip install 'isaaclab_pc[cluster]'.")
+
+    if own.resume is not None:
+        return _resume(own, searched, command)
+    if not searched:
+        raise ConfigError(
+            "no setting has several values to search over: give one, such as "
+            "'agent.algorithm.learning_rate=tag(log,interval(1e-5,1e-3))'."
+        )
+    try:
+        folder, tuning = _prepare(own, searched, command)
+    except ProbeError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return ExitCode.FAILED
+    return _tune(folder, tuning, own)
+
+
+def _split(argv: Sequence[str]) -> tuple[list[Searched], list[str]]:
+    """Take the settings with several values out of a command line."""
+    searched = []
+    others = []
+    may_change = keys_of(*MAY_CHANGE)
+    fixed = keys_of(*NOT_SEARCHED)
+    for argument in argv:
+        key, separator, _ = argument.partition("=")
+        setting = read_searched(argument) if separator and may_change(key) and key != "device" else None
+        if setting is None:
+            others.append(argument)
+            continue
+        if fixed(key):
+            raise ConfigError(f"{argument}: {key} is the same for all trials of a search; give one value.")
+        searched.append(setting)
+
+    twice = {setting.key for setting in searched if [s.key for s in searched].count(setting.key) > 1}
+    twice |= {text.partition("=")[0] for text in others} & {setting.key for setting in searched}
+    if twice:
+        raise ConfigError(f"{', '.join(sorted(twice))} is given twice.")
+    return searched, others
+
+
+def _prepare(own: TuneSettings, searched: Sequence[Searched], command: Command) -> tuple[Path, Tuning]:
+    """Check all that will be tried, find what a trial needs, and write the search's folder."""
+    base = _settings(command, {setting.key: setting.highest for setting in searched}, quiet=False)
+    require_library(base.runner)
+    if base.teacher == TRAIN:
+        raise ConfigError(f"teacher={TRAIN}: a trial is one run. Search for the teacher first, with obs=state.")
+    if base.device not in ("cpu", "cuda:0"):
+        number = base.device.removeprefix("cuda:")
+        raise ConfigError(
+            f"device={base.device}: Ray gives trials their GPU: CUDA_VISIBLE_DEVICES={number} device=cuda."
+        )
+    if not base.supervise.enabled:
+        raise ConfigError("supervise.enabled=false is for one run: trials need their supervisors.")
+
+    # The ends of intervals and all choices are checked, whether they are drawn or not.
+    drawn = draw(searched, own.samples, base.seed)
+    if len(drawn) < own.samples:
+        print(f"samples={len(drawn)}: there are no more combinations", flush=True)
+    checked = [_settings(command, values) for values in [*_rows(searched), *drawn]]
+    max_iterations = _check_configs([base, *checked])
+    grace = own.grace_iterations or max(max_iterations // 9, 1)
+    if grace > max_iterations:
+        raise ConfigError(f"grace_iterations={grace}: a trial has {max_iterations} iterations.")
+
+    overrides, part = _measure(base, own, len(drawn))
+    runs = [apply_overrides(settings, overrides) for settings in checked[-len(drawn) :]]
+    names = [f"{number:03d}" for number in range(len(runs))]
+    metric = own.metric
+    if metric == "auto":
+        metric = "success_rate" if base.task in our_tasks().values() else "mean_reward"
+    given = [text for text in command.settings if not text.startswith("num_envs=")]
+    tuning = Tuning(
+        tuner=own.tuner,
+        metric=metric,
+        max_iterations=max_iterations,
+        grace_iterations=grace,
+        fixed=(*given, *command.env, *command.agent, *(f"{key}={value}" for key, value in overrides.items())),
+        trials=dict(zip(names, drawn, strict=True)),
+        max_failures=base.supervise.max_restarts,
+        cpus=part.cpus,
+        gpus=part.gpus,
+        memory=part.memory,
+    )
+    folder = make_folder(LOGS / "tune" / experiment_name(base))
+    with writing(folder):
+        for name, settings in zip(names, runs, strict=True):
+            (folder / name).mkdir()
+            settings.save(folder / name / SETTINGS_NAME)
+        tuning.save(folder)
+    return folder, tuning
+
+
+def _settings(command: Command, values: Mapping[str, str], *, quiet: bool = True) -> RunSettings:
+    """Compose the settings of one trial, complete but for ``num_envs=auto``."""
+    one = parse_command([f"{key}={value}" for key, value in values.items()])
+    with contextlib.redirect_stdout(io.StringIO()) if quiet else contextlib.nullcontext():
+        settings = compose([*command.settings, *one.settings], [*command.env, *one.env], [*command.agent, *one.agent])
+        return choose_algorithm(choose_platform(settings))
+
+
+def _rows(searched: Sequence[Searched]) -> Iterable[Mapping[str, str]]:
+    """Yield combinations in which every choice and every end of an interval occurs, as few as possible."""
+    for index in range(max(len(setting.values) for setting in searched)):
+        yield {setting.key: setting.values[min(index, len(setting.values) - 1)] for setting in searched}
+
+
+def _check_configs(runs: Sequence[RunSettings]) -> int:
+    """Let a child check runs against the configs of their task and agent; return the iterations that all have."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        for number, settings in enumerate(runs):
+            settings.save(folder / f"{number:05d}.yaml")
+        result = folder / "iterations.json"
+        code = run_child(worker_command("check", folder / "00000.yaml", result=result))
+        if code == ExitCode.OK:
+            iterations: list[int] = json.loads(result.read_text(encoding="utf-8"))
+            if len(iterations) > 1:
+                numbers = ", ".join(map(str, iterations))
+                raise ConfigError(
+                    f"trials would have {numbers} iterations: give max_iterations, so that all have as many."
+                )
+            return iterations[0]
+        if code != ExitCode.REFUSED and not was_stopped(code):
+            show_log(folder / LOG_NAME, code)
+            code = ExitCode.FAILED
+    # What was wrong has been said.
+    raise SystemExit(code)
+
+
+def _measure(base: RunSettings, own: TuneSettings, trials: int) -> tuple[dict[str, SettingValue], TrialShare]:
+    """Find the number of environments of all trials, what goes with it, and the share of the machine that each gets."""
+    supply = Supply.here(base)
+    concurrent = None if own.concurrent == "auto" else own.concurrent
+    alone = share(supply, trials, concurrent)
+    if base.num_envs != "auto" and alone.concurrent == 1:
+        return {"num_envs": base.num_envs}, alone
+
+    scaling = base.scaling.model_dump()
+    if base.num_envs != "auto":
+        scaling.update(min=base.num_envs, max=base.num_envs, granule=base.num_envs)
+    if concurrent is not None:
+        scaling.update(budget=supply.divided_budget(base, alone.concurrent))
+    search = SearchSettings(device=base.device, **scaling)
+    found = find_num_envs(base, probe_command(base), search, versions(), lambda trial: None)
+    demand = Demand(found.host_bytes, found.device_bytes or 0)
+    return {"num_envs": found.num_envs, **found.overrides}, share(supply, trials, concurrent, demand)
+
+
+def _resume(own: TuneSettings, searched: Sequence[Searched], command: Command) -> int:
+    """Go on with the search of a folder."""
+    assert own.resume is not None
+    given = [setting.key for setting in searched] + sorted(command.given)
+    given += [text.partition("=")[0] for text in (*command.env, *command.agent)]
+    given += sorted(own.model_fields_set - {"resume", "address"})
+    if given:
+        raise ConfigError(f"{', '.join(given)}: a search that goes on keeps its settings; only address may be given.")
+    folder = Path(own.resume)
+    tuning = Tuning.load(folder)
+    return _tune(folder, tuning, own)
+
+
+def _tune(folder: Path, tuning: Tuning, own: TuneSettings) -> int:
+    """Run the trials and show the results, whatever ended them."""
+    # Ray takes seconds to load, which nothing above needs to wait for.
+    from isaaclab_pc.cluster.ray_tune import run_trials
+
+    first = RunSettings.load(folder / next(iter(tuning.trials)) / SETTINGS_NAME)
+    supply = Supply.here(first)
+    if tuning.gpus and not supply.gpus and not own.address:
+        raise ConfigError(f"resume={folder}: its trials need a GPU, and there is none.")
+    # A trial that went on with less would wait forever.
+    machine = {
+        "num_cpus": max(supply.cores, math.ceil(tuning.cpus)),
+        "num_gpus": supply.gpus,
+        "_memory": max(supply.host_bytes, tuning.memory),
+    }
+    again = shlex.join(["python", "scripts/tune.py", f"resume={folder}"])
+    address = own.address or os.environ.get("RAY_ADDRESS") or None
+    with locked(folder):
+        print(
+            f"{len(tuning.trials)} trials of {tuning.max_iterations} iterations, {tuning.tuner} by {tuning.metric}, "
+            f"{tuning.cpus:g} cores each: {folder}",
+            flush=True,
+        )
+        try:
+            with Watch(folder, tuning) as watch:
+                errors = run_trials(folder, tuning, TRIAL, address, machine, watch.refresh)
+        finally:
+            trials = report(folder, tuning)
+            unfinished = sum(trial.status not in OVER for trial in trials)
+            if unfinished:
+                print(f"{unfinished} trials have not ended; this goes on: {again}", flush=True)
+
+    for error in errors:
+        print(f"error: {error}", file=sys.stderr)
+    if errors or not (unfinished or best_trial(trials)):
+        return ExitCode.FAILED
+    return ExitCode.PREEMPTED if unfinished else ExitCode.OK

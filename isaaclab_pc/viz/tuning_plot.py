@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The plot of a tuning: the metric over each setting that was searched."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+__all__ = ["TuningPoint", "save_tuning_plot"]
+
+_COLUMNS = 3
+_DECADES = 1.5
+"""A setting whose values span more is drawn on a logarithmic axis."""
+
+_STYLES = {
+    "completed": {"marker": "o", "color": "tab:blue"},
+    "stopped early": {"marker": "o", "facecolors": "none", "edgecolors": "tab:blue"},
+    "failed": {"marker": "x", "color": "tab:red"},
+    "unfinished": {"marker": "o", "color": "lightgray"},
+}
+"""What a trial looks like, by its status; all others are unfinished."""
+
+
+@dataclass(frozen=True)
+class TuningPoint:
+    """One trial."""
+
+    values: Mapping[str, str]
+    """Of the settings that were searched, by dotted name."""
+    status: str
+    """``completed``, ``stopped early``, ``failed``; all others are unfinished."""
+    score: float | None
+    """The metric; None where there is none."""
+    is_best: bool = False
+    """Whether it is the best of all."""
+
+
+def save_tuning_plot(points: Sequence[TuningPoint], metric: str, title: str, path: Path) -> None:
+    """Draw the trials of a tuning as a PNG file, one panel for each setting.
+
+    A trial without a score is drawn at the bottom.
+
+    Args:
+        points: All trials that began, at least one.
+        metric: Name of the metric.
+        title: Headline.
+        path: PNG file to write.
+    """
+    names = list(points[0].values)
+    columns = min(len(names), _COLUMNS)
+    rows = math.ceil(len(names) / columns)
+    figure = Figure(figsize=(max(4.2 * columns, 6.4), 3.6 * rows + 0.8), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(rows, columns, squeeze=False).ravel()
+
+    scores = [point.score for point in points if point.score is not None]
+    low, high = (min(scores), max(scores)) if scores else (0.0, 1.0)
+    margin = 0.08 * ((high - low) or abs(high) or 1.0)
+    for axes, name in zip(panels, names, strict=False):
+        _draw(axes, points, name, low - margin)
+        axes.set(xlabel=name, ylabel=metric, ylim=(low - 2 * margin, high + 2 * margin))
+        axes.grid(alpha=0.3)
+    for axes in panels[len(names) :]:
+        axes.set_axis_off()
+
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+    figure.suptitle(title)
+    figure.savefig(path, dpi=120)
+
+
+def _draw(axes: Any, points: Sequence[TuningPoint], name: str, bottom: float) -> None:
+    places = _places(axes, [point.values[name] for point in points])
+    for label, style in _STYLES.items():
+        chosen = [index for index, point in enumerate(points) if _status(point) == label]
+        heights = [bottom if (score := points[index].score) is None else score for index in chosen]
+        if chosen:
+            axes.scatter([places[index] for index in chosen], heights, s=40, label=label, **style)
+    for index, point in enumerate(points):
+        if point.is_best:
+            axes.scatter(
+                places[index], point.score, s=220, marker="*", color="tab:orange", label="best", zorder=3, alpha=0.8
+            )
+
+
+def _status(point: TuningPoint) -> str:
+    return point.status if point.status in _STYLES else "unfinished"
+
+
+def _places(axes: Any, values: Sequence[str]) -> list[float]:
+    """Return where values stand on the axis: numbers at themselves, names side by side."""
+    try:
+        numbers = [float(value) for value in values]
+    except ValueError:
+        names = sorted(set(values))
+        axes.set_xticks(range(len(names)), names)
+        axes.set_xlim(-0.5, len(names) - 0.5)
+        return [float(names.index(value)) for value in values]
+    if min(numbers) > 0 and math.log10(max(numbers) / min(numbers)) > _DECADES:
+        axes.set_xscale("log")
+    return numbers

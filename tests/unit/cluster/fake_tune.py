@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""``scripts/tune.py`` with the fake trainer in place of the simulator, and as the script of one trial of it."""
+
+import sys
+from pathlib import Path
+
+from isaaclab_pc.cluster import supervisor
+from isaaclab_pc.commands import train, trial, tune
+from isaaclab_pc.scaling import FitResult
+
+TRAINER = Path(__file__).with_name("fake_trainer.py")
+
+
+def command(mode, settings, checkpoint=None, result=None):
+    if mode == "check":
+        code = f"import pathlib; pathlib.Path({str(result)!r}).write_text('[10]')"
+        return [sys.executable, "-c", code]
+    return [sys.executable, str(TRAINER), str(settings), *([] if checkpoint is None else ["--checkpoint", checkpoint])]
+
+
+def found(settings, command, search, versions, on_trial):
+    return FitResult(search.min or 64, (), False, "", host_bytes=1 << 28)
+
+
+if __name__ == "__main__":
+    train.worker_command = tune.worker_command = command
+    tune.find_num_envs = found
+    supervisor.LONGEST_PAUSE = 0.1
+    if sys.argv[1] == "trial":
+        sys.exit(trial.main(sys.argv[2:]))
+    tune.TRIAL = (__file__, "trial")
+    sys.exit(tune.main(sys.argv[1:]))

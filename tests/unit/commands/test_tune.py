@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""``scripts/tune.py`` up to its first trial: what is refused, and what each trial gets."""
+
+import json
+import sys
+
+import pytest
+
+from isaaclab_pc.cluster import ray_tune
+from isaaclab_pc.cluster.tuning import Tuning
+from isaaclab_pc.commands import tune
+from isaaclab_pc.scaling import FitResult
+from isaaclab_pc.settings import RunSettings
+
+BASE = ("task=reach", "device=cpu", "algorithm=ppo", "num_envs=8")
+RATE = "agent.algorithm.learning_rate=1e-3,1e-4"
+
+
+def check_child(mode, settings, **options):
+    code = f"import pathlib; pathlib.Path({str(options['result'])!r}).write_text('[90]')"
+    return [sys.executable, "-c", code]
+
+
+@pytest.fixture
+def started(tmp_path, monkeypatch):
+    """Let nothing start, and return what would."""
+    monkeypatch.chdir(tmp_path)
+    calls = []
+    monkeypatch.setattr(tune, "worker_command", check_child)
+    monkeypatch.setattr(ray_tune, "run_trials", lambda *arguments: calls.append(arguments) or [])
+    monkeypatch.setattr(
+        tune,
+        "find_num_envs",
+        lambda settings, command, search, *_: (
+            calls.append(search)
+            or FitResult(search.min or 48, (), False, "", {"physics.contacts": 100}, host_bytes=1 << 20)
+        ),
+    )
+    return calls
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "no setting has several values to search over"),
+        (["samples=0", RATE], "samples=0: expected a whole number from 1 to 10,000."),
+        (["tuner=pbt", RATE], "tuner=pbt: expected one of asha, random"),
+        (["metric=succes", RATE], "metric=succes: expected one of auto, success_rate, mean_reward, env_steps_per_s"),
+        (["concurrent=0", RATE], "concurrent=0: expected auto, or a whole number"),
+        (["tasks=reach,lift"], "tasks has no use here"),
+        (["task=reach,lift"], "task is the same for all trials of a search; give one value."),
+        (["num_envs=8,16"], "num_envs is the same for all trials"),
+        (["max_iterations=range(1,9)"], "max_iterations is the same for all trials"),
+        (["supervise.max_restarts=1,2"], "supervise.max_restarts is the same for all trials"),
+        (["visualizer=viser", RATE], "visualizer has no use here"),
+        (["physics.dt=interval(0.001,0.5)"], "physics.dt=0.5: expected null, or a number from 1e-05 to 0.1 s."),
+        (["points.num_points=64,0"], "points.num_points=0: expected null, or a whole number"),
+        (["points.sampler=fps,sampled"], "points.sampler=sampled: expected"),
+        (["seed=1,1000"], "eval.seed=1000 is the seed of training too"),
+        (["physics.dt=interval(0.01,0.001)"], "the first end of an interval is the lower one"),
+        (["seed=1,2", "seed=3"], "seed is given twice"),
+        (["seed=1,2", "seed=3,4"], "seed is given twice"),
+        (["supervise.enabled=false", RATE], "supervise.enabled=false is for one run"),
+        (["teacher=train", "algorithm=distill", RATE], "teacher=train: a trial is one run"),
+        (["grace_iterations=91", RATE], "grace_iterations=91: a trial has 90 iterations"),
+        (["resume=nowhere"], "resume=nowhere is not the folder of a tuning"),
+        (["resume=.", "samples=3"], "samples: a search that goes on keeps its settings"),
+        (["resume=.", RATE], "agent.algorithm.learning_rate: a search that goes on keeps its settings"),
+        (["-m", RATE], "-m has no use here"),
+    ],
+    ids=str,
+)
+def test_bad_input_is_refused_in_one_line_before_anything_starts(started, tmp_path, capfd, arguments, message):
+    base = () if arguments and arguments[0].startswith("resume=") else ("task=reach", "device=cpu", "algorithm=ppo")
+    taken = {argument.partition("=")[0] for argument in arguments}
+    assert tune.main([*(text for text in base if text.partition("=")[0] not in taken), *arguments]) == 2
+    error = capfd.readouterr().err
+    assert error.startswith("error: ")
+    assert message in error
+    assert (error.count("\n"), "Traceback" in error) == (1, False)
+    assert started == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_ray_the_command_that_installs_it_is_named(started, monkeypatch, capsys):
+    monkeypatch.setattr(tune, "is_installed", lambda module: module != "ray")
+    assert tune.main([*BASE, RATE]) == 2
+    assert capsys.readouterr().err == "error: Ray is not installed: pip install 'isaaclab_pc[cluster]'.\n"
+
+
+def test_trials_are_runs_whose_settings_are_written_before_the_first_one_starts(started, tmp_path, capsys):
+    assert tune.main([*BASE, RATE, "points.num_points=64,128", "samples=3", "concurrent=1"]) == 75
+    (call,) = started
+    folder, tuning = call[:2]
+    assert Tuning.load(folder) == tuning
+    assert tuning.fixed == ("task=reach", "device=cpu", "algorithm=ppo", "num_envs=8")
+    assert (tuning.max_iterations, tuning.grace_iterations, tuning.metric) == (90, 10, "success_rate")
+    assert len(tuning.trials) == 3
+    for name, values in tuning.trials.items():
+        settings = RunSettings.load(folder / name / "config.yaml")
+        rate = values["agent.algorithm.learning_rate"]
+        assert settings.agent_overrides == [f"agent.algorithm.learning_rate={rate}"]
+        assert settings.points.num_points == int(values["points.num_points"])
+        assert (settings.num_envs, settings.algorithm) == (8, "ppo")
+    output = capsys.readouterr().out
+    assert f"3 trials have not ended; this goes on: python scripts/tune.py resume={folder}" in output
+    assert not (folder / "results.csv").exists(), "none has begun"
+
+
+def test_the_number_of_environments_is_searched_once_within_the_share_of_each(started):
+    assert tune.main(["task=reach", "device=cpu", "algorithm=ppo", "seed=1,2,3", "concurrent=2"]) == 75
+    search, call = started
+    folder, tuning = call[:2]
+    assert search.budget == 0.4, "half of the host's"
+    assert {RunSettings.load(folder / name / "config.yaml").num_envs for name in tuning.trials} == {48}
+    assert "num_envs=48" in tuning.fixed
+    assert "physics.contacts=100" in tuning.fixed
+    assert tuning.memory == 1 << 20
+
+
+def test_a_search_goes_on_with_what_it_was(started, capsys):
+    assert tune.main([*BASE, RATE, "concurrent=1"]) == 75
+    folder = started[0][0]
+    assert tune.main([f"resume={folder}"]) == 75
+    first, second = started
+    assert first[:2] == second[:2]
+    data = json.loads((folder / "tuning.json").read_text(encoding="utf-8"))
+    assert list(data["trials"]) == ["000", "001"]
