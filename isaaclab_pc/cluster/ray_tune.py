@@ -24,6 +24,7 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import GRACE_SECONDS
 from isaaclab_pc.launch.run_record import RECORD_NAME, RunData, RunRecord
 from isaaclab_pc.process_tree import ProcessTree
+from isaaclab_pc.scaling.trial import format_size
 
 __all__ = ["TRIAL_LOG", "RunTrial", "run_trials"]
 
@@ -212,7 +213,7 @@ def run_trials(
         The errors of trials that Ray gave up.
 
     Raises:
-        ConfigError: There is no cluster at the address.
+        ConfigError: There is no cluster at the address, or no machine of it has what a trial needs.
     """
     config = {
         "trial": tune.grid_search(list(tuning.trials)),
@@ -223,6 +224,8 @@ def run_trials(
     }
     resources = {"cpu": tuning.cpus, "gpu": tuning.gpus, "memory": tuning.memory}
     with _environment(), _cluster(address, machine), _signals_as_ctrl_c():
+        if address:
+            _check_nodes(address, resources)
         tuner = tune.Tuner(
             tune.with_resources(RunTrial, resources),
             param_space=config,
@@ -250,6 +253,17 @@ def _scheduler(tuning: Tuning) -> TrialScheduler:
         reduction_factor=REDUCTION_FACTOR,
         stop_last_trials=False,
     )
+
+
+def _check_nodes(address: str, resources: Mapping[str, float]) -> None:
+    """Refuse a cluster none of whose machines has what a trial needs: it would wait there forever."""
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    needs = {"CPU": resources["cpu"], "GPU": resources["gpu"], "memory": resources["memory"]}
+    if not any(all(node.get(name, 0) >= need for name, need in needs.items()) for node in nodes):
+        raise ConfigError(
+            f"address={address}: no machine there has {needs['CPU']:g} cores, {needs['GPU']:g} GPUs and "
+            f"{format_size(int(needs['memory']))} of memory for a trial."
+        )
 
 
 @contextlib.contextmanager

@@ -276,7 +276,14 @@ def _measure(base: RunSettings, own: TuneSettings, trials: int) -> tuple[dict[st
     if concurrent is not None:
         scaling.update(budget=supply.divided_budget(base, alone.concurrent))
     search = SearchSettings(device=base.device, **scaling)
-    found = find_num_envs(base, probe_command(base), search, versions(), lambda trial: None)
+    try:
+        found = find_num_envs(base, probe_command(base), search, versions(), lambda trial: None)
+    except ConfigError as error:
+        if base.num_envs == "auto":
+            raise
+        raise ConfigError(
+            f"num_envs={base.num_envs}: what a trial needs could not be measured; concurrent=1 works without. {error}"
+        ) from None
     demand = Demand(found.host_bytes, found.device_bytes or 0)
     return {"num_envs": found.num_envs, **found.overrides}, share(supply, trials, concurrent, demand)
 

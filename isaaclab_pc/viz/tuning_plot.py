@@ -11,6 +11,7 @@ from typing import Any
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 
 __all__ = ["TuningPoint", "save_tuning_plot"]
 
@@ -104,4 +105,7 @@ def _places(axes: Any, values: Sequence[str]) -> list[float]:
         return [float(names.index(value)) for value in values]
     if min(numbers) > 0 and math.log10(max(numbers) / min(numbers)) > _DECADES:
         axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.xaxis.set_minor_formatter(NullFormatter())
     return numbers

@@ -27,6 +27,7 @@ from isaaclab_pc.errors import ConfigError
 )
 def test_every_sweep_of_hydra_is_a_search_space(value, values, kind, highest):
     searched = read_searched(f"a.b={value}")
+    assert searched is not None
     assert searched == Searched("a.b", values, kind)
     assert searched.highest == highest
 
