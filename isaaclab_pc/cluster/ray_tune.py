@@ -56,7 +56,6 @@ _ENVIRONMENT = {
     "RAY_memory_monitor_refresh_ms": "0",
     # What there is to say of trials is said here.
     "RAY_AIR_NEW_OUTPUT": "0",
-    "RAY_enable_metrics_collection": "0",
     # Records and TensorBoard's files are the runs' own.
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     # A trial has no score before its first episodes end.

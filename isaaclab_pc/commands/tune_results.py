@@ -114,7 +114,7 @@ def _table(tuning: Tuning, trials: Sequence[Trial]) -> Table:
     for column in ("status", "iterations", tuning.metric, "time", "restarts"):
         table.add_column(column, justify="left" if column == "status" else "right")
 
-    order = sorted(trials, key=lambda trial: (trial.status == "completed", trial.score or float("-inf")), reverse=True)
+    order = sorted(trials, key=_rank, reverse=True)
     runs_first = sorted(order, key=lambda trial: trial.status != "running") if len(order) > _ROWS else order
     for trial in runs_first[:_ROWS]:
         data = trial.data
@@ -133,3 +133,7 @@ def _line(tuning: Tuning, trial: Trial) -> str:
 
 def _score(trial: Trial) -> str:
     return "" if trial.score is None else f"{trial.score:.4g}"
+
+
+def _rank(trial: Trial) -> tuple[bool, float]:
+    return trial.status == "completed", float("-inf") if trial.score is None else trial.score

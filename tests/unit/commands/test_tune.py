@@ -2,6 +2,7 @@
 """``scripts/tune.py`` up to its first trial: what is refused, and what each trial gets."""
 
 import json
+import subprocess
 import sys
 
 import pytest
@@ -80,6 +81,11 @@ def test_bad_input_is_refused_in_one_line_before_anything_starts(started, tmp_pa
     assert (error.count("\n"), "Traceback" in error) == (1, False)
     assert started == []
     assert list(tmp_path.iterdir()) == []
+
+
+def test_ray_is_not_loaded_before_trials_start():
+    code = "import sys; from isaaclab_pc.commands import tune; sys.exit('ray' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_without_ray_the_command_that_installs_it_is_named(started, monkeypatch, capsys):

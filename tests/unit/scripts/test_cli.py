@@ -152,7 +152,7 @@ def test_isaac_sims_physx_without_isaac_sim_says_what_to_install_and_what_works(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["train.py", "play.py", "list_tasks.py"])
+@pytest.mark.parametrize("name", ["train.py", "play.py", "tune.py", "list_tasks.py"])
 def test_scripts_explain_themselves(script, tmp_path, name):
     done = script(name, "--help")
     assert done.returncode == 0
