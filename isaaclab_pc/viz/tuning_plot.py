@@ -16,8 +16,8 @@ from matplotlib.ticker import LogLocator, NullFormatter
 __all__ = ["TuningPoint", "save_tuning_plot"]
 
 _COLUMNS = 3
-_DECADES = 1.5
-"""A setting whose values span more is drawn on a logarithmic axis."""
+_RATIO = 9.9
+"""A setting whose largest value is more than so many times the smallest is drawn on a logarithmic axis."""
 
 _STYLES = {
     "completed": {"marker": "o", "color": "tab:blue"},
@@ -103,7 +103,7 @@ def _places(axes: Any, values: Sequence[str]) -> list[float]:
         axes.set_xticks(range(len(names)), names)
         axes.set_xlim(-0.5, len(names) - 0.5)
         return [float(names.index(value)) for value in values]
-    if min(numbers) > 0 and math.log10(max(numbers) / min(numbers)) > _DECADES:
+    if min(numbers) > 0 and max(numbers) > _RATIO * min(numbers):
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.sim, pytest.mark.physx, pytest.mark.slow]
+pytestmark = [pytest.mark.sim, pytest.mark.physx, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 ROOT = Path(__file__).parents[2]
 SMALL = ("num_envs=8", "device=cpu", "agent.samples_per_update=64", "eval.episodes=8", "env.episode_length_s=1")

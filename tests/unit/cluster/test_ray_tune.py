@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 FAKE = Path(__file__).with_name("fake_tune.py")
 SECONDS = 600
@@ -131,39 +131,47 @@ def test_a_lost_worker_goes_on_from_its_checkpoint_and_bad_trials_end_early(driv
     assert psutil.wait_procs(family, timeout=20)[1] == []
 
 
-def test_a_search_that_is_stopped_or_killed_goes_on_and_runs_nothing_twice(driver):
-    arguments = ("task=reach", "device=cpu", "algorithm=ppo", "num_envs=8", "seed=1,2,3,4", "tuner=random")
-    driver.start(*arguments, "concurrent=1")
-    driver.wait_for(lambda: "completed" in driver.output() and any(map(is_training, driver.records().values())))
+SEARCH = ("task=reach", "device=cpu", "algorithm=ppo", "num_envs=8", "seed=1,2,3", "tuner=random", "concurrent=1")
+
+
+def finish(driver: Driver, before: dict[str, dict]) -> None:
+    """Go on with a search, to its end: what had completed is as it was, the others went on from their checkpoints."""
+    driver.start(f"resume={driver.tuning()}")
+    assert driver.end() == 0, driver.output()
+    records = driver.records()
+    assert all(records[name] == record for name, record in before.items() if record["status"] == "completed")
+    assert [record["completed_iterations"] for record in records.values()] == [10] * 3
+    assert sum(len(record["resumed"]) for record in records.values()) == 1
+    assert "the best is" in driver.output()
+    assert [path.name for path in driver.folder.iterdir() if path.name not in ("log", "faults", "starts")] == ["logs"]
+
+
+def one_has_completed_and_one_trains(driver: Driver) -> bool:
+    records = driver.records().values()
+    return any(record["status"] == "completed" for record in records) and any(map(is_training, records))
+
+
+def test_a_search_that_is_stopped_goes_on_and_runs_nothing_twice(driver):
+    driver.start(*SEARCH)
+    driver.wait_for(lambda: one_has_completed_and_one_trains(driver))
     family = driver.family()
     driver.process.send_signal(signal.SIGINT)
     assert driver.end() == 75, driver.output()
     assert psutil.wait_procs(family, timeout=20)[1] == []
-    assert (
-        f"this goes on: python scripts/tune.py resume={driver.tuning().relative_to(driver.folder)}" in driver.output()
-    )
+    folder = driver.tuning().relative_to(driver.folder)
+    assert f"this goes on: python scripts/tune.py resume={folder}" in driver.output()
     stopped = driver.records()
     assert {record["status"] for record in stopped.values()} == {"completed", "interrupted"}
+    finish(driver, stopped)
 
-    def ended() -> int:
-        return sum(record["status"] == "completed" for record in driver.records().values())
 
-    driver.start(f"resume={driver.tuning()}")
-    driver.wait_for(lambda: ended() > 1 and any(map(is_training, driver.records().values())))
+def test_a_search_that_is_killed_goes_on_and_runs_nothing_twice(driver):
+    driver.start(*SEARCH)
+    driver.wait_for(lambda: one_has_completed_and_one_trains(driver))
     ours = driver.ours()
     assert len(ours) >= 3
     driver.process.kill()
     driver.end()
     # Two agents of Ray's own ask its dead server for a minute or two.
     assert psutil.wait_procs(ours, timeout=30)[1] == [], "no training outlives a script that is killed"
-    killed = driver.records()
-    assert all(killed[name] == record for name, record in stopped.items() if record["status"] == "completed")
-
-    driver.start(f"resume={driver.tuning()}")
-    assert driver.end() == 0, driver.output()
-    records = driver.records()
-    assert all(records[name] == record for name, record in killed.items() if record["status"] == "completed")
-    assert [record["completed_iterations"] for record in records.values()] == [10] * 4
-    assert sum(len(record["resumed"]) for record in records.values()) == 2
-    assert "the best is" in driver.output()
-    assert [path.name for path in driver.folder.iterdir() if path.name not in ("log", "faults", "starts")] == ["logs"]
+    finish(driver, driver.records())
