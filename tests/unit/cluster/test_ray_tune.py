@@ -53,7 +53,7 @@ class Driver:
         return folder
 
     def records(self) -> dict[str, dict]:
-        paths = sorted(self.tuning().glob("*/run.json"))
+        paths = sorted(self.folder.glob("logs/tune/reach/*/*/run.json"))
         return {path.parent.name: json.loads(path.read_text(encoding="utf-8")) for path in paths}
 
     def wait_for(self, condition) -> None:
