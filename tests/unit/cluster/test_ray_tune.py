@@ -141,7 +141,9 @@ def finish(driver: Driver, before: dict[str, dict]) -> None:
     records = driver.records()
     assert all(records[name] == record for name, record in before.items() if record["status"] == "completed")
     assert [record["completed_iterations"] for record in records.values()] == [10] * 3
-    assert sum(len(record["resumed"]) for record in records.values()) == 1
+    # A trial that is about to end may complete while a script that was killed takes its cluster down.
+    begun = sum(record["status"] != "completed" for record in before.values())
+    assert sum(len(record["resumed"]) for record in records.values()) == begun
     assert "the best is" in driver.output()
     assert [path.name for path in driver.folder.iterdir() if path.name not in ("log", "faults", "starts")] == ["logs"]
 
