@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from isaaclab_pc.commands.train import check_checkpoint
+from isaaclab_pc.commands.same_run import check_checkpoint
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
 from isaaclab_pc.launch.command_line import Command, keys_of, parse_command, refuse_flags

@@ -15,6 +15,7 @@ from isaaclab_pc.cluster.place import Place, find_place
 from isaaclab_pc.cluster.ranks import ranks_command
 from isaaclab_pc.cluster.slurm import is_submitted, submit
 from isaaclab_pc.cluster.supervisor import supervise
+from isaaclab_pc.commands.same_run import MAY_CHANGE, MAY_HARDEN, check_checkpoint, check_same_run
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.algorithm import TRAIN, choose_algorithm, teacher_settings
 from isaaclab_pc.launch.child_process import (
@@ -34,7 +35,6 @@ from isaaclab_pc.launch.run_folder import (
     LOG_NAME,
     LOGS,
     RESUME_SETTINGS_NAME,
-    SCRIPT_LOCK,
     SETTINGS_NAME,
     experiment_name,
     locked,
@@ -44,15 +44,14 @@ from isaaclab_pc.launch.run_folder import (
 )
 from isaaclab_pc.launch.run_record import CHECKPOINT_FOLDER, RECORD_NAME, RunRecord
 from isaaclab_pc.launch.sweep import run_each
-from isaaclab_pc.physics.ladder import SOLVER_SETTINGS
-from isaaclab_pc.runners import check_header, read_header, require_library
+from isaaclab_pc.runners import require_library
 from isaaclab_pc.scaling import ProbeError, SearchSettings
 from isaaclab_pc.scaling.auto_num_envs import apply_overrides, find_num_envs
 from isaaclab_pc.scaling.fit import FitResult
 from isaaclab_pc.scaling.several_gpus import find_num_envs_for_gpus
-from isaaclab_pc.settings import RunSettings, SubmitSettings, SuperviseSettings
+from isaaclab_pc.settings import RunSettings, SubmitSettings
 
-__all__ = ["check_checkpoint", "main", "train_in"]
+__all__ = ["main", "train_to_end"]
 
 HELP = f"""\
 Train a manipulation policy from depth-camera point clouds.
@@ -97,18 +96,6 @@ Exit codes
 
 GOOD_TEACHER = 0.5
 """Success of a teacher below which it is not imitated."""
-
-SELECTS_THE_RUN = frozenset({"task", "runner", "obs", "resume"})
-"""Settings beside ``resume`` that find the run."""
-
-MAY_CHANGE = (
-    *("device", "gpus", "nodes", "node_rank", "rendezvous", "max_iterations", "visualizer"),
-    *(f"supervise.{name}" for name in SuperviseSettings.model_fields),
-)
-"""Settings that do not change what a run is."""
-
-MAY_HARDEN = tuple(f"physics.{name}" for name in SOLVER_SETTINGS)
-"""Settings that may change too: the advice after a storm."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -195,7 +182,7 @@ def check(settings: RunSettings, command: Command, options: SubmitSettings, on_g
     if settings.resume is not None:
         record, checkpoint = find_checkpoint(settings.resume, LOGS, settings.runner, experiment_name(settings))
         stored = RunSettings.load(record.folder / SETTINGS_NAME)
-        _check_same_run(settings, stored, command, record)
+        check_same_run(settings, stored, command, record)
         check_checkpoint(checkpoint, stored)
         is_newest = settings.resume == "latest" or Path(settings.resume) == record.folder
         return settings.with_values({"resume": str(record.folder if is_newest else checkpoint)})
@@ -250,7 +237,7 @@ def _start(settings: RunSettings, name: str | None = None) -> tuple[int, Path]:
                 settings = apply_overrides(settings, {"num_envs": result.num_envs, **result.overrides})
                 settings.save(folder / SETTINGS_NAME)
                 record.update(num_envs=settings.num_envs)
-            code = _train(record, None, folder / SETTINGS_NAME)
+            code = train_to_end(record, None, folder / SETTINGS_NAME)
     except ConfigError:
         _discard(folder)
         raise
@@ -279,36 +266,6 @@ def _find_num_envs(settings: RunSettings, record: RunRecord) -> FitResult:
     return find_num_envs_for_gpus(
         settings.with_values({"device": devices}), command, search, versions, record.add_trial
     )
-def train_in(folder: Path) -> int:
-    """Train the run whose complete settings are in a folder, from its start or its newest checkpoint to its end.
-
-    Where processes of an earlier attempt are about to end there, it waits for them.
-
-    Args:
-        folder: The run's folder.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        ConfigError: Another process trains the run, or all of its checkpoints are damaged.
-    """
-    with locked(folder, SCRIPT_LOCK, GRACE_SECONDS):
-        wait_for_worker(folder)
-        checkpoint = None
-        if (folder / RECORD_NAME).exists():
-            record = RunRecord.load(folder)
-            checkpoint = newest_checkpoint(record)
-            resumed = [*record.data.resumed, *([] if checkpoint is None else [checkpoint.name])]
-            record.update(status="running", error=None, ended=None, harder_physics=None, resumed=resumed)
-        else:
-            settings = RunSettings.load(folder / SETTINGS_NAME)
-            record = RunRecord.create(folder, settings, experiment_name(settings))
-
-        code = _train(record, checkpoint, folder / SETTINGS_NAME)
-        if code == ExitCode.REFUSED:
-            record.finish("failed", "its settings were refused")
-        return code
 
 
 def _discard(folder: Path) -> None:
@@ -337,7 +294,7 @@ def _resume(asked: RunSettings, command: Command) -> int:
     with locked(record.folder):
         if wait_for_worker(record.folder):
             record, checkpoint = find_checkpoint(asked.resume, LOGS, asked.runner, experiment_name(asked))
-        _check_same_run(asked, RunSettings.load(record.folder / SETTINGS_NAME), command, record)
+        check_same_run(asked, RunSettings.load(record.folder / SETTINGS_NAME), command, record)
         return _go_on(asked, command, record, checkpoint)
 
 
@@ -360,7 +317,7 @@ def _go_on(asked: RunSettings, command: Command, record: RunRecord, checkpoint: 
     print(f"resuming from {checkpoint}", flush=True)
 
     try:
-        code = _train(record, checkpoint, wanted)
+        code = train_to_end(record, checkpoint, wanted)
     finally:
         wanted.unlink(missing_ok=True)
     if code == ExitCode.REFUSED:
@@ -369,55 +326,17 @@ def _go_on(asked: RunSettings, command: Command, record: RunRecord, checkpoint: 
     return code
 
 
-def check_checkpoint(path: Path, settings: RunSettings) -> None:
-    """Refuse a file that is no checkpoint or belongs to another task or library; reads its header only.
+def train_to_end(record: RunRecord, checkpoint: Path | None, settings: Path) -> int:
+    """Train, and close the run's record, whatever became of the training.
 
     Args:
-        path: The checkpoint.
-        settings: The settings of the run that shall use it.
+        record: The run's record; its folder is locked.
+        checkpoint: Where to go on; None: from the start.
+        settings: The settings file in the run's folder.
 
-    Raises:
-        ConfigError: It does not fit.
+    Returns:
+        The exit code.
     """
-    check_header(read_header(path), {"task": settings.task, "runner": settings.runner}, path)
-
-
-def _check_same_run(asked: RunSettings, stored: RunSettings, command: Command, record: RunRecord) -> None:
-    found = f"resume={asked.resume} is {record.folder}"
-    for key in sorted(command.given & {"task", "obs", "runner"}):
-        there = getattr(stored, key)
-        if getattr(asked, key) != there:
-            raise ConfigError(f"{key}: {found}, a run with {key}={there}, not {getattr(asked, key)}.")
-    if "num_envs" in command.given and asked.num_envs != stored.num_envs:
-        raise ConfigError(f"num_envs={asked.num_envs}: {found}, a run with num_envs={stored.num_envs}, which stays.")
-
-    others = command.given - SELECTS_THE_RUN - {*MAY_CHANGE, *MAY_HARDEN, "num_envs"}
-    refused = sorted(key for key in others if not key.startswith("hydra")) + command.env + command.agent
-    if refused:
-        raise ConfigError(
-            f"{', '.join(refused)}: a resumed run keeps its settings; only {', '.join(MAY_CHANGE)} and "
-            f"{', '.join(sorted(MAY_HARDEN))} may be given."
-        )
-
-    _check_control_rate(stored, command)
-    last = asked.max_iterations if "max_iterations" in command.given else record.data.max_iterations
-    if last is not None and record.data.completed_iterations >= last and asked.resume != "best":
-        raise ConfigError(
-            f"{found}, which has all of its {record.data.completed_iterations} iterations: give a larger "
-            "max_iterations to train on, or evaluate it with scripts/play.py."
-        )
-
-
-def _check_control_rate(stored: RunSettings, command: Command) -> None:
-    dt = "physics.dt" in command.given
-    decimation = "physics.decimation" in command.given
-    follows = stored.physics.decimation is None
-    if (decimation and not dt) or (dt and not decimation and not follows):
-        raise ConfigError("physics.dt and physics.decimation: give both, so that the run keeps its control rate.")
-
-
-def _train(record: RunRecord, checkpoint: Path | None, settings: Path) -> int:
-    """Train, and close the run's record, whatever became of the training."""
     folder = record.folder
     log = folder / LOG_NAME
     if not RunSettings.load(settings).supervise.enabled:

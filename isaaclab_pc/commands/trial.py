@@ -7,8 +7,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from isaaclab_pc.commands.train import train_in
-from isaaclab_pc.launch.child_process import ExitCode, exit_code_of, was_stopped
+from isaaclab_pc.commands.train import train_to_end
+from isaaclab_pc.launch.child_process import GRACE_SECONDS, ExitCode, exit_code_of, was_stopped
+from isaaclab_pc.launch.find_checkpoint import newest_checkpoint
+from isaaclab_pc.launch.run_folder import SCRIPT_LOCK, SETTINGS_NAME, experiment_name, locked, wait_for_worker
+from isaaclab_pc.launch.run_record import RECORD_NAME, RunRecord
+from isaaclab_pc.settings import RunSettings
 
 __all__ = ["main"]
 
@@ -22,8 +26,40 @@ def main(argv: Sequence[str]) -> int:
     Returns:
         The exit code, as that of ``scripts/train.py``.
     """
-    code = exit_code_of(lambda: train_in(Path(argv[0])))
+    code = exit_code_of(lambda: _train_in(Path(argv[0])))
     return ExitCode.PREEMPTED if was_stopped(code) else code
+
+
+def _train_in(folder: Path) -> int:
+    """Train the run whose complete settings are in a folder, from its start or its newest checkpoint to its end.
+
+    Where processes of an earlier attempt are about to end there, it waits for them.
+
+    Args:
+        folder: The run's folder.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        ConfigError: Another process trains the run, or all of its checkpoints are damaged.
+    """
+    with locked(folder, SCRIPT_LOCK, GRACE_SECONDS):
+        wait_for_worker(folder)
+        checkpoint = None
+        if (folder / RECORD_NAME).exists():
+            record = RunRecord.load(folder)
+            checkpoint = newest_checkpoint(record)
+            resumed = [*record.data.resumed, *([] if checkpoint is None else [checkpoint.name])]
+            record.update(status="running", error=None, ended=None, harder_physics=None, resumed=resumed)
+        else:
+            settings = RunSettings.load(folder / SETTINGS_NAME)
+            record = RunRecord.create(folder, settings, experiment_name(settings))
+
+        code = train_to_end(record, checkpoint, folder / SETTINGS_NAME)
+        if code == ExitCode.REFUSED:
+            record.finish("failed", "its settings were refused")
+        return code
 
 
 if __name__ == "__main__":

@@ -184,6 +184,8 @@ def _prepare(own: TuneSettings, searched: Sequence[Searched], command: Command) 
         raise ConfigError(
             f"device={base.device}: Ray gives trials their GPU: CUDA_VISIBLE_DEVICES={number} device=cuda."
         )
+    if base.gpus * base.nodes > 1:
+        raise ConfigError(f"gpus={base.gpus} nodes={base.nodes}: a trial has one GPU, and trials share the others.")
     if not base.supervise.enabled:
         raise ConfigError("supervise.enabled=false is for one run: trials need their supervisors.")
 

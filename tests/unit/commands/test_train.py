@@ -79,7 +79,7 @@ def test_without_its_teacher_a_student_is_not_trained(folder, capsys):
 
 
 def test_a_teacher_that_seldom_solves_the_task_is_not_imitated(folder, monkeypatch, capsys):
-    monkeypatch.setattr(train, "_train", lambda run, *_: run.update(success=0.3) or run.finish("completed") or 0)
+    monkeypatch.setattr(train, "train_to_end", lambda run, *_: run.update(success=0.3) or run.finish("completed") or 0)
     assert main(["num_envs=8", "device=cpu", "teacher=train"]) == 1
     assert not (folder / "logs" / "rsl_rl" / "reach").exists()
     error = capsys.readouterr().err
