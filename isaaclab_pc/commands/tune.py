@@ -76,7 +76,10 @@ NOT_SEARCHED = (
 )
 """Settings of a run, and groups of them, that are the same in all trials: trials must be comparable."""
 
-MAY_CHANGE = (*(key for key in SETTINGS if key not in ("resume", "visualizer")), "physics.", "env.", "agent.")
+NOT_TAKEN = ("resume", "visualizer", "gpus", "nodes", "node_rank", "rendezvous")
+"""Settings of a run that a trial has no use for: it has one GPU, and trials share the others."""
+
+MAY_CHANGE = (*(key for key in SETTINGS if key not in NOT_TAKEN), "physics.", "env.", "agent.")
 """Settings of a run that this script takes."""
 
 TRIAL = ("-P", "-m", "isaaclab_pc.commands.trial")
@@ -105,7 +108,8 @@ Examples
 
 {settings_table(lambda key: False, TuneSettings)}
 
-All settings of scripts/train.py but resume and visualizer, see its --help or docs/settings.md. These have one value:
+All settings of scripts/train.py but {", ".join(NOT_TAKEN[:-1])} and {NOT_TAKEN[-1]}, see its --help or
+docs/settings.md. These have one value:
 {", ".join(name.rstrip(".") for name in NOT_SEARCHED)}.
 
 The results stand in results.csv and results.png of the search's folder.
@@ -184,8 +188,6 @@ def _prepare(own: TuneSettings, searched: Sequence[Searched], command: Command) 
         raise ConfigError(
             f"device={base.device}: Ray gives trials their GPU: CUDA_VISIBLE_DEVICES={number} device=cuda."
         )
-    if base.gpus * base.nodes > 1:
-        raise ConfigError(f"gpus={base.gpus} nodes={base.nodes}: a trial has one GPU, and trials share the others.")
     if not base.supervise.enabled:
         raise ConfigError("supervise.enabled=false is for one run: trials need their supervisors.")
 

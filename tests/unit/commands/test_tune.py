@@ -54,6 +54,7 @@ def started(tmp_path, monkeypatch):
         (["max_iterations=range(1,9)"], "max_iterations is the same for all trials"),
         (["supervise.max_restarts=1,2"], "supervise.max_restarts is the same for all trials"),
         (["visualizer=viser", RATE], "visualizer has no use here"),
+        (["gpus=2", RATE], "gpus has no use here"),
         (["physics.dt=interval(0.001,0.5)"], "physics.dt=0.5: expected null, or a number from 1e-05 to 0.1 s."),
         (["points.num_points=64,0"], "points.num_points=0: expected null, or a whole number"),
         (["points.sampler=fps,sampled"], "points.sampler=sampled: expected"),
