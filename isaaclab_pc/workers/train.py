@@ -7,7 +7,7 @@ import math
 import resource
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
 
@@ -246,7 +246,7 @@ class _Training:
             self._session.runner.act,
             self._settings.eval.best_episodes,
             self._settings.eval.best_seed,
-            stopped=lambda: self._heart.beat(phase="evaluate") or bool(self._flag.received),
+            stopped=_until_stopped(self._flag, self._heart),
         )
         self._storm.begin_window()
         if evaluation is not None:
@@ -272,8 +272,18 @@ def _evaluate(
         session.runner.act,
         settings.eval.episodes,
         settings.eval.seed,
-        stopped=lambda: heart.beat(phase="evaluate") or bool(flag.received),
+        stopped=_until_stopped(flag, heart),
     )
     if result is not None:
         record.update(evaluation=result, success=result.success_rate)
         stream.write(f"{result}\n")
+
+
+def _until_stopped(flag: SignalFlag, heart: Heart) -> Callable[[], bool]:
+    """Return what an evaluation asks in every step: whether to stop. It is a sign of life as well."""
+
+    def is_stopped() -> bool:
+        heart.beat(phase="evaluate")
+        return bool(flag.received)
+
+    return is_stopped
