@@ -145,7 +145,9 @@ def finish(driver: Driver, before: dict[str, dict]) -> None:
     begun = sum(record["status"] != "completed" for record in before.values())
     assert sum(len(record["resumed"]) for record in records.values()) == begun
     assert "the best is" in driver.output()
-    assert [path.name for path in driver.folder.iterdir() if path.name not in ("log", "faults", "starts")] == ["logs"]
+    assert [path.name for path in driver.folder.iterdir() if path.name not in ("log", "faults", "starts", "cache")] == [
+        "logs"
+    ]
 
 
 def one_has_completed_and_one_trains(driver: Driver) -> bool:
