@@ -34,7 +34,6 @@ UNANSWERED = 69
 
 _FIRST_RANK = "0"
 
-
 _ONLY_NODE = Place()
 
 

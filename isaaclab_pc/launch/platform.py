@@ -83,12 +83,13 @@ def check_gpus(settings: RunSettings) -> None:
             "torchrun started this script, which starts its processes itself: leave torchrun out, and give "
             f"gpus={os.environ.get('LOCAL_WORLD_SIZE', '<number>')}."
         )
+    if settings.gpus * settings.nodes > 1 and not settings.supervise.enabled:
+        raise ConfigError(
+            f"gpus={settings.gpus} nodes={settings.nodes} and supervise.enabled=false: a debugger sees one process; "
+            "give gpus=1 nodes=1."
+        )
     if settings.gpus == 1:
         return
-    if not settings.supervise.enabled:
-        raise ConfigError(
-            f"gpus={settings.gpus} and supervise.enabled=false: a debugger sees one process; give gpus=1."
-        )
     if settings.device == "cpu":
         there = len(os.sched_getaffinity(0))
         if settings.gpus > there:

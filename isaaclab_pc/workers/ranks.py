@@ -204,8 +204,6 @@ def combine_metrics(reports: list[Mapping[str, float]]) -> dict[str, float]:
     Returns:
         Speeds summed, times of the slowest, and the mean of what is finite in any other.
     """
-    if len(reports) == 1:
-        return dict(reports[0])
     combined = {}
     for name in reports[0]:
         values = [report[name] for report in reports if name in report]

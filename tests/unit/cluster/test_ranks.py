@@ -35,7 +35,9 @@ for number in (signal.SIGTERM, signal.SIGUSR1):
 until = time.monotonic() + 60
 while not (folder / "stop").exists() and time.monotonic() < until:
     time.sleep(0.02)
-# As a run that stops: the first rank tells how, the others have done their part.
+# As a run that stops: the first rank tells how, and still closes when the others have done their part.
+if rank == "0":
+    time.sleep(1.0)
 sys.exit(128 + signal.SIGUSR1 if rank == "0" else 0)
 """
 

@@ -93,7 +93,14 @@ def test_several_devices_are_for_scaling_only():
         ({"device": "cuda:0", "gpus": 3}, r"gpus=3: 2 are visible here; see nvidia-smi and CUDA_VISIBLE_DEVICES"),
         ({"device": "cuda:1", "gpus": 2}, r"gpus=2 device=cuda:1: several GPUs begin with the first; leave device out"),
         ({"device": "cpu", "gpus": 64}, r"gpus=64 device=cpu: there are \d+ cores for as many processes"),
-        ({"device": "cpu", "gpus": 2, "supervise.enabled": False}, r"gpus=2 and supervise.enabled=false: .*gpus=1"),
+        (
+            {"device": "cpu", "gpus": 2, "supervise.enabled": False},
+            r"gpus=2 nodes=1 and supervise.enabled=false: .*gpus=1",
+        ),
+        (
+            {"device": "cpu", "nodes": 2, "supervise.enabled": False},
+            r"gpus=1 nodes=2 and supervise.enabled=false: .*nodes=1",
+        ),
     ],
 )
 def test_gpus_that_are_not_there_are_refused(gpus, values, message):
