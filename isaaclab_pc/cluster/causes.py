@@ -27,9 +27,10 @@ _LOST_DEVICE = re.compile(
 
 _LOST_RANK = re.compile(
     r"\bgloo\b.*(?:[Cc]onnection|Read error|Timed out)"
+    r"|\ba Ray worker was lost\b"
     r"|\bnccl(?:RemoteError|SystemError)\b|\bNCCL communicator was aborted\b|\bcollective operation timeout\b"
 )
-"""What Gloo and NCCL say of a rank that is gone."""
+"""What Gloo, NCCL and :mod:`isaaclab_pc.cluster.ray_train` say of a rank that is gone."""
 
 
 class Cause(StrEnum):
@@ -70,7 +71,7 @@ class Restart:
 
 
 def classify_death(
-    code: int, output: str, status: str, oom_kills: int = 0, *, several_nodes: bool = False
+    code: int, output: str, status: str, oom_kills: int = 0, *, may_lose_ranks: bool = False
 ) -> Death | None:
     """Find out why a process ended.
 
@@ -79,7 +80,7 @@ def classify_death(
         output: The end of what it printed.
         status: What ``run.json`` says of the run; ``running`` where the process could not say how it ended.
         oom_kills: Processes that the kernel killed for lack of memory while it ran.
-        several_nodes: Whether other nodes train along. Why one of their ranks ended is not known here.
+        may_lose_ranks: Whether other machines train along. Why one of their ranks ended is not known here.
 
     Returns:
         The cause; None where it ended as it should, refused its settings, or stopped by its own decision.
@@ -97,7 +98,7 @@ def classify_death(
         return Death(Cause.OUT_OF_MEMORY, detail)
     if lost := _first_line(_LOST_DEVICE, output):
         return Death(Cause.DEVICE_LOST, lost)
-    if several_nodes and (lost := _first_line(_LOST_RANK, output)):
+    if may_lose_ranks and (lost := _first_line(_LOST_RANK, output)):
         return Death(Cause.RANK_LOST, lost)
     return Death(Cause.CRASHED if outcome is Outcome.CRASH else Cause.ERROR, detail)
 

@@ -38,8 +38,10 @@ _ONLY_NODE = Place()
 
 
 class _Failure(Protocol):
-    exitcode: int
-    timestamp: int
+    @property
+    def exitcode(self) -> int: ...
+    @property
+    def timestamp(self) -> int: ...
 
 
 def ranks_command(

@@ -19,6 +19,7 @@ import ray
 from ray import tune
 from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, TrialScheduler
 
+from isaaclab_pc.cluster.ray_cluster import ray_cluster
 from isaaclab_pc.cluster.tuning import HISTORY_NAME, Tuning, is_over, read_history, score_of
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import GRACE_SECONDS
@@ -43,17 +44,7 @@ _STEP_SECONDS = 5.0
 _LOOK_SECONDS = 0.3
 _REFRESH_SECONDS = 1.0
 
-_OBJECT_STORE = 100 << 20
-"""Shared memory of a local cluster [bytes]: trials exchange nothing."""
-
 _ENVIRONMENT = {
-    "RAY_USAGE_STATS_ENABLED": "0",
-    # On the CPU, Ray warns of what it will do about GPUs one day.
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    # Paths in settings are relative to where the user stands.
-    "RAY_CHDIR_TO_TRIAL_DIR": "0",
-    # The supervisor of each run looks after its memory.
-    "RAY_memory_monitor_refresh_ms": "0",
     # What there is to say of trials is said here.
     "RAY_AIR_NEW_OUTPUT": "0",
     # Records and TensorBoard's files are the runs' own.
@@ -222,7 +213,8 @@ def run_trials(
         "cwd": str(Path.cwd()),
     }
     resources = {"cpu": tuning.cpus, "gpu": tuning.gpus, "memory": tuning.memory}
-    with _environment(), _cluster(address, machine), _signals_as_ctrl_c():
+    logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
+    with ray_cluster(address, machine, _ENVIRONMENT), _signals_as_ctrl_c():
         if address:
             _check_nodes(address, resources)
         tuner = tune.Tuner(
@@ -263,35 +255,6 @@ def _check_nodes(address: str, resources: Mapping[str, float]) -> None:
             f"address={address}: no machine there has {needs['CPU']:g} cores, {needs['GPU']:g} GPUs and "
             f"{format_size(int(needs['memory']))} of memory for a trial."
         )
-
-
-@contextlib.contextmanager
-def _environment() -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in _ENVIRONMENT}
-    os.environ.update(_ENVIRONMENT)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-
-@contextlib.contextmanager
-def _cluster(address: str | None, machine: Mapping[str, int]) -> Iterator[None]:
-    logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
-    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-    local: dict[str, Any] = {"include_dashboard": False, "object_store_memory": _OBJECT_STORE, **machine}
-    try:
-        ray.init(address=address or "local", **quiet, **({} if address else local))
-    except (ConnectionError, ValueError) as error:
-        raise ConfigError(f"address={address}: {' '.join(str(error).split())}") from None
-    try:
-        yield
-    finally:
-        ray.shutdown()
 
 
 @contextlib.contextmanager

@@ -122,7 +122,8 @@ class _Supervisor:
             return code, watch.verdict
         kills = oom_kills(cgroups) - kills_before
         output = _end_of(log, log_size)
-        return code, classify_death(code, output, self._record.data.status, kills, several_nodes=run.nodes > 1)
+        may_lose_ranks = run.nodes > 1 or run.cluster is not None
+        return code, classify_death(code, output, self._record.data.status, kills, may_lose_ranks=may_lose_ranks)
 
     def _note_stop(self) -> None:
         name = signal.Signals(self._flag.received[0]).name

@@ -13,7 +13,6 @@ from isaaclab_pc.cluster.health import LeakWatch, StallWatch
 from isaaclab_pc.launch.child_process import GRACE_SECONDS
 from isaaclab_pc.launch.heartbeat import HEARTBEAT_NAME, Heartbeat
 from isaaclab_pc.process_tree import ProcessTree
-from isaaclab_pc.scaling.memory import free_host_memory
 from isaaclab_pc.scaling.trial import format_size
 
 __all__ = ["WorkerWatch"]
@@ -26,9 +25,6 @@ _DUMP_SECONDS = 10.0
 
 _HEADROOM = 0.95
 """Share of the memory at which it counts as used up."""
-
-_MEMORY_SECONDS = 5.0
-"""Time between two looks at the machine's memory [s]."""
 
 
 class WorkerWatch:
@@ -59,7 +55,6 @@ class WorkerWatch:
         self._clock = clock
         now = clock()
         self._next_look = now
-        self._next_memory = now
         self._kill_at: float | None = None
         self._stall = StallWatch(stall_timeout, now)
         self._host = LeakWatch()
@@ -113,14 +108,13 @@ class WorkerWatch:
     def _leak(self, now: float) -> str:
         """Say what leaks so fast that a restart is due; empty where nothing does."""
         beat = self._last
-        if beat is None or self._first_iteration is None or now < self._next_memory:
+        if beat is None or self._first_iteration is None:
             return ""
-        self._next_memory = now + _MEMORY_SECONDS
         began, first = self._first_iteration
         pace = (now - began) / max(beat.iteration - first, 1)
         to_end = pace * max(beat.max_iterations - beat.iteration, 0)
 
-        limits = {"host": (self._host, beat.host_bytes + free_host_memory().size)}
+        limits = {"host": (self._host, beat.host_limit)}
         if beat.device_limit is not None:
             limits["GPU"] = (self._device, beat.device_limit)
         for name, (memory, limit) in limits.items():

@@ -14,6 +14,7 @@ from isaaclab_pc.cluster.nodes import lend_gpus
 from isaaclab_pc.cluster.place import Place, find_place
 from isaaclab_pc.cluster.ranks import ranks_command
 from isaaclab_pc.cluster.slurm import is_submitted, submit
+from isaaclab_pc.cluster.start import check_cluster, start_command
 from isaaclab_pc.cluster.supervisor import supervise
 from isaaclab_pc.commands.same_run import MAY_CHANGE, MAY_HARDEN, check_checkpoint, check_same_run
 from isaaclab_pc.errors import ConfigError
@@ -29,7 +30,7 @@ from isaaclab_pc.launch.child_process import (
 from isaaclab_pc.launch.command_line import Command, parse_command, split_own
 from isaaclab_pc.launch.find_checkpoint import find_checkpoint, newest_checkpoint
 from isaaclab_pc.launch.help import settings_table
-from isaaclab_pc.launch.platform import check_gpus, check_isaaclab, choose_platform
+from isaaclab_pc.launch.platform import check_gpus, check_isaaclab, choose_platform, gpu_count
 from isaaclab_pc.launch.probe_child import probe_command
 from isaaclab_pc.launch.run_folder import (
     LOG_NAME,
@@ -73,6 +74,7 @@ Examples
   python scripts/train.py resume=latest                        go on with the latest run of this task
   python scripts/train.py env.episode_length_s=4 agent.algorithm.learning_rate=3e-4    any field of the task or agent
   python scripts/train.py gpus=4                               four GPUs, each with num_envs environments
+  python scripts/train.py cluster=ray workers=4                four GPUs of a Ray cluster
   python scripts/train.py -m task=reach,lift seed=1,2,3        six runs, one after another
   python scripts/train.py -m task=reach,lift seed=1,2,3 hydra/launcher=slurm    six jobs of a cluster (docs/clusters.md)
 
@@ -152,6 +154,7 @@ def run(settings: RunSettings, command: Command, name: str | None = None, requeu
 
     settings = choose_algorithm(choose_platform(settings))
     check_gpus(settings)
+    check_cluster(settings)
     if settings.teacher == TRAIN:
         code, teacher = _train_teacher(settings, name)
         if teacher is None:
@@ -259,10 +262,12 @@ def _find_num_envs(settings: RunSettings, record: RunRecord) -> FitResult:
     command = probe_command(settings)
     search = SearchSettings(device=settings.device, **settings.scaling.model_dump())
     versions = record.data.versions
-    if settings.gpus == 1 or settings.device == "cpu":
-        return find_num_envs(settings, command, search, versions, record.add_trial, processes=settings.gpus)
+    # Of a Ray cluster, what this machine can take stands for all of them.
+    here = settings.gpus if settings.cluster is None else min(settings.workers, gpu_count() or settings.workers)
+    if here == 1 or settings.device == "cpu":
+        return find_num_envs(settings, command, search, versions, record.add_trial, processes=here)
 
-    devices = ",".join(f"cuda:{index}" for index in range(settings.gpus))
+    devices = ",".join(f"cuda:{index}" for index in range(here))
     return find_num_envs_for_gpus(
         settings.with_values({"device": devices}), command, search, versions, record.add_trial
     )
@@ -307,6 +312,7 @@ def _go_on(asked: RunSettings, command: Command, record: RunRecord, checkpoint: 
     changes["visualizer"] = asked.visualizer
     settings = choose_algorithm(choose_platform(stored.with_values(changes)), begins=False)
     check_gpus(settings)
+    check_cluster(settings)
     check_checkpoint(checkpoint, settings)
 
     before = record.data.model_copy(deep=True)
@@ -369,12 +375,9 @@ def _lend_gpus(settings: RunSettings, place: Place) -> int:
 
 
 def _worker_command(path: Path, checkpoint: Path | None) -> list[str]:
-    """Return the command line of the processes that train on this node, one for each GPU."""
-    settings = RunSettings.load(path)
-    place = find_place(settings)
-    if place.nodes > 1:
-        print(f"the first of {place.nodes} nodes, which meet at {place.endpoint}", flush=True)
-    return ranks_command(settings.gpus, worker_command("train", path, checkpoint=checkpoint), place)
+    """Return the command line of the processes that train, one for each GPU."""
+    worker = worker_command("train", path, checkpoint=checkpoint)
+    return start_command(RunSettings.load(path), path.parent, worker, begins=checkpoint is None)
 
 
 def _train_here(record: RunRecord, checkpoint: Path | None, settings: Path) -> int:

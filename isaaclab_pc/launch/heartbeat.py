@@ -13,6 +13,7 @@ from typing import Literal
 import psutil
 
 from isaaclab_pc.json_record import Count, JsonRecord, NonNegative
+from isaaclab_pc.scaling.memory import free_host_memory
 
 __all__ = ["HEARTBEAT_NAME", "Heart", "Heartbeat"]
 
@@ -47,6 +48,9 @@ class Heartbeat(JsonRecord):
 
     host_bytes: Count = 0
     """Memory of the process, resident [bytes]."""
+
+    host_limit: Count = 0
+    """Host memory that the process may have, on the machine where it runs [bytes]."""
 
     device_bytes: Count | None = None
     """GPU memory in use by all processes [bytes]; None on the CPU."""
@@ -87,7 +91,9 @@ class Heart:
         self._last = beat
         self._written = time.monotonic()
         in_use = self._device_memory()
-        beat = replace(beat, host_bytes=self._process.memory_info().rss, device_bytes=in_use[0], device_limit=in_use[1])
+        resident = self._process.memory_info().rss
+        limit = resident + free_host_memory().size
+        beat = replace(beat, host_bytes=resident, host_limit=limit, device_bytes=in_use[0], device_limit=in_use[1])
         # Not atomic: a reader that sees half of one reads it again. And a full disk must not end the training.
         with contextlib.suppress(OSError):
             self._path.write_text(beat.to_json(), encoding="utf-8")

@@ -14,7 +14,7 @@ from isaaclab_pc.launch.visualizers import NUM_ENVS_SHOWN, VISUALIZERS, check_vi
 from isaaclab_pc.physics.backends import INSTALL_ISAACSIM, resolve_backend
 from isaaclab_pc.settings import RunSettings
 
-__all__ = ["check_gpus", "check_isaaclab", "choose_platform", "gpu_count", "resolve_device"]
+__all__ = ["check_gpus", "check_isaaclab", "choose_platform", "gpu_count", "resolve_device", "working_gpus"]
 
 
 def check_isaaclab() -> None:
@@ -138,3 +138,34 @@ def gpu_count() -> int:
         return count if visible is None else len(visible.split(","))
     finally:
         pynvml.nvmlShutdown()
+
+
+def working_gpus() -> tuple[list[str], int]:
+    """Ask each GPU that this process sees whether it still answers.
+
+    Returns:
+        The UUIDs of those that do, in CUDA's order, and how many do not.
+    """
+    import pynvml
+
+    def uuid(name: str) -> str | None:
+        try:
+            by_uuid = not name.isdigit()
+            handle = pynvml.nvmlDeviceGetHandleByUUID(name) if by_uuid else pynvml.nvmlDeviceGetHandleByIndex(int(name))
+            pynvml.nvmlDeviceGetMemoryInfo(handle)
+            return pynvml.nvmlDeviceGetUUID(handle)
+        except pynvml.NVMLError:
+            return None
+
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return [], 0
+    try:
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        names = visible.split(",") if visible else [str(index) for index in range(pynvml.nvmlDeviceGetCount())]
+        answers = [uuid(name) for name in names]
+    finally:
+        pynvml.nvmlShutdown()
+    working = [answer for answer in answers if answer is not None]
+    return working, len(answers) - len(working)

@@ -180,6 +180,13 @@ class RunSettings(Settings):
     rendezvous: HostText | None = None
     """Host, or host:port, of the first node, where the nodes meet. null: the first one of SLURM's job, port 29400."""
 
+    cluster: Literal["ray"] | None = None
+    """ray: Ray Train starts the processes that train together, on the machines of the cluster that RAY_ADDRESS names,
+    or on this one. null: they are gpus on each of nodes."""
+
+    workers: Annotated[int, Field(ge=1, le=1024)] = 1
+    """With cluster=ray: processes that train together, each with a GPU; with device=cpu, each with a core."""
+
     visualizer: Visualizers | None = None
     """Watch the run: viser or rerun (in a browser), newton_gl, newton_rtx or kit (a window), or a list, [viser,rerun].
     num_envs=auto is 4 then; a given num_envs is kept."""
@@ -205,6 +212,11 @@ class RunSettings(Settings):
             other = "seed" if self.eval.best_seed == self.seed else "eval.seed"
             raise ConfigError(f"eval.best_seed={self.eval.best_seed} is {other} too; give it a value of its own.")
         return self
+
+    @property
+    def ranks(self) -> int:
+        """Processes that train together, each with ``num_envs`` environments."""
+        return self.workers if self.cluster is not None else self.gpus * self.nodes
 
     @property
     def learner(self) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import math
 import os
+import threading
+import time
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from enum import Enum
@@ -13,7 +15,7 @@ from typing import Any
 
 from isaaclab_pc.cluster.ranks import NUM_RANKS
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.child_process import ExitCode
+from isaaclab_pc.launch.child_process import GRACE_SECONDS, ExitCode
 from isaaclab_pc.runners import Decision, Runner
 from isaaclab_pc.settings import RunSettings
 
@@ -61,13 +63,15 @@ class Ranks:
         Args:
             settings: The run's settings.
         """
+        # There may be fewer ranks than were asked for.
+        there = {"gpus" if settings.cluster is None else "workers": self.size // settings.nodes}
         if self.size == 1:
-            return settings
+            return settings.with_values(there)
         device = f"cuda:{self._local_rank}" if settings.device.startswith("cuda") else settings.device
         seed = (settings.seed + self.rank * _SEED_STRIDE) % 2**32
         # One viewer is enough.
         visualizer = settings.visualizer if self.is_first else None
-        return settings.with_values({"device": device, "seed": seed, "visualizer": visualizer})
+        return settings.with_values({**there, "device": device, "seed": seed, "visualizer": visualizer})
 
     @property
     def code_when_stopped(self) -> int:
@@ -85,6 +89,7 @@ class Ranks:
         import torch
         import torch.distributed as dist
 
+        threading.Thread(target=_end_after_launcher, args=(os.getppid(),), daemon=True).start()
         has_gpu = torch.cuda.is_available()
         if has_gpu:
             torch.cuda.set_device(self._local_rank % torch.cuda.device_count())
@@ -166,6 +171,14 @@ class Ranks:
             from isaaclab.utils.seed import configure_seed
 
             configure_seed((seed + iteration) % 2**32)
+
+
+def _end_after_launcher(launcher: int) -> None:
+    """End this process some time after its launcher: NCCL may wait for ever for ranks that are gone."""
+    while os.getppid() == launcher:
+        time.sleep(1.0)
+    time.sleep(GRACE_SECONDS)
+    os._exit(ExitCode.FAILED)
 
 
 def follow(ranks: Ranks, runner: Runner, max_iterations: int, guard_counts: Callable[[], Mapping[str, int]]) -> bool:

@@ -211,9 +211,8 @@ def _plan_batch(settings: RunSettings, adapter: Adapter, agent_cfg: Any, num_env
             "that, or more samples per update."
         )
     # Each GPU collects its share of an update's samples, and learns from its share of a minibatch.
-    ranks = settings.gpus * settings.nodes
     minibatch_size = settings.minibatch_size or minibatch_size
-    return plan_batch(num_envs, max(1, samples // ranks), max(1, minibatch_size // ranks))
+    return plan_batch(num_envs, max(1, samples // settings.ranks), max(1, minibatch_size // settings.ranks))
 
 
 def _check_foreign(settings: RunSettings) -> None:

@@ -159,6 +159,26 @@ def test_two_nodes_go_on_together_after_the_second_lost_its_rank(tmp_path: Path)
         second_output.close()
 
 
+@pytest.mark.slow
+def test_two_workers_of_a_ray_cluster_go_on_after_one_was_killed_and_stop_together(tmp_path: Path) -> None:
+    settings = ["cluster=ray", "workers=2", "max_iterations=100000"]
+    with Training(tmp_path, *settings, samples_per_update=256) as training:
+        first = training.wait_for(3, seconds=300)
+        (second,) = [process for process in psutil.process_iter() if _is_rank(process, tmp_path, "1")]
+        second.kill()
+
+        training.wait_for(6, after=first.pid, seconds=300)
+        training.script.send_signal(signal.SIGTERM)
+        assert training.script.wait(timeout=120) == 75, training.output
+        record = training.record
+        (restart,) = record["restarts"]
+        assert (restart["cause"], restart["from_iteration"] > 0) == ("killed", True)
+        assert record["status"] == "interrupted"
+        assert record["checkpoints"]["latest"]["iteration"] == record["completed_iterations"] >= 6
+        assert record["env_steps"] == 256 * record["completed_iterations"]
+        assert _below(training.run) == []
+
+
 def _is_rank(process: psutil.Process, folder: Path, rank: str) -> bool:
     """Whether a process trains as a rank of a run in a folder."""
     try:

@@ -81,7 +81,7 @@ GLOO = "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:538]
 )
 def test_a_rank_of_another_node_that_is_lost_is_waited_for(line: str) -> None:
     output = f"Traceback (most recent call last):\n{line}\n"
-    death = classify_death(1, output, "running", several_nodes=True)
+    death = classify_death(1, output, "running", may_lose_ranks=True)
     assert death is not None
     assert (death.cause, death.detail) == (Cause.RANK_LOST, line)
     assert choose_restart(death, SuperviseSettings(), num_envs=64) == Restart("")

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A Ray cluster: joined, or started on this machine and ended. Loads Ray, no torch."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import ray
+
+from isaaclab_pc.errors import ConfigError
+
+__all__ = ["ray_cluster"]
+
+_OBJECT_STORE = 100 << 20
+"""Shared memory of a local cluster [bytes]: next to nothing is exchanged through it."""
+
+_ANSWER_SECONDS = 10.0
+"""Longest time until a cluster answers [s]."""
+
+_ENVIRONMENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    # On the CPU, Ray warns of what it will do about GPUs one day.
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    # Paths in settings are relative to where the user stands.
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",
+    # The supervisor of each run looks after its memory.
+    "RAY_memory_monitor_refresh_ms": "0",
+}
+
+
+@contextlib.contextmanager
+def ray_cluster(
+    address: str | None, machine: Mapping[str, int] | None = None, environment: Mapping[str, str] | None = None
+) -> Iterator[None]:
+    """Connect to a cluster for the time of a block.
+
+    Args:
+        address: A running cluster; None: one is started on this machine, and ended.
+        machine: What that one has: ``num_cpus``, ``num_gpus``, ``_memory`` [bytes]. None: what Ray finds.
+        environment: Further environment variables for Ray and its processes.
+
+    Raises:
+        ConfigError: There is no cluster at the address.
+    """
+    if address:
+        _check_answers(address)
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    local: dict[str, Any] = {"include_dashboard": False, "object_store_memory": _OBJECT_STORE, **(machine or {})}
+    with _variables({**_ENVIRONMENT, **(environment or {})}):
+        try:
+            ray.init(address=address or "local", **quiet, **({} if address else local))
+        except (ConnectionError, ValueError) as error:
+            raise ConfigError(f"no Ray cluster at {address}: {' '.join(str(error).split())}") from None
+        try:
+            yield
+        finally:
+            ray.shutdown()
+
+
+def _check_answers(address: str) -> None:
+    """Refuse an address where nothing listens: Ray would try for minutes."""
+    host, separator, port = address.rpartition(":")
+    if not separator or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=_ANSWER_SECONDS).close()
+    except OSError as error:
+        raise ConfigError(f"no Ray cluster answers at {address}: {error}") from None
+
+
+@contextlib.contextmanager
+def _variables(values: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

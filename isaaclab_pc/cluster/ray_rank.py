@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What each worker of Ray Train does: it runs the process of one rank, and carries messages. Loads Ray, no torch."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import ray
+from ray.train import TrainContext, get_context
+from ray.train.collective import broadcast_from_rank_zero
+
+from isaaclab_pc.cluster.ranks import NUM_RANKS
+from isaaclab_pc.launch.child_process import ExitCode
+from isaaclab_pc.output_filter import INLETS, OutputFilter
+from isaaclab_pc.process_tree import ProcessTree
+from isaaclab_pc.scaling.memory import memory_cgroups, oom_kills
+
+__all__ = ["Failure", "Mailbox", "run_rank"]
+
+_LOOK_SECONDS = 0.2
+
+
+class Failure(NamedTuple):
+    """How the process of a rank ended that did not end as it should."""
+
+    exitcode: int
+    """Negative for a signal."""
+
+    timestamp: int
+    """Time [s since 1970]."""
+
+    refused: str = ""
+    """What does not fit, for people."""
+
+    out_of_memory: str = ""
+    """What the kernel's out-of-memory killer did, as the classifier of deaths knows it."""
+
+
+class Mailbox:
+    """An actor between the launcher and its ranks, which may be on other nodes."""
+
+    def __init__(self) -> None:
+        """Begin with nothing said."""
+        self._signals: list[int] = []
+        self._text: list[str] = []
+        self._failures: dict[int, Failure] = {}
+
+    def send_signal(self, number: int) -> None:
+        """Take a signal for the ranks."""
+        self._signals.append(number)
+
+    def signals(self, begin: int) -> list[int]:
+        """Return the signals but for the first ``begin`` of them."""
+        return self._signals[begin:]
+
+    def write(self, text: str) -> None:
+        """Take what a rank shows to the user."""
+        self._text.append(text)
+
+    def report(self, rank: int, failure: Failure) -> None:
+        """Take how a rank failed."""
+        self._failures[rank] = failure
+
+    def read(self) -> tuple[str, dict[int, Failure]]:
+        """Return what was written since the last call, and all failures by rank."""
+        text = "".join(self._text)
+        self._text.clear()
+        return text, self._failures
+
+
+def run_rank(config: Mapping[str, Any]) -> None:
+    """Run the process of this rank to its end.
+
+    Args:
+        config: ``program`` (Python's arguments), ``cwd``, ``log`` (in the run's folder) and ``mailbox``.
+
+    Raises:
+        RuntimeError: It failed; the mailbox knows how.
+    """
+    context = get_context()
+    failure = _run(context, config)
+    if failure is not None:
+        ray.get(config["mailbox"].report.remote(context.get_world_rank(), failure))
+        raise RuntimeError(f"rank {context.get_world_rank()} ended with exit code {failure.exitcode}")
+
+
+def _run(context: TrainContext, config: Mapping[str, Any]) -> Failure | None:
+    host = ray.util.get_node_ip_address()
+    log = Path(config["log"])
+    if not log.parent.is_dir():
+        refused = f"{log.parent} is not seen by {host}: start the script in a folder that all nodes share."
+        return Failure(ExitCode.REFUSED, int(time.time()), refused=refused)
+
+    is_first = context.get_world_rank() == 0
+    endpoint = broadcast_from_rank_zero((host, _free_port()) if is_first else None)
+    assert endpoint is not None
+    os.chdir(config["cwd"])
+    cgroups = memory_cgroups()
+    kills_before = oom_kills(cgroups)
+    with (
+        tempfile.TemporaryFile() as shown,
+        OutputFilter(log) as output,
+        # It gets SIGTERM if this worker is killed.
+        ProcessTree(
+            [sys.executable, *config["program"]],
+            shown,
+            {**os.environ, **_variables(context, *endpoint), INLETS: ",".join(map(str, output.inlets))},
+            pass_fds=output.inlets,
+            on_our_death=signal.SIGTERM,
+            expendable=False,
+        ) as process,
+    ):
+        code = _wait(process, shown, config["mailbox"], is_first)
+
+    # A rank that was told to stop by the first one says so with its exit code; how it ends is the first one's to say.
+    if code in (ExitCode.OK, ExitCode.PREEMPTED):
+        return None
+    is_oom = oom_kills(cgroups) > kills_before
+    out_of_memory = f"OOM Killed: rank {context.get_world_rank()} on {host}" if is_oom else ""
+    return Failure(code, int(time.time()), out_of_memory=out_of_memory)
+
+
+def _variables(context: TrainContext, host: str, port: int) -> dict[str, str]:
+    """Return what a rank knows itself by: torchrun's environment variables."""
+    local_size = context.get_local_world_size()
+    return {
+        NUM_RANKS: str(context.get_world_size()),
+        "WORLD_SIZE": str(context.get_world_size()),
+        "RANK": str(context.get_world_rank()),
+        "LOCAL_WORLD_SIZE": str(local_size),
+        "LOCAL_RANK": str(context.get_local_rank()),
+        "GROUP_RANK": str(context.get_node_rank()),
+        "MASTER_ADDR": host,
+        "MASTER_PORT": str(port),
+        "OMP_NUM_THREADS": str(max(1, len(os.sched_getaffinity(0)) // local_size)),
+    }
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("", 0))
+        return free.getsockname()[1]
+
+
+def _wait(process: ProcessTree, shown: IO[bytes], mailbox: Any, is_first: bool) -> int:
+    """Wait for the process, and pass on what it shows and the signals that are meant for it."""
+    sent = 0
+    read = 0
+    code = None
+    while code is None:
+        code = process.wait(_LOOK_SECONDS)
+        text = os.pread(shown.fileno(), 1 << 20, read)
+        if text:
+            read += len(text)
+            ray.get(mailbox.write.remote(text.decode(errors="replace")))
+        for number in ray.get(mailbox.signals.remote(sent)):
+            sent += 1
+            # The first one tells the others to stop; where it hangs, each one writes for itself.
+            if is_first or number == signal.SIGABRT:
+                process.send_signal(number)
+    return code

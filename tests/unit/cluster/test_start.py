@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What starts the processes of a run, and what is refused before."""
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from isaaclab_pc.cluster import start
+from isaaclab_pc.cluster.start import check_cluster, start_command
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.settings import RunSettings
+
+FOLDER = Path("/logs/run")
+WORKER = [sys.executable, "-m", "worker"]
+
+
+def command(begins: bool, **settings: object) -> list[str]:
+    return start_command(RunSettings().with_values(settings), FOLDER, WORKER, begins=begins)
+
+
+@pytest.fixture
+def driver(monkeypatch):
+    """Let the driver know some GPUs, of which some do not answer."""
+
+    def install(count: int, lost: set[int], visible: str | None = None):
+        def ask(index: int) -> int:
+            if index in lost:
+                raise OSError("GPU is lost")
+            return index
+
+        fake = SimpleNamespace(
+            NVMLError=OSError,
+            nvmlInit=lambda: None,
+            nvmlShutdown=lambda: None,
+            nvmlDeviceGetCount=lambda: count,
+            nvmlDeviceGetHandleByIndex=lambda index: index,
+            nvmlDeviceGetHandleByUUID=lambda uuid: int(uuid.removeprefix("GPU-")),
+            nvmlDeviceGetMemoryInfo=ask,
+            nvmlDeviceGetUUID=lambda index: f"GPU-{index}",
+        )
+        monkeypatch.setitem(sys.modules, "pynvml", fake)
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+        if visible is not None:
+            monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+
+    return install
+
+
+def test_one_process_needs_no_launcher():
+    assert command(True) == WORKER
+
+
+@pytest.mark.parametrize(
+    ("lost", "visible", "gpus", "expected"),
+    [
+        ({1}, None, 4, "GPU-0,GPU-2,GPU-3"),
+        # One of the others takes its place.
+        ({1}, None, 3, "GPU-0,GPU-2,GPU-3"),
+        ({3}, "1,3", 2, "GPU-1"),
+        ({3}, "GPU-3,GPU-2", 2, "GPU-2"),
+    ],
+)
+def test_a_run_goes_on_with_the_gpus_that_answer(driver, capsys, lost, visible, gpus, expected):
+    driver(4, lost, visible)
+    there = len(expected.split(","))
+    words = command(False, gpus=gpus, device="cuda:0")
+    assert words[:2] == ["env", f"CUDA_VISIBLE_DEVICES={expected}"]
+    assert (f"--ranks={there}" in words) == (there > 1)
+    assert words[-3:] == WORKER
+    assert f"going on with {there} GPUs of {gpus}: 1 do not answer" in capsys.readouterr().out
+
+
+def test_a_driver_that_counts_fewer_gpus_than_before_has_lost_some(driver, capsys):
+    driver(3, set())
+    assert "--ranks=3" in command(False, gpus=4, device="cuda:0")
+    assert "going on with 3 GPUs of 4: 1 do not answer" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("lost", "begins"), [(set(), False), ({0, 1, 2, 3}, False), ({1}, True)])
+def test_otherwise_all_gpus_are_tried(driver, capsys, lost, begins):
+    driver(4, lost)
+    words = command(begins, gpus=4, device="cuda:0")
+    assert words[0] == sys.executable
+    assert "--ranks=4" in words
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(("begins", "at_least"), [(True, 3), (False, 1)])
+def test_a_ray_cluster_gets_pythons_arguments_and_the_log(begins, at_least):
+    words = command(begins, cluster="ray", workers=3, device="cuda:0")
+    launcher, program = words[: words.index("--")], words[words.index("--") + 1 :]
+    assert {"--workers=3", f"--at-least={at_least}", "--gpu", f"--log={FOLDER / 'worker.log'}"} <= set(launcher)
+    assert program == WORKER[1:]
+
+
+def test_on_the_cpu_a_ray_worker_takes_no_gpu():
+    assert "--gpu" not in command(True, cluster="ray", device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"workers": 4}, "give cluster=ray as well, or gpus=4"),
+        ({"cluster": "ray", "gpus": 2}, "cluster=ray gpus=2 nodes=1: Ray chooses the machines; give workers="),
+        ({"cluster": "ray", "supervise.enabled": False}, "leave cluster out"),
+        ({"cluster": "ray", "device": "cuda:1"}, "Ray gives each worker its GPU; give device=cuda"),
+        ({"cluster": "ray", "device": "cuda:0"}, "there is no GPU here to find it on. .*scale.py"),
+    ],
+)
+def test_settings_that_do_not_fit_a_cluster_are_refused(monkeypatch, values, message):
+    monkeypatch.setattr(start, "gpu_count", lambda: 0)
+    with pytest.raises(ConfigError, match=message):
+        check_cluster(RunSettings(device="cpu").with_values(values))
+
+
+def test_ray_that_is_not_installed_is_said_with_the_command(monkeypatch):
+    monkeypatch.setattr(start, "is_installed", lambda module: module != "ray")
+    with pytest.raises(ConfigError, match=r"pip install 'isaaclab_pc\[cluster\]'"):
+        check_cluster(RunSettings(device="cpu", cluster="ray"))
+
+
+def test_settings_that_fit_pass(monkeypatch):
+    monkeypatch.setattr(start, "gpu_count", lambda: 0)
+    check_cluster(RunSettings())
+    check_cluster(RunSettings(device="cpu", cluster="ray", workers=4))
+    check_cluster(RunSettings(device="cuda:0", cluster="ray", workers=4, num_envs=64))

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One process of several that train together."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.workers.ranks import Ranks
+
+WATCHED = """
+import os, sys
+from isaaclab_pc.workers import ranks
+
+ranks.GRACE_SECONDS = 0.5
+print(os.getpid(), flush=True)
+ranks._end_after_launcher(os.getppid())
+"""
+
+
+@pytest.fixture
+def rank(monkeypatch):
+    """Make this process one of several ranks."""
+
+    def install(number: int, size: int) -> Ranks:
+        values = {"ISAACLAB_PC_RANKS": size, "RANK": number, "LOCAL_RANK": number, "GROUP_RANK": 0}
+        for name, value in values.items():
+            monkeypatch.setenv(name, str(value))
+        return Ranks()
+
+    return install
+
+
+@pytest.mark.parametrize(
+    ("settings", "size"),
+    [
+        ({"cluster": "ray", "workers": 4}, 3),
+        ({"cluster": "ray", "workers": 4}, 1),
+        ({"gpus": 4}, 3),
+        ({"gpus": 2}, 1),
+        ({"gpus": 2, "nodes": 3}, 6),
+        ({}, 1),
+    ],
+)
+def test_an_update_is_shared_by_the_ranks_that_there_are(rank, settings: dict[str, object], size: int) -> None:
+    own = rank(0, size).own_settings(RunSettings(device="cpu").with_values(settings))
+    assert own.ranks == size
+
+
+def test_a_rank_ends_some_time_after_its_launcher(tmp_path: Path) -> None:
+    start_rank = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {WATCHED!r}])"
+    with subprocess.Popen([sys.executable, "-c", start_rank], stdout=subprocess.PIPE, text=True) as launcher:
+        assert launcher.stdout is not None
+        process = psutil.Process(int(launcher.stdout.readline()))
+        time.sleep(1.5)
+        assert process.is_running()
+        assert process.status() != psutil.STATUS_ZOMBIE
+
+        launcher.kill()
+        # Raises if it goes on.
+        process.wait(10)
