@@ -28,6 +28,9 @@ from isaaclab_pc.workers.watchdog import EarlyStop, LearnerWatch, StormWatch, di
 
 __all__ = ["train"]
 
+_CLOCK_SKEW_SECONDS = 5.0
+"""Clocks that differ by more are said [s]: ranks tell their time one after another, as soon as each is asked."""
+
 
 def train(settings_path: Path, checkpoint: Path | None, stream: IO[str]) -> int:
     """Train to the run's last iteration, then evaluate.
@@ -47,6 +50,7 @@ def train(settings_path: Path, checkpoint: Path | None, stream: IO[str]) -> int:
     ranks.connect()
     settings_path = ranks.first_ranks_file(settings_path)
     checkpoint = ranks.tell(checkpoint)
+    skew = ranks.clock_skew()
     settings = ranks.own_settings(RunSettings.load(settings_path))
     assert settings.num_envs != "auto"
     record = RunRecord.load(settings_path.parent)
@@ -61,6 +65,8 @@ def train(settings_path: Path, checkpoint: Path | None, stream: IO[str]) -> int:
         if checkpoint is not None:
             session.runner.load(checkpoint, {"task": settings.task})
         accept_settings(settings_path)
+        if skew > _CLOCK_SKEW_SECONDS:
+            stream.write(f"warning: the nodes' clocks are {skew:.0f} s apart: times in their logs do not compare\n")
         _introduce(session, settings, record, stream, ranks.size)
         record_faults(session, settings, record.folder / "dumps")
 

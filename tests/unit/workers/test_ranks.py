@@ -51,6 +51,12 @@ def test_an_update_is_shared_by_the_ranks_that_there_are(rank, settings: dict[st
     assert own.ranks == size
 
 
+def test_clocks_that_differ_are_noticed_by_the_first_rank(rank, monkeypatch) -> None:
+    ranks = rank(0, 3)
+    monkeypatch.setattr(ranks, "gather", lambda own: [own, own - 40.0, own + 20.0])
+    assert ranks.clock_skew() == pytest.approx(60.0)
+
+
 def test_a_rank_ends_some_time_after_its_launcher(tmp_path: Path) -> None:
     start_rank = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {WATCHED!r}])"
     with subprocess.Popen([sys.executable, "-c", start_rank], stdout=subprocess.PIPE, text=True) as launcher:

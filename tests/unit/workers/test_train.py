@@ -43,6 +43,14 @@ def test_training_ends_with_a_checkpoint_and_an_evaluation(run, fake_session):
     assert "at any time, over 8 episodes; mean return 3.00, mean time to success 0.20 s" in output
 
 
+def test_clocks_of_nodes_that_differ_are_said(run, fake_session, monkeypatch):
+    fake_session()
+    monkeypatch.setattr(worker.Ranks, "clock_skew", lambda self: 42.0)
+    stream = io.StringIO()
+    assert worker.train(run, None, stream) == 0
+    assert "warning: the nodes' clocks are 42 s apart" in stream.getvalue()
+
+
 @pytest.fixture
 def saves_always(run):
     """Write a checkpoint after every iteration."""
