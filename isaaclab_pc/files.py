@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["write_atomically", "write_text_atomically"]
+__all__ = ["full_disk", "write_atomically", "write_text_atomically"]
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 @contextmanager
@@ -48,6 +51,23 @@ def write_text_atomically(path: Path, text: str) -> None:
     """
     with write_atomically(path) as partial:
         partial.write_text(text, encoding="utf-8")
+
+
+def full_disk(error: BaseException) -> str:
+    """Find a full disk, or a spent quota, among what an exception came from; libraries raise others in its place.
+
+    Args:
+        error: The exception.
+
+    Returns:
+        What the system says, with the file where it is known; empty where it is another error.
+    """
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno in _NO_ROOM:
+            return f"{cause.strerror}: {cause.filename}" if cause.filename else str(cause.strerror)
+        cause = cause.__cause__ or cause.__context__
+    return ""
 
 
 def _flush_to_disk(path: Path) -> None:

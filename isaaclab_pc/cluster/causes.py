@@ -83,11 +83,12 @@ def classify_death(
         may_lose_ranks: Whether other machines train along. Why one of their ranks ended is not known here.
 
     Returns:
-        The cause; None where it ended as it should, refused its settings, or stopped by its own decision.
+        The cause; None where it ended as it should, refused its settings, found the disk full, or stopped by its own
+        decision.
     """
     if status == "storm":
         return Death(Cause.STORM, "too many environments failed")
-    if status != "running" or code in (ExitCode.OK, ExitCode.REFUSED):
+    if status != "running" or code in (ExitCode.OK, ExitCode.REFUSED, ExitCode.DISK_FULL):
         return None
 
     outcome, detail = classify_exit(code, output, oom_kills=oom_kills)

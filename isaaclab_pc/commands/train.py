@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import shutil
 import sys
@@ -92,8 +93,8 @@ Everything else
 
 Exit codes
   0 done;  1 error;  2 settings that do not fit;  3 the learner met values that are not finite and was stopped;
-  4 a storm, see guard.storm;  75 stopped by Ctrl-C, SIGTERM, SIGUSR1, SIGUSR2 or SIGHUP: resume=<run> goes on.
-  3, 4 and 75 leave a checkpoint.
+  4 a storm, see guard.storm;  5 the disk is full;  75 stopped by Ctrl-C, SIGTERM, SIGUSR1, SIGUSR2 or SIGHUP:
+  resume=<run> goes on.  3, 4 and 75 leave a checkpoint.
 """
 
 GOOD_TEACHER = 0.5
@@ -317,12 +318,12 @@ def _go_on(asked: RunSettings, command: Command, record: RunRecord, checkpoint: 
 
     before = record.data.model_copy(deep=True)
     wanted = record.folder / RESUME_SETTINGS_NAME
-    settings.save(wanted)
     resumed = [*record.data.resumed, checkpoint.name]
-    record.update(status="running", error=None, ended=None, harder_physics=None, resumed=resumed)
-    print(f"resuming from {checkpoint}", flush=True)
-
     try:
+        with writing(record.folder):
+            settings.save(wanted)
+            record.update(status="running", error=None, ended=None, harder_physics=None, resumed=resumed)
+        print(f"resuming from {checkpoint}", flush=True)
         code = train_to_end(record, checkpoint, wanted)
     finally:
         wanted.unlink(missing_ok=True)
@@ -357,10 +358,15 @@ def train_to_end(record: RunRecord, checkpoint: Path | None, settings: Path) -> 
         record.finish("failed", f"{death.cause}: {death.detail}")
         show_log(log, code)
         code = ExitCode.FAILED
+    elif code == ExitCode.DISK_FULL:
+        # There may be no room for this either.
+        with contextlib.suppress(OSError):
+            record.finish("failed", "the disk was full")
     elif record.data.status == "running":
         record.finish("interrupted")
-    if record.checkpoint("latest") is not None:
-        print(f"resume={folder} goes on after iteration {record.data.completed_iterations}", flush=True)
+    latest = record.data.checkpoints.latest
+    if latest is not None and record.checkpoint("latest") is not None:
+        print(f"resume={folder} goes on after iteration {latest.iteration}", flush=True)
     return code
 
 

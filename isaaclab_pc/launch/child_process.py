@@ -22,6 +22,7 @@ from types import FrameType
 from typing import Any
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.files import full_disk
 from isaaclab_pc.output_filter import INLETS, OutputFilter
 from isaaclab_pc.process_tree import ProcessTree
 
@@ -68,6 +69,9 @@ class ExitCode(IntEnum):
 
     STORM = 4
     """Too many environments failed. There is a checkpoint, and ``run.json`` has the physics settings to go on with."""
+
+    DISK_FULL = 5
+    """The disk was full. What was written before is whole."""
 
     PREEMPTED = 75
     """A training run was stopped by one of :data:`STOP_SIGNALS`: try again, it goes on from its checkpoint. BSD calls
@@ -272,11 +276,11 @@ def exit_code_of(work: Callable[[], int], refuse: Callable[[str], object] = _to_
 
     Args:
         work: Returns the exit code.
-        refuse: Called with the message of a ConfigError, to show it to the user.
+        refuse: Called with the message of a ConfigError or about a full disk, to show it to the user.
 
     Returns:
-        What ``work`` returned; 2 if it raised a ConfigError; 128 + N after one of the signals; 1 after any other
-        exception, whose traceback goes to standard error.
+        What ``work`` returned; 2 if it raised a ConfigError; 5 if the disk was full; 128 + N after one of the signals;
+        1 after any other exception, whose traceback goes to standard error.
     """
     try:
         with interruptible():
@@ -287,7 +291,10 @@ def exit_code_of(work: Callable[[], int], refuse: Callable[[str], object] = _to_
     except SystemExit as error:
         # From a signal, with its code; or from Isaac Lab, which exits where Kit is missing and has printed why.
         return error.code if isinstance(error.code, int) else ExitCode.FAILED
-    except Exception:
+    except Exception as error:
+        if full := full_disk(error):
+            refuse(f"the disk is full ({full}): make room, then go on")
+            return ExitCode.DISK_FULL
         traceback.print_exc()
         return ExitCode.FAILED
 

@@ -7,6 +7,7 @@ It reads one settings file and nothing else, and ends with one of :class:`~isaac
 from __future__ import annotations
 
 import argparse
+import contextlib
 import faulthandler
 import json
 import os
@@ -139,7 +140,9 @@ def _user_stream(args: argparse.Namespace) -> IO[str]:
 
 if __name__ == "__main__":
     code = main(sys.argv[1:])
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for log in (sys.stdout, sys.stderr):
+        # On a full disk, what is left in the buffer would raise the error a second time.
+        with contextlib.suppress(OSError):
+            log.flush()
     # Simulators' own threads and exit handlers can hang or crash here, with everything written and closed.
     os._exit(code)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Training on real physics whose process is killed, runs out of memory or hangs, and goes on by itself."""
 
-import json
 import random
 import signal
 import socket
@@ -9,79 +8,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 import torch
 
 from isaaclab_pc.runners.checkpoint_file import acting_weights, load_checkpoint
+from tests.sim.training import SMALL, TRAIN, Training, processes_of
 
 pytestmark = [pytest.mark.sim, pytest.mark.physx]
-
-TRAIN = Path(__file__).parents[2] / "scripts" / "train.py"
-SMALL = [
-    *("physics=ovphysx", "device=cpu", "num_envs=16", "algorithm=ppo"),
-    *("supervise.checkpoint_interval=1", "eval.episodes=16", "eval.best_share=0", "env.episode_length_s=1"),
-]
-
-
-class Training:
-    """A training script in a folder of its own, and the process that trains below it."""
-
-    def __init__(self, folder: Path, *settings: str, runner: str = "rsl_rl", samples_per_update: int = 128) -> None:
-        self._folder = folder
-        self._output = (folder / "output").open("w", encoding="utf-8")
-        section = "agent" if runner == "rsl_rl" else "agent.params.config"
-        agent = [f"runner={runner}", f"{section}.samples_per_update={samples_per_update}"]
-        command = [sys.executable, str(TRAIN), *SMALL, *agent, *settings]
-        self.script = subprocess.Popen(command, cwd=folder, stdout=self._output, stderr=subprocess.STDOUT)
-
-    def __enter__(self) -> "Training":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.script.kill()
-        self.script.wait()
-        self._output.close()
-
-    @property
-    def run(self) -> Path:
-        (record,) = self._folder.glob("logs/*/*/*/run.json")
-        folder = record.parent
-        return folder
-
-    @property
-    def record(self) -> Any:
-        return json.loads((self.run / "run.json").read_text(encoding="utf-8"))
-
-    @property
-    def output(self) -> str:
-        return (self._folder / "output").read_text(encoding="utf-8")
-
-    def beat(self) -> dict[str, Any]:
-        """What the process that trains did last; empty where it did nothing yet."""
-        try:
-            return json.loads((self.run / "heartbeat.json").read_text(encoding="utf-8"))
-        except (ValueError, OSError):
-            return {}
-
-    def wait_for(self, iteration: int, after: int = 0, seconds: float = 120.0) -> psutil.Process:
-        """Wait until a process other than the one before has done so many iterations, and return it."""
-        deadline = time.monotonic() + seconds
-        while True:
-            assert self.script.poll() is None, self.output
-            assert time.monotonic() < deadline, self.output
-            beat = self.beat()
-            trains = beat.get("phase") in ("train", "evaluate")
-            if trains and beat["pid"] != after and beat["iteration"] >= iteration:
-                return psutil.Process(beat["pid"])
-            time.sleep(0.05)
-
-    def events(self, name: str) -> list[dict[str, Any]]:
-        path = self.run / "events.jsonl"
-        events = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        return [event for event in events if event["event"] == name]
 
 
 def test_killed_it_goes_on_by_itself_and_a_scheduler_can_stop_it(tmp_path: Path) -> None:
@@ -99,7 +34,7 @@ def test_killed_it_goes_on_by_itself_and_a_scheduler_can_stop_it(tmp_path: Path)
         assert training.events("recovered")[0]["iteration"] > restart["from_iteration"]
         assert record["status"] == "interrupted"
         assert record["checkpoints"]["latest"]["iteration"] == record["completed_iterations"] >= 8
-        assert _below(training.run) == []
+        assert processes_of(training.run) == []
 
 
 @pytest.mark.slow
@@ -123,7 +58,7 @@ def test_two_ranks_go_on_together_after_one_was_killed_and_stop_together(tmp_pat
         assert record["status"] == "interrupted"
         assert record["checkpoints"]["latest"]["iteration"] == record["completed_iterations"] >= 6
         assert record["env_steps"] == 256 * record["completed_iterations"]
-        assert _below(training.run) == []
+        assert processes_of(training.run) == []
 
 
 @pytest.mark.slow
@@ -150,7 +85,7 @@ def test_two_nodes_go_on_together_after_the_second_lost_its_rank(tmp_path: Path)
             assert training.script.wait(timeout=120) == 75, training.output
             assert training.record["status"] == "interrupted"
             assert len(training.record["restarts"]) >= 1
-            assert _below(training.run) == []
+            assert processes_of(training.run) == []
         second.send_signal(signal.SIGTERM)
         assert second.wait(timeout=120) == 75, (tmp_path / "second").read_text()
     finally:
@@ -223,19 +158,7 @@ def test_hung_and_without_memory_it_goes_on_to_its_end(tmp_path: Path, monkeypat
         assert record["num_envs"] == 8
         assert "num_envs: 8" in (training.run / "config.yaml").read_text(encoding="utf-8")
         assert all(restart["from_iteration"] > 0 for restart in record["restarts"])
-        assert _below(training.run) == []
-
-
-def _below(run: Path) -> list[str]:
-    """Command lines of the processes that train a run."""
-    return [line for process in psutil.process_iter() if str(run.name) in (line := _command_line(process))]
-
-
-def _command_line(process: psutil.Process) -> str:
-    try:
-        return " ".join(process.cmdline())
-    except psutil.Error:
-        return ""
+        assert processes_of(training.run) == []
 
 
 @pytest.mark.slow

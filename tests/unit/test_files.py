@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A file is whole or not there, whatever ends its writer."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -8,7 +9,7 @@ import sys
 
 import pytest
 
-from isaaclab_pc.files import write_atomically, write_text_atomically
+from isaaclab_pc.files import full_disk, write_atomically, write_text_atomically
 
 KILLED_WHILE_WRITING = """
 import os, signal, sys
@@ -64,3 +65,16 @@ def test_a_writer_that_is_killed_keeps_the_old_file(tmp_path):
 def test_a_folder_that_is_not_there_is_an_error(tmp_path):
     with pytest.raises(OSError, match="nowhere"):
         write_text_atomically(tmp_path / "nowhere" / "a.txt", "text")
+
+
+@pytest.mark.parametrize(
+    ("error", "found"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device", "a.pt"), "No space left on device: a.pt"),
+        (OSError(errno.EDQUOT, "Disk quota exceeded"), "Disk quota exceeded"),
+        (OSError(errno.EACCES, "Permission denied", "a.pt"), ""),
+        (RuntimeError("No space left on device"), ""),
+    ],
+)
+def test_a_full_disk_is_told_from_other_errors(error, found):
+    assert full_disk(error) == found

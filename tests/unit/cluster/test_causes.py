@@ -31,7 +31,8 @@ def test_the_cause_follows_from_code_output_and_the_kernels_count(code, output, 
 
 
 @pytest.mark.parametrize(
-    ("code", "status"), [(0, "completed"), (0, "running"), (2, "running"), (3, "failed"), (143, "interrupted")]
+    ("code", "status"),
+    [(0, "completed"), (0, "running"), (2, "running"), (5, "running"), (3, "failed"), (143, "interrupted")],
 )
 def test_what_ended_by_its_own_decision_did_not_die(code, status):
     assert classify_death(code, "", status) is None

@@ -183,6 +183,14 @@ def test_a_crash_with_the_code_of_a_storm_is_a_crash(folder, capsys, runs, recor
     assert "the worker ended with exit code 4" in capsys.readouterr().err
 
 
+def test_a_disk_that_fills_while_training_is_recorded_where_that_is_possible(capsys, runs, record, monkeypatch):
+    monkeypatch.setattr(train, "worker_command", lambda *_, **__: [sys.executable, "-c", "raise SystemExit(5)"])
+    assert main(["num_envs=8", "device=cpu"]) == 5
+    (run,) = runs()
+    assert (record(run)["status"], record(run)["error"]) == ("failed", "the disk was full")
+    assert "worker.log" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("seed", "status", "code"), [(11, "storm", 4), (12, "failed", 3)])
 def test_a_run_that_stops_by_itself_keeps_its_code_status_and_advice(capfd, runs, record, seed, status, code):
     assert main(["num_envs=8", "device=cpu", f"seed={seed}"]) == code

@@ -287,6 +287,17 @@ def test_an_error_of_the_program_keeps_its_traceback(capsys):
     assert "RuntimeError: it broke" in error
 
 
+def test_a_full_disk_is_said_in_one_line_also_where_a_library_raised_another_error(capsys):
+    def work():
+        try:
+            Path("/dev/full").write_text("x")
+        finally:
+            raise RuntimeError("unexpected pos 768 vs 662")
+
+    assert exit_code_of(work) == ExitCode.DISK_FULL
+    assert capsys.readouterr().err == "error: the disk is full (No space left on device): make room, then go on\n"
+
+
 @pytest.mark.parametrize("flag", ["-h", "--help"])
 def test_help_is_printed_instead_of_working(capsys, flag):
     assert run_script(["seed=1", flag], "the help", lambda _: pytest.fail("it worked")) == 0
