@@ -50,7 +50,7 @@ def check_same_run(asked: RunSettings, stored: RunSettings, command: Command, re
         record: The run's record.
 
     Raises:
-        ConfigError: A setting would make it another run, or it has all of its iterations.
+        ConfigError: A setting would make it another run, or there is nothing left of it to do.
     """
     found = f"resume={asked.resume} is {record.folder}"
     for key in sorted(command.given & {"task", "obs", "runner"}):
@@ -70,10 +70,14 @@ def check_same_run(asked: RunSettings, stored: RunSettings, command: Command, re
 
     _check_control_rate(stored, command)
     last = asked.max_iterations if "max_iterations" in command.given else record.data.max_iterations
-    if last is not None and record.data.completed_iterations >= last and asked.resume != "best":
+    if last is None or asked.resume == "best":
+        return
+    # One that was stopped after its last iteration is evaluated.
+    completed = record.data.completed_iterations
+    if completed > last or (completed == last and record.data.status == "completed"):
         raise ConfigError(
-            f"{found}, which has all of its {record.data.completed_iterations} iterations: give a larger "
-            "max_iterations to train on, or evaluate it with scripts/play.py."
+            f"{found}, which has all of its {completed} iterations: give a larger max_iterations to train on, or "
+            "evaluate it with scripts/play.py."
         )
 
 

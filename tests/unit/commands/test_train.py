@@ -272,6 +272,25 @@ def test_what_would_make_it_another_run_is_refused(folder, capsys, arguments, me
     assert ((run / "config.yaml").read_bytes(), (run / "run.json").read_bytes()) == before
 
 
+@pytest.mark.parametrize("given", [[], ["max_iterations=3"]])
+def test_a_run_that_was_stopped_in_its_last_evaluation_goes_on_with_it(runs, seen, record, given):
+    assert main(["num_envs=8", "device=cpu"]) == 0
+    (run,) = runs()
+    (run / "run.json").write_text(json.dumps({**record(run), "status": "interrupted"}), encoding="utf-8")
+    assert main([f"resume={run}", *given]) == 0
+    assert seen(run)["argv"][2:] == ["--checkpoint", str(run / "checkpoints" / "model_3.pt")]
+    assert record(run)["status"] == "completed"
+    assert main([f"resume={run}", *given]) == 2, "now it is done"
+
+
+def test_fewer_iterations_than_an_unfinished_run_has_are_refused(runs, record, capsys):
+    assert main(["num_envs=8", "device=cpu"]) == 0
+    (run,) = runs()
+    (run / "run.json").write_text(json.dumps({**record(run), "status": "interrupted"}), encoding="utf-8")
+    assert main([f"resume={run}", "max_iterations=2"]) == 2
+    assert "has all of its 3 iterations: give a larger max_iterations" in capsys.readouterr().err
+
+
 def test_a_resume_that_the_worker_refuses_changes_nothing(folder, runs, seen, monkeypatch):
     assert main(["num_envs=8", "device=cpu"]) == 0
     (run,) = runs()
