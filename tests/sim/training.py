@@ -16,6 +16,7 @@ SMALL = [
     *("physics=ovphysx", "device=cpu", "num_envs=16", "algorithm=ppo"),
     *("supervise.checkpoint_interval=1", "eval.episodes=16", "eval.best_share=0", "env.episode_length_s=1"),
 ]
+RECORDS = "logs/*/*/*/run.json"
 
 
 class Training:
@@ -28,9 +29,10 @@ class Training:
 
     @classmethod
     def resumed(cls, folder: Path, *settings: str) -> "Training":
-        """Go on with the latest run of a folder."""
+        """Go on with the only run of a folder."""
+        (record,) = folder.glob(RECORDS)
         training = cls.__new__(cls)
-        training._start(folder, ["resume=latest", *settings])
+        training._start(folder, [f"resume={record.parent.relative_to(folder)}", *settings])
         return training
 
     def _start(self, folder: Path, settings: list[str]) -> None:
@@ -49,7 +51,7 @@ class Training:
 
     @property
     def run(self) -> Path:
-        (record,) = self._folder.glob("logs/*/*/*/run.json")
+        (record,) = self._folder.glob(RECORDS)
         return record.parent
 
     @property
