@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Training on real physics whose process is killed, runs out of memory or hangs, and goes on by itself."""
 
+import os
 import random
+import resource
 import signal
 import socket
 import subprocess
@@ -13,7 +15,7 @@ import psutil
 import pytest
 import torch
 
-from isaaclab_pc.runners.checkpoint_file import acting_weights, load_checkpoint
+from isaaclab_pc.runners.checkpoint_file import acting_weights, check_intact, load_checkpoint
 from tests.sim.training import SMALL, TRAIN, Training, processes_of
 
 pytestmark = [pytest.mark.sim, pytest.mark.physx]
@@ -123,33 +125,29 @@ def _is_rank(process: psutil.Process, folder: Path, rank: str) -> bool:
         return False
 
 
-# Python runs this at the start of every process. One that trains gets the error of an allocation that fails.
-FAILED_ALLOCATION = """\
-import ctypes, pathlib, threading, time
+# Python runs this at the start of every process. One that trains asks for a GiB more when it is told to.
+GROWS = """\
+import pathlib, signal
 
-def fail():
-    ask = pathlib.Path("fail")
-    while not ask.exists():
-        time.sleep(0.1)
-    ask.unlink()
-    main = ctypes.c_ulong(threading.main_thread().ident)
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(main, ctypes.py_object(MemoryError))
+def grow(*_):
+    bytearray(1 << 30)
 
 if "isaaclab_pc.workers" in pathlib.Path("/proc/self/cmdline").read_text():
-    threading.Thread(target=fail, daemon=True).start()
+    signal.signal(signal.SIGRTMIN, grow)
 """
 
 
 @pytest.mark.slow
 def test_hung_and_without_memory_it_goes_on_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "sitecustomize.py").write_text(FAILED_ALLOCATION, encoding="utf-8")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    (tmp_path / "sitecustomize.py").write_text(GROWS, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
     with Training(tmp_path, "max_iterations=40", "supervise.stall_timeout=20") as training:
         hung = training.wait_for(8)
         hung.suspend()
 
-        training.wait_for(20, after=hung.pid)
-        (tmp_path / "fail").touch()
+        grows = training.wait_for(12, after=hung.pid, seconds=240)
+        limit_memory(grows.pid, grows.memory_info().vms)
+        grows.send_signal(signal.SIGRTMIN)
 
         assert training.script.wait(timeout=300) == 0, training.output
         record = training.record
@@ -159,6 +157,32 @@ def test_hung_and_without_memory_it_goes_on_to_its_end(tmp_path: Path, monkeypat
         assert "num_envs: 8" in (training.run / "config.yaml").read_text(encoding="utf-8")
         assert all(restart["from_iteration"] > 0 for restart in record["restarts"])
         assert processes_of(training.run) == []
+
+
+def limit_memory(pid: int, size: int) -> None:
+    resource.prlimit(pid, resource.RLIMIT_AS, (size, resource.RLIM_INFINITY))
+
+
+@pytest.mark.slow
+def test_under_a_memory_limit_in_which_nothing_starts_it_ends_and_goes_on_without(tmp_path: Path) -> None:
+    with Training(tmp_path, "max_iterations=100000", "supervise.max_restarts=2") as training:
+        worker = training.wait_for_checkpoint()
+        # Those that follow inherit it.
+        limit_memory(training.script.pid, 2 << 30)
+        worker.kill()
+
+        assert training.script.wait(timeout=300) == 1, training.output
+        record = training.record
+        assert (record["status"], record["restarts"][0]["cause"]) == ("failed", "killed")
+        latest = record["checkpoints"]["latest"]
+        check_intact(training.run / latest["path"])
+        folder = training.run.relative_to(tmp_path)
+        assert training.output.endswith(f"resume={folder} goes on after iteration {latest['iteration']}\n")
+        assert processes_of(training.run) == []
+
+    with Training.resumed(tmp_path, f"max_iterations={latest['iteration'] + 3}") as training:
+        assert training.script.wait(timeout=120) == 0, training.output
+        assert training.record["status"] == "completed"
 
 
 @pytest.mark.slow
