@@ -113,7 +113,7 @@ def test_two_workers_of_a_ray_cluster_go_on_after_one_was_killed_and_stop_togeth
         assert record["status"] == "interrupted"
         assert record["checkpoints"]["latest"]["iteration"] == record["completed_iterations"] >= 6
         assert record["env_steps"] == 256 * record["completed_iterations"]
-        assert _below(training.run) == []
+        assert processes_of(training.run) == []
 
 
 def _is_rank(process: psutil.Process, folder: Path, rank: str) -> bool:
