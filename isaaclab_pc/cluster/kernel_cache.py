@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Warp's compiled kernels on a node's own disk: filled from the shared cache, and new ones copied back to it.
+"""Warp's compiled kernels: whether there is a place for them, and on a node's own disk a copy of the shared cache.
 
 A hundred nodes that compile into one network folder at once are slow, and in each other's way.
 """
@@ -16,9 +16,10 @@ import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.packages import installed_versions
 
-__all__ = ["local_kernel_cache", "shared_kernel_cache"]
+__all__ = ["check_kernel_cache", "local_kernel_cache", "shared_kernel_cache"]
 
 _UNFINISHED = re.compile(r"^\.|_p\d+_t\d+$")
 """Names of what Warp is still building, and of what is still being copied back."""
@@ -35,6 +36,30 @@ def shared_kernel_cache(environment: Mapping[str, str] = os.environ) -> Path:
         return Path(given)
     root = environment.get("XDG_CACHE_HOME")
     return (Path(root) if root else Path.home() / ".cache") / "warp"
+
+
+def check_kernel_cache() -> None:
+    """Refuse a cache in which Warp can keep no kernel, before a simulator starts.
+
+    One that holds kernels and cannot be written may hold all that are needed, as in an image of a container: that is
+    said, and not refused.
+
+    Raises:
+        ConfigError: The cache cannot be made, or is empty and cannot be written.
+    """
+    version = installed_versions(["warp-lang"]).get("warp-lang")
+    if version is None:
+        return
+    folder = shared_kernel_cache() / version
+    there = next(path for path in (folder, *folder.parents) if os.path.exists(path))
+    if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
+        return
+
+    what = f"{folder}, where Warp keeps the kernels that it compiles, cannot be written"
+    then = "set WARP_CACHE_PATH to a folder where you may write."
+    if there != folder or not there.is_dir() or not os.access(there, os.R_OK) or not any(there.iterdir()):
+        raise ConfigError(f"{what}: {then}")
+    print(f"warning: {what}; where one is missing, {then}", file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager

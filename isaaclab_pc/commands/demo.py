@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from isaaclab_pc.cluster.kernel_cache import check_kernel_cache
 from isaaclab_pc.demo_file import DemoFile
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
@@ -91,6 +92,7 @@ def main(argv: Sequence[str]) -> int:
 def _run(argv: Sequence[str]) -> int:
     """Record what a command line names; return the exit code."""
     check_isaaclab()
+    check_kernel_cache()
     own, command = parse_script_command(argv, DemoSettings, MAY_CHANGE)
     settings = compose(command.settings, command.env)
     _check_task(settings.task)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from isaaclab_pc.cluster.kernel_cache import check_kernel_cache
 from isaaclab_pc.commands.same_run import check_checkpoint
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
@@ -85,6 +86,7 @@ def run(command: Command) -> int:
     """
     refuse_flags(command)
     check_isaaclab()
+    check_kernel_cache()
     asked = compose(command.settings)
     trained, checkpoint, results = _find_policy(asked)
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from isaaclab_pc.cluster.kernel_cache import check_kernel_cache
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.fault_dump import SIMULATION_PACKAGES, FaultDump
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
@@ -91,6 +92,7 @@ def main(argv: Sequence[str]) -> int:
 def _run(argv: Sequence[str]) -> int:
     """Replay what a command line names; return the exit code."""
     check_isaaclab()
+    check_kernel_cache()
     own, command = parse_script_command(argv, ReplaySettings, MAY_CHANGE)
     if own.dump is None:
         raise ConfigError("dump=<path> is missing: the guard writes dumps to <run>/dumps/dump_<number>.npz.")

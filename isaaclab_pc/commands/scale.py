@@ -18,6 +18,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from isaaclab_pc.cluster.kernel_cache import check_kernel_cache
 from isaaclab_pc.commands.stability import measure_stability
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.algorithm import TRAIN, choose_algorithm
@@ -131,6 +132,7 @@ def compose_for_platform(command: Command, *, several: bool = False) -> RunSetti
         ConfigError: A setting does not fit, or something is not installed.
     """
     check_isaaclab()
+    check_kernel_cache()
     settings = compose(command.settings, command.env, command.agent)
     require_library(settings.runner)
     return choose_platform(settings, several=several)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from isaaclab_pc.cluster.causes import Cause
+from isaaclab_pc.cluster.kernel_cache import check_kernel_cache
 from isaaclab_pc.cluster.nodes import lend_gpus
 from isaaclab_pc.cluster.place import Place, find_place
 from isaaclab_pc.cluster.ranks import ranks_command
@@ -141,6 +142,7 @@ def run(settings: RunSettings, command: Command, name: str | None = None, requeu
         ConfigError: A setting does not fit.
     """
     check_isaaclab()
+    check_kernel_cache()
     require_library(settings.runner)
     place = find_place(settings)
     if not place.leads:

@@ -3,13 +3,15 @@
 
 import multiprocessing
 import os
+import shutil
 from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 from isaaclab_pc.cluster import kernel_cache
-from isaaclab_pc.cluster.kernel_cache import local_kernel_cache, shared_kernel_cache
+from isaaclab_pc.cluster.kernel_cache import check_kernel_cache, local_kernel_cache, shared_kernel_cache
+from isaaclab_pc.errors import ConfigError
 
 WARP = metadata.version("warp-lang")
 
@@ -128,3 +130,40 @@ def test_where_warp_keeps_its_kernels():
     assert shared_kernel_cache({"WARP_CACHE_PATH": "/a", "XDG_CACHE_HOME": "/cache"}) == Path("/a")
     assert shared_kernel_cache({}) == Path.home() / ".cache" / "warp"
     assert warp.config.version == WARP
+
+
+@pytest.fixture
+def read_only(monkeypatch):
+    """No folder may be written; a test may run as root, whom permissions do not hold."""
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK and access(path, mode))
+
+
+def test_a_cache_that_will_be_made_is_accepted_and_not_made_yet(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("WARP_CACHE_PATH", str(tmp_path / "a" / "b"))
+    check_kernel_cache()
+    assert list(tmp_path.iterdir()) == []
+    assert capsys.readouterr().err == ""
+
+
+def test_a_cache_below_a_file_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("WARP_CACHE_PATH", str(tmp_path / "file"))
+    with pytest.raises(
+        ConfigError, match=r"file/[\d.]+, where Warp keeps .* cannot be written: set WARP_CACHE_PATH to"
+    ):
+        check_kernel_cache()
+
+
+@pytest.mark.usefixtures("read_only")
+def test_an_empty_cache_that_cannot_be_written_is_refused(shared):
+    shutil.rmtree(shared)
+    shared.mkdir()
+    with pytest.raises(ConfigError, match="cannot be written"):
+        check_kernel_cache()
+
+
+@pytest.mark.usefixtures("read_only")
+def test_a_cache_of_a_container_that_cannot_be_written_is_used_with_a_warning(shared, capsys):
+    check_kernel_cache()
+    assert f"warning: {shared}, where Warp keeps the kernels" in capsys.readouterr().err

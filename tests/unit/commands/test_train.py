@@ -147,6 +147,13 @@ def test_a_full_disk_is_said_in_one_line_and_leaves_no_folder_behind(folder, cap
     assert runs() == []
 
 
+def test_without_a_place_for_compiled_kernels_nothing_is_started(folder, capsys, monkeypatch):
+    monkeypatch.setenv("WARP_CACHE_PATH", __file__)
+    assert main(["num_envs=8", "device=cpu"]) == 2
+    assert "set WARP_CACHE_PATH to a folder where you may write" in capsys.readouterr().err
+    assert list(folder.iterdir()) == []
+
+
 @pytest.mark.parametrize("num_envs", ["8", "auto"])
 def test_settings_that_the_worker_refuses_leave_no_folder_behind(folder, capfd, num_envs, runs):
     assert main([f"num_envs={num_envs}", "device=cpu", "seed=2"]) == 2
