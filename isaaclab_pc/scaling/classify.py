@@ -24,6 +24,11 @@ _OUT_OF_MEMORY = re.compile(
             r"\b(?:CUDA|HIP)\b.*\bout of memory\b",
             r"\bCUDA_ERROR_OUT_OF_MEMORY\b|\bcudaErrorMemoryAllocation\b",
             r"\bCU(?:BLAS|DNN|SOLVER|SPARSE)_STATUS_ALLOC_FAILED\b",
+            # A handle that cannot be made for lack of memory, as often as not with this name
+            r"\bCUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate",
+            r"\bCUDNN_STATUS_INTERNAL_ERROR_(?:HOST|DEVICE)_ALLOCATION_FAILED\b",
+            # NCCL
+            r"\bCuda failure\b.*\bout of memory\b",
             # torch on the host
             r"DefaultCPUAllocator: (?:can't allocate|not enough) memory",
             r"insufficient shared memory \(shm\)",

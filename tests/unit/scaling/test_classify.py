@@ -14,6 +14,10 @@ OUT_OF_MEMORY = [
     "RuntimeError: CUDA error: out of memory",
     "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 1.00 GiB.",
     "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+    "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`",
+    "RuntimeError: cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
+    "RuntimeError: cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED",
+    "node1:41:41 [0] transport.cc:153 NCCL WARN Cuda failure 2 'out of memory'",
     "RuntimeError: [enforce fail at alloc_cpu.cpp:117] err == 0. DefaultCPUAllocator: can't allocate memory: "
     "you tried to allocate 40000000000 bytes. Error code 12 (Cannot allocate memory)",
     "RuntimeError: DataLoader worker (pid 7) is killed by signal: Bus error. It is possible that dataloader's workers "
@@ -37,6 +41,7 @@ OUT_OF_MEMORY = [
 OTHER_FAILURES = [
     "ValueError: K=5000 is larger than the 4096 pixels of the camera",
     "RuntimeError: CUDA error: an illegal memory access was encountered",
+    "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_SUPPORTED when calling `cublasLtMatmulAlgoGetHeuristic`",
     "RuntimeError: mat1 and mat2 shapes cannot be multiplied (64x3 and 4x128)",
     "PxgDynamicsMemoryConfig::collisionStackSize buffer overflow detected, please increase its size",
     "[Info] memory pools are not enabled on device cuda:0",
