@@ -14,7 +14,15 @@ from isaaclab_pc.launch.visualizers import NUM_ENVS_SHOWN, VISUALIZERS, check_vi
 from isaaclab_pc.physics.backends import INSTALL_ISAACSIM, resolve_backend
 from isaaclab_pc.settings import RunSettings
 
-__all__ = ["check_gpus", "check_isaaclab", "choose_platform", "gpu_count", "resolve_device", "working_gpus"]
+__all__ = [
+    "check_gpus",
+    "check_isaaclab",
+    "choose_platform",
+    "driver_versions",
+    "gpu_count",
+    "resolve_device",
+    "working_gpus",
+]
 
 
 def check_isaaclab() -> None:
@@ -136,6 +144,22 @@ def gpu_count() -> int:
     try:
         count = pynvml.nvmlDeviceGetCount()
         return count if visible is None else len(visible.split(","))
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def driver_versions() -> tuple[str, str] | None:
+    """Return the version of the NVIDIA driver and the newest CUDA that it knows; None where there is no driver."""
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return None
+    try:
+        # 12040 is 12.4.
+        cuda = pynvml.nvmlSystemGetCudaDriverVersion_v2()
+        return pynvml.nvmlSystemGetDriverVersion(), f"{cuda // 1000}.{cuda % 1000 // 10}"
     finally:
         pynvml.nvmlShutdown()
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from isaaclab_pc.assets.robots import DEFAULT_ROBOT, ROBOTS
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.algorithm import EXPERT
+from isaaclab_pc.launch.platform import driver_versions
 from isaaclab_pc.launch.run_folder import SETTINGS_NAME
 from isaaclab_pc.physics import apply_physics
 from isaaclab_pc.physics.apply import check_time_steps
@@ -141,9 +142,19 @@ def _check_device(device: str) -> None:
 
     import torch
 
-    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if int(device.partition(":")[2]) >= count:
-        raise ConfigError(f"device={device}: torch sees {count} GPUs here; use device=auto or device=cpu.")
+    if torch.cuda.is_available():
+        count = torch.cuda.device_count()
+        if int(device.partition(":")[2]) >= count:
+            raise ConfigError(f"device={device}: torch sees {count} GPUs here, counted from cuda:0.")
+        return
+
+    built_for = f"CUDA {torch.version.cuda}" if torch.version.cuda else "the CPU"
+    driver = driver_versions()
+    here = f"the driver {driver[0]} here knows CUDA up to {driver[1]}" if driver else "no NVIDIA driver answers here"
+    raise ConfigError(
+        f"device={device}: torch {torch.__version__} is built for {built_for}, and {here}. Install a driver and a "
+        "torch that fit each other, or use device=cpu."
+    )
 
 
 def _load_configs(settings: RunSettings) -> tuple[Any, Any]:

@@ -7,7 +7,13 @@ import pytest
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch import platform as requirements
-from isaaclab_pc.launch.platform import check_gpus, check_isaaclab, choose_platform, resolve_device
+from isaaclab_pc.launch.platform import (
+    check_gpus,
+    check_isaaclab,
+    choose_platform,
+    driver_versions,
+    resolve_device,
+)
 from isaaclab_pc.physics import backends
 from isaaclab_pc.settings import RunSettings
 
@@ -116,6 +122,16 @@ def test_gpus_that_are_there_pass(gpus, monkeypatch):
     check_gpus(RunSettings(device="cuda:0", gpus=2))
     with pytest.raises(ConfigError, match="gpus=3: 2 are visible"):
         check_gpus(RunSettings(device="cuda:0", gpus=3))
+
+
+def test_the_driver_tells_the_newest_cuda_that_it_knows(gpus, monkeypatch):
+    gpus(1)
+    fake = sys.modules["pynvml"]
+    monkeypatch.setattr(fake, "nvmlSystemGetDriverVersion", lambda: "550.54", raising=False)
+    monkeypatch.setattr(fake, "nvmlSystemGetCudaDriverVersion_v2", lambda: 12040, raising=False)
+    assert driver_versions() == ("550.54", "12.4")
+    gpus(None)
+    assert driver_versions() is None
 
 
 def test_torchrun_around_the_script_is_refused(monkeypatch):

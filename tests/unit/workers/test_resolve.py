@@ -5,6 +5,7 @@ import fnmatch
 import re
 
 import pytest
+import torch
 
 from isaaclab_pc.assets import franka
 from isaaclab_pc.assets.ur5e import UR5E_GRIPPER_CFG
@@ -14,6 +15,7 @@ from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.task_names import our_tasks
 from isaaclab_pc.physics import PRESETS
 from isaaclab_pc.runners import RUNNERS
+from isaaclab_pc.workers import resolve as resolving
 from isaaclab_pc.workers.overrides import _BOUNDS, _SET_ELSEWHERE, _fields
 from isaaclab_pc.workers.resolve import resolve
 
@@ -138,7 +140,6 @@ def test_two_runs_share_no_config():
         ),
         (["obs=state", "points.crop=[[99,100],[0,1],[0,1]]"], [], [], None),
         (["physics.velocity_iterations=1"], [], [], r"physics\.velocity_iterations does not exist on newton_mjwarp"),
-        (["device=cuda:99"], [], [], r"device=cuda:99: torch sees \d+ GPUs here"),
     ],
 )
 def test_what_does_not_fit_is_refused_before_a_simulator_starts(settings, env, agent, message):
@@ -147,6 +148,30 @@ def test_what_does_not_fit_is_refused_before_a_simulator_starts(settings, env, a
         return
     with pytest.raises(ConfigError, match=message):
         resolved(*settings, env=env, agent=agent)
+
+
+@pytest.mark.parametrize(
+    ("count", "device", "built_for", "driver", "message"),
+    [
+        (2, "cuda:2", "13.0", None, "torch sees 2 GPUs here, counted from cuda:0"),
+        (
+            0,
+            "cuda:0",
+            "13.0",
+            ("470.1", "11.4"),
+            "is built for CUDA 13.0, and the driver 470.1 here knows CUDA up to 11.4",
+        ),
+        (0, "cuda:0", None, ("470.1", "11.4"), "is built for the CPU, and the driver 470.1"),
+        (0, "cuda:0", "13.0", None, "and no NVIDIA driver answers here"),
+    ],
+)
+def test_a_gpu_that_torch_cannot_use_is_refused_with_the_reason(monkeypatch, count, device, built_for, driver, message):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: count > 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+    monkeypatch.setattr(torch.version, "cuda", built_for)
+    monkeypatch.setattr(resolving, "driver_versions", lambda: driver)
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        resolved(f"device={device}")
 
 
 def test_a_crop_beyond_all_scenes_is_refused_before_any_config_is_read():
