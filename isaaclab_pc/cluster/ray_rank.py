@@ -52,6 +52,7 @@ class Mailbox:
         self._signals: list[int] = []
         self._text: list[str] = []
         self._failures: dict[int, Failure] = {}
+        self._has_begun = False
 
     def send_signal(self, number: int) -> None:
         """Take a signal for the ranks."""
@@ -68,6 +69,14 @@ class Mailbox:
     def report(self, rank: int, failure: Failure) -> None:
         """Take how a rank failed."""
         self._failures[rank] = failure
+
+    def begin(self) -> None:
+        """Note that a rank begins."""
+        self._has_begun = True
+
+    def has_begun(self) -> bool:
+        """Tell whether a rank runs, or has run."""
+        return self._has_begun
 
     def read(self) -> tuple[str, dict[int, Failure]]:
         """Return what was written since the last call, and all failures by rank."""
@@ -102,6 +111,7 @@ def _run(context: TrainContext, config: Mapping[str, Any]) -> Failure | None:
     is_first = context.get_world_rank() == 0
     endpoint = broadcast_from_rank_zero((host, _free_port()) if is_first else None)
     assert endpoint is not None
+    ray.get(config["mailbox"].begin.remote())
     os.chdir(config["cwd"])
     cgroups = memory_cgroups()
     kills_before = oom_kills(cgroups)

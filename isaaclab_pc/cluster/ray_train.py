@@ -142,6 +142,9 @@ def _train(args: argparse.Namespace, workers: int) -> int:
         thread.start()
         while thread.is_alive():
             thread.join(_LOOK_SECONDS)
+            if received and not ray.get(mailbox.has_begun.remote()):
+                # It may wait for hours until it has its place in the cluster.
+                return 128 + received[0]
             _carry(mailbox, received)
     failures = _carry(mailbox, received)
     return _code(failures, errors)

@@ -162,6 +162,22 @@ def test_a_machine_that_is_lost_ends_the_group_and_the_next_one_begins_with_what
             assert launcher.process.wait(SECONDS) == 0, launcher.output
 
 
+def test_a_run_that_waits_for_its_place_ends_at_once_when_it_is_told_to(tmp_path: Path) -> None:
+    holds = tmp_path / "holds"
+    waits = tmp_path / "waits"
+    holds.mkdir()
+    waits.mkdir()
+    with two_machines() as (address, _), Launcher(holds, workers=2, at_least=2, address=address) as first:
+        first.wait_for_ranks(2)
+        with Launcher(waits, workers=1, at_least=1, address=address) as second:
+            second.wait_until(lambda: "waiting: others use the Ray cluster" in second.output)
+            time.sleep(5)
+            second.process.send_signal(signal.SIGTERM)
+            assert second.process.wait(30) == 128 + signal.SIGTERM, second.output
+        (holds / "stop").touch()
+        assert first.process.wait(SECONDS) == 0, first.output
+
+
 def test_more_workers_than_the_cluster_has_room_for_are_refused(tmp_path: Path) -> None:
     with Launcher(tmp_path, workers=1000, at_least=1000) as launcher:
         assert launcher.process.wait(SECONDS) == 2
