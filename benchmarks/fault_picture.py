@@ -53,32 +53,42 @@ def lives_of(record: RunData, events: Sequence[Mapping[str, Any]]) -> list[Life]
         record: The run's record. The run has ended.
         events: Those of the run, the first one first.
     """
-    started = datetime.fromisoformat(record.started)
-
-    def moment(time: str, iteration: int) -> Moment:
-        return Moment((datetime.fromisoformat(time) - started).total_seconds() / 60, iteration)
-
     lives = []
     begin: Moment | None = Moment(0.0, 0)
     for event in events:
         if event["event"] == "recovered":
-            begin = moment(event["time"], event["iteration"])
+            begin = _moment(record, event["time"], event["iteration"])
         elif event["event"] == "died" and begin is not None:
-            lives.append(Life(begin, moment(event["time"], event["iteration"])))
+            lives.append(Life(begin, _moment(record, event["time"], event["iteration"])))
             # One that dies before its first iteration belongs to the same recovery.
             begin = None
     if begin is not None:
         assert record.ended is not None, "the run has not ended"
-        lives.append(Life(begin, moment(record.ended, record.completed_iterations)))
+        lives.append(Life(begin, _moment(record, record.ended, record.completed_iterations)))
     return lives
 
 
-def draw(lives: Sequence[Life], deaths: int, title: str, path: Path) -> list[float]:
+def deaths_of(record: RunData, events: Sequence[Mapping[str, Any]]) -> list[Moment]:
+    """Return when the processes of a run died, those before their first iteration included.
+
+    Args:
+        record: The run's record.
+        events: Those of the run.
+    """
+    return [_moment(record, event["time"], event["iteration"]) for event in events if event["event"] == "died"]
+
+
+def _moment(record: RunData, time: str, iteration: int) -> Moment:
+    since_start = datetime.fromisoformat(time) - datetime.fromisoformat(record.started)
+    return Moment(since_start.total_seconds() / 60, iteration)
+
+
+def draw(lives: Sequence[Life], deaths: Sequence[Moment], title: str, path: Path) -> list[float]:
     """Draw a run as a PNG file.
 
     Args:
         lives: What :func:`lives_of` returned.
-        deaths: How often a process died.
+        deaths: What :func:`deaths_of` returned.
         title: Headline.
         path: PNG file to write.
 
@@ -97,9 +107,9 @@ def draw(lives: Sequence[Life], deaths: int, title: str, path: Path) -> list[flo
     for index, (death, back) in enumerate(gaps):
         label = f"starting again, {statistics.median(seconds):.0f} s in the median" if index == 0 else None
         axes.axvspan(death.minute, back.minute, color="tab:orange", alpha=0.25, linewidth=0, label=label)
-    if gaps:
-        ends = ([death.minute for death, _ in gaps], [death.iteration for death, _ in gaps])
-        axes.plot(*ends, "x", color="tab:red", label=f"{deaths} deaths")
+    if deaths:
+        ends = ([death.minute for death in deaths], [death.iteration for death in deaths])
+        axes.plot(*ends, "x", color="tab:red", label=f"{len(deaths)} deaths")
 
     axes.set(title=title, xlabel="minutes since the start", ylabel="iterations completed")
     axes.set_xlim(0, lives[-1].end.minute)
@@ -120,12 +130,11 @@ def main() -> None:
     record = RunRecord.load(args.run).data
     lines = (args.run / EVENTS_NAME).read_text(encoding="utf-8").splitlines()
     events = [json.loads(line) for line in lines]
-    deaths = sum(event["event"] == "died" for event in events)
     title = f"{record.task}, {record.num_envs} environments: {record.completed_iterations} iterations"
     if record.success is not None:
         title += f", {100 * record.success:.0f} % success"
 
-    seconds = draw(lives_of(record, events), deaths, title, args.out)
+    seconds = draw(lives_of(record, events), deaths_of(record, events), title, args.out)
     if seconds:
         print(f"{len(seconds)} recoveries: {min(seconds):.0f} to {max(seconds):.0f} s, median "
               f"{statistics.median(seconds):.0f} s")  # fmt: skip

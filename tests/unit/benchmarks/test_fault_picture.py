@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The picture of a run that died and went on."""
 
-from benchmarks.fault_picture import Life, Moment, draw, lives_of
+from benchmarks.fault_picture import Life, Moment, deaths_of, draw, lives_of
 from isaaclab_pc.launch.run_record import RunData
 
 RECORD = RunData(
@@ -38,11 +38,13 @@ def test_a_death_before_the_first_iteration_belongs_to_the_same_recovery(tmp_pat
         Life(Moment(5, 9), Moment(6, 15)),
         Life(Moment(7, 15), Moment(10, 30)),
     ]
-    assert draw(lives, 3, "reach", tmp_path / "run.png") == [180, 60]
+    deaths = deaths_of(RECORD, events)
+    assert deaths == [Moment(2, 10), Moment(3, 8), Moment(6, 15)]
+    assert draw(lives, deaths, "reach", tmp_path / "run.png") == [180, 60]
     assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_run_without_a_death_is_one_line(tmp_path):
     lives = lives_of(RECORD, [])
     assert lives == [Life(Moment(0, 0), Moment(10, 30))]
-    assert draw(lives, 0, "reach", tmp_path / "run.png") == []
+    assert draw(lives, [], "reach", tmp_path / "run.png") == []
