@@ -11,41 +11,17 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import psutil
 import pytest
 
 from isaaclab_pc.cluster.ranks import exit_code, ranks_command
-
-RANK = """
-import os, signal, sys, time
-from pathlib import Path
-
-rank = os.environ["RANK"]
-folder = Path(sys.argv[1])
-
-
-def on_signal(number, frame):
-    (folder / f"signal_{rank}").write_text(str(number))
-    (folder / "stop").touch()
-
-
-for number in (signal.SIGTERM, signal.SIGUSR1):
-    signal.signal(number, on_signal)
-(folder / f"ready_{rank}").write_text(str(os.getpid()))
-until = time.monotonic() + 60
-while not (folder / "stop").exists() and time.monotonic() < until:
-    time.sleep(0.02)
-# As a run that stops: the first rank tells how, and still closes when the others have done their part.
-if rank == "0":
-    time.sleep(1.0)
-sys.exit(128 + signal.SIGUSR1 if rank == "0" else 0)
-"""
+from tests.unit.cluster import waiting_rank
+from tests.unit.cluster.waiting_rank import is_gone, pid_of
 
 
 @pytest.fixture
 def launcher(tmp_path: Path) -> Iterator[subprocess.Popen]:
     """A launcher whose two ranks wait for a signal."""
-    process = subprocess.Popen(ranks_command(2, [sys.executable, "-c", RANK, str(tmp_path)]))
+    process = subprocess.Popen(ranks_command(2, [sys.executable, waiting_rank.__file__, str(tmp_path), "0"]))
     until = time.monotonic() + 60
     while len(list(tmp_path.glob("ready_*"))) < 2:
         assert time.monotonic() < until
@@ -54,21 +30,6 @@ def launcher(tmp_path: Path) -> Iterator[subprocess.Popen]:
     yield process
     process.kill()
     process.wait()
-
-
-def pid_of(folder: Path, rank: int) -> int:
-    """The process of a rank."""
-    return int((folder / f"ready_{rank}").read_text())
-
-
-def is_gone(pid: int) -> bool:
-    """Whether a process ends within ten seconds."""
-    until = time.monotonic() + 10
-    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 def test_a_signal_goes_to_the_first_rank_whose_exit_code_is_the_groups(

@@ -2,6 +2,7 @@
 """Ray Train as the launcher of ranks: real Ray, real processes and signals; only what the ranks do is made up."""
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -10,38 +11,15 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import psutil
 import pytest
+
+from tests.unit.cluster import waiting_rank
+from tests.unit.cluster.waiting_rank import is_gone, pid_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 SECONDS = 300
 """Ray takes a minute to start on two busy cores."""
-
-RANK = """
-import os, signal, sys, time
-from pathlib import Path
-
-rank = os.environ["RANK"]
-folder = Path(sys.argv[1])
-
-
-def on_signal(number, frame):
-    (folder / f"signal_{rank}").write_text(str(number))
-    (folder / "stop").touch()
-
-
-signal.signal(signal.SIGUSR1, on_signal)
-print(f"rank {rank} of {os.environ['ISAACLAB_PC_RANKS']} begins", flush=True)
-(folder / f"ready_{rank}").write_text(str(os.getpid()))
-until = time.monotonic() + 300
-while not (folder / "stop").exists() and time.monotonic() < until:
-    time.sleep(0.02)
-# As a run that stops: the first rank tells how; one of another node has another code than one of the first.
-if rank == "0":
-    time.sleep(1.0)
-sys.exit(128 + signal.SIGUSR1 if (folder / "signal_0").exists() and rank == "0" else 75 if rank == "1" else 0)
-"""
 
 
 class Launcher:
@@ -50,7 +28,14 @@ class Launcher:
     def __init__(self, folder: Path, workers: int, at_least: int, address: str | None = None) -> None:
         self.folder = folder
         command = [sys.executable, "-P", "-m", "isaaclab_pc.cluster.ray_train", f"--workers={workers}"]
-        arguments = [f"--at-least={at_least}", f"--log={folder / 'worker.log'}", "--", "-c", RANK, str(folder)]
+        arguments = [
+            f"--at-least={at_least}",
+            f"--log={folder / 'worker.log'}",
+            "--",
+            waiting_rank.__file__,
+            str(folder),
+            "75",
+        ]
         environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
         if address is not None:
             environment["RAY_ADDRESS"] = address
@@ -81,19 +66,6 @@ class Launcher:
             assert self.process.poll() is None, self.output
             time.sleep(0.1)
 
-    def pid(self, rank: int) -> int:
-        return int((self.folder / f"ready_{rank}").read_text())
-
-
-def is_gone(pid: int, seconds: float = 30.0) -> bool:
-    """Whether a process ends within some time."""
-    until = time.monotonic() + seconds
-    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.05)
-    return True
-
 
 @contextlib.contextmanager
 def two_machines() -> Iterator[tuple[str, Callable[[], None]]]:
@@ -104,8 +76,12 @@ def two_machines() -> Iterator[tuple[str, Callable[[], None]]]:
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
     try:
-        # Of two machines with one address, a launcher would take either as its own.
         second = cluster.add_node(num_cpus=1, node_ip_address="127.0.0.2")
+        # The launcher belongs to the machine of which Ray has noted the address here: not to the one that began last.
+        head = cluster.head_node
+        assert head is not None
+        noted = Path(head.get_session_dir_path()) / "node_ip_address.json"
+        noted.write_text(json.dumps({"node_ip_address": head.node_ip_address}), encoding="utf-8")
         cluster.wait_for_nodes()
         address = cluster.address
         assert address is not None
@@ -129,17 +105,17 @@ def test_ranks_know_themselves_and_a_signal_goes_to_the_first(tmp_path: Path) ->
 def test_a_rank_that_is_killed_ends_the_group_with_its_signal(tmp_path: Path) -> None:
     with Launcher(tmp_path, workers=2, at_least=2) as launcher:
         launcher.wait_for_ranks(2)
-        os.kill(launcher.pid(1), signal.SIGKILL)
+        os.kill(pid_of(tmp_path, 1), signal.SIGKILL)
         assert launcher.process.wait(SECONDS) == 128 + signal.SIGKILL, launcher.output
-        assert is_gone(launcher.pid(0))
+        assert is_gone(pid_of(tmp_path, 0))
 
 
 def test_ranks_do_not_outlive_their_launcher(tmp_path: Path) -> None:
     with Launcher(tmp_path, workers=2, at_least=2) as launcher:
         launcher.wait_for_ranks(2)
         launcher.process.kill()
-        assert is_gone(launcher.pid(0))
-        assert is_gone(launcher.pid(1))
+        assert is_gone(pid_of(tmp_path, 0))
+        assert is_gone(pid_of(tmp_path, 1))
 
 
 def test_a_machine_that_is_lost_ends_the_group_and_the_next_one_begins_with_what_is_left(tmp_path: Path) -> None:
@@ -149,11 +125,11 @@ def test_a_machine_that_is_lost_ends_the_group_and_the_next_one_begins_with_what
             take_away()
             assert launcher.process.wait(SECONDS) == 1, launcher.output
             assert "a Ray worker was lost" in launcher.output
-            assert is_gone(launcher.pid(0))
-            assert is_gone(launcher.pid(1))
+            assert is_gone(pid_of(tmp_path, 0))
+            assert is_gone(pid_of(tmp_path, 1))
 
-        for path in tmp_path.glob("ready_*"):
-            path.unlink()
+        for path in (*tmp_path.glob("ready_*"), tmp_path / "stop"):
+            path.unlink(missing_ok=True)
         with Launcher(tmp_path, workers=2, at_least=1, address=address) as launcher:
             launcher.wait_for_ranks(1)
             launcher.wait_until(lambda: "rank 0 of 1 begins" in launcher.output)
