@@ -269,7 +269,7 @@ def disturb(training: Training, case: Case, row: Row) -> None:
     row.times += 1
 
     if not training.wait(lambda: training.iterations(began), PATIENCE_SECONDS):
-        row.end = how_it_ended(training, last)
+        row.end = how_it_ended(training)
         return
     first = training.iterations(began)[0]
     row.seconds.append(first["time"] - began)
@@ -281,7 +281,7 @@ def disturb(training: Training, case: Case, row: Row) -> None:
     more = UNDISTURBED if row.times == case.times else 1
     training.wait(lambda: len(training.iterations(settled)) >= more, 2 * PATIENCE_SECONDS)
     if training.script.poll() is not None or not training.iterations(settled):
-        row.end = how_it_ended(training, first["iteration"])
+        row.end = how_it_ended(training)
         return
     row.survived += 1
     row.made_anew.append(len(training.lines("runners", began)))
@@ -301,8 +301,9 @@ def pace(training: Training, since: float) -> float:
     return statistics.median(later - earlier for earlier, later in itertools.pairwise(times))
 
 
-def how_it_ended(training: Training, last: int) -> str:
+def how_it_ended(training: Training) -> str:
     """Say what became of a run that did not survive."""
+    last = training.lines("progress")[-1]["iteration"]
     checkpoints = training.lines("checkpoints")
     saved = f", checkpoint of iteration {checkpoints[-1]['iteration']} of {last}" if checkpoints else ""
     code = training.script.poll()

@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
 import sys
-import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import ray
 from ray.train import TrainContext, get_context
@@ -26,6 +26,7 @@ from isaaclab_pc.scaling.memory import memory_cgroups, oom_kills
 __all__ = ["Failure", "Mailbox", "run_rank"]
 
 _LOOK_SECONDS = 0.2
+_MAX_TEXT = 1 << 20
 
 
 class Failure(NamedTuple):
@@ -116,12 +117,12 @@ def _run(context: TrainContext, config: Mapping[str, Any]) -> Failure | None:
     cgroups = memory_cgroups()
     kills_before = oom_kills(cgroups)
     with (
-        tempfile.TemporaryFile() as shown,
+        _pipe() as (shown, shown_inlet),
         OutputFilter(log) as output,
         # It gets SIGTERM if this worker is killed.
         ProcessTree(
             [sys.executable, *config["program"]],
-            shown,
+            shown_inlet,
             {**os.environ, **_variables(context, *endpoint), INLETS: ",".join(map(str, output.inlets))},
             pass_fds=output.inlets,
             on_our_death=signal.SIGTERM,
@@ -160,17 +161,26 @@ def _free_port() -> int:
         return free.getsockname()[1]
 
 
-def _wait(process: ProcessTree, shown: IO[bytes], mailbox: Any, is_first: bool) -> int:
+@contextlib.contextmanager
+def _pipe() -> Iterator[tuple[int, int]]:
+    """Open a pipe that is read without waiting; yield the descriptors to read from and to write to."""
+    read, write = os.pipe()
+    os.set_blocking(read, False)
+    try:
+        yield read, write
+    finally:
+        os.close(read)
+        os.close(write)
+
+
+def _wait(process: ProcessTree, shown: int, mailbox: Any, is_first: bool) -> int:
     """Wait for the process, and pass on what it shows and the signals that are meant for it."""
     sent = 0
-    read = 0
     code = None
     while code is None:
         code = process.wait(_LOOK_SECONDS)
-        text = os.pread(shown.fileno(), 1 << 20, read)
-        if text:
-            read += len(text)
-            ray.get(mailbox.write.remote(text.decode(errors="replace")))
+        with contextlib.suppress(BlockingIOError):
+            ray.get(mailbox.write.remote(os.read(shown, _MAX_TEXT).decode(errors="replace")))
         for number in ray.get(mailbox.signals.remote(sent)):
             sent += 1
             # The first one tells the others to stop; where it hangs, each one writes for itself.
