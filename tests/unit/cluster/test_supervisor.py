@@ -176,7 +176,6 @@ def test_a_leak_is_met_by_a_checkpoint_and_a_restart(run, monkeypatch):
         return not run.leaked and self._seen == 3 and (run.__dict__.update(leaked=True) or True)
 
     run.leaked = False
-    monkeypatch.setattr(watch, "_MEMORY_SECONDS", 0.0)
     monkeypatch.setattr(health.LeakWatch, "must_act", must_act)
     assert run.start("slow@0") == 0
     (entry,) = run.record.data.restarts
