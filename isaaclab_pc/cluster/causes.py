@@ -15,7 +15,7 @@ from isaaclab_pc.scaling.classify import classify_exit
 from isaaclab_pc.scaling.trial import Outcome
 from isaaclab_pc.settings import SuperviseSettings
 
-__all__ = ["Cause", "Death", "Restart", "choose_restart", "classify_death"]
+__all__ = ["LOST_WORKER", "Cause", "Death", "Restart", "choose_restart", "classify_death"]
 
 _LOST_DEVICE = re.compile(
     r"CUDA error: (?:unspecified launch failure|hardware stack error|uncorrectable ECC error|an illegal instruction)"
@@ -25,12 +25,15 @@ _LOST_DEVICE = re.compile(
 """What CUDA, Vulkan and NVML say of a GPU that is gone; a new process may have it again, or another one."""
 
 
+LOST_WORKER = "a Ray worker was lost"
+"""What :mod:`isaaclab_pc.cluster.ray_train` logs where no process of ours failed."""
+
 _LOST_RANK = re.compile(
     r"\bgloo\b.*(?:[Cc]onnection|Read error|Timed out)"
-    r"|\ba Ray worker was lost\b"
+    rf"|\b{LOST_WORKER}\b"
     r"|\bnccl(?:RemoteError|SystemError)\b|\bNCCL communicator was aborted\b|\bcollective operation timeout\b"
 )
-"""What Gloo, NCCL and :mod:`isaaclab_pc.cluster.ray_train` say of a rank that is gone."""
+"""What is logged of a rank that is gone, by Gloo and NCCL, too."""
 
 
 class Cause(StrEnum):

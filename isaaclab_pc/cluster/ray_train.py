@@ -26,6 +26,7 @@ from ray.exceptions import RayError
 from ray.train import FailureConfig, RunConfig, ScalingConfig
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from isaaclab_pc.cluster.causes import LOST_WORKER
 from isaaclab_pc.cluster.ranks import exit_code
 from isaaclab_pc.cluster.ray_cluster import ray_cluster
 from isaaclab_pc.cluster.ray_rank import Failure, Mailbox, run_rank
@@ -36,10 +37,7 @@ from isaaclab_pc.output_filter import share_inlet
 if TYPE_CHECKING:
     from ray.train.torch import TorchTrainer
 
-__all__ = ["LOST_WORKER", "main"]
-
-LOST_WORKER = "a Ray worker was lost"
-"""What the log says where no process of ours failed."""
+__all__ = ["main"]
 
 _LOOK_SECONDS = 0.2
 _RETURN_SECONDS = 60.0
@@ -62,14 +60,14 @@ def main(argv: Sequence[str]) -> int:
     args = _parser().parse_args(argv)
     share_inlet()
     address = os.environ.get("RAY_ADDRESS")
-    print(f"joining the Ray cluster at {address}" if address else "starting Ray on this machine", flush=True)
+    _show(f"joining the Ray cluster at {address}\n" if address else "starting Ray on this machine\n")
     environment = {"RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": str(_START_SECONDS)}
     try:
         with ray_cluster(address, environment=environment):
             workers = _wait_for_room(args.workers, args.at_least, use_gpu=args.gpu)
             return _train(args, workers)
     except ConfigError as error:
-        print(f"error: {error}", flush=True)
+        _show(f"error: {error}\n")
         return ExitCode.REFUSED
     except RayError as error:
         return _lost(error)
@@ -97,10 +95,10 @@ def _wait_for_room(workers: int, at_least: int, *, use_gpu: bool) -> int:
     if room < at_least:
         raise ConfigError(f"workers={workers}: the Ray cluster has room for {room}; each needs {each}.")
     if room < workers:
-        print(f"going on with {room} of {workers} workers: the Ray cluster has room for no more", flush=True)
+        _show(f"going on with {room} of {workers} workers: the Ray cluster has room for no more\n")
     free = ray.available_resources().get("GPU" if use_gpu else "CPU", 0.0)
     if free < min(room, workers):
-        print("waiting: others use the Ray cluster", flush=True)
+        _show("waiting: others use the Ray cluster\n")
     return min(room, workers)
 
 
@@ -177,17 +175,22 @@ def _carry(mailbox: Any, received: list[int]) -> dict[int, Failure]:
     while received:
         ray.get(mailbox.send_signal.remote(received.pop(0)))
     text, failures = ray.get(mailbox.read.remote())
-    with contextlib.suppress(BrokenPipeError):
-        sys.stdout.write(text)
-        sys.stdout.flush()
+    _show(text)
     return failures
+
+
+def _show(text: str) -> None:
+    """Write to the user, who may have closed the pipe or the window: the run goes on."""
+    with contextlib.suppress(OSError):
+        # Python would try again at its end to write what is left in a buffer, and change the exit code.
+        os.write(sys.stdout.fileno(), text.encode())
 
 
 def _code(failures: dict[int, Failure], errors: Sequence[Exception]) -> int:
     """Return the exit code, and tell the log what it does not know yet."""
     for failure in failures.values():
         if failure.refused:
-            print(f"error: {failure.refused}", flush=True)
+            _show(f"error: {failure.refused}\n")
         if failure.out_of_memory:
             # With any other exit code, the supervisor would take it for a SIGKILL of somebody's.
             print(failure.out_of_memory, file=sys.stderr, flush=True)

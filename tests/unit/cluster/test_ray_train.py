@@ -25,7 +25,9 @@ SECONDS = 300
 class Launcher:
     """The launcher of ranks that wait in a folder until there is a file ``stop``."""
 
-    def __init__(self, folder: Path, workers: int, at_least: int, address: str | None = None) -> None:
+    def __init__(
+        self, folder: Path, workers: int, at_least: int, address: str | None = None, *, is_read: bool = True
+    ) -> None:
         self.folder = folder
         command = [sys.executable, "-P", "-m", "isaaclab_pc.cluster.ray_train", f"--workers={workers}"]
         arguments = [
@@ -40,9 +42,15 @@ class Launcher:
         if address is not None:
             environment["RAY_ADDRESS"] = address
         self._output = (folder / "output").open("w", encoding="utf-8")
+        stdout = self._output.fileno()
+        if not is_read:
+            read, stdout = os.pipe()
+            os.close(read)
         self.process = subprocess.Popen(
-            [*command, *arguments], cwd=folder, env=environment, stdout=self._output, stderr=subprocess.STDOUT
+            [*command, *arguments], cwd=folder, env=environment, stdout=stdout, stderr=self._output
         )
+        if not is_read:
+            os.close(stdout)
 
     def __enter__(self) -> "Launcher":
         return self
@@ -100,6 +108,13 @@ def test_ranks_know_themselves_and_a_signal_goes_to_the_first(tmp_path: Path) ->
         assert launcher.process.wait(SECONDS) == 128 + signal.SIGUSR1, launcher.output
         assert "rank 0 of 2 begins" in launcher.output
         assert not (tmp_path / "signal_1").exists()
+
+
+def test_a_pipe_that_closes_costs_what_is_written_and_no_more(tmp_path: Path) -> None:
+    with Launcher(tmp_path, workers=1, at_least=1, is_read=False) as launcher:
+        launcher.wait_for_ranks(1)
+        (tmp_path / "stop").touch()
+        assert launcher.process.wait(SECONDS) == 0
 
 
 def test_a_rank_that_is_killed_ends_the_group_with_its_signal(tmp_path: Path) -> None:
