@@ -7,7 +7,10 @@ No torch, no simulator, no waiting. A child trusts what was chosen here.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import metadata
+from typing import Any
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.visualizers import NUM_ENVS_SHOWN, VISUALIZERS, check_visualizers
@@ -134,34 +137,21 @@ def gpu_count() -> int:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible in ("", "-1"):
         return 0
-
-    import pynvml
-
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        return 0
-    try:
-        count = pynvml.nvmlDeviceGetCount()
+    with _driver() as nvml:
+        if nvml is None:
+            return 0
+        count = nvml.nvmlDeviceGetCount()
         return count if visible is None else len(visible.split(","))
-    finally:
-        pynvml.nvmlShutdown()
 
 
 def driver_versions() -> tuple[str, str] | None:
     """Return the version of the NVIDIA driver and the newest CUDA that it knows; None where there is no driver."""
-    import pynvml
-
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        return None
-    try:
+    with _driver() as nvml:
+        if nvml is None:
+            return None
         # 12040 is 12.4.
-        cuda = pynvml.nvmlSystemGetCudaDriverVersion_v2()
-        return pynvml.nvmlSystemGetDriverVersion(), f"{cuda // 1000}.{cuda % 1000 // 10}"
-    finally:
-        pynvml.nvmlShutdown()
+        cuda = nvml.nvmlSystemGetCudaDriverVersion_v2()
+        return nvml.nvmlSystemGetDriverVersion(), f"{cuda // 1000}.{cuda % 1000 // 10}"
 
 
 def working_gpus() -> tuple[list[str], int]:
@@ -170,26 +160,37 @@ def working_gpus() -> tuple[list[str], int]:
     Returns:
         The UUIDs of those that do, in CUDA's order, and how many do not.
     """
-    import pynvml
+    with _driver() as nvml:
+        if nvml is None:
+            return [], 0
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        names = visible.split(",") if visible else [str(index) for index in range(nvml.nvmlDeviceGetCount())]
+        answers = [_uuid(nvml, name) for name in names]
+    working = [answer for answer in answers if answer is not None]
+    return working, len(answers) - len(working)
 
-    def uuid(name: str) -> str | None:
-        try:
-            by_uuid = not name.isdigit()
-            handle = pynvml.nvmlDeviceGetHandleByUUID(name) if by_uuid else pynvml.nvmlDeviceGetHandleByIndex(int(name))
-            pynvml.nvmlDeviceGetMemoryInfo(handle)
-            return pynvml.nvmlDeviceGetUUID(handle)
-        except pynvml.NVMLError:
-            return None
+
+def _uuid(nvml: Any, name: str) -> str | None:
+    """Return the UUID of a GPU, named as in CUDA_VISIBLE_DEVICES; None where it does not answer."""
+    try:
+        handle = nvml.nvmlDeviceGetHandleByIndex(int(name)) if name.isdigit() else nvml.nvmlDeviceGetHandleByUUID(name)
+        nvml.nvmlDeviceGetMemoryInfo(handle)
+        return nvml.nvmlDeviceGetUUID(handle)
+    except nvml.NVMLError:
+        return None
+
+
+@contextmanager
+def _driver() -> Iterator[Any]:
+    """Open NVML for the time of a block; yield its module, or None where there is no driver."""
+    import pynvml
 
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError:
-        return [], 0
+        yield None
+        return
     try:
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-        names = visible.split(",") if visible else [str(index) for index in range(pynvml.nvmlDeviceGetCount())]
-        answers = [uuid(name) for name in names]
+        yield pynvml
     finally:
         pynvml.nvmlShutdown()
-    working = [answer for answer in answers if answer is not None]
-    return working, len(answers) - len(working)
