@@ -14,11 +14,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pxr import Sdf, Usd, UsdGeom, UsdPhysics, UsdSemantics, Vt
-
-from isaaclab_pc.assets.author import Shape, author_anchor, author_joint, author_shape, new_articulation, save
 from isaaclab_pc.assets.kinematics import Joint, Vector
+from isaaclab_pc.assets.primitives import Shape
+
+if TYPE_CHECKING:
+    from pxr import Usd
 
 __all__ = [
     "CABINET_SIZE",
@@ -194,6 +196,11 @@ def _valve_links() -> dict[str, _Link]:
 
 
 def _author(name: str, links: dict[str, _Link], joint: Joint, path: Path) -> None:
+    # The constants above are read before Kit starts, which bears USD's modules only after that.
+    from pxr import UsdGeom, UsdPhysics
+
+    from isaaclab_pc.assets.author import author_anchor, author_joint, new_articulation, save
+
     root = f"/{name}"
     stage = new_articulation(root)
 
@@ -213,6 +220,8 @@ def _author(name: str, links: dict[str, _Link], joint: Joint, path: Path) -> Non
 
 def _author_soft_stop(joint: Usd.Prim) -> None:
     """Let a joint come to rest at its limits on Newton too, whose limits bounce by default."""
+    from pxr import Sdf, Vt
+
     joint.AddAppliedSchema("MjcJointAPI")
     attribute = joint.CreateAttribute("mjc:solreflimit", Sdf.ValueTypeNames.DoubleArray, custom=False)
     attribute.Set(Vt.DoubleArray(_LIMIT_SOLREF))
@@ -220,6 +229,10 @@ def _author_soft_stop(joint: Usd.Prim) -> None:
 
 def _author_part(stage: Usd.Stage, path: str, label: str, shapes: tuple[Shape, ...]) -> None:
     """Write shapes of one semantic class below a prim that carries it."""
+    from pxr import UsdGeom, UsdSemantics
+
+    from isaaclab_pc.assets.author import author_shape
+
     prim = UsdGeom.Xform.Define(stage, path).GetPrim()
     UsdSemantics.LabelsAPI.Apply(prim, "class").CreateLabelsAttr([label])
     for index, shape in enumerate(shapes):

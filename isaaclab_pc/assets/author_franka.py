@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from isaaclab_pc.assets.author import DARK, FINGER_GAINS, Arm, Inertial, Shape, author_arm
 from isaaclab_pc.assets.kinematics import Joint, Vector
+from isaaclab_pc.assets.primitives import DARK, FINGER_GAINS, Arm, Inertial, Shape
 
 __all__ = ["FRANKA", "FRANKA_DEFAULT_JOINT_POS", "FRANKA_TCP_OFFSET", "FRANKA_USD"]
 
@@ -165,5 +165,7 @@ FRANKA = Arm(
 
 
 if __name__ == "__main__":
+    from isaaclab_pc.assets.author import author_arm
+
     author_arm(FRANKA_USD, FRANKA)
     print(FRANKA_USD)

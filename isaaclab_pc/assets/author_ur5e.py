@@ -19,8 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
-from isaaclab_pc.assets.author import DARK, FINGER_GAINS, Arm, Inertial, Shape, author_arm
 from isaaclab_pc.assets.kinematics import Joint, Vector, rotation
+from isaaclab_pc.assets.primitives import DARK, FINGER_GAINS, Arm, Inertial, Shape
 
 __all__ = ["UR5E", "UR5E_DEFAULT_JOINT_POS", "UR5E_DH", "UR5E_TCP_OFFSET", "UR5E_USD", "DHLink"]
 
@@ -273,5 +273,7 @@ UR5E = Arm(
 
 
 if __name__ == "__main__":
+    from isaaclab_pc.assets.author import author_arm
+
     author_arm(UR5E_USD, UR5E)
     print(UR5E_USD)

@@ -9,15 +9,12 @@ kinematic body with four colliders. Sizes and their ranges are those of ManiSkil
 from __future__ import annotations
 
 from math import isqrt
-from typing import TYPE_CHECKING
 
 import isaaclab.sim as sim_utils
 import numpy as np
 from isaaclab.assets import RigidObjectCfg
-from isaaclab.sim import schemas
 from isaaclab.sim.schemas import MassCfg, UsdPhysicsCollisionCfg
 from isaaclab.sim.spawners import RigidObjectSpawnerCfg
-from isaaclab.sim.spawners.shapes import spawn_cuboid
 from isaaclab.utils import configclass, replace
 from isaaclab_newton.sim import NewtonMaterialCfg
 from numpy.typing import NDArray
@@ -28,11 +25,7 @@ from isaaclab_pc.assets.physics_properties import (
     firm_contacts,
     free_body_properties,
     friction,
-    kinematic_body_properties,
 )
-
-if TYPE_CHECKING:
-    from pxr import Usd
 
 __all__ = ["PegAndBox", "box_with_hole_cfg", "peg_and_box_variants", "peg_cfg", "same_variant_of_each"]
 
@@ -121,43 +114,11 @@ def same_variant_of_each(weights: NDArray[np.float64], num_clones: int) -> NDArr
     return (np.arange(num_clones) % count) * (count + 1)
 
 
-@sim_utils.clone
-def spawn_box_with_hole(
-    prim_path: str,
-    cfg: BoxWithHoleCfg,
-    translation: Vector | None = None,
-    orientation: tuple[float, float, float, float] | None = None,
-    **_: object,
-) -> Usd.Prim:
-    """Create the body and its four walls.
-
-    Args:
-        prim_path: Where to create the body.
-        cfg: Its sizes and looks.
-        translation: Position in the parent's frame [m].
-        orientation: Orientation in the parent's frame, (x, y, z, w).
-
-    Returns:
-        The body's prim.
-    """
-    body = sim_utils.create_prim(prim_path, "Xform", translation=translation, orientation=orientation)
-    for index, (center, size) in enumerate(cfg.size.walls()):
-        wall = sim_utils.CuboidCfg(
-            size=size,
-            collision_props=UsdPhysicsCollisionCfg(),
-            physics_material=friction(cfg.friction),
-            visual_material=sim_utils.PreviewSurfaceCfg(diffuse_color=cfg.color),
-        )
-        spawn_cuboid(f"{prim_path}/wall_{index}", wall, translation=center)
-    schemas.apply_rigid_body_properties(prim_path, kinematic_body_properties(), create_if_missing=True)
-    return body
-
-
 @configclass
 class BoxWithHoleCfg(RigidObjectSpawnerCfg):
     """Spawns a cube with a square hole through it along x."""
 
-    func: str = f"{__name__}:spawn_box_with_hole"
+    func: str = "{DIR}.peg_spawner:spawn_box_with_hole"
 
     size: PegAndBox = PegAndBox()
     """Sizes of box and hole."""

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The environment that all tasks share."""
+"""The environment that all tasks share.
 
-from isaaclab_pc.envs.point_cloud_env import PointCloudEnv
-from isaaclab_pc.envs.point_cloud_env_cfg import (
-    PointCloudEnvCfg,
-    PointCloudSceneCfg,
-    depth_camera_cfg,
-    workspace_points_cfg,
-)
+Nothing is loaded before it is asked for: configs are made before Kit has started, and USD's modules, which sensors and
+environments need, must not be loaded before it.
+"""
 
-__all__ = ["PointCloudEnv", "PointCloudEnvCfg", "PointCloudSceneCfg", "depth_camera_cfg", "workspace_points_cfg"]
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -181,11 +181,10 @@ def _apply_physx(env_cfg: DirectRLEnvCfg, settings: PhysicsSettings, backend: st
         "solver_velocity_iteration_count": settings.velocity_iterations,
     }
     # PhysX solves the scene with the largest count of any body, so every asset gets the same.
-    for asset in vars(env_cfg.scene).values():
-        for fragment in physx_fragments(getattr(asset, "spawn", None)):
-            for field, value in iterations.items():
-                if value is not None and hasattr(fragment, field):
-                    setattr(fragment, field, value)
+    for fragment in physx_fragments(env_cfg):
+        for field, value in iterations.items():
+            if value is not None and hasattr(fragment, field):
+                setattr(fragment, field, value)
 
 
 def _apply_physx_capacity(env_cfg: DirectRLEnvCfg, contacts: int, backend: str) -> None:
@@ -206,7 +205,7 @@ def _tighten(env_cfg: DirectRLEnvCfg, kind: str, scale: float | None) -> None:
     if scale is None:
         return
     found = False
-    for asset in vars(env_cfg.scene).values():
+    for asset in _scene_parts(env_cfg):
         for actuator in (getattr(asset, "actuators", None) or {}).values():
             for field in (f"joint_{kind}_limit", f"actuator_{kind}_limit"):
                 limit = getattr(actuator, field)
@@ -222,14 +221,20 @@ def _tighten(env_cfg: DirectRLEnvCfg, kind: str, scale: float | None) -> None:
         )
 
 
-def physx_fragments(spawn: Any) -> list[Any]:
-    """Return the parts of a spawner's config that may hold PhysX's iteration counts.
+def physx_fragments(env_cfg: Any) -> list[Any]:
+    """Return the parts of a scene's spawners that may hold PhysX's iteration counts.
 
     Args:
-        spawn: An asset's ``spawn``; None has none.
+        env_cfg: An environment's config.
     """
     fragments: list[Any] = []
-    for name in ("rigid_props", "articulation_props"):
-        props = getattr(spawn, name, None)
-        fragments.extend(props if isinstance(props, (list, tuple)) else [props])
+    for part in _scene_parts(env_cfg):
+        for name in ("rigid_props", "articulation_props"):
+            props = getattr(getattr(part, "spawn", None), name, None)
+            fragments.extend(props if isinstance(props, (list, tuple)) else [props])
     return fragments
+
+
+def _scene_parts(env_cfg: Any) -> list[Any]:
+    """Return the fields of a scene's config but text: it names classes, and asking it for an attribute loads them."""
+    return [part for part in vars(env_cfg.scene).values() if not isinstance(part, str)]

@@ -100,9 +100,5 @@ def present_values(env_cfg: Any, backend: str, given: Mapping[str, Any]) -> dict
         return {**values, "substeps": physics.num_substeps, "position_iterations": physics.solver_cfg.iterations}
 
     # PhysX solves the scene with the largest count of any body, and has 4 where none says so.
-    counts = [
-        getattr(fragment, "solver_position_iteration_count", None) or 4
-        for asset in vars(env_cfg.scene).values()
-        for fragment in physx_fragments(getattr(asset, "spawn", None))
-    ]
+    counts = [getattr(fragment, "solver_position_iteration_count", None) or 4 for fragment in physx_fragments(env_cfg)]
     return {**values, "position_iterations": max(counts, default=4)}

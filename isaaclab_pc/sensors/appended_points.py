@@ -12,7 +12,6 @@ import numpy as np
 import torch
 import trimesh
 from isaaclab.sim import resolve_matching_prims_from_source
-from isaaclab.utils import configclass
 from isaaclab.utils.math import quat_apply
 from isaaclab.utils.mesh import (
     PRIMITIVE_MESH_TYPES,
@@ -22,42 +21,11 @@ from isaaclab.utils.mesh import (
 from pxr import Usd, UsdGeom, UsdPhysics
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.sensors.appended_points_cfg import BodyPointsCfg
 
 if TYPE_CHECKING:
     from isaaclab.assets import Articulation, RigidObject
     from isaaclab.scene import InteractiveScene
-
-
-@configclass
-class BodyPointsCfg:
-    """Points on the surface of an asset's bodies, where forward kinematics puts them.
-
-    On the robot's fingers this is DexPoint's imagined hand (Qin et al. 2022): the policy sees all of the hand, also
-    where the camera does not.
-    """
-
-    num_points: int = 32
-    """Points in all, spread over the bodies by area."""
-
-    asset: str = "robot"
-    """Name of the scene's articulation or rigid object."""
-
-    bodies: str | list[str] = ".*"
-    """Regular expressions of body names."""
-
-
-@configclass
-class GivenPointsCfg:
-    """Points that the environment's code writes, such as a goal.
-
-    Write them with ``scene["points"].given["goal"][:] = goal_pos_w[:, None]``, in the world's frame [m].
-    """
-
-    num_points: int = 1
-    """Points, M; the tensor is (N, M, 3)."""
-
-    name: str = "goal"
-    """Key of the tensor."""
 
 
 def sphere_points(num_points: int, radius: float) -> torch.Tensor:

@@ -15,7 +15,8 @@ from isaaclab.utils.warp import ProxyArray
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.keyed_random import keyed_hash
-from isaaclab_pc.sensors.appended_points import BodyPoints, BodyPointsCfg, GivenPointsCfg
+from isaaclab_pc.sensors.appended_points import BodyPoints
+from isaaclab_pc.sensors.appended_points_cfg import BodyPointsCfg, GivenPointsCfg
 from isaaclab_pc.sensors.camera_matrices import ray_matrices
 from isaaclab_pc.sensors.depth_to_cloud import Cloud, DepthToCloud
 from isaaclab_pc.sensors.features import at_pixels, camera_of, estimate_normals

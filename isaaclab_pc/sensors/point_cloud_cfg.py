@@ -10,7 +10,7 @@ from isaaclab.sensors import SensorBaseCfg
 from isaaclab.utils import configclass
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.sensors.appended_points import BodyPointsCfg, GivenPointsCfg
+from isaaclab_pc.sensors.appended_points_cfg import BodyPointsCfg, GivenPointsCfg
 from isaaclab_pc.sensors.depth_to_cloud import check_cloud
 from isaaclab_pc.sensors.realism_cfg import DepthRealismCfg
 

@@ -16,11 +16,12 @@ from pxr import Usd, UsdGeom, UsdPhysics
 from scipy.spatial.transform import Rotation
 
 from isaaclab_pc.assets.arm import ArmCfg
-from isaaclab_pc.assets.author import Arm, author_arm
+from isaaclab_pc.assets.author import author_arm
 from isaaclab_pc.assets.author_franka import FRANKA, FRANKA_USD
 from isaaclab_pc.assets.author_ur5e import UR5E, UR5E_USD
 from isaaclab_pc.assets.franka import FRANKA_PANDA_PRIMITIVE_CFG
 from isaaclab_pc.assets.kinematics import forward_kinematics
+from isaaclab_pc.assets.primitives import Arm
 from isaaclab_pc.assets.ur5e import UR5E_GRIPPER_CFG
 
 

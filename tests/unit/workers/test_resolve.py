@@ -3,6 +3,8 @@
 
 import fnmatch
 import re
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -172,6 +174,25 @@ def test_a_gpu_that_torch_cannot_use_is_refused_with_the_reason(monkeypatch, cou
     monkeypatch.setattr(resolving, "driver_versions", lambda: driver)
     with pytest.raises(ConfigError, match=re.escape(message)):
         resolved(f"device={device}")
+
+
+RESOLVE_ALL = """
+import sys
+from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.launch.task_names import our_tasks
+from isaaclab_pc.workers.resolve import resolve
+
+for backend in ("newton_mjwarp", "ovphysx"):
+    for task in our_tasks():
+        settings = [f"task={task}", f"physics={backend}", "device=cpu", "physics.position_iterations=20"]
+        resolve(compose(settings), 8, task)
+        assert "pxr" not in sys.modules, f"{task} on {backend} loads USD"
+"""
+
+
+def test_no_task_loads_usd_before_kit_could_have_started():
+    done = subprocess.run([sys.executable, "-c", RESOLVE_ALL], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_crop_beyond_all_scenes_is_refused_before_any_config_is_read():

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What arms and other articulations made of primitives are described with, before :mod:`.author` writes them as USD."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from isaaclab_pc.assets.kinematics import Joint, Vector
+
+__all__ = ["DARK", "FINGER_ARMATURE", "FINGER_FRICTION", "FINGER_GAINS", "Arm", "Inertial", "Shape"]
+
+FINGER_GAINS = (400.0, 20.0)
+"""Stiffness and damping of the fingers' drives [N/m, N*s/m]. With more damping grasps slip on Newton."""
+
+FINGER_ARMATURE = {"physxJoint:armature": 2.0, "newton:armature": 0.1}
+"""Inertia of the gripper's motor as each finger feels it on each solver [kg].
+
+A finger of 15 g at the end of an arm of 18 kg is too light for the 8 iterations of PhysX. When the hand was pressed on
+a table and drawn across it, a finger left its joint's limits by up to 0.2 m with 0.1 kg, and by 0.02 m with 2 kg.
+Newton's solver holds the limits with 0.1 kg, and opens fewer drawers with 2 kg (58 of 64 instead of 62).
+"""
+
+FINGER_FRICTION = 1.0
+"""Static and dynamic friction of the finger pads [1]."""
+
+DARK: Vector = (0.25, 0.25, 0.28)
+"""Linear RGB of fingers."""
+
+_WHITE: Vector = (0.9, 0.9, 0.92)
+
+
+@dataclass(frozen=True)
+class Inertial:
+    """Mass properties of a link."""
+
+    mass: float
+    """Mass [kg]."""
+
+    com: Vector
+    """Centre of mass in the link frame [m]."""
+
+    inertia: tuple[float, float, float, float, float, float]
+    """Inertia about the centre of mass in the link frame: xx, yy, zz, xy, xz, yz [kg*m^2]."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A primitive fixed to a link, seen and touched."""
+
+    kind: str
+    """``box``, or ``capsule_x``, ``capsule_y``, ``capsule_z`` by the capsule's axis."""
+
+    center: Vector
+    """Centre in the link frame [m]."""
+
+    size: tuple[float, ...]
+    """Edge lengths of a box, or radius and length without the caps of a capsule [m]."""
+
+    color: Vector = _WHITE
+    """Linear RGB in [0, 1]."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arm:
+    """All that makes an arm of primitives with a parallel gripper, whose fingers are its sliding links."""
+
+    name: str
+    """Name of the root prim."""
+
+    joints: tuple[Joint, ...]
+    """Parents before children; the first one's parent link is fixed to the world."""
+
+    inertials: Mapping[str, Inertial]
+    """Mass properties by link."""
+
+    shapes: Mapping[str, tuple[Shape, ...]]
+    """Shapes by link."""
+
+    arm_gains: tuple[float, float]
+    """Stiffness and damping of the turning joints' drives [N*m/rad, N*m*s/rad]."""
+
+    finger_gains: tuple[float, float]
+    """Stiffness and damping of the sliding joints' drives [N/m, N*s/m]."""

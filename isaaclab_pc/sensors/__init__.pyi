@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: BSD-3-Clause
+from . import cloud_ops
+from .appended_points_cfg import BodyPointsCfg, GivenPointsCfg
+from .depth_to_cloud import Cloud, DepthToCloud
+from .observations import cloud_points
+from .point_cloud import PointCloud, PointCloudData
+from .point_cloud_cfg import PointCloudCfg
+from .realism import DepthRealism
+from .realism_cfg import (
+    DepthRealismCfg,
+    GaussianNoiseCfg,
+    StereoNoiseCfg,
+    StructuredLightNoiseCfg,
+    stereo,
+    structured_light,
+)
+
+__all__ = [
+    "BodyPointsCfg",
+    "Cloud",
+    "DepthRealism",
+    "DepthRealismCfg",
+    "DepthToCloud",
+    "GaussianNoiseCfg",
+    "GivenPointsCfg",
+    "PointCloud",
+    "PointCloudCfg",
+    "PointCloudData",
+    "StereoNoiseCfg",
+    "StructuredLightNoiseCfg",
+    "cloud_ops",
+    "cloud_points",
+    "stereo",
+    "structured_light",
+]
