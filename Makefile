@@ -8,11 +8,10 @@ VENV := .venv
 PYTHON := $(VENV)/bin/python
 UV := $(VENV)/bin/uv
 INSTALLED := $(VENV)/.installed
+# Two processes, each with one physics backend: tests/conftest.py says which runs what. A backend of which no test passed
+# fails.
 PYTEST := $(PYTHON) -m pytest -rs
-
-# One pytest process for each physics backend: two of them do not share a process. A process in which nothing passed fails.
-NEWTON := not physx and not gpu
-PHYSX := physx and not gpu
+BOTH_BACKENDS := -n 2 --dist loadgroup --no-loadscope-reorder --fail-if-none-passed
 
 # A start imports thousands of modules: without their bytecode on disk it takes twice as long.
 unexport PYTHONDONTWRITEBYTECODE
@@ -24,16 +23,12 @@ train: $(INSTALLED)
 	$(PYTHON) scripts/train.py $(if $(filter task=%,$(ARGS)),,task=reach) $(ARGS)
 
 test: $(INSTALLED)
-	@failed=0; \
-	$(PYTEST) --fail-if-none-passed -m "$(NEWTON) and not slow" || failed=1; \
-	$(PYTEST) --fail-if-none-passed -m "$(PHYSX) and not slow" || failed=1; \
-	exit $$failed
+	$(PYTEST) $(BOTH_BACKENDS) -m "not gpu and not slow"
 
 # The tests that need a CUDA device are skipped, with the reason, where there is none.
 test-all: $(INSTALLED)
 	@failed=0; \
-	$(PYTEST) --fail-if-none-passed -m "$(NEWTON)" || failed=1; \
-	$(PYTEST) --fail-if-none-passed -m "$(PHYSX)" || failed=1; \
+	$(PYTEST) $(BOTH_BACKENDS) -m "not gpu" || failed=1; \
 	for backend in "not physx" "physx"; do \
 		$(PYTEST) -m "gpu and $$backend"; code=$$?; \
 		[ $$code -eq 0 ] || [ $$code -eq 5 ] || failed=1; \

@@ -42,6 +42,7 @@ EXTRAS_REQUIRE = {
         "pyright[nodejs]>=1.1.390",
         "pytest>=8",
         "pytest-timeout>=2.3",
+        "pytest-xdist>=3.6",
         "ruff>=0.8",
         "setuptools>=77",
         "uv>=0.5",

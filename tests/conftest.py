@@ -35,7 +35,9 @@ GRACE_S = 3.0
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--fail-if-none-passed", action="store_true", help="fail a run in which every test was skipped or deselected"
+        "--fail-if-none-passed",
+        action="store_true",
+        help="fail a run in which every test of ovphysx, or every other one, was skipped",
     )
 
 
@@ -48,9 +50,23 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
+# First: pytest-xdist then reads the groups.
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Give each worker of pytest-xdist one physics backend, and whole files of the other tests."""
+    if not _has_a_worker_for_each_backend(config):
+        return
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(_backend(item) or item.location[0]))
+
+    # Workers take groups in this order, so the first two, each on another worker, are the backends.
+    items.sort(key=lambda item: ("newton", "physx", None).index(_backend(item)))
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
-    simulators = {"physx" if item.get_closest_marker("physx") else "newton" for item in session.items if _is_sim(item)}
-    if len(simulators) > 1:
+    if _has_a_worker_for_each_backend(session.config):
+        return
+    if len({_backend(item) for item in session.items} - {None}) > 1:
         raise pytest.UsageError("one physics backend a process: add -m 'not physx' or -m physx, or use `make test`")
 
 
@@ -65,7 +81,9 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if not session.config.getoption("--fail-if-none-passed") or reporter is None:
         return
-    if exitstatus == pytest.ExitCode.OK and not reporter.stats.get("passed"):
+    passed = {"physx" in report.keywords for report in reporter.stats.get("passed", [])}
+    skipped = {"physx" in report.keywords for report in reporter.stats.get("skipped", [])}
+    if exitstatus == pytest.ExitCode.OK and (skipped - passed or not passed):
         session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
 
 
@@ -118,8 +136,17 @@ def _threads_have_ended() -> Iterator[None]:
     assert not alive, f"the test left threads behind: {alive}"
 
 
-def _is_sim(item: pytest.Item) -> bool:
-    return item.get_closest_marker("sim") is not None or item.get_closest_marker("physx") is not None
+def _backend(item: pytest.Item) -> str | None:
+    """Return the physics backend that a test starts."""
+    if item.get_closest_marker("physx"):
+        return "physx"
+    return "newton" if item.get_closest_marker("sim") else None
+
+
+def _has_a_worker_for_each_backend(config: pytest.Config) -> bool:
+    """Whether this process is a worker of pytest-xdist with ``-n 2 --dist loadgroup``, or more workers."""
+    worker = getattr(config, "workerinput", {"workercount": 0})
+    return worker["workercount"] > 1 and config.option.loadgroup
 
 
 @functools.cache

@@ -61,3 +61,27 @@ def test_a_run_in_which_nothing_passed_fails_when_asked(tmp_path: Path):
     assert _pytest(tmp_path, body, "-k", "skipped")[0] == pytest.ExitCode.OK
     code, _ = _pytest(tmp_path, body, "-k", "skipped", "--fail-if-none-passed")
     assert code == pytest.ExitCode.NO_TESTS_COLLECTED
+
+
+def test_each_of_two_workers_runs_one_physics_backend(tmp_path: Path):
+    body = """
+import pytest
+
+@pytest.mark.parametrize("index", range(4))
+@pytest.mark.parametrize("backend", ["newton", pytest.param("physx", marks=pytest.mark.physx)])
+@pytest.mark.sim
+def test_backend(backend, index, worker_id):
+    with open(f"{worker_id}.txt", "a") as file:
+        file.write(backend + "\\n")
+
+def test_unit(): pass
+"""
+    code, output = _pytest(tmp_path, body, "-n", "2", "--dist", "loadgroup", "--no-loadscope-reorder")
+    assert code == pytest.ExitCode.OK, output
+    ran = sorted((tmp_path / f"gw{index}.txt").read_text().split() for index in range(2))
+    assert ran == [["newton"] * 4, ["physx"] * 4]
+
+
+def test_a_backend_of_which_nothing_passed_fails_when_asked(tmp_path: Path):
+    body = "import pytest\ndef test_unit(): pass\n@pytest.mark.physx\ndef test_physx(): pytest.skip('no ovphysx')\n"
+    assert _pytest(tmp_path, body, "--fail-if-none-passed")[0] == pytest.ExitCode.NO_TESTS_COLLECTED
