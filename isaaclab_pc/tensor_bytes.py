@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 import warp as wp
-from tensordict import TensorDictBase
 
 __all__ = ["tensor_bytes"]
 
@@ -44,7 +43,7 @@ def _storages(value: Any, *, look_inside: bool = False) -> Iterator[tuple[int, i
     elif isinstance(value, (list, tuple, set)):
         for item in value:
             yield from _storages(item)
-    elif isinstance(value, (Mapping, TensorDictBase)):
+    elif isinstance(value, Mapping):
         for item in value.values():
             yield from _storages(item)
     elif look_inside and hasattr(value, "__dict__"):

@@ -5,9 +5,6 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from isaaclab.utils.math import matrix_from_quat
-
-from isaaclab_pc.sensors.numba_matrix_kernels import frame_changes, ray_transforms
 
 __all__ = ["frame_change", "ray_matrices"]
 
@@ -34,16 +31,18 @@ def ray_matrices(
         Matrices that take (z u, z v, z, 1) to the frame, shape (N, C, 3, 4), for pixel coordinates u, v and depth z.
     """
     if _on_cpu(camera_pos):
-        # One loop: each of torch's two dozen operations takes longer than all of it.
+        # One loop: each of torch's two dozen operations takes longer than all of it. Late: a GPU needs no numba.
+        from isaaclab_pc.sensors.numba_matrix_kernels import ray_transforms
+
         result = torch.empty(*camera_pos.shape[:2], 3, 4)
         k, pos, quat = (tensor.contiguous().numpy() for tensor in (intrinsics, camera_pos, camera_quat))
         ray_transforms(k, pos, quat, _numpy(frame_pos), _numpy(frame_quat), result.numpy())
         return result
 
-    rotation = matrix_from_quat(camera_quat)
+    rotation = _matrix_from_quat(camera_quat)
     position = camera_pos if frame_pos is None else camera_pos - frame_pos[:, None]
     if frame_quat is not None:
-        to_frame = matrix_from_quat(frame_quat).transpose(1, 2)[:, None]
+        to_frame = _matrix_from_quat(frame_quat).transpose(1, 2)[:, None]
         rotation = to_frame @ rotation
         position = (to_frame @ position[..., None])[..., 0]
 
@@ -74,20 +73,34 @@ def frame_change(
     to_pos = from_pos if to_pos is None else to_pos
     to_quat = from_quat if to_quat is None else to_quat
     if _on_cpu(like):
+        from isaaclab_pc.sensors.numba_matrix_kernels import frame_changes
+
         result = torch.empty(len(like), 3, 4)
         frame_changes(_numpy(from_pos), _numpy(from_quat), _numpy(to_pos), _numpy(to_quat), result.numpy())
         return result
 
     identity = torch.eye(3, device=like.device).expand(len(like), 3, 3)
     zero = torch.zeros(len(like), 3, device=like.device)
-    from_matrix = identity if from_quat is None else matrix_from_quat(from_quat)
-    to_matrix = identity if to_quat is None else matrix_from_quat(to_quat)
+    from_matrix = identity if from_quat is None else _matrix_from_quat(from_quat)
+    to_matrix = identity if to_quat is None else _matrix_from_quat(to_quat)
     from_pos = zero if from_pos is None else from_pos
     to_pos = zero if to_pos is None else to_pos
 
     rotation = to_matrix.transpose(1, 2) @ from_matrix
     translation = to_matrix.transpose(1, 2) @ (from_pos - to_pos)[..., None]
     return torch.cat([rotation, translation], dim=-1)
+
+
+def _matrix_from_quat(quat: torch.Tensor) -> torch.Tensor:
+    """Return rotation matrices, shape (..., 3, 3), of quaternions (x, y, z, w) of any length, shape (..., 4)."""
+    # As isaaclab.utils.math has it; but this file runs where Isaac Lab is not installed.
+    x, y, z, w = (quat * (2.0 / (quat * quat).sum(-1, keepdim=True)).sqrt()).unbind(-1)
+    rows = (
+        (1.0 - y * y - z * z, x * y - z * w, x * z + y * w),
+        (x * y + z * w, 1.0 - x * x - z * z, y * z - x * w),
+        (x * z - y * w, y * z + x * w, 1.0 - x * x - y * y),
+    )
+    return torch.stack([torch.stack(row, dim=-1) for row in rows], dim=-2)
 
 
 def _on_cpu(tensor: torch.Tensor) -> bool:

@@ -10,7 +10,8 @@ import numba
 import numpy as np
 import torch
 
-from isaaclab_pc.sensors.numba_kernels import SAMPLERS, sample_clouds
+from isaaclab_pc.sensors.depth_to_cloud import SAMPLERS
+from isaaclab_pc.sensors.numba_kernels import sample_clouds
 
 if TYPE_CHECKING:
     from isaaclab_pc.sensors.depth_to_cloud import DepthToCloud

@@ -15,9 +15,7 @@ from isaaclab_pc.sensors.numba_sampler_kernels import below, farthest, first_of_
 u32 = np.uint32
 f32 = np.float32
 
-SAMPLERS = ("random", "grid", "voxel", "fps")
-"""Names of the samplers; a kernel gets the index."""
-
+# Places of the samplers in `isaaclab_pc.sensors.depth_to_cloud.SAMPLERS`.
 RANDOM = 0
 GRID = 1
 VOXEL = 2

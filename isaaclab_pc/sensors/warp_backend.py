@@ -11,7 +11,7 @@ import warp as wp
 
 from isaaclab_pc.sensors import warp_base_kernels as base
 from isaaclab_pc.sensors import warp_kernels as kernels
-from isaaclab_pc.sensors.numba_kernels import SAMPLERS
+from isaaclab_pc.sensors.depth_to_cloud import SAMPLERS
 
 if TYPE_CHECKING:
     from isaaclab_pc.sensors.depth_to_cloud import DepthToCloud
