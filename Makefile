@@ -1,5 +1,5 @@
 # Every target that needs .venv sets it up the first time, and again when what it is made from changes.
-#   make train ARGS="task=lift num_envs=32"    make test    make test-all    make lint    make format    make bench    make clean
+#   make train ARGS="task=lift num_envs=32"    make test    make test-all    make lint    make format    make bench    make gpu    make clean
 
 PYTHON3 ?= python3.12
 # Of setup.py. ovphysx comes under NVIDIA's Omniverse terms: EXTRAS=rl_games,test leaves it out.
@@ -16,7 +16,7 @@ BOTH_BACKENDS := -n 2 --dist loadgroup --no-loadscope-reorder --fail-if-none-pas
 # A start imports thousands of modules: without their bytecode on disk it takes twice as long.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: train test test-all lint format bench clean
+.PHONY: train test test-all lint format bench gpu clean
 .DELETE_ON_ERROR:
 
 train: $(INSTALLED)
@@ -46,6 +46,10 @@ format: $(INSTALLED)
 
 bench: $(INSTALLED)
 	$(PYTHON) benchmarks/step_time.py $(ARGS)
+
+# All that only a GPU can show, in about ten minutes.
+gpu: $(INSTALLED)
+	$(PYTHON) benchmarks/gpu.py $(ARGS)
 
 clean:
 	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .hypothesis

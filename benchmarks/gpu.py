@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What only a GPU can show: its tests, starts, speed, memory and learning, in about ten minutes.
+
+    make gpu                                        all parts, to benchmarks/results/gpu-<card>.md and .json
+    python benchmarks/gpu.py --part operator rates  some of them
+    python benchmarks/gpu.py --device cpu --small   tries the program itself on a CPU; its numbers say nothing
+
+Each part runs in processes of its own. One that fails, takes too long or lacks a package is a line in the report, and
+the next one goes on. What is there is written after each part, so Ctrl-C keeps it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import importlib.util
+import json
+import os
+import platform
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+PACKAGES = ("isaaclab", "newton", "mujoco-warp", "ovphysx", "warp-lang", "torch", "rsl-rl-lib", "rl-games")
+BACKENDS = {"newton_mjwarp": "newton", "ovphysx": "ovphysx"}
+"""Physics backends and the module that each needs."""
+TAIL = 20
+"""Lines of a failed command's output that the report shows."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """One process of a part."""
+
+    name: str
+    argv: tuple[str, ...]
+    needs: tuple[str, ...] = ()
+    """Modules without which it is not tried."""
+    seconds: float = 120.0
+    """When it is ended [s]."""
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Outcome:
+    """What became of a command."""
+
+    name: str
+    command: str
+    seconds: float
+    state: str
+    """passed, failed, timed out, or what it lacks."""
+    result: dict[str, Any] = field(default_factory=dict)
+    """The JSON object on its last line, or the run's record."""
+    output: str = ""
+    """The end of what it printed, where it failed."""
+
+
+def parts(device: str, small: bool, scratch: Path) -> dict[str, list[Command]]:
+    """Return the commands of each part.
+
+    Args:
+        device: The GPU, or cpu.
+        small: Whether sizes are those for a first try.
+        scratch: Folder for what the commands write.
+    """
+    steps = "5" if small else "100"
+    sizes = (4,) if small else (1024, 4096, 16384)
+    batch = "16" if small else "4096"
+    lab = ("isaaclab",)
+
+    def measure(name: str, what: str, *options: str, needs: tuple[str, ...] = (), **rest: Any) -> Command:
+        argv = (str(ROOT / "benchmarks" / "gpu_measure.py"), what, "--device", device, "--steps", steps, *options)
+        return Command(name, argv, needs, **rest)
+
+    def script(name: str, file: str, *settings: str, **rest: Any) -> Command:
+        return Command(name, (str(ROOT / "scripts" / file), *settings, f"device={device}"), lab, **rest)
+
+    def test(name: str, marker: str, module: str) -> Command:
+        argv = ("-m", "pytest", "-q", "-m", marker, str(ROOT / "tests"))
+        return Command(name, argv, ("pytest", module), seconds=300)
+
+    few = "4" if small else "64"
+    cache = {"WARP_CACHE_PATH": str(scratch / "warp")}
+    guard = ("--device", device, "--steps", steps, "--obs", "points", "--num_envs", few if small else "4096")
+    episodes = (f"episodes={few}", f"num_envs={few}")
+    iterations = ("max_iterations=2", "num_envs=8", "eval.episodes=8") if small else ("eval.episodes=512",)
+    return {
+        "operator": [measure(f"{batch} clouds of 512 points from 64 x 64", "operator", "--num_envs", batch)],
+        "encoder": [measure("large agent's encoder", "encoder", "--num_envs", batch)],
+        "memory": [
+            measure("a forced lack of memory is recognized", "out_of_memory"),
+            script("num_envs=auto, against NVML", "scale.py", "task=reach", "scaling.cache=ignore", seconds=300),
+        ],
+        "tests": [
+            test("without a simulator and on Newton", "gpu and not physx", "isaaclab"),
+            test("on ovphysx", "gpu and physx", "ovphysx"),
+        ],
+        "start": [
+            measure(name, "first_step", "--num_envs", few, needs=lab, seconds=600, environment=cache)
+            for name in ("first step, no kernel compiled yet", "first step, kernels from the cache")
+        ],
+        "syncs": [measure("waits of the host in a step", "syncs", "--num_envs", few, needs=lab)],
+        "rates": [
+            measure(
+                f"{obs}, {backend}, {size}",
+                "rate",
+                *("--obs", obs, "--physics", backend, "--num_envs", str(size)),
+                needs=("isaaclab", module),
+            )
+            for backend, module in BACKENDS.items()
+            for obs in ("points", "state")
+            for size in sizes
+        ],
+        "guard": [Command("guard on and off", (str(ROOT / "benchmarks" / "bench_guard.py"), *guard), lab, seconds=240)],
+        "grasp": [
+            script(
+                f"expert of lift on {backend}",
+                "demo.py",
+                *("task=lift", f"physics={backend}", *episodes, f"file={scratch / backend}.hdf5"),
+            )
+            for backend in BACKENDS
+        ],
+        "learning": [script(task, "train.py", f"task={task}", *iterations, seconds=900) for task in ("reach", "lift")],
+    }
+
+
+def run(command: Command, scratch: Path) -> Outcome:
+    """Run a command to its end and keep what it found."""
+    shown = shlex.join(["python", *(part.replace(f"{ROOT}/", "") for part in command.argv)])
+    missing = [name for name in command.needs if importlib.util.find_spec(name) is None]
+    if missing:
+        return Outcome(command.name, shown, 0.0, f"needs {', '.join(missing)}")
+
+    print(f"  {command.name}: {shown}", flush=True)
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    environment = {**os.environ, "PYTHONPATH": path, **command.environment}
+    start = time.monotonic()
+    try:
+        done = subprocess.run(
+            [sys.executable, *command.argv],
+            cwd=scratch,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=command.seconds,
+            check=False,
+        )
+        output, state = done.stdout, "passed" if done.returncode == 0 else f"failed, exit code {done.returncode}"
+    except subprocess.TimeoutExpired as error:
+        # With text=True, what a command printed before it was ended is still bytes.
+        output = (error.stdout or b"").decode(errors="replace")
+        state = f"not done after {command.seconds:.0f} s"
+
+    seconds = time.monotonic() - start
+    print(f"    {state}, {seconds:.0f} s", flush=True)
+    result = found(command, output, scratch)
+    tail = "\n".join(output.splitlines()[-TAIL:])
+    return Outcome(command.name, shown, round(seconds, 1), state, result, "" if result and state == "passed" else tail)
+
+
+def found(command: Command, output: str, scratch: Path) -> dict[str, Any]:
+    """Return the JSON object on the last line, or what a training's record says."""
+    if command.argv[0].endswith("train.py"):
+        return learned(scratch)
+    try:
+        result = json.loads(output.splitlines()[-1])
+    except (IndexError, ValueError):
+        return {}
+    return result if isinstance(result, dict) else {}
+
+
+def learned(scratch: Path) -> dict[str, Any]:
+    """Return what the newest run in a folder has reached."""
+    from isaaclab_pc.launch.run_record import RunRecord
+
+    runs = sorted(scratch.glob("logs/*/*/*/run.json"), key=lambda path: path.stat().st_mtime_ns)
+    if not runs:
+        return {}
+    data = RunRecord.load(runs[-1].parent).data
+    good = (point for point in data.evaluations if (point.evaluation.success_rate or 0.0) >= 0.9)
+    first = next(good, None)
+    return {
+        "num_envs": data.num_envs,
+        "env_steps": data.env_steps,
+        "success": data.evaluation and data.evaluation.success_rate,
+        "seconds_to_90_percent": first and round(first.wall_s),
+        "seconds": round(data.wall_s),
+    }
+
+
+def machine(device: str) -> dict[str, str]:
+    """Return the card, its driver, and the versions of what ran."""
+    versions = {}
+    for package in PACKAGES:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            versions[package] = "not installed"
+    git = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    return {"card": card(device), "python": platform.python_version(), "commit": git.stdout.strip(), **versions}
+
+
+def card(device: str) -> str:
+    """Return the model, memory and driver of a GPU."""
+    if device == "cpu":
+        return "cpu, no GPU"
+    query = ["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]
+    try:
+        answer = subprocess.run([*query, f"--id={device.partition(':')[2] or 0}"], capture_output=True, text=True)
+    except FileNotFoundError:
+        raise SystemExit(f"device={device}: nvidia-smi is not there; --device cpu --small tries the program.") from None
+    if answer.returncode != 0:
+        raise SystemExit(f"device={device}: {answer.stdout.strip() or answer.stderr.strip()}")
+    return answer.stdout.strip()
+
+
+def report(about: dict[str, str], outcomes: dict[str, list[Outcome]]) -> str:
+    """Return the report in Markdown."""
+    lines = [f"# {about['card']}", "", f"`{shlex.join(['python', 'benchmarks/gpu.py', *sys.argv[1:]])}`", ""]
+    lines += [", ".join(f"{name} {value}" for name, value in about.items() if name != "card") + ".", ""]
+    for part, done in outcomes.items():
+        lines += [f"## {part}", ""]
+        for outcome in done:
+            lines += [f"**{outcome.name}**: {outcome.state}, {outcome.seconds:.0f} s  ", f"`{outcome.command}`", ""]
+            if outcome.result:
+                lines += ["| | |", "|---|---:|"]
+                lines += [f"| {name} | {shown(value)} |" for name, value in outcome.result.items()] + [""]
+            if outcome.output:
+                lines += ["```", outcome.output, "```", ""]
+    return "\n".join(lines)
+
+
+def shown(value: Any) -> str:
+    """Return a figure as a table shows it."""
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.4g}" if value < 1000 else f"{value:,.0f}"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the parts and write the report; returns 1 where a command failed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    names = list(parts("cpu", True, Path()))
+    parser.add_argument("--part", nargs="+", choices=names, default=names, metavar="NAME", help=", ".join(names))
+    parser.add_argument("--device", default="cuda:0", help="cuda:N, or cpu to try the program (default: cuda:0)")
+    parser.add_argument("--small", action="store_true", help="few environments and steps, for a first try")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the report (default: benchmarks/results)")
+    args = parser.parse_args(argv)
+
+    about = machine(args.device)
+    name = "gpu-" + re.sub(r"[^a-z0-9]+", "-", about["card"].split(",")[0].lower()).strip("-")
+    args.out.mkdir(parents=True, exist_ok=True)
+    outcomes: dict[str, list[Outcome]] = {}
+    with tempfile.TemporaryDirectory(prefix="isaaclab_pc-gpu-") as folder:
+        scratch = Path(folder)
+        commands = parts(args.device, args.small, scratch)
+        for part in args.part:
+            print(part, flush=True)
+            outcomes[part] = []
+            for command in commands[part]:
+                outcomes[part].append(run(command, scratch))
+                record = {
+                    "machine": about,
+                    "parts": {key: [asdict(one) for one in done] for key, done in outcomes.items()},
+                }
+                (args.out / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+                (args.out / f"{name}.md").write_text(report(about, outcomes), encoding="utf-8")
+
+    print(f"written to {args.out / name}.md and .json", flush=True)
+    return int(any(one.state.startswith(("failed", "not done")) for done in outcomes.values() for one in done))
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+    sys.exit(main())
