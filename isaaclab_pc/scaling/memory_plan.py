@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from isaaclab_pc.physics.contacts import predicted_contact_buffer_bytes
 from isaaclab_pc.scaling.earlier_trials import EarlierTrials
 from isaaclab_pc.scaling.learner_memory import LearnerMemory, RunConfigs, learner_memory
@@ -15,7 +17,8 @@ from isaaclab_pc.scaling.ledger import KINDS, OVERHEAD, SIMULATION, TRAINING, En
 from isaaclab_pc.scaling.observation_size import cloud_shape, kept_bytes, observation_bytes
 from isaaclab_pc.scaling.preflight import rendered_cameras
 from isaaclab_pc.scaling.trial import Spaces
-from isaaclab_pc.sensors import DepthToCloud
+from isaaclab_pc.sensors import DepthRealism, DepthToCloud
+from isaaclab_pc.tensor_bytes import tensor_bytes
 
 if TYPE_CHECKING:
     from isaaclab_pc.sensors import PointCloudCfg
@@ -255,24 +258,35 @@ def _joints(path: str) -> int:
 def _clouds(points: PointCloudCfg, sizes: list[tuple[int, int]], device: str) -> Part:
     """Predict the memory of the point-cloud sensor.
 
-    The operator is built on the CPU for two sizes and measured, since its scratch memory depends on sampler and
-    backend. The sensor's own buffers are added.
+    Operator and camera errors are built on the CPU for two sizes and measured, since their scratch memory depends on
+    the settings. The sensor's own buffers are added.
     """
-    few, more = (
-        DepthToCloud(
-            num_envs,
-            sizes,
-            points.num_points,
-            sampler=points.sampler,
-            crop_lower=points.crop_lower,
-            crop_upper=points.crop_upper,
-            voxel_size=points.voxel_size,
-            backend="warp" if device.startswith("cuda") else None,
-        ).nbytes
-        for num_envs in (64, 128)
-    )
+    few, more = (_built_bytes(points, sizes, num_envs, device) for num_envs in (64, 128))
 
     rows, channels, itemsize = cloud_shape(points)
     cloud = rows * channels * itemsize
     pixels_and_mask = 4 * points.num_points + rows
     return 0, (more - few) / 64 + cloud + pixels_and_mask, f"{rows} x {channels} {points.dtype}"
+
+
+def _built_bytes(points: PointCloudCfg, sizes: list[tuple[int, int]], num_envs: int, device: str) -> int:
+    """Build what the sensor computes with and return its memory [bytes]."""
+    operator = DepthToCloud(
+        num_envs,
+        sizes,
+        points.num_points,
+        sampler=points.sampler,
+        crop_lower=points.crop_lower,
+        crop_upper=points.crop_upper,
+        voxel_size=points.voxel_size,
+        backend="warp" if device.startswith("cuda") else None,
+    )
+    if points.realism is None:
+        return operator.nbytes
+
+    realism = DepthRealism(points.realism, sizes, num_envs, "cpu")
+    # The frames that latency keeps are allocated with the first one: points, their number and their pixels.
+    _, channels, _ = cloud_shape(points)
+    seen = torch.zeros(num_envs, points.num_points, channels, dtype=getattr(torch, points.dtype))
+    realism.delay(seen, seen[:, 0, 0].int(), seen[:, :, 0].int())
+    return operator.nbytes + tensor_bytes(realism)

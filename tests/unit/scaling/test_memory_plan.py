@@ -13,6 +13,7 @@ from isaaclab_pc.scaling.earlier_trials import EarlierTrials, RunKind, TrialsFil
 from isaaclab_pc.scaling.learner_memory import LearnerMemory
 from isaaclab_pc.scaling.ledger import OVERHEAD, SIMULATION, TRAINING
 from isaaclab_pc.scaling.memory_plan import find_spaces, missing_kinds, predict_memory
+from isaaclab_pc.scaling.observation_size import cloud_shape
 from isaaclab_pc.scaling.trial import MemoryReport, Spaces
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.workers.resolve import resolve
@@ -67,6 +68,19 @@ def test_without_a_trial_the_plan_says_what_is_missing(learner: LearnerMemory) -
     assert parts["contact buffers"][1] > 60 * 100
     assert OVERHEAD not in parts
     assert missing_kinds(parts, resolved, NOTHING) == [OVERHEAD, SIMULATION, TRAINING]
+
+
+def test_a_real_cameras_errors_are_planned_for(learner: LearnerMemory) -> None:
+    plain = resolve(settings_of(), 64, "reach")
+    real = resolve(settings_of("points.realism=stereo"), 64, "reach")
+    camera, points = real.env_cfg.scene.camera, real.env_cfg.scene.points
+    rows, channels, itemsize = cloud_shape(points)
+
+    more = predict_memory(real, NOTHING)["clouds"][1] - predict_memory(plain, NOTHING)["clouds"][1]
+
+    # The image with its errors, and the clouds, their counts and pixels of this frame and of the one before.
+    least = 4 * camera.height * camera.width + 2 * (rows * channels * itemsize + 4 + 4 * rows)
+    assert least < more < 1.1 * least
 
 
 def test_a_replay_is_planned_for(learner: LearnerMemory, monkeypatch: pytest.MonkeyPatch) -> None:
