@@ -67,21 +67,26 @@ class ShuffledDataset(PPODataset):
     """Random minibatches; those of RL-Games are blocks of environments, the same in every update."""
 
     def update_values_dict(self, values_dict: dict[str, Any] | None) -> None:
-        """Take the samples of an update in random order."""
-        if values_dict is not None:
-            order = torch.randperm(self.batch_size, device=self.device)
-            values_dict = {name: _reordered(value, order) for name, value in values_dict.items()}
+        """Take the samples of an update, and draw their order."""
         super().update_values_dict(values_dict)
+        if values_dict is not None:
+            self._order = torch.randperm(self.batch_size, device=self.device)
+
+    def _get_item(self, idx: int) -> dict[str, Any]:
+        """Return a minibatch; a copy of all samples in their order would take as much memory as a rollout."""
+        self.last_range = (idx * self.minibatch_size, (idx + 1) * self.minibatch_size)
+        rows = self._order[slice(*self.last_range)]
+        return {name: _rows_of(value, rows) for name, value in self.values_dict.items() if value is not None}
 
     def update_mu_sigma(self, mu: Tensor, sigma: Tensor) -> None:
         """Keep the distribution of the policy that acted: the KL divergence is measured against it."""
 
 
-def _reordered(value: Any, order: Tensor) -> Any:
-    """Reorder the samples of a tensor or of a dict of tensors."""
+def _rows_of(value: Any, rows: Tensor) -> Any:
+    """Return samples of a tensor or of a dict of tensors."""
     if isinstance(value, dict):
-        return {name: _reordered(item, order) for name, item in value.items()}
-    return value[order] if isinstance(value, Tensor) else value
+        return {name: _rows_of(item, rows) for name, item in value.items()}
+    return value[rows]
 
 
 class PolicySchedule(AdaptiveScheduler):
@@ -156,6 +161,12 @@ class Agent(A2CAgent):
         env = getattr(self.vec_env, "unwrapped", self.vec_env)
         env.episode_length_buf = torch.randint_like(env.episode_length_buf, high=int(env.max_episode_length))
         return obs
+
+    def play_steps(self) -> dict[str, Any]:
+        """Collect a rollout."""
+        # The samples of the last update: kept, they would be a third rollout beside the buffer and the new samples.
+        self.dataset.update_values_dict(None)
+        return super().play_steps()
 
     def prepare_dataset(self, batch_dict: dict[str, Any]) -> None:
         """Start an update."""

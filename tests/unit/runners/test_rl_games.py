@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Where RL-Games is made to mean what RSL-RL means by a hyperparameter."""
 
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 from torch import nn
 
 from isaaclab_pc.agents import ppo, rl_games_cfg
-from isaaclab_pc.runners import rl_games, rl_games_agent
+from isaaclab_pc.runners import Decision, rl_games, rl_games_agent
 from isaaclab_pc.scaling import BatchPlan
 from tests.unit.runners.fake_env import FakeEnv, FakeRlGamesEnv
 
@@ -103,3 +104,27 @@ def test_a_stock_network_keeps_its_observation_groups() -> None:
 def test_playing_leaves_no_files(runner: rl_games.RlGamesRunner, tmp_path: Path) -> None:
     runner.act(FakeEnv().observe())
     assert not list(tmp_path.iterdir())
+
+
+def test_a_rollout_is_held_twice_at_most(runner: rl_games.RlGamesRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent: Any = runner._agent
+    held: list[int] = []
+
+    def watch(name: str) -> None:
+        original = getattr(agent, name)
+
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            rollout_bytes = agent.experience_buffer.tensor_dict["obses"]["points"].nbytes
+            tensors = [value for value in gc.get_objects() if type(value) is torch.Tensor]
+            storages = (tensor.untyped_storage() for tensor in tensors)
+            held.append(len({storage.data_ptr() for storage in storages if storage.nbytes() == rollout_bytes}))
+            return original(*args, **kwargs)
+
+        monkeypatch.setattr(agent, name, watched)
+
+    watch("prepare_dataset")
+    watch("train_actor_critic")
+    runner.train(2, lambda completed, metrics: Decision.CONTINUE)
+
+    assert len(held) > 2
+    assert max(held) == 2
