@@ -12,7 +12,8 @@ from typing import Any
 
 import warp as wp
 
-wp.set_module_options({"enable_backward": False})
+# A loop over the grid, which no launch of ours needs, would cost registers.
+wp.set_module_options({"enable_backward": False, "default_grid_stride": False})
 
 
 @wp.struct

@@ -195,7 +195,9 @@ def corrupt_pixel(
     return z
 
 
-@wp.kernel(enable_backward=False)
+# Four blocks of 256 threads a multiprocessor: with the registers that the compiler would take, only three would fit. A
+# loop over the grid, which no launch of ours needs, would cost some more.
+@wp.kernel(enable_backward=False, grid_stride=False, launch_bounds=(256, 4))
 def corrupt_depth(
     depth: wp.array3d(dtype=wp.float32),
     intrinsics: wp.array3d(dtype=wp.float32),

@@ -35,9 +35,10 @@ FREE = wp.constant(-1)
 """An empty place of the table of voxels."""
 ALL_BITS = wp.constant(wp.uint32(0xFFFFFFFF))
 
+# A loop over the grid, which no launch of ours needs, would cost registers.
 # Products are rounded before they are added, as in numba: otherwise points at the faces of the crop or of voxels would
 # fall on the other side.
-wp.set_module_options({"enable_backward": False, "fuse_fp": False, "fast_math": False})
+wp.set_module_options({"enable_backward": False, "fuse_fp": False, "fast_math": False, "default_grid_stride": False})
 
 
 @wp.func_native("""
