@@ -8,48 +8,37 @@ number generators"), applied once per part of the key.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
+import warp as wp
+
+from isaaclab_pc import keyed_random_kernels as kernels
+from isaaclab_pc.warp_stream import current_stream
 
 __all__ = ["keyed_hash", "keyed_uniform"]
 
 
-def _signed(value: int) -> int:
-    """Return the int64 with the bits of an unsigned number."""
-    return value - (1 << 64) if value >= 1 << 63 else value
-
-
-_GOLDEN_GAMMA = _signed(0x9E3779B97F4A7C15)
-_MIX_1 = _signed(0xBF58476D1CE4E5B9)
-_MIX_2 = _signed(0x94D049BB133111EB)
-
-
-def _shift_right(value: torch.Tensor, bits: int) -> torch.Tensor:
-    """Shift as if unsigned: torch's shift of int64 repeats the sign bit."""
-    return (value >> bits) & ((1 << (64 - bits)) - 1)
-
-
-def _mix(value: torch.Tensor) -> torch.Tensor:
-    value = value + _GOLDEN_GAMMA
-    value = (value ^ _shift_right(value, 30)) * _MIX_1
-    value = (value ^ _shift_right(value, 27)) * _MIX_2
-    return value ^ _shift_right(value, 31)
-
-
-def keyed_hash(seed: int, *key: torch.Tensor | int) -> torch.Tensor:
+def keyed_hash(seed: int, env_ids: torch.Tensor, stream: int, *more: torch.Tensor) -> torch.Tensor:
     """Hash integer keys.
 
     Args:
         seed: Seed of the whole run.
-        *key: Parts of the key: int64 tensors or ints that broadcast against each other, at least one a tensor.
+        env_ids: Environments, shape (M,), integer.
+        stream: Number that tells keys apart that must be independent.
+        *more: Up to two further parts of the key, each of shape (M,), integer.
 
     Returns:
-        Hashes, int64, of the keys' broadcast shape.
+        Hashes, shape (M,), int64.
+
+    Raises:
+        ValueError: A part has another shape or device than ``env_ids``.
     """
-    # Mixed before the first part is added: otherwise seed 3, environment 1 and seed 4, environment 0 would be one key.
-    value = _mix(torch.as_tensor(seed, dtype=torch.int64))
-    for part in key:
-        value = _mix(value + part)
-    return value
+    env_ids, *more_parts = _as_int64(env_ids, *more)
+    hashes = torch.empty_like(env_ids)
+    first, second = more_parts + [hashes[:0]] * (2 - len(more))
+    _launch(kernels.hash_keys, seed, env_ids, stream, first, second, hashes)
+    return hashes
 
 
 def keyed_uniform(seed: int, env_ids: torch.Tensor, episode: torch.Tensor, stream: int, columns: int) -> torch.Tensor:
@@ -64,7 +53,32 @@ def keyed_uniform(seed: int, env_ids: torch.Tensor, episode: torch.Tensor, strea
 
     Returns:
         Shape (M, columns), float32.
+
+    Raises:
+        ValueError: ``episode`` has another shape or device than ``env_ids``.
     """
-    index = torch.arange(columns, device=env_ids.device)
-    bits = keyed_hash(seed, env_ids.long()[:, None], episode.long()[:, None], stream, index)
-    return _shift_right(bits, 40).float() * 2.0**-24
+    env_ids, episode = _as_int64(env_ids, episode)
+    numbers = torch.empty(len(env_ids), columns, device=env_ids.device)
+    _launch(kernels.draw_uniform, seed, env_ids, episode, stream, numbers)
+    return numbers
+
+
+def _as_int64(*parts: torch.Tensor) -> list[torch.Tensor]:
+    # A kernel would read beyond the end of a shorter one.
+    places = {(tuple(part.shape), str(part.device)) for part in parts}
+    if len(places) > 1 or parts[0].dim() != 1:
+        raise ValueError(f"the parts of a key must have one shape (M,) and one device, and have {sorted(places)}")
+    return [part.long() for part in parts]
+
+
+def _launch(kernel: Any, *inputs: torch.Tensor | int) -> None:
+    """Run a kernel on torch's current stream, one thread for each row of the output, which comes last."""
+    output = inputs[-1]
+    assert isinstance(output, torch.Tensor)
+    wp.launch(
+        kernel,
+        dim=len(output),
+        inputs=[wp.from_torch(i, return_ctype=True) if isinstance(i, torch.Tensor) else i for i in inputs],
+        device=str(output.device),
+        stream=current_stream(output.device),
+    )

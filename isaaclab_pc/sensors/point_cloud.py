@@ -267,12 +267,12 @@ class PointCloud(SensorBase):
     def _read_cameras(self, mask: torch.Tensor, frame_key: torch.Tensor) -> _Views:
         depths = []
         calibrations = []
+        pixel_key = frame_key if self._realism is None else _as_int32(self._draw_key(_PIXEL_STREAM, frame_key))
         for index, camera in enumerate(self._cameras):
             data: Any = camera.data
             depth = depth_image(camera)
             calibration = (data.intrinsic_matrices.torch, data.pos_w.torch, data.quat_w_ros.torch)
             if self._realism is not None:
-                pixel_key = _as_int32(self._draw_key(_PIXEL_STREAM, frame_key))
                 depth = self._realism.corrupt(index, depth, calibration[0], pixel_key, mask)
                 calibration = self._realism.calibrate(index, *calibration)
             depths.append(depth)

@@ -12,6 +12,7 @@ import warp as wp
 from isaaclab_pc.sensors import warp_base_kernels as base
 from isaaclab_pc.sensors import warp_kernels as kernels
 from isaaclab_pc.sensors.depth_to_cloud import SAMPLERS
+from isaaclab_pc.warp_stream import current_stream
 
 if TYPE_CHECKING:
     from isaaclab_pc.sensors.depth_to_cloud import DepthToCloud
@@ -50,7 +51,6 @@ class WarpBackend:
         self._torch_device = operator.device
         self._block_lanes = 1 if self._device.is_cpu else BLOCK_LANES
         self._warp_lanes = 1 if self._device.is_cpu else WARP_LANES
-        self._streams: dict[int, wp.Stream] = {}
         self._scratch: list[torch.Tensor] = []
         self._sampler = operator.sampler
 
@@ -147,15 +147,8 @@ class WarpBackend:
         self._launch(kernels.count_bits, (num_envs, self._block_lanes), [self._block_lanes, bits])
 
     def _launch(self, kernel: Any, dim: tuple[int, ...], inputs: list[Any]) -> None:
-        stream = None if self._device.is_cpu else self._stream()
+        stream = current_stream(self._torch_device)
         wp.launch(kernel, dim=dim, inputs=inputs, device=self._device, stream=stream, block_dim=self._block_lanes)
-
-    def _stream(self) -> wp.Stream:
-        # Wrappers are kept: when one is deleted, Warp drops the stream, even where it is Warp's own current one.
-        stream = torch.cuda.current_stream(self._torch_device)
-        if stream.cuda_stream not in self._streams:
-            self._streams[stream.cuda_stream] = wp.stream_from_torch(stream)
-        return self._streams[stream.cuda_stream]
 
     def _make_scene(self, operator: DepthToCloud) -> None:
         self._cameras = []
