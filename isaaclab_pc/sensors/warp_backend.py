@@ -9,6 +9,7 @@ import numpy as np
 import torch
 import warp as wp
 
+from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.sensors import warp_base_kernels as base
 from isaaclab_pc.sensors import warp_kernels as kernels
 from isaaclab_pc.sensors.depth_to_cloud import SAMPLERS
@@ -18,10 +19,17 @@ if TYPE_CHECKING:
     from isaaclab_pc.sensors.depth_to_cloud import DepthToCloud
 
 BLOCK_LANES = 256
-"""Threads of a block on CUDA."""
+"""Threads of a block on CUDA: 2 to the ``block_bits`` of the kernels."""
 
 WARP_LANES = 32
 """Threads of a warp on CUDA, and pixels of a word."""
+
+WORDS_OF_WARP = 4
+"""Words that a warp looks at, at most, so that it reads a camera's matrix for several pixels a thread."""
+
+MOST_ROWS = 2**15
+MOST_COLUMNS = 2**16
+"""Image sizes for which row << 16 | column is a positive int32."""
 
 SCRATCH_BYTES_PER_PIXEL = 2
 """Scratch memory for each pixel of all environments that a sampler may use, unless one environment needs more."""
@@ -101,11 +109,12 @@ class WarpBackend:
         for index, (camera, image, classes) in enumerate(zip(self._cameras, depths, labels, strict=True)):
             camera.images = image.data_ptr()
             camera.stride = image.stride(0) * image.element_size()
+            env_bits = _bits_of(_ceil_div(camera.num_words, WORDS_OF_WARP))
             removal = [_array(classes, wp.int32), wp_removed]
             self._launch(
                 kernels.mark,
-                (num_envs, camera.num_words, self._warp_lanes),
-                [index, camera, *removal, self._warp_lanes, *scene, wp_mask, self._valid],
+                (num_envs << env_bits) * self._warp_lanes,
+                [index, camera, *removal, env_bits, *scene, wp_mask, self._valid],
             )
         self._count_bits(self._valid, num_envs)
 
@@ -113,11 +122,12 @@ class WarpBackend:
             self._search([*scene, wp_keys, wp_mask, self._valid], wp_keys, wp_pixels, num_envs, num_points)
 
         sampler = SAMPLERS.index(self._sampler)
+        env_bits = _bits_of(num_points)
         self._launch(
             kernels.emit,
-            (num_envs, num_points),
+            num_envs << env_bits,
             [
-                *(*scene, wp_to_output, wp_keys, wp_mask, self._valid, sampler, self._first),
+                *(*scene, wp_to_output, wp_keys, wp_mask, self._valid, sampler, self._first, env_bits),
                 *(wp_points, wp_pixels, wp_count),
             ],
         )
@@ -137,16 +147,15 @@ class WarpBackend:
                 entered = [keys, self._valid, self._work, self._first]
                 self._launch(kernels.collect_voxels, (rows, places), [env, slots, *entered])
             else:
-                lanes = self._block_lanes
-                self._launch(kernels.pick_farthest, (rows, lanes), [env, lanes, *inputs, self._work, pixels])
+                self._launch(kernels.pick_farthest, rows * self._block_lanes, [env, *inputs, self._work, pixels])
 
         if is_voxel:
             self._count_bits(self._first, num_envs)
 
     def _count_bits(self, bits: Any, num_envs: int) -> None:
-        self._launch(kernels.count_bits, (num_envs, self._block_lanes), [self._block_lanes, bits])
+        self._launch(kernels.count_bits, num_envs * self._block_lanes, [bits])
 
-    def _launch(self, kernel: Any, dim: tuple[int, ...], inputs: list[Any]) -> None:
+    def _launch(self, kernel: Any, dim: int | tuple[int, ...], inputs: list[Any]) -> None:
         stream = current_stream(self._torch_device)
         wp.launch(kernel, dim=dim, inputs=inputs, device=self._device, stream=stream, block_dim=self._block_lanes)
 
@@ -156,6 +165,11 @@ class WarpBackend:
         first_pixel = 0
         first_word = 0
         for (height, width), near, far in zip(operator.image_sizes, operator.near, operator.far, strict=True):
+            if height > MOST_ROWS or width > MOST_COLUMNS:
+                raise ConfigError(
+                    f"An image of {height} x {width} pixels is more than Warp's kernels number: use at most "
+                    f"{MOST_ROWS} x {MOST_COLUMNS}."
+                )
             camera = base.Camera()
             camera.width = width
             camera.num_pixels = height * width
@@ -169,7 +183,8 @@ class WarpBackend:
             # Slots after the camera's last pixel stay empty.
             pixels = np.full(WARP_LANES * camera.num_words, -1, dtype=np.int32)
             last_pixel = first_pixel + camera.num_pixels
-            pixels[: camera.num_pixels] = operator.order[first_pixel:last_pixel] - first_pixel
+            row, column = np.divmod(operator.order[first_pixel:last_pixel] - first_pixel, width)
+            pixels[: camera.num_pixels] = row << 16 | column
             order.append(pixels)
 
             first_pixel = last_pixel
@@ -214,6 +229,11 @@ class WarpBackend:
 
 def _ceil_div(value: int, divisor: int) -> int:
     return -(-value // divisor)
+
+
+def _bits_of(count: int) -> int:
+    """Return how many bits number so many things."""
+    return (count - 1).bit_length()
 
 
 def _array(tensor: torch.Tensor, dtype: Any) -> Any:

@@ -42,7 +42,7 @@ class Scene:
     cameras: wp.array(dtype=Camera)
     """Written on the device at every call, since the images may lie elsewhere."""
     order: wp.array(dtype=wp.int32)
-    """Index of each slot's pixel in its camera's image, -1 where there is none."""
+    """Row << 16 | column of each slot's pixel in its camera's image, -1 where there is none: a division less."""
     crop_lower: wp.vec3f
     crop_upper: wp.vec3f
     voxels_per_metre: wp.float32
@@ -73,6 +73,47 @@ class Bits:
 def popcount(bits: wp.uint32) -> wp.int32: ...
 
 
+@wp.func_native("""
+#if defined(__CUDA_ARCH__)
+    return 32 - __clz(number);
+#else
+    return 32 - __builtin_clz(number);
+#endif
+""")
+def bit_length(number: wp.int32) -> wp.int32:
+    """Return the number of bits of a positive number."""
+    ...
+
+
+@wp.func_native("""
+#if defined(__CUDA_ARCH__)
+    return 5;
+#else
+    return 0;
+#endif
+""")
+def warp_bits() -> wp.int32:
+    """Return the binary logarithm of the threads of a warp, which are one on the CPU."""
+    ...
+
+
+@wp.func_native("""
+#if defined(__CUDA_ARCH__)
+    return 8;
+#else
+    return 0;
+#endif
+""")
+def block_bits() -> wp.int32:
+    """Return the binary logarithm of the threads of a block, which are one on the CPU."""
+    ...
+
+
+@wp.func
+def lower_bits(number: wp.int32, bits: wp.int32) -> wp.int32:
+    return number & ((1 << bits) - 1)
+
+
 @wp.func
 def mix(value: wp.uint32) -> wp.uint32:
     """Mix 32 bits (MurmurHash3's finalizer, Appleby)."""
@@ -92,9 +133,7 @@ def below(value: wp.uint32, bound: wp.int32) -> wp.int32:
 @wp.func
 def permuted(position: wp.int32, total: wp.int32, key: wp.uint32) -> wp.int32:
     """Return one number of a keyed random permutation of [0, total), by cycle walking (Black and Rogaway 2002)."""
-    bits = wp.int32(1)
-    while (1 << bits) < total:
-        bits += 1
+    bits = bit_length(wp.max(total - 1, 1))
     domain = wp.uint32((1 << bits) - 1)
     shift = wp.uint32((bits + 1) // 2)
 
@@ -197,18 +236,23 @@ def camera_of(slot: wp.int32, scene: Scene) -> wp.int32:
 
 
 @wp.func
-def depth_of(pixel: wp.int32, camera: Camera, env: wp.int32) -> wp.float32:
-    """Return the depth at a pixel of one environment's image [m]."""
-    image = wp.array(ptr=camera.images + wp.uint64(env) * camera.stride, shape=(camera.num_pixels,), dtype=wp.float32)
-    return image[pixel]
+def pixel_of(at: wp.int32, width: wp.int32) -> wp.int32:
+    """Return the index of a pixel in its image from what ``Scene.order`` says of it."""
+    return (at >> 16) * width + (at & 0xFFFF)
 
 
 @wp.func
-def unprojected(z: wp.float32, pixel: wp.int32, width: wp.int32, m: Matrix) -> wp.vec3f:
+def depth_of(at: wp.int32, camera: Camera, env: wp.int32) -> wp.float32:
+    """Return the depth at a pixel of one environment's image [m]."""
+    image = wp.array(ptr=camera.images + wp.uint64(env) * camera.stride, shape=(camera.num_pixels,), dtype=wp.float32)
+    return image[pixel_of(at, camera.width)]
+
+
+@wp.func
+def unprojected(z: wp.float32, at: wp.int32, m: Matrix) -> wp.vec3f:
     """Return the point of a depth in the crop's frame [m]."""
-    row = pixel // width
-    u = wp.float32(pixel - row * width) + 0.5
-    v = wp.float32(row) + 0.5
+    u = wp.float32(at & 0xFFFF) + 0.5
+    v = wp.float32(at >> 16) + 0.5
     return wp.vec3f(
         z * (m[0, 1] * v + m[0, 2] + u * m[0, 0]) + m[0, 3],
         z * (m[1, 1] * v + m[1, 2] + u * m[1, 0]) + m[1, 3],
@@ -221,5 +265,5 @@ def point_of(slot: wp.int32, scene: Scene, matrices: wp.array2d(dtype=Matrix), e
     """Return the point of a slot in the crop's frame [m]."""
     index = camera_of(slot, scene)
     camera = scene.cameras[index]
-    pixel = scene.order[slot]
-    return unprojected(depth_of(pixel, camera, env), pixel, camera.width, matrices[env, index])
+    at = scene.order[slot]
+    return unprojected(depth_of(at, camera, env), at, matrices[env, index])

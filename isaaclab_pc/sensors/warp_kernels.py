@@ -12,11 +12,14 @@ from isaaclab_pc.sensors.warp_base_kernels import (
     Matrix,
     Scene,
     below,
+    block_bits,
     camera_of,
     depth_of,
     holds,
+    lower_bits,
     mix,
     permuted,
+    pixel_of,
     point_of,
     popcount,
     rank_of,
@@ -25,6 +28,7 @@ from isaaclab_pc.sensors.warp_base_kernels import (
     start_of,
     stratum,
     unprojected,
+    warp_bits,
 )
 
 RANDOM = wp.constant(0)
@@ -66,48 +70,60 @@ def mark(
     camera: Camera,
     labels: wp.array3d(dtype=wp.int32),
     removed: wp.array2d(dtype=wp.bool),
-    lanes: wp.int32,
+    env_bits: wp.int32,
     scene: Scene,
     matrices: wp.array2d(dtype=Matrix),
     mask: wp.array(dtype=wp.bool),
     valid: Bits,
 ):
-    """Set the bits of one camera's valid pixels, one warp for each word of each environment."""
-    env, word, lane = wp.tid()
-    if env == 0 and word == 0 and lane == 0:
+    """Set the bits of one camera's valid pixels.
+
+    2 ** ``env_bits`` warps for each environment, of which each takes every so many-th word.
+    """
+    # The numbers of an environment and of its threads are cut out of the thread's: a division takes 64 bits and longer.
+    thread = wp.tid()
+    if thread == 0:
         scene.cameras[index] = camera
+    lane = lower_bits(thread, warp_bits())
+    warp = thread >> warp_bits()
+    env = warp >> env_bits
     if not mask[env]:
         return
 
     lower = scene.crop_lower
     upper = scene.crop_upper
-    bits = wp.uint32(0)
-    for bit in range(lane, 32, lanes):
-        pixel = scene.order[(camera.first_word + word) * 32 + bit]
-        if pixel >= 0:
-            z = depth_of(pixel, camera, env)
-            p = unprojected(z, pixel, camera.width, matrices[env, index])
-            inside = z > camera.near and z < camera.far
-            inside = inside and p[0] >= lower[0] and p[1] >= lower[1] and p[2] >= lower[2]
-            inside = inside and p[0] <= upper[0] and p[1] <= upper[1] and p[2] <= upper[2]
-            if inside and removed.shape[1] > 0:
-                row = pixel // camera.width
-                inside = not is_removed(labels[env, row, pixel - row * camera.width], removed, index)
-            if inside:
-                bits |= wp.uint32(1) << wp.uint32(bit)
+    matrix = matrices[env, index]
+    word = lower_bits(warp, env_bits)
+    while word < camera.num_words:
+        bits = wp.uint32(0)
+        for bit in range(lane, 32, 1 << warp_bits()):
+            at = scene.order[(camera.first_word + word) * 32 + bit]
+            if at >= 0:
+                z = depth_of(at, camera, env)
+                p = unprojected(z, at, matrix)
+                inside = z > camera.near and z < camera.far
+                inside = inside and p[0] >= lower[0] and p[1] >= lower[1] and p[2] >= lower[2]
+                inside = inside and p[0] <= upper[0] and p[1] <= upper[1] and p[2] <= upper[2]
+                if inside and removed.shape[1] > 0:
+                    inside = not is_removed(labels[env, at >> 16, at & 0xFFFF], removed, index)
+                if inside:
+                    bits |= wp.uint32(1) << wp.uint32(bit)
 
-    bits = join_bits(bits)
-    if lane == 0:
-        valid.words[env, camera.first_word + word] = bits
+        bits = join_bits(bits)
+        if lane == 0:
+            valid.words[env, camera.first_word + word] = bits
+        word += 1 << env_bits
 
 
 @wp.kernel
-def count_bits(lanes: wp.int32, bits: Bits):
+def count_bits(bits: Bits):
     """Fill ``before`` and ``total``, one block for each environment."""
-    env, lane = wp.tid()
+    thread = wp.tid()
+    env = thread >> block_bits()
+    lane = lower_bits(thread, block_bits())
     num_words = bits.words.shape[1]
     total = wp.int32(0)
-    for first in range(0, num_words, lanes):
+    for first in range(0, num_words, 1 << block_bits()):
         word = first + lane
         ones = wp.int32(0)
         if word < num_words:
@@ -235,7 +251,6 @@ def distance_and_slot(distance: wp.float32, slot: wp.int32) -> wp.uint64:
 @wp.kernel
 def pick_farthest(
     first_env: wp.int32,
-    lanes: wp.int32,
     scene: Scene,
     matrices: wp.array2d(dtype=Matrix),
     keys: wp.array(dtype=wp.int32),
@@ -249,7 +264,10 @@ def pick_farthest(
     One block for each environment from ``first_env`` on, one row of ``distances`` for each block. Ties go to the first
     slot.
     """
-    row, lane = wp.tid()
+    thread = wp.tid()
+    row = thread >> block_bits()
+    lane = lower_bits(thread, block_bits())
+    lanes = 1 << block_bits()
     env = first_env + row
     num_points = pixels.shape[1]
     if not mask[env] or valid.total[env] <= num_points:
@@ -276,8 +294,8 @@ def pick_farthest(
                 begin = slot + lanes
                 distance = distances[row, slot]
                 if distance >= 0.0:
-                    pixel = scene.order[slot]
-                    point = unprojected(depth_of(pixel, camera, env), pixel, camera.width, matrix)
+                    at = scene.order[slot]
+                    point = unprojected(depth_of(at, camera, env), at, matrix)
                     distance = wp.min(distance, squared_distance(point, picked))
                     if slot == pick:
                         distance = wp.float32(-1.0)
@@ -300,16 +318,19 @@ def emit(
     valid: Bits,
     sampler: wp.int32,
     first: Bits,
+    env_bits: wp.int32,
     points: wp.array2d(dtype=wp.vec3f),
     pixels: wp.array2d(dtype=wp.int32),
     count: wp.array(dtype=wp.int32),
 ):
-    """Write one point and its pixel, one thread for each point; the first thread writes the count."""
-    env, k = wp.tid()
-    if not mask[env]:
+    """Write one point and its pixel a thread, with 2 ** ``env_bits`` threads for each environment."""
+    thread = wp.tid()
+    env = thread >> env_bits
+    k = lower_bits(thread, env_bits)
+    num_points = pixels.shape[1]
+    if k >= num_points or not mask[env]:
         return
 
-    num_points = pixels.shape[1]
     total = valid.total[env]
     if k == 0:
         count[env] = wp.min(total, num_points)
@@ -331,8 +352,11 @@ def emit(
     else:
         slot = pixels[env, k]
 
-    pixels[env, k] = scene.cameras[camera_of(slot, scene)].first_pixel + scene.order[slot]
-    p = point_of(slot, scene, matrices, env)
+    index = camera_of(slot, scene)
+    camera = scene.cameras[index]
+    at = scene.order[slot]
+    pixels[env, k] = camera.first_pixel + pixel_of(at, camera.width)
+    p = unprojected(depth_of(at, camera, env), at, matrices[env, index])
 
     if to_output.shape[0] > 0:
         m = to_output[env]

@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.sensors import DepthToCloud
 from isaaclab_pc.sensors.depth_to_cloud import SAMPLERS
 from isaaclab_pc.sensors.numba_backend import NumbaBackend
@@ -174,6 +175,22 @@ def test_images_of_any_size_give_the_same_cloud(
     numba, warp = backends("cpu", num_envs, sizes, num_points, sampler)
     inputs = scene(num_envs, sizes, seed)
     assert run(warp, num_points, inputs) == run(numba, num_points, inputs)
+
+
+@pytest.mark.parametrize("size", [(2**15 + 1, 1), (1, 2**16 + 1)])
+def test_an_image_too_large_to_number_is_refused(size: tuple[int, int]) -> None:
+    with pytest.raises(ConfigError, match="at most 32768 x 65536"):
+        operator(1, [size], 1, "random", backend="warp")
+
+
+@pytest.mark.parametrize("size", [(2**15, 1), (1, 2**16)])
+def test_the_largest_images_give_the_same_cloud(size: tuple[int, int]) -> None:
+    numba, warp = backends("cpu", 1, [size], 100, "grid")
+    inputs = scene(1, [size], labelled=False)
+    inputs[3][..., :2] /= 1000
+    expected = run(numba, 100, inputs)
+    assert expected.pixels.max() > 2**14
+    assert run(warp, 100, inputs) == expected
 
 
 @devices
