@@ -71,7 +71,7 @@ def find_num_envs(
             settings,
             cache_key_parts(run, versions),
             show,
-            retry=functools.partial(retry_overrides, smallest=settings.smallest),
+            retry=functools.partial(retry_overrides, smallest=settings.usual_smallest),
             label=_label(run, settings),
             processes=processes,
             reserve=reserve,
@@ -93,12 +93,13 @@ def retry_overrides(trial: Trial, overrides: Overrides, smallest: int = 0) -> Ov
 
     Contact buffers that overflowed, or have little room left, are enlarged from their high-water marks: a trained
     policy makes more contacts than a fresh one. Where memory ran out in an update, not in a rollout, minibatches are
-    halved before the search goes to fewer environments. Where it can go no further, the replay is halved.
+    halved before the search goes to fewer environments. At its smallest usual size, and below it, the replay is halved
+    first: it takes more than those few environments.
 
     Args:
         trial: A size that was tried.
         overrides: The settings that it was tried with in place of the user's.
-        smallest: Fewest environments of the search.
+        smallest: Fewest environments that the search tries while one size fits.
 
     Returns:
         All overrides for the next trial of this size; None where no setting helps.

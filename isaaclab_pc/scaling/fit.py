@@ -246,6 +246,8 @@ def _search(sizes: _SizeTrials, settings: SearchSettings, known: Trial | None) -
         lo=bounds.lo,
         hi=bounds.hi,
         granule=bounds.granule,
+        floor=bounds.floor,
+        finest=bounds.finest,
         start=bounds.start if known is None else known.num_envs,
         objective=settings.resolved_objective,
         max_trials=settings.max_trials,
@@ -258,7 +260,7 @@ def _winner(result: SearchResult, settings: SearchSettings) -> Trial:
     if result.stop is StopReason.ERROR:
         raise ProbeError(result.trials[-1])
     if result.best is None:
-        raise ConfigError(_nothing_fits(result.trials, settings))
+        raise ConfigError(_nothing_fits(result, settings))
     return result.best
 
 
@@ -343,19 +345,30 @@ def _searched_reason(best: Trial, result: SearchResult, settings: SearchSettings
     )
 
 
-def _nothing_fits(trials: tuple[Trial, ...], settings: SearchSettings) -> str:
-    """Tell what to change when even the smallest size failed."""
-    smallest = min(trials, key=lambda trial: trial.num_envs)
-    if smallest.outcome is Outcome.TIMEOUT:
-        advice = f"raise scaling.max_seconds (now {settings.max_seconds:g})"
-    elif smallest.outcome is Outcome.CRASH:
-        advice = "read its output"
+def _nothing_fits(result: SearchResult, settings: SearchSettings) -> str:
+    """Tell what to change when no size that was tried fits."""
+    smallest = min(result.trials, key=lambda trial: trial.num_envs)
+    timed_out = smallest.outcome is Outcome.TIMEOUT
+    limit = "max_seconds" if timed_out else str(result.stop)
+    if timed_out:
+        what = f"{smallest}: that says nothing of what fits."
+    elif result.stop is StopReason.COMPLETE:
+        what = f"no size fits, not even {smallest}.{_memory_needed(smallest)}"
     else:
-        advice = f"raise scaling.budget (now {settings.budget or 'automatic'}), end other programs"
+        what = f"no size that was tried fits, down to {smallest}; scaling.{limit} ended the search there."
 
+    ways = []
+    if timed_out or result.stop is not StopReason.COMPLETE:
+        ways.append(f"raise scaling.{limit} (now {getattr(settings, limit):g})")
+    if smallest.outcome is Outcome.CRASH:
+        ways.append("read its output")
+    elif not timed_out:
+        ways += [f"raise scaling.budget (now {settings.budget or 'automatic'})", "end other programs"]
+    if settings.min is not None and smallest.num_envs > 1:
+        ways.append(f"lower scaling.min (now {settings.min})")
     return (
-        f"num_envs=auto: no size fits, not even {smallest}.{_memory_needed(smallest)} To go on, {advice}, lower "
-        f"scaling.min (now {settings.sizes.lo}), or set num_envs yourself. Output of the trial: {smallest.log}"
+        f"num_envs=auto: {what} To go on, {', '.join(ways)}, or set num_envs yourself. "
+        f"Output of the trial: {smallest.log}"
     )
 
 
@@ -368,7 +381,10 @@ def _memory_needed(smallest: Trial) -> str:
     if budget is None:
         return ""
 
+    needed = f" The task needs more than {format_size(budget)} of {'GPU' if on_gpu else 'host'} memory for "
+    if smallest.num_envs == 1:
+        return f"{needed}one environment."
     return (
-        f" The task needs more than {format_size(budget)} of {'GPU' if on_gpu else 'host'} memory for its first "
-        f"{smallest.num_envs} environments; how much before the first one is not known, as nothing smaller was tried."
+        f"{needed}its first {smallest.num_envs} environments; how much before the first one is not known, as nothing "
+        "smaller was tried."
     )

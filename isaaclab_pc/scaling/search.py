@@ -90,6 +90,8 @@ def search(
     granule: int,
     objective: Objective,
     start: int | None = None,
+    floor: int | None = None,
+    finest: int = 1,
     max_trials: int | None = None,
     max_seconds: float | None = None,
     clock: Callable[[], float] = time.monotonic,
@@ -107,6 +109,9 @@ def search(
     With `Objective.THROUGHPUT` sizes are doubled at most, and no size is tried that is predicted not to fit. The search
     also ends as soon as more environments bring no more frames per second.
 
+    Where not even `lo` fits, sizes are halved down to `floor`. Those between the first that fits and the next larger
+    one are searched like all others, with a granule of about a quarter of the smaller.
+
     Peaks are noisy. A size that fits, but with less than `MARGIN` of a budget free, therefore bounds the bracket from
     above, and wins only when no other size fits.
 
@@ -117,6 +122,8 @@ def search(
         granule: Sizes are multiples of this, positive.
         objective: What the best size is.
         start: First size to try, moved into [lo, hi]; None: `lo`.
+        floor: Smallest size to try where `lo` does not fit; None: `lo`.
+        finest: Sizes below `lo` are multiples of this; so is the floor.
         max_trials: Most trials; None: as many as it takes.
         max_seconds: No trial is started that would probably end later than this [s]; None: no limit. The first
             trial always runs. A trial is expected to take as long as the slowest one so far, without the first: that
@@ -130,7 +137,7 @@ def search(
     Raises:
         ConfigError: No multiple of the granule lies between `lo` and `hi`.
     """
-    sizes = _Sizes(lo, hi, granule)
+    sizes = _Sizes(lo, hi, granule, floor, finest)
     trials: list[Trial] = []
     durations: list[float] = []
     began = clock()
@@ -166,15 +173,17 @@ def search(
 
 
 class _Sizes:
-    """The sizes that may be tried: multiples of the granule between two ends."""
+    """The sizes that may be tried: multiples of the granule between two ends, and where none fits, those below."""
 
-    def __init__(self, lo: int, hi: int, granule: int) -> None:
+    def __init__(self, lo: int, hi: int, granule: int, floor: int | None, finest: int) -> None:
         if granule < 1:
             raise ConfigError(f"scaling.granule={granule} must be at least 1")
 
         self.granule = granule
         self.lo = max(-(-lo // granule), 1) * granule
         self.hi = hi // granule * granule
+        self.floor = self.lo if floor is None else floor
+        self.finest = finest
         if self.lo > self.hi:
             raise ConfigError(
                 f"scaling.min={lo}, scaling.max={hi}: no multiple of scaling.granule={granule} lies between them"
@@ -183,6 +192,19 @@ class _Sizes:
     def clip(self, size: int) -> int:
         """Return the nearest allowed size that is not larger, or the smallest one."""
         return min(max(size // self.granule * self.granule, self.lo), self.hi)
+
+    def below(self, size: int) -> int | None:
+        """Return the size to try where this one is too large, or None where it is the smallest."""
+        if size > self.lo:
+            return self.clip(math.isqrt(self.lo * size))
+        half = max(size // 2 // self.finest * self.finest, self.floor)
+        return half if half < size else None
+
+    def from_below(self, size: int) -> "_Sizes":
+        """Return the sizes from one below the smallest, with a granule of a quarter of it, rounded to a power of 2."""
+        quarter = size // self.finest // 4
+        granule = self.finest * (1 << max(quarter.bit_length() - 1, 0))
+        return _Sizes(size, self.hi, granule, self.floor, self.finest)
 
     def middle(self, lower: int, upper: int) -> int:
         """Return an allowed size near the geometric mean: both are allowed, with another one between them."""
@@ -275,9 +297,12 @@ def _next_size(trials: list[Trial], sizes: _Sizes, objective: Objective) -> int 
     """Return the size to try after these trials, or None when nothing is left to learn."""
     lower, upper = _bracket(trials)
     if lower is None:
-        # Nothing fits yet: go down.
+        # Nothing fits yet: go down. Where one of the smallest sizes fits without the margin, it is the answer.
         smallest = min(t.num_envs for t in trials)
-        return None if smallest == sizes.lo else sizes.clip(math.isqrt(sizes.lo * smallest))
+        enough = smallest <= sizes.lo and any(t.fits for t in trials)
+        return None if enough else sizes.below(smallest)
+    if lower < sizes.lo:
+        sizes = sizes.from_below(lower)
 
     # Stop where nothing is left above the largest size that fits, or where it is not worth a trial.
     if objective is Objective.THROUGHPUT and not _largest_is_fastest(trials):

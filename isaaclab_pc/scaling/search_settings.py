@@ -27,12 +27,16 @@ class Sizes(NamedTuple):
     """All are multiples of this."""
     start: int
     """The first one."""
+    floor: int
+    """Smallest one that is tried where not even ``lo`` fits."""
+    finest: int
+    """Those below ``lo`` are multiples of this."""
 
 
 # Past 256 environments on a CPU, building the scene costs every start more than the extra frames per second give back.
-_CPU_FAST = Sizes(lo=32, hi=256, granule=16, start=32)
-_CPU_LARGE = Sizes(lo=32, hi=1024, granule=16, start=32)
-_CUDA = Sizes(lo=64, hi=MAX_NUM_ENVS, granule=64, start=1024)
+_CPU_FAST = Sizes(lo=32, hi=256, granule=16, start=32, floor=1, finest=1)
+_CPU_LARGE = Sizes(lo=32, hi=1024, granule=16, start=32, floor=1, finest=1)
+_CUDA = Sizes(lo=64, hi=MAX_NUM_ENVS, granule=64, start=1024, floor=1, finest=1)
 
 
 class SearchSettings(ScalingSettings):
@@ -58,8 +62,8 @@ class SearchSettings(ScalingSettings):
         return self
 
     @property
-    def smallest(self) -> int:
-        """Fewest environments that are tried."""
+    def usual_smallest(self) -> int:
+        """Fewest environments that are tried while one size fits; only where none does, fewer are."""
         sizes = self.sizes
         return -(-sizes.lo // sizes.granule) * sizes.granule
 
@@ -85,4 +89,7 @@ class SearchSettings(ScalingSettings):
         lo = self.min if self.min is not None else min(usual.lo, hi)
         granule = self.granule if self.granule is not None else min(usual.granule, hi)
         start = min(max(usual.start, lo), hi)
-        return Sizes(lo, hi, granule, start)
+
+        finest = self.granule or usual.finest
+        floor = -(-(self.min or usual.floor) // finest) * finest
+        return Sizes(lo, hi, granule, start, floor, finest)

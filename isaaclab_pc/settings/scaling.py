@@ -87,7 +87,7 @@ class ScalingSettings(Settings):
     GPU): the most that fits."""
 
     min: NumEnvs | None = None
-    """Smallest number to try."""
+    """Smallest number to try; null: 32 on the CPU, 64 on a GPU, or fewer where not even those fit."""
 
     max: NumEnvs | None = None
     """Largest number to try."""

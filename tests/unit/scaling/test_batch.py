@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from isaaclab_pc.agents.ppo import DEFAULT, sizes
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.scaling.batch import SAMPLES_SLACK, BatchPlan, plan_batch
 
@@ -22,6 +23,16 @@ from isaaclab_pc.scaling.batch import SAMPLES_SLACK, BatchPlan, plan_batch
 )
 def test_horizon_follows_the_number_of_environments(num_envs: int, plan: BatchPlan) -> None:
     assert plan_batch(num_envs, samples_per_update=2048, minibatch_size=512) == plan
+
+
+@pytest.mark.parametrize("num_envs", range(1, 32))
+@pytest.mark.parametrize("size", ["default", "large"])
+def test_few_environments_learn_from_as_many_samples_as_the_longest_rollout_gives(num_envs: int, size: str) -> None:
+    agent = sizes(DEFAULT)[size]
+    plan = plan_batch(num_envs, agent.samples_per_update, agent.minibatch_size)
+    most = min(agent.samples_per_update, 128 * num_envs)
+    assert most * (1 - SAMPLES_SLACK) <= plan.samples_per_update <= agent.samples_per_update * (1 + SAMPLES_SLACK)
+    assert plan.minibatch_size >= min(agent.minibatch_size, plan.samples_per_update) / 1.5
 
 
 def test_awkward_number_of_environments_moves_the_horizon_a_little_for_a_sensible_minibatch() -> None:

@@ -15,7 +15,7 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.scaling import FitResult, Outcome, ProbeError, SearchSettings, Trial, fit
 from isaaclab_pc.scaling.fit import RetryPolicy
 from isaaclab_pc.scaling.memory import FreeMemory
-from isaaclab_pc.scaling.trial import Overrides
+from isaaclab_pc.scaling.trial import Overrides, format_size
 
 MIB = 1 << 20
 KEY = {"task": "reach", "runner": "rsl_rl"}
@@ -265,25 +265,51 @@ def test_error_of_the_environment_is_shown_whole_and_not_tried_smaller(workshop:
     assert not (workshop.folder / "cache").exists()
 
 
+def test_a_machine_that_bears_sixteen_environments_gets_them(workshop: Workshop) -> None:
+    result = workshop.fit("if n > 16: raise MemoryError\nfits(n)", objective="memory")
+    assert result.num_envs == 16
+    assert workshop.tried == [32, 32, 16, 24, 20], "the first trial may have compiled kernels"
+    assert result.reason == "num_envs=16: the largest that fits, 4 tried (16 frames/s, 0 B)".replace(
+        "0 B", format_size(result.host_bytes)
+    )
+
+
 @pytest.mark.parametrize(
-    ("code", "settings", "advice"),
+    ("code", "settings", "tried", "advice"),
     [
-        ("raise MemoryError", {}, r"raise scaling\.budget \(now automatic\)"),
-        (MEMORY_HUNGRY + ";time.sleep(9)", {"budget": "9MiB"}, r"raise scaling\.budget \(now 9MiB\)"),
-        ("time.sleep(60)", {"max_seconds": 0.5}, r"raise scaling\.max_seconds \(now 0\.5\)"),
-        ("import signal; os.kill(os.getpid(), signal.SIGSEGV)", {}, "SIGSEGV.*read its output"),
+        ("raise MemoryError", {}, {32, 16, 8, 4, 2, 1}, r"even num_envs=1: .* raise scaling\.budget \(now automatic\)"),
+        ("raise MemoryError", {"min": 16}, {32, 16}, r"even num_envs=16: .*, lower scaling\.min \(now 16\), or set"),
+        (
+            "raise MemoryError",
+            {"max_trials": 2},
+            {32, 16},
+            r"down to num_envs=16: .* raise scaling\.max_trials \(now 2\)",
+        ),
+        (MEMORY_HUNGRY + ";time.sleep(9)", {"budget": "9MiB", "min": 32}, {32}, r"raise scaling\.budget \(now 9MiB\)"),
+        (
+            "time.sleep(60)",
+            {"max_seconds": 0.5},
+            {32},
+            r"says nothing .* raise scaling\.max_seconds \(now 0\.5\), or set",
+        ),
+        ("import signal; os.kill(os.getpid(), signal.SIGSEGV)", {"max": 1}, {1}, "SIGSEGV.*read its output"),
     ],
 )
 def test_when_nothing_fits_the_message_names_what_to_change(
-    workshop: Workshop, code: str, settings: dict, advice: str
+    workshop: Workshop, code: str, settings: dict, tried: set[int], advice: str
 ) -> None:
     with pytest.raises(ConfigError, match=advice) as caught:
         workshop.fit(code, **settings)
-    assert set(workshop.tried) == {32}
-    assert "scaling.min (now 32)" in str(caught.value)
+    assert set(workshop.tried) == tried
+    assert ("scaling.min" in str(caught.value)) == ("min" in settings)
     needs = "needs more than 9.0 MiB of host memory for its first 32 environments" in str(caught.value)
     assert needs == (settings.get("budget") == "9MiB")
     assert Path(workshop.trials[0].log).exists()
+
+
+def test_memory_for_one_environment_is_named_as_such(workshop: Workshop) -> None:
+    with pytest.raises(ConfigError, match=r"The task needs more than 3\.0 MiB of host memory for one environment\."):
+        workshop.fit("time.sleep(9)", budget="3MiB", max=1)
 
 
 def test_search_ends_in_time_with_the_best_so_far_and_says_so(workshop: Workshop) -> None:

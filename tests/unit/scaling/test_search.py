@@ -92,6 +92,60 @@ def test_nothing_fits_is_an_answer_without_a_winner_after_the_smallest_size() ->
     assert result.stop is StopReason.COMPLETE
 
 
+@pytest.mark.parametrize(
+    ("limit", "tried", "found"),
+    [
+        (16, [32, 16, 24, 20], 16),
+        (21, [32, 16, 24, 20], 20),
+        (25, [32, 16, 24, 28], 24),
+        (9, [32, 16, 8, 12, 10], 8),
+        (5, [32, 16, 8, 4, 5, 6], 5),
+        (1, [32, 16, 8, 4, 2, 1], 1),
+        (0, [32, 16, 8, 4, 2, 1], None),
+    ],
+)
+@pytest.mark.parametrize("objective", list(Objective))
+def test_below_the_smallest_size_sizes_are_halved_and_the_answer_is_found_with_a_finer_granule(
+    limit: int, tried: list[int], found: int | None, objective: Objective
+) -> None:
+    machine = FakeMachine(limit=limit, fps=float)
+    result = machine.search(floor=1, objective=objective)
+    assert machine.tried == tried
+    assert best_size(result) == found
+    assert result.stop is StopReason.COMPLETE
+
+
+def test_sizes_below_the_smallest_keep_to_the_floor_and_to_the_granule_that_was_asked_for() -> None:
+    machine = FakeMachine(limit=0)
+    machine.search(floor=5)
+    assert machine.tried == [32, 16, 8, 5]
+    multiples = FakeMachine(limit=0)
+    multiples.search(lo=96, granule=24, floor=24, finest=24)
+    assert multiples.tried == [96, 48, 24]
+    above = FakeMachine(limit=3)
+    above.search(lo=64, hi=65536, granule=64, start=1024, floor=1)
+    assert above.tried == [1024, 256, 128, 64, 32, 16, 8, 4, 2, 3]
+
+
+def test_smallest_size_that_fits_without_the_margin_is_the_answer_and_nothing_smaller_is_tried() -> None:
+    def probe(n: int) -> Trial:
+        return Trial(n, Outcome.FITS, host_bytes=1000 * n, host_budget=32_100)
+
+    result = search(probe, lo=32, hi=32, granule=16, floor=1, objective=Objective.MEMORY)
+    assert [trial.num_envs for trial in result.trials] == [32]
+    assert best_size(result) == 32
+
+
+def test_memory_below_the_smallest_size_is_followed_by_its_line() -> None:
+    def probe(n: int) -> Trial:
+        used = 1_000_000 + 1000 * n
+        return Trial(n, Outcome.FITS if used <= 1_030_000 else Outcome.OOM, host_bytes=used, host_budget=1_030_000)
+
+    result = search(probe, lo=32, hi=256, granule=16, floor=1, objective=Objective.MEMORY)
+    assert [trial.num_envs for trial in result.trials] == [32, 16]
+    assert best_size(result) == 16, "it leaves less than the margin free"
+
+
 def test_throughput_search_stops_when_more_environments_are_not_faster() -> None:
     speeds = {32: 300.0, 64: 340.0, 128: 352.0, 256: 350.0}
     machine = FakeMachine(fps=speeds.__getitem__)
@@ -199,11 +253,20 @@ def test_without_memory_readings_the_winner_is_near_the_largest_that_fits(
     start=st.integers(1, 6000),
     data=st.data(),
     max_trials=st.none() | st.integers(1, 6),
+    keeps_granule=st.booleans(),
 )
 def test_any_machine_however_erratic_gets_a_size_that_ran_and_every_size_is_tried_once(
-    bounds: tuple[int, int, int], objective: Objective, start: int, data: st.DataObject, max_trials: int | None
+    bounds: tuple[int, int, int],
+    objective: Objective,
+    start: int,
+    data: st.DataObject,
+    max_trials: int | None,
+    keeps_granule: bool,
 ) -> None:
     lo, extra, granule = bounds
+    smallest = -(-lo // granule) * granule
+    finest = granule if keeps_granule else 1
+    floor = finest * data.draw(st.integers(1, smallest // finest))
 
     def probe(num_envs: int) -> Trial:
         outcome = data.draw(st.sampled_from([Outcome.FITS, Outcome.FITS, *Outcome]))
@@ -216,13 +279,16 @@ def test_any_machine_however_erratic_gets_a_size_that_ran_and_every_size_is_trie
         granule=granule,
         objective=objective,
         start=start,
+        floor=floor,
+        finest=finest,
         max_trials=max_trials,
         clock=lambda: 0.0,
     )
     tried = [trial.num_envs for trial in result.trials]
     fits = [trial for trial in result.trials if trial.fits]
     assert len(tried) == len(set(tried))
-    assert all(lo <= n <= lo + extra and n % granule == 0 for n in tried)
+    assert all(n <= lo + extra and n % granule == 0 for n in tried if n >= smallest)
+    assert all(n >= floor and n % finest == 0 for n in tried)
     assert max_trials is None or len(tried) <= max_trials
     assert (result.best in fits) if fits else (result.best is None)
 

@@ -43,13 +43,16 @@ def test_objective_follows_the_device_unless_it_is_set() -> None:
 @pytest.mark.parametrize(
     ("settings", "sizes"),
     [
-        ({}, Sizes(lo=32, hi=256, granule=16, start=32)),
-        ({"objective": "memory"}, Sizes(lo=32, hi=1024, granule=16, start=32)),
-        ({"device": "cuda"}, Sizes(lo=64, hi=65536, granule=64, start=1024)),
-        ({"min": 2048}, Sizes(lo=2048, hi=2048, granule=16, start=2048)),
-        ({"max": 10}, Sizes(lo=10, hi=10, granule=10, start=10)),
-        ({"device": "cuda", "max": 512}, Sizes(lo=64, hi=512, granule=64, start=512)),
-        ({"granule": 1, "min": 1}, Sizes(lo=1, hi=256, granule=1, start=32)),
+        ({}, Sizes(lo=32, hi=256, granule=16, start=32, floor=1, finest=1)),
+        ({"objective": "memory"}, Sizes(lo=32, hi=1024, granule=16, start=32, floor=1, finest=1)),
+        ({"device": "cuda"}, Sizes(lo=64, hi=65536, granule=64, start=1024, floor=1, finest=1)),
+        ({"min": 2048}, Sizes(lo=2048, hi=2048, granule=16, start=2048, floor=2048, finest=1)),
+        ({"max": 10}, Sizes(lo=10, hi=10, granule=10, start=10, floor=1, finest=1)),
+        ({"device": "cuda", "max": 512}, Sizes(lo=64, hi=512, granule=64, start=512, floor=1, finest=1)),
+        ({"granule": 1, "min": 1}, Sizes(lo=1, hi=256, granule=1, start=32, floor=1, finest=1)),
+        ({"granule": 24}, Sizes(lo=32, hi=256, granule=24, start=32, floor=24, finest=24)),
+        ({"min": 5}, Sizes(lo=5, hi=256, granule=16, start=32, floor=5, finest=1)),
+        ({"min": 5, "granule": 4}, Sizes(lo=5, hi=256, granule=4, start=32, floor=8, finest=4)),
     ],
 )
 def test_what_is_left_open_gives_way_to_what_is_set(settings: dict, sizes: Sizes) -> None:
