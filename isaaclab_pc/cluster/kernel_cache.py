@@ -18,8 +18,12 @@ from pathlib import Path
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.packages import installed_versions
+from isaaclab_pc.scaling.search_clock import FIRST_BUILD_SECONDS
 
-__all__ = ["check_kernel_cache", "local_kernel_cache", "shared_kernel_cache"]
+__all__ = ["announce_first_start", "check_kernel_cache", "local_kernel_cache", "shared_kernel_cache"]
+
+_COMPILED = {"cpu": ("*.o",), "cuda": ("*.cubin", "*.ptx")}
+"""Files of Warp's compiled kernels, by kind of device."""
 
 _UNFINISHED = re.compile(r"^\.|_p\d+_t\d+$")
 """Names of what Warp is still building, and of what is still being copied back."""
@@ -60,6 +64,23 @@ def check_kernel_cache() -> None:
     if there != folder or not there.is_dir() or not os.access(there, os.R_OK) or not any(there.iterdir()):
         raise ConfigError(f"{what}: {then}")
     print(f"warning: {what}; where one is missing, {then}", file=sys.stderr, flush=True)
+
+
+def announce_first_start(device: str) -> None:
+    """Say why a start takes long, where no kernel was ever compiled for a device.
+
+    Args:
+        device: ``cpu`` or ``cuda:N``, or several.
+    """
+    kind = device.partition(":")[0]
+    cache = shared_kernel_cache()
+    if any(True for pattern in _COMPILED[kind] for _ in cache.glob(f"*/*/{pattern}")):
+        return
+    print(
+        f"note: first start on this machine: kernels are compiled for {kind}, which takes minutes "
+        f"({FIRST_BUILD_SECONDS / 60:g} at most with num_envs=auto); later starts take them from {cache}",
+        flush=True,
+    )
 
 
 @contextlib.contextmanager

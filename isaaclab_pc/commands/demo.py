@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from isaaclab_pc.cluster.kernel_cache import check_kernel_cache
+from isaaclab_pc.cluster.kernel_cache import announce_first_start, check_kernel_cache
 from isaaclab_pc.demo_file import DemoFile
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
@@ -97,6 +97,7 @@ def _run(argv: Sequence[str]) -> int:
     settings = compose(command.settings, command.env)
     _check_task(settings.task)
     settings = choose_platform(settings)
+    announce_first_start(settings.device)
     if settings.num_envs == "auto":
         settings = settings.with_values({"num_envs": min(NUM_ENVS, own.episodes)})
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from isaaclab_pc.cluster.kernel_cache import check_kernel_cache
+from isaaclab_pc.cluster.kernel_cache import announce_first_start, check_kernel_cache
 from isaaclab_pc.commands.same_run import check_checkpoint
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
@@ -98,6 +98,7 @@ def run(command: Command) -> int:
     require_library(settings.runner)
     check_checkpoint(checkpoint, settings)
     settings = choose_platform(settings)
+    announce_first_start(settings.device)
 
     folder = make_folder(results)
     settings.save(folder / SETTINGS_NAME)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from isaaclab_pc.cluster.kernel_cache import check_kernel_cache
+from isaaclab_pc.cluster.kernel_cache import announce_first_start, check_kernel_cache
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.fault_dump import SIMULATION_PACKAGES, FaultDump
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
@@ -102,6 +102,7 @@ def _run(argv: Sequence[str]) -> int:
     position = dump.position_of(own.env)
     _check_origin(dump, own.task)
     settings = choose_platform(_settings(dump, command))
+    announce_first_start(settings.device)
 
     folder = _make_folder(path.resolve().parent / "replay")
     settings.save(folder / SETTINGS_NAME)

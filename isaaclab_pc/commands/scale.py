@@ -18,7 +18,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from isaaclab_pc.cluster.kernel_cache import check_kernel_cache
+from isaaclab_pc.cluster.kernel_cache import announce_first_start, check_kernel_cache
 from isaaclab_pc.commands.stability import measure_stability
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.algorithm import TRAIN, choose_algorithm
@@ -110,7 +110,9 @@ def _answer(argv: Sequence[str]) -> int:
     if "--stability" in options:
         if "visualizer" in command.given:
             raise ConfigError("visualizer has no use with --stability, where nothing is watched.")
-        return measure_stability(command, compose_for_platform(command))
+        settings = compose_for_platform(command)
+        announce_first_start(settings.device)
+        return measure_stability(command, settings)
     try:
         return run(command, plan="--plan" in options)
     except ProbeError as error:
@@ -162,6 +164,7 @@ def run(command: Command, *, plan: bool) -> int:
         with tempfile.TemporaryDirectory() as scratch:
             return _plan(settings, search, Path(scratch), _trial_command(command, search))
 
+    announce_first_start(settings.device)
     folder = make_folder(LOGS / "scale" / experiment_name(settings))
     settings.save(folder / SETTINGS_NAME)
     trials: list[Trial] = []

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from isaaclab_pc.cluster.causes import Cause
-from isaaclab_pc.cluster.kernel_cache import check_kernel_cache
+from isaaclab_pc.cluster.kernel_cache import announce_first_start, check_kernel_cache
 from isaaclab_pc.cluster.nodes import lend_gpus
 from isaaclab_pc.cluster.place import Place, find_place
 from isaaclab_pc.cluster.ranks import ranks_command
@@ -156,6 +156,7 @@ def run(settings: RunSettings, command: Command, name: str | None = None, requeu
         return _resume(settings, command)
 
     settings = choose_algorithm(choose_platform(settings))
+    announce_first_start(settings.device)
     check_gpus(settings)
     check_cluster(settings)
     if settings.teacher == TRAIN:
@@ -314,6 +315,7 @@ def _go_on(asked: RunSettings, command: Command, record: RunRecord, checkpoint: 
     # Whoever watched the run before need not watch it now.
     changes["visualizer"] = asked.visualizer
     settings = choose_algorithm(choose_platform(stored.with_values(changes)), begins=False)
+    announce_first_start(settings.device)
     check_gpus(settings)
     check_cluster(settings)
     check_checkpoint(checkpoint, settings)

@@ -15,8 +15,10 @@ import psutil
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.scaling.gpu import Gpu
 from isaaclab_pc.scaling.memory import free_host_memory, resolve_budget
+from isaaclab_pc.scaling.no_answer import nothing_built, nothing_fits
 from isaaclab_pc.scaling.profile import CacheMode, Profile, ProfileCache, cache_key
 from isaaclab_pc.scaling.search import Objective, SearchResult, StopReason, fits_with_margin, search
+from isaaclab_pc.scaling.search_clock import SearchClock
 from isaaclab_pc.scaling.search_settings import SearchSettings
 from isaaclab_pc.scaling.trial import Outcome, Overrides, Trial, format_size
 from isaaclab_pc.scaling.trial_runner import Budgets, run_trial
@@ -121,7 +123,7 @@ def fit(
         The answer.
 
     Raises:
-        ConfigError: No size fits, or the GPU cannot be read.
+        ConfigError: No size fits, the first environment is not built in time, or the GPU cannot be read.
         ProbeError: A trial failed for another reason than its size.
     """
     gpu = Gpu(settings.device) if settings.on_gpu else None
@@ -139,20 +141,21 @@ def fit(
         return FitResult(profile.num_envs, (), True, reason, profile.overrides, *memory)
 
     folder = Path(tempfile.mkdtemp(prefix="isaaclab_pc-scaling-"))
-    sizes = _SizeTrials(_Children(command, budgets, gpu, folder, on_trial), retry, settings.max_seconds, profile)
+    clock = SearchClock(settings.max_seconds)
+    sizes = _SizeTrials(_Children(command, budgets, gpu, folder, on_trial, clock), retry, clock, profile)
     try:
         # Less memory is free than when the answer was found: one trial tells whether it is still good.
         confirmation = None if profile is None else sizes.run(profile.num_envs)
         if confirmation is not None and fits_with_margin(confirmation):
             result = SearchResult(confirmation, (confirmation,), StopReason.COMPLETE)
         else:
-            result = _search(sizes, settings, confirmation)
+            result = _search(sizes, settings, clock, confirmation)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
 
     # What has failed is worth reading, and the messages name its output: the folder stays.
-    best = _winner(result, settings)
+    best = _winner(result, settings, clock)
     shutil.rmtree(folder, ignore_errors=True)
 
     confirmed = best is confirmation and len(result.trials) == 1
@@ -186,14 +189,20 @@ class _Children:
     folder: Path
     """Where children leave their trials and their output."""
     on_trial: Callable[[Trial], None]
+    clock: SearchClock
 
-    def run(self, num_envs: int, overrides: Overrides, seconds: float) -> Trial:
-        """Try a size once, in at most so many seconds."""
+    def run(self, num_envs: int, overrides: Overrides) -> Trial:
+        """Try a size once, in the time that is left."""
         result_path = self.folder / f"{num_envs}.json"
         log_path = self.folder / f"{num_envs}.log"
         argv = self.command(num_envs, result_path, overrides)
 
-        trial = run_trial(argv, num_envs, result_path, log_path, replace(self.budgets, seconds=seconds), self.gpu)
+        budgets = replace(self.budgets, seconds=self.clock.left(), build_seconds=self.clock.build_left())
+
+        trial = run_trial(argv, num_envs, result_path, log_path, budgets, self.gpu, self.clock.built)
+        if trial.fits:
+            # Also where it was too quick to be seen training.
+            self.clock.built()
         trial = replace(trial, overrides=dict(overrides))
         self.on_trial(trial)
         return trial
@@ -202,17 +211,13 @@ class _Children:
 class _SizeTrials:
     """Tries sizes, each again with other settings where those may help, all inside the time for the search."""
 
-    def __init__(self, children: _Children, retry: RetryPolicy, max_seconds: float, profile: Profile | None) -> None:
+    def __init__(self, children: _Children, retry: RetryPolicy, clock: SearchClock, profile: Profile | None) -> None:
         self._children = children
         self._retry = retry
-        self._deadline = time.monotonic() + max_seconds
+        self._clock = clock
         self._overrides: Overrides = {} if profile is None else profile.overrides
         # Where there is a cached answer, its search has compiled them.
         self._may_compile_kernels = profile is None
-
-    def seconds_left(self) -> float:
-        """Return the time left for the search [s]."""
-        return max(self._deadline - time.monotonic(), 0.0)
 
     def run(self, num_envs: int) -> Trial:
         """Try a size, again with other settings where those may help; return its last trial."""
@@ -224,17 +229,17 @@ class _SizeTrials:
 
         for _ in range(_MAX_ATTEMPTS - 1):
             overrides = self._retry(trial, self._overrides)
-            if overrides is None or self.seconds_left() == 0.0:
+            if overrides is None or self._clock.left() == 0.0:
                 break
             self._overrides = overrides
             trial = self._run_once(num_envs)
         return trial
 
     def _run_once(self, num_envs: int) -> Trial:
-        return self._children.run(num_envs, self._overrides, self.seconds_left())
+        return self._children.run(num_envs, self._overrides)
 
 
-def _search(sizes: _SizeTrials, settings: SearchSettings, known: Trial | None) -> SearchResult:
+def _search(sizes: _SizeTrials, settings: SearchSettings, clock: SearchClock, known: Trial | None) -> SearchResult:
     """Search with child processes, from a trial that has run already or else from the usual size."""
     bounds = settings.sizes
 
@@ -251,16 +256,19 @@ def _search(sizes: _SizeTrials, settings: SearchSettings, known: Trial | None) -
         start=bounds.start if known is None else known.num_envs,
         objective=settings.resolved_objective,
         max_trials=settings.max_trials,
-        max_seconds=sizes.seconds_left(),
+        max_seconds=clock.left(),
+        clock=clock.spent,
     )
 
 
-def _winner(result: SearchResult, settings: SearchSettings) -> Trial:
-    """Return the best trial; raise where a trial failed by itself, or where nothing fits."""
+def _winner(result: SearchResult, settings: SearchSettings, clock: SearchClock) -> Trial:
+    """Return the best trial; raise where a trial failed by itself, or where nothing fits or was ever built."""
     if result.stop is StopReason.ERROR:
         raise ProbeError(result.trials[-1])
+    if result.trials[-1].outcome is Outcome.TIMEOUT and not clock.is_built:
+        raise ConfigError(nothing_built(result))
     if result.best is None:
-        raise ConfigError(_nothing_fits(result, settings))
+        raise ConfigError(nothing_fits(result, settings))
     return result.best
 
 
@@ -342,49 +350,4 @@ def _searched_reason(best: Trial, result: SearchResult, settings: SearchSettings
     return (
         f"num_envs={best.num_envs}: {kind}, {len(result.trials)} tried ({best.frames_per_second:.0f} frames/s, "
         f"{format_size(best.device_bytes or best.host_bytes)}{cut})"
-    )
-
-
-def _nothing_fits(result: SearchResult, settings: SearchSettings) -> str:
-    """Tell what to change when no size that was tried fits."""
-    smallest = min(result.trials, key=lambda trial: trial.num_envs)
-    timed_out = smallest.outcome is Outcome.TIMEOUT
-    limit = "max_seconds" if timed_out else str(result.stop)
-    if timed_out:
-        what = f"{smallest}: that says nothing of what fits."
-    elif result.stop is StopReason.COMPLETE:
-        what = f"no size fits, not even {smallest}.{_memory_needed(smallest)}"
-    else:
-        what = f"no size that was tried fits, down to {smallest}; scaling.{limit} ended the search there."
-
-    ways = []
-    if timed_out or result.stop is not StopReason.COMPLETE:
-        ways.append(f"raise scaling.{limit} (now {getattr(settings, limit):g})")
-    if smallest.outcome is Outcome.CRASH:
-        ways.append("read its output")
-    elif not timed_out:
-        ways += [f"raise scaling.budget (now {settings.budget or 'automatic'})", "end other programs"]
-    if settings.min is not None and smallest.num_envs > 1:
-        ways.append(f"lower scaling.min (now {settings.min})")
-    return (
-        f"num_envs=auto: {what} To go on, {', '.join(ways)}, or set num_envs yourself. "
-        f"Output of the trial: {smallest.log}"
-    )
-
-
-def _memory_needed(smallest: Trial) -> str:
-    """Tell what is known of the memory that the task needs: a trial that was ended shows only that it is more."""
-    if smallest.outcome is not Outcome.OVER_BUDGET:
-        return ""
-    on_gpu = smallest.device_budget is not None and (smallest.device_bytes or 0) > smallest.device_budget
-    budget = smallest.device_budget if on_gpu else smallest.host_budget
-    if budget is None:
-        return ""
-
-    needed = f" The task needs more than {format_size(budget)} of {'GPU' if on_gpu else 'host'} memory for "
-    if smallest.num_envs == 1:
-        return f"{needed}one environment."
-    return (
-        f"{needed}its first {smallest.num_envs} environments; how much before the first one is not known, as nothing "
-        "smaller was tried."
     )

@@ -2,7 +2,7 @@
 """One trial in a child process, metered and bounded from outside."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from isaaclab_pc.process_tree import ProcessTree
 from isaaclab_pc.scaling.classify import classify_exit, contact_overflow, out_of_memory_line
 from isaaclab_pc.scaling.gpu import Gpu
 from isaaclab_pc.scaling.memory import memory_cgroups, oom_kills
-from isaaclab_pc.scaling.trial import Outcome, Progress, Trial, format_size
+from isaaclab_pc.scaling.trial import Outcome, Phase, Progress, Trial, format_size
 
 __all__ = ["Budgets", "phase_path", "run_trial"]
 
@@ -34,10 +34,18 @@ class Budgets:
     """GPU memory of its process tree [bytes]; None on the CPU."""
     seconds: float | None = None
     """Time from start to result [s]; None: no limit."""
+    build_seconds: float | None = None
+    """Time from start until it trains [s], which then is no part of `seconds`; None: it is."""
 
 
 def run_trial(
-    argv: Sequence[str], num_envs: int, result_path: Path, log_path: Path, budgets: Budgets, gpu: Gpu | None = None
+    argv: Sequence[str],
+    num_envs: int,
+    result_path: Path,
+    log_path: Path,
+    budgets: Budgets,
+    gpu: Gpu | None = None,
+    on_training: Callable[[], None] = lambda: None,
 ) -> Trial:
     """Run a child that tries a size, and watch it.
 
@@ -51,6 +59,7 @@ def run_trial(
         log_path: Where its output goes.
         budgets: What it may use.
         gpu: The GPU it uses; None on the CPU.
+        on_training: Called when it begins to train, where `Budgets.build_seconds` is given.
 
     Returns:
         The trial, with what was metered, its progress and its repeated lines attached. A child that wrote a good trial
@@ -69,7 +78,7 @@ def run_trial(
     began = time.monotonic()
     with OutputFilter(log_path, inlets=1) as output, ProcessTree(argv, output.inlets[0]) as tree:
         meter = _Meter(tree, gpu, budgets)
-        trial, returncode = _watch(tree, meter, result_path, budgets.seconds, began)
+        trial, returncode = _watch(tree, meter, result_path, _TimeLimit(budgets, result_path, on_training))
 
     # The parent's own verdict counts more than what the child wrote.
     trial = trial or _read_result(result_path, num_envs)
@@ -138,8 +147,35 @@ class _Meter:
         return ""
 
 
+class _TimeLimit:
+    """A child's time: one limit, or one for the build and another from there on."""
+
+    def __init__(self, budgets: Budgets, result_path: Path, on_training: Callable[[], None]) -> None:
+        self._budgets = budgets
+        self._result_path = result_path
+        self._on_training = on_training
+        self._builds = budgets.build_seconds is not None
+        self._began = time.monotonic()
+
+    def exceeded(self) -> str:
+        """Return what took too long, or an empty string."""
+        if self._builds and _has_trained(_read_progress(self._result_path)):
+            self._builds = False
+            self._began = time.monotonic()
+            self._on_training()
+
+        seconds = self._budgets.build_seconds if self._builds else self._budgets.seconds
+        if seconds is None or time.monotonic() - self._began <= seconds:
+            return ""
+        return f"not {'built' if self._builds else 'done'} after {seconds:.0f} s"
+
+
+def _has_trained(progress: Progress | None) -> bool:
+    return progress is not None and progress.phase is not Phase.BUILD
+
+
 def _watch(
-    tree: ProcessTree, meter: _Meter, result_path: Path, seconds: float | None, began: float
+    tree: ProcessTree, meter: _Meter, result_path: Path, time_limit: _TimeLimit
 ) -> tuple[Trial | None, int | None]:
     """Look at the child until it ends or has to be ended; return the parent's verdict, if any, and the exit code."""
     result_seen: float | None = None
@@ -159,8 +195,8 @@ def _watch(
             # It is done: only closing takes its time.
             if now - result_seen > CLOSING:
                 return None, None
-        elif seconds is not None and now - began > seconds:
-            return Trial(0, Outcome.TIMEOUT, detail=f"not done after {seconds:.0f} s"), None
+        elif late := time_limit.exceeded():
+            return Trial(0, Outcome.TIMEOUT, detail=late), None
 
 
 def _read_result(path: Path, num_envs: int) -> Trial | None:

@@ -99,7 +99,7 @@ class ScalingSettings(Settings):
     """Trials at most."""
 
     max_seconds: Annotated[float, Field(gt=0, le=604_800), Unit("s")] = 180.0
-    """Longest time for a search."""
+    """Longest time for a search, from when its first environment is built; kernels may be compiled before."""
 
     cache: Literal["use", "refresh", "ignore"] = "use"
     """Answers of earlier searches on this machine: use takes one that is there, refresh searches again and keeps the

@@ -10,7 +10,12 @@ from pathlib import Path
 import pytest
 
 from isaaclab_pc.cluster import kernel_cache
-from isaaclab_pc.cluster.kernel_cache import check_kernel_cache, local_kernel_cache, shared_kernel_cache
+from isaaclab_pc.cluster.kernel_cache import (
+    announce_first_start,
+    check_kernel_cache,
+    local_kernel_cache,
+    shared_kernel_cache,
+)
 from isaaclab_pc.errors import ConfigError
 
 WARP = metadata.version("warp-lang")
@@ -130,6 +135,31 @@ def test_where_warp_keeps_its_kernels():
     assert shared_kernel_cache({"WARP_CACHE_PATH": "/a", "XDG_CACHE_HOME": "/cache"}) == Path("/a")
     assert shared_kernel_cache({}) == Path.home() / ".cache" / "warp"
     assert warp.config.version == WARP
+
+
+@pytest.mark.parametrize(
+    ("device", "compiled", "announced"),
+    [
+        ("cpu", None, "cpu"),
+        ("cpu", "wp_a/a.cpu1.o", None),
+        ("cuda:1", "wp_a/a.cpu1.o", "cuda"),
+        ("cuda:1", "wp_a/a.sm90.cubin", None),
+        ("cuda:0,cuda:1", "wp_a/a.sm75.ptx", None),
+        ("cpu", "wp_a_p1_t2/a.cpp", "cpu"),
+    ],
+)
+def test_first_start_on_a_kind_of_device_is_announced(tmp_path, monkeypatch, capsys, device, compiled, announced):
+    monkeypatch.setenv("WARP_CACHE_PATH", str(tmp_path))
+    if compiled is not None:
+        file = tmp_path / "1.0" / compiled
+        file.parent.mkdir(parents=True)
+        file.touch()
+    announce_first_start(device)
+    note = (
+        f"note: first start on this machine: kernels are compiled for {announced}, which takes minutes "
+        f"(15 at most with num_envs=auto); later starts take them from {tmp_path}\n"
+    )
+    assert capsys.readouterr().out == (note if announced else "")
 
 
 @pytest.fixture

@@ -20,8 +20,13 @@ def fake_command(mode, settings, **options):
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """An empty working folder, in which runs use the fake worker and a profile cache of their own."""
+def folder(tmp_path, tmp_path_factory, monkeypatch):
+    """An empty working folder, in which runs use the fake worker, a profile cache of their own and compiled kernels."""
+    kernels = tmp_path_factory.mktemp("kernels")
+    (kernels / "1.0" / "wp_a").mkdir(parents=True)
+    for name in ("a.cpu.o", "a.sm90.cubin"):
+        (kernels / "1.0" / "wp_a" / name).touch()
+    monkeypatch.setenv("WARP_CACHE_PATH", str(kernels))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for module in (play, probe_child, scale, train):

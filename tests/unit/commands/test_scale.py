@@ -45,6 +45,14 @@ def test_it_searches_again_unless_the_cache_is_asked_for(folder, capsys):
     assert len(folders(folder)) == 2, "where nothing was tried nothing is left"
 
 
+def test_a_search_says_that_it_starts_for_the_first_time_and_a_plan_does_not(folder, capfd, monkeypatch):
+    monkeypatch.setenv("WARP_CACHE_PATH", str(folder / "empty"))
+    assert main(["num_envs=24", "device=cpu"]) == 0
+    assert "note: first start on this machine: kernels are compiled for cpu" in capfd.readouterr().out
+    assert main(["--plan", "num_envs=64", "device=cpu"]) == 0
+    assert "first start" not in capfd.readouterr().out
+
+
 def test_a_given_number_is_the_only_one_tried(folder, capsys):
     assert main(["num_envs=24", "device=cpu"]) == 0
     assert [trial["num_envs"] for trial in trials_of(folders(folder)[0])] == [24]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.scaling import FitResult, Outcome, ProbeError, SearchSettings, Trial, fit
+from isaaclab_pc.scaling import FitResult, Outcome, ProbeError, SearchSettings, Trial, fit, search_clock
 from isaaclab_pc.scaling.fit import RetryPolicy
 from isaaclab_pc.scaling.memory import FreeMemory
 from isaaclab_pc.scaling.trial import Overrides, format_size
@@ -265,6 +265,52 @@ def test_error_of_the_environment_is_shown_whole_and_not_tried_smaller(workshop:
     assert not (workshop.folder / "cache").exists()
 
 
+TRAINS = """
+with open(path.replace(".json", ".phase"), "w") as file:
+    json.dump({"phase": "rollout", "minibatch_size": 64}, file)
+"""
+"""A child whose environment is built."""
+
+
+def test_kernels_that_the_first_child_compiles_take_no_time_of_the_search(workshop: Workshop) -> None:
+    compiled = workshop.folder / "compiled"
+    code = f"""
+if not os.path.exists({str(compiled)!r}):
+    time.sleep(1.7)
+    open({str(compiled)!r}, "w").close()
+{TRAINS}
+time.sleep(0.1)
+fits(n)
+"""
+    result = workshop.fit(code, max_seconds=1.5)
+    assert result.num_envs >= 64, "the first child alone took longer than the search may"
+    assert workshop.trials[0].wall_seconds > 1.7
+    assert all(trial.fits for trial in workshop.trials[:2])
+
+
+def test_where_no_environment_is_built_in_time_nothing_is_said_of_what_fits(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search_clock, "FIRST_BUILD_SECONDS", 0.6)
+    with pytest.raises(ConfigError) as caught:
+        workshop.fit("time.sleep(60)")
+    assert workshop.tried == [32]
+    assert str(caught.value) == (
+        "num_envs=auto: no environment was built in 15 min, so nothing is known of what fits. If kernels were being "
+        "compiled, run the command again: those that are done are kept. Otherwise read its output: "
+        f"{workshop.trials[0].log}"
+    )
+
+
+def test_builds_that_run_out_of_memory_share_the_time_for_the_first_build(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search_clock, "FIRST_BUILD_SECONDS", 1.5)
+    with pytest.raises(ConfigError, match=r"no environment was built in 15 min"):
+        workshop.fit("time.sleep(0.6); raise MemoryError", max_seconds=0.1)
+    assert 1 < len(workshop.trials) < 6
+
+
 def test_a_machine_that_bears_sixteen_environments_gets_them(workshop: Workshop) -> None:
     result = workshop.fit("if n > 16: raise MemoryError\nfits(n)", objective="memory")
     assert result.num_envs == 16
@@ -287,7 +333,7 @@ def test_a_machine_that_bears_sixteen_environments_gets_them(workshop: Workshop)
         ),
         (MEMORY_HUNGRY + ";time.sleep(9)", {"budget": "9MiB", "min": 32}, {32}, r"raise scaling\.budget \(now 9MiB\)"),
         (
-            "time.sleep(60)",
+            TRAINS + "time.sleep(60)",
             {"max_seconds": 0.5},
             {32},
             r"says nothing .* raise scaling\.max_seconds \(now 0\.5\), or set",

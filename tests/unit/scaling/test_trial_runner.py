@@ -42,9 +42,10 @@ def allocate(mib):
 def run(tmp_path: Path) -> Callable[..., Trial]:
     """Run a probe child from source code, and check afterwards that nothing of it is left."""
 
-    def run(code: str, budgets: Budgets = ROOMY, gpu: Gpu | None = None) -> Trial:
+    def run(code: str, budgets: Budgets = ROOMY, gpu: Gpu | None = None, **more: Any) -> Trial:
         result, log = tmp_path / "trial.json", tmp_path / "probe.log"
-        return run_trial([sys.executable, "-I", "-S", "-c", PRELUDE + code, str(result)], 64, result, log, budgets, gpu)
+        argv = [sys.executable, "-I", "-S", "-c", PRELUDE + code, str(result)]
+        return run_trial(argv, 64, result, log, budgets, gpu, **more)
 
     return run
 
@@ -83,6 +84,33 @@ def test_peak_of_host_memory_is_metered_within_a_few_percent(run: Callable[..., 
     # What Python itself takes cancels out. The smaller child is larger than the program that starts it, which takes
     # more than a bare Python and is metered only when a look comes early enough.
     assert peak_of(32 + mib) - peak_of(32) == pytest.approx(mib * MIB, rel=0.03)
+
+
+BUILD = """
+def phase(name):
+    path = sys.argv[1].replace(".json", ".phase")
+    with open(path, "w") as file:
+        json.dump({"phase": name, "minibatch_size": 64}, file)
+phase("build")
+"""
+
+
+def test_time_of_a_build_that_has_a_limit_of_its_own_does_not_count(run: Callable[..., Trial]) -> None:
+    calls: list[str] = []
+    budgets = Budgets(host=2 << 30, seconds=0.6, build_seconds=20.0)
+    code = BUILD + "time.sleep(1); phase('rollout'); time.sleep(0.2); fits()"
+    assert run(code, budgets, on_training=lambda: calls.append("training")).fits
+    assert calls == ["training"]
+    assert run(code, Budgets(host=2 << 30, seconds=0.6)).detail == "not done after 1 s"
+    assert run(BUILD + "phase('rollout'); time.sleep(30)", budgets).detail == "not done after 1 s"
+
+
+@pytest.mark.parametrize("code", [BUILD + "time.sleep(30)", "time.sleep(30)"])
+def test_build_that_takes_too_long_is_ended_as_such(run: Callable[..., Trial], code: str) -> None:
+    calls: list[str] = []
+    trial = run(code, Budgets(host=2 << 30, seconds=20.0, build_seconds=0.7), on_training=lambda: calls.append(""))
+    assert (trial.outcome, trial.detail) == (Outcome.TIMEOUT, "not built after 1 s")
+    assert calls == []
 
 
 def test_peak_between_two_looks_is_metered(run: Callable[..., Trial], monkeypatch: pytest.MonkeyPatch) -> None:
