@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.launch.pretrained import PRETRAINED
 from isaaclab_pc.launch.run_record import CHECKPOINT_FOLDER, RECORD_NAME, RunRecord
 from isaaclab_pc.runners import check_intact
 
@@ -36,6 +37,11 @@ def find_checkpoint(
     Raises:
         ConfigError: There is no such run or checkpoint, or all of a run's checkpoints are damaged.
     """
+    if (key, resume) == ("resume", PRETRAINED):
+        raise ConfigError(
+            "resume=pretrained: that policy has no run to go on with; init=pretrained trains it further with PPO, and "
+            "scripts/play.py resume=pretrained plays it."
+        )
     if resume in ("latest", "best"):
         return _newest(resume, root / runner / experiment, key)
 

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("triton", reason="its wheel brings NVIDIA's tools that read binaries")
+
 from benchmarks import kernel_binaries
 from benchmarks.kernel_binaries import ARCHITECTURES, Binary, compile_kernels, kernel_modules, table
 

@@ -65,6 +65,8 @@ def test_what_cannot_be_resumed_is_refused(tmp_path, make_run):
         find_checkpoint("latest", tmp_path, "rsl_rl", "reach")
     with pytest.raises(ConfigError, match="expected latest, best, or the path"):
         find_checkpoint("lastest", tmp_path, "rsl_rl", "reach")
+    with pytest.raises(ConfigError, match=r"init=pretrained trains it further with PPO, and scripts/play.py"):
+        find_checkpoint("pretrained", tmp_path, "rsl_rl", "reach")
     empty = make_run("a", "2026-01-01T00:00:00")
     with pytest.raises(ConfigError, match="has no checkpoint"):
         find_checkpoint(str(empty), tmp_path, "rsl_rl", "reach")
