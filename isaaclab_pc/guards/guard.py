@@ -16,8 +16,8 @@ from isaaclab_pc.guards import kernels
 from isaaclab_pc.guards.causes import CAUSES, Cause, FaultError
 from isaaclab_pc.guards.guard_cfg import GuardCfg
 
-_LANES = 32
-"""Threads that read one environment's numbers on CUDA; a warp."""
+_MOST_LANE_BITS = 8
+"""Binary logarithm of the threads that read one environment's numbers on CUDA, if there are as many numbers."""
 
 _PARALLEL_FROM = 32768
 """Number of elements from which torch reduces a tensor in several threads."""
@@ -72,7 +72,6 @@ class Guard:
         self._device = torch.device(device)
         self._warp_device = wp.get_device(device)
         self._on_cpu = self._warp_device.is_cpu
-        self._lanes = _LANES if self._warp_device.is_cuda else 1
         self._repairs = cfg.mode == "sanitize"
         self._commands: dict[Any, tuple[Any, list[wp.array]]] = {}
         self._intervals = {cause: (*cfg.bounds(name), math.nan) for cause, name in _BOUND_NAMES.items()}
@@ -179,17 +178,19 @@ class Guard:
 
         low, high, passes = self._intervals[cause]
 
-        def constants() -> list[Any]:
-            return [low, high, passes, self._repairs, int(cause), self._lanes, wp.from_torch(bad), self.findings]
-
         for index, tensor in enumerate(tensors):
             # Most tensors of the CPU are done here, in a fraction of a kernel's time.
             if self._on_cpu and _is_within(tensor, low, high):
                 continue
 
             values = wp.from_torch(tensor.reshape(self.num_envs, -1))
+            lane_bits = 0 if self._on_cpu else min(_MOST_LANE_BITS, (values.shape[1] - 1).bit_length())
+
+            def constants(lane_bits: int = lane_bits) -> list[Any]:
+                return [low, high, passes, self._repairs, int(cause), lane_bits, wp.from_torch(bad), self.findings]
+
             kernel = kernels.CHECK_VALUES[_WARP_TYPES[tensor.dtype]]
-            self.launch((cause, tensor.dtype), kernel, (self.num_envs, self._lanes), [values], constants)
+            self.launch((cause, tensor.dtype, lane_bits), kernel, self.num_envs << lane_bits, [values], constants)
             self._written.add(cause)
             self.raise_if(bad, names[index] if names else cause.label)
         return bad

@@ -60,18 +60,21 @@ def check_values(
     passes: wp.float32,
     repairs: wp.bool,
     bits: wp.int32,
-    lanes: wp.int32,
+    lane_bits: wp.int32,
     bad: wp.array(dtype=wp.bool),
     findings: Findings,
 ):
     """Check numbers (N, D) against one interval; the value ``passes`` outside the interval is no fault.
 
-    Threads: (N, lanes), each takes every ``lanes``-th number.
+    2 ** ``lane_bits`` threads for each environment, of which each takes every so many-th number.
     """
-    env, lane = wp.tid()
+    # A power of two, since a division takes 64 bits and longer.
+    thread = wp.tid()
+    lanes = 1 << lane_bits
+    env = thread >> lane_bits
+    column = thread & (lanes - 1)
 
     found = wp.bool(False)
-    column = lane
     while column < values.shape[1]:
         if not (wp.float32(values[env, column]) >= low and wp.float32(values[env, column]) <= high):
             value = wp.float32(values[env, column])
