@@ -99,7 +99,7 @@ def _entries(module: str) -> dict[str, str]:
         for variant in kernel.overloads.values() if kernel.is_generic else (kernel,):
             arguments = zip(variant.adj.args, kernel.adj.args, strict=True)
             types = [wp.types.type_repr(own.type) for own, generic in arguments if own.type != generic.type]
-            names[f"{variant.get_mangled_name()}_cuda_kernel_forward"] = " ".join([key, *types])
+            names[f"{variant.get_mangled_name()}_cuda_kernel_forward"] = " ".join([key, *dict.fromkeys(types)])
     return names
 
 

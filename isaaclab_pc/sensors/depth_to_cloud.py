@@ -122,14 +122,16 @@ class DepthToCloud:
         """All pixels, in the order in which they are counted, shape (P,), int32."""
 
         self._every_env = torch.ones(num_envs, dtype=torch.bool, device=self.device)
-        self._points = torch.zeros(num_envs, num_points, 3, device=self.device)
+        backend = backend or ("numba" if self.device.type == "cpu" else "warp")
+        # numba has no float16.
+        kept = torch.float32 if backend == "numba" else self._dtype
+        self._points = torch.zeros(num_envs, num_points, 3, dtype=kept, device=self.device)
         self._pixels = torch.zeros(num_envs, num_points, dtype=torch.int32, device=self.device)
         self._count = torch.zeros(num_envs, dtype=torch.int32, device=self.device)
         # What the backends take for "every class is kept" and "the output frame is the crop's frame".
         self._no_ids = torch.zeros(num_cameras, 0, dtype=torch.bool, device=self.device)
         self._no_frame = torch.zeros(0, 3, 4, device=self.device)
 
-        backend = backend or ("numba" if self.device.type == "cpu" else "warp")
         if backend == "numba":
             from isaaclab_pc.sensors.numba_backend import NumbaBackend as Backend
         else:
@@ -218,6 +220,7 @@ class DepthToCloud:
         if output_pos is not None or output_quat is not None:
             to_output = frame_change(frame_pos, frame_quat, output_pos, output_quat, like=camera_pos)
 
+        points = torch.empty_like(self._points, dtype=self._dtype)
         self._sample(
             depths,
             label_images,
@@ -227,10 +230,11 @@ class DepthToCloud:
             keys.contiguous(),
             self._every_env if mask is None else mask.contiguous(),
             self._points,
+            points,
             self._pixels,
             self._count,
         )
-        return Cloud(self._points.to(self._dtype, copy=True), self._count, self._pixels)
+        return Cloud(points, self._count, self._pixels)
 
     def _images(
         self, name: str, images: torch.Tensor | Sequence[torch.Tensor], dtype: torch.dtype

@@ -49,11 +49,16 @@ class NumbaBackend:
         to_output: torch.Tensor,
         keys: torch.Tensor,
         mask: torch.Tensor,
+        kept: torch.Tensor,
         points: torch.Tensor,
         pixels: torch.Tensor,
         count: torch.Tensor,
     ) -> None:
-        """Fill ``points``, ``pixels`` and ``count``; the arguments are those of :func:`sample_clouds`."""
+        """Fill ``kept``, ``pixels`` and ``count`` of the masked environments, and all of ``points``.
+
+        The arguments are those of :func:`sample_clouds`, whose ``points`` are ``kept``, float32; ``points`` are a copy
+        of any type.
+        """
         torch_threads = torch.get_num_threads()
         threads = min(torch_threads, self._most_threads)
         numba.set_num_threads(threads)
@@ -76,7 +81,7 @@ class NumbaBackend:
             self._sampler,
             self._voxel_size,
             threads,
-            points.numpy(),
+            kept.numpy(),
             pixels.numpy(),
             count.numpy(),
         )
@@ -84,3 +89,5 @@ class NumbaBackend:
         # Where numba runs on OpenMP, it shares torch's runtime, and has set torch's number of threads to its own.
         if torch.get_num_threads() != torch_threads:
             torch.set_num_threads(torch_threads)
+
+        points.copy_(kept)

@@ -84,13 +84,15 @@ class WarpBackend:
         to_output: torch.Tensor,
         keys: torch.Tensor,
         mask: torch.Tensor,
+        kept: torch.Tensor,
         points: torch.Tensor,
         pixels: torch.Tensor,
         count: torch.Tensor,
     ) -> None:
-        """Fill ``points``, ``pixels`` and ``count`` of the masked environments.
+        """Fill ``kept``, ``pixels`` and ``count`` of the masked environments, and all of ``points``.
 
-        The arguments are those of :func:`isaaclab_pc.sensors.numba_kernels.sample_clouds`, as tensors.
+        The arguments are those of :func:`isaaclab_pc.sensors.numba_kernels.sample_clouds`, as tensors, whose ``points``
+        are ``kept``; ``points`` are a copy. Both are of one type, float16 or float32.
         """
         num_envs, num_points = pixels.shape
         # The tensors keep their names, since _array keeps their addresses only.
@@ -101,7 +103,9 @@ class WarpBackend:
         wp_keys = _array(keys, wp.int32)
         wp_mask = _array(mask, wp.bool)
         wp_removed = _array(removed, wp.bool)
-        wp_points = _array(points, wp.vec3f)
+        dtype = wp.dtype_from_torch(points.dtype)
+        wp_kept = _array(kept, dtype)
+        wp_points = _array(points, dtype)
         wp_pixels = _array(pixels, wp.int32)
         wp_count = _array(count, wp.int32)
         scene = [self._scene, wp_matrices]
@@ -124,11 +128,11 @@ class WarpBackend:
         sampler = SAMPLERS.index(self._sampler)
         env_bits = _bits_of(num_points)
         self._launch(
-            kernels.emit,
+            kernels.EMIT[dtype],
             num_envs << env_bits,
             [
                 *(*scene, wp_to_output, wp_keys, wp_mask, self._valid, sampler, self._first, env_bits),
-                *(wp_points, wp_pixels, wp_count),
+                *(wp_kept, wp_points, wp_pixels, wp_count),
             ],
         )
 

@@ -4,6 +4,8 @@
 The same code runs on the CPU, with blocks and warps of one lane, which is for tests.
 """
 
+from typing import Any
+
 import warp as wp
 
 from isaaclab_pc.sensors.warp_base_kernels import (
@@ -319,23 +321,33 @@ def emit(
     sampler: wp.int32,
     first: Bits,
     env_bits: wp.int32,
-    points: wp.array2d(dtype=wp.vec3f),
+    kept: wp.array3d(dtype=Any),
+    points: wp.array3d(dtype=Any),
     pixels: wp.array2d(dtype=wp.int32),
     count: wp.array(dtype=wp.int32),
 ):
-    """Write one point and its pixel a thread, with 2 ** ``env_bits`` threads for each environment."""
+    """Write one point and its pixel a thread, with 2 ** ``env_bits`` threads for each environment.
+
+    ``kept`` holds the last points of the environments that are not masked, and is updated.
+    """
     thread = wp.tid()
     env = thread >> env_bits
     k = lower_bits(thread, env_bits)
     num_points = pixels.shape[1]
-    if k >= num_points or not mask[env]:
+    if k >= num_points:
+        return
+    if not mask[env]:
+        for axis in range(3):
+            points[env, k, axis] = kept[env, k, axis]
         return
 
     total = valid.total[env]
     if k == 0:
         count[env] = wp.min(total, num_points)
     if total == 0:
-        points[env, k] = wp.vec3f(0.0)
+        for axis in range(3):
+            kept[env, k, axis] = kept.dtype(0.0)
+            points[env, k, axis] = points.dtype(0.0)
         pixels[env, k] = 0
         return
 
@@ -365,4 +377,13 @@ def emit(
             m[1, 0] * p[0] + m[1, 1] * p[1] + m[1, 2] * p[2] + m[1, 3],
             m[2, 0] * p[0] + m[2, 1] * p[1] + m[2, 2] * p[2] + m[2, 3],
         )
-    points[env, k] = p
+    for axis in range(3):
+        kept[env, k, axis] = kept.dtype(p[axis])
+        points[env, k, axis] = points.dtype(p[axis])
+
+
+EMIT = {
+    dtype: wp.overload(emit, {"kept": wp.array3d(dtype=dtype), "points": wp.array3d(dtype=dtype)})
+    for dtype in (wp.float16, wp.float32)
+}
+"""Variants of :func:`emit` by the type of the points. Named here, so that no launch compiles the module again."""

@@ -23,6 +23,7 @@ devices = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=p
 
 @dataclass
 class Output:
+    kept: torch.Tensor
     points: torch.Tensor
     pixels: torch.Tensor
     count: torch.Tensor
@@ -85,10 +86,11 @@ def run(backend: Any, num_points: int, inputs: list[Any], fill: float = 0.0) -> 
     num_envs, device = len(inputs[5]), inputs[5].device
     output = Output(
         torch.full((num_envs, num_points, 3), fill, device=device),
+        torch.full((num_envs, num_points, 3), torch.nan, device=device),
         torch.full((num_envs, num_points), int(fill), dtype=torch.int32, device=device),
         torch.full((num_envs,), int(fill), dtype=torch.int32, device=device),
     )
-    backend(*inputs, output.points, output.pixels, output.count)
+    backend(*inputs, *vars(output).values())
     return output
 
 
@@ -127,7 +129,8 @@ def test_both_backends_give_the_same_cloud(device: str, sampler: str, sizes: Siz
 
 @devices
 @samplers
-def test_the_operator_gives_the_same_cloud_from_poses(device: str, sampler: str) -> None:
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_the_operator_gives_the_same_cloud_from_poses(device: str, sampler: str, dtype: Any) -> None:
     sizes = [(24, 32), (17, 13)]
     depths, labels, removed, _, _, keys, _ = scene(5, sizes)
     intrinsics = torch.stack([torch.tensor([[40.0, 0, w / 2], [0, 35, h / 2], [0, 0, 1]]) for h, w in sizes])
@@ -136,18 +139,28 @@ def test_the_operator_gives_the_same_cloud_from_poses(device: str, sampler: str)
     quat = torch.nn.functional.normalize(torch.randn(5, 2, 4, generator=generator), dim=-1)
     inputs = [depths, intrinsics.repeat(5, 1, 1, 1), pos, quat, keys]
     numba, warp = (
-        operator(5, sizes, 64, sampler, voxel_size=0.1, dtype="float32", device=where, backend=name)(
-            *on(where, inputs),
-            labels=[image.to(where) for image in labels],
-            removed=removed.to(where),
-            output_pos=pos[:, 0].to(where),
-            output_quat=quat[:, 0].to(where),
-        )
+        operator(5, sizes, 64, sampler, voxel_size=0.1, dtype=dtype, device=where, backend=name)
         for where, name in (("cpu", "numba"), (device, "warp"))
     )
-    same = (numba.pixels == warp.pixels.cpu()).float().mean()
-    # A matrix that differs in its last bits may move a pixel across a face of the crop or turn a near tie.
-    assert same == 1 if device == "cpu" else same > 0.9
+    # In the second call the environments that are left out keep their clouds.
+    for mask in (None, torch.tensor([True, False, True, False, False])):
+        inputs[4] = inputs[4] + 1
+        expected, cloud = (
+            backend(
+                *on(str(backend.device), inputs),
+                labels=[image.to(backend.device) for image in labels],
+                removed=removed.to(backend.device),
+                output_pos=pos[:, 0].to(backend.device),
+                output_quat=quat[:, 0].to(backend.device),
+                mask=None if mask is None else mask.to(backend.device),
+            )
+            for backend in (numba, warp)
+        )
+        assert cloud.points.dtype == expected.points.dtype == getattr(torch, dtype)
+        same = (expected.pixels == cloud.pixels.cpu()).float().mean()
+        # On CUDA torch's matrices differ in their last bits, which may move a pixel across a face of the crop.
+        assert same == 1 if device == "cpu" else same > 0.9
+        assert torch.equal(expected.points, cloud.points) or device != "cpu"
 
 
 @devices
@@ -272,7 +285,7 @@ def test_a_call_on_cuda_allocates_nothing_and_is_captured(sampler: str) -> None:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         before = torch.cuda.memory_allocated()
-        warp(*static, output.points, output.pixels, output.count)
+        warp(*static, *vars(output).values())
     assert torch.cuda.memory_allocated() == before
     # New images, poses and keys where the old ones were.
     for images, new_images in zip(static[:2], others[:2], strict=True):
