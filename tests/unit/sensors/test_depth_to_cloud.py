@@ -313,11 +313,16 @@ def test_one_thread_stays_one_thread() -> None:
     scene = random_scene(10, 64, [(64, 64)])
     operator = scene.operator(512, sampler="fps")
     scene.sample(operator)
+
     spent = {thread.id: thread.user_time for thread in psutil.Process().threads()}
-    scene.sample(operator)
-    scene.sample(operator)
-    busy = [thread.id for thread in psutil.Process().threads() if thread.user_time > spent.get(thread.id, 0.0)]
-    assert len(busy) <= 1
+    most = 0.0
+    while most < 0.3:
+        scene.sample(operator)
+        since = [thread.user_time - spent.get(thread.id, 0.0) for thread in psutil.Process().threads()]
+        *others, most = sorted(since)
+
+    # A second thread of the operator would have about as much; what pytest's own threads do is little.
+    assert max(others, default=0.0) < 0.15
 
 
 @every_sampler
