@@ -64,7 +64,7 @@ class ProcessTree:
         Args:
             argv: Program and arguments.
             output: Where its stdout and stderr go, a file or a descriptor; None: to ours. Its stdin is empty.
-            environment: Its environment variables; None: ours.
+            environment: Its environment variables; None: ours. GPUs are counted by bus unless they say otherwise.
             pass_fds: Further descriptors that it gets.
             on_our_death: Signal that it gets when this process dies.
             expendable: Whether it volunteers to be the first victim of the kernel's out-of-memory killer.
@@ -87,7 +87,12 @@ class ProcessTree:
             stderr=None if output is None else subprocess.STDOUT,
             start_new_session=True,
             pass_fds=pass_fds,
-            env={**(os.environ if environment is None else environment), _MARK: self._mark},
+            # As NVML counts them, so that a number means the same GPU here and in the child.
+            env={
+                "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+                **(os.environ if environment is None else environment),
+                _MARK: self._mark,
+            },
         )
 
     def __enter__(self) -> "ProcessTree":

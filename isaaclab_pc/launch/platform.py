@@ -15,6 +15,7 @@ from typing import Any
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.visualizers import NUM_ENVS_SHOWN, VISUALIZERS, check_visualizers
 from isaaclab_pc.physics.backends import INSTALL_ISAACSIM, resolve_backend
+from isaaclab_pc.scaling.gpu import has_no_memory_of_its_own
 from isaaclab_pc.settings import RunSettings
 
 __all__ = [
@@ -63,6 +64,8 @@ def choose_platform(settings: RunSettings, *, several: bool = False) -> RunSetti
             "CUDA_VISIBLE_DEVICES chooses which."
         )
     device = resolve_device(settings.device)
+    if device != "cpu":
+        _check_device_order()
     backend = resolve_backend(settings.physics.backend, device)
     if (settings.physics.backend, backend) == ("physx", "ovphysx"):
         print(f"note: physics=physx runs as ovphysx; for Isaac Sim's PhysX: {INSTALL_ISAACSIM}", flush=True)
@@ -114,6 +117,16 @@ def check_gpus(settings: RunSettings) -> None:
     there = gpu_count()
     if settings.gpus > there:
         raise ConfigError(f"gpus={settings.gpus}: {there} are visible here; see nvidia-smi and CUDA_VISIBLE_DEVICES.")
+
+
+def _check_device_order() -> None:
+    """Refuse an order of the GPUs in which a number means another GPU to CUDA than to the driver's own library."""
+    order = os.environ.get("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+    if order != "PCI_BUS_ID":
+        raise ConfigError(
+            f"CUDA_DEVICE_ORDER={order}: GPUs are counted by PCI_BUS_ID here, as in nvidia-smi. Unset it, and choose "
+            "GPUs with CUDA_VISIBLE_DEVICES."
+        )
 
 
 def resolve_device(device: str) -> str:
@@ -174,7 +187,11 @@ def _uuid(nvml: Any, name: str) -> str | None:
     """Return the UUID of a GPU, named as in CUDA_VISIBLE_DEVICES; None where it does not answer."""
     try:
         handle = nvml.nvmlDeviceGetHandleByIndex(int(name)) if name.isdigit() else nvml.nvmlDeviceGetHandleByUUID(name)
-        nvml.nvmlDeviceGetMemoryInfo(handle)
+        try:
+            nvml.nvmlDeviceGetMemoryInfo(handle)
+        except nvml.NVMLError as error:
+            if not has_no_memory_of_its_own(nvml, error):
+                raise
         return nvml.nvmlDeviceGetUUID(handle)
     except nvml.NVMLError:
         return None

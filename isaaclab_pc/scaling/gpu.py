@@ -3,11 +3,31 @@
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
+
+import psutil
 
 from isaaclab_pc.errors import ConfigError
 
-__all__ = ["Gpu"]
+__all__ = ["Gpu", "has_no_memory_of_its_own"]
+
+
+class _Memory(NamedTuple):
+    """Memory of a GPU [bytes]."""
+
+    total: int
+    used: int
+    free: int
+
+
+def has_no_memory_of_its_own(nvml: Any, error: Exception) -> bool:
+    """Tell whether a GPU shares the machine's memory: NVML then does not support the question for its own.
+
+    Args:
+        nvml: The NVML module.
+        error: What it raised when asked for the memory of a GPU.
+    """
+    return isinstance(error, nvml.NVMLError_NotSupported)
 
 
 class Gpu:
@@ -17,39 +37,56 @@ class Gpu:
         """Open a GPU.
 
         Args:
-            device: "cuda" or "cuda:N", as torch counts: `CUDA_VISIBLE_DEVICES` is respected. GPUs of
-                different models are in the same order here as in CUDA only with `CUDA_DEVICE_ORDER=PCI_BUS_ID`.
+            device: "cuda" or "cuda:N", as torch counts: `CUDA_VISIBLE_DEVICES` is respected. GPUs are in the same
+                order here as in CUDA with `CUDA_DEVICE_ORDER=PCI_BUS_ID`, which every child gets. Of a GPU that is
+                divided (MIG), the first instance is taken, as CUDA does.
             environment: Environment variables.
             nvml: The NVML module; None: `pynvml` (nvidia-ml-py).
 
         Raises:
-            ConfigError: There is no such GPU, or no driver.
+            ConfigError: There is no such GPU, no driver, or the memory cannot be read.
         """
         if nvml is None:
             import pynvml as nvml
         self._nvml = nvml
+        self._device = device
 
         index = int(device.partition(":")[2] or 0)
         try:
             nvml.nvmlInit()
             self._handle = self._open(index, environment.get("CUDA_VISIBLE_DEVICES"))
         except (nvml.NVMLError, IndexError, ValueError) as error:
-            raise ConfigError(
-                f"device={device}: its memory cannot be read ({error}); check nvidia-smi and CUDA_VISIBLE_DEVICES, "
-                "or choose num_envs yourself"
-            ) from error
+            raise self._refusal(error) from error
 
+        self._shares_memory = False
         self._used_before = self._memory().used
         self._peak = 0
 
     def _open(self, index: int, visible: str | None) -> Any:
         """Return the NVML handle of a device as CUDA counts them."""
-        if visible is None:
-            return self._nvml.nvmlDeviceGetHandleByIndex(index)
-        entry = [name.strip() for name in visible.split(",")][index]
-        if entry.startswith(("GPU-", "MIG-")):
+        entry = str(index) if visible is None else [name.strip() for name in visible.split(",")][index]
+        if entry.startswith("MIG-"):
             return self._nvml.nvmlDeviceGetHandleByUUID(entry)
-        return self._nvml.nvmlDeviceGetHandleByIndex(int(entry))
+        if entry.startswith("GPU-"):
+            return self._first_instance(self._nvml.nvmlDeviceGetHandleByUUID(entry))
+        return self._first_instance(self._nvml.nvmlDeviceGetHandleByIndex(int(entry)))
+
+    def _first_instance(self, handle: Any) -> Any:
+        """Return the handle of the first instance of a GPU that is divided (MIG): CUDA shows no other. Else its own."""
+        nvml = self._nvml
+        try:
+            if not nvml.nvmlDeviceGetMigMode(handle)[0]:
+                return handle
+            count = nvml.nvmlDeviceGetMaxMigDeviceCount(handle)
+        except nvml.NVMLError:
+            return handle
+
+        for index in range(count):
+            try:
+                return nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)
+            except nvml.NVMLError:
+                continue
+        return handle
 
     @property
     def name(self) -> str:
@@ -73,8 +110,9 @@ class Gpu:
     def sample(self, pids: Iterable[int]) -> int:
         """Measure the memory that processes use now.
 
-        Where the driver does not tell per process (in most containers), the growth of the device's used memory since
-        `start` stands in for it; other programs that start on the GPU in the meantime count then as well.
+        Where the driver does not tell per process (in most containers), or the GPU shares the machine's memory, the
+        growth of the used memory since `start` stands in for it; what other programs take in the meantime counts then
+        as well.
 
         Args:
             pids: Process ids of the tree.
@@ -82,7 +120,7 @@ class Gpu:
         Returns:
             The peak since `start` [bytes].
         """
-        used = self._used_by(set(pids))
+        used = None if self._shares_memory else self._used_by(set(pids))
         if used is None:
             used = max(self._memory().used - self._used_before, 0)
         self._peak = max(self._peak, used)
@@ -105,5 +143,27 @@ class Gpu:
                     per_pid[process.pid] = max(per_pid.get(process.pid, 0), process.usedGpuMemory)
         return sum(per_pid.values()) if per_pid else None
 
-    def _memory(self) -> Any:
-        return self._nvml.nvmlDeviceGetMemoryInfo(self._handle)
+    def _memory(self) -> _Memory:
+        """Return the memory of the GPU, or the machine's where they share it.
+
+        Raises:
+            ConfigError: The driver does not tell.
+        """
+        if not self._shares_memory:
+            try:
+                memory = self._nvml.nvmlDeviceGetMemoryInfo(self._handle)
+                return _Memory(memory.total, memory.used, memory.free)
+            except self._nvml.NVMLError as error:
+                if not has_no_memory_of_its_own(self._nvml, error):
+                    raise self._refusal(error) from error
+                self._shares_memory = True
+
+        # What the kernel could free counts as free; cudaMemGetInfo would leave the page cache out.
+        memory = psutil.virtual_memory()
+        return _Memory(memory.total, memory.total - memory.available, memory.available)
+
+    def _refusal(self, error: Exception) -> ConfigError:
+        return ConfigError(
+            f"device={self._device}: its memory cannot be read ({error}); check nvidia-smi and CUDA_VISIBLE_DEVICES "
+            "(for an instance of MIG, its UUID from nvidia-smi -L), or choose num_envs yourself"
+        )

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The process tree: what it costs to look at it, and that it ends with its block."""
 
+import os
 import shlex
 import sys
 import time
@@ -68,6 +69,19 @@ def test_child_has_ended_after_its_block_however_that_is_left(
     assert tree is not None
     assert not psutil.pid_exists(pid)
     assert tree.wait(0) == -9
+
+
+@pytest.mark.parametrize(
+    ("given", "order"), [({}, "PCI_BUS_ID"), ({"CUDA_DEVICE_ORDER": "FASTEST_FIRST"}, "FASTEST_FIRST")]
+)
+def test_child_counts_gpus_as_the_driver_does_unless_it_is_told_otherwise(
+    tmp_path: Path, given: dict[str, str], order: str
+) -> None:
+    with (tmp_path / "out").open("wb") as output:
+        argv = ["/bin/sh", "-c", "echo $CUDA_DEVICE_ORDER"]
+        with ProcessTree(argv, output, {"PATH": os.environ["PATH"], **given}) as tree:
+            assert tree.wait(10) == 0
+    assert (tmp_path / "out").read_text() == f"{order}\n"
 
 
 def test_kernel_takes_the_child_first_when_memory_runs_out(tmp_path: Path) -> None:

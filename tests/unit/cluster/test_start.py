@@ -24,14 +24,22 @@ def command(begins: bool, **settings: object) -> list[str]:
 def driver(monkeypatch):
     """Let the driver know some GPUs, of which some do not answer."""
 
-    def install(count: int, lost: set[int], visible: str | None = None):
+    class NotSupportedError(OSError):
+        pass
+
+    def install(
+        count: int, lost: set[int], visible: str | None = None, shared: frozenset[int] | set[int] = frozenset()
+    ):
         def ask(index: int) -> int:
             if index in lost:
                 raise OSError("GPU is lost")
+            if index in shared:
+                raise NotSupportedError
             return index
 
         fake = SimpleNamespace(
             NVMLError=OSError,
+            NVMLError_NotSupported=NotSupportedError,
             nvmlInit=lambda: None,
             nvmlShutdown=lambda: None,
             nvmlDeviceGetCount=lambda: count,
@@ -70,6 +78,11 @@ def test_a_run_goes_on_with_the_gpus_that_answer(driver, capsys, lost, visible, 
     assert (f"--ranks={there}" in words) == (there > 1)
     assert words[-3:] == WORKER
     assert f"going on with {there} GPUs of {gpus}: 1 do not answer" in capsys.readouterr().out
+
+
+def test_a_gpu_that_shares_the_machines_memory_answers(driver, capsys):
+    driver(2, {1}, shared={0})
+    assert command(False, gpus=2, device="cuda:0")[:2] == ["env", "CUDA_VISIBLE_DEVICES=GPU-0"]
 
 
 def test_a_driver_that_counts_fewer_gpus_than_before_has_lost_some(driver, capsys):

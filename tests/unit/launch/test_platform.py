@@ -85,6 +85,18 @@ def test_device_and_backend_are_chosen_once(gpus, monkeypatch):
     assert (chosen.device, chosen.physics.backend) == ("cuda:0", "newton_mjwarp")
 
 
+def test_another_order_of_the_gpus_is_refused_where_there_are_any(gpus, monkeypatch):
+    monkeypatch.setattr(backends, "is_installed", lambda module: module == "ovphysx")
+    monkeypatch.setenv("CUDA_DEVICE_ORDER", "FASTEST_FIRST")
+    gpus(0)
+    assert choose_platform(RunSettings()).device == "cpu"
+    gpus(1)
+    with pytest.raises(ConfigError, match=r"^CUDA_DEVICE_ORDER=FASTEST_FIRST: GPUs are counted by PCI_BUS_ID here"):
+        choose_platform(RunSettings())
+    monkeypatch.setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+    assert choose_platform(RunSettings()).device == "cuda:0"
+
+
 def test_several_devices_are_for_scaling_only():
     settings = RunSettings(device="cuda:0,cuda:1")
     settings = settings.with_values({"physics.backend": "newton_mjwarp"})

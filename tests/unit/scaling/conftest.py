@@ -12,6 +12,9 @@ class FakeNvml:
     class NVMLError(Exception):
         """What NVML raises."""
 
+    class NVMLError_NotSupported(NVMLError):  # noqa: N801, N818
+        """Where a GPU has no answer to a question."""
+
     def __init__(self) -> None:
         self.total, self.used = 8 << 30, 1 << 30
         self.compute: list[SimpleNamespace] = []
@@ -19,6 +22,10 @@ class FakeNvml:
         self.driver = True
         self.gpus: list[tuple[str, int, int]] | None = None
         """Model, total and used memory [bytes] of each GPU; None: two, of which all figures are the same."""
+        self.memory_error: Exception | None = None
+        """What is raised where the memory of a GPU is asked for."""
+        self.instances: list[str | None] | None = None
+        """Instances of each GPU, None where an index has none; None: MIG is off."""
 
     def nvmlInit(self) -> None:  # noqa: N802
         if not self.driver:
@@ -33,11 +40,27 @@ class FakeNvml:
         return uuid
 
     def nvmlDeviceGetMemoryInfo(self, handle: str) -> SimpleNamespace:  # noqa: N802
+        if self.memory_error is not None and not handle.startswith("mig"):
+            raise self.memory_error
         total, used = (self.total, self.used) if self.gpus is None else self.gpus[int(handle[3:])][1:]
         return SimpleNamespace(total=total, used=used, free=total - used)
 
     def nvmlDeviceGetName(self, handle: str) -> str:  # noqa: N802
         return f"Fake {handle}" if self.gpus is None else self.gpus[int(handle[3:])][0]
+
+    def nvmlDeviceGetMigMode(self, handle: str) -> list[int]:  # noqa: N802
+        if self.instances is None:
+            raise self.NVMLError_NotSupported("Not Supported")
+        return [int(bool(self.instances)), 0]
+
+    def nvmlDeviceGetMaxMigDeviceCount(self, handle: str) -> int:  # noqa: N802
+        return len(self.instances or ())
+
+    def nvmlDeviceGetMigDeviceHandleByIndex(self, handle: str, index: int) -> str:  # noqa: N802
+        instance = (self.instances or ())[index]
+        if instance is None:
+            raise self.NVMLError("Not Found")
+        return instance
 
     def nvmlSystemGetDriverVersion(self) -> str:  # noqa: N802
         return "999.1"

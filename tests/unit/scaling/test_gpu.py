@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """GPU memory of a process tree, against a fake NVML."""
 
+from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 
 from isaaclab_pc.errors import ConfigError
@@ -55,6 +57,60 @@ def test_growth_of_the_whole_device_stands_in_where_the_driver_does_not_tell_per
 def test_devices_are_counted_as_cuda_counts_them(nvml: Any, device: str, visible: str | None, name: str) -> None:
     environment = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
     assert Gpu(device, environment, nvml).name == f"Fake {name} {8 << 30} driver 999.1"
+
+
+@pytest.mark.parametrize("visible", [None, "0", "GPU-5a"])
+def test_first_instance_of_a_divided_gpu_is_taken_and_nobody_needs_to_read_the_whole(
+    nvml: Any, visible: str | None
+) -> None:
+    nvml.instances = [None, "mig1", "mig2"]
+    nvml.memory_error = nvml.NVMLError("Insufficient Permissions")
+    environment = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
+    assert Gpu("cuda:0", environment, nvml).name == f"Fake mig1 {8 << 30} driver 999.1"
+
+
+@pytest.mark.parametrize("instances", [[], [None, None]])
+def test_gpu_without_instances_is_taken_whole(nvml: Any, instances: list[None]) -> None:
+    nvml.instances = instances
+    assert Gpu("cuda:0", {}, nvml).model == f"Fake gpu0 {8 << 30}"
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """The machine's memory, of which a GPU takes its own."""
+    memory = SimpleNamespace(total=100 * MIB, available=80 * MIB)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: memory)
+    return memory
+
+
+def test_gpu_that_shares_the_machines_memory_is_metered_by_it(nvml: Any, machine: SimpleNamespace) -> None:
+    nvml.memory_error = nvml.NVMLError_NotSupported("Not Supported")
+    gpu = Gpu("cuda:0", {}, nvml)
+    assert gpu.model == f"Fake gpu0 {100 * MIB}"
+    assert gpu.free() == 80 * MIB
+
+    gpu.start()
+    machine.available = 50 * MIB
+    nvml.compute = [nvml.process(7, 10 * MIB)]
+    assert gpu.sample([7]) == 30 * MIB, "what the process has on the host comes out of the same memory"
+    machine.available = 70 * MIB
+    assert gpu.sample([7]) == 30 * MIB
+
+
+def test_memory_that_may_not_be_read_is_refused_with_what_to_do(nvml: Any) -> None:
+    nvml.memory_error = nvml.NVMLError("Insufficient Permissions")
+    with pytest.raises(
+        ConfigError,
+        match=r"^device=cuda:0: its memory cannot be read \(Insufficient Permissions\);.*nvidia-smi -L.*num_envs",
+    ):
+        Gpu("cuda:0", {}, nvml)
+
+
+def test_gpu_that_is_lost_while_it_is_metered_is_said(nvml: Any) -> None:
+    gpu = Gpu("cuda:0", {}, nvml)
+    nvml.memory_error = nvml.NVMLError("GPU is lost")
+    with pytest.raises(ConfigError, match=r"device=cuda:0: its memory cannot be read \(GPU is lost\)"):
+        gpu.sample([7])
 
 
 @pytest.mark.parametrize(("device", "visible"), [("cuda:5", None), ("cuda:1", "0"), ("cuda:0", "")])

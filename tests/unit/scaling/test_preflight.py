@@ -29,7 +29,7 @@ from isaaclab_pc.physics import apply_physics
 from isaaclab_pc.scaling import BatchPlan, Outcome, plan_batch, preflight
 from isaaclab_pc.scaling.classify import classify_exit
 from isaaclab_pc.scaling.machine import Machine, usable_cores
-from isaaclab_pc.scaling.memory import Cgroup
+from isaaclab_pc.scaling.memory import Cgroup, FreeMemory
 from isaaclab_pc.scaling.observation_size import kept_bytes
 from isaaclab_pc.scaling.preflight import Finding, check_run
 from isaaclab_pc.sensors import GivenPointsCfg, PointCloud
@@ -452,6 +452,22 @@ def test_a_replay_keeps_clouds_and_images_as_float16() -> None:
     assert kept_bytes(cfg) == 2 * cfg.scene.camera.width * cfg.scene.camera.height
     cfg.obs = "state"
     assert kept_bytes(cfg) == 0
+
+
+@pytest.mark.parametrize(("is_integrated", "free"), [(0, 5 << 30), (1, 9 << 30)])
+def test_a_gpu_that_shares_the_machines_memory_has_what_is_free_there(
+    monkeypatch: pytest.MonkeyPatch, is_integrated: int, free: int
+) -> None:
+    import torch
+
+    from isaaclab_pc.scaling import machine
+
+    monkeypatch.setattr(
+        torch.cuda, "get_device_properties", lambda device: SimpleNamespace(is_integrated=is_integrated)
+    )
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (5 << 30, 16 << 30))
+    monkeypatch.setattr(machine, "free_host_memory", lambda: FreeMemory(9 << 30, "memory"))
+    assert Machine.here("cuda:0").free_bytes == free
 
 
 def test_the_machine_is_seen_as_it_is() -> None:
