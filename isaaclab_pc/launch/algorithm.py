@@ -9,7 +9,7 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.find_checkpoint import find_checkpoint
 from isaaclab_pc.launch.pretrained import PRETRAINED, find_pretrained
 from isaaclab_pc.launch.run_folder import LOGS, SETTINGS_NAME, experiment_name
-from isaaclab_pc.launch.task_names import expert_tasks
+from isaaclab_pc.launch.task_names import expert_tasks, our_tasks
 from isaaclab_pc.runners import read_header
 from isaaclab_pc.settings import RunSettings
 
@@ -29,15 +29,16 @@ _ACTION_FIELDS = ("env.action", "env.gripper", "env.tool_", "env.joint_delta")
 
 
 def choose_algorithm(settings: RunSettings, *, begins: bool = True) -> RunSettings:
-    """Choose the algorithm and the policies that it needs, and say which and why.
+    """Choose the algorithm, the policies that it needs and the size of the agent, and say which and why.
 
     Args:
-        settings: The run's settings; ``task`` is a gym id.
+        settings: The run's settings; ``task`` is a gym id, and the device is chosen.
         begins: Whether the run begins here; one that goes on needs its ``init`` no more.
 
     Returns:
-        The settings with ``algorithm``, ``teacher`` and ``init`` as they will be: policies are the paths of their
-        checkpoints, or ``teacher`` is ``train`` while it does not exist. With ``init``, the network is that policy's.
+        The settings with ``algorithm``, ``teacher``, ``init`` and ``agent`` as they will be: policies are the paths of
+        their checkpoints, or ``teacher`` is ``train`` while it does not exist. With ``init``, the network is that
+        policy's.
 
     Raises:
         ConfigError: Runner, task, teacher or init do not go together with the algorithm.
@@ -55,13 +56,14 @@ def choose_algorithm(settings: RunSettings, *, begins: bool = True) -> RunSettin
     else:
         _check_ppo(settings)
         if begins and init is not None:
-            init, network = _find_student(settings, init)
-            settings = settings.with_values({"agent_overrides": [*network, *settings.agent_overrides]})
+            init, agent, network = _find_student(settings, init)
+            settings = settings.with_values({"agent": agent, "agent_overrides": [*network, *settings.agent_overrides]})
 
     taught = f" teacher={teacher}" if chosen == "distill" else ""
     begun = f" init={init}" if init is not None else ""
     print(f"algorithm={chosen}{taught}{begun} ({reason})", flush=True)
-    return settings.with_values({"algorithm": chosen, "teacher": teacher, "init": init})
+    chosen_settings = {"algorithm": chosen, "teacher": teacher, "init": init, "agent": _agent(settings)}
+    return settings.with_values(chosen_settings)
 
 
 def teacher_settings(settings: RunSettings) -> RunSettings:
@@ -100,6 +102,16 @@ def _recommended(settings: RunSettings, has_expert: bool) -> tuple[str, str]:
     if not has_expert:
         return "ppo", "auto: the task has no expert"
     return "distill", "auto: the task has an expert to imitate"
+
+
+def _agent(settings: RunSettings) -> str:
+    """Return the size of the agent, and say so where it is not that of a CPU."""
+    if settings.agent != "auto":
+        return settings.agent
+    if not settings.device.startswith("cuda") or settings.task not in our_tasks().values():
+        return "default"
+    print("note: agent=large (auto: on a GPU); agent=default is the one for a CPU", flush=True)
+    return "large"
 
 
 def _check_ppo(settings: RunSettings) -> None:
@@ -158,8 +170,8 @@ def _find_policy(settings: RunSettings, teacher: str) -> Path:
     return checkpoint.resolve()
 
 
-def _find_student(settings: RunSettings, init: str) -> tuple[str, list[str]]:
-    """Return the checkpoint of a policy from which PPO can go on, and the overrides that give PPO its network.
+def _find_student(settings: RunSettings, init: str) -> tuple[str, str, list[str]]:
+    """Return the checkpoint of a policy from which PPO can go on, its size, and the overrides that give PPO its layers.
 
     Reads settings and headers only.
     """
@@ -175,13 +187,13 @@ def _find_student(settings: RunSettings, init: str) -> tuple[str, list[str]]:
             f"init={init} comes from a run with algorithm=ppo: it goes on with resume=<that run> and a larger "
             "max_iterations. init takes what distill has trained."
         )
-    for key in ("obs", "agent"):
-        there = getattr(trained, key)
-        if there != getattr(settings, key):
+    for key, there in (("obs", trained.obs), ("agent", trained.agent_size)):
+        if getattr(settings, key) not in ("auto", there):
             raise ConfigError(f"init={init} comes from a run with {key}={there}: give {key}={there} here, too.")
 
     network = [text for text in trained.agent_overrides if text.startswith(_NETWORKS) and "distribution" not in text]
-    return str(checkpoint.resolve()), [text.replace("agent.student.", "agent.actor.", 1) for text in network]
+    overrides = [text.replace("agent.student.", "agent.actor.", 1) for text in network]
+    return str(checkpoint.resolve()), trained.agent_size, overrides
 
 
 def _check_same_actions(given: str, trained: RunSettings, settings: RunSettings, checkpoint: Path) -> None:

@@ -128,8 +128,9 @@ class RunSettings(Settings):
     """PPO goes on from a policy that distill has trained (RSL-RL only): pretrained, the task's own;
     latest, best, or the folder or checkpoint of a run. The critic is new, and learns alone at first."""
 
-    agent: Literal["default", "large"] = "default"
-    """Size of the agent: large is for GPUs."""
+    agent: Literal["auto", "default", "large"] = "auto"
+    """Size of the agent: networks and samples per update. auto is that of the policy in init, else large on a GPU and
+    default on the CPU; for tasks of other packages, default."""
 
     obs: Literal["points", "depth", "state"] = "points"
     """What the policy sees beside the robot's own joints; state is the simulator's own."""
@@ -224,6 +225,11 @@ class RunSettings(Settings):
         # Whoever does not train chose no algorithm; that of PPO is any task's.
         algorithm = "ppo" if self.algorithm == "auto" else self.algorithm
         return "finetune" if algorithm == "ppo" and self.init is not None else algorithm
+
+    @property
+    def agent_size(self) -> str:
+        """Size of the agent: ``default`` where none was chosen."""
+        return "default" if self.agent == "auto" else self.agent
 
     @property
     def visualizers(self) -> tuple[str, ...]:

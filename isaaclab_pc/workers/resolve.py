@@ -173,13 +173,12 @@ def _load_configs(settings: RunSettings) -> tuple[Any, Any]:
     from isaaclab_tasks.utils import PresetCfg, resolve_task_config
     from isaaclab_tasks.utils.parse_cfg import load_cfg_from_registry
 
-    entry_point = agent_key(settings.runner, settings.agent, settings.learner)
+    entry_point = agent_key(settings.runner, settings.agent_size, settings.learner)
     registered = gym.spec(task).kwargs or {}
     if entry_point not in registered:
-        raise ConfigError(
-            f"{task} has no agent for runner={settings.runner} agent={settings.agent} algorithm={settings.learner}: "
-            f"it registers {', '.join(sorted(key for key in registered if key.endswith('_cfg_entry_point')))}."
-        )
+        asked = f"runner={settings.runner} agent={settings.agent_size} algorithm={settings.learner}"
+        known = sorted(key for key in registered if key.endswith("_cfg_entry_point"))
+        raise ConfigError(f"{task} has no agent for {asked}: it registers {', '.join(known)}.")
 
     overrides = [*settings.env_overrides, *settings.agent_overrides]
     try:

@@ -56,6 +56,33 @@ def test_the_run_says_what_it_learns_with(arguments: list[str], chosen: str, rea
     assert said.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("arguments", "agent"),
+    [
+        (["task=lift", "device=cpu"], "default"),
+        (["task=lift", "device=cuda:1"], "large"),
+        (["task=lift", "device=cuda:1", "runner=rl_games"], "large"),
+        (["task=lift", "device=cuda:1", "agent=default"], "default"),
+        (["task=lift", "device=cpu", "agent=large"], "large"),
+        (["task=Isaac-Cartpole-Direct-v0", "device=cuda:0", "algorithm=ppo"], "default"),
+    ],
+)
+def test_the_agent_is_large_on_a_gpu_unless_it_is_given(arguments: list[str], agent: str, capsys: Any) -> None:
+    settings = compose(["task=lift", *arguments[1:]])
+    if not arguments[0].endswith("lift"):
+        settings = settings.with_values({"task": arguments[0].partition("=")[2]})
+    chosen = choose_algorithm(settings)
+    assert chosen.agent == agent
+    note = "note: agent=large (auto: on a GPU); agent=default is the one for a CPU"
+    given = any(text.startswith("agent=") for text in arguments)
+    assert (note in capsys.readouterr().out.splitlines()) == (agent == "large" and not given)
+    assert choose_algorithm(chosen) == chosen
+
+
+def test_whoever_does_not_train_has_the_agent_of_a_cpu() -> None:
+    assert compose(["task=lift", "device=cuda:0"]).agent_size == "default"
+
+
 def test_a_teacher_is_trained_on_the_state_with_the_settings_that_are_not_the_students_own() -> None:
     given = ["task=push", "teacher=train", "seed=5", "points.num_points=64", "replay_samples=5000", "max_iterations=7"]
     given.append("visualizer=viser")
@@ -165,6 +192,17 @@ def test_ppo_goes_on_with_the_network_of_the_student(leave_run: Callable[..., Pa
     assert chosen.agent_overrides == ["agent.actor.hidden_dims=[64]", "agent.algorithm.gamma=0.9"]
 
 
+@pytest.mark.parametrize(
+    ("trained", "agent"), [([], "default"), (["agent=default"], "default"), (["agent=large"], "large")]
+)
+def test_ppo_goes_on_with_the_size_of_the_student_on_any_device(
+    leave_run: Callable[..., Path], trained: list[str], agent: str
+) -> None:
+    checkpoint = leave_run("task=lift", "algorithm=distill", *trained)
+    for device in ("cpu", "cuda:0"):
+        assert choose_algorithm(compose(["task=lift", f"init={checkpoint}", f"device={device}"])).agent == agent
+
+
 def test_a_run_that_goes_on_needs_its_init_no_more(leave_run: Callable[..., Path]) -> None:
     checkpoint = leave_run("task=lift", "algorithm=distill", "agent.student.hidden_dims=[64]")
     begun = choose_algorithm(compose(["task=lift", f"init={checkpoint}"]))
@@ -181,7 +219,11 @@ def test_a_run_that_goes_on_needs_its_init_no_more(leave_run: Callable[..., Path
             "comes from a run with task=IsaacPC-Reach.*, this one has task=Isaac",
         ),
         (["task=lift", "algorithm=ppo"], [], "a run with algorithm=ppo: it goes on with resume="),
-        (["task=lift", "algorithm=distill", "agent=large"], [], "with agent=large: give agent=large here, too"),
+        (
+            ["task=lift", "algorithm=distill", "agent=large"],
+            ["agent=default"],
+            "with agent=large: give agent=large here, too",
+        ),
         (["task=lift", "algorithm=distill"], ["env.tool_delta=0.01"], "init=.* acts otherwise than this run"),
     ],
 )

@@ -44,7 +44,7 @@ def test_the_table_says_default_meaning_unit_and_bounds():
 
 def test_the_table_does_not_say_twice_what_a_setting_takes():
     text = " ".join(settings_table().split())
-    assert "Size of the agent: large is for GPUs. obs" in text
+    assert "for tasks of other packages, default. obs" in text
     assert "Takes text" not in text
     assert text.count("a run's folder or checkpoint") == 1
 

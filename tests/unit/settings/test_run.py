@@ -130,7 +130,7 @@ def test_a_right_value_passes(key, value):
         ("device", "tpu", "device=tpu: expected auto, cpu, cuda or cuda:N."),
         ("seed", None, "seed=null: expected a whole number from 0 to 4,294,967,295."),
         ("seed", True, "seed=true: expected a whole number from 0 to 4,294,967,295."),
-        ("agent", "huge", "agent=huge: expected one of default, large."),
+        ("agent", "huge", "agent=huge: expected one of auto, default, large."),
         (
             "points.crop",
             [[1, 0]],
