@@ -22,6 +22,9 @@ unexport PYTHONDONTWRITEBYTECODE
 train: $(INSTALLED)
 	$(PYTHON) scripts/train.py $(if $(filter task=%,$(ARGS)),,task=reach) $(ARGS)
 
+# Two processes that each use all cores wait for each other.
+test test-all: export OMP_NUM_THREADS := 1
+
 test: $(INSTALLED)
 	$(PYTEST) $(BOTH_BACKENDS) -m "not gpu and not slow"
 
