@@ -21,6 +21,8 @@ from isaaclab_pc.sensors.realism_cfg import (
     bounds,
     can_exceed_zero,
 )
+from isaaclab_pc.sensors.warp_base_kernels import WARP_LANES
+from isaaclab_pc.warp_stream import current_stream
 
 _PIXEL_STREAM = 0
 _CALIBRATION_STREAM = 1
@@ -136,12 +138,13 @@ class DepthRealism:
         if mask is not None:
             self._expect("mask", mask, torch.bool, self.num_envs)
 
+        # On a GPU a warp has one row or two, so that neighbouring threads read neighbouring pixels.
         is_cuda = self.device.type == "cuda"
-        # On a GPU neighbouring threads read neighbouring pixels; a CPU thread keeps what is common to a row.
-        stride = width if is_cuda else 1
+        env_bits = height.bit_length() - 1 if is_cuda else 0
+        lanes = WARP_LANES if is_cuda else 1
         wp.launch(
             kernels.corrupt_depth,
-            dim=(self.num_envs, height, stride),
+            dim=(self.num_envs << env_bits) * lanes,
             inputs=[
                 wp.from_torch(depth),
                 wp.from_torch(intrinsics),
@@ -149,11 +152,11 @@ class DepthRealism:
                 wp.from_torch(self._no_mask if mask is None else mask),
                 wp.from_torch(self._parameters, dtype=kernels.Parameters),
                 self._cameras[camera],
-                stride,
+                env_bits,
                 wp.from_torch(self._images[camera]),
             ],
             device=str(self.device),
-            stream=wp.stream_from_torch(torch.cuda.current_stream(self.device)) if is_cuda else None,
+            stream=current_stream(self.device),
         )
         return self._images[camera]
 

@@ -3,6 +3,8 @@
 
 import warp as wp
 
+from isaaclab_pc.sensors.warp_base_kernels import lower_bits, warp_bits
+
 NO_NOISE = wp.constant(0)
 GAUSSIAN = wp.constant(1)
 STRUCTURED_LIGHT = wp.constant(2)
@@ -205,14 +207,17 @@ def corrupt_depth(
     mask: wp.array(dtype=wp.bool),
     parameters: wp.array(dtype=Parameters),
     camera: Camera,
-    stride: wp.int32,
+    env_bits: wp.int32,
     corrupted: wp.array3d(dtype=wp.float32),
 ) -> None:
     """Write what a real camera would have read; a mask without elements writes all environments.
 
-    Launched over (N, H, stride): a thread takes every ``stride``-th pixel of its row.
+    2 ** ``env_bits`` warps for each environment, of which each takes every so many-th row.
     """
-    env, v, first = wp.tid()
+    # The numbers of an environment and of its threads are cut out of the thread's: a division takes 64 bits and longer.
+    thread = wp.tid()
+    warp = thread >> warp_bits()
+    env = warp >> env_bits
     # Warp evaluates both sides of `and`, and without a mask the inner read is out of bounds.
     if mask.shape[0] > 0:  # noqa: SIM102
         if not mask[env]:
@@ -222,8 +227,13 @@ def corrupt_depth(
     p = parameters[env]
     k = wp.vec4f(intrinsics[env, 0, 0], intrinsics[env, 1, 1], intrinsics[env, 0, 2], intrinsics[env, 1, 2])
 
-    for u in range(first, depth.shape[2], stride):
-        z = read(depth, env, v, u, camera.far)
-        if z > 0.0:
-            z = corrupt_pixel(depth, env, v, u, z, k, p, camera, key)
-        corrupted[env, v, u] = z
+    v = lower_bits(warp, env_bits)
+    while v < depth.shape[1]:
+        u = lower_bits(thread, warp_bits())
+        while u < depth.shape[2]:
+            z = read(depth, env, v, u, camera.far)
+            if z > 0.0:
+                z = corrupt_pixel(depth, env, v, u, z, k, p, camera, key)
+            corrupted[env, v, u] = z
+            u += 1 << warp_bits()
+        v += 1 << env_bits

@@ -13,6 +13,7 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.sensors import warp_base_kernels as base
 from isaaclab_pc.sensors import warp_kernels as kernels
 from isaaclab_pc.sensors.depth_to_cloud import SAMPLERS
+from isaaclab_pc.sensors.warp_base_kernels import WARP_LANES
 from isaaclab_pc.warp_stream import current_stream
 
 if TYPE_CHECKING:
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
 
 BLOCK_LANES = 256
 """Threads of a block on CUDA: 2 to the ``block_bits`` of the kernels."""
-
-WARP_LANES = 32
-"""Threads of a warp on CUDA, and pixels of a word."""
 
 WORDS_OF_WARP = 4
 """Words that a warp looks at, at most, so that it reads a camera's matrix for several pixels a thread."""

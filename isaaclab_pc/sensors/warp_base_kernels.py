@@ -8,6 +8,9 @@ finds the slot of a rank. Points are computed again wherever they are needed: a 
 
 import warp as wp
 
+WARP_LANES = 32
+"""Threads of a warp on CUDA, and slots of a word."""
+
 PERMUTATION_ROUNDS = wp.constant(6)
 GOLDEN = wp.constant(wp.uint32(0x9E3779B9))
 MIX_1 = wp.constant(wp.uint32(0x85EBCA6B))
