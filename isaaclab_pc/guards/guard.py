@@ -15,6 +15,7 @@ import warp as wp
 from isaaclab_pc.guards import kernels
 from isaaclab_pc.guards.causes import CAUSES, Cause, FaultError
 from isaaclab_pc.guards.guard_cfg import GuardCfg
+from isaaclab_pc.warp_stream import current_stream
 
 _MOST_LANE_BITS = 8
 """Binary logarithm of the threads that read one environment's numbers on CUDA, if there are as many numbers."""
@@ -339,7 +340,7 @@ class Guard:
             arrays: First arguments, which may differ from launch to launch. Those of the last launch are kept.
             constants: Returns the remaining arguments.
         """
-        stream = None if self._on_cpu else wp.stream_from_torch(torch.cuda.current_stream(self._device))
+        stream = current_stream(self._device)
 
         # A recorded command launches in a fraction of the time that packing all arguments again takes.
         if key not in self._commands:
