@@ -18,5 +18,6 @@ def current_stream(device: torch.device) -> wp.Stream | None:
 
 @functools.cache
 def _wrapper(stream: torch.cuda.Stream) -> wp.Stream:
+    wp.init()
     # Wrappers are kept: when one is deleted, Warp drops the stream, even where it is Warp's own current one.
     return wp.stream_from_torch(stream)
