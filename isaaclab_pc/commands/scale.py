@@ -54,7 +54,7 @@ remembered, so scripts/train.py with the same settings starts with it. The trial
 to logs/scale/<task>/<time>.
 
 Examples
-  python scripts/scale.py task=lift                              the number that trains fastest (CPU) or fits (GPU)
+  python scripts/scale.py task=lift                              the number that trains fastest
   python scripts/scale.py task=lift scaling.budget=4GiB          inside 4 GiB
   python scripts/scale.py task=lift scaling.objective=memory     the most that fits
   python scripts/scale.py task=lift num_envs=512                 what 512 environments would take: one trial

@@ -6,7 +6,7 @@ from outside. Only :mod:`~isaaclab_pc.scaling.memory_plan` and :mod:`~isaaclab_p
 a child, load torch.
 """
 
-from isaaclab_pc.scaling.batch import BatchPlan, plan_batch
+from isaaclab_pc.scaling.batch import BatchPlan, most_envs, plan_batch
 from isaaclab_pc.scaling.fit import FitResult, ProbeError, SearchSettings, fit
 from isaaclab_pc.scaling.search import Objective, SearchResult, StopReason, search
 from isaaclab_pc.scaling.trial import Outcome, Trial
@@ -22,6 +22,7 @@ __all__ = [
     "StopReason",
     "Trial",
     "fit",
+    "most_envs",
     "plan_batch",
     "search",
 ]

@@ -82,6 +82,13 @@ def find_num_envs(
         raise
 
     print(result.reason, flush=True)
+    most = next((trial.most_envs for trial in result.trials if trial.most_envs is not None), None)
+    if most is not None and result.num_envs + settings.sizes.granule > most:
+        print(
+            f"note: more than {most} environments would learn from more samples at once than the agent asks for; "
+            "scaling.objective=memory or scaling.min takes more",
+            flush=True,
+        )
     if result.overrides:
         given = " ".join(f"{name}={value}" for name, value in result.overrides.items())
         print(f"with {given}, as its trial", flush=True)

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 from isaaclab_pc.errors import ConfigError
 
-__all__ = ["BatchPlan", "plan_batch"]
+__all__ = ["BatchPlan", "most_envs", "plan_batch"]
 
+HORIZON = (8, 128)
+"""Fewest and most steps of each environment per update."""
 SAMPLES_SLACK = 0.1
 """Relative change of the samples per update that is accepted to get minibatches of about the right size."""
 MINIBATCH_SLACK = 1.25
@@ -32,7 +34,7 @@ class BatchPlan:
 
 
 def plan_batch(
-    num_envs: int, samples_per_update: int, minibatch_size: int, horizon: tuple[int, int] = (8, 128)
+    num_envs: int, samples_per_update: int, minibatch_size: int, horizon: tuple[int, int] = HORIZON
 ) -> BatchPlan:
     """Choose horizon and minibatches for a number of environments.
 
@@ -81,6 +83,15 @@ def plan_batch(
     total = num_envs * chosen
     size = _nearest_divisor(total, minibatch_size)
     return BatchPlan(horizon=chosen, num_minibatches=total // size, minibatch_size=size)
+
+
+def most_envs(samples_per_update: int) -> int:
+    """Return the environments beyond which the shortest rollout gives more samples than an update should have.
+
+    Args:
+        samples_per_update: Samples the agent config wants per update.
+    """
+    return max(samples_per_update // HORIZON[0], 1)
 
 
 def _nearest_divisor(total: int, target: int) -> int:

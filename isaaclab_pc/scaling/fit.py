@@ -225,7 +225,7 @@ class _SizeTrials:
         if self._may_compile_kernels and trial.outcome in (Outcome.OVER_BUDGET, Outcome.OOM):
             # Compiling kernels takes memory that no later process needs: they are kept on disk.
             trial = self._run_once(num_envs)
-        self._may_compile_kernels = False
+        self._may_compile_kernels = self._may_compile_kernels and trial.outcome is Outcome.TOO_MANY
 
         for _ in range(_MAX_ATTEMPTS - 1):
             overrides = self._retry(trial, self._overrides)

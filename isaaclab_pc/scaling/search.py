@@ -109,6 +109,8 @@ def search(
     With `Objective.THROUGHPUT` sizes are doubled at most, and no size is tried that is predicted not to fit. The search
     also ends as soon as more environments bring no more frames per second.
 
+    No size is tried above the `Trial.most_envs` of a trial, unless it is below `lo`.
+
     Where not even `lo` fits, sizes are halved down to `floor`. Those between the first that fits and the next larger
     one are searched like all others, with a granule of about a quarter of the smaller.
 
@@ -192,6 +194,11 @@ class _Sizes:
     def clip(self, size: int) -> int:
         """Return the nearest allowed size that is not larger, or the smallest one."""
         return min(max(size // self.granule * self.granule, self.lo), self.hi)
+
+    def up_to(self, trials: Sequence[Trial]) -> "_Sizes":
+        """Return the sizes that an agent asks for, as far as trials tell."""
+        most = min((t.most_envs for t in trials if t.most_envs is not None), default=self.hi)
+        return _Sizes(self.lo, max(min(self.hi, most), self.lo), self.granule, self.floor, self.finest)
 
     def below(self, size: int) -> int | None:
         """Return the size to try where this one is too large, or None where it is the smallest."""
@@ -295,10 +302,13 @@ def _bracket(trials: Sequence[Trial]) -> tuple[int | None, int | None]:
 
 def _next_size(trials: list[Trial], sizes: _Sizes, objective: Objective) -> int | None:
     """Return the size to try after these trials, or None when nothing is left to learn."""
+    sizes = sizes.up_to(trials)
     lower, upper = _bracket(trials)
     if lower is None:
         # Nothing fits yet: go down. Where one of the smallest sizes fits without the margin, it is the answer.
         smallest = min(t.num_envs for t in trials)
+        if sizes.hi < smallest:
+            return sizes.hi
         enough = smallest <= sizes.lo and any(t.fits for t in trials)
         return None if enough else sizes.below(smallest)
     if lower < sizes.lo:

@@ -74,10 +74,15 @@ class SearchSettings(ScalingSettings):
 
     @property
     def resolved_objective(self) -> Objective:
-        """The objective for this device."""
+        """The objective; as auto, throughput."""
         if self.objective == "auto":
-            return Objective.MEMORY if self.on_gpu else Objective.THROUGHPUT
+            return Objective.THROUGHPUT
         return Objective(self.objective)
+
+    @property
+    def keeps_to_agent(self) -> bool:
+        """Whether no more environments are tried than an update of the agent has samples for."""
+        return self.on_gpu and self.resolved_objective is Objective.THROUGHPUT
 
     @property
     def sizes(self) -> Sizes:

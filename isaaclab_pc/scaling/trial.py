@@ -48,6 +48,8 @@ class Outcome(StrEnum):
     """A signal other than an out-of-memory kill ended it."""
     TIMEOUT = "timeout"
     """It was not done when the time for the search was up."""
+    TOO_MANY = "too_many"
+    """It was not tried: it is more than `Trial.most_envs`."""
     OVERFLOW = "overflow"
     """It trained, but the solver dropped contacts because its buffers were full. `Trial.contacts` (Newton) or
     `Trial.physx_buffers` (PhysX) tell how large they should be. This is no limit of memory."""
@@ -161,6 +163,8 @@ class Trial(JsonRecord):
     """Fields of ``sim.physics`` that PhysX found too small, each with the size that it asked for; 0: it named none."""
     faults: Count = 0
     """Environment steps that the guard ended because something was not finite or out of bounds."""
+    most_envs: Count | None = None
+    """Environments beyond which an update has more samples than the agent asks for, where the search keeps to that."""
     progress: Progress | None = None
     """What the child was doing last; None where it had not begun to train."""
     repeated_lines: tuple[tuple[str, Count], ...] = ()

@@ -83,8 +83,8 @@ class ScalingSettings(Settings):
     GPU's memory, otherwise the host's. null: 0.9 of the GPU's, 0.8 of the host's."""
 
     objective: Literal["auto", "memory", "throughput"] = "auto"
-    """throughput (auto on the CPU): the smallest number within 5 % of the best frames per second; memory (auto on a
-    GPU): the most that fits."""
+    """throughput (auto): the smallest number within 5 % of the best frames per second, on a GPU at most as many as an
+    update of the agent has samples for; memory: the most that fits."""
 
     min: NumEnvs | None = None
     """Smallest number to try; null: 32 on the CPU, 64 on a GPU, or fewer where not even those fit."""

@@ -11,11 +11,11 @@ from pathlib import Path
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.physics import ContactUsage
 from isaaclab_pc.runners import Decision, Runner
-from isaaclab_pc.scaling import Outcome, Trial
+from isaaclab_pc.scaling import Outcome, SearchSettings, Trial
 from isaaclab_pc.scaling.trial_runner import phase_path
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.workers.contact_watch import contact_usage, dropped_contacts
-from isaaclab_pc.workers.probe_watch import ProbeWatch
+from isaaclab_pc.workers.probe_watch import ProbeWatch, TooManyEnvironmentsError
 from isaaclab_pc.workers.session import Session, guard_counts, open_session, record_faults
 
 __all__ = ["probe"]
@@ -43,18 +43,29 @@ def probe(settings_path: Path, num_envs: int, result_path: Path) -> int:
         ConfigError: The settings do not fit; the trial says so too.
     """
     settings = RunSettings.load(settings_path)
+    watch = ProbeWatch(settings.device, phase_path(result_path), _never_too_many(settings))
     try:
-        _train_briefly(settings, num_envs, result_path)
+        _train_briefly(settings, num_envs, result_path, watch)
+    except TooManyEnvironmentsError:
+        detail = f"more than {watch.most_envs} learn from more samples at once than the agent asks for"
+        Trial(num_envs, Outcome.TOO_MANY, detail=detail, most_envs=watch.most_envs).write(result_path)
     except ConfigError as error:
         Trial(num_envs, Outcome.ERROR, detail=str(error), config_error=True).write(result_path)
         raise
     return 0
 
 
-def _train_briefly(settings: RunSettings, num_envs: int, result_path: Path) -> None:
+def _never_too_many(settings: RunSettings) -> int | None:
+    """Return the environments that the user asked for at least; None where no number is too many for the agent."""
+    if settings.num_envs != "auto":
+        return None
+    search = SearchSettings(device=settings.device, **settings.scaling.model_dump())
+    return max(search.min or 1, search.granule or 1) if search.keeps_to_agent else None
+
+
+def _train_briefly(settings: RunSettings, num_envs: int, result_path: Path, watch: ProbeWatch) -> None:
     """Train, and write the trial."""
     run_dir = result_path.parent / f"{num_envs}"
-    watch = ProbeWatch(settings.device, phase_path(result_path))
     with open_session(settings, num_envs, "probe", run_dir, watch) as session:
         # The run will record faults, and the recorder's ring buffer takes memory.
         record_faults(session, settings, run_dir / "dumps")
@@ -77,6 +88,7 @@ def _train_briefly(settings: RunSettings, num_envs: int, result_path: Path) -> N
             memory=watch.memory(session.env, session.runner),
             contacts=usage,
             faults=faults,
+            most_envs=watch.most_envs,
         )
         # Before the session closes: Kit ends the process as it closes.
         trial.write(result_path)

@@ -20,36 +20,51 @@ from isaaclab_pc.tensor_bytes import tensor_bytes
 
 if TYPE_CHECKING:
     from isaaclab_pc.runners import Runner
-    from isaaclab_pc.scaling import BatchPlan
+    from isaaclab_pc.workers.resolve import Resolved
 
-__all__ = ["ProbeWatch"]
+__all__ = ["ProbeWatch", "TooManyEnvironmentsError"]
+
+
+class TooManyEnvironmentsError(Exception):
+    """A size is more than an update of the agent has samples for."""
 
 
 class ProbeWatch:
     """Reads this process's memory, on a GPU that of the GPU, and writes its phase to a file."""
 
-    def __init__(self, device: str, phase_path: Path) -> None:
+    def __init__(self, device: str, phase_path: Path, at_least: int | None = None) -> None:
         """Prepare; nothing is read or written yet.
 
         Args:
             device: ``cpu`` or ``cuda:N``.
             phase_path: Where a :class:`~isaaclab_pc.scaling.trial.Progress` is written whenever a phase begins.
+            at_least: So many environments are never too many for the agent; None: no number is.
         """
+        self.most_envs: int | None = None
+        """Environments beyond which there are too many for the agent; None: none are."""
+        self._at_least = at_least
         self._phase_path = phase_path
         self._phases: _PhaseFile | None = None
         self._gpu = Gpu(device) if device.startswith("cuda") else None
         self._bytes_before_env = 0
         self._bytes_after_env = 0
 
-    def start(self, plan: BatchPlan, replay_samples: int) -> None:
+    def start(self, resolved: Resolved, num_envs: int) -> None:
         """Take what the run is going to do, before anything is built.
 
         Args:
-            plan: Its batch plan.
-            replay_samples: Samples that it keeps over iterations.
+            resolved: What it is made of.
+            num_envs: Its environments.
+
+        Raises:
+            TooManyEnvironmentsError: They are too many for the agent.
         """
-        progress = Progress(Phase.BUILD, plan.minibatch_size, replay_samples)
-        self._phases = _PhaseFile(self._phase_path, plan.horizon, progress)
+        progress = Progress(Phase.BUILD, resolved.plan.minibatch_size, resolved.replay_samples)
+        self._phases = _PhaseFile(self._phase_path, resolved.plan.horizon, progress)
+        if self._at_least is not None:
+            self.most_envs = max(resolved.most_envs, self._at_least)
+            if num_envs > self.most_envs:
+                raise TooManyEnvironmentsError
 
     def before_env(self) -> None:
         """Read the memory of the libraries and the simulation app, before the environment is built."""

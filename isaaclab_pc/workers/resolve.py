@@ -16,7 +16,7 @@ from isaaclab_pc.launch.run_folder import SETTINGS_NAME
 from isaaclab_pc.physics import apply_physics
 from isaaclab_pc.physics.apply import check_time_steps
 from isaaclab_pc.runners import Adapter, TeacherPolicy, agent_key, load_adapter
-from isaaclab_pc.scaling import BatchPlan, plan_batch
+from isaaclab_pc.scaling import BatchPlan, most_envs, plan_batch
 from isaaclab_pc.settings import GuardSettings, PointsSettings, RunSettings
 from isaaclab_pc.workers.overrides import check_overrides
 
@@ -60,6 +60,9 @@ class Resolved:
 
     max_iterations: int
     """The run's last iteration."""
+
+    most_envs: int = 0
+    """Environments beyond which an update has more samples than the agent asks for."""
 
     replay_samples: int = 0
     """Samples that learning keeps over iterations."""
@@ -106,6 +109,7 @@ def resolve(settings: RunSettings, num_envs: int, experiment: str) -> Resolved:
         guard = _foreign_guard(settings.guard)
     check_time_steps(env_cfg)
 
+    samples = max(1, adapter.batch_target(agent_cfg)[0] // settings.ranks)
     plan = _plan_batch(settings, adapter, agent_cfg, num_envs)
     adapter.configure(
         agent_cfg,
@@ -128,6 +132,7 @@ def resolve(settings: RunSettings, num_envs: int, experiment: str) -> Resolved:
         backend=settings.physics.backend,
         device=settings.device,
         max_iterations=adapter.max_iterations(agent_cfg),
+        most_envs=most_envs(samples),
         replay_samples=adapter.replay_samples(agent_cfg),
         overrides=(*settings.env_overrides, *settings.agent_overrides),
         guard=guard,

@@ -63,12 +63,13 @@ def open_session(
 
     Raises:
         ConfigError: As for :func:`resolve`, the preflight found an error, or what the user overrode cannot be built.
+        TooManyEnvironmentsError: As the watch says.
         MemoryError: The preflight found too many environments for a trial; see :func:`check_run`.
     """
     start = time.perf_counter()
     resolved = resolve(settings, num_envs, experiment)
     if watch is not None:
-        watch.start(resolved.plan, resolved.replay_samples)
+        watch.start(resolved, num_envs)
     warnings = check_run(
         resolved.env_cfg,
         resolved.plan,

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from isaaclab_pc.agents.ppo import DEFAULT, sizes
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.scaling.batch import SAMPLES_SLACK, BatchPlan, plan_batch
+from isaaclab_pc.scaling.batch import SAMPLES_SLACK, BatchPlan, most_envs, plan_batch
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,18 @@ def test_few_environments_learn_from_as_many_samples_as_the_longest_rollout_give
     most = min(agent.samples_per_update, 128 * num_envs)
     assert most * (1 - SAMPLES_SLACK) <= plan.samples_per_update <= agent.samples_per_update * (1 + SAMPLES_SLACK)
     assert plan.minibatch_size >= min(agent.minibatch_size, plan.samples_per_update) / 1.5
+
+
+@given(samples=st.integers(1, 200_000))
+def test_up_to_the_most_environments_an_update_has_no_more_samples_than_the_agent_asks_for(samples: int) -> None:
+    most = most_envs(samples)
+    slack = max(samples * (1 + SAMPLES_SLACK), 8)
+    assert plan_batch(most, samples, 64).samples_per_update <= slack
+    assert plan_batch(most + 1, samples, 64).samples_per_update > samples
+
+
+def test_the_agents_of_a_gpu_learn_from_so_many_environments_at_most() -> None:
+    assert [most_envs(agent.samples_per_update) for agent in sizes(DEFAULT).values()] == [512, 12_288]
 
 
 def test_awkward_number_of_environments_moves_the_horizon_a_little_for_a_sensible_minibatch() -> None:

@@ -380,6 +380,24 @@ def test_gpu_search_holds_both_memories_to_their_budgets(
     assert workshop.fit("", device="cuda:0", max=2048).cached
 
 
+def test_a_size_that_is_too_many_for_the_agent_is_no_first_trial_that_may_compile(
+    workshop: Workshop, nvml: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    compiled = workshop.folder / "compiled"
+    code = f"""
+if n > 512:
+    json.dump({{"num_envs": n, "outcome": "too_many", "most_envs": 512}}, open(path, "w"))
+    sys.exit()
+if not os.path.exists({str(compiled)!r}):
+    open({str(compiled)!r}, "w").close()
+    raise MemoryError
+json.dump({{"num_envs": n, "outcome": "fits", "frames_per_second": n, "most_envs": 512}}, open(path, "w"))
+"""
+    assert workshop.fit(code, device="cuda:0").num_envs == 512
+    assert workshop.tried == [1024, 512, 512]
+
+
 def test_a_run_on_several_gpus_shares_the_hosts_memory_and_keeps_some_of_the_first_gpus(
     workshop: Workshop, nvml: Any, monkeypatch: pytest.MonkeyPatch, set_free: Callable[[int], None]
 ) -> None:

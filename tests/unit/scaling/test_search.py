@@ -146,6 +146,36 @@ def test_memory_below_the_smallest_size_is_followed_by_its_line() -> None:
     assert best_size(result) == 16, "it leaves less than the margin free"
 
 
+def keeping_to(most: int, tried: list[int], fps: Callable[[int], float] = float) -> Callable[[int], Trial]:
+    """Return a probe that refuses more environments than an agent asks for."""
+
+    def probe(n: int) -> Trial:
+        tried.append(n)
+        if n > most:
+            return Trial(n, Outcome.TOO_MANY, most_envs=most)
+        return Trial(n, Outcome.FITS, frames_per_second=fps(n), most_envs=most)
+
+    return probe
+
+
+@pytest.mark.parametrize(
+    ("most", "sizes"),
+    [
+        (12_288, [1024, 2048, 4096, 8192, 12_288]),
+        (512, [1024, 512]),
+        (500, [1024, 448]),
+        (48, [1024, 64, 32, 48, 56]),
+    ],
+)
+def test_no_size_is_tried_above_what_the_agent_asks_for_once_that_is_known(most: int, sizes: list[int]) -> None:
+    tried: list[int] = []
+    bounds = {"lo": 64, "hi": 65536, "granule": 64, "start": 1024, "floor": 1}
+    result = search(keeping_to(most, tried), **bounds, objective=Objective.THROUGHPUT)  # pyright: ignore[reportArgumentType]
+    assert tried == sizes
+    assert best_size(result) == max(n for n in sizes if n <= most)
+    assert result.stop is StopReason.COMPLETE
+
+
 def test_throughput_search_stops_when_more_environments_are_not_faster() -> None:
     speeds = {32: 300.0, 64: 340.0, 128: 352.0, 256: 350.0}
     machine = FakeMachine(fps=speeds.__getitem__)

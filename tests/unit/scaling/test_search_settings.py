@@ -34,10 +34,16 @@ def test_bad_setting_is_refused_by_name(settings: dict, named: str) -> None:
         SearchSettings(**settings)
 
 
-def test_objective_follows_the_device_unless_it_is_set() -> None:
+def test_objective_is_speed_unless_it_is_set() -> None:
     assert SearchSettings(device="cpu").resolved_objective is Objective.THROUGHPUT
-    assert SearchSettings(device="cuda:1").resolved_objective is Objective.MEMORY
+    assert SearchSettings(device="cuda:1").resolved_objective is Objective.THROUGHPUT
     assert SearchSettings(device="cpu", objective="memory").resolved_objective is Objective.MEMORY
+
+
+def test_only_a_search_for_speed_on_a_gpu_keeps_to_the_samples_of_the_agent() -> None:
+    assert SearchSettings(device="cuda:1").keeps_to_agent
+    assert not SearchSettings(device="cpu").keeps_to_agent
+    assert not SearchSettings(device="cuda:1", objective="memory").keeps_to_agent
 
 
 @pytest.mark.parametrize(

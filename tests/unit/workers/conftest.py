@@ -42,10 +42,12 @@ def fake_session(monkeypatch):
                 adapter=load_adapter(settings.runner),
                 env_cfg=ReachEnvCfg(),
                 plan=BatchPlan(horizon=64, num_minibatches=4, minibatch_size=64),
+                most_envs=32,
+                replay_samples=0,
             )
             if watch is not None:
                 watch.before_env()
-                watch.start(session.resolved.plan, 0)
+                watch.start(session.resolved, num_envs)
                 watch.after_env(session.env)
             try:
                 yield session

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.scaling import Outcome, Trial
+from isaaclab_pc.scaling import Outcome, SearchSettings, Trial
+from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.workers import probe
 from tests.unit.workers.fake_session import METRICS, USAGE, FakeRunner
 
@@ -26,6 +27,32 @@ def test_a_probe_measures_training_without_the_first_iteration(run, fake_session
     assert trial.memory is not None
     assert 0 < trial.memory.before_env <= trial.memory.after_env
     assert trial.memory.tensors["rollout storage"] == 1024
+
+
+@pytest.mark.parametrize(
+    ("given", "num_envs", "outcome", "most_envs"),
+    [
+        ({"num_envs": "auto"}, 32, Outcome.FITS, 32),
+        ({"num_envs": "auto"}, 33, Outcome.TOO_MANY, 32),
+        ({"num_envs": "auto", "scaling.min": 40}, 40, Outcome.FITS, 40),
+        ({"num_envs": "auto", "scaling.granule": 48}, 96, Outcome.TOO_MANY, 48),
+        ({"num_envs": "auto", "scaling.objective": "memory"}, 33, Outcome.FITS, None),
+        ({"num_envs": 33}, 33, Outcome.FITS, None),
+    ],
+)
+def test_a_search_on_a_gpu_tries_no_more_than_an_update_of_the_agent_has_samples_for(
+    run, fake_session, tmp_path, monkeypatch, given, num_envs, outcome, most_envs
+):
+    monkeypatch.setattr(probe, "PROBE_SECONDS", 0.0)
+    # The probe itself runs on the CPU.
+    monkeypatch.setattr(SearchSettings, "on_gpu", True)
+    RunSettings.load(run).with_values({"device": "cpu", **given}).save(run)
+    fake_session()
+    assert probe.probe(run, num_envs, tmp_path / "trial.json") == 0
+    trial = Trial.read(tmp_path / "trial.json")
+    assert (trial.num_envs, trial.outcome, trial.most_envs) == (num_envs, outcome, most_envs)
+    refused = f"more than {most_envs} learn from more samples at once than the agent asks for"
+    assert trial.detail == (refused if outcome is Outcome.TOO_MANY else "")
 
 
 def test_a_probe_leaves_word_of_what_it_is_doing(run, fake_session, tmp_path, monkeypatch):
