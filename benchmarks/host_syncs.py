@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Counts, on the CPU, what would make host and GPU wait for each other in a step of an environment.
+
+Run ``python benchmarks/host_syncs.py --task lift``. Counted are reads of the device (``item``, ``nonzero``, boolean
+masks, ``.cpu()``), checks that read it (``torch.inverse``), and tensors made of Python data, whose copy to a GPU waits
+until it is there. Where our code takes another way on CUDA, that way is taken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple
+from unittest import mock
+
+import gymnasium as gym
+import torch
+import warp as wp
+from isaaclab.app import launch_simulation
+from isaaclab_tasks.utils import load_cfg_from_registry
+from rich.console import Console
+from rich.table import Table
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import isaaclab_pc.tasks  # noqa: F401
+from isaaclab_pc.guards.recorder import Recorder
+from isaaclab_pc.launch.task_names import resolve_task
+from isaaclab_pc.physics import apply_physics
+from isaaclab_pc.sensors import camera_matrices, point_cloud
+from isaaclab_pc.sensors.appended_points_cfg import BodyPointsCfg
+from isaaclab_pc.sensors.depth_to_cloud import DepthToCloud
+from isaaclab_pc.sensors.realism_cfg import DepthRealismCfg, StructuredLightNoiseCfg
+from isaaclab_pc.settings import PhysicsSettings
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+OURS = ("isaaclab_pc", "tasks", "agents")
+THEIRS = ("isaaclab", "isaaclab_newton", "isaaclab_physx", "isaaclab_rl", "newton", "mujoco_warp", "rsl_rl")
+
+
+class EventOfCpu:
+    """Stands in for an event of CUDA, so that waits for it are counted."""
+
+    def record(self) -> None:
+        """Do nothing."""
+
+    def synchronize(self) -> None:
+        """Do nothing."""
+
+
+_READS = {
+    "_local_scalar_dense": "a number is read",
+    "_linalg_check_errors": "a factorization is checked",
+    "bincount": "bincount",
+    "equal": "equal",
+    "masked_select": "masked_select",
+    "nonzero": "nonzero",
+    "_unique2": "unique",
+    "unique_consecutive": "unique",
+    "unique_dim": "unique",
+}
+"""Operations whose result, or its size, the host must know."""
+
+_WAITING_METHODS = ("cpu", "numpy", "tolist")
+
+_WAITING_CALLS = (
+    (wp, "synchronize"),
+    (wp, "synchronize_device"),
+    (wp, "synchronize_event"),
+    (wp, "synchronize_stream"),
+    (wp.array, "list"),
+    (wp.array, "numpy"),
+    (torch.cuda, "synchronize"),
+    (torch.cuda.Event, "synchronize"),
+    (torch.cuda.Stream, "synchronize"),
+    (EventOfCpu, "synchronize"),
+)
+
+
+class Sync(NamedTuple):
+    """A place where host and GPU would wait for each other."""
+
+    what: str
+    """What waits there."""
+
+    where: str
+    """``file:function:line`` that calls it, in our code or in that of a package."""
+
+    is_ours: bool
+    """Whether that is our own code."""
+
+    caller: str
+    """The place in our code that called the package; empty if there is none, or the place itself is ours."""
+
+    @property
+    def function(self) -> str:
+        """:attr:`where` without the line."""
+        return self.where.rpartition(":")[0]
+
+
+class HostSyncs(TorchFunctionMode):
+    """Counts, while it is entered, what would wait on CUDA.
+
+    A boolean mask counts where it selects, not where a number is written through it: PyTorch fills then. A number that
+    is written through integer indices counts, because its copy to the GPU waits.
+    """
+
+    def __init__(self, ours: Sequence[str] = OURS) -> None:
+        """Start with no count.
+
+        Args:
+            ours: Folders of the repository that hold our code.
+        """
+        super().__init__()
+        self._ours = tuple(ours)
+        self.counts: Counter[Sync] = Counter()
+        """How often each place would have waited."""
+
+        self._stack = ExitStack()
+        # Whether a number is being written by ``tensor[index] = number``.
+        self._written_number = False
+
+    def __enter__(self) -> HostSyncs:
+        """Count from now on."""
+        super().__enter__()
+        self._stack.enter_context(_Operations(self._operation))
+        for owner, name in _WAITING_CALLS:
+            self._stack.enter_context(mock.patch.object(owner, name, self._counted(getattr(owner, name), name)))
+        self._stack.enter_context(mock.patch.object(wp.array, "__init__", self._counted_copy(wp.array.__init__)))
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        """Stop counting."""
+        self._stack.close()
+        super().__exit__(*error)
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Count what only Python's side of torch shows."""
+        kwargs = kwargs or {}
+        name = getattr(function, "__name__", "")
+        if name in _WAITING_METHODS:
+            self._add(f"{name}()")
+        elif name == "to" and any(isinstance(arg, (str, torch.device)) for arg in (*args, kwargs.get("device"))):
+            self._add("to(device)")
+
+        self._written_number = name == "__setitem__" and isinstance(args[2], (bool, int, float))
+        try:
+            return function(*args, **kwargs)
+        finally:
+            self._written_number = False
+
+    def _operation(self, function: Any, args: Any) -> None:
+        name = function._schema.name.removeprefix("aten::")
+        if name in _READS:
+            self._add(_READS[name])
+        elif name == "repeat_interleave" and isinstance(args[0], torch.Tensor) and function._overloadname != "self_int":
+            self._add("repeat_interleave")
+        elif name == "lift_fresh":
+            # The tensor that a written number becomes is copied or not, depending on the index.
+            if (args[0].dim() > 0 or not self._written_number) and not _is_view_of_warp():
+                self._add("host data becomes a tensor")
+        elif name in ("index", "index_put_", "index_put"):
+            self._index(args[1])
+
+    def _index(self, indices: Sequence[torch.Tensor | None]) -> None:
+        masks = [index.dtype == torch.bool for index in indices if index is not None]
+        if self._written_number and not all(masks):
+            self._add("a number is written by indices")
+        elif any(masks) and not self._written_number:
+            self._add("a boolean mask selects")
+
+    def _counted(self, function: Callable, name: str) -> Callable:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self._add(f"{name}()")
+            return function(*args, **kwargs)
+
+        return call
+
+    def _counted_copy(self, init: Callable) -> Callable:
+        def call(array: Any, data: Any = None, *args: Any, **kwargs: Any) -> None:
+            if data is not None and not isinstance(data, wp.array):
+                self._add("host data becomes a Warp array")
+            init(array, data, *args, **kwargs)
+
+        return call
+
+    def _add(self, what: str) -> None:
+        places = [place for place in map(self._place, _frames()) if place is not None]
+        if places:
+            where, is_ours = places[0]
+            caller = next((place for place, in_ours in places if in_ours and not is_ours), "")
+            self.counts[Sync(what, where, is_ours, caller)] += 1
+
+    def _place(self, frame: FrameType) -> tuple[str, bool] | None:
+        """Return ``file:function:line`` of a frame and whether it is ours; None for code that is not looked at."""
+        path = Path(frame.f_code.co_filename)
+        is_ours = "site-packages" not in path.parts
+        if is_ours and not path.is_relative_to(REPOSITORY):
+            return None
+
+        parts = path.relative_to(REPOSITORY).parts if is_ours else path.parts[path.parts.index("site-packages") + 1 :]
+        if parts[0] not in (self._ours if is_ours else THEIRS):
+            return None
+        return f"{'/'.join(parts)}:{frame.f_code.co_name}:{frame.f_lineno}", is_ours
+
+
+class _Operations(TorchDispatchMode):
+    """Passes on each operation that is run, including those inside of compiled functions."""
+
+    def __init__(self, before: Callable[[Any, Any], None]) -> None:
+        super().__init__()
+        self._before = before
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self._before(function, args)
+        return function(*args, **(kwargs or {}))
+
+
+def _frames() -> Iterator[FrameType]:
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _is_view_of_warp() -> bool:
+    """Tell whether a tensor is made by Warp's ``to_torch``, which goes through NumPy on the CPU, and copies nothing."""
+    return any(frame.f_code.co_name == "to_torch" for frame in _frames())
+
+
+@contextmanager
+def ways_of_cuda() -> Iterator[None]:
+    """Let what is built and run inside take the ways that it takes on CUDA: Warp's operator and torch's matrices.
+
+    The guard is told by :func:`guard_as_on_cuda`.
+    """
+    with (
+        mock.patch.object(camera_matrices, "_on_cpu", return_value=False),
+        mock.patch.object(point_cloud, "DepthToCloud", partial(DepthToCloud, backend="warp")),
+        mock.patch.object(torch.cuda, "current_stream", return_value=None),
+        mock.patch.object(wp, "stream_from_torch", return_value=None),
+    ):
+        yield
+
+
+def guard_as_on_cuda(guard: Any) -> None:
+    """Let a guard of the CPU act as on CUDA, where it knows of no fault without asking the device."""
+    guard._on_cpu = False
+    guard._total_view = None
+    guard._copied = EventOfCpu()
+
+
+def turn_everything_on(cfg: Any) -> None:
+    """Configure a task with an object ``cube`` to use all that a step may use beside its defaults."""
+    cfg.action = "tool_pose"
+    cfg.randomization = "hard"
+    cfg.goal_points = 4
+    cfg.guard.action_rate = 10.0
+    points = cfg.scene.points
+    points.features = ("normals", "segmentation", "one_hot", "camera")
+    points.classes = ("table", "cube")
+    points.append = [BodyPointsCfg(num_points=8), BodyPointsCfg(num_points=8, asset="cube")]
+    points.realism = DepthRealismCfg(
+        noise=StructuredLightNoiseCfg(scale=(0.5, 2.0)),
+        dropout=(0.0, 0.2),
+        position_jitter=0.02,
+        rotation_jitter=0.1,
+        focal_jitter=0.05,
+        latency=(0, 2),
+    )
+
+
+def count_syncs(env: Any, steps: int) -> HostSyncs:
+    """Count over some steps of an environment; in each of them one or two episodes end.
+
+    Args:
+        env: An unwrapped :class:`~isaaclab_pc.envs.PointCloudEnv` on the CPU.
+        steps: Number of steps, after four that are not counted.
+    """
+    guard_as_on_cuda(env.guard)
+    env.reset(seed=0)
+    syncs = HostSyncs()
+    with tempfile.TemporaryDirectory() as folder:
+        recorder = Recorder.attach(env, Path(folder), {})
+        for step in range(-4, steps):
+            actions = torch.rand(env.num_envs, env.cfg.action_space) * 2 - 1
+            env.episode_length_buf[: 1 + step % 2] = env.max_episode_length
+            with syncs if step >= 0 else nullcontext():
+                env.step(actions)
+        recorder.close()
+    return syncs
+
+
+def print_table(syncs: HostSyncs, steps: int, title: str) -> None:
+    """Print what would wait, our code first."""
+    table = Table(title=title)
+    table.add_column("a step", justify="right")
+    for column in ("what", "where", "called by"):
+        table.add_column(column)
+
+    for sync, count in sorted(syncs.counts.items(), key=lambda item: (not item[0].is_ours, item[0].where)):
+        table.add_row(f"{count / steps:g}", sync.what, sync.where, sync.caller)
+    ours = sum(count for sync, count in syncs.counts.items() if sync.is_ours)
+    table.caption = f"{ours / steps:g} a step in our code, {syncs.counts.total() / steps:g} in all"
+    Console(width=220).print(table)
+
+
+def main() -> None:
+    """Print what would wait, in our code and in Isaac Lab's."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--task", default="lift")
+    parser.add_argument("--physics", default="newton_mjwarp", help="ovphysx or newton_mjwarp")
+    parser.add_argument("--steps", type=int, default=4)
+    parser.add_argument("--everything", action="store_true", help="all features, realism and randomization; for lift")
+    args = parser.parse_args()
+
+    task = resolve_task(args.task)
+    cfg: Any = load_cfg_from_registry(task, "env_cfg_entry_point")
+    cfg.scene.num_envs, cfg.sim.device, cfg.seed = 4, "cpu", 0
+    apply_physics(cfg, PhysicsSettings(backend=args.physics))
+    if args.everything:
+        turn_everything_on(cfg)
+
+    with ways_of_cuda(), launch_simulation(cfg, {"device": "cpu", "headless": True}):
+        env: Any = gym.make(task, cfg=cfg).unwrapped
+        try:
+            syncs = count_syncs(env, args.steps)
+        finally:
+            env.close()
+    what = "everything on" if args.everything else "its defaults"
+    print_table(syncs, args.steps, f"What would wait in a step with resets: {args.task} with {what}, {args.physics}")
+
+
+if __name__ == "__main__":
+    main()
