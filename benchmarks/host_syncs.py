@@ -39,6 +39,7 @@ from isaaclab_pc.sensors.appended_points_cfg import BodyPointsCfg
 from isaaclab_pc.sensors.depth_to_cloud import DepthToCloud
 from isaaclab_pc.sensors.realism_cfg import DepthRealismCfg, StructuredLightNoiseCfg
 from isaaclab_pc.settings import PhysicsSettings
+from isaaclab_pc.settings.physics import Backend
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 OURS = ("isaaclab_pc", "tasks", "agents")
@@ -124,8 +125,8 @@ class HostSyncs(TorchFunctionMode):
         """How often each place would have waited."""
 
         self._stack = ExitStack()
-        # Whether a number is being written by ``tensor[index] = number``.
-        self._written_number = False
+        # Whether a tensor is being made for which no device is named, and a number written by ``tensor[index] = it``.
+        self._is_host_tensor = self._written_number = False
 
     def __enter__(self) -> HostSyncs:
         """Count from now on."""
@@ -150,11 +151,13 @@ class HostSyncs(TorchFunctionMode):
         elif name == "to" and any(isinstance(arg, (str, torch.device)) for arg in (*args, kwargs.get("device"))):
             self._add("to(device)")
 
+        is_host_tensor = name in ("as_tensor", "tensor") and kwargs.get("device") is None
+        self._is_host_tensor = is_host_tensor
         self._written_number = name == "__setitem__" and isinstance(args[2], (bool, int, float))
         try:
             return function(*args, **kwargs)
         finally:
-            self._written_number = False
+            self._is_host_tensor = self._written_number = False
 
     def _operation(self, function: Any, args: Any) -> None:
         name = function._schema.name.removeprefix("aten::")
@@ -163,8 +166,9 @@ class HostSyncs(TorchFunctionMode):
         elif name == "repeat_interleave" and isinstance(args[0], torch.Tensor) and function._overloadname != "self_int":
             self._add("repeat_interleave")
         elif name == "lift_fresh":
-            # The tensor that a written number becomes is copied or not, depending on the index.
-            if (args[0].dim() > 0 or not self._written_number) and not _is_view_of_warp():
+            # CUDA takes a number of the host as it is. One that is written is copied or not, depending on the index.
+            stays = args[0].dim() == 0 and (self._is_host_tensor or self._written_number)
+            if not stays and not _is_view_of_warp():
                 self._add("host data becomes a tensor")
         elif name in ("index", "index_put_", "index_put"):
             self._index(args[1])
@@ -277,6 +281,25 @@ def turn_everything_on(cfg: Any) -> None:
     )
 
 
+@contextmanager
+def open_env(
+    task: str, device: str, physics: Backend = "newton_mjwarp", adjust: Callable[[Any], None] = lambda cfg: None
+) -> Iterator[Any]:
+    """Build a task's environment, unwrapped, with 4 environments; ``adjust`` may change its config."""
+    task = resolve_task(task)
+    cfg: Any = load_cfg_from_registry(task, "env_cfg_entry_point")
+    cfg.scene.num_envs, cfg.sim.device, cfg.seed = 4, device, 0
+    apply_physics(cfg, PhysicsSettings(backend=physics))
+    adjust(cfg)
+
+    with launch_simulation(cfg, {"device": device, "headless": True}):
+        env: Any = gym.make(task, cfg=cfg).unwrapped
+        try:
+            yield env
+        finally:
+            env.close()
+
+
 def count_syncs(env: Any, steps: int) -> HostSyncs:
     """Count over some steps of an environment; in each of them one or two episodes end.
 
@@ -321,19 +344,9 @@ def main() -> None:
     parser.add_argument("--everything", action="store_true", help="all features, realism and randomization; for lift")
     args = parser.parse_args()
 
-    task = resolve_task(args.task)
-    cfg: Any = load_cfg_from_registry(task, "env_cfg_entry_point")
-    cfg.scene.num_envs, cfg.sim.device, cfg.seed = 4, "cpu", 0
-    apply_physics(cfg, PhysicsSettings(backend=args.physics))
-    if args.everything:
-        turn_everything_on(cfg)
-
-    with ways_of_cuda(), launch_simulation(cfg, {"device": "cpu", "headless": True}):
-        env: Any = gym.make(task, cfg=cfg).unwrapped
-        try:
-            syncs = count_syncs(env, args.steps)
-        finally:
-            env.close()
+    adjust = turn_everything_on if args.everything else lambda cfg: None
+    with ways_of_cuda(), open_env(args.task, "cpu", args.physics, adjust) as env:
+        syncs = count_syncs(env, args.steps)
     what = "everything on" if args.everything else "its defaults"
     print_table(syncs, args.steps, f"What would wait in a step with resets: {args.task} with {what}, {args.physics}")
 

@@ -99,12 +99,11 @@ class ArmControl:
         self._default = robot.data.default_joint_pos.torch[:, self.joints].clone()
 
         self._posture_damping = _POSTURE_DAMPING**2 * torch.eye(6, device=device)
-
         n = self.limits.shape[0]
         self._tcp_offset = torch.tensor([0.0, 0.0, arm.tcp_offset], device=device).expand(n, 3)
         self._down = torch.tensor([1.0, 0.0, 0.0, 0.0], device=device).expand(n, 4)
         ik = DifferentialIKControllerCfg(command_type="pose", ik_method="dls", ik_params={"lambda_val": _DAMPING})
-        self._ik = DifferentialIKController(ik, n, device)
+        self._ik = _InverseKinematics(ik, n, device)
 
     @property
     def tool_quat(self) -> torch.Tensor:
@@ -192,8 +191,35 @@ class ArmControl:
             Change of the joint positions [rad], shape (N, J).
         """
         wish = (_POSTURE_GAIN * (self._default - joint_pos)).clamp(-_POSTURE_STEP, _POSTURE_STEP)
-        transposed = jacobian.transpose(1, 2)
-        moved = jacobian @ wish[:, :, None]
-        # Not solve(), which waits for the device to ask whether a matrix is singular: the damping leaves none so.
-        solution = torch.linalg.solve_ex(jacobian @ transposed + self._posture_damping, moved).result
-        return wish - (transposed @ solution)[:, :, 0]
+        moved = (jacobian * wish[:, None]).sum(dim=2)
+        return wish - damped_least_squares(jacobian, moved, self._posture_damping)
+
+
+class _InverseKinematics(DifferentialIKController):
+    """Isaac Lab's method ``dls`` without its ``torch.inverse``, which waits for the device at every call."""
+
+    def __init__(self, cfg: DifferentialIKControllerCfg, num_envs: int, device: str) -> None:
+        super().__init__(cfg, num_envs, device)
+        self._damping = _DAMPING**2 * torch.eye(6, device=device)
+
+    def _compute_delta_joint_pos(self, delta_pose: torch.Tensor, jacobian: torch.Tensor) -> torch.Tensor:
+        return damped_least_squares(jacobian, delta_pose, self._damping)
+
+
+def damped_least_squares(jacobian: torch.Tensor, motion: torch.Tensor, damping: torch.Tensor) -> torch.Tensor:
+    """Return the change of the joints that moves the tool, by damped least squares (Buss 2004).
+
+    Nothing here waits for the device. The products are sums, since matrix products may be rounded to TF32 on a GPU.
+
+    Args:
+        jacobian: Of the tool, shape (N, 6, J).
+        motion: Translation [m] and rotation vector [rad] of the tool, shape (N, 6).
+        damping: Square of the damping, on the diagonal, shape (6, 6).
+
+    Returns:
+        Change of the joint positions [rad], shape (N, J).
+    """
+    system = (jacobian[:, :, None] * jacobian[:, None]).sum(dim=3) + damping
+    # Not solve(), which waits to ask whether a matrix is singular: the damping leaves none so.
+    solution = torch.linalg.solve_ex(system, motion).result
+    return (jacobian * solution[:, :, None]).sum(dim=1)

@@ -62,7 +62,7 @@ class EpisodeTracker:
         """Close the episodes of environments that are reset.
 
         Args:
-            ids: The environments, shape (M,).
+            ids: The environments, shape (M,), int64.
             steps: Steps since the episodes' start, shape (N,); an episode of no step does not count.
             benched: Environments that the guard has benched, shape (N,), bool: their episodes do not count.
         """
@@ -76,12 +76,13 @@ class EpisodeTracker:
         seconds = torch.where(outcome > 0.0, self.time_to_success[ids], float("nan"))
         self._last_time[ids] = torch.where(ran, seconds, self._last_time[ids])
 
-        self.fulfilled[ids] = False
-        self._success_step[ids] = float("nan")
+        # Not ``[ids] = number``, which copies the number to the device and waits for it.
+        self.fulfilled.index_fill_(0, ids, False)
+        self._success_step.index_fill_(0, ids, float("nan"))
         for name, value in self._sums.items():
             last = self._last_sums.setdefault(name, torch.zeros_like(value))
             last[ids] = value[ids]
-            value[ids] = 0.0
+            value.index_fill_(0, ids, 0.0)
 
     def take_results(self, other: EpisodeTracker) -> None:
         """Forget what finished, and go on with the last finished episodes of another tracker, such as an older copy."""

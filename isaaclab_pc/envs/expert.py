@@ -23,6 +23,7 @@ from isaaclab.utils.math import (
     quat_from_euler_xyz,
 )
 
+from isaaclab_pc.constant_tensor import constant_tensor
 from isaaclab_pc.envs.point_cloud_env import PointCloudEnv
 
 __all__ = [
@@ -217,7 +218,7 @@ def unturned(env: PointCloudEnv) -> torch.Tensor:
 def raised(pose: Pose, height: float) -> Pose:
     """Return the pose that is ``height`` [m] above another."""
     position, quat = pose
-    return position + position.new_tensor([0.0, 0.0, height]), quat
+    return position + constant_tensor((0.0, 0.0, height), position.device), quat
 
 
 def stay(env: PointCloudEnv) -> Pose:

@@ -17,6 +17,7 @@ from isaaclab.assets import Articulation
 from isaaclab.envs import DirectRLEnv
 from isaaclab.sensors import Camera
 
+from isaaclab_pc.constant_tensor import constant_tensor
 from isaaclab_pc.envs.arm_control import ArmControl, arm_action_size, finger_targets, joint_ids
 from isaaclab_pc.envs.episode_tracker import EpisodeTracker
 from isaaclab_pc.envs.point_cloud_env_cfg import PointCloudEnvCfg, keep_what_is_observed
@@ -160,8 +161,8 @@ class PointCloudEnv(DirectRLEnv):
         Returns:
             Shape (M, D), float32.
         """
-        low = torch.tensor(lower, device=self.device, dtype=torch.float32)
-        high = torch.tensor(upper, device=self.device, dtype=torch.float32)
+        low = constant_tensor(tuple(lower), self.device)
+        high = constant_tensor(tuple(upper), self.device)
         unit = keyed_uniform(self._seed, env_ids, self.episode_index[env_ids], stream, len(lower))
         draw = low + (high - low) * unit
         self.randomizer.record(env_ids, names, draw)
@@ -225,6 +226,7 @@ class PointCloudEnv(DirectRLEnv):
         """Indices of the finger joints, shape (F,)."""
         self.finger_limits = self.robot.data.soft_joint_pos_limits.torch[:, self.fingers].clone()
         """Smallest and largest positions of the finger joints [rad or m], shape (N, F, 2)."""
+        self._goal_sphere = sphere_points(self.cfg.goal_points, self.cfg.goal_radius).to(self.device)
         fit_broadphase(self.cfg.sim.physics)
         self.randomizer = Randomizer(self)
 
@@ -311,7 +313,7 @@ class PointCloudEnv(DirectRLEnv):
         # Everything that is drawn below belongs to the new episode.
         self.episode_index[ids] += 1
         self.step_guard.on_reset(ids)
-        self.actions[ids] = 0.0
+        self.actions.index_fill_(0, ids, 0.0)
         self.randomizer.reset(ids)
         self._reset_robot(ids)
         self._reset_task(ids)
@@ -399,8 +401,7 @@ class PointCloudEnv(DirectRLEnv):
                 f"env.goal_points={self.cfg.goal_points}: {type(self).__name__} has no goal point to show. "
                 "Set env.goal_points=0, or implement its _goal()."
             )
-        sphere = sphere_points(self.cfg.goal_points, self.cfg.goal_radius).to(self.device)
-        cloud.given["goal"][:] = (goal + self.scene.env_origins)[:, None] + sphere
+        cloud.given["goal"][:] = (goal + self.scene.env_origins)[:, None] + self._goal_sphere
 
     def _log(self) -> None:
         log = self.episode_tracker.metrics(self.max_episode_length_s)

@@ -17,8 +17,9 @@ import numpy as np
 import torch
 from isaaclab import cloner
 from isaaclab.utils import replace
-from isaaclab.utils.math import quat_from_angle_axis, quat_mul
+from isaaclab.utils.math import convert_camera_frame_orientation_convention, quat_from_angle_axis, quat_mul
 
+from isaaclab_pc.constant_tensor import constant_tensor
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.keyed_random import keyed_hash
 from isaaclab_pc.physics.friction import ShapeFriction
@@ -162,6 +163,13 @@ class Randomizer:
         for name in env.cfg.randomized:
             self.record(everywhere, [f"{name}_size"], self.size_factor(name)[:, None])
 
+        if env.camera is not None:
+            # Turns the axes of the camera's convention into those of OpenGL.
+            unturned = torch.tensor([[0.0, 0.0, 0.0, 1.0]], device=env.device)
+            self._to_opengl = convert_camera_frame_orientation_convention(
+                unturned, origin=env.camera.cfg.offset.convention, target="opengl"
+            )
+
         # Reading and writing them costs time at every reset, so only where the level varies them.
         self._mass: list[tuple[torch.Tensor, torch.Tensor]] = []
         self._friction: list[ShapeFriction] = []
@@ -250,9 +258,12 @@ class Randomizer:
         self.record(env_ids, ["camera_offset"], torch.linalg.vector_norm(draw[:, :3], dim=1, keepdim=True))
 
         offset = camera.cfg.offset
-        position = torch.tensor(offset.pos, device=env.device) + env.scene.env_origins[env_ids] + draw[:, :3]
+        centre = constant_tensor(tuple(offset.pos), env.device)
+        position = centre + env.scene.env_origins[env_ids] + draw[:, :3]
         # The rest of the draw is a rotation vector about the camera's own axes.
         angle = torch.linalg.vector_norm(draw[:, 3:], dim=1)
         rotation = quat_from_angle_axis(angle, draw[:, 3:] / angle.clamp_min(1e-9)[:, None])
-        quat = quat_mul(torch.tensor(offset.rot, device=env.device).expand(len(env_ids), 4), rotation)
-        camera.set_world_poses(position, quat, env_ids=env_ids.int(), convention=offset.convention)  # pyright: ignore[reportArgumentType]
+        start = constant_tensor(tuple(offset.rot), env.device)
+        quat = quat_mul(quat_mul(start.expand_as(rotation), rotation), self._to_opengl.expand_as(rotation))
+        # Isaac Lab would convert another convention, and wait for the device in doing so.
+        camera.set_world_poses(position, quat, env_ids=env_ids.int(), convention="opengl")  # pyright: ignore[reportArgumentType]

@@ -34,9 +34,9 @@ class Guard:
     """Finds environments with bad values, counts them by cause, and benches those that keep failing.
 
     Call :meth:`begin_step`, then any number of checks, then :meth:`end_step`. All results stay on the device, and
-    nothing here waits for it, with three exceptions: mode ``raise``; :meth:`pending_counts`, which waits for a copy
-    that was started at the end of the step before and is long finished; and :meth:`benched_ids`. On the CPU, where
-    there is nothing to wait for, a tensor whose smallest and largest number are within the bounds is done.
+    nothing here waits for it, with three exceptions: mode ``raise``; :meth:`pending_counts`, because Isaac Lab resets
+    environments by ids on the host; and :meth:`benched_ids`, when one more is benched. On the CPU, where there is
+    nothing to wait for, a tensor whose smallest and largest number are within the bounds is done.
 
     Example:
         .. code-block:: python
@@ -103,6 +103,7 @@ class Guard:
         self._relapses = self._zeros(n, torch.int32)
         self._steps_without_change = 0
         self._warned: set[int] = set()
+        self._benched_ids = self._zeros(0, torch.int64)
         self._bad = {cause: self._zeros(n, torch.bool) for cause in Cause}
         # The causes whose mask in _bad a kernel may have written since it was cleared.
         self._written: set[Cause] = set()
@@ -270,15 +271,28 @@ class Guard:
         ]
 
     def pending_counts(self) -> tuple[int, int]:
-        """Return how many environments await a reset and how many are benched, as of the last :meth:`end_step`."""
+        """Return how many environments await a reset and how many are benched, as of the last :meth:`end_step`.
+
+        This waits until the last step's observations are checked, and for nothing that was asked of the device after
+        that. Whoever has read on the host since then which episodes ended, as the loops of RSL-RL and RL-Games do, has
+        waited for it already.
+        """
         if self._copied is not None:
             self._copied.synchronize()
         awaiting_reset, benched = self._pending_view.tolist()
         return awaiting_reset, benched
 
     def benched_ids(self) -> torch.Tensor:
-        """Return the benched environments, int64, and warn once about each; this waits for the device."""
+        """Return the environments that were benched at the last :meth:`end_step`, int64, and warn once about each.
+
+        This waits for the device where there are more than at the call before.
+        """
+        # Between two calls of unbench_all, as many as before are the same as before.
+        if len(self._benched_ids) == self._pending_view[1]:
+            return self._benched_ids
+
         ids = self.benched.nonzero().squeeze(-1)
+        self._benched_ids = ids
         new = sorted(set(ids.tolist()) - self._warned)
         if new:
             self._warned.update(new)
@@ -294,9 +308,10 @@ class Guard:
 
     def on_reset(self, env_ids: torch.Tensor) -> None:
         """Prepare for the new episodes of environments, shape (M,), int64."""
-        self.awaiting_reset[env_ids] = False
+        # Not ``[env_ids] = number``, which copies the number to the device and waits for it.
+        self.awaiting_reset.index_fill_(0, env_ids, False)
         if self._previous_action is not None:
-            self._previous_action[env_ids] = math.nan
+            self._previous_action.index_fill_(0, env_ids, math.nan)
 
     def unbench_all(self) -> None:
         """Give benched environments a new chance; counters stay."""
@@ -305,6 +320,7 @@ class Guard:
         self._relapses.zero_()
         self._pending.zero_()
         self._pending_on_host.zero_()
+        self._benched_ids = self._zeros(0, torch.int64)
         self._warned.clear()
 
     def log(self) -> dict[str, torch.Tensor]:

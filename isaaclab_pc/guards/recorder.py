@@ -131,7 +131,7 @@ class Recorder(StepHook):
         # None: this step is in the ring already, because a guard in mode raise needed it earlier.
         if self._action is None:
             return
-        if self.active and int(self._num_used_on_host) > 0:
+        if self.active and self._num_used_view > 0:
             self.flush()
         if not self.active:
             return
@@ -256,6 +256,7 @@ class Recorder(StepHook):
         self._num_used = torch.zeros(1, dtype=torch.long, device=device)
         # Pinned, so that the copy waits for nothing.
         self._num_used_on_host = torch.zeros((), dtype=torch.long, pin_memory=torch.device(device).type == "cuda")
+        self._num_used_view = self._num_used_on_host.numpy()
 
     def _stop(self) -> None:
         self.active = False

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 import warp as wp
 
+from isaaclab_pc.constant_tensor import constant_tensor
 from isaaclab_pc.guards import kernels
 from isaaclab_pc.guards.causes import Cause
 from isaaclab_pc.guards.guard import Guard
@@ -190,7 +191,7 @@ class SceneState:
         if not _is_kinematic(asset):
             velocity = asset.data.root_com_vel_w.torch
             linear, angular = self._fastest()
-            fastest = velocity.new_tensor([linear] * 3 + [angular] * 3)
+            fastest = constant_tensor((linear,) * 3 + (angular,) * 3, velocity.device)
             velocity = _within(velocity, torch.zeros_like(velocity), -fastest, fastest)
             asset.write_root_velocity_to_sim_mask(root_velocity=velocity, env_mask=mask)
 

@@ -8,6 +8,9 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import torch
+from torch import Tensor
+
 __all__ = [
     "USUAL_NUM_ENVS",
     "IterationLog",
@@ -45,22 +48,35 @@ class IterationLog:
     def take_means(self) -> dict[str, float]:
         """Return the mean of each value over the steps that logged a finite one, and start the next iteration.
 
-        A value that was never finite is NaN.
+        A value that was never finite is NaN. This waits for each device once.
         """
-        entries = self._entries
+        logged = [item for entry in self._entries for item in entry.items()]
         self._entries = []
 
-        keys = dict.fromkeys(key for entry in entries for key in entry)
-        return {key: _finite_mean([entry[key] for entry in entries if key in entry]) for key in keys}
+        numbers = _read_numbers([value for _, value in logged])
+        by_key: dict[str, list[float]] = {key: [] for key, _ in logged}
+        for (key, _), number in zip(logged, numbers, strict=True):
+            # A step in which no episode ended logs NaN for its success rate.
+            if math.isfinite(number):
+                by_key[key].append(number)
+        return {key: sum(finite) / len(finite) if finite else math.nan for key, finite in by_key.items()}
 
 
-def _finite_mean(values: Sequence[Any]) -> float:
-    """Average the finite ones of numbers and tensors."""
-    numbers = [float(value.float().mean()) if hasattr(value, "mean") else float(value) for value in values]
+def _read_numbers(values: Sequence[Any]) -> list[float]:
+    """Return numbers, and the means of tensors; the tensors of a device are read at once."""
+    numbers = [math.nan if isinstance(value, Tensor) else float(value) for value in values]
 
-    # A step in which no episode ended logs NaN for its success rate.
-    finite = [number for number in numbers if math.isfinite(number)]
-    return sum(finite) / len(finite) if finite else math.nan
+    means: dict[torch.device, dict[int, Tensor]] = {}
+    for index, value in enumerate(values):
+        if isinstance(value, Tensor):
+            # Most are numbers already.
+            mean = value.float() if value.dim() == 0 else value.float().mean()
+            means.setdefault(value.device, {})[index] = mean
+
+    for of_device in means.values():
+        for index, number in zip(of_device, torch.stack(list(of_device.values())).tolist(), strict=True):
+            numbers[index] = number
+    return numbers
 
 
 def success_rate(env_log: Mapping[str, float]) -> float:

@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 import torch
+
+from isaaclab_pc.constant_tensor import constant_tensor
 
 
 def at_pixels(images: Sequence[torch.Tensor], pixels: torch.Tensor) -> torch.Tensor:
@@ -35,8 +38,8 @@ def at_pixels(images: Sequence[torch.Tensor], pixels: torch.Tensor) -> torch.Ten
 
 def camera_of(image_sizes: Sequence[tuple[int, int]], pixels: torch.Tensor) -> torch.Tensor:
     """Tell which camera saw each pixel of a cloud, shape (N, K), int64."""
-    ends = torch.tensor([height * width for height, width in image_sizes], device=pixels.device).cumsum(0)
-    return torch.bucketize(pixels, ends, right=True)
+    ends = tuple(accumulate(height * width for height, width in image_sizes))
+    return torch.bucketize(pixels, constant_tensor(ends, pixels.device, torch.long), right=True)
 
 
 def estimate_normals(depths: Sequence[torch.Tensor], matrices: torch.Tensor, pixels: torch.Tensor) -> torch.Tensor:
@@ -85,8 +88,8 @@ def _normals_of_one_camera(
 
     def ray(row: torch.Tensor, column: torch.Tensor) -> torch.Tensor:
         """Return the point at depth 1 relative to the camera, shape (N, K, 3)."""
-        image = torch.stack([column + 0.5, row + 0.5, torch.ones_like(row, dtype=torch.float32)], dim=-1)
-        return image.float() @ matrix[..., :3].transpose(1, 2)
+        along_u, along_v, through_origin, _ = matrix[:, None].unbind(dim=-1)
+        return (column + 0.5)[..., None] * along_u + (row + 0.5)[..., None] * along_v + through_origin
 
     z = read(row, column)
     z = torch.where(z.isfinite(), z, 1.0)

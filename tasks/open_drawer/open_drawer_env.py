@@ -40,6 +40,7 @@ class OpenDrawerEnv(PointCloudEnv):
         self.cabinet: Articulation = self.scene["cabinet"]
         self._drawer = self.cabinet.find_bodies(DRAWER_JOINT.child)[0][0]
         self._handle = torch.tensor(HANDLE_CENTER, device=self.device).expand(self.num_envs, 3)
+        self._axis = torch.tensor(DRAWER_JOINT.axis, device=self.device).expand(self.num_envs, 3)
 
     @property
     def handle_pos(self) -> torch.Tensor:
@@ -51,8 +52,7 @@ class OpenDrawerEnv(PointCloudEnv):
     @property
     def pull_axis(self) -> torch.Tensor:
         """Unit vector along which the drawer opens, in the environment frame, shape (N, 3)."""
-        axis = torch.tensor(DRAWER_JOINT.axis, device=self.device).expand(self.num_envs, 3)
-        return quat_apply(self.cabinet.data.root_quat_w.torch, axis)
+        return quat_apply(self.cabinet.data.root_quat_w.torch, self._axis)
 
     @property
     def grip_pos(self) -> torch.Tensor:

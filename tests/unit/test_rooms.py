@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 ROOMS = (
-    *("errors", "files", "packages", "json_record", "tensor_bytes"),
+    *("errors", "files", "packages", "json_record", "constant_tensor", "tensor_bytes"),
     *("warp_stream", "keyed_random_kernels", "keyed_random"),
     *("output_filter", "process_tree", "fault_dump"),
     *("runners", "learning", "assets", "settings", "demo_file", "demos"),

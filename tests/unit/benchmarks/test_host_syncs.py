@@ -48,6 +48,7 @@ def found_in(function: Callable[[], object]) -> dict[str, int]:
         (lambda: write(MASK, torch.ones(2, 3)), "a boolean mask selects"),
         (lambda: write(IDS, 0.0), "a number is written by indices"),
         (lambda: torch.tensor([1.0, 2.0]), "host data becomes a tensor"),
+        (lambda: torch.tensor(1.0, device="cpu"), "host data becomes a tensor"),
         (lambda: X.new_tensor([1.0, 2.0]), "host data becomes a tensor"),
         (lambda: X[[0, 1]], "host data becomes a tensor"),
         (lambda: torch.from_numpy(np.zeros(3)), "host data becomes a tensor"),
@@ -80,6 +81,7 @@ def test_what_waits_is_counted_where_it_stands(function: Callable, what: str) ->
         lambda: torch.linalg.solve_ex(torch.eye(3), X[:3]).result,
         lambda: X[IDS],
         lambda: torch.arange(3) + torch.zeros(3),
+        lambda: X + torch.as_tensor(3, dtype=torch.int64),
         lambda: wp.to_torch(wp.from_torch(X), requires_grad=False),
     ],
 )

@@ -12,6 +12,7 @@ import warp as wp
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.host_syncs import HostSyncs
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.guards import CAUSES, Cause, FaultError, Guard, GuardCfg, SceneState
 
@@ -236,6 +237,22 @@ def test_a_benched_environment_counts_no_longer_is_excluded_and_is_warned_of_onc
     guard.unbench_all()
     assert not guard.benched.any()
     assert guard.pending_counts() == (0, 0)
+
+
+def test_which_are_benched_is_read_only_when_there_are_more() -> None:
+    guard = Guard(GuardCfg(bench_steps=1, bench_after=1), 2, "cpu")
+    run(guard, "xx")
+    assert guard.benched_ids().tolist() == [0]
+    syncs = HostSyncs()
+    with syncs:
+        assert guard.benched_ids() is guard.benched_ids()
+    assert not syncs.counts
+
+    guard.benched[1] = True
+    guard.end_step()
+    assert guard.benched_ids().tolist() == [0, 1]
+    guard.unbench_all()
+    assert guard.benched_ids().tolist() == []
 
 
 def test_what_awaits_a_reset_is_told_to_the_host_until_it_is_reset() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 
+from benchmarks.host_syncs import HostSyncs
 from isaaclab_pc import runners
 from isaaclab_pc.agents import ppo, rl_games_cfg, rsl_rl_cfg
 from isaaclab_pc.errors import ConfigError
@@ -429,3 +430,14 @@ def test_iteration_log_averages_what_is_finite_and_copies() -> None:
     assert (first["a"], first["c"]) == (2.0, 1.5)
     assert math.isnan(first["b"])
     assert log.take_means() == {}
+
+
+def test_iteration_log_reads_all_tensors_at_once() -> None:
+    log = IterationLog()
+    for step in range(24):
+        log.add({"a": torch.tensor(float(step)), "count": torch.tensor(step), "b": torch.arange(3.0), "c": 1})
+    syncs = HostSyncs()
+    with syncs:
+        means = log.take_means()
+    assert means == {"a": 11.5, "count": 11.5, "b": 1.0, "c": 1.0}
+    assert syncs.counts.total() == 1

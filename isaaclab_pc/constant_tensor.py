@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tensors of constants, made once: making one from Python's numbers copies them to the device and waits for it."""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+
+__all__ = ["constant_tensor"]
+
+
+@functools.lru_cache(maxsize=1024)
+def constant_tensor(
+    values: tuple[float, ...], device: torch.device | str, dtype: torch.dtype = torch.float32
+) -> torch.Tensor:
+    """Return the tensor of some numbers, the same one for the same numbers.
+
+    Args:
+        values: D numbers.
+        device: Torch device.
+        dtype: Type of the numbers.
+
+    Returns:
+        Shape (D,); read it only.
+    """
+    # Whoever asks first may be in inference mode, and others compute gradients.
+    with torch.inference_mode(False):
+        return torch.tensor(values, device=device, dtype=dtype)

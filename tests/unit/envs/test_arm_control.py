@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The damped least squares of the arm are those of Isaac Lab."""
+
+import pytest
+import torch
+from isaaclab.controllers import DifferentialIKController, DifferentialIKControllerCfg
+
+from isaaclab_pc.envs.arm_control import damped_least_squares
+
+DAMPING = 0.05
+
+
+def random_arms(num_envs: int, num_joints: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return Jacobians, the last third nearly singular, and wanted motions."""
+    generator = torch.Generator().manual_seed(num_joints)
+    jacobian = torch.randn(num_envs, 6, num_joints, generator=generator) * 0.5
+    jacobian[-num_envs // 3 :, 5] = jacobian[-num_envs // 3 :, 4] * (1.0 + 1e-4)
+    return jacobian, torch.randn(num_envs, 6, generator=generator) * 0.05
+
+
+@pytest.mark.parametrize("num_joints", [6, 7])
+def test_the_change_of_the_joints_is_isaac_labs(num_joints: int) -> None:
+    jacobian, motion = random_arms(300, num_joints)
+    cfg = DifferentialIKControllerCfg(command_type="pose", ik_method="dls", ik_params={"lambda_val": DAMPING})
+    theirs = DifferentialIKController(cfg, 300, "cpu")._compute_delta_joint_pos(motion, jacobian)
+    ours = damped_least_squares(jacobian, motion, DAMPING**2 * torch.eye(6))
+    # Both are off by as much as float32 allows near a singular pose.
+    torch.testing.assert_close(ours, theirs, rtol=0.0, atol=5e-5)
+    exact = damped_least_squares(jacobian.double(), motion.double(), DAMPING**2 * torch.eye(6).double())
+    assert (ours - exact).abs().max() <= 2.0 * (theirs - exact).abs().max()
+
+
+def test_an_arm_that_is_not_finite_leaves_the_others_alone() -> None:
+    jacobian, motion = random_arms(6, 7)
+    damping = DAMPING**2 * torch.eye(6)
+    expected = damped_least_squares(jacobian, motion, damping)
+    jacobian[2] = torch.nan
+    found = damped_least_squares(jacobian, motion, damping)
+    assert found[2].isnan().all()
+    rest = [0, 1, 3, 4, 5]
+    assert torch.equal(found[rest], expected[rest])
