@@ -49,6 +49,8 @@ class Tripwire:
         if self._fused:
             for group in optimizer.param_groups:
                 group["fused"] = True
+            # Else the scaler of mixed precision would ask the device, and leave out the step and all that is done here.
+            optimizer._step_supports_amp_scaling = True  # type: ignore[attr-defined]
             # A fused optimizer keeps its step count on the device; loading must not turn that off.
             optimizer.register_load_state_dict_pre_hook(_as_fused)
         register_multi_grad_hook(parameters, self._check_gradient)

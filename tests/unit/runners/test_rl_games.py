@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Where RL-Games is made to mean what RSL-RL means by a hyperparameter."""
 
+import copy
 import gc
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,37 @@ def test_mixed_precision_clips_the_gradient_and_not_its_scaled_copy(runner: rl_g
         parameter.grad = torch.full_like(parameter, 1024.0 * 1e-3)
     agent.trancate_gradients_and_step()
     assert all(torch.allclose(p.grad, torch.full_like(p, 1e-3)) for p in parameters if p.grad is not None)
+
+
+@pytest.mark.parametrize("truncate", [True, False], ids=["clipped", "not clipped"])
+def test_mixed_precision_leaves_out_an_overflow_and_then_steps_as_without_a_scale(
+    runner: rl_games.RlGamesRunner, truncate: bool
+) -> None:
+    agent: Any = runner._agent
+    agent.truncate_grads = truncate
+    weights = [parameter.detach().clone() for parameter in agent.model.parameters()]
+    optimizer = copy.deepcopy(agent.optimizer.state_dict())
+
+    def step(gradient: float) -> list[torch.Tensor]:
+        """Take the agent's step for a loss whose gradient is everywhere the same; return the change of the weights."""
+        before = [parameter.detach().clone() for parameter in agent.model.parameters()]
+        agent.optimizer.zero_grad()
+        loss = sum(parameter.sum() for parameter in agent.model.parameters()) * gradient
+        agent.scaler.scale(loss).backward()
+        agent.trancate_gradients_and_step()
+        return [new.detach() - old for new, old in zip(agent.model.parameters(), before, strict=True)]
+
+    expected = step(1e-3)
+    agent.optimizer.load_state_dict(optimizer)
+    for parameter, old in zip(agent.model.parameters(), weights, strict=True):
+        parameter.data.copy_(old)
+
+    agent.scaler = torch.amp.grad_scaler.GradScaler("cpu", init_scale=1024.0)
+    assert not any(change.any() for change in step(1e38))
+    assert agent.scaler.get_scale() == 512.0
+    for change, wanted in zip(step(1e-3), expected, strict=True):
+        torch.testing.assert_close(change, wanted)
+    assert agent.tripwire.end_iteration() == {"Learner/updates": 3.0, "Learner/skipped_updates": 1.0}
 
 
 def test_a_network_that_names_no_groups_is_clipped_as_a_whole(runner: rl_games.RlGamesRunner) -> None:
