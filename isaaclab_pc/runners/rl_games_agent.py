@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.runners.distributed import average, average_gradients, broadcast_module, world_size
-from isaaclab_pc.runners.shared import IterationLog, success_rate
+from isaaclab_pc.runners.shared import IterationLog, success_rate, tensor_cores
 from isaaclab_pc.runners.tripwire import Tripwire
 
 __all__ = ["Agent", "HasClippingGroups", "LogObserver", "PolicySchedule", "ShuffledDataset", "SilentWriter"]
@@ -173,6 +173,21 @@ class Agent(A2CAgent):
         # A network may have changed its normalizers in the rollout, on purpose: restore nothing older than that.
         self.tripwire.keep_buffers()
         super().prepare_dataset(batch_dict)
+
+    @tensor_cores()
+    def get_action_values(self, obs: Any) -> Any:
+        """Let the policy act in a rollout."""
+        return super().get_action_values(obs)
+
+    @tensor_cores()
+    def get_values(self, obs: Any) -> Any:
+        """Let the critic judge the end of a rollout."""
+        return super().get_values(obs)
+
+    @tensor_cores()
+    def calc_gradients(self, input_dict: dict[str, Any]) -> None:
+        """Learn from a minibatch."""
+        super().calc_gradients(input_dict)
 
     def trancate_gradients_and_step(self) -> None:
         """Clip the gradients of actor and critic apart, and take the step.

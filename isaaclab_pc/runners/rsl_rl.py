@@ -41,6 +41,7 @@ from isaaclab_pc.runners.shared import (
     no_output,
     resume_training,
     success_rate,
+    tensor_cores,
     training_state,
     without_num_points,
 )
@@ -270,6 +271,11 @@ class _Library(OnPolicyRunner):
 
     def __init__(self, env: VecEnv, train_cfg: dict, log_dir: str, device: str) -> None:
         super().__init__(env, train_cfg, log_dir, device)
+        alg: Any = self.alg
+        alg.act = tensor_cores()(alg.act)
+        alg.compute_returns = tensor_cores()(alg.compute_returns)
+        alg.update = tensor_cores()(alg.update)
+
         self.logger = _Logger(
             log_dir=log_dir,
             cfg=self.cfg,

@@ -19,6 +19,7 @@ __all__ = [
     "no_output",
     "resume_training",
     "success_rate",
+    "tensor_cores",
     "training_state",
 ]
 
@@ -141,6 +142,18 @@ def resume_training(env: Any, state: Mapping[str, Any]) -> None:
     elif hasattr(base, "common_step_counter"):
         base.common_step_counter = operator.index(state["steps"])
         base.reset()
+
+
+@contextlib.contextmanager
+def tensor_cores() -> Iterator[None]:
+    """Let a GPU's matrix products be rounded to TF32, for its tensor cores: around a learner's networks only."""
+    matmul = torch.backends.cuda.matmul
+    before = matmul.allow_tf32
+    matmul.allow_tf32 = True
+    try:
+        yield
+    finally:
+        matmul.allow_tf32 = before
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.nn.modules.module import register_module_forward_pre_hook
 
 from benchmarks.host_syncs import HostSyncs
 from isaaclab_pc import runners
@@ -441,3 +442,32 @@ def test_iteration_log_reads_all_tensors_at_once() -> None:
         means = log.take_means()
     assert means == {"a": 11.5, "count": 11.5, "b": 1.0, "c": 1.0}
     assert syncs.counts.total() == 1
+
+
+def test_only_the_networks_of_a_learner_may_use_tf32(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(name, tmp_path)
+    allowed: dict[str, set[bool]] = {"network": set(), "gradient": set(), "environment": set(), "between": set()}
+    matmul = torch.backends.cuda.matmul
+
+    def note(where: str) -> None:
+        allowed[where].add(bool(matmul.allow_tf32))
+
+    own_step = bench.env.step
+    monkeypatch.setattr(bench.env, "step", lambda actions: (note("environment"), own_step(actions))[1])
+    backward = torch.Tensor.backward
+    monkeypatch.setattr(torch.Tensor, "backward", lambda *args, **kw: (note("gradient"), backward(*args, **kw))[1])
+    hook = register_module_forward_pre_hook(lambda *_: note("network"))
+
+    def on_iteration(completed: int, metrics: Mapping[str, float]) -> Decision:
+        note("between")
+        return Decision.CONTINUE
+
+    bench.env.reset()
+    try:
+        bench.runner.train(2, on_iteration)
+    finally:
+        hook.remove()
+    assert allowed == {"network": {True}, "gradient": {True}, "environment": {False}, "between": {False}}
+    assert not matmul.allow_tf32
