@@ -93,6 +93,7 @@ def gpus(monkeypatch):
         nvmlInit=lambda: None,
         nvmlDeviceGetHandleByIndex=lambda index: index,
         nvmlDeviceGetMemoryInfo=memory,
+        nvmlDeviceGetMigMode=lambda handle: [0, 0],
         nvmlDeviceGetName="model {}".format,
         nvmlSystemGetDriverVersion=lambda: "999.1",
         nvmlDeviceGetComputeRunningProcesses=lambda handle: [],
