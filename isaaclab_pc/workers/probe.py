@@ -43,12 +43,10 @@ def probe(settings_path: Path, num_envs: int, result_path: Path) -> int:
         ConfigError: The settings do not fit; the trial says so too.
     """
     settings = RunSettings.load(settings_path)
-    watch = ProbeWatch(settings.device, phase_path(result_path), _never_too_many(settings))
     try:
-        _train_briefly(settings, num_envs, result_path, watch)
-    except TooManyEnvironmentsError:
-        detail = f"more than {watch.most_envs} learn from more samples at once than the agent asks for"
-        Trial(num_envs, Outcome.TOO_MANY, detail=detail, most_envs=watch.most_envs).write(result_path)
+        _train_briefly(settings, num_envs, result_path)
+    except TooManyEnvironmentsError as error:
+        Trial(num_envs, Outcome.TOO_MANY, detail=str(error), most_envs=error.most_envs).write(result_path)
     except ConfigError as error:
         Trial(num_envs, Outcome.ERROR, detail=str(error), config_error=True).write(result_path)
         raise
@@ -63,9 +61,10 @@ def _never_too_many(settings: RunSettings) -> int | None:
     return max(search.min or 1, search.granule or 1) if search.keeps_to_agent else None
 
 
-def _train_briefly(settings: RunSettings, num_envs: int, result_path: Path, watch: ProbeWatch) -> None:
+def _train_briefly(settings: RunSettings, num_envs: int, result_path: Path) -> None:
     """Train, and write the trial."""
     run_dir = result_path.parent / f"{num_envs}"
+    watch = ProbeWatch(settings.device, phase_path(result_path), _never_too_many(settings))
     with open_session(settings, num_envs, "probe", run_dir, watch) as session:
         # The run will record faults, and the recorder's ring buffer takes memory.
         record_faults(session, settings, run_dir / "dumps")

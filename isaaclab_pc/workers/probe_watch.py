@@ -28,6 +28,15 @@ __all__ = ["ProbeWatch", "TooManyEnvironmentsError"]
 class TooManyEnvironmentsError(Exception):
     """A size is more than an update of the agent has samples for."""
 
+    def __init__(self, most_envs: int) -> None:
+        """Name the largest size that is not.
+
+        Args:
+            most_envs: Environments.
+        """
+        super().__init__(f"more than {most_envs} learn from more samples at once than the agent asks for")
+        self.most_envs = most_envs
+
 
 class ProbeWatch:
     """Reads this process's memory, on a GPU that of the GPU, and writes its phase to a file."""
@@ -64,7 +73,7 @@ class ProbeWatch:
         if self._at_least is not None:
             self.most_envs = max(resolved.most_envs, self._at_least)
             if num_envs > self.most_envs:
-                raise TooManyEnvironmentsError
+                raise TooManyEnvironmentsError(self.most_envs)
 
     def before_env(self) -> None:
         """Read the memory of the libraries and the simulation app, before the environment is built."""
