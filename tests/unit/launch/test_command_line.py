@@ -59,7 +59,7 @@ def test_the_name_of_a_group_counts_as_the_setting_that_it_stands_for():
         ("env.a=[1", r"^env\.a=\[1 cannot be read"),
         pytest.param("seed=" + "9" * 5000, r"^seed=9{75}\.\.\. cannot be read: .*4300 digits", id="digits"),
         pytest.param("seed=" + "[" * 3000 + "]" * 3000, r"^seed=\[{75}\.\.\. cannot be read", id="brackets"),
-        ("agent=huge", "expected one of default, large"),
+        ("agent=huge", "expected one of auto, default, large"),
         ("env=1", "not a setting"),
         ("eval={seed:3}", "eval is not a setting"),
         ("hydra.foo=1", r"^hydra\.foo=1: Hydra's own settings .* no use without -m"),
