@@ -43,7 +43,8 @@ from isaaclab_pc.settings.physics import Backend
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 OURS = ("isaaclab_pc", "tasks", "agents")
-THEIRS = ("isaaclab", "isaaclab_newton", "isaaclab_physx", "isaaclab_rl", "newton", "mujoco_warp", "rsl_rl")
+THEIRS = ("isaaclab", "newton", "mujoco_warp", "rsl_rl")
+"""How the names of the packages begin that we look at."""
 
 
 class EventOfCpu:
@@ -210,7 +211,7 @@ class HostSyncs(TorchFunctionMode):
             return None
 
         parts = path.relative_to(REPOSITORY).parts if is_ours else path.parts[path.parts.index("site-packages") + 1 :]
-        if parts[0] not in (self._ours if is_ours else THEIRS):
+        if not (parts[0] in self._ours if is_ours else parts[0].startswith(THEIRS)):
             return None
         return f"{'/'.join(parts)}:{frame.f_code.co_name}:{frame.f_lineno}", is_ours
 

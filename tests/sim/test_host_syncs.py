@@ -4,7 +4,6 @@
 import traceback
 from collections import Counter
 from collections.abc import Iterator
-from operator import itemgetter
 from typing import Any
 
 import pytest
@@ -38,20 +37,28 @@ THEIRS = {
 """What may wait in packages, wherever our code calls them."""
 
 
+BACKENDS = ("newton/", "isaaclab_ov/")
+"""What waits behind Isaac Lab's methods: above all after masses or frictions have changed."""
+
+
 @pytest.fixture(
-    scope="module", params=[("lift", turn_everything_on), ("open_drawer", lambda cfg: None)], ids=itemgetter(0)
+    scope="module",
+    params=[
+        pytest.param(("lift", "newton_mjwarp", turn_everything_on), id="lift"),
+        pytest.param(("open_drawer", "newton_mjwarp", lambda cfg: None), id="open_drawer"),
+        pytest.param(("lift", "ovphysx", turn_everything_on), id="lift-ovphysx", marks=pytest.mark.physx),
+    ],
 )
 def env(request: pytest.FixtureRequest) -> Iterator[Any]:
     """An environment of the CPU that takes the ways of CUDA."""
-    task, adjust = request.param
-    with ways_of_cuda(), open_env(task, "cpu", adjust=adjust) as env:
+    task, physics, adjust = request.param
+    with ways_of_cuda(), open_env(task, "cpu", physics, adjust) as env:
         yield env
 
 
 def test_a_step_waits_only_where_isaac_lab_needs_it(env: Any) -> None:
     syncs = count_syncs(env, STEPS).counts
-    # Newton derives constants on the host after masses or frictions have changed.
-    waits = {sync for sync in syncs if not sync.where.startswith("newton/")}
+    waits = {sync for sync in syncs if not sync.where.startswith(BACKENDS)}
     unknown = [sync for sync in waits if (sync.what, sync.function) not in (OURS if sync.is_ours else THEIRS)]
     assert unknown == []
     # The counter was at work, and Isaac Lab waits once.
