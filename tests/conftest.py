@@ -50,10 +50,14 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
-# First: pytest-xdist then reads the groups.
+# First: then pytest reads the marks, and pytest-xdist the groups.
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Give each worker of pytest-xdist one physics backend, and whole files of the other tests."""
+    for item in items:
+        if item.get_closest_marker("slow_on_newton") and _backend(item) == "newton":
+            item.add_marker("slow")
+
     if not _has_a_worker_for_each_backend(config):
         return
     for item in items:

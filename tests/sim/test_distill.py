@@ -16,7 +16,7 @@ from isaaclab_pc.agents.rsl_rl_cfg import make_distill_cfg, make_finetune_cfg
 from isaaclab_pc.runners import Decision, Runner, load_adapter
 from isaaclab_pc.scaling import plan_batch
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.slow_on_newton]
 
 NUM_ENVS = 32
 SETTINGS = DistillSettings(

@@ -9,7 +9,7 @@ from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.physics.stability import Cell
 from isaaclab_pc.workers import stability as stability_child
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.slow_on_newton]
 
 NUM_ENVS = 4
 RANDOM_ENV_STEPS = 400

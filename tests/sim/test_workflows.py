@@ -46,6 +46,7 @@ def record(run: Path) -> dict:
     return json.loads((run / "run.json").read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow_on_newton
 def test_train_resume_and_play(scripts: Scripts) -> None:
     output = scripts.run("train.py", "max_iterations=2", f"physics={scripts.backend}", *SMALL)
     assert "iteration 2/2" in output
