@@ -116,6 +116,8 @@ def parts(device: str, small: bool, scratch: Path) -> dict[str, list[Command]]:
                 "rate",
                 *("--obs", obs, "--physics", backend, "--num_envs", str(size)),
                 needs=("isaaclab", module),
+                # Building 16,384 environments takes most of it.
+                seconds=300,
             )
             for backend, module in BACKENDS.items()
             for obs in ("points", "state")
