@@ -93,7 +93,13 @@ def two_machines() -> Iterator[tuple[str, Callable[[], None]]]:
         cluster.wait_for_nodes()
         address = cluster.address
         assert address is not None
-        yield address, lambda: cluster.remove_node(second, allow_graceful=False)
+
+        def take_away() -> None:
+            cluster.remove_node(second, allow_graceful=False)
+            # Until the cluster has noticed, a new run may be given a place on the machine that is gone.
+            cluster.wait_for_nodes(SECONDS)
+
+        yield address, take_away
     finally:
         cluster.shutdown()
         signal.signal(signal.SIGTERM, on_sigterm)
