@@ -74,9 +74,11 @@ def operator(args: argparse.Namespace) -> dict[str, Any]:
 
 def encoder(args: argparse.Namespace) -> dict[str, Any]:
     """Time the large agent's encoder in float32, TF32 and bfloat16."""
+    from isaaclab_pc.agents import ppo
     from isaaclab_pc.agents.pointnet import PointNet
 
-    net = PointNet(3, (64, 128, 256), scale=4.0).to(args.device)
+    settings = ppo.sizes(ppo.DEFAULT)["large"].encoder
+    net = PointNet(3, settings.point_channels, scale=settings.point_scale).to(args.device)
     clouds = torch.rand(args.num_envs, 128, 3, device=args.device).half()
 
     def infer() -> None:

@@ -99,6 +99,7 @@ class ArmControl:
         self._default = robot.data.default_joint_pos.torch[:, self.joints].clone()
 
         self._posture_damping = _POSTURE_DAMPING**2 * torch.eye(6, device=device)
+
         n = self.limits.shape[0]
         self._tcp_offset = torch.tensor([0.0, 0.0, arm.tcp_offset], device=device).expand(n, 3)
         self._down = torch.tensor([1.0, 0.0, 0.0, 0.0], device=device).expand(n, 4)

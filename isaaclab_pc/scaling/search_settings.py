@@ -27,16 +27,16 @@ class Sizes(NamedTuple):
     """All are multiples of this."""
     start: int
     """The first one."""
-    floor: int
+    floor: int = 1
     """Smallest one that is tried where not even ``lo`` fits."""
-    finest: int
+    finest: int = 1
     """Those below ``lo`` are multiples of this."""
 
 
 # Past 256 environments on a CPU, building the scene costs every start more than the extra frames per second give back.
-_CPU_FAST = Sizes(lo=32, hi=256, granule=16, start=32, floor=1, finest=1)
-_CPU_LARGE = Sizes(lo=32, hi=1024, granule=16, start=32, floor=1, finest=1)
-_CUDA = Sizes(lo=64, hi=MAX_NUM_ENVS, granule=64, start=1024, floor=1, finest=1)
+_CPU_FAST = Sizes(lo=32, hi=256, granule=16, start=32)
+_CPU_LARGE = Sizes(lo=32, hi=1024, granule=16, start=32)
+_CUDA = Sizes(lo=64, hi=MAX_NUM_ENVS, granule=64, start=1024)
 
 
 class SearchSettings(ScalingSettings):
@@ -95,6 +95,6 @@ class SearchSettings(ScalingSettings):
         granule = self.granule if self.granule is not None else min(usual.granule, hi)
         start = min(max(usual.start, lo), hi)
 
-        finest = self.granule or usual.finest
-        floor = -(-(self.min or usual.floor) // finest) * finest
+        finest = self.granule or 1
+        floor = -(-(self.min or 1) // finest) * finest
         return Sizes(lo, hi, granule, start, floor, finest)
