@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A short film of a task's pretrained policy: the scene, and beside it the cloud that the policy sees.
 
-Run ``python benchmarks/film.py lift push``: it writes ``docs/images/lift.gif`` and ``push.gif``.
+Run ``python benchmarks/film.py lift push``: it writes ``docs/images/lift.gif`` and ``push.gif``. A task that comes
+with no policy shows its expert. ``--sheet`` puts the films of all tasks into one, ``tasks.gif``.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +20,14 @@ import torch
 from isaaclab.utils import replace
 from isaaclab.utils.math import quat_apply
 from isaaclab_newton.renderers import NewtonWarpRendererCfg
-from PIL import Image
+from PIL import Image, ImageDraw
 from task_sheet import VIEWS, View
 
 from isaaclab_pc.envs import depth_camera_cfg
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.platform import choose_platform
 from isaaclab_pc.launch.pretrained import find_pretrained, pretrained_tasks
-from isaaclab_pc.workers.resolve import resolve
+from isaaclab_pc.workers.resolve import Resolved, resolve
 from isaaclab_pc.workers.session import open_env
 
 WIDTH = 300
@@ -38,12 +41,26 @@ DOT = 4
 """Edge of a point in the picture [px]."""
 HIGHEST = 0.4
 """Height from which all points have one colour [m]."""
+SHEET_COLUMNS = 2
+SHEET_WIDTH = 440
+"""Of one film in the sheet [px]."""
+SHEET_COLORS = 128
+SHEET_S = 8.0
+"""Length of the sheet's film [s]; shorter films begin again."""
+SHEET_EVERY = 2
+"""Pictures of a film from one picture of the sheet to the next."""
 
 
 def film(task: str, episodes: int) -> tuple[list[Image.Image], float]:
-    """Play the pretrained policy in one environment; returns the pictures and the time between them [s]."""
-    trained, checkpoint = find_pretrained(compose([f"task={task}"]))
-    settings = choose_platform(trained.with_values({"seed": SEED, "device": "cpu"}))
+    """Play the pretrained policy, or the expert, in one environment.
+
+    Returns:
+        The pictures, and the time between them [s].
+    """
+    settings, checkpoint = compose([f"task={task}"]), None
+    if task in pretrained_tasks():
+        settings, checkpoint = find_pretrained(settings)
+    settings = choose_platform(settings.with_values({"seed": SEED, "device": "cpu"}))
     resolved = resolve(settings, 1, "film")
     view = VIEWS[task]
     camera = depth_camera_cfg(view.eye, view.target, width=WIDTH, height=HEIGHT, fov_deg=FOV_DEG)
@@ -56,9 +73,8 @@ def film(task: str, episodes: int) -> tuple[list[Image.Image], float]:
 
     pictures = []
     with open_env(resolved) as env, tempfile.TemporaryDirectory() as scratch:
-        runner = resolved.adapter.make(env, resolved.agent_cfg, Path(scratch), resolved.device)
-        runner.load_policy(checkpoint, {"task": settings.task})
         base: Any = env.unwrapped
+        act = actor(resolved, env, checkpoint, Path(scratch))
         observations, _ = env.reset(seed=SEED)
         for step in range(episodes * base.max_episode_length):
             if step % EVERY == 0:
@@ -67,8 +83,19 @@ def film(task: str, episodes: int) -> tuple[list[Image.Image], float]:
                 if resolved.env_cfg.scene.points.frame == "gripper":
                     points = base.tool_pos[0] + quat_apply(base.tool_quat[:1].expand(len(points), 4), points)
                 pictures.append(Image.fromarray(np.hstack([scene, draw_cloud(points.cpu().numpy(), scene, view)])))
-            observations, *_ = env.step(runner.act(observations))
+            observations, *_ = env.step(act(observations))
     return pictures, EVERY * base.step_dt
+
+
+def actor(resolved: Resolved, env: Any, checkpoint: Path | None, scratch: Path) -> Callable[[Any], torch.Tensor]:
+    """Return what acts on observations: the policy of a checkpoint, or without one the task's expert."""
+    if checkpoint is None:
+        expert = env.unwrapped.expert()
+        return lambda observations: expert()
+
+    runner = resolved.adapter.make(env, resolved.agent_cfg, scratch, resolved.device)
+    runner.load_policy(checkpoint, {"task": resolved.task})
+    return runner.act
 
 
 def draw_cloud(points: np.ndarray, scene: np.ndarray, view: View) -> np.ndarray:
@@ -102,9 +129,9 @@ def draw_cloud(points: np.ndarray, scene: np.ndarray, view: View) -> np.ndarray:
     return image
 
 
-def save(pictures: list[Image.Image], path: Path, interval: float) -> None:
+def save(pictures: list[Image.Image], path: Path, interval: float, colors: int = COLORS) -> None:
     """Write a GIF that plays in real time, with one palette for all pictures."""
-    palette = pictures[len(pictures) // 2].quantize(COLORS, Image.Quantize.MEDIANCUT)
+    palette = pictures[len(pictures) // 2].quantize(colors, Image.Quantize.MEDIANCUT)
     frames = [picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures]
     path.parent.mkdir(parents=True, exist_ok=True)
     frames[0].save(
@@ -113,10 +140,38 @@ def save(pictures: list[Image.Image], path: Path, interval: float) -> None:
     print(f"written: {path}, {len(frames)} pictures, {path.stat().st_size / 1e6:.2f} MB")
 
 
+def sheet(folder: Path) -> tuple[list[Image.Image], float]:
+    """Put the films of all tasks side by side, each with its name.
+
+    Args:
+        folder: Where they are.
+
+    Returns:
+        The pictures, and the time between them [s].
+    """
+    films = {task: Image.open(folder / f"{task}.gif") for task in sorted(VIEWS)}
+    first = next(iter(films.values()))
+    interval = SHEET_EVERY * first.info["duration"] / 1000.0
+    width, height = SHEET_WIDTH, first.height * SHEET_WIDTH // first.width
+    rows = math.ceil(len(films) / SHEET_COLUMNS)
+
+    pictures = []
+    for index in range(round(SHEET_S / interval)):
+        picture = Image.new("RGB", (SHEET_COLUMNS * width, rows * height), "white")
+        for place, (task, frames) in enumerate(films.items()):
+            frames.seek(SHEET_EVERY * index % getattr(frames, "n_frames", 1))
+            corner = (place % SHEET_COLUMNS * width, place // SHEET_COLUMNS * height)
+            picture.paste(frames.convert("RGB").resize((width, height), Image.Resampling.LANCZOS), corner)
+            ImageDraw.Draw(picture).text((corner[0] + 4, corner[1] + 2), task, fill="black", font_size=12)
+        pictures.append(picture)
+    return pictures, interval
+
+
 def main() -> None:
     """Film the tasks of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("task", nargs="+", choices=pretrained_tasks())
+    parser.add_argument("task", nargs="*", choices=sorted(VIEWS))
+    parser.add_argument("--sheet", action="store_true", help="put the films of all tasks into one")
     parser.add_argument("--episodes", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("docs/images"), help="folder of the films")
     args = parser.parse_args()
@@ -124,6 +179,9 @@ def main() -> None:
     for task in args.task:
         pictures, interval = film(task, args.episodes)
         save(pictures, args.out / f"{task}.gif", interval)
+    if args.sheet:
+        pictures, interval = sheet(args.out)
+        save(pictures, args.out / "tasks.gif", interval, SHEET_COLORS)
 
 
 if __name__ == "__main__":
