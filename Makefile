@@ -1,9 +1,9 @@
 # Every target that needs .venv sets it up the first time, and again when what it is made from changes.
-#   make train ARGS="task=lift num_envs=32"    make test    make test-all    make lint    make format    make bench    make gpu    make clean
+#   make train ARGS="task=lift num_envs=32"    make test    make test-all    make lint    make format    make docs    make bench    make gpu    make clean
 
 PYTHON3 ?= python3.12
 # Of setup.py. ovphysx comes under NVIDIA's Omniverse terms: EXTRAS=rl_games,test leaves it out.
-EXTRAS ?= ovphysx,rl_games,cluster,test
+EXTRAS ?= ovphysx,rl_games,cluster,docs,test
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 UV := $(VENV)/bin/uv
@@ -16,7 +16,7 @@ BOTH_BACKENDS := -n 2 --dist loadgroup --no-loadscope-reorder --fail-if-none-pas
 # A start imports thousands of modules: without their bytecode on disk it takes twice as long.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: train test test-all lint format bench gpu clean
+.PHONY: train test test-all lint format docs bench gpu clean
 .DELETE_ON_ERROR:
 
 train: $(INSTALLED)
@@ -47,6 +47,10 @@ format: $(INSTALLED)
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
 
+# The pages as a site: site/index.html.
+docs: $(INSTALLED)
+	$(PYTHON) -m sphinx -W --keep-going -b html -c docs . site
+
 bench: $(INSTALLED)
 	$(PYTHON) benchmarks/step_time.py $(ARGS)
 
@@ -55,7 +59,7 @@ gpu: $(INSTALLED)
 	$(PYTHON) benchmarks/gpu.py $(ARGS)
 
 clean:
-	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf build dist site *.egg-info .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -not -path "./$(VENV)/*" -prune -exec rm -rf {} +
 
 $(INSTALLED): setup.py extension.toml constraints.txt | $(UV)

@@ -37,6 +37,8 @@ EXTRAS_REQUIRE = {
     "bench": ["fpsample>=1.0,<2"],
     # Visualizers in a browser; the extras and their versions are Isaac Lab's own.
     "viz": ["isaaclab[rerun,viser]>=3.0,<3.1"],
+    # The documentation's site.
+    "docs": ["furo>=2025.9", "myst-parser>=4", "sphinx>=8.2,<10", "sphinx-copybutton>=0.5"],
     "test": [
         "hypothesis>=6.100",
         "pyright[nodejs]>=1.1.390",

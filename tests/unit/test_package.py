@@ -25,7 +25,7 @@ SOURCES = (
     *("setup.py", "pyproject.toml", "MANIFEST.in", "extension.toml", "constraints.txt"),
     *("LICENSE", "README.md", "CHANGELOG.md", "isaaclab_pc", "tasks", "agents"),
 )
-TESTED_EXTRAS = ("", "ovphysx", "rl_games", "viz", "cluster", "test")
+TESTED_EXTRAS = ("", "ovphysx", "rl_games", "viz", "cluster", "docs", "test")
 HEAVY = {"torch", "warp", "isaaclab", "isaaclab_tasks", "newton", "ovphysx", "pxr", "omni"}
 LIGHT_PACKAGES = ("launch", "commands", "cluster", "settings")
 LIGHT_MODULES = (
