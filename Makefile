@@ -47,7 +47,7 @@ format: $(INSTALLED)
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
 
-# The pages as a site: site/index.html.
+# The pages as a site: site/docs/index.html.
 docs: $(INSTALLED)
 	$(PYTHON) -m sphinx -W --keep-going -b html -c docs . site
 
