@@ -23,6 +23,7 @@ __all__ = [
     "Settings",
     "Unit",
     "check_value",
+    "choices_of",
     "describe_type",
     "flatten",
     "settings_of",
@@ -222,7 +223,7 @@ def _is_group(annotation: Any) -> bool:
 
 
 def _refusal(setting: Setting, value: Any) -> str:
-    choices = _choices(setting.type)
+    choices = choices_of(setting.type)
     given = value if isinstance(value, list) else [value]
     wrong = [name for name in given if isinstance(name, str) and name not in choices]
     near = closest(wrong[0], choices) if wrong and choices else ""
@@ -298,15 +299,19 @@ def _number(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:g}"
 
 
-def _choices(kind: Any) -> tuple[str, ...]:
-    """Return the names that a type takes."""
+def choices_of(kind: Any) -> tuple[str, ...]:
+    """Return the names that a type takes.
+
+    Args:
+        kind: As for :func:`describe_type`.
+    """
     base, metadata = _unpacked(kind)
     found = [name for part in metadata if isinstance(part, Expects) for name in part.choices]
     found += [name for part in metadata if isinstance(part, OneOf) for name in part.names]
     if get_origin(base) is Literal:
         found += [str(name) for name in get_args(base)]
     elif get_origin(base) in (Union, types.UnionType, list):
-        found += [name for member in get_args(base) for name in _choices(member)]
+        found += [name for member in get_args(base) for name in choices_of(member)]
     return tuple(found)
 
 
