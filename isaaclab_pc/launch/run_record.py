@@ -47,6 +47,7 @@ _PACKAGES = (
     "isaacsim",
     "rsl-rl-lib",
     "rl-games",
+    "skrl",
     "gymnasium",
 )
 

@@ -46,6 +46,7 @@ class Library:
 RUNNERS: Mapping[str, Library] = {
     "rsl_rl": Library("rsl_rl", "rsl-rl-lib"),
     "rl_games": Library("rl_games", "isaaclab_pc[rl_games]"),
+    "skrl": Library("skrl", "isaaclab_pc[skrl]"),
 }
 """The learning libraries by the value of ``runner``, which is also the name of the adapter's module in this package."""
 

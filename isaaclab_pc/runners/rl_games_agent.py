@@ -11,8 +11,8 @@ Checkpoints and the end of the training are left to the callback of :class:`Agen
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 from rl_games.algos_torch.a2c_continuous import A2CAgent
@@ -24,22 +24,13 @@ from torch import Tensor, nn
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.runners.distributed import average, average_gradients, broadcast_module, world_size
-from isaaclab_pc.runners.shared import IterationLog, success_rate, tensor_cores
+from isaaclab_pc.runners.shared import HasClippingGroups, IterationLog, random_first_lengths, success_rate, tensor_cores
 from isaaclab_pc.runners.tripwire import Tripwire
 
-__all__ = ["Agent", "HasClippingGroups", "LogObserver", "PolicySchedule", "ShuffledDataset", "SilentWriter"]
+__all__ = ["Agent", "LogObserver", "PolicySchedule", "ShuffledDataset", "SilentWriter"]
 
 MIN_LEARNING_RATE = 1e-5
 """Lower end of the adaptive schedule, as with RSL-RL."""
-
-
-@runtime_checkable
-class HasClippingGroups(Protocol):
-    """A network that wants the gradients of its parts clipped apart."""
-
-    def clipping_groups(self) -> Iterable[list[nn.Parameter]]:
-        """Return the parameters in groups; the gradient of each is clipped by its own norm."""
-        ...
 
 
 class LogObserver(AlgoObserver):
@@ -158,8 +149,7 @@ class Agent(A2CAgent):
         # A training begins with this.
         broadcast_module(self.model)
         obs = super().env_reset()
-        env = getattr(self.vec_env, "unwrapped", self.vec_env)
-        env.episode_length_buf = torch.randint_like(env.episode_length_buf, high=int(env.max_episode_length))
+        random_first_lengths(self.vec_env)
         return obs
 
     def play_steps(self) -> dict[str, Any]:

@@ -5,22 +5,29 @@ import contextlib
 import math
 import operator
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 __all__ = [
     "USUAL_NUM_ENVS",
+    "EpisodeStats",
+    "HasClippingGroups",
     "IterationLog",
     "StopTraining",
     "checkpoint_identity",
+    "iteration_metrics",
     "no_output",
+    "random_first_lengths",
     "resume_training",
     "success_rate",
     "tensor_cores",
     "training_state",
+    "without_num_points",
+    "write_metrics",
 ]
 
 USUAL_NUM_ENVS = 4096
@@ -29,6 +36,57 @@ USUAL_NUM_ENVS = 4096
 
 class StopTraining(Exception):  # noqa: N818 - control flow, not an error
     """Leaves a library's training loop after the callback said stop."""
+
+
+@runtime_checkable
+class HasClippingGroups(Protocol):
+    """A network that wants the gradients of its parts clipped apart."""
+
+    def clipping_groups(self) -> Iterable[list[nn.Parameter]]:
+        """Return the parameters in groups; the gradient of each is clipped by its own norm."""
+        ...
+
+
+class EpisodeStats:
+    """Returns and lengths of the last 100 episodes."""
+
+    def __init__(self, num_envs: int, device: str | torch.device) -> None:
+        """Start before the first episode.
+
+        Args:
+            num_envs: Environments, N.
+            device: Where rewards come from.
+        """
+        # Row 0 sums the rewards, row 1 the steps.
+        self._running = torch.zeros(2, num_envs, device=device)
+        self._steps: list[tuple[Tensor, Tensor]] = []
+        self._last: deque[tuple[float, float]] = deque(maxlen=100)
+
+    def add(self, rewards: Tensor, ended: Tensor) -> None:
+        """Add a step of all environments, without waiting for the device.
+
+        Args:
+            rewards: Shape (N,).
+            ended: Whether the episode ended with this step, shape (N,), bool.
+        """
+        sums = self._running + torch.stack([rewards, torch.ones_like(rewards)])
+        self._steps.append((sums, ended))
+        self._running = sums.masked_fill(ended, 0.0)
+
+    def forget_running(self) -> None:
+        """Start new episodes: those that run were cut short."""
+        self._running.zero_()
+
+    def means(self) -> tuple[float, float]:
+        """Return mean return and mean length [steps], NaN before the first episode ends; waits for the device."""
+        sums = torch.stack([step for step, _ in self._steps])
+        ended = torch.stack([flags for _, flags in self._steps])
+        self._steps = []
+        self._last.extend(map(tuple, sums.transpose(1, 2)[ended].tolist()))
+        if not self._last:
+            return math.nan, math.nan
+        returns, lengths = zip(*self._last, strict=True)
+        return sum(returns) / len(returns), sum(lengths) / len(lengths)
 
 
 class IterationLog:
@@ -83,6 +141,75 @@ def _read_numbers(values: Sequence[Any]) -> list[float]:
 def success_rate(env_log: Mapping[str, float]) -> float:
     """Return the success rate that the environment logged, NaN where there is none."""
     return env_log.get("Metrics/success_rate", math.nan)
+
+
+def iteration_metrics(
+    env_log: Mapping[str, float],
+    episodes: EpisodeStats,
+    *,
+    env_steps: int,
+    collect_s: float,
+    learn_s: float,
+    of_update: Mapping[str, float],
+) -> dict[str, float]:
+    """Return the metrics of an iteration under the names of :meth:`~isaaclab_pc.runners.interface.Runner.train`.
+
+    Args:
+        env_log: What environment and tripwire logged.
+        episodes: The last episodes.
+        env_steps: Steps of all environments in this iteration.
+        collect_s: Time of the rollout [s].
+        learn_s: Time of the update [s].
+        of_update: ``learning_rate``, ``action_std`` and ``loss/*``.
+    """
+    mean_reward, mean_episode_length = episodes.means()
+    return {
+        **env_log,
+        "mean_reward": mean_reward,
+        "mean_episode_length": mean_episode_length,
+        "success_rate": success_rate(env_log),
+        "collect_s": collect_s,
+        "learn_s": learn_s,
+        "env_steps_per_s": env_steps / (collect_s + learn_s),
+        **of_update,
+    }
+
+
+_TAGS = {
+    "learning_rate": "Loss/learning_rate",
+    "action_std": "Policy/mean_std",
+    "env_steps_per_s": "Perf/total_fps",
+    "collect_s": "Perf/collection_time",
+    "learn_s": "Perf/learning_time",
+    "mean_reward": "Train/mean_reward",
+    "mean_episode_length": "Train/mean_episode_length",
+}
+"""RSL-RL's tags in TensorBoard for our metrics."""
+
+
+def write_metrics(writer: Any, metrics: Mapping[str, float], iteration: int) -> None:
+    """Write an iteration to TensorBoard, for a library that has no log of its own, under the tags of RSL-RL.
+
+    Args:
+        writer: TensorBoard's.
+        metrics: What :func:`iteration_metrics` returned; values that are not finite are left out.
+        iteration: Completed iterations.
+    """
+    for key, value in metrics.items():
+        tag = _TAGS.get(key, key.replace("loss/", "Loss/"))
+        # The success rate is there already, as the environment logs it.
+        if "/" in tag and math.isfinite(value):
+            writer.add_scalar(tag, value, iteration)
+
+
+def random_first_lengths(env: Any) -> None:
+    """Let the first episodes of the environments end at different times.
+
+    Args:
+        env: A vectorized Isaac Lab environment, or a library's wrapper around one.
+    """
+    base = getattr(env, "unwrapped", env)
+    base.episode_length_buf = torch.randint_like(base.episode_length_buf, high=int(base.max_episode_length))
 
 
 def checkpoint_identity(runner: str, shapes: Mapping[str, Sequence[int]], num_actions: int) -> dict[str, Any]:

@@ -28,6 +28,12 @@ _CODE = re.compile(r"\s*(lambda\b|[\w.{}]+:[A-Za-z_][\w.]*\s*$)")
 _CODE_FIELDS = ("class_name", "class_type", "func")
 """Fields whose value is code, whatever it looks like."""
 
+_CODE_SECTIONS = ("agent.models",)
+"""Sections from which a library writes code that it then runs: skrl writes that of its models."""
+
+_LIBRARY_OF = {"agent.algorithm": "rsl_rl", "agent.params": "rl_games", "agent.agent": "skrl"}
+"""Whose settings a section of the agent holds: what a user writes for another library is told so."""
+
 _LITERALS = {"true": True, "false": False, "none": None, "null": None}
 
 _SET_ELSEWHERE = {
@@ -43,6 +49,7 @@ _SET_ELSEWHERE = {
     "agent.device": "device",
     "agent.class_name": "runner",
     "agent.algorithm.checkpoint": "init",
+    "agent.agent.class": "runner",
     "agent.params.seed": "seed",
     "agent.params.config.device": "device",
 }
@@ -104,6 +111,19 @@ _BOUNDS: Mapping[str, Any] = {
     "agent.params.config.grad_norm": _Positive,
     "agent.params.config.entropy_coef": _NotNegative,
     "agent.params.config.critic_coef": _NotNegative,
+    "agent.agent.rollouts": _Count,
+    "agent.agent.mini_batches": _Count,
+    "agent.agent.learning_epochs": Annotated[int, Field(ge=1, le=1000)],
+    "agent.agent.learning_rate": Annotated[float, Field(gt=0, le=1)],
+    "agent.agent.discount_factor": _Share,
+    "agent.agent.gae_lambda": _Share,
+    "agent.agent.ratio_clip": _Positive,
+    "agent.agent.value_clip": _NotNegative,
+    "agent.agent.learning_rate_scheduler_kwargs.kl_threshold": _Positive,
+    "agent.agent.grad_norm_clip": _NotNegative,
+    "agent.agent.entropy_loss_scale": _NotNegative,
+    "agent.agent.value_loss_scale": _NotNegative,
+    "agent.trainer.timesteps": _Count,
     "agent.*.hidden_dims": list[_Layer],
     "agent.*_hidden": list[_Layer],
     "agent.*_channels": Annotated[list[_Layer], Field(min_length=1)],
@@ -144,7 +164,9 @@ def check_overrides(
             fields = _fields(present)
             if name not in fields:
                 where = ".".join([root, *path[:depth]])
-                raise ConfigError(f"{key}: {where} has no field {name}: {closest(name, fields)}")
+                other = _LIBRARY_OF.get(f"{where}.{name}")
+                hint = f"; {where}.{name} is of runner={other}" if other is not None else ""
+                raise ConfigError(f"{key}: {where} has no field {name}: {closest(name, fields)}{hint}")
             owner = present
             present = fields[name]
 
@@ -156,7 +178,7 @@ def check_overrides(
 def _check_value(override: str, owner: Any, name: str, present: Any, presets: Sequence[str]) -> None:
     key, _, text = override.partition("=")
     value = _parse(text)
-    if _names_code(name, present, value):
+    if _names_code(key, present, value):
         raise ConfigError(
             f"{override}: a setting cannot name code, because settings come with run folders that others made. Name it "
             "in the config of a task of your own: scripts/new_task.py writes one."
@@ -182,13 +204,14 @@ def _check_value(override: str, owner: Any, name: str, present: Any, presets: Se
         raise ConfigError(f"{override}: expected {_describe(present)}, like the present {present}.")
 
 
-def _names_code(name: str, present: Any, value: Any) -> bool:
+def _names_code(key: str, present: Any, value: Any) -> bool:
     """Whether a field, or anything in its new value, would be imported or evaluated.
 
     A plain name in a field of code stays possible: RSL-RL finds it among its own classes.
     """
     is_code = callable(present) or (isinstance(present, str) and _CODE.match(present) is not None)
-    for field, text in _texts(name, value):
+    is_code = is_code or key.startswith(tuple(f"{section}." for section in _CODE_SECTIONS))
+    for field, text in _texts(key.rpartition(".")[2], value):
         if _CODE.match(text):
             return True
         if (is_code or field in _CODE_FIELDS) and not text.isidentifier():
@@ -197,11 +220,12 @@ def _names_code(name: str, present: Any, value: Any) -> bool:
 
 
 def _texts(name: str, value: Any) -> Iterator[tuple[str, str]]:
-    """Yield each text in a value, with the field that it is for."""
+    """Yield each text in a value, with the field that it is for; names of fields are texts, too."""
     if isinstance(value, str):
         yield name, value
     elif isinstance(value, Mapping):
         for key, item in value.items():
+            yield name, str(key)
             yield from _texts(str(key), item)
     elif isinstance(value, (list, tuple, set)):
         for item in value:

@@ -15,6 +15,7 @@ import psutil
 import pytest
 import torch
 
+from isaaclab_pc.runners import RUNNERS
 from isaaclab_pc.runners.checkpoint_file import acting_weights, check_intact, load_checkpoint
 from tests.sim.training import SMALL, TRAIN, Training, processes_of
 
@@ -42,8 +43,8 @@ def test_killed_it_goes_on_by_itself_and_a_scheduler_can_stop_it(tmp_path: Path)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("runner", "ranks"),
-    [("rsl_rl", ["gpus=2"]), ("rl_games", ["gpus=2"]), ("rsl_rl", ["cluster=ray", "workers=2"])],
-    ids=["rsl_rl", "rl_games", "ray"],
+    [*((runner, ["gpus=2"]) for runner in RUNNERS), ("rsl_rl", ["cluster=ray", "workers=2"])],
+    ids=[*RUNNERS, "ray"],
 )
 def test_two_ranks_go_on_together_after_one_was_killed_and_stop_together(
     tmp_path: Path, runner: str, ranks: list[str]
@@ -203,7 +204,7 @@ def weights(path: Path) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("runner", ["rsl_rl", "rl_games"])
+@pytest.mark.parametrize("runner", RUNNERS)
 def test_a_run_that_was_killed_ends_with_the_weights_of_one_that_was_not(tmp_path: Path, runner: str) -> None:
     """Both reset all environments after every iteration: one evaluates its checkpoint, the other is restarted, too."""
     settings = (

@@ -17,6 +17,7 @@ from isaaclab_tasks.utils import load_cfg_from_registry
 from isaaclab_pc.envs import PointCloudEnvCfg
 from isaaclab_pc.launch.task_names import our_tasks
 from isaaclab_pc.physics import apply_physics
+from isaaclab_pc.runners import RUNNERS
 from isaaclab_pc.scaling.memory_plan import find_spaces
 from isaaclab_pc.settings import PhysicsSettings
 from isaaclab_pc.settings.physics import Backend
@@ -41,7 +42,7 @@ def test_every_agents_configuration_loads(task: str, key: str) -> None:
 @pytest.mark.parametrize("task", TASKS)
 def test_every_task_has_an_agent_of_each_library_in_both_sizes(task: str) -> None:
     agents = {key.removesuffix("_cfg_entry_point") for key in gym.spec(task).kwargs}
-    assert {"rsl_rl", "rsl_rl_large", "rl_games", "rl_games_large"} <= agents
+    assert {f"{runner}{size}" for runner in RUNNERS for size in ("", "_large")} <= agents
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from isaaclab_pc.runners import RUNNERS
 from isaaclab_pc.runners.checkpoint_file import check_intact
 from tests.sim.training import Training, processes_of
 
@@ -90,7 +91,7 @@ def test_killed_in_the_middle_of_a_checkpoint_it_goes_on_from_the_one_before(
         is_whole(training.run, training.record["checkpoints"]["latest"]["path"])
 
 
-@pytest.mark.parametrize("runner", ["rsl_rl", "rl_games"])
+@pytest.mark.parametrize("runner", RUNNERS)
 def test_stopped_in_its_last_evaluation_it_goes_on_with_it(tmp_path: Path, runner: str) -> None:
     with Training(tmp_path, "max_iterations=2", "eval.episodes=320", runner=runner) as training:
         training.wait_until("evaluate")

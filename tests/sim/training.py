@@ -23,7 +23,7 @@ class Training:
     """A training script in a folder of its own, and the process that trains below it."""
 
     def __init__(self, folder: Path, *settings: str, runner: str = "rsl_rl", samples_per_update: int = 128) -> None:
-        section = "agent" if runner == "rsl_rl" else "agent.params.config"
+        section = "agent.params.config" if runner == "rl_games" else "agent"
         agent = [f"runner={runner}", f"{section}.samples_per_update={samples_per_update}"]
         self._start(folder, [*SMALL, *agent, *settings])
 

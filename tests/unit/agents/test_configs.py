@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Both libraries get the same hyperparameters."""
+"""Every library gets the same hyperparameters."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from isaaclab_pc.agents import ppo, rl_games_cfg, rsl_rl_cfg
+from isaaclab_pc.agents import ppo, rl_games_cfg, rsl_rl_cfg, skrl_cfg
 from isaaclab_pc.errors import ConfigError
 
 SETTINGS = replace(
@@ -68,6 +68,26 @@ def test_rl_games_gets_every_value() -> None:
     assert network["encoder"] == SETTINGS.encoder.to_dict()
 
 
+def test_skrl_gets_every_value() -> None:
+    cfg = skrl_cfg.make_cfg(SETTINGS, "name")
+    agent, policy = cfg["agent"], cfg["models"]["policy"]
+    assert (cfg["trainer"]["timesteps"], agent["rollouts"], cfg["samples_per_update"]) == (7 * 16, 16, 512)
+    assert agent["experiment"]["directory"] == "name"
+    assert (policy["actor"], policy["critic"]) == (["policy", "points"], ["critic"])
+    assert (agent["mini_batches"], agent["learning_epochs"]) == (2, 3)
+    assert (agent["learning_rate"], agent["learning_rate_scheduler"]) == (3e-4, None)
+    assert (agent["discount_factor"], agent["gae_lambda"], agent["entropy_loss_scale"]) == (0.9, 0.8, 0.01)
+    assert (agent["ratio_clip"], agent["value_clip"]) == (0.1, 0.1)
+    assert (agent["value_loss_scale"], agent["grad_norm_clip"]) == (0.5, 0.7)
+    assert (policy["actor_hidden"], policy["critic_hidden"], policy["aux_coef"]) == ([32], [48, 24], 0.3)
+    assert policy["init_std"] == 0.6
+    assert policy["encoder"] == SETTINGS.encoder.to_dict()
+
+    adaptive = skrl_cfg.make_cfg(replace(SETTINGS, schedule="adaptive"), "name")["agent"]
+    assert adaptive["learning_rate_scheduler"] == "KLAdaptiveLR"
+    assert adaptive["learning_rate_scheduler_kwargs"]["kl_threshold"] == 0.02
+
+
 def test_an_agent_has_its_own_settings_in_two_sizes() -> None:
     assert ppo.find_agent("reach") is ppo.REACH
     assert ppo.find_agent("default") is ppo.DEFAULT
@@ -81,7 +101,7 @@ def test_an_agent_has_its_own_settings_in_two_sizes() -> None:
 def test_a_wrong_name_fails_and_shows_the_near_ones() -> None:
     with pytest.raises(ConfigError, match=r"'rech'.*did you mean reach\?"):
         ppo.find_agent("rech")
-    for module in (rsl_rl_cfg, rl_games_cfg):
+    for module in (rsl_rl_cfg, rl_games_cfg, skrl_cfg):
         assert not hasattr(module, "rech")
 
 

@@ -86,3 +86,38 @@ class FakeRlGamesEnv(IVecEnv):
     def step(self, actions: torch.Tensor) -> tuple[dict[str, Any], torch.Tensor, torch.Tensor, dict[str, Any]]:
         _, reward, dones, extras = self.unwrapped.step(actions)
         return {"obs": self.unwrapped.observe()}, reward, dones.bool(), {**extras, "episode": extras["log"]}
+
+
+class FakeGymEnv:
+    """The fake environment behind the interface of Isaac Lab's own, which a library's wrapper goes around."""
+
+    def __init__(self, env: FakeEnv) -> None:
+        self.fake = env
+        self.unwrapped = self
+        self.single_observation_space = gymnasium.spaces.Dict(
+            {
+                name: gymnasium.spaces.Box(-np.inf, np.inf, tuple(value.shape[1:]), value.numpy().dtype.type)
+                for name, value in env.observe().items()
+            }
+        )
+        self.single_action_space = gymnasium.spaces.Box(-np.inf, np.inf, (ACTIONS,))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.fake, name)
+
+    @property
+    def episode_length_buf(self) -> torch.Tensor:
+        return self.fake.episode_length_buf
+
+    @episode_length_buf.setter
+    def episode_length_buf(self, lengths: torch.Tensor) -> None:
+        self.fake.episode_length_buf = lengths
+
+    def reset(self) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+        self.fake.reset()
+        return self.fake.observe(), {}
+
+    def step(self, actions: torch.Tensor) -> tuple[dict[str, torch.Tensor], torch.Tensor, torch.Tensor, Any, Any]:
+        _, reward, dones, extras = self.fake.step(actions)
+        ended = dones.bool()
+        return self.fake.observe(), reward, torch.zeros_like(ended), ended, extras

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from isaaclab_pc.agents.networks import RunningNorm
-from isaaclab_pc.runners import Decision
+from isaaclab_pc.runners import RUNNERS, Decision
 from isaaclab_pc.runners.distributed import average_gradients
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.workers.ranks import Order, Ranks, follow
@@ -107,7 +107,7 @@ def main(folder: Path) -> None:
     results: dict[str, Any] = {"gradient": [parameter.grad for parameter in layer.parameters()]}
     results["norm"] = norm.state_dict()
 
-    for name in ("rsl_rl", "rl_games"):
+    for name in RUNNERS:
         own_folder = folder / f"{name}_{ranks.rank}"
         own_folder.mkdir()
         torch.manual_seed(ranks.rank)

@@ -11,6 +11,7 @@ import torch
 
 from isaaclab_pc.agents.networks import RunningNorm
 from isaaclab_pc.cluster.ranks import ranks_command
+from isaaclab_pc.runners import RUNNERS
 from isaaclab_pc.workers.ranks import combine_metrics
 from tests.unit.runners import rank_program
 
@@ -51,7 +52,7 @@ def test_two_ranks_normalize_with_the_statistics_of_all_of_their_samples(results
             torch.testing.assert_close(result["norm"][name], buffer, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("library", ["rsl_rl", "rl_games", "distill"])
+@pytest.mark.parametrize("library", [*RUNNERS, "distill"])
 def test_both_ranks_have_the_same_weights_after_a_training(library: str, results: list[dict[str, Any]]) -> None:
     first, second = (result[library] for result in results)
     assert first.keys() == second.keys()
@@ -61,7 +62,7 @@ def test_both_ranks_have_the_same_weights_after_a_training(library: str, results
         torch.testing.assert_close(first[name], second[name], rtol=0, atol=0, msg=name)
 
 
-@pytest.mark.parametrize("library", ["rsl_rl", "rl_games", "distill"])
+@pytest.mark.parametrize("library", [*RUNNERS, "distill"])
 def test_only_the_first_rank_writes_a_log(library: str, folder: Path, results: list[dict[str, Any]]) -> None:
     assert list((folder / f"{library}_0").glob("events.out.tfevents.*"))
     assert not list((folder / f"{library}_1").glob("events.out.tfevents.*"))

@@ -17,7 +17,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 
 from benchmarks.host_syncs import HostSyncs
 from isaaclab_pc import runners
-from isaaclab_pc.agents import ppo, rl_games_cfg, rsl_rl_cfg
+from isaaclab_pc.agents import ppo, rl_games_cfg, rsl_rl_cfg, skrl_cfg
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.runners import (
     RUNNERS,
@@ -33,7 +33,7 @@ from isaaclab_pc.runners.checkpoint_file import load_checkpoint, save_checkpoint
 from isaaclab_pc.runners.shared import IterationLog
 from isaaclab_pc.scaling import BatchPlan
 from isaaclab_pc.tensor_bytes import tensor_bytes
-from tests.unit.runners.fake_env import ACTIONS, EPISODE, NUM_POINTS, FakeEnv, FakeRlGamesEnv
+from tests.unit.runners.fake_env import ACTIONS, EPISODE, NUM_POINTS, FakeEnv, FakeGymEnv, FakeRlGamesEnv
 
 NUM_ENVS = 4
 SETTINGS = replace(
@@ -48,6 +48,12 @@ SETTINGS = replace(
     critic_hidden=(16,),
     encoder=ppo.EncoderSettings(point_channels=(8, 16), depth_channels=(4,), depth_latent=8),
 )
+CONFIGS: dict[str, Callable] = {
+    "rsl_rl": rsl_rl_cfg.make_cfg,
+    "rl_games": rl_games_cfg.make_cfg,
+    "skrl": skrl_cfg.make_cfg,
+}
+ENVS: dict[str, Callable] = {"rsl_rl": lambda env: env, "rl_games": FakeRlGamesEnv, "skrl": FakeGymEnv}
 PLAN = BatchPlan(horizon=8, num_minibatches=2, minibatch_size=16)
 
 
@@ -59,14 +65,12 @@ class Bench:
     ) -> None:
         self.name = name
         self.folder = folder
-        make_cfg: Callable = {"rsl_rl": rsl_rl_cfg, "rl_games": rl_games_cfg}[name].make_cfg
-        self.cfg = make_cfg(replace(SETTINGS, **settings), "x")
+        self.cfg = CONFIGS[name](replace(SETTINGS, **settings), "x")
         adapter = load_adapter(name)
         adapter.configure(self.cfg, obs=obs, seed=3, max_iterations=None, device="cpu", plan=PLAN, experiment="fake")
         self.env = FakeEnv(NUM_ENVS, obs, num_points)
         torch.manual_seed(3)
-        env = FakeRlGamesEnv(self.env) if name == "rl_games" else self.env
-        self.runner: Runner = adapter.make(env, self.cfg, folder, "cpu")
+        self.runner: Runner = adapter.make(ENVS[name](self.env), self.cfg, folder, "cpu")
 
     def train(self, until: int, stop_at: int | None = None) -> list[tuple[int, dict[str, float]]]:
         calls = []
@@ -139,7 +143,12 @@ def test_training_that_is_called_again_reads_the_observations_anew(name: str, tm
     bench.env.reset = reset
 
     storage: Any = bench.runner.holders()["rollout storage"]
-    first = storage[0]["tensor_dict"]["obses"]["policy"][0] if name == "rl_games" else storage.observations["policy"][0]
+    policy = {
+        "rsl_rl": lambda: storage.observations["policy"],
+        "rl_games": lambda: storage[0]["tensor_dict"]["obses"]["policy"],
+        "skrl": lambda: storage["observations/policy"],
+    }[name]()
+    first = policy[0]
     torch.testing.assert_close(first, seen)
 
 
@@ -313,7 +322,7 @@ def test_what_the_policy_sees_changes_its_action(name: str, tmp_path: Path, obs:
         assert torch.allclose(bench.runner.act(changed), action) == (group == "critic"), group
 
 
-def test_both_libraries_learn_from_the_cloud(name: str, tmp_path: Path) -> None:
+def test_every_library_learns_from_the_cloud(name: str, tmp_path: Path) -> None:
     bench = Bench(name, tmp_path, gamma=0.0, desired_kl=0.02)
     rewards = [metrics["mean_reward"] for _, metrics in bench.train(60)]
     assert rewards[-1] > 0.6 * rewards[5]  # returns are negative
@@ -321,7 +330,7 @@ def test_both_libraries_learn_from_the_cloud(name: str, tmp_path: Path) -> None:
 
 def test_configure_writes_what_the_run_asks_for(name: str) -> None:
     adapter = load_adapter(name)
-    cfg = {"rsl_rl": rsl_rl_cfg, "rl_games": rl_games_cfg}[name].make_cfg(SETTINGS, "x")
+    cfg = CONFIGS[name](SETTINGS, "x")
     assert adapter.batch_target(cfg) == (64, 32)
     assert adapter.max_iterations(cfg) == 9
     adapter.configure(cfg, obs="state", seed=5, max_iterations=2, device="cpu", plan=PLAN, experiment="fake_state")
@@ -330,6 +339,11 @@ def test_configure_writes_what_the_run_asks_for(name: str) -> None:
         assert (cfg.seed, cfg.device, cfg.experiment_name) == (5, "cpu", "fake_state")
         assert (cfg.num_steps_per_env, cfg.algorithm.num_mini_batches) == (8, 2)
         assert cfg.obs_groups == {"actor": ["policy"], "critic": ["critic"]}
+    elif name == "skrl":
+        agent = cfg["agent"]
+        assert (cfg["seed"], agent["experiment"]["directory"], cfg["trainer"]["timesteps"]) == (5, "fake_state", 16)
+        assert (agent["rollouts"], agent["mini_batches"]) == (8, 2)
+        assert cfg["models"]["policy"]["actor"] == ["policy"]
     else:
         config = cfg["params"]["config"]
         assert (cfg["params"]["seed"], config["device"], config["name"]) == (5, "cpu", "fake_state")
@@ -338,8 +352,12 @@ def test_configure_writes_what_the_run_asks_for(name: str) -> None:
 
 
 def test_without_a_kind_of_observation_the_configured_groups_stay(name: str) -> None:
-    cfg: Any = {"rsl_rl": rsl_rl_cfg, "rl_games": rl_games_cfg}[name].make_cfg(SETTINGS, "x")
-    groups = {"rsl_rl": lambda: cfg.obs_groups["actor"], "rl_games": lambda: cfg["params"]["network"]["actor"]}[name]
+    cfg: Any = CONFIGS[name](SETTINGS, "x")
+    groups = {
+        "rsl_rl": lambda: cfg.obs_groups["actor"],
+        "rl_games": lambda: cfg["params"]["network"]["actor"],
+        "skrl": lambda: cfg["models"]["policy"]["actor"],
+    }[name]
     adapter = load_adapter(name)
     for obs, expected in ((None, ["policy", "points"]), ("depth", ["policy", "depth"]), (None, ["policy", "depth"])):
         adapter.configure(cfg, obs=obs, seed=5, max_iterations=None, device="cpu", plan=None, experiment="x")
@@ -350,7 +368,7 @@ def test_an_adapter_keeps_the_protocol_and_names_a_learning_rate_that_exists(nam
     adapter = load_adapter(name)
     assert isinstance(adapter, Adapter)
     assert adapter.name == name
-    value: Any = {"rsl_rl": rsl_rl_cfg, "rl_games": rl_games_cfg}[name].make_cfg(SETTINGS, "x")
+    value: Any = CONFIGS[name](SETTINGS, "x")
     prefix, *fields = adapter.learning_rate_key.split(".")
     assert prefix == "agent"
     for field in fields:

@@ -145,7 +145,7 @@ def learner(bench: Bench) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tens
     """Copy a bench's parameters, buffers, and the optimizer's moments."""
     runner: Any = bench.runner
     networks = [runner._agent.model] if bench.name == "rl_games" else runner.holders()["network weights"]
-    optimizer = runner._agent.optimizer if bench.name == "rl_games" else runner._library.alg.optimizer
+    optimizer = runner._library.alg.optimizer if bench.name == "rsl_rl" else runner._agent.optimizer
     parameters = {f"{i}.{key}": p.detach() for i, net in enumerate(networks) for key, p in net.named_parameters()}
     buffers = {f"{i}.{key}": buffer for i, net in enumerate(networks) for key, buffer in net.named_buffers()}
     return copy.deepcopy((parameters, buffers, moments(optimizer)))

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.runners import Decision
+from isaaclab_pc.runners import RUNNERS, Decision
 from isaaclab_pc.scaling import BatchPlan
 from isaaclab_pc.scaling.learner_memory import MemoryPeak, StandIn, learner_memory
 from isaaclab_pc.scaling.trial import Spaces
@@ -24,11 +24,12 @@ def resolved(*settings: str, agent=()):
 
 
 @pytest.mark.parametrize("obs", GROUPS)
-@pytest.mark.parametrize("runner", ["rsl_rl", "rl_games"])
+@pytest.mark.parametrize("runner", RUNNERS)
 def test_it_is_what_the_real_learner_takes(tmp_path: Path, runner: str, obs: str) -> None:
     prefix, epochs = {
         "rsl_rl": ("agent", "agent.algorithm.num_learning_epochs=1"),
         "rl_games": ("agent.params.config", "agent.params.config.mini_epochs=1"),
+        "skrl": ("agent", "agent.agent.learning_epochs=1"),
     }[runner]
     agent = [f"{prefix}.samples_per_update=512", epochs]
     run = resolved(f"runner={runner}", f"obs={obs}", agent=agent)

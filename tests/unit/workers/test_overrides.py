@@ -64,18 +64,24 @@ def test_fields_that_exist_take_values_of_their_type(override):
         ("env.scene.camera.class_type", "{DIR}.camera:Camera", "there:Camera"),
         ("env.scene.spawn.func", print, "there:spawn"),
         ("env.scene.spawn.make", print, "there.spawn"),
+        ("agent.models.policy.output", "ACTIONS", "2 * ACTIONS"),
+        ("agent.models.policy.network.layers", [32], [{"linear": {"bias=exit()": True}}]),
         ("env.rate", 1.0, "lambda: 3"),
         ("env.label", None, "there:label"),
     ],
 )
 def test_no_setting_names_code(key, present, value):
     with pytest.raises(ConfigError, match=f"^{key}=.*cannot name code.*new_task"):
-        check_overrides(nested(key, present), [f"{key}={value!r}" if isinstance(value, dict) else f"{key}={value}"])
+        check_overrides(
+            nested(key, present), [f"{key}={value!r}" if isinstance(value, dict | list) else f"{key}={value}"]
+        )
 
 
 def test_a_plain_name_chooses_among_the_librarys_own_classes():
     key = "agent.actor.distribution_cfg.class_name"
     check_overrides(nested(key, "GaussianDistribution"), [f"{key}=BetaDistribution"])
+    key = "agent.models.policy.network.activations"
+    check_overrides(nested(key, "elu"), [f"{key}=relu"])
 
 
 @pytest.mark.parametrize("value", ["cuda:0", "http://127.0.0.1:8000/a.usd", "omniverse://server/a.usd", "12:30"])

@@ -92,7 +92,7 @@ def test_a_preset_never_replaces_an_override_silently():
         resolved("physics.preset=robust", env=["env.sim.physics.num_substeps=2"])
 
 
-@pytest.mark.parametrize("runner", ["rsl_rl", "rl_games"])
+@pytest.mark.parametrize("runner", RUNNERS)
 def test_every_number_of_environments_keeps_the_samples_per_update(runner):
     plans = [resolved(f"runner={runner}", num_envs=number).plan for number in (64, 128)]
     assert plans[0].samples_per_update == plans[1].samples_per_update
@@ -122,6 +122,14 @@ def test_two_runs_share_no_config():
         (["obs=state", "points.num_points=100000"], [], [], None),
         ([], ["env.scene.camra.width=3"], [], r"env\.scene has no field camra: did you mean camera\?"),
         ([], [], ["agent.algorithm.gama=1"], r"agent\.algorithm has no field gama: did you mean gamma"),
+        (["runner=skrl"], [], ["agent.params.seed=1"], r"set seed instead"),
+        (
+            ["runner=skrl"],
+            [],
+            ["agent.algorithm.gamma=0.9"],
+            r"no field algorithm: .*; agent.algorithm is of runner=rsl_rl",
+        ),
+        ([], [], ["agent.agent.gae_lambda=0.9"], r"agent has no field agent: .*; agent.agent is of runner=skrl"),
         ([], ["env.action=tool_poze"], [], r"env\.action=tool_poze is unknown: did you mean tool_pose"),
         ([], ["env.reward=spars"], [], r"env\.reward=spars is unknown: did you mean sparse"),
         ([], ["env.decimation=fast"], [], r"^env\.decimation=fast: expected a whole number from 1 to 1,000, like"),
@@ -200,7 +208,7 @@ def test_a_crop_beyond_all_scenes_is_refused_before_any_config_is_read():
         compose(["points.crop=[[100,101],[0,1],[0,1]]"])
 
 
-@pytest.mark.parametrize("runner", ["rsl_rl", "rl_games"])
+@pytest.mark.parametrize("runner", RUNNERS)
 def test_a_minibatch_may_be_as_large_as_an_update_and_no_larger(runner):
     sizes = []
     for size in (1_000_000, 100_000_000):

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Actor and critic in one module, for the libraries that want it so. Torch only.
+
+They share nothing. The critic reads the privileged group, as with RSL-RL.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from isaaclab_pc.agents.networks import ObservationEncoder, RunningNorm, StatePredictor, make_mlp
+
+__all__ = ["ActorCritic"]
+
+
+class ActorCritic(nn.Module):
+    """Actor and critic over dictionaries of observation groups."""
+
+    def __init__(
+        self,
+        shapes: Mapping[str, Sequence[int]],
+        num_actions: int,
+        *,
+        actor: Sequence[str],
+        critic: Sequence[str],
+        encoder: Mapping[str, Any],
+        actor_hidden: Sequence[int],
+        critic_hidden: Sequence[int],
+        activation: str,
+        init_std: float,
+        aux_coef: float,
+    ) -> None:
+        """Create the networks.
+
+        Args:
+            shapes: Shape of one observation of each group, without the batch dimension.
+            num_actions: Size of an action, A.
+            actor: Groups that the policy reads.
+            critic: Groups that the critic reads, vectors only.
+            encoder: Fields of :class:`~isaaclab_pc.agents.ppo.EncoderSettings`.
+            actor_hidden: Hidden layers of the policy, after the encoders.
+            critic_hidden: Hidden layers of the critic.
+            activation: Activation of the hidden layers.
+            init_std: Standard deviation of the actions at the start.
+            aux_coef: Weight of the loss that makes the latent predict what the critic reads; 0 leaves the head out.
+        """
+        super().__init__()
+        self.actor_vectors = [name for name in actor if len(shapes[name]) == 1]
+        self.critic_vectors = list(critic)
+        actor_dim = sum(shapes[name][0] for name in self.actor_vectors)
+        critic_dim = sum(shapes[name][0] for name in self.critic_vectors)
+
+        self.encoder = ObservationEncoder({name: shapes[name] for name in actor}, **encoder)
+        self.actor_norm = RunningNorm(actor_dim)
+        self.critic_norm = RunningNorm(critic_dim)
+
+        latent_dim = actor_dim + self.encoder.latent_dim
+        self.actor = make_mlp(latent_dim, actor_hidden, num_actions, activation)
+        self.critic = make_mlp(critic_dim, critic_hidden, 1, activation)
+        self.log_std = nn.Parameter(torch.full((num_actions,), init_std).log())
+
+        # A policy that reads vectors alone has no encoder to teach.
+        use_predictor = aux_coef > 0.0 and self.encoder.latent_dim > 0
+        self.predictor = StatePredictor(latent_dim, critic_dim, aux_coef) if use_predictor else None
+
+    def clipping_groups(self) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
+        """Return the parameters of the actor, encoders included, and those of the critic.
+
+        Our runners clip the gradient of each group by its own norm, as RSL-RL does.
+        """
+        critic = list(self.critic.parameters())
+        critic_ids = {id(parameter) for parameter in critic}
+        actor = [parameter for parameter in self.parameters() if id(parameter) not in critic_ids]
+        return actor, critic
+
+    def forward(self, obs: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+        """Compute the distribution of the actions and the value.
+
+        Args:
+            obs: Observation groups by name, those of actor and critic.
+
+        Returns:
+            Mean (B, A) and logarithm of the standard deviation (B, A) of the actions, value (B, 1).
+        """
+        latent = self._latent(obs)
+        if self.predictor is not None and torch.is_grad_enabled():
+            latent = self.predictor(latent, _concatenate(obs, self.critic_vectors))
+
+        mean = self.actor(latent)
+        return mean, self.log_std.expand_as(mean), self.value(obs)
+
+    def mean(self, obs: Mapping[str, Tensor]) -> Tensor:
+        """Compute the mean of the actions, (B, A), from the actor's groups."""
+        mean: Tensor = self.actor(self._latent(obs))
+        return mean
+
+    def value(self, obs: Mapping[str, Tensor]) -> Tensor:
+        """Compute the value, (B, 1), from the critic's groups."""
+        value: Tensor = self.critic(self.critic_norm(_concatenate(obs, self.critic_vectors)))
+        return value
+
+    def count_samples(self, obs: Mapping[str, Tensor]) -> None:
+        """Add vectors to the normalizers' statistics.
+
+        Args:
+            obs: Observation groups by name, those of actor and critic, batch (B,).
+        """
+        state = _concatenate(obs, self.critic_vectors)
+        self.actor_norm.add_samples(_concatenate(obs, self.actor_vectors))
+        self.critic_norm.add_samples(state)
+        if self.predictor is not None:
+            self.predictor.norm.add_samples(state)
+
+    def use_counted_samples(self) -> None:
+        """Normalize the next rollout and its update with all samples that were counted so far."""
+        self.actor_norm.apply_samples()
+        self.critic_norm.apply_samples()
+        if self.predictor is not None:
+            self.predictor.norm.apply_samples()
+
+    def _latent(self, obs: Mapping[str, Tensor]) -> Tensor:
+        """Concatenate the normalized vectors and the encoded groups, (B, D)."""
+        return torch.cat([self.actor_norm(_concatenate(obs, self.actor_vectors)), *self.encoder(obs)], dim=-1)
+
+
+def _concatenate(obs: Mapping[str, Tensor], names: Sequence[str]) -> Tensor:
+    """Concatenate vectors, (B, D)."""
+    return torch.cat([obs[name] for name in names], dim=-1)

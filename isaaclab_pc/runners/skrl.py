@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""skrl behind the :class:`~isaaclab_pc.runners.interface.Adapter` protocol.
+
+What is changed in its PPO is in :mod:`isaaclab_pc.runners.skrl_agent`, and in its environments in
+:mod:`isaaclab_pc.runners.skrl_env`.
+"""
+
+import contextlib
+import copy
+import logging
+import operator
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+import torch
+from torch import Tensor, nn
+from torch.utils.tensorboard import SummaryWriter
+
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.runners.checkpoint_file import (
+    check_header,
+    check_weights,
+    load_checkpoint,
+    read_header,
+    restoring,
+    rng_state,
+    save_checkpoint,
+    set_rng_state,
+)
+from isaaclab_pc.runners.distributed import broadcast_module, world_rank
+from isaaclab_pc.runners.interface import Adapter, Decision, OnIteration, TeacherPolicy, policy_groups
+from isaaclab_pc.runners.shared import (
+    USUAL_NUM_ENVS,
+    checkpoint_identity,
+    iteration_metrics,
+    random_first_lengths,
+    resume_training,
+    training_state,
+    without_num_points,
+    write_metrics,
+)
+
+if "WORLD_SIZE" in os.environ:
+    # skrl would make a process group of its own while it is imported, with NCCL.
+    _world_size = os.environ.pop("WORLD_SIZE")
+    import skrl as _skrl  # noqa: F401  # pyright: ignore[reportUnusedImport]
+
+    os.environ["WORLD_SIZE"] = _world_size
+
+from isaaclab_pc.runners.skrl_agent import Agent
+from isaaclab_pc.runners.skrl_components import build_agent, read_groups
+from isaaclab_pc.runners.skrl_env import FlatEnv, GroupEnv
+
+if TYPE_CHECKING:
+    from isaaclab_pc.scaling import BatchPlan
+
+__all__ = ["ADAPTER", "SkrlAdapter", "SkrlRunner"]
+
+_STATE_KEYS = ("algorithm", "rng", "environment", "iteration")
+
+# It warns of what Isaac Lab's own configurations hold, where nobody can change it.
+logging.getLogger("skrl").setLevel(logging.ERROR)
+
+
+class SkrlAdapter:
+    """What the program asks of skrl. See :class:`~isaaclab_pc.runners.interface.Adapter` for the methods."""
+
+    name = "skrl"
+    learning_rate_key = "agent.agent.learning_rate"
+
+    def batch_target(self, agent_cfg: Mapping[str, Any]) -> tuple[int, int]:
+        """Return the samples per update and the minibatch size that the configuration asks for."""
+        agent = agent_cfg["agent"]
+        if agent["class"].lower() != "ppo":
+            asked = f"this task's skrl agent is {agent['class']}"
+            raise ConfigError(f"runner=skrl trains with PPO, and {asked}: give runner=rsl_rl.")
+
+        # Tasks of other packages say no samples_per_update: keep what they learn from with their usual environments.
+        samples = agent_cfg.get("samples_per_update", agent["rollouts"] * USUAL_NUM_ENVS)
+        return samples, max(1, samples // agent["mini_batches"])
+
+    def configure(
+        self,
+        agent_cfg: dict[str, Any],
+        *,
+        obs: str | None,
+        seed: int,
+        max_iterations: int | None,
+        device: str,
+        plan: "BatchPlan | None",
+        experiment: str,
+        replay_samples: int | None = None,
+        teacher: TeacherPolicy | None = None,
+        init: Path | None = None,
+    ) -> None:
+        """Write a run's settings into the configuration."""
+        agent = agent_cfg["agent"]
+        iterations = max_iterations if max_iterations is not None else self.max_iterations(agent_cfg)
+        agent_cfg["seed"] = seed
+        agent["experiment"]["directory"] = experiment
+
+        if obs is not None and read_groups(agent_cfg) is not None:
+            agent_cfg["models"]["policy"]["actor"] = policy_groups(obs)
+        if plan is not None:
+            agent["rollouts"] = plan.horizon
+            agent["mini_batches"] = plan.num_minibatches
+        agent_cfg["trainer"]["timesteps"] = iterations * agent["rollouts"]
+
+    def replay_samples(self, agent_cfg: Mapping[str, Any]) -> int:
+        """Return 0: skrl does not distill."""
+        return 0
+
+    def max_iterations(self, agent_cfg: Mapping[str, Any]) -> int:
+        """Return the iterations of a whole run."""
+        return max(1, agent_cfg["trainer"]["timesteps"] // agent_cfg["agent"]["rollouts"])
+
+    def make(self, env: Any, agent_cfg: Mapping[str, Any], run_dir: Path, device: str) -> "SkrlRunner":
+        """Build a runner around an environment."""
+        return SkrlRunner(env, agent_cfg, run_dir, device)
+
+
+ADAPTER: Adapter = SkrlAdapter()
+"""The adapter that :func:`isaaclab_pc.runners.load_adapter` returns."""
+
+
+class SkrlRunner:
+    """skrl's PPO. Implements :class:`~isaaclab_pc.runners.interface.Runner`."""
+
+    def __init__(self, env: Any, agent_cfg: Mapping[str, Any], run_dir: Path, device: str) -> None:
+        """Build networks and optimizer; the memory is made when training begins.
+
+        Args:
+            env: The gym environment.
+            agent_cfg: The configuration; it is left as it is.
+            run_dir: Where the logs go.
+            device: Where the networks live.
+        """
+        self.completed_iterations = 0
+        self._device = device
+        self._run_dir = run_dir
+        cfg = copy.deepcopy(dict(agent_cfg))
+        groups = read_groups(cfg)
+        self._env = FlatEnv(env) if groups is None else GroupEnv(env, *groups)
+        self._agent: Agent = build_agent(self._env, cfg, run_dir, device)
+
+        shapes = {**_shapes("states", self._env.state_space), **_shapes("observations", self._env.observation_space)}
+        self._identity = checkpoint_identity(ADAPTER.name, shapes, self._agent.policy.num_actions)
+
+    def train(self, max_iterations: int, on_iteration: OnIteration) -> None:
+        """Train; see :meth:`~isaaclab_pc.runners.interface.Runner.train`."""
+        if max_iterations <= self.completed_iterations:
+            return
+
+        self._begin()
+        with SummaryWriter(str(self._run_dir)) if world_rank() == 0 else contextlib.nullcontext() as writer:
+            observations, _ = self._env.reset()
+            random_first_lengths(self._env)
+            states = self._env.state()
+
+            while self.completed_iterations < max_iterations:
+                started = time.perf_counter()
+                observations, states = self._collect_and_learn(observations, states)
+                metrics = self._measure(time.perf_counter() - started)
+                self.completed_iterations += 1
+                if writer is not None:
+                    write_metrics(writer, metrics, self.completed_iterations)
+                if on_iteration(self.completed_iterations, metrics) is Decision.STOP:
+                    break
+
+    def _begin(self) -> None:
+        """Make the memory, and forget what an earlier training has left unfinished."""
+        agent = self._agent
+        if not agent.memory.tensors:
+            agent.init()
+        agent.memory.reset()
+        agent.episodes.forget_running()
+        agent.enable_training_mode(True)
+        for network in agent.networks():
+            broadcast_module(network)
+        # A checkpoint may have been loaded since the last training.
+        agent.tripwire.keep_buffers()
+
+    def _collect_and_learn(self, observations: Any, states: Any) -> tuple[Any, Any]:
+        """Fill the memory; skrl's agent updates the policy with its last step. Return the next observations."""
+        agent = self._agent
+        steps = agent.cfg.rollouts
+        for step in range(steps):
+            time_of_step = {"timestep": step, "timesteps": steps}
+            agent.pre_interaction(**time_of_step)
+            with torch.no_grad():
+                actions, _ = agent.act(observations, states, **time_of_step)
+                next_observations, rewards, terminated, truncated, infos = self._env.step(actions)
+                next_states = self._env.state()
+                agent.record_transition(
+                    observations=observations,
+                    states=states,
+                    actions=actions,
+                    rewards=rewards,
+                    next_observations=next_observations,
+                    next_states=next_states,
+                    terminated=terminated,
+                    truncated=truncated,
+                    infos=infos,
+                    **time_of_step,
+                )
+            agent.post_interaction(**time_of_step)
+            observations, states = next_observations, next_states
+        return observations, states
+
+    def _measure(self, elapsed_s: float) -> dict[str, float]:
+        """Return the metrics of an iteration."""
+        agent = self._agent
+        return iteration_metrics(
+            {**agent.env_log.take_means(), **agent.tripwire.end_iteration()},
+            agent.episodes,
+            collect_s=elapsed_s - agent.learn_s,
+            learn_s=agent.learn_s,
+            env_steps=agent.cfg.rollouts * self._env.num_envs,
+            of_update=agent.take_metrics(),
+        )
+
+    def save(self, path: Path, extra: Mapping[str, Any]) -> None:
+        """Write a checkpoint; see :meth:`~isaaclab_pc.runners.interface.Runner.save`."""
+        state = {
+            "algorithm": {name: part.state_dict() for name, part in self._parts().items()},
+            "rng": rng_state(self._device),
+            "environment": training_state(self._env),
+            "iteration": self.completed_iterations,
+        }
+        header = {**extra, **self._identity, "iteration": self.completed_iterations}
+        save_checkpoint(path, state, header)
+
+    def load(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Restore a checkpoint; see :meth:`~isaaclab_pc.runners.interface.Runner.load`."""
+        check_header(read_header(path), {**(expected or {}), **self._identity}, path)
+        state, header = load_checkpoint(path, self._device, _STATE_KEYS)
+        check_weights(path, self._networks(), state.get("algorithm"))
+
+        # Everything was checked: from here on, the runner changes.
+        with restoring(path):
+            for name, part in self._parts().items():
+                part.load_state_dict(state["algorithm"][name])
+            self.completed_iterations = operator.index(state["iteration"])
+            set_rng_state(state["rng"], self._device)
+            resume_training(self._env, state["environment"])
+        return header
+
+    def load_policy(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Restore what acts; see :meth:`~isaaclab_pc.runners.interface.Runner.load_policy`."""
+        identity = without_num_points(self._identity)
+        check_header(without_num_points(read_header(path)), {**(expected or {}), **identity}, path)
+        state, header = load_checkpoint(path, self._device, ("algorithm",))
+        networks = self._networks()
+        check_weights(path, networks, state["algorithm"])
+
+        for name in networks:
+            self._parts()[name].load_state_dict(state["algorithm"][name])
+        return header
+
+    def act(self, obs: Mapping[str, Tensor]) -> Tensor:
+        """Compute deterministic actions; see :meth:`~isaaclab_pc.runners.interface.Runner.act`."""
+        on_device = {name: value.to(self._device) for name, value in obs.items()}
+        with torch.no_grad():
+            return self._agent.act_deterministically(*self._env.split(on_device))
+
+    def holders(self) -> Mapping[str, Any]:
+        """Return what holds tensors; see :meth:`~isaaclab_pc.runners.interface.Runner.holders`."""
+        agent = self._agent
+        return {
+            "rollout storage": agent.memory.tensors,
+            "network weights": agent.networks(),
+            "optimizer": agent.optimizer.state,
+        }
+
+    def _parts(self) -> dict[str, Any]:
+        """Return what a checkpoint holds of the agent, by name; ``model`` is the policy."""
+        return {"model" if name == "policy" else name: part for name, part in self._agent.checkpoint_modules.items()}
+
+    def _networks(self) -> dict[str, Any]:
+        """Return the state dicts of all parts but the optimizer."""
+        return {name: part.state_dict() for name, part in self._parts().items() if isinstance(part, nn.Module)}
+
+
+def _shapes(name: str, space: Any) -> dict[str, Any]:
+    """Return the shape of each group of a space; one that is no dictionary is one group."""
+    if isinstance(space, gymnasium.spaces.Dict):
+        return {group: own.shape for group, own in space.items()}
+    return {} if space is None else {name: space.shape}

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""skrl's PPO with the changes that make a hyperparameter mean what it means with RSL-RL.
+
+- The memory keeps each observation group by itself, in the environment's own type: clouds stay float16. A minibatch is
+  copied out of it when its turn comes, so the rollout is held once.
+- An episode that ran out of time goes on with the value of its last observation. skrl would take the first observation
+  of the next episode, as Isaac Lab has reset the environment by then.
+- The gradients of actor and critic are clipped apart, where the model says which parameters belong to which.
+- Processes that train together share gradients, KL divergence and weights here. skrl's own way, which stays off,
+  insists on NCCL.
+
+One difference stays: skrl's loss of a value that left the clipping range has no gradient, even back into the range.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol, runtime_checkable
+
+import gymnasium
+import torch
+from skrl.agents.torch.ppo import PPO
+from skrl.memories.torch import RandomMemory
+from skrl.resources.schedulers.torch import KLAdaptiveLR
+from torch import Tensor, nn
+from torch.amp.grad_scaler import GradScaler
+
+from isaaclab_pc.runners.distributed import average, average_gradients
+from isaaclab_pc.runners.shared import EpisodeStats, HasClippingGroups, IterationLog, tensor_cores
+from isaaclab_pc.runners.tripwire import Tripwire
+
+__all__ = ["Agent", "GroupMemory", "PolicySchedule"]
+
+
+@runtime_checkable
+class HasMeanActions(Protocol):
+    """A model that computes deterministic actions from the actor's groups alone."""
+
+    def mean_actions(self, observations: Mapping[str, Tensor]) -> Tensor:
+        """Return the means, (N, A)."""
+        ...
+
+
+class GroupMemory(RandomMemory):
+    """A rollout whose observations may be dictionaries of groups."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        """Start without tensors."""
+        super().__init__(**kwargs)
+        self._groups: dict[str, list[str]] = {}
+
+    def create_tensor(self, name: str, *, size: Any, dtype: Any = None, keep_dimensions: bool = False) -> bool:
+        """Create a tensor; of a dictionary of groups, one for each, with the shapes and types of its space."""
+        if not isinstance(size, gymnasium.spaces.Dict):
+            return super().create_tensor(name, size=size, dtype=dtype, keep_dimensions=keep_dimensions)
+
+        self._groups[name] = list(size)
+        for group, space in size.items():
+            own_type = getattr(torch, str(space.dtype))
+            shape = list(space.shape or ())
+            super().create_tensor(f"{name}/{group}", size=shape, dtype=own_type, keep_dimensions=True)
+        return True
+
+    def add_samples(self, **tensors: Any) -> None:
+        """Add a step of all environments."""
+        groups = {f"{name}/{key}": value for name in self._groups for key, value in tensors.pop(name).items()}
+        # skrl takes the number of environments from the first one, which must have two dimensions.
+        super().add_samples(**tensors, **groups)
+
+    def sample(  # type: ignore[override]
+        self, names: list[str], *, batch_size: int, mini_batches: int = 1, sequence_length: int = 1
+    ) -> Iterator[list[Any]]:
+        """Yield random minibatches that together hold each sample once; skrl would copy all of them at once."""
+        order = torch.randperm(batch_size, device=self.device)
+        for rows in order.tensor_split(mini_batches):
+            yield [self._rows_of(name, rows) for name in names]
+
+    def _rows_of(self, name: str, rows: Tensor) -> Any:
+        """Return samples of a tensor or of a dictionary of groups; None where there is neither."""
+        if name in self._groups:
+            return {group: self.tensors_view[f"{name}/{group}"][rows] for group in self._groups[name]}
+        return self.tensors_view[name][rows] if name in self.tensors_view else None
+
+
+class PolicySchedule(KLAdaptiveLR):
+    """skrl's adaptive learning rate, for processes that train together."""
+
+    def step(self, kl: Any = None, *, epoch: int | None = None) -> None:
+        """Adapt the learning rate to the KL divergence of an epoch."""
+        super().step(None if kl is None else float(average(torch.tensor(float(kl)))), epoch=epoch)
+
+
+class Agent(PPO):
+    """skrl's PPO, which measures itself and writes no files."""
+
+    policy: Any
+    memory: Any
+    scheduler: Any
+    _current_values: Any
+
+    def __init__(self, *, num_envs: int, is_finite_horizon: bool, **kwargs: Any) -> None:
+        """Build optimizer and normalizers.
+
+        Args:
+            num_envs: Environments.
+            is_finite_horizon: Isaac Lab's: whether nothing is worth anything once an episode's time is up.
+            **kwargs: skrl's arguments.
+        """
+        super().__init__(**kwargs)
+        if self.value is self.policy:
+            del self.checkpoint_modules["value"]
+
+        # Done here, each in another way: see the module's text.
+        self._max_grad_norm = self.cfg.grad_norm_clip
+        self._shape_rewards: Callable[..., Tensor] = self.cfg.rewards_shaper or (lambda rewards, *_: rewards)
+        self._bootstrap = self.cfg.discount_factor if self.cfg.time_limit_bootstrap and not is_finite_horizon else 0.0
+        self.cfg.grad_norm_clip = 0.0
+        self.cfg.rewards_shaper = None
+        self.cfg.time_limit_bootstrap = False
+        self.scaler = _Scaler(self._prepare_step, self._device_type, self.cfg.mixed_precision)
+
+        self.env_log = IterationLog()
+        self.episodes = EpisodeStats(num_envs, self.device)
+        self.learn_s = 0.0
+        self.tripwire = Tripwire(self.optimizer, self.networks())
+
+    def networks(self) -> list[nn.Module]:
+        """Return the models and, where the configuration asks for some, skrl's own normalizers."""
+        return [module for module in self.checkpoint_modules.values() if isinstance(module, nn.Module)]
+
+    @tensor_cores()
+    def act(self, observations: Any, states: Any, *, timestep: int, timesteps: int) -> tuple[Tensor, dict[str, Any]]:
+        """Let the policy act in a rollout."""
+        return super().act(observations, states, timestep=timestep, timesteps=timesteps)
+
+    def act_deterministically(self, observations: Any, states: Any) -> Tensor:
+        """Return the most likely actions, (N, A)."""
+        if isinstance(self.policy, HasMeanActions):
+            return self.policy.mean_actions(observations)
+
+        inputs = {
+            "observations": self._observation_preprocessor(observations),
+            "states": self._state_preprocessor(states),
+        }
+        actions, outputs = self.policy.act(inputs, role="policy")
+        return outputs.get("mean_actions", actions)
+
+    def record_transition(
+        self,
+        *,
+        rewards: Tensor,
+        terminated: Tensor,
+        truncated: Tensor,
+        infos: Mapping[str, Any],
+        timestep: int,
+        timesteps: int,
+        **transition: Any,
+    ) -> None:
+        """Keep a step of all environments, and what they logged."""
+        if "log" in infos:
+            self.env_log.add(infos["log"])
+        ended = terminated | truncated
+        self.episodes.add(rewards.squeeze(-1), ended.squeeze(-1))
+
+        shaped = self._shape_rewards(rewards, timestep, timesteps)
+        super().record_transition(
+            rewards=shaped + self._bootstrap * self._current_values * truncated,
+            terminated=ended,
+            truncated=torch.zeros_like(truncated),
+            infos=infos,
+            timestep=timestep,
+            timesteps=timesteps,
+            **transition,
+        )
+
+    @tensor_cores()
+    def update(self, *, timestep: int, timesteps: int) -> None:
+        """Learn from a rollout."""
+        started = time.perf_counter()
+        # The rollout has put counted samples to use: restore nothing older than that.
+        self.tripwire.keep_buffers()
+        super().update(timestep=timestep, timesteps=timesteps)
+        self.learn_s = time.perf_counter() - started
+
+    def take_metrics(self) -> dict[str, float]:
+        """Return what the last update measured."""
+        tracked = {key: float(values[-1]) for key, values in self.tracking_data.items()}
+        self.tracking_data.clear()
+        return {
+            "learning_rate": float(self.optimizer.param_groups[0]["lr"]),
+            "action_std": tracked["Policy / Standard deviation"],
+            "loss/value": tracked["Loss / Value loss"] / (self.cfg.value_loss_scale or 1.0),
+            "loss/surrogate": tracked["Loss / Policy loss"],
+            "loss/entropy": float(self.policy.get_entropy(role="policy").detach().mean()),
+        }
+
+    def _prepare_step(self) -> None:
+        """Clip the gradients of actor and critic apart.
+
+        The critic's gradient is the larger one by far: clipped together, it would leave the actor next to nothing.
+        """
+        if self._max_grad_norm <= 0.0:
+            return
+        parameters = self.optimizer.param_groups[0]["params"]
+        groups = self.policy.clipping_groups() if isinstance(self.policy, HasClippingGroups) else [parameters]
+        for group in groups:
+            nn.utils.clip_grad_norm_(group, self._max_grad_norm)
+
+
+class _Scaler(GradScaler):
+    """The scaler of mixed precision, through which skrl takes every step, scaled or not."""
+
+    def __init__(self, prepare: Callable[[], None], device: str, enabled: bool) -> None:
+        super().__init__(device, enabled=enabled)
+        self._prepare = prepare
+
+    def step(self, optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> float | None:
+        """Take a step with the gradients of all processes, clipped."""
+        average_gradients(parameter for group in optimizer.param_groups for parameter in group["params"])
+        self.unscale_(optimizer)
+        self._prepare()
+        return super().step(optimizer, *args, **kwargs)
