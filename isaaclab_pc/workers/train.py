@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
 
+from isaaclab_pc.iteration_log import append_iteration
 from isaaclab_pc.launch.child_process import ExitCode, SignalFlag
 from isaaclab_pc.launch.heartbeat import Heart
 from isaaclab_pc.launch.run_folder import LOG_NAME, WORKER_LOCK, accept_settings, locked
@@ -226,10 +227,13 @@ class _Training:
             self._display.message(f"warning: {text}")
 
     def _write_record(self, completed: int, metrics: Mapping[str, float], guard: Mapping[str, int]) -> None:
+        env_steps = completed * self._session.resolved.plan.samples_per_update * self._ranks.size
+        wall_s = time.monotonic() - self._started
+        append_iteration(self._record.folder, completed, env_steps, wall_s, metrics)
         self._record.update(
             completed_iterations=completed,
-            env_steps=completed * self._session.resolved.plan.samples_per_update * self._ranks.size,
-            wall_s=time.monotonic() - self._started,
+            env_steps=env_steps,
+            wall_s=wall_s,
             peak_bytes=1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
             metrics=dict(metrics),
             guard={cause: count + self._guard_before.get(cause, 0) for cause, count in guard.items()},

@@ -16,6 +16,7 @@ from isaaclab_pc.launch.run_record import RunRecord
 from isaaclab_pc.output_filter import Repeats
 from isaaclab_pc.runners import NonFiniteError
 from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.viz.run_curves import read_run_curves
 from isaaclab_pc.workers import checkpoint_keeper as checkpoints
 from isaaclab_pc.workers import train as worker
 from tests.unit.workers.fake_session import METRICS, USAGE
@@ -49,6 +50,16 @@ def test_clocks_of_nodes_that_differ_are_said(run, fake_session, monkeypatch):
     stream = io.StringIO()
     assert worker.train(run, None, stream) == 0
     assert "warning: the nodes' clocks are 42 s apart" in stream.getvalue()
+
+
+def test_every_iteration_is_written_down(run, fake_session):
+    fake_session()
+    assert worker.train(run, None, io.StringIO()) == 0
+    curves = read_run_curves(run.parent)
+    assert curves.iterations == [1, 2, 3, 4, 5]
+    assert curves.env_steps == [256 * n for n in range(1, 6)]
+    assert curves.wall_s[-1] == record(run).wall_s
+    assert curves.metrics == {name: [value] * 5 for name, value in METRICS.items()}
 
 
 @pytest.fixture

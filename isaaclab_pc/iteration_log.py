@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""``iterations.jsonl``: what each iteration of a run reported, one line each, whatever the learning library."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from isaaclab_pc.json_record import Count, JsonRecord, NonNegative, Size
+
+__all__ = ["ITERATIONS_NAME", "Iteration", "append_iteration", "read_iterations"]
+
+ITERATIONS_NAME = "iterations.jsonl"
+"""The file's name in the run's folder."""
+
+
+@dataclass(frozen=True)
+class Iteration(JsonRecord):
+    """One iteration, as it stands in the file."""
+
+    iteration: Size
+    """Iterations completed, 1 after the first."""
+
+    env_steps: Count
+    """Steps of all environments together until then."""
+
+    wall_s: NonNegative
+    """The run's time until then, all resumptions together, evaluations included [s]."""
+
+    metrics: dict[str, float]
+    """What the runner reported, by the names of :meth:`isaaclab_pc.runners.interface.Runner.train`; those that are not
+    finite are left out."""
+
+
+def append_iteration(folder: Path, iteration: int, env_steps: int, wall_s: float, metrics: Mapping[str, float]) -> None:
+    """Append a completed iteration to a run's file.
+
+    Args:
+        folder: The run's folder.
+        iteration: As in :class:`Iteration`.
+        env_steps: Likewise.
+        wall_s: Likewise.
+        metrics: What the runner reported, NaN and infinities included.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    finite = {name: float(value) for name, value in metrics.items() if math.isfinite(value)}
+    entry = Iteration(iteration, env_steps, wall_s, finite)
+    with (folder / ITERATIONS_NAME).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(entry.to_dict()) + "\n")
+
+
+def read_iterations(folder: Path) -> list[Iteration]:
+    """Read a run's iterations in their order.
+
+    Where a run went on from an older checkpoint, the iterations that it repeated count as they were the last time. A
+    line that is cut off, as by a full disk, is passed over.
+
+    Args:
+        folder: The run's folder.
+
+    Returns:
+        One entry for each iteration; empty where the run has completed none.
+    """
+    try:
+        lines = (folder / ITERATIONS_NAME).read_bytes().splitlines()
+    except FileNotFoundError:
+        return []
+
+    entries: list[Iteration] = []
+    for line in lines:
+        try:
+            entry = Iteration.from_json(line)
+        except ValueError:
+            continue
+        while entries and entries[-1].iteration >= entry.iteration:
+            entries.pop()
+        entries.append(entry)
+    return entries
