@@ -15,6 +15,7 @@ INSTALL_REQUIRES = [
     "gymnasium>=1.2",
     "h5py>=3",
     "hydra-core>=1.3,<1.4",
+    "jinja2>=3.1",
     "lazy-loader>=0.4",
     "matplotlib>=3.10",
     "numpy>=2",
@@ -65,7 +66,12 @@ setup(
     python_requires=">=3.12,<3.13",
     # isaaclab_pc/tasks and isaaclab_pc/agents are links to the top-level folders; find_packages follows them.
     packages=find_packages(include=["isaaclab_pc", "isaaclab_pc.*"]),
-    package_data={"isaaclab_pc": ["extension.toml", "**/*.yaml", "**/*.usda", "**/*.pyi", "tasks/*/policy.pt"]},
+    package_data={
+        "isaaclab_pc": [
+            *("extension.toml", "**/*.yaml", "**/*.usda", "**/*.pyi", "tasks/*/policy.pt"),
+            "report/templates/*",
+        ]
+    },
     install_requires=INSTALL_REQUIRES,
     extras_require=EXTRAS_REQUIRE,
     # `isaaclab train --task IsaacPC-...` imports this module to find our tasks.

@@ -338,7 +338,9 @@ def _go_on(asked: RunSettings, command: Command, record: RunRecord, checkpoint: 
 
 
 def train_to_end(record: RunRecord, checkpoint: Path | None, settings: Path) -> int:
-    """Train, and close the run's record, whatever became of the training.
+    """Train, close the run's record, and write its report, whatever became of the training.
+
+    A run that was stopped has no time for a report, and goes on later.
 
     Args:
         record: The run's record; its folder is locked.
@@ -348,6 +350,17 @@ def train_to_end(record: RunRecord, checkpoint: Path | None, settings: Path) -> 
     Returns:
         The exit code.
     """
+    code = _train(record, checkpoint, settings)
+    if record.data.completed_iterations > 0 and code != ExitCode.REFUSED and not was_stopped(code):
+        # Late: most commands need no templates.
+        from isaaclab_pc.report.page import report_at_end
+
+        report_at_end(record.folder)
+    return code
+
+
+def _train(record: RunRecord, checkpoint: Path | None, settings: Path) -> int:
+    """Train, and close the run's record; returns the exit code."""
     folder = record.folder
     log = folder / LOG_NAME
     if not RunSettings.load(settings).supervise.enabled:

@@ -13,7 +13,7 @@ from isaaclab_pc.launch.pretrained import PRETRAINED
 from isaaclab_pc.launch.run_record import CHECKPOINT_FOLDER, RECORD_NAME, RunRecord
 from isaaclab_pc.runners import check_intact
 
-__all__ = ["find_checkpoint", "newest_checkpoint"]
+__all__ = ["find_checkpoint", "newest_checkpoint", "newest_run"]
 
 
 def find_checkpoint(
@@ -76,6 +76,27 @@ def newest_checkpoint(record: RunRecord) -> Path | None:
     """
     checkpoints = _checkpoints(record, "latest")
     return _first_intact(checkpoints) if checkpoints else None
+
+
+def newest_run(root: Path, runner: str, experiment: str) -> RunRecord:
+    """Return the newest run of an experiment, with a checkpoint or without.
+
+    Args:
+        root: The logs folder.
+        runner: Name of the learning library.
+        experiment: Name of the experiment's folder.
+
+    Returns:
+        The run's record.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    parent = root / runner / experiment
+    runs = _newest_first(parent)
+    if not runs:
+        raise ConfigError(f"run=latest: {parent} holds no run; give task=, runner= or obs= of one, or train one first.")
+    return runs[0]
 
 
 def _newest(which: Literal["latest", "best"], parent: Path, key: str) -> tuple[RunRecord, Path]:

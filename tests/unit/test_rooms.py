@@ -15,7 +15,7 @@ ROOMS = (
     *("output_filter", "process_tree", "fault_dump", "iteration_log"),
     *("runners", "learning", "assets", "settings", "demo_file", "demos"),
     *("physics", "sensors", "guards", "envs", "agents", "tasks"),
-    *("scaling", "viz", "launch", "cluster", "commands", "workers"),
+    *("scaling", "viz", "launch", "cluster", "report", "commands", "workers"),
 )
 """Every folder and module of the package; each may import those before it."""
 

@@ -21,6 +21,7 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch import algorithm, run_record
 from isaaclab_pc.launch.child_process import STOP_SIGNALS
 from isaaclab_pc.physics import backends
+from isaaclab_pc.report import page
 from isaaclab_pc.settings import RunSettings
 
 DRIVER = """\
@@ -171,6 +172,25 @@ def test_what_has_a_checkpoint_is_never_removed(folder, runs, monkeypatch):
     monkeypatch.setattr(train, "supervise", supervise)
     assert main(["num_envs=8", "device=cpu"]) == 2
     assert (runs()[0] / "checkpoints" / "model_3.pt").exists()
+
+
+@pytest.mark.parametrize(("seed", "code"), [(42, 0), (11, 4)])
+def test_a_run_ends_with_its_report(runs, capfd, seed, code):
+    assert main(["num_envs=8", "device=cpu", f"seed={seed}"]) == code
+    (run,) = runs()
+    assert f"report: logs/rsl_rl/reach/{run.name}/report.html\n" in capfd.readouterr().out
+    assert "reach" in (run / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_report_that_fails_fails_no_run(runs, capsys, record, monkeypatch):
+    def fail(folder):
+        raise RuntimeError("no such colour")
+
+    monkeypatch.setattr(page, "run_page", fail)
+    assert main(["num_envs=8", "device=cpu"]) == 0
+    (run,) = runs()
+    assert record(run)["status"] == "completed"
+    assert "warning: no report was written (RuntimeError: no such colour)\n" in capsys.readouterr().err
 
 
 def test_a_crash_shows_the_end_of_the_log_and_is_recorded(folder, capsys, runs, record):
@@ -406,6 +426,7 @@ def test_a_signal_stops_the_run_with_a_checkpoint_and_leaves_no_child(folder, st
     assert record(run)["status"] == "interrupted"
     assert (run / "checkpoints" / "model_3.pt").is_file()
     assert f"resume={run.relative_to(folder)} goes on after iteration 3" in output
+    assert not (run / "report.html").exists(), "whoever stops a run waits for its checkpoint alone"
 
 
 @SIGNALS

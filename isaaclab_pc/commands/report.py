@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""``scripts/report.py``: write a run as one page of HTML, or compare several. Loads no torch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from isaaclab_pc.errors import ConfigError, closest
+from isaaclab_pc.files import write_text_atomically
+from isaaclab_pc.launch.child_process import ExitCode, run_script
+from isaaclab_pc.launch.command_line import parse_script_command
+from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.launch.find_checkpoint import newest_run
+from isaaclab_pc.launch.help import settings_table
+from isaaclab_pc.launch.run_folder import LOGS, experiment_name, make_folder, writing
+from isaaclab_pc.launch.run_record import RECORD_NAME
+from isaaclab_pc.report.page import MOST_RUNS, REPORT_NAME, comparison_page, run_page
+from isaaclab_pc.settings.base import ScriptSettings
+
+__all__ = ["main"]
+
+LATEST = "latest"
+
+
+class ReportSettings(ScriptSettings):
+    """What a report has besides the names of runs."""
+
+    run: str | None = None
+    """latest: the newest run of task, runner and obs; or a run's folder, which may also be given without run=."""
+
+    out: str | None = None
+    """The file to write; null: report.html in the run's folder, and logs/report/<time> where several are compared."""
+
+
+SELECTS = ("task", "runner", "obs")
+"""Settings that find the latest run."""
+
+HELP = f"""\
+Write a run as one page of HTML: its settings, result, curves, speed, memory and health, and the commands to go on. With
+several runs, the page compares them. Training writes the page of its run at its end; this does so for any run, also one
+that still trains.
+
+  python scripts/report.py <run> [<run> ...] [key=value ...]
+
+A run is given by its folder, or as latest. The page is one file, which needs no network and no other file. What a
+folder lacks, or what is not as it should be, is said on the page.
+
+Examples
+  python scripts/report.py logs/rsl_rl/reach/<time>               one run
+  python scripts/report.py run=latest                             the newest run of reach
+  python scripts/report.py run=latest task=lift runner=rl_games   the newest run of another task and library
+  python scripts/report.py logs/rsl_rl/lift/*                     compare runs, {MOST_RUNS} at most
+  python scripts/report.py run=latest out=report.html             write it somewhere else
+
+{settings_table(SELECTS.__contains__, ReportSettings)}
+
+Exit codes: 0; 2 for a folder that holds no run, or a wrong setting; 5 for a full disk; 128 + N after a signal N; 1
+otherwise.
+"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Write the page.
+
+    Args:
+        argv: Arguments without the program's name.
+
+    Returns:
+        The exit code: 0; 2 for a folder that holds no run, or a wrong setting; 5 for a full disk; 128 + N after a
+        signal N; 1 otherwise.
+    """
+    return run_script(argv, HELP, _run)
+
+
+def _run(argv: Sequence[str]) -> int:
+    """Write the page that a command line asks for; return the exit code."""
+    folders = [_folder(argument) for argument in argv if not _is_setting(argument)]
+    own, command = parse_script_command([a for a in argv if _is_setting(a)], ReportSettings, SELECTS)
+    if own.run == LATEST:
+        asked = compose(command.settings)
+        folders.append(newest_run(LOGS, asked.runner, experiment_name(asked)).folder)
+    elif own.run is not None:
+        folders.append(_folder(own.run))
+    elif command.settings:
+        raise ConfigError(f"{command.settings[0]} finds the latest run: give run=latest as well.")
+
+    if not folders:
+        raise ConfigError("Which run? Give its folder, logs/<runner>/<task>/<time>, or run=latest.")
+    if len(folders) > MOST_RUNS:
+        raise ConfigError(f"{len(folders)} runs are more than one page shows: give at most {MOST_RUNS}.")
+    print(f"report: {_write(folders, None if own.out is None else Path(own.out))}", flush=True)
+    return ExitCode.OK
+
+
+def _is_setting(argument: str) -> bool:
+    """Tell a setting or an option from a folder, whose name may have an equals sign, too."""
+    return argument.startswith("-") or ("=" in argument and not Path(argument).exists())
+
+
+def _write(folders: Sequence[Path], out: Path | None) -> Path:
+    if out is not None and (out.is_dir() or not out.parent.is_dir()):
+        what = "is a folder: give the name of a file" if out.is_dir() else f"there is no folder {out.parent}"
+        raise ConfigError(f"out={out}: {what}.")
+
+    is_one = len(folders) == 1
+    page = run_page(folders[0]) if is_one else comparison_page(folders)
+    if out is None:
+        out = (folders[0] if is_one else make_folder(LOGS / "report")) / REPORT_NAME
+    with writing(out.parent):
+        write_text_atomically(out, page)
+    return out
+
+
+def _folder(text: str) -> Path:
+    """Return the folder of a run.
+
+    Raises:
+        ConfigError: It holds none; the message names runs in it, or folders with similar names.
+    """
+    folder = Path(text)
+    if (folder / RECORD_NAME).is_file():
+        return folder
+    if folder.name == RECORD_NAME and folder.is_file():
+        return folder.parent
+    if folder.is_dir():
+        inside = sorted(str(path.parent) for path in folder.rglob(RECORD_NAME))[-3:]
+        hint = f"did you mean {' or '.join(inside)}?" if inside else "give logs/<runner>/<task>/<time>, or run=latest."
+        raise ConfigError(f"{folder} is not a run's folder: it has no {RECORD_NAME}; {hint}")
+
+    parent = folder.parent if folder.parent.is_dir() else LOGS
+    names = [entry.name for entry in os.scandir(parent) if entry.is_dir()] if parent.is_dir() else []
+    near = f" In {parent}: {closest(folder.name, names)}" if names else " Give run=latest, or train one first."
+    raise ConfigError(f"{folder}: there is no such folder.{near}")

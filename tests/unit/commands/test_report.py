@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""``scripts/report.py``: which run, which file, and what is refused."""
+
+import pytest
+
+from isaaclab_pc.commands.report import main
+from tests.unit.report.run_folder import edit, make_run
+
+
+@pytest.fixture
+def logs(tmp_path, monkeypatch):
+    """The logs folder of an empty working folder, with runs that have nothing to draw: drawing takes a second."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "logs" / "rsl_rl"
+
+
+def bare_run(folder, **fields):
+    make_run(folder)
+    (folder / "iterations.jsonl").unlink()
+    edit(folder, trials=[], evaluation=None, evaluations=[], **fields)
+
+
+def test_a_run_gets_its_page_beside_its_record(logs, capsys):
+    bare_run(logs / "reach" / "one")
+    assert main(["logs/rsl_rl/reach/one"]) == 0
+    assert capsys.readouterr().out == "report: logs/rsl_rl/reach/one/report.html\n"
+    assert "reach" in (logs / "reach" / "one" / "report.html").read_text(encoding="utf-8")
+
+
+def test_latest_is_the_newest_run_of_the_task(logs, capsys):
+    bare_run(logs / "reach" / "b", started="2026-01-01T10:00:00+00:00")
+    bare_run(logs / "reach" / "a", started="2026-01-02T10:00:00+00:00")
+    bare_run(logs / "lift" / "c", started="2026-01-03T10:00:00+00:00")
+    assert main(["run=latest"]) == 0
+    assert main(["run=latest", "task=lift"]) == 0
+    assert capsys.readouterr().out.split()[1::2] == [
+        "logs/rsl_rl/reach/a/report.html",
+        "logs/rsl_rl/lift/c/report.html",
+    ]
+
+
+def test_the_record_itself_names_its_run_and_out_the_file(logs, tmp_path):
+    bare_run(logs / "reach" / "one")
+    assert main(["logs/rsl_rl/reach/one/run.json", "out=mine.html"]) == 0
+    assert (tmp_path / "mine.html").is_file()
+    assert not (logs / "reach" / "one" / "report.html").exists()
+
+
+def test_several_runs_are_one_page_of_their_own(logs, tmp_path, capsys):
+    for name in ("one", "two"):
+        make_run(logs / "reach" / name)
+    assert main(["logs/rsl_rl/reach/one", "run=logs/rsl_rl/reach/two"]) == 0
+    (page,) = (tmp_path / "logs" / "report").glob("*/report.html")
+    assert capsys.readouterr().out == f"report: {page.relative_to(tmp_path)}\n"
+    assert "2 runs" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "Which run?"),
+        (["run=latest"], "run=latest: logs/rsl_rl/reach holds no run"),
+        (["logs/rsl_rl/lift/onne"], "In logs/rsl_rl/lift: did you mean one?"),
+        (["logs/rsl_rl/lift"], "it has no run.json; did you mean logs/rsl_rl/lift/one or logs/rsl_rl/lift/two?"),
+        (["empty"], "it has no run.json; give logs/<runner>/<task>/<time>, or run=latest."),
+        (["run=logs/rsl_rl/lift/two"], "run.json cannot be read"),
+        (["logs/rsl_rl/lift/one", "out=logs"], "out=logs: is a folder"),
+        (["logs/rsl_rl/lift/one", "out=nowhere/page.html"], "out=nowhere/page.html: there is no folder nowhere."),
+        (["logs/rsl_rl/lift/one", "task=lift"], "task=lift finds the latest run: give run=latest as well."),
+        (["logs/rsl_rl/lift/one", "seed=3"], "seed has no use here"),
+        (["run=latest", "task=lifft"], "did you mean lift?"),
+        (["logs/rsl_rl/lift/one"] * 7, "7 runs are more than one page shows: give at most 6."),
+        (["--bogus"], "--bogus is not an option"),
+    ],
+)
+def test_what_holds_no_run_is_refused_with_the_next_step(logs, tmp_path, capsys, arguments, message):
+    bare_run(logs / "lift" / "one")
+    (logs / "lift" / "two").mkdir()
+    (logs / "lift" / "two" / "run.json").write_text("{", encoding="utf-8")
+    (tmp_path / "empty").mkdir()
+    assert main(arguments) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert "Traceback" not in error
+    assert not (tmp_path / "logs" / "report").exists()
+
+
+def test_help_is_printed(capsys):
+    assert main(["--help"]) == 0
+    assert "run=latest" in capsys.readouterr().out

@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The page, read back: what a person would see of a run, from healthy folders and from odd ones."""
+
+import math
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from isaaclab_pc.report.page import comparison_page, report_at_end, run_page
+from tests.unit.report.run_folder import ITERATIONS, STEPS, TRIALS, edit, make_faulty, make_run
+
+FIGURES = {
+    *("success-steps", "success-time", "return-steps", "return-time", "rewards", "learning-0", "fps", "split"),
+    *("ledger", "trials-memory", "trials-speed"),
+}
+VOID = {"meta", "link", "br", "hr", "img", "input"}
+
+
+class Reader(HTMLParser):
+    """What a page says: its text, its figures with their tables, its links, ids and tags."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.text = ""
+        self.tables: dict[str, list[list[str]]] = {}
+        self.svg_texts: dict[str, list[str]] = {}
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.open: list[str] = []
+        self.tags: set[str] = set()
+        self._figure = ""
+        self._cell: list[str] | None = None
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        values = {name: value or "" for name, value in attrs}
+        self.tags.add(tag)
+        if tag not in VOID:
+            self.open.append(tag)
+        if "id" in values:
+            self.ids.append(values["id"])
+        self.links += [values[name] for name in ("href", "src", "xlink:href") if name in values]
+        if tag == "figure":
+            self._figure = values["id"].removeprefix("figure-")
+            self.tables[self._figure], self.svg_texts[self._figure] = [], []
+        if tag == "tr" and self._figure:
+            self.tables[self._figure].append([])
+        if tag in ("td", "th"):
+            self._cell = []
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag, "tags are nested"
+        if tag == "figure":
+            self._figure = ""
+        if tag in ("td", "th") and self._cell is not None:
+            if self._figure:
+                self.tables[self._figure][-1].append("".join(self._cell).strip())
+            self._cell = None
+
+    def handle_data(self, data):
+        self.text += data
+        if self._cell is not None:
+            self._cell.append(data)
+        if self._figure and self.open[-1] == "text":
+            self.svg_texts[self._figure].append(data)
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory) -> Path:
+    return make_run(tmp_path_factory.mktemp("runs") / "2026-01-02_03-04-05", "points.num_points=64").folder
+
+
+@pytest.fixture(scope="module")
+def page(good) -> Reader:
+    return Reader(run_page(good))
+
+
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory) -> Reader:
+    return Reader(run_page(make_faulty(tmp_path_factory.mktemp("runs") / "faulty").folder))
+
+
+def rows(page: Reader, figure: str) -> list[list[str]]:
+    return page.tables[figure][1:]
+
+
+def test_every_figure_is_there_as_a_picture_with_text(page):
+    assert set(page.tables) == FIGURES
+    assert all(page.svg_texts.values())
+    assert "environment steps" in page.svg_texts["success-steps"]
+    assert "budget, 1.5 GiB" in page.svg_texts["trials-memory"]
+
+
+def test_the_numbers_beside_the_curves_are_those_of_the_run(page):
+    steps = [str(STEPS * i) if STEPS * i < 1000 else f"{STEPS * i:,}" for i in range(1, ITERATIONS + 1)]
+    assert rows(page, "return-steps") == [[s, f"{10 * i + 0.25:.4g}"] for i, s in enumerate(steps, start=1)]
+    assert rows(page, "split") == [[str(i), "1.5", "0.5"] for i in range(1, ITERATIONS + 1)]
+    training = [row for row in rows(page, "success-steps") if row[0] == "in training"]
+    assert [row[1] for row in training] == steps
+    assert [row[2] for row in training[1:]] == [str(10 * i) for i in range(2, ITERATIONS + 1)]
+    assert not training[0][2].isdigit(), "an iteration in which no episode ended has no success rate"
+
+
+def test_evaluations_stand_beside_the_curves_with_their_intervals(page):
+    assert rows(page, "success-steps")[-2:] == [
+        ["evaluated in training", "3,072", "96", "92.3 to 98"],
+        ["evaluated at the end", "6,144", "96", "92.3 to 98"],
+    ]
+    assert rows(page, "success-time")[-1] == ["evaluated at the end", "14", "96", "92.3 to 98"]
+
+
+def test_the_trials_of_the_search_stand_beside_their_picture(page):
+    assert [row[:2] for row in rows(page, "trials-memory")] == [
+        [str(trial.num_envs), trial.outcome.replace("_", " ")] for trial in TRIALS
+    ]
+    assert rows(page, "trials-speed") == [["32", "932"], ["64", "964"], ["128", "1,028"]]
+    assert rows(page, "ledger")[-2:] == [["sum", "1.1 GiB", "", ""], ["budget", "1.5 GiB", "", ""]]
+
+
+def test_result_settings_and_commands_are_said(good, page):
+    for text in ("96.0 %", "95 %: 92.3 to 98.0, 200 episodes", "64.85", "0.63 s", "target_x", "completed", "1.2 GiB"):
+        assert text in page.text, text
+    changed = page.text.partition("Settings that differ")[2].partition("settings with their defaults")[0]
+    assert "points.num_points" in changed
+    assert "guard.mode" not in changed
+    for text in (
+        f"python scripts/play.py resume={good}",
+        f"python scripts/play.py resume={good}/checkpoints/model_3.pt",
+        f"python scripts/train.py resume={good} max_iterations=12",
+        f"python scripts/report.py {good}",
+    ):
+        assert text in page.text, text
+    assert re.search(r"python scripts/train.py task=reach .*points.num_points=64 .*seed=43", page.text)
+
+
+def test_one_file_loads_nothing_and_runs_nothing(good, page):
+    assert "script" not in page.tags
+    assert [link for link in page.links if not link.startswith(("#", "data:"))] == []
+    text = run_page(good)
+    assert "http://" not in text
+    assert "https://" not in text
+    assert re.findall(r"url\((?!#)|@import", text) == []
+
+
+def test_ids_are_unique_and_links_lead_somewhere(page):
+    assert len(page.ids) == len(set(page.ids))
+    assert {link[1:] for link in page.links if link.startswith("#")} <= set(page.ids)
+    assert page.open == [], "all tags are closed"
+
+
+def test_colours_follow_the_theme(good):
+    style, _, body = run_page(good).partition("</style>")
+    used = set(re.findall(r"var\((--[a-z0-9-]+)\)", body))
+    assert {"--ink", "--series-1"} <= used
+    dark = style.partition("prefers-color-scheme: dark")[2]
+    assert all(f"{name}:" in style and f"{name}:" in dark for name in used)
+    assert not re.search(r"#a0a0[0-9]{2}\b", body), "a stand-in for a colour is left"
+
+
+def test_faults_dumps_and_restarts_are_said(faulty):
+    assert rows(faulty, "guard") == [["joint velocity", "119"], ["position", "9"]]
+    assert rows(faulty, "guard-rate")[-1] == ["7,168", "300"]
+    assert [row[0] for row in rows(faulty, "time-line")] == ["died", "stood still", "stopped"]
+    for text in (
+        "The run ended early: too many <b>faults</b>",
+        "2 updates were skipped",
+        "environment 3, step 77: joint_velocity; environment 5, step 77: action, joint_velocity",
+        "dumps/dump_0.npz",
+        "num_envs=64 instead of 128",
+        "out of memory: killed by the kernel",
+    ):
+        assert text in faulty.text, text
+    assert re.search(r"python scripts/replay.py dump=\S+/dumps/dump_0.npz", faulty.text)
+    assert "b" not in faulty.tags or "<b>faults" not in faulty.text.replace("<b>faults</b>", "")
+
+
+def test_a_long_run_is_drawn_as_means(tmp_path):
+    folder = make_run(tmp_path / "run").folder
+    lines = (folder / "iterations.jsonl").read_text(encoding="utf-8").splitlines()
+    long = [lines[0].replace('"iteration": 1,', f'"iteration": {i},') for i in range(1, 501)]
+    (folder / "iterations.jsonl").write_text("\n".join(long), encoding="utf-8")
+    page = Reader(run_page(folder))
+    assert len(rows(page, "return-steps")) == 100
+    assert "Each point is the mean of 5 iterations." in page.text
+
+
+def test_a_run_without_anything_but_its_record_is_a_page(tmp_path):
+    folder = make_run(tmp_path / "run").folder
+    for name in ("iterations.jsonl", "config.yaml"):
+        (folder / name).unlink()
+    edit(folder, trials=[], evaluation=None, evaluations=[], checkpoints={})
+    page = Reader(run_page(folder))
+    assert page.tables == {}
+    for text in ("settings cannot be read", "no curves", "no checkpoint", "not evaluated", "scripts/scale.py"):
+        assert text in page.text, text
+
+
+STRANGE = {
+    "wall_s": math.inf,
+    "task": "IsaacPC-<script>alert(1)</script>",
+    "device": "$x_{1}$" * 100,
+    "guard": {"$\\frac{1}": 10**30, "\ud800": 3, "-": -5},
+    "started": "0001-01-01T00:00:00",
+    "ended": "9999-12-31T23:59:59+00:00",
+    "contacts": {"share": "x"},
+    "versions": {"a" * 9999: "b" * 9999},
+    "peak_bytes": -1,
+    "max_iterations": 0,
+    "not_a_field": 1,
+    "harder_physics": {"dt": math.nan},
+}
+
+
+def test_values_that_nobody_expects_make_no_crash_and_no_code(tmp_path):
+    folder = make_faulty(tmp_path / "run").folder
+    edit(folder, **STRANGE)
+    names = ("$\\frac{x", "loss/\u0007\ud800", "Episode_Reward/<b>")
+    odd = ", ".join(f'"{name}": 1e308' for name in names).replace("\\f", "\\\\f").encode("utf-8", "replace").decode()
+    with (folder / "iterations.jsonl").open("a", encoding="utf-8") as file:
+        file.write(f'{{"iteration": 9, "env_steps": 99999999999999999999, "wall_s": 1e300, "metrics": {{{odd}}}}}\n')
+        file.write("\x00\xff{]\n")
+    page = Reader(run_page(folder))
+    assert "alert(1)" in page.text
+    assert "script" not in page.tags
+    assert "run.json, not_a_field" in page.text
+
+
+def test_a_report_that_fails_is_one_line(tmp_path, capsys):
+    report_at_end(tmp_path / "nowhere")
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.startswith("warning: no report was written (ConfigError: ")
+    assert output.err.count("\n") == 1
+
+
+# Several runs
+
+
+def test_a_comparison_has_all_runs_in_every_table_and_figure(tmp_path):
+    first = make_run(tmp_path / "a" / "run").folder
+    second = make_run(tmp_path / "b" / "run", "points.num_points=64", "seed=7").folder
+    third = make_faulty(tmp_path / "b" / "faulty").folder
+    page = Reader(comparison_page([first, second, third]))
+    names = ["a/run", "b/run", "b/faulty"]
+    assert {row[0] for row in rows(page, "mean_reward-steps")} == set(names)
+    assert rows(page, "success") == [[name, "96", "92.3 to 98"] for name in names]
+    assert len(rows(page, "success_rate-time")) == 3 * ITERATIONS + 1
+    differing = page.text.partition("Settings that differ between the runs")[2]
+    assert "points.num_points" in differing
+    assert "seed" in differing
+    assert "max_iterations" not in differing
+    assert "b/faulty: The run ended early" in page.text
+    assert len(page.ids) == len(set(page.ids))
+
+
+def test_a_run_beside_itself_has_two_names(tmp_path):
+    folder = make_run(tmp_path / "run").folder
+    page = Reader(comparison_page([folder, folder]))
+    assert page.tables["mean_reward-steps"][0] == ["environment steps", "run (1)", "run (2)"]

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What of a stranger's folder is read, and what is said of the rest."""
+
+import json
+
+import pytest
+
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.report.read_run import MOST_EVENTS, read_run
+from tests.unit.report.run_folder import edit, make_faulty, make_run
+
+ODD = {
+    "status": "on fire",
+    "wall_s": "long",
+    "trials": [{"num_envs": -3}, "x"],
+    "evaluation": {"episodes": 0},
+    "guard": {"joint_velocity": "many"},
+    "started": ["yesterday"],
+    "restarts": [{"time": 1}],
+    "checkpoints": {"latest": 3},
+    "batch": "large",
+    "task": None,
+    "versions": 7,
+    "num_envs": {"a": 1},
+    "metrics": {"mean_reward": "a lot"},
+}
+
+
+@pytest.mark.parametrize("field", ODD)
+def test_an_odd_field_of_the_record_is_said_and_the_rest_is_shown(tmp_path, field):
+    folder = make_run(tmp_path / "run").folder
+    edit(folder, **{field: ODD[field]})
+    run = read_run(folder)
+    assert any(problem.startswith(f"run.json, {field}") for problem in run.problems)
+    assert run.curves is not None
+    assert run.data.completed_iterations == 6
+
+
+def test_all_odd_fields_together_leave_a_run(tmp_path):
+    folder = make_run(tmp_path / "run").folder
+    edit(folder, **ODD)
+    run = read_run(folder)
+    assert len(run.problems) >= len(ODD)
+    assert run.data.task == "unknown task"
+    assert run.data.env_steps == 6144
+
+
+@pytest.mark.parametrize("content", ["", "[1]", "{}", '{"a": 1}', "[" * 100_000, "\x00"])
+def test_a_folder_without_the_record_of_a_run_is_refused(tmp_path, content):
+    (tmp_path / "run.json").write_text(content, encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"run\.json"):
+        read_run(tmp_path)
+
+
+def test_everything_of_a_run_is_read(tmp_path):
+    run = read_run(make_faulty(tmp_path / "run").folder)
+    assert run.problems == []
+    assert run.settings is not None
+    assert run.curves is not None
+    assert run.curves.iterations == [1, 2, 3, 4, 5, 6, 7]
+    assert [event.name for event in run.events] == ["died", "restart", "recovered", "stopped"]
+    assert [dump.failures for dump in run.dumps] == [((3, "joint_velocity", 77), (5, "action, joint_velocity", 77))]
+    assert len(run.trials) == 4
+    assert run.ledger is not None
+    assert run.ledger.num_envs == 128
+    assert json.loads((run.folder / "run.json").read_text(encoding="utf-8"))["guard"] == run.data.guard
+
+
+def test_odd_files_beside_the_record_are_said(tmp_path):
+    folder = make_faulty(tmp_path / "run").folder
+    (folder / "dumps" / "dump_1.npz").write_bytes(b"no archive")
+    (folder / "config.yaml").write_text("task: [", encoding="utf-8")
+    lines = ['{"event": "died", "time": "never"}', "[]", "no json", *['{"event": "stopped"}'] * MOST_EVENTS]
+    (folder / "events.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    run = read_run(folder)
+    said = "\n".join(run.problems)
+    for text in ("dump_1.npz cannot be read", "config.yaml cannot be read", "line 2: not an event", "203 lines"):
+        assert text in said, text
+    assert [dump.path.name for dump in run.dumps] == ["dump_0.npz"], "the other one is shown"
