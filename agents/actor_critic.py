@@ -47,6 +47,7 @@ class ActorCritic(nn.Module):
             aux_coef: Weight of the loss that makes the latent predict what the critic reads; 0 leaves the head out.
         """
         super().__init__()
+        self.actor_groups = list(actor)
         self.actor_vectors = [name for name in actor if len(shapes[name]) == 1]
         self.critic_vectors = list(critic)
         actor_dim = sum(shapes[name][0] for name in self.actor_vectors)
@@ -91,10 +92,18 @@ class ActorCritic(nn.Module):
         mean = self.actor(latent)
         return mean, self.log_std.expand_as(mean), self.value(obs)
 
-    def mean(self, obs: Mapping[str, Tensor]) -> Tensor:
-        """Compute the mean of the actions, (B, A), from the actor's groups."""
-        mean: Tensor = self.actor(self._latent(obs))
-        return mean
+    def policy(self, obs: Mapping[str, Tensor]) -> Tensor:
+        """Compute the mean of the actions, normalized as the next rollout will be; nothing is changed.
+
+        Args:
+            obs: The groups that the policy reads, by name, each with batch size B.
+
+        Returns:
+            Shape (B, A).
+        """
+        vectors = self.actor_norm.with_all_samples(_concatenate(obs, self.actor_vectors))
+        actions: Tensor = self.actor(torch.cat([vectors, *self.encoder(obs)], dim=-1))
+        return actions
 
     def value(self, obs: Mapping[str, Tensor]) -> Tensor:
         """Compute the value, (B, 1), from the critic's groups."""

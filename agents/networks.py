@@ -178,6 +178,10 @@ class RunningNorm(nn.Module):
         """Whiten vectors, shape (B, S)."""
         return (x - self.mean) / (self.std + self.eps)
 
+    def with_all_samples(self, x: Tensor) -> Tensor:
+        """Whiten vectors, shape (B, S), as after :meth:`apply_samples`."""
+        return (x - self.seen_mean) / (self.seen_var.sqrt() + self.eps)
+
     @torch.no_grad()
     def add_samples(self, x: Tensor) -> None:
         """Add samples to the statistics, with the parallel update of mean and variance by Chan et al. (1979).

@@ -45,6 +45,7 @@ class PointCloudModel(GaussianMixin, Model):
 
         groups = {**observation_space.spaces, **state_space.spaces}
         shapes = {name: space.shape or () for name, space in groups.items()}
+        self.actor_groups = list(observation_space)
         self.network = ActorCritic(shapes, self.num_actions, **network)
         self._value: Tensor | None = None
 
@@ -79,10 +80,9 @@ class PointCloudModel(GaussianMixin, Model):
         value, self._value = self._value, None
         return (self.network.value(inputs["states"]) if value is None else value), {}
 
-    def mean_actions(self, observations: Mapping[str, Tensor]) -> Tensor:
-        """Compute the actions of the deterministic policy, (B, A), from the actor's groups."""
-        self.network.use_counted_samples()
-        return self.network.mean(observations)
+    def policy(self, obs: Mapping[str, Tensor]) -> Tensor:
+        """Compute the actions of the deterministic policy, (B, A), from the actor's groups; nothing is changed."""
+        return self.network.policy(obs)
 
     def clipping_groups(self) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
         """Return the parameters of actor and critic: their gradients are clipped apart."""

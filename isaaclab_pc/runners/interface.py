@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, nn
 
     from isaaclab_pc.scaling import BatchPlan
 
@@ -126,8 +126,20 @@ class Runner(Protocol):
         """
         ...
 
+    def policy(self) -> "nn.Module":
+        """Return the deterministic policy as a module, on the networks that train.
+
+        Its ``forward`` takes observation groups by name, each with batch size N on the device of the networks, reads
+        those that it needs, and returns actions, shape (N, A): normalization, and whatever the library does to the
+        actions of a deterministic policy, are inside. It takes any N and changes nothing, buffers included.
+
+        What TorchScript and ONNX cannot express, it may do where gradients are off: a submodule with a method
+        ``dense()`` is replaced by what that returns before the policy is exported.
+        """
+        ...
+
     def act(self, obs: "Mapping[str, Tensor]") -> "Tensor":
-        """Compute the actions of the deterministic policy.
+        """Compute the actions of :meth:`policy`, without gradients.
 
         Args:
             obs: Observation groups by name, each with batch size N.

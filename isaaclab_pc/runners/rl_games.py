@@ -9,13 +9,13 @@ import copy
 import operator
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.tensorboard import SummaryWriter
 
 from isaaclab_pc.packages import is_installed
@@ -33,6 +33,7 @@ from isaaclab_pc.runners.distributed import world_rank
 from isaaclab_pc.runners.interface import Adapter, Decision, OnIteration, TeacherPolicy, policy_groups
 from isaaclab_pc.runners.shared import (
     USUAL_NUM_ENVS,
+    HasPolicy,
     StopTraining,
     checkpoint_identity,
     no_output,
@@ -47,6 +48,7 @@ if not is_installed("gym"):
     sys.modules["gym.spaces"] = gymnasium.spaces
 
 from isaaclab_rl.rl_games import RlGamesVecEnvWrapper
+from rl_games.common.a2c_common import rescale_actions
 from rl_games.common.ivecenv import IVecEnv
 from rl_games.common.tr_helpers import DefaultRewardsShaper
 
@@ -172,6 +174,7 @@ class RlGamesRunner:
         self._groups = list((params["env"].get("obs_groups") or {"obs": ["policy"]})["obs"])
         shapes = {"obs": space.shape} if self._concatenate else {name: space[name].shape for name in self._groups}
         self._identity = checkpoint_identity(ADAPTER.name, shapes, self._agent.actions_num)
+        self._policy = _Policy(self._agent, self._groups, self._concatenate)
 
     def train(self, max_iterations: int, on_iteration: OnIteration) -> None:
         """Train; see :meth:`~isaaclab_pc.runners.interface.Runner.train`."""
@@ -231,17 +234,14 @@ class RlGamesRunner:
         self._agent.model.load_state_dict(state["algorithm"]["model"])
         return header
 
+    def policy(self) -> nn.Module:
+        """Return the deterministic policy; see :meth:`~isaaclab_pc.runners.interface.Runner.policy`."""
+        return self._policy.eval()
+
     def act(self, obs: Mapping[str, Tensor]) -> Tensor:
         """Compute deterministic actions; see :meth:`~isaaclab_pc.runners.interface.Runner.act`."""
         with torch.no_grad():
-            batch: Any = {name: obs[name].to(self._device) for name in self._groups}
-            if self._concatenate:
-                batch = torch.cat(list(batch.values()), dim=-1)
-
-            self._agent.model.eval()
-            output = self._agent.model({"is_train": False, "prev_actions": None, "obs": batch, "rnn_states": None})
-            actions: Any = self._agent.preprocess_actions(output["mus"])
-            return actions
+            return self.policy()({name: obs[name].to(self._device) for name in self._groups})
 
     def holders(self) -> Mapping[str, Any]:
         """Return what holds tensors; see :meth:`~isaaclab_pc.runners.interface.Runner.holders`."""
@@ -253,6 +253,41 @@ class RlGamesRunner:
             "network weights": self._agent.model,
             "optimizer": self._agent.optimizer.state,
         }
+
+
+class _Policy(nn.Module):
+    """RL-Games' model without its critic and its sampling, and with what the agent does to actions."""
+
+    def __init__(self, agent: Agent, groups: Sequence[str], concatenate: bool) -> None:
+        """Share the agent's model.
+
+        Args:
+            agent: The agent.
+            groups: Observation groups that its network is given.
+            concatenate: Whether it is given them as one vector.
+        """
+        super().__init__()
+        self.model = agent.model
+        network = self.model.a2c_network
+        self.groups = list(network.actor_groups) if isinstance(network, HasPolicy) else list(groups)
+        self.concatenate = concatenate
+        self.clips = agent.clip_actions
+        self.register_buffer("low", agent.actions_low)
+        self.register_buffer("high", agent.actions_high)
+
+    def forward(self, obs: Mapping[str, Tensor]) -> Tensor:
+        """Compute actions, shape (N, A), of observation groups by name."""
+        batch: Any = {name: obs[name] for name in self.groups}
+        if self.concatenate:
+            batch = torch.cat(list(batch.values()), dim=-1)
+        batch = self.model.norm_obs(batch)
+
+        network = self.model.a2c_network
+        if isinstance(network, HasPolicy):
+            mean = network.policy(batch)
+        else:
+            mean = network({"is_train": False, "prev_actions": None, "obs": batch, "rnn_states": None})[0]
+        return rescale_actions(self.low, self.high, mean.clamp(-1.0, 1.0)) if self.clips else mean
 
 
 def _library_settings(vec_env: IVecEnv, config: Mapping[str, Any], folder: str) -> dict[str, Any]:

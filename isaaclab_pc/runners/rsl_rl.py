@@ -18,7 +18,7 @@ from rsl_rl.env import VecEnv
 from rsl_rl.runners import OnPolicyRunner
 from rsl_rl.utils.logger import Logger
 from tensordict import TensorDict
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.tensorboard import SummaryWriter
 
 from isaaclab_pc.runners.checkpoint_file import (
@@ -233,11 +233,15 @@ class RslRlRunner:
         self._library.alg.get_policy().load_state_dict(state["algorithm"][name])
         return header
 
+    def policy(self) -> nn.Module:
+        """Return the deterministic policy; see :meth:`~isaaclab_pc.runners.interface.Runner.policy`."""
+        # RSL-RL's models sample only when they are told to, and read nothing of a TensorDict but its items.
+        return self._library.alg.get_policy()
+
     def act(self, obs: Mapping[str, Tensor]) -> Tensor:
         """Compute deterministic actions; see :meth:`~isaaclab_pc.runners.interface.Runner.act`."""
         with torch.no_grad():
-            batch = TensorDict(dict(obs), batch_size=[self._env.num_envs]).to(self._device)
-            return self._library.alg.get_policy()(batch)
+            return self.policy()({name: value.to(self._device) for name, value in obs.items()})
 
     def holders(self) -> Mapping[str, Any]:
         """Return what holds tensors; see :meth:`~isaaclab_pc.runners.interface.Runner.holders`."""

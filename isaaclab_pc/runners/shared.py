@@ -16,6 +16,7 @@ __all__ = [
     "USUAL_NUM_ENVS",
     "EpisodeStats",
     "HasClippingGroups",
+    "HasPolicy",
     "IterationLog",
     "StopTraining",
     "checkpoint_identity",
@@ -44,6 +45,18 @@ class HasClippingGroups(Protocol):
 
     def clipping_groups(self) -> Iterable[list[nn.Parameter]]:
         """Return the parameters in groups; the gradient of each is clipped by its own norm."""
+        ...
+
+
+@runtime_checkable
+class HasPolicy(Protocol):
+    """A network whose policy can be asked alone: without the critic, and without a change of its normalizers."""
+
+    actor_groups: Iterable[str]
+    """Observation groups that the policy reads."""
+
+    def policy(self, obs: Mapping[str, Tensor]) -> Tensor:
+        """Return the mean of the actions, shape (B, A), for these groups by name."""
         ...
 
 

@@ -35,6 +35,7 @@ from isaaclab_pc.runners.distributed import broadcast_module, world_rank
 from isaaclab_pc.runners.interface import Adapter, Decision, OnIteration, TeacherPolicy, policy_groups
 from isaaclab_pc.runners.shared import (
     USUAL_NUM_ENVS,
+    HasPolicy,
     checkpoint_identity,
     iteration_metrics,
     random_first_lengths,
@@ -146,6 +147,8 @@ class SkrlRunner:
         groups = read_groups(cfg)
         self._env = FlatEnv(env) if groups is None else GroupEnv(env, *groups)
         self._agent: Agent = build_agent(self._env, cfg, run_dir, device)
+
+        self._policy = _Policy(self._agent, self._env)
 
         shapes = {**_shapes("states", self._env.state_space), **_shapes("observations", self._env.observation_space)}
         self._identity = checkpoint_identity(ADAPTER.name, shapes, self._agent.policy.num_actions)
@@ -261,11 +264,14 @@ class SkrlRunner:
             self._parts()[name].load_state_dict(state["algorithm"][name])
         return header
 
+    def policy(self) -> nn.Module:
+        """Return the deterministic policy; see :meth:`~isaaclab_pc.runners.interface.Runner.policy`."""
+        return self._policy
+
     def act(self, obs: Mapping[str, Tensor]) -> Tensor:
         """Compute deterministic actions; see :meth:`~isaaclab_pc.runners.interface.Runner.act`."""
-        on_device = {name: value.to(self._device) for name, value in obs.items()}
         with torch.no_grad():
-            return self._agent.act_deterministically(*self._env.split(on_device))
+            return self._policy({name: value.to(self._device) for name, value in obs.items()})
 
     def holders(self) -> Mapping[str, Any]:
         """Return what holds tensors; see :meth:`~isaaclab_pc.runners.interface.Runner.holders`."""
@@ -283,6 +289,26 @@ class SkrlRunner:
     def _networks(self) -> dict[str, Any]:
         """Return the state dicts of all parts but the optimizer."""
         return {name: part.state_dict() for name, part in self._parts().items() if isinstance(part, nn.Module)}
+
+
+class _Policy(nn.Module):
+    """skrl's model without its critic and its sampling, and with what the agent does to what a model reads."""
+
+    def __init__(self, agent: Agent, env: FlatEnv) -> None:
+        """Share the agent's model.
+
+        Args:
+            agent: The agent.
+            env: The environment, which knows what a model of skrl's own configurations reads.
+        """
+        super().__init__()
+        self.model = agent.policy
+        # An agent and an environment cannot be copied, and a policy of groups needs neither.
+        self._ask = None if isinstance(self.model, HasPolicy) else lambda obs: agent.most_likely(*env.split(obs))
+
+    def forward(self, obs: Mapping[str, Tensor]) -> Tensor:
+        """Compute actions, shape (N, A), of observation groups by name."""
+        return self.model.policy(obs) if self._ask is None else self._ask(obs)
 
 
 def _shapes(name: str, space: Any) -> dict[str, Any]:

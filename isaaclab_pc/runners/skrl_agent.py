@@ -14,7 +14,7 @@ One difference stays: skrl's loss of a value that left the clipping range has no
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import gymnasium
 import torch
@@ -29,15 +29,6 @@ from isaaclab_pc.runners.shared import EpisodeStats, HasClippingGroups, Iteratio
 from isaaclab_pc.runners.tripwire import Tripwire
 
 __all__ = ["Agent", "GroupMemory", "PolicySchedule"]
-
-
-@runtime_checkable
-class HasMeanActions(Protocol):
-    """A model that computes deterministic actions from the actor's groups alone."""
-
-    def mean_actions(self, observations: Mapping[str, Tensor]) -> Tensor:
-        """Return the means, (N, A)."""
-        ...
 
 
 class GroupMemory(RandomMemory):
@@ -132,11 +123,8 @@ class Agent(PPO):
         """Let the policy act in a rollout."""
         return super().act(observations, states, timestep=timestep, timesteps=timesteps)
 
-    def act_deterministically(self, observations: Any, states: Any) -> Tensor:
+    def most_likely(self, observations: Any, states: Any) -> Tensor:
         """Return the most likely actions, (N, A)."""
-        if isinstance(self.policy, HasMeanActions):
-            return self.policy.mean_actions(observations)
-
         inputs = {
             "observations": self._observation_preprocessor(observations),
             "states": self._state_preprocessor(states),

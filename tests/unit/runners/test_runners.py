@@ -112,6 +112,21 @@ def test_iterations_are_counted_and_measured(name: str, tmp_path: Path) -> None:
     assert not [path for path in tmp_path.rglob("*") if "tfevents" not in path.name]
 
 
+@pytest.mark.parametrize("obs", ["points", "depth", "state"])
+def test_the_policy_is_a_module_that_acts_alike_and_changes_nothing(name: str, obs: str, tmp_path: Path) -> None:
+    bench = Bench(name, tmp_path, obs)
+    bench.train(2)
+    policy = bench.runner.policy()
+    before = {key: value.clone() for key, value in policy.state_dict().items()}
+    observed = {group: value for group, value in bench.env.observe().items() if group != "critic"}
+    with torch.no_grad():
+        actions = policy(observed)
+        first = policy({group: value[:1] for group, value in observed.items()})
+    torch.testing.assert_close(actions, bench.act(), rtol=0, atol=0)
+    torch.testing.assert_close(first, actions[:1])
+    torch.testing.assert_close(policy.state_dict(), before, rtol=0, atol=0)
+
+
 def test_memory_is_told_by_kind(name: str, tmp_path: Path) -> None:
     bench = Bench(name, tmp_path)
     bench.train(1)
