@@ -35,6 +35,8 @@ EXTRAS_REQUIRE = {
     # PhysX in Kit and RTX rendering. These wheels come from NVIDIA's own package index.
     "isaacsim": ["isaacsim[all,extscache]==6.2.0.0"],
     "cluster": ["hydra-submitit-launcher>=1.2,<1.3", "ray[train,tune]>=2.50,<3"],
+    # Running what scripts/export.py writes; what writes it comes with Isaac Lab.
+    "export": ["onnxruntime>=1.20"],
     # A peer of benchmarks/bench_points.py; the others come with Isaac Lab.
     "bench": ["fpsample>=1.0,<2"],
     # Visualizers in a browser; the extras and their versions are Isaac Lab's own.

@@ -4,27 +4,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from isaaclab_pc.cluster.kernel_cache import announce_first_start, check_kernel_cache
 from isaaclab_pc.commands.same_run import check_checkpoint
+from isaaclab_pc.commands.trained_policy import SELECTS, find_policy
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
 from isaaclab_pc.launch.command_line import Command, keys_of, parse_command, refuse_flags
 from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.launch.find_checkpoint import find_checkpoint
 from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
-from isaaclab_pc.launch.pretrained import PRETRAINED, find_pretrained
-from isaaclab_pc.launch.run_folder import LOG_NAME, LOGS, SETTINGS_NAME, experiment_name, make_folder
-from isaaclab_pc.launch.task_names import short_name
+from isaaclab_pc.launch.pretrained import PRETRAINED
+from isaaclab_pc.launch.run_folder import LOG_NAME, SETTINGS_NAME, make_folder
 from isaaclab_pc.runners import require_library
 from isaaclab_pc.settings import RunSettings
 
 __all__ = ["main"]
-
-SELECTS = ("task", "runner", "obs", "resume")
-"""Settings that find the run and its checkpoint."""
 
 MAY_CHANGE = (
     *("device", "num_envs", "visualizer", "robot", "physics.", "guard.", "eval.episodes", "eval.seed"),
@@ -88,19 +83,15 @@ def run(command: Command) -> int:
     check_isaaclab()
     check_kernel_cache()
     asked = compose(command.settings)
-    trained, checkpoint, results = _find_policy(asked)
-
-    for key in sorted(command.given & {"task", "runner", "obs"}):
-        there = getattr(trained, key)
-        if getattr(asked, key) != there:
-            raise ConfigError(f"{key}: {checkpoint} comes from a run with {key}={there}, not {getattr(asked, key)}.")
-    settings = _with_changes(trained, asked, command)
+    policy = find_policy(asked, command)
+    checkpoint = policy.checkpoint
+    settings = _with_changes(policy.settings, asked, command)
     require_library(settings.runner)
     check_checkpoint(checkpoint, settings)
     settings = choose_platform(settings)
     announce_first_start(settings.device)
 
-    folder = make_folder(results)
+    folder = make_folder(policy.folder if asked.resume == PRETRAINED else policy.folder / "play")
     settings.save(folder / SETTINGS_NAME)
     print(f"checkpoint: {checkpoint}", flush=True)
     log = folder / LOG_NAME
@@ -111,16 +102,6 @@ def run(command: Command) -> int:
         show_log(log, code)
         code = ExitCode.FAILED
     return code
-
-
-def _find_policy(asked: RunSettings) -> tuple[RunSettings, Path, Path]:
-    """Return the settings that a policy was trained with, its checkpoint, and where results go."""
-    if asked.resume == PRETRAINED:
-        trained, checkpoint = find_pretrained(asked)
-        return trained, checkpoint, LOGS / PRETRAINED / short_name(asked.task)
-
-    record, checkpoint = find_checkpoint(asked.resume or "latest", LOGS, asked.runner, experiment_name(asked))
-    return RunSettings.load(record.folder / SETTINGS_NAME), checkpoint, record.folder / "play"
 
 
 def _with_changes(trained: RunSettings, asked: RunSettings, command: Command) -> RunSettings:

@@ -21,6 +21,7 @@ from isaaclab_pc.constant_tensor import constant_tensor
 from isaaclab_pc.envs.arm_control import ArmControl, arm_action_size, finger_targets, joint_ids
 from isaaclab_pc.envs.episode_tracker import EpisodeTracker
 from isaaclab_pc.envs.point_cloud_env_cfg import PointCloudEnvCfg, keep_what_is_observed
+from isaaclab_pc.envs.quantities import Quantity
 from isaaclab_pc.envs.randomization import Randomizer, randomize_sizes
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.guards import Guard, SceneState, make_step_guard
@@ -112,6 +113,10 @@ class PointCloudEnv(DirectRLEnv):
     def _task_proprioception(self) -> torch.Tensor:
         """Return what the policy is told beside the robot's own state, shape (N, Q)."""
         return torch.zeros(self.num_envs, 0, device=self.device)
+
+    def task_quantities(self) -> tuple[Quantity, ...]:
+        """Return what :meth:`_task_proprioception` is made of, for who runs an exported policy elsewhere."""
+        return ()
 
     def _failure(self) -> torch.Tensor:
         """Tell which environments cannot go on, shape (N,), bool."""

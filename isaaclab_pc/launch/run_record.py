@@ -30,6 +30,7 @@ __all__ = [
     "RestartEntry",
     "RunData",
     "RunRecord",
+    "git_commit",
     "versions",
 ]
 
@@ -260,7 +261,7 @@ class RunRecord:
             num_envs=settings.num_envs,
             max_iterations=settings.max_iterations,
             versions=versions(),
-            git=_git_hash(),
+            git=git_commit(),
         )
         record = cls(folder, data)
         record.update()
@@ -348,7 +349,7 @@ def versions() -> dict[str, str]:
     return found | installed_versions(_PACKAGES)
 
 
-def _git_hash() -> str | None:
+def git_commit() -> str | None:
     """Return the commit of this package's own repository, marked where files differ from it."""
     git = ["git", "-C", str(Path(__file__).parent)]
     try:

@@ -123,7 +123,7 @@ class PointCloud(SensorBase):
     @property
     def nbytes(self) -> int:
         """Memory of the sensor's own buffers, without those of the cameras [bytes]."""
-        return tensor_bytes(self, self._realism, self._labels) + self._operator.nbytes
+        return tensor_bytes(self, self._realism, self._labels) + self.operator.nbytes
 
     def reset(self, env_ids: Sequence[int] | None = None, env_mask: wp.array | None = None) -> None:
         """Start a new episode in some environments: their draws get another key, and their history is cleared.
@@ -177,7 +177,7 @@ class PointCloud(SensorBase):
                 )
 
         far = [first_miss_depth(camera) for camera in self._cameras]
-        self._operator = DepthToCloud(
+        self.operator = DepthToCloud(
             self._num_envs,
             image_sizes,
             self.cfg.num_points,
@@ -190,6 +190,7 @@ class PointCloud(SensorBase):
             dtype="float32" if self.cfg.features else self.cfg.dtype,
             device=self._device,
         )
+        """What makes clouds of the images: a :class:`DepthToCloud`, or what stands around it and records its calls."""
 
         self._labels = None
         if "semantic_segmentation" in self.cfg.data_types():
@@ -294,7 +295,7 @@ class PointCloud(SensorBase):
         if self._labels is not None and self.cfg.remove:
             labels = views.labels
             removed = self._labels.removed
-        return self._operator(
+        return self.operator(
             views.depths,
             views.intrinsics,
             views.pos,
@@ -324,14 +325,14 @@ class PointCloud(SensorBase):
             elif feature == "one_hot":
                 values.append(self._one_hot(cloud, views.labels))
             else:
-                values.append(camera_of(self._operator.image_sizes, cloud.pixels)[..., None].float())
+                values.append(camera_of(self.operator.image_sizes, cloud.pixels)[..., None].float())
         return values
 
     def _one_hot(self, cloud: Cloud, labels: list[torch.Tensor]) -> torch.Tensor:
         assert self._labels is not None
         table = self._labels.class_index
         ids = _labels_at(labels, cloud.pixels)[..., 0].long()
-        camera = camera_of(self._operator.image_sizes, cloud.pixels)
+        camera = camera_of(self.operator.image_sizes, cloud.pixels)
 
         index = table[camera, ids.clamp(0, table.shape[1] - 1)]
         return (index[..., None] == torch.arange(len(self.cfg.classes), device=self._device)).float()

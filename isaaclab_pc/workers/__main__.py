@@ -37,6 +37,12 @@ def _play(args: argparse.Namespace, stream: IO[str]) -> int:
     return play(args.settings, args.checkpoint, stream)
 
 
+def _export(args: argparse.Namespace, stream: IO[str]) -> int:
+    from isaaclab_pc.workers.export import export
+
+    return export(args.settings, args.checkpoint, stream)
+
+
 def _probe(args: argparse.Namespace, stream: IO[str]) -> int:
     from isaaclab_pc.workers.probe import probe
 
@@ -76,6 +82,7 @@ def _stability(args: argparse.Namespace, stream: IO[str]) -> int:
 MODES: dict[str, Callable[[argparse.Namespace, IO[str]], int]] = {
     "train": _train,
     "play": _play,
+    "export": _export,
     "probe": _probe,
     "plan": _plan,
     "check": _check,
@@ -112,7 +119,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("mode", choices=MODES)
     parser.add_argument("settings", type=Path, help="the settings file of the run; check: one of those in its folder")
-    parser.add_argument("--checkpoint", type=Path, help="train, play: where to go on")
+    parser.add_argument("--checkpoint", type=Path, help="train: where to go on; play, export: the policy")
     parser.add_argument("--num-envs", type=int, help="probe, plan: environments to try")
     parser.add_argument("--result", type=Path, help="probe, plan, check, replay, stability: where the result goes")
     parser.add_argument("--file", type=Path, help="demo: where the episodes go")

@@ -10,6 +10,7 @@ from isaaclab_pc.envs import manipulation
 from isaaclab_pc.envs.expert import Expert
 from isaaclab_pc.envs.manipulation import closeness, joint_speed
 from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
+from isaaclab_pc.envs.quantities import GOAL_QUANTITIES, Quantity
 from isaaclab_pc.tasks.lift.expert import CASES
 from isaaclab_pc.tasks.lift.lift_env_cfg import CUBE_EDGE, LiftEnvCfg
 
@@ -75,6 +76,10 @@ class LiftEnv(PointCloudEnv):
 
     def _task_proprioception(self) -> torch.Tensor:
         return torch.cat([self.goal_pos, self.goal_pos - self.tool_pos], dim=1)
+
+    def task_quantities(self) -> tuple[Quantity, ...]:
+        """Return what the policy is told of the goal."""
+        return GOAL_QUANTITIES
 
     def _task_state(self) -> torch.Tensor:
         cube_pos = self.cube_pos

@@ -14,6 +14,7 @@ from isaaclab_pc.envs import manipulation
 from isaaclab_pc.envs.expert import Expert
 from isaaclab_pc.envs.manipulation import closeness
 from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
+from isaaclab_pc.envs.quantities import GOAL_QUANTITIES, Quantity
 from isaaclab_pc.tasks.turn_valve.expert import CASES
 from isaaclab_pc.tasks.turn_valve.turn_valve_env_cfg import TurnValveEnvCfg
 
@@ -118,6 +119,10 @@ class TurnValveEnv(PointCloudEnv):
     def _task_proprioception(self) -> torch.Tensor:
         goal = self.goal_pos
         return torch.cat([goal, goal - self.tool_pos], dim=1)
+
+    def task_quantities(self) -> tuple[Quantity, ...]:
+        """Return what the policy is told of the goal."""
+        return GOAL_QUANTITIES
 
     def _task_state(self) -> torch.Tensor:
         knob = self.knob_pos

@@ -15,6 +15,7 @@ from isaaclab.app import launch_simulation
 from isaaclab_tasks.utils import load_cfg_from_registry
 
 from isaaclab_pc.envs import PointCloudEnvCfg
+from isaaclab_pc.envs.quantities import action_parts, vector_quantities
 from isaaclab_pc.launch.task_names import our_tasks
 from isaaclab_pc.physics import apply_physics
 from isaaclab_pc.runners import RUNNERS
@@ -86,6 +87,14 @@ def check_declared_sizes(task: str, obs: str, env: Any) -> None:
     }
 
 
+def check_description(obs: str, env: Any) -> None:
+    """Every number that a policy reads and writes is described, for those who run it outside of the simulator."""
+    quantities = vector_quantities(env)
+    assert sum(quantity.size for quantity in quantities) == env.single_observation_space["policy"].shape[0]
+    assert obs == "state" or "task" not in {quantity.name for quantity in quantities}
+    assert sum(part.size for part in action_parts(env)) == env.single_action_space.shape[0]
+
+
 @pytest.mark.sim
 @pytest.mark.parametrize("task", TASKS)
 def test_a_task_resets_steps_and_keeps_to_its_spaces_with_every_observation(task: str, opened: Callable) -> None:
@@ -97,6 +106,7 @@ def test_a_task_resets_steps_and_keeps_to_its_spaces_with_every_observation(task
         observation, _ = env.reset(seed=1)
         assert set(observation) == {"policy", "critic"} | ({obs} - {"state"})
         check_declared_sizes(task, obs, env)
+        check_description(obs, env)
         check_observation(env, observation)
         size = env.single_action_space.shape
         for _ in range(3):

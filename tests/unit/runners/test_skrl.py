@@ -57,14 +57,20 @@ def test_an_update_holds_the_rollout_and_one_minibatch(tmp_path: Path, monkeypat
     sample_bytes = NUM_POINTS * 3 * 2
     held: list[int] = []
 
+    def held_clouds() -> int:
+        """Bytes of the clouds of at least a minibatch that are in memory."""
+        tensors = [value for value in gc.get_objects() if type(value) is torch.Tensor]
+        storages = [tensor.untyped_storage() for tensor in tensors if tensor.dtype is torch.float16]
+        sizes = {storage.data_ptr(): storage.nbytes() for storage in storages}
+        return sum(size for size in sizes.values() if size >= PLAN.minibatch_size * sample_bytes)
+
     def watched(obs: Any) -> Any:
         if torch.is_grad_enabled():
-            tensors = [value for value in gc.get_objects() if type(value) is torch.Tensor]
-            storages = [tensor.untyped_storage() for tensor in tensors if tensor.dtype is torch.float16]
-            sizes = {storage.data_ptr(): storage.nbytes() for storage in storages}
-            held.append(sum(size for size in sizes.values() if size >= PLAN.minibatch_size * sample_bytes))
+            held.append(held_clouds() - of_other_tests)
         return compute(obs)
 
+    gc.collect()
+    of_other_tests = held_clouds()
     monkeypatch.setattr(network, "forward", watched)
     runner.train(1, go_on)
     assert set(held) == {(HORIZON * NUM_ENVS + PLAN.minibatch_size) * sample_bytes}

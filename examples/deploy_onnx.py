@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""An exported policy on saved depth images: cloud, then action, without a simulator.
+
+    python scripts/export.py run=pretrained task=lift
+    python examples/deploy_onnx.py logs/pretrained/lift/export
+
+Needs onnxruntime and, as examples/clouds_of_depth_images.py, torch, Warp, NumPy, lazy_loader and numba: no Isaac Lab.
+
+The recording is the sample.npz that the export wrote, or one of your own with the same arrays, one row for each frame;
+with ``actions`` in it, those of the policy must be equal to them. What stands in ``world`` may stand in any frame that
+does not move, such as the robot's base:
+
+    policy                  proprioception, as policy.json says                                         (F, P)
+    depth_<camera>          distance to the image plane [m], 0 where there is none or the robot is      (F, H, W)
+    intrinsics_<camera>     pinhole matrix [px], counted from the corner of the first pixel             (F, 3, 3)
+    camera_pos_<camera>     position in world [m]                                                       (F, 3)
+    camera_quat_<camera>    orientation in world, (x, y, z, w), x right, y down, z forward              (F, 4)
+    crop_pos, crop_quat     the frame that the crop is given in, in world [m], (x, y, z, w)             (F, 3), (F, 4)
+    frame_pos, frame_quat   the frame of the points, in world [m], (x, y, z, w)                         (F, 3), (F, 4)
+    key                     int32; equal keys choose equal pixels                                       (F,)
+
+A policy of depth images takes ``policy`` and ``depth_camera`` alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import torch
+
+from isaaclab_pc.sensors import DepthToCloud
+
+TOLERANCE = 1e-3
+"""Largest difference from recorded actions. float16 rounds points, and another machine may round one the other way."""
+
+
+def main() -> None:
+    """Run the policy over a recording and compare its actions with the recorded ones."""
+    given = _arguments()
+    policy = json.loads((given.folder / "policy.json").read_text(encoding="utf-8"))
+    if policy["format"] != 1:
+        raise SystemExit(f"{given.folder}: policy.json has format {policy['format']}; this program reads 1.")
+    recording = dict(np.load(given.recording or given.folder / "sample.npz"))
+    session = onnxruntime.InferenceSession(given.folder / "policy.onnx", providers=["CPUExecutionProvider"])
+
+    inputs = {entry["name"]: _input(entry, policy, recording) for entry in policy["inputs"]}
+    (actions,) = session.run(["actions"], inputs)
+    # What is sent to the robot; the scale and the meaning of each number stand in policy.json.
+    commands = np.clip(actions, *policy["output"]["clip"])
+    for index, command in enumerate(commands):
+        print(f"frame {index}: {np.array2string(command, precision=4, suppress_small=True)}")
+
+    if "actions" in recording:
+        difference = float(np.abs(actions - recording["actions"]).max())
+        print(f"as recorded to {difference:.1e}, over {len(actions)} frames")
+        if not difference <= TOLERANCE:
+            raise SystemExit(f"the actions differ from the recorded ones by more than {TOLERANCE:g}.")
+
+
+def _input(entry: dict[str, Any], policy: dict[str, Any], recording: dict[str, np.ndarray]) -> np.ndarray:
+    """Return one of the policy's inputs, shape (F, ...), float32."""
+    if entry["name"] == "points":
+        return _clouds(policy["cloud"], policy["cameras"], recording)
+    if entry["name"] == "depth":
+        depth = recording["depth_camera"]
+        seen = (depth > 0.0) & (depth <= entry["max_depth"])
+        return np.where(seen, depth, 0.0)[:, None].astype(np.float32)
+    return recording[entry["name"]].astype(np.float32)
+
+
+def _clouds(cloud: dict[str, Any], cameras: dict[str, Any], recording: dict[str, np.ndarray]) -> np.ndarray:
+    """Return the clouds that the policy reads, shape (F, K, 3), float32."""
+    if list(cloud["channels"]) != ["xyz"] or cloud["appended_points"] > 0:
+        raise SystemExit("this policy's points carry more than x, y, z, or some are appended, which is not done here.")
+    names = cloud["cameras"]
+    frames = len(recording["key"])
+    operator = DepthToCloud(
+        frames,
+        [(cameras[name]["height"], cameras[name]["width"]) for name in names],
+        cloud["num_points"],
+        sampler=cloud["sampler"],
+        crop_lower=cloud["crop_lower"],
+        crop_upper=cloud["crop_upper"],
+        voxel_size=cloud["voxel_size"],
+        far=[cameras[name]["miss_from"] for name in names],
+        dtype=cloud["rounded_to"],
+    )
+
+    # Where both frames are the same, the points are in the crop's.
+    moves = cloud["frame"] != cloud["crop_frame"]
+    return (
+        operator(
+            [_tensor(recording[f"depth_{name}"]) for name in names],
+            *(_of_cameras(recording, field, names) for field in ("intrinsics", "camera_pos", "camera_quat")),
+            keys=torch.from_numpy(recording["key"].astype(np.int32)),
+            frame_pos=_tensor(recording["crop_pos"]),
+            frame_quat=_tensor(recording["crop_quat"]),
+            output_pos=_tensor(recording["frame_pos"]) if moves else None,
+            output_quat=_tensor(recording["frame_quat"]) if moves else None,
+        )
+        .points.float()
+        .numpy()
+    )
+
+
+def _of_cameras(recording: dict[str, np.ndarray], field: str, names: list[str]) -> torch.Tensor:
+    """Return a field of all cameras, shape (F, C, ...)."""
+    return torch.stack([_tensor(recording[f"{field}_{name}"]) for name in names], dim=1)
+
+
+def _tensor(array: np.ndarray) -> torch.Tensor:
+    return torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32))
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="what scripts/export.py wrote")
+    parser.add_argument("recording", type=Path, nargs="?", help="(default: sample.npz in that folder)")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""``scripts/export.py``: write a policy for programs without a simulator. Loads no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from isaaclab_pc.cluster.kernel_cache import announce_first_start, check_kernel_cache
+from isaaclab_pc.commands.same_run import check_checkpoint
+from isaaclab_pc.commands.trained_policy import SELECTS, find_policy
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
+from isaaclab_pc.launch.command_line import Command, keys_of, parse_command, refuse_flags
+from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.launch.help import settings_table
+from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
+from isaaclab_pc.launch.run_folder import LOG_NAME, SETTINGS_NAME, writing
+from isaaclab_pc.packages import is_installed
+from isaaclab_pc.runners import require_library
+from isaaclab_pc.settings import RunSettings
+
+__all__ = ["main"]
+
+MAY_CHANGE = ("physics.", "eval.seed", "points.num_points", "points.sampler")
+"""Settings, and groups of them, that may differ from the run's."""
+
+HELP = f"""\
+Write a trained policy for programs without a simulator: policy.pt (TorchScript), policy.onnx, policy.json, which says
+what its inputs and its actions are, and sample.npz, some frames with the actions that belong to them. They go to the
+run's folder, into export/; those of a pretrained policy to logs/pretrained/<task>/export.
+
+  python scripts/export.py [run=<run>] [key=value ...]
+
+run is what resume is for scripts/play.py: latest, best, pretrained, or the path of a run's folder or checkpoint; the
+default is latest. The policy acts for 64 steps in one environment, on the CPU, and what was exported must act as it
+does, to 1e-5; the agreement and the time of an action on one thread are printed.
+
+Examples
+  python scripts/export.py run=pretrained task=lift          a policy that comes with the package
+  python scripts/export.py task=lift                         the latest run of lift
+  python scripts/export.py run=logs/rsl_rl/lift/<time>       a certain run
+  python examples/deploy_onnx.py logs/rsl_rl/lift/<time>/export    runs it on depth images, without Isaac Lab
+
+{settings_table(keys_of(*SELECTS, *MAY_CHANGE))}
+
+Exit codes: 0; 2 for wrong settings; 128 + N after a signal N; 1 otherwise.
+"""
+
+FOLDER = "export"
+"""Where the files go, in the run's folder."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Export one policy.
+
+    Args:
+        argv: Arguments without the program's name.
+
+    Returns:
+        The exit code: 0; 2 for wrong settings; 128 + N after a signal N; 1 otherwise.
+    """
+    return run_script(argv, HELP, _run)
+
+
+def _run(argv: Sequence[str]) -> int:
+    """Export the policy that a command line names; return the exit code."""
+    # A run is named as for play, whose setting says what shall be resumed.
+    command = parse_command([f"resume={text[4:]}" if text.startswith("run=") else text for text in argv])
+    refuse_flags(command)
+    check_isaaclab()
+    _require_onnx()
+    check_kernel_cache()
+    asked = compose(command.settings)
+    policy = find_policy(asked, command)
+    settings = _with_changes(policy.settings, asked, command)
+    require_library(settings.runner)
+    check_checkpoint(policy.checkpoint, settings)
+    settings = choose_platform(settings)
+    announce_first_start(settings.device)
+
+    folder = policy.folder / FOLDER
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        settings.save(folder / SETTINGS_NAME)
+    print(f"checkpoint: {policy.checkpoint}", flush=True)
+    log = folder / LOG_NAME
+    code = run_child(worker_command("export", folder / SETTINGS_NAME, checkpoint=policy.checkpoint), log=log)
+    if code == ExitCode.OK:
+        print(f"policy: {folder}", flush=True)
+    elif code != ExitCode.REFUSED and not was_stopped(code):
+        show_log(log, code)
+        code = ExitCode.FAILED
+    return code
+
+
+def _require_onnx() -> None:
+    missing = [name for name in ("onnx", "onnxscript", "onnxruntime") if not is_installed(name)]
+    if missing:
+        raise ConfigError(f'{", ".join(missing)} is not installed: pip install "isaaclab_pc[export]".')
+
+
+def _with_changes(trained: RunSettings, asked: RunSettings, command: Command) -> RunSettings:
+    """Return the run's settings with what was given on the command line, for one environment on the CPU."""
+    may_change = keys_of(*MAY_CHANGE)
+    for key in sorted(command.given - set(SELECTS)):
+        if not may_change(key):
+            raise ConfigError(f"{key} has no effect on an exported policy; --help shows what may be given.")
+    if command.agent:
+        raise ConfigError(f"{command.agent[0]} has no effect on an exported policy.")
+
+    changes = {key: asked.flat()[key] for key in command.given - set(SELECTS)}
+    changes |= {"num_envs": 1, "device": "cpu", "visualizer": None, "teacher": None}
+    return trained.with_values({**changes, "env_overrides": [*trained.env_overrides, *command.env]})

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the numbers that a policy reads and writes mean, for who runs it outside of the simulator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from isaaclab_pc.json_record import JsonRecord, Size
+
+if TYPE_CHECKING:
+    from isaaclab_pc.envs.point_cloud_env import PointCloudEnv
+
+__all__ = ["GOAL_QUANTITIES", "ActionPart", "Quantity", "action_parts", "vector_quantities"]
+
+
+@dataclass(frozen=True)
+class Quantity(JsonRecord):
+    """Numbers of an observation vector that stand side by side."""
+
+    name: str
+    """What it is called."""
+
+    size: Size
+    """How many numbers it has."""
+
+    unit: str
+    """Their unit; empty where they have none."""
+
+    meaning: str
+    """What they are, with frame, order and factor."""
+
+
+@dataclass(frozen=True)
+class ActionPart(JsonRecord):
+    """Numbers of an action that stand side by side."""
+
+    name: str
+    """What it is called."""
+
+    size: Size
+    """How many numbers it has."""
+
+    scale: float | None
+    """What an action of 1 is, in ``unit``; None where the action is no multiple of a quantity."""
+
+    unit: str
+    """The unit of ``scale``; empty where there is none."""
+
+    meaning: str
+    """What it does, with frame and limits."""
+
+
+GOAL_QUANTITIES = (
+    Quantity("goal_pos", 3, "m", "the task's goal, in the frame env"),
+    Quantity("goal_from_tool", 3, "m", "goal_pos minus tool_pos"),
+)
+"""What a policy is told of a goal that it cannot see."""
+
+
+def vector_quantities(env: PointCloudEnv) -> list[Quantity]:
+    """Return what the observation group ``policy`` is made of, in its order.
+
+    Args:
+        env: One of this package's tasks.
+
+    Returns:
+        Quantities whose sizes add up to the size of the group.
+    """
+    arm = len(env.arm.joints)
+    quantities = [Quantity("arm_joint_pos", arm, "rad", "position of each arm joint, minus its default")]
+    speeds = [Quantity("arm_joint_vel", arm, "rad/s", "0.1 times the velocity of each arm joint")]
+    if env.cfg.gripper:
+        fingers = len(env.fingers)
+        quantities.append(Quantity("finger_joint_pos", fingers, "m", "position of each finger, minus its default"))
+        speeds.append(Quantity("finger_joint_vel", fingers, "m/s", "0.1 times the velocity of each finger"))
+    quantities += [
+        *speeds,
+        Quantity("tool_pos", 3, "m", "tool centre, in the frame env"),
+        Quantity("tool_quat", 4, "", "orientation of the hand in the frame env, (x, y, z, w)"),
+        Quantity("last_action", env.actions.shape[1], "", "the last action, clipped to [-1, 1]; 0 at the start"),
+        *env.task_quantities(),
+    ]
+
+    spaces: Any = env.single_observation_space
+    left = spaces["policy"].shape[0] - sum(quantity.size for quantity in quantities)
+    if left > 0:
+        source = "_task_state: known to a simulator only" if env.cfg.obs == "state" else "_task_proprioception"
+        quantities.append(Quantity("task", left, "", f"what the task returns in {source}"))
+    return quantities
+
+
+def action_parts(env: PointCloudEnv) -> list[ActionPart]:
+    """Return what an action is made of, in its order; see :class:`~isaaclab_pc.envs.arm_control.ArmControl`.
+
+    Args:
+        env: One of this package's tasks.
+
+    Returns:
+        Parts whose sizes add up to the size of an action.
+    """
+    cfg = env.cfg
+    joints = len(env.arm.joints)
+    limit = f"no joint's target is more than {cfg.joint_delta:g} rad from where the joint is"
+    move = ActionPart(
+        *("tool_translation", 3, cfg.tool_delta, "m"),
+        f"where the tool centre goes, from where it is, along the axes of the frame env; {limit}",
+    )
+    turn = ActionPart(
+        *("tool_rotation", 3, cfg.tool_rotation, "rad"),
+        "how the tool turns from how it is: a rotation vector along the axes of the frame env, through the tool centre",
+    )
+    kinds = {
+        "tool_delta": [move],
+        "tool_pose": [move, turn],
+        "joint_delta": [ActionPart("joint_delta", joints, cfg.joint_delta, "rad", "change of each joint's position")],
+        "joint_position": [
+            ActionPart(
+                *("joint_position", joints, None, ""),
+                f"where each joint goes: -1 is its lower limit and 1 its upper one; {limit}",
+            )
+        ],
+    }
+    parts = kinds[cfg.action]
+    if cfg.gripper:
+        meaning = "opens fully above 0, closes fully otherwise"
+        if cfg.gripper_action == "continuous":
+            meaning = "from closed at -1 to open at 1"
+        parts = [*parts, ActionPart("gripper", 1, None, "", meaning)]
+    return parts

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a point-cloud sensor's operator was given, so that a cloud can be made again without a simulator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from isaaclab_pc.sensors import PointCloud
+
+__all__ = ["CloudRecorder"]
+
+_IDENTITY = (0.0, 0.0, 0.0, 1.0)
+
+
+class CloudRecorder:
+    """Stands around a sensor's operator and keeps its last call, of the first environment."""
+
+    def __init__(self, sensor: PointCloud) -> None:
+        """Take the operator's place.
+
+        Args:
+            sensor: The initialized sensor.
+        """
+        self._operator = sensor.operator
+        self._cameras = list(sensor.cfg.cameras)
+        sensor.operator = self  # type: ignore[assignment]
+        self.points = torch.zeros(0)
+        """The cloud, shape (1, K, 3)."""
+
+        self.frame: dict[str, np.ndarray] = {}
+        """What it was made of, in the world: ``key``, the random draw's; ``crop_pos`` [m] and ``crop_quat``,
+        (x, y, z, w), the crop's frame; ``frame_pos`` and ``frame_quat``, that of the points; and for each camera
+        ``depth_<name>`` [m], shape (H, W), 0 at what is removed, ``intrinsics_<name>`` [px], ``camera_pos_<name>`` [m]
+        and ``camera_quat_<name>`` in the optical convention."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Return whatever else the operator has."""
+        return getattr(self._operator, name)
+
+    def __call__(
+        self,
+        depths: list[torch.Tensor],
+        intrinsics: torch.Tensor,
+        camera_pos: torch.Tensor,
+        camera_quat: torch.Tensor,
+        keys: torch.Tensor,
+        **options: Any,
+    ) -> Any:
+        """Make the clouds; the arguments are those of :class:`~isaaclab_pc.sensors.DepthToCloud`."""
+        cloud = self._operator(depths, intrinsics, camera_pos, camera_quat, keys, **options)
+        self.points = cloud.points[:1].clone()
+
+        crop = (_first(options["frame_pos"], (0.0,) * 3), _first(options["frame_quat"], _IDENTITY))
+        output = (_first(options["output_pos"], crop[0]), _first(options["output_quat"], crop[1]))
+        self.frame = {"key": keys[0].cpu().numpy().copy()}
+        self.frame |= dict(zip(("crop_pos", "crop_quat", "frame_pos", "frame_quat"), (*crop, *output), strict=True))
+        for index, name in enumerate(self._cameras):
+            depth = depths[index][0].cpu().clone()
+            if options["removed"] is not None:
+                labels = options["labels"][index][0].cpu().long()
+                removed = options["removed"][index].cpu()
+                depth[(labels < len(removed)) & removed[labels.clamp(max=len(removed) - 1)]] = 0.0
+            self.frame[f"depth_{name}"] = depth.numpy()
+            self.frame[f"intrinsics_{name}"] = intrinsics[0, index].cpu().numpy().copy()
+            self.frame[f"camera_pos_{name}"] = camera_pos[0, index].cpu().numpy().copy()
+            self.frame[f"camera_quat_{name}"] = camera_quat[0, index].cpu().numpy().copy()
+        return cloud
+
+
+def _first(value: torch.Tensor | None, default: Any) -> np.ndarray:
+    """Return what belongs to the first environment, or the default where there is nothing."""
+    return np.asarray(default, dtype=np.float32) if value is None else value[0].cpu().numpy().copy()

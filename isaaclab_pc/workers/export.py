@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Write a policy for programs without a simulator, and check that it acts as the runner does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import torch
+
+from isaaclab_pc.envs import PointCloudEnv
+from isaaclab_pc.files import write_atomically, write_text_atomically
+from isaaclab_pc.launch.child_process import ExitCode
+from isaaclab_pc.launch.run_record import git_commit, versions
+from isaaclab_pc.packages import installed_versions
+from isaaclab_pc.sensors.scene_cameras import depth_image
+from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.workers.cloud_recorder import CloudRecorder
+from isaaclab_pc.workers.exported_policy import PlainPolicy, compare, load_onnx, load_torchscript, milliseconds
+from isaaclab_pc.workers.policy_description import describe_policy
+from isaaclab_pc.workers.session import Session, open_session
+
+__all__ = ["export"]
+
+FORMAT = 1
+"""Version of ``policy.json`` and ``sample.npz``; readers refuse others."""
+
+_STEPS = 64
+"""Steps of the policy whose observations are compared."""
+
+_SAMPLE_EVERY = 8
+"""Of these, every so many are kept in the sample."""
+
+
+def export(settings_path: Path, checkpoint: Path, stream: IO[str]) -> int:
+    """Write ``policy.pt``, ``policy.onnx``, ``policy.json`` and ``sample.npz`` beside the settings.
+
+    Args:
+        settings_path: The settings of the run, with one environment.
+        checkpoint: The policy.
+        stream: What the user sees.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        ConfigError: The settings or the checkpoint do not fit, or the policy is one that cannot be exported.
+        RuntimeError: What was exported acts otherwise than the runner; nothing of it is left.
+    """
+    settings = RunSettings.load(settings_path)
+    folder = settings_path.parent
+
+    with open_session(settings, 1, "export", folder) as session:
+        header = session.runner.load_policy(checkpoint, {"task": settings.task})
+        frames = _record(session, settings.eval.seed)
+        obs = {name: torch.cat([frame.obs[name] for frame in frames]) for name in frames[0].obs}
+        expected = session.runner.act(obs).float().cpu()
+        policy = PlainPolicy(session.runner.policy(), obs)
+        inputs = policy.inputs(obs)
+
+        files = {
+            "policy.pt": (policy.write_torchscript, load_torchscript),
+            "policy.onnx": (policy.write_onnx, load_onnx),
+        }
+        checks = {}
+        for name, (write, load) in files.items():
+            with write_atomically(folder / name) as partial:
+                write(partial, inputs)
+                run = load(partial)
+                agreement = compare(run, inputs, expected)
+            checks[name] = {**vars(agreement), "milliseconds": milliseconds(run, inputs)}
+            stream.write(
+                f"{name}: actions as the runner's to {agreement.difference:.1e} over {agreement.observations} "
+                f"observations, {checks[name]['milliseconds']:.2f} ms per action on one thread\n"
+            )
+
+        content = {
+            "format": FORMAT,
+            "task": settings.task,
+            "runner": settings.runner,
+            "algorithm": settings.algorithm,
+            "checkpoint": checkpoint.name,
+            "iteration": header.get("iteration"),
+            **describe_policy(session.env.unwrapped, inputs, expected.shape[1], settings.robot),
+            "checks": checks,
+            "versions": versions() | installed_versions(("onnx", "onnxruntime")),
+            "git": git_commit(),
+        }
+        write_text_atomically(folder / "policy.json", json.dumps(content, indent=2) + "\n")
+        _write_sample(folder / "sample.npz", frames[::_SAMPLE_EVERY], expected[::_SAMPLE_EVERY])
+    return ExitCode.OK
+
+
+class _Frame:
+    """One step: what the policy read, and what the cameras saw."""
+
+    def __init__(self, obs: Mapping[str, torch.Tensor], recorder: CloudRecorder | None, base: Any) -> None:
+        self.obs = {name: value.clone() for name, value in obs.items()}
+        self.seen: dict[str, np.ndarray] = {}
+        if recorder is not None:
+            self.seen = recorder.frame
+            if recorder.points.shape == obs["points"].shape:
+                # The same, but for a camera with a delay: then the policy read an older cloud.
+                self.obs["points"] = recorder.points
+        elif isinstance(base, PointCloudEnv) and base.camera is not None:
+            self.seen = {"depth_camera": depth_image(base.camera)[0].cpu().numpy().copy()}
+
+
+def _record(session: Session, seed: int) -> list[_Frame]:
+    """Let the policy act, and return what it read in each step."""
+    base = session.env.unwrapped
+    sensor = base.point_cloud if isinstance(base, PointCloudEnv) else None
+    recorder = CloudRecorder(sensor) if sensor is not None else None
+
+    frames = []
+    with torch.no_grad():
+        obs, _ = session.env.reset(seed=seed)
+        for _ in range(_STEPS):
+            frames.append(_Frame(obs, recorder, base))
+            obs, *_ = session.env.step(session.runner.act(obs))
+    return frames
+
+
+def _write_sample(path: Path, frames: list[_Frame], actions: torch.Tensor) -> None:
+    """Write some frames, one row each, for a program that wants to see whether it acts alike."""
+    rows = [{**{name: value[0].cpu().numpy() for name, value in frame.obs.items()}, **frame.seen} for frame in frames]
+    arrays: dict[str, Any] = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+    arrays.pop("critic", None)
+    with write_atomically(path) as partial, partial.open("wb") as file:
+        np.savez_compressed(file, actions=actions.numpy(), **arrays)

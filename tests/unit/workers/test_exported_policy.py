@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Policies as TorchScript and ONNX files: the actions of the runner, for any number of observations."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.runners import RUNNERS
+from isaaclab_pc.workers.exported_policy import PlainPolicy, compare, load_onnx, load_torchscript, milliseconds
+from tests.unit.runners.test_runners import Bench
+
+pytest.importorskip("onnxruntime")
+
+
+@pytest.mark.parametrize("obs", ["points", "depth", "state"])
+@pytest.mark.parametrize("name", RUNNERS)
+def test_exported_actions_are_those_of_the_runner(name: str, obs: str, tmp_path: Path) -> None:
+    trained = Bench(name, tmp_path / "run", obs)
+    trained.train(1)
+    trained.runner.save(tmp_path / "model.pt", {})
+    bench = Bench(name, tmp_path / "export", obs)
+    bench.runner.load_policy(tmp_path / "model.pt")
+    observed = bench.env.observe()
+    policy = PlainPolicy(bench.runner.policy(), observed)
+    inputs = policy.inputs(observed)
+    assert policy.groups == (["policy"] if obs == "state" else ["policy", obs])
+    assert {value.dtype for value in inputs.values()} == {torch.float32}
+
+    policy.write_torchscript(tmp_path / "policy.pt", inputs)
+    runs = [load_torchscript(tmp_path / "policy.pt")]
+    # ONNX takes seconds to write, and reads what was written alike.
+    if obs == "points" or name == "rsl_rl":
+        policy.write_onnx(tmp_path / "policy.onnx", inputs)
+        runs.append(load_onnx(tmp_path / "policy.onnx"))
+    for run in runs:
+        assert compare(run, inputs, bench.act()).observations == 4
+        assert milliseconds(run, inputs, repeats=10) > 0.0
+
+
+def test_actions_that_differ_are_an_error() -> None:
+    inputs = {"policy": torch.ones(3, 2)}
+    compare(lambda given: given["policy"], inputs, torch.ones(3, 2))
+    with pytest.raises(RuntimeError, match=r"differ from the runner's by 2\.0e-05"):
+        compare(lambda given: given["policy"] + 2e-5, inputs, torch.ones(3, 2))
+    with pytest.raises(RuntimeError, match="differ"):
+        compare(lambda given: given["policy"] * torch.nan, inputs, torch.ones(3, 2))
+    with pytest.raises(RuntimeError, match="shape"):
+        compare(lambda given: given["policy"][:, :1], inputs, torch.ones(3, 2))
+
+
+def test_a_policy_with_a_memory_is_refused() -> None:
+    class Remembers(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.memory = nn.GRU(2, 2)
+
+        def forward(self, obs: Mapping[str, Tensor]) -> Tensor:
+            return self.memory(obs["policy"])[0]
+
+    with pytest.raises(ConfigError, match="recurrent"):
+        PlainPolicy(Remembers(), {"policy": torch.ones(3, 2)})
