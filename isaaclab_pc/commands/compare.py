@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""``scripts/compare.py``: several runs in one table, one picture and CSV files. Loads no torch."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+from rich.console import Console
+from rich.table import Table
+
+from isaaclab_pc.commands.comparison import ComparedRun, differences, read_run, write_csv_files
+from isaaclab_pc.errors import ConfigError, closest
+from isaaclab_pc.launch.child_process import ExitCode, run_script
+from isaaclab_pc.launch.command_line import split_own
+from isaaclab_pc.launch.help import settings_table
+from isaaclab_pc.launch.run_folder import LOGS, make_folder, writing
+from isaaclab_pc.settings.base import ScriptSettings, settings_of
+from isaaclab_pc.viz.comparison_plot import ComparedCurves, EvaluationPoint, save_comparison_plot
+
+__all__ = ["main"]
+
+
+class CompareSettings(ScriptSettings):
+    """What a comparison can be told."""
+
+    threshold: Annotated[float, Field(gt=0.0, le=1.0)] = 0.9
+    """Success rate for which the table shows the environment steps and the time that a run took to it."""
+
+    out: str | None = None
+    """Folder for the files; null: logs/compare/<time>."""
+
+
+PICTURE_NAME = "curves.png"
+
+HELP = f"""\
+Compare runs, of any learning libraries: success with its 95 % interval, steps and time to a success rate, steps per
+second, memory, what the guard ended, and the settings in which they differ.
+
+  python scripts/compare.py <run> <run> ... [key=value ...]
+
+A run is named by its folder. The table is printed; the curves (curves.png) and all numbers (runs.csv, evaluations.csv,
+iterations.csv, differences.csv) are written to a folder. A run that still trains counts as it is now.
+
+Examples
+  python scripts/compare.py logs/*/reach/*                       all runs of reach, of all libraries
+  python scripts/compare.py logs/rsl_rl/lift/* threshold=0.95    which was first at 95 %?
+
+{settings_table(lambda key: False, CompareSettings)}
+
+Steps and time to a success rate are those of the first evaluation that reached it, so they are as coarse as the
+evaluations in training are (eval.best_share). Steps per second are medians over the iterations.
+
+Exit codes: 0; 2 for what is no run or a wrong setting; 128 + N after a signal N; 1 otherwise.
+"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Compare the runs that a command line names.
+
+    Args:
+        argv: Arguments without the program's name.
+
+    Returns:
+        The exit code: 0; 2 for what is no run or a wrong setting; 128 + N after a signal N; 1 otherwise.
+    """
+    return run_script(argv, HELP, _run)
+
+
+def _run(argv: Sequence[str]) -> int:
+    """Compare runs; return the exit code."""
+    own, folders = split_own(argv, CompareSettings)
+    _check(folders)
+    runs = [read_run(Path(folder), name, LOGS) for folder, name in zip(folders, _short_names(folders), strict=True)]
+
+    out = make_folder(LOGS / "compare") if own.out is None else Path(own.out)
+    with writing(out):
+        out.mkdir(parents=True, exist_ok=True)
+        write_csv_files(out, runs, own.threshold)
+        save_comparison_plot([_curves_of(run) for run in runs], own.threshold, out / PICTURE_NAME)
+
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    console.print(_results_table(runs, own.threshold))
+    console.print(_cost_table(runs))
+    differing = differences(runs)
+    if differing:
+        console.print(_differences_table(runs, differing))
+    print(f"curves and numbers: {out}", flush=True)
+    return ExitCode.OK
+
+
+def _check(folders: Sequence[str]) -> None:
+    """Refuse what names no folder, before any is read."""
+    for text in folders:
+        key, separator, _ = text.partition("=")
+        if separator and not Path(text).exists():
+            raise ConfigError(f"{key} is not a setting: {closest(key, settings_of(CompareSettings))} See --help.")
+        if text.startswith("-"):
+            raise ConfigError(f"{text} is not an option: folders of runs and key=value are taken. See --help.")
+    if not folders:
+        raise ConfigError("no run was named: python scripts/compare.py <run> <run> ...")
+    doubles = sorted({text for text in folders if folders.count(text) > 1})
+    if doubles:
+        raise ConfigError(f"{doubles[0]} is named twice.")
+
+
+def _short_names(folders: Sequence[str]) -> list[str]:
+    """Return the folders' paths without what they all begin with."""
+    paths = [os.path.abspath(folder) for folder in folders]
+    common = os.path.commonpath([os.path.dirname(path) for path in paths])
+    return [os.path.relpath(path, common) for path in paths]
+
+
+def _results_table(runs: Sequence[ComparedRun], threshold: float) -> Table:
+    table = Table(title="Success", title_justify="left")
+    table.add_column("run", overflow="fold")
+    for column in ("library", "algorithm", "status", "success of episodes"):
+        table.add_column(column)
+    for column in ("iterations", "steps", "time", f"steps to {100 * threshold:g} %", f"time to {100 * threshold:g} %"):
+        table.add_column(column, justify="right")
+
+    for run in runs:
+        data = run.data
+        reached = run.reached(threshold)
+        table.add_row(
+            *(run.name, data.runner, data.algorithm, data.status, _success(run)),
+            *(str(data.completed_iterations), f"{data.env_steps:,}", f"{data.wall_s:,.0f} s"),
+            *(("-", "-") if reached is None else (f"{reached.env_steps:,}", f"{reached.wall_s:,.0f} s")),
+        )
+    return table
+
+
+def _cost_table(runs: Sequence[ComparedRun]) -> Table:
+    table = Table(title="Speed in environment steps per second, memory, health", title_justify="left")
+    table.add_column("run", overflow="fold")
+    for column in ("environments", "collect", "learn", "total", "peak memory", "ended by the guard", "restarts"):
+        table.add_column(column, justify="right")
+
+    for run in runs:
+        data = run.data
+        table.add_row(
+            *(run.name, str(data.num_envs)),
+            *("-" if rate is None else f"{rate:,.0f}" for rate in vars(run.speed).values()),
+            "-" if data.peak_bytes is None else f"{data.peak_bytes / 2**30:.2f} GiB",
+            f"{run.guarded:,}",
+            str(len(data.restarts)),
+        )
+    return table
+
+
+def _success(run: ComparedRun) -> str:
+    evaluation = run.evaluation
+    if evaluation is None or evaluation.success is None:
+        return "-"
+    when = "" if run.data.evaluation is not None else " so far"
+    return f"{evaluation.success} of {evaluation.episodes}{when}"
+
+
+def _differences_table(runs: Sequence[ComparedRun], differing: dict[str, list[str]]) -> Table:
+    table = Table(title="What differs", title_justify="left")
+    for column in ("", *(run.name for run in runs)):
+        table.add_column(column, overflow="fold")
+    for name, values in differing.items():
+        table.add_row(name, *values)
+    return table
+
+
+def _curves_of(run: ComparedRun) -> ComparedCurves:
+    rated = [(point, point.evaluation.success) for point in run.evaluations]
+    return ComparedCurves(
+        name=run.name,
+        curves=run.curves,
+        evaluations=[
+            EvaluationPoint(point.env_steps, point.wall_s, success.rate, success.lower, success.upper)
+            for point, success in rated
+            if success is not None
+        ],
+        steps_per_s=(run.speed.collect, run.speed.learn, run.speed.total),
+    )

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What ``scripts/compare.py`` tells of each run, whatever its learning library: numbers, differences, tables."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from isaaclab_pc.errors import ConfigError, closest
+from isaaclab_pc.launch.evaluation_result import Evaluation
+from isaaclab_pc.launch.run_folder import SETTINGS_NAME
+from isaaclab_pc.launch.run_record import RECORD_NAME, CurvePoint, RunData, RunRecord
+from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.viz.run_curves import RunCurves, read_run_curves
+
+__all__ = ["ComparedRun", "Speed", "differences", "read_run", "write_csv_files"]
+
+_MOST_NAMES = 5
+"""Run folders that an error message names."""
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Environment steps per second, each the median over the iterations but the first; None where it is not known."""
+
+    collect: float | None
+    """Of the rollouts."""
+
+    learn: float | None
+    """Of the updates."""
+
+    total: float | None
+    """Of both together."""
+
+
+@dataclass(frozen=True)
+class ComparedRun:
+    """One run."""
+
+    name: str
+    """Its folder, without what all compared runs have in common."""
+
+    data: RunData
+    """Its record."""
+
+    settings: RunSettings
+    """Its settings."""
+
+    curves: RunCurves
+    """Its metrics over the iterations."""
+
+    @property
+    def evaluation(self) -> Evaluation | None:
+        """The evaluation at its end; the newest one of its checkpoints where it has not ended."""
+        if self.data.evaluation is not None:
+            return self.data.evaluation
+        return self.data.evaluations[-1].evaluation if self.data.evaluations else None
+
+    @property
+    def evaluations(self) -> list[CurvePoint]:
+        """All evaluations in the order of the training, that at the end included."""
+        if self.data.evaluation is None:
+            return self.data.evaluations
+        data = self.data
+        last = CurvePoint(
+            iteration=data.completed_iterations,
+            env_steps=data.env_steps,
+            wall_s=data.wall_s,
+            evaluation_s=0.0,
+            evaluation=self.data.evaluation,
+        )
+        return [*data.evaluations, last]
+
+    def reached(self, threshold: float) -> CurvePoint | None:
+        """Return the first evaluation with a success rate of at least a threshold; None where there is none."""
+        rated = ((point, point.evaluation.success_rate) for point in self.evaluations)
+        return next((point for point, rate in rated if rate is not None and rate >= threshold), None)
+
+    @property
+    def speed(self) -> Speed:
+        """How fast it was."""
+        steps = [after - before for before, after in itertools.pairwise(self.curves.env_steps)]
+        collect = self.curves.metrics.get("collect_s", [])[1:]
+        learn = self.curves.metrics.get("learn_s", [])[1:]
+        both = [a + b for a, b in zip(collect, learn, strict=False)]
+        return Speed(*(_median_rate(steps, seconds) for seconds in (collect, learn, both)))
+
+    @property
+    def guarded(self) -> int:
+        """Episodes that the guard ended."""
+        return sum(self.data.guard.values())
+
+
+def _median_rate(steps: Sequence[int], seconds: Sequence[float]) -> float | None:
+    rates = [count / time for count, time in zip(steps, seconds, strict=False) if time > 0.0]
+    return statistics.median(rates) if rates else None
+
+
+def read_run(folder: Path, name: str, root: Path) -> ComparedRun:
+    """Read a run from its folder.
+
+    Args:
+        folder: The run's folder.
+        name: What to call it.
+        root: The logs folder, for the near names where the folder holds no run.
+
+    Returns:
+        The run.
+
+    Raises:
+        ConfigError: The folder holds no run, or one that cannot be read; the message names the near ones.
+    """
+    if not (folder / RECORD_NAME).is_file():
+        raise ConfigError(
+            f"{folder} is not a run's folder: it has no {RECORD_NAME}; {_near_runs(folder, root)}".rstrip()
+        )
+    record = RunRecord.load(folder)
+    return ComparedRun(name, record.data, RunSettings.load(folder / SETTINGS_NAME), read_run_curves(folder))
+
+
+def _near_runs(folder: Path, root: Path) -> str:
+    """Return the end of a sentence that names the runs in a folder, or those whose path is like its path."""
+    if folder.is_dir():
+        below = sorted(path.parent for path in folder.glob(f"**/{RECORD_NAME}"))
+        if below:
+            more = f", and {len(below) - _MOST_NAMES} more" if len(below) > _MOST_NAMES else ""
+            return f"runs in it: {', '.join(map(str, below[:_MOST_NAMES]))}{more}."
+    runs = sorted((str(path.parent) for path in root.glob(f"*/*/*/{RECORD_NAME}")), reverse=True)
+    return closest(str(folder), runs[:1000]) if runs else f"there are no runs in {root}."
+
+
+def differences(runs: Sequence[ComparedRun]) -> dict[str, list[str]]:
+    """Return what was not the same in all runs.
+
+    Args:
+        runs: The runs.
+
+    Returns:
+        By the name of the setting, or of the package whose version it is: the values as text, one for each run.
+    """
+    rows: dict[str, list[str]] = {}
+    flat = [run.settings.flat() for run in runs]
+    for key in flat[0]:
+        rows[key] = [_shown(values[key]) for values in flat]
+    rows["commit"] = [_shown(run.data.git) for run in runs]
+    packages = dict.fromkeys(name for run in runs for name in run.data.versions)
+    for package in packages:
+        rows[f"version of {package}"] = [_shown(run.data.versions.get(package)) for run in runs]
+    return {name: values for name, values in rows.items() if len(set(values)) > 1}
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return " ".join(map(str, value)) or "-"
+    return "-" if value is None else str(value)
+
+
+def write_csv_files(folder: Path, runs: Sequence[ComparedRun], threshold: float) -> None:
+    """Write ``runs.csv``, ``evaluations.csv``, ``iterations.csv`` and ``differences.csv``.
+
+    Args:
+        folder: Where to.
+        runs: The runs.
+        threshold: Success rate whose steps and time stand in ``runs.csv``.
+    """
+    _write(folder / "runs.csv", [_summary(run, threshold) for run in runs])
+    evaluations = [
+        {
+            "run": run.name,
+            "iteration": point.iteration,
+            "env_steps": point.env_steps,
+            "wall_s": point.wall_s,
+            "episodes": point.evaluation.episodes,
+            **_success(point.evaluation),
+        }
+        for run in runs
+        for point in run.evaluations
+    ]
+    _write(folder / "evaluations.csv", evaluations)
+    _write(folder / "iterations.csv", [row for run in runs for row in _iterations(run)])
+    differing = differences(runs).items()
+    names = [run.name for run in runs]
+    _write(
+        folder / "differences.csv", [{"setting": key, **dict(zip(names, row, strict=True))} for key, row in differing]
+    )
+
+
+def _summary(run: ComparedRun, threshold: float) -> dict[str, Any]:
+    reached = run.reached(threshold)
+    return {
+        "run": run.name,
+        "task": run.data.task,
+        "runner": run.data.runner,
+        "algorithm": run.data.algorithm,
+        "status": run.data.status,
+        "num_envs": run.data.num_envs,
+        "iterations": run.data.completed_iterations,
+        "env_steps": run.data.env_steps,
+        "wall_s": run.data.wall_s,
+        **_success(run.evaluation),
+        "episodes": None if run.evaluation is None else run.evaluation.episodes,
+        f"env_steps_to_{threshold:g}": None if reached is None else reached.env_steps,
+        f"wall_s_to_{threshold:g}": None if reached is None else reached.wall_s,
+        **{f"{name}_steps_per_s": value for name, value in vars(run.speed).items()},
+        "peak_bytes": run.data.peak_bytes,
+        "restarts": len(run.data.restarts),
+        **{f"guard_{cause}": count for cause, count in run.data.guard.items()},
+    }
+
+
+def _success(evaluation: Evaluation | None) -> dict[str, float | None]:
+    success = None if evaluation is None else evaluation.success
+    if success is None:
+        return {"success": None, "success_lower": None, "success_upper": None}
+    return {"success": success.rate, "success_lower": success.lower, "success_upper": success.upper}
+
+
+def _iterations(run: ComparedRun) -> Iterable[dict[str, Any]]:
+    curves = run.curves
+    for index, iteration in enumerate(curves.iterations):
+        values = {name: column[index] for name, column in curves.metrics.items()}
+        yield {
+            "run": run.name,
+            "iteration": iteration,
+            "env_steps": curves.env_steps[index],
+            "wall_s": curves.wall_s[index],
+            **{name: value for name, value in values.items() if math.isfinite(value)},
+        }
+
+
+def _write(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """Write rows that need not have the same columns; what is missing is empty."""
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, columns)
+        writer.writeheader()
+        writer.writerows(rows)

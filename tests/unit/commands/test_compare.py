@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""``scripts/compare.py`` on runs of two libraries, written as the worker writes them."""
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from isaaclab_pc.commands import compare
+from isaaclab_pc.iteration_log import append_iteration
+from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.launch.evaluation_result import Evaluation, Success
+from isaaclab_pc.launch.run_record import CurvePoint, RunRecord
+
+SETTINGS = ["num_envs=8", "device=cpu", "max_iterations=4"]
+ITERATIONS = 4
+STEPS = 800
+
+
+def evaluation(rate: float) -> Evaluation:
+    success = Success(rate, max(rate - 0.1, 0.0), min(rate + 0.1, 1.0))
+    return Evaluation(100, 1000, success, success, 3.0, None)
+
+
+def write_run(folder: Path, *settings: str, success: float, collect_s: float) -> None:
+    """Write a run that was at half of its success in an evaluation after two of four iterations."""
+    folder.mkdir(parents=True)
+    composed = compose([*SETTINGS, *settings])
+    composed.save(folder / "config.yaml")
+    record = RunRecord.create(folder, composed, "reach")
+    for n in range(1, ITERATIONS + 1):
+        # The first iteration also compiles kernels.
+        metrics = {"collect_s": collect_s if n > 1 else 60.0, "learn_s": 4.0, "success_rate": success * n / ITERATIONS}
+        append_iteration(folder, n, n * STEPS, 10.0 * n, {**metrics, "mean_reward": float(n)})
+    half = CurvePoint(
+        iteration=2, env_steps=2 * STEPS, wall_s=20.0, evaluation_s=1.0, evaluation=evaluation(success / 2)
+    )
+    record.update(
+        completed_iterations=ITERATIONS,
+        env_steps=ITERATIONS * STEPS,
+        wall_s=41.0,
+        evaluations=[half],
+        evaluation=evaluation(success),
+        peak_bytes=3 * 2**30,
+        guard={"action": 2, "depth": 3},
+    )
+    record.finish("completed")
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The folders of two runs, the first of which learned it."""
+    monkeypatch.chdir(tmp_path)
+    write_run(Path("logs/rsl_rl/reach/a"), success=0.96, collect_s=2.0)
+    write_run(Path("logs/rl_games/reach/b"), "runner=rl_games", "seed=7", success=0.5, collect_s=1.0)
+    return ["logs/rsl_rl/reach/a", "logs/rl_games/reach/b"]
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_runs_of_two_libraries_stand_side_by_side(runs: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert compare.main([*runs, "out=result"]) == 0
+    output = capsys.readouterr().out
+    assert "96.0 % [86.0, 100.0] of 100" in " ".join(output.split())
+    assert "curves and numbers: result" in output
+
+    first, second = rows(Path("result/runs.csv"))
+    assert (first["run"], first["runner"], first["success"]) == ("rsl_rl/reach/a", "rsl_rl", "0.96")
+    assert (first["env_steps_to_0.9"], first["wall_s_to_0.9"]) == (str(ITERATIONS * STEPS), "41.0")
+    assert (second["env_steps_to_0.9"], second["wall_s_to_0.9"]) == ("", "")
+    speeds = [float(first[f"{part}_steps_per_s"]) for part in ("collect", "learn", "total")]
+    assert speeds == pytest.approx([STEPS / 2, STEPS / 4, STEPS / 6])
+    assert (first["guard_action"], first["guard_depth"], first["peak_bytes"]) == ("2", "3", str(3 * 2**30))
+
+
+def test_the_threshold_may_be_reached_before_the_end(runs: list[str]) -> None:
+    assert compare.main([*runs, "out=result", "threshold=0.4"]) == 0
+    first, second = rows(Path("result/runs.csv"))
+    assert (first["env_steps_to_0.4"], first["wall_s_to_0.4"]) == (str(2 * STEPS), "20.0")
+    assert second["env_steps_to_0.4"] == str(ITERATIONS * STEPS)
+
+
+def test_only_settings_that_differ_are_told(runs: list[str]) -> None:
+    assert compare.main([*runs, "out=result"]) == 0
+    told = {
+        row["setting"]: (row["rsl_rl/reach/a"], row["rl_games/reach/b"]) for row in rows(Path("result/differences.csv"))
+    }
+    assert told == {"runner": ("rsl_rl", "rl_games"), "seed": ("42", "7")}
+
+
+def test_every_iteration_and_evaluation_is_in_a_file_and_the_curves_are_drawn(runs: list[str]) -> None:
+    assert compare.main(runs) == 0
+    (out,) = Path("logs/compare").iterdir()
+    assert len(rows(out / "iterations.csv")) == 2 * ITERATIONS
+    evaluations = [(row["run"], row["success"]) for row in rows(out / "evaluations.csv")]
+    assert evaluations == [
+        *(("rsl_rl/reach/a", rate) for rate in ("0.48", "0.96")),
+        *(("rl_games/reach/b", rate) for rate in ("0.25", "0.5")),
+    ]
+    assert (out / "curves.png").stat().st_size > 20_000
+
+
+def test_a_run_that_has_just_begun_is_compared_too(runs: list[str]) -> None:
+    folder = Path("logs/rsl_rl/reach/c")
+    folder.mkdir()
+    settings = compose(SETTINGS)
+    settings.save(folder / "config.yaml")
+    RunRecord.create(folder, settings, "reach")
+    assert compare.main([*runs, str(folder), "out=result"]) == 0
+    assert rows(Path("result/runs.csv"))[2]["success"] == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "no run was named"),
+        (["logs/rsl_rl/reach/aa"], "it has no run.json; did you mean logs/rsl_rl/reach/a or "),
+        (["logs/rsl_rl"], "it has no run.json; runs in it: logs/rsl_rl/reach/a."),
+        (["logs/rsl_rl/reach/a", "logs/rsl_rl/reach/a"], "logs/rsl_rl/reach/a is named twice"),
+        (["logs/rsl_rl/reach/a", "treshold=0.5"], "treshold is not a setting: did you mean threshold?"),
+        (["logs/rsl_rl/reach/a", "threshold=90"], "threshold=90"),
+        (["--out", "logs/rsl_rl/reach/a"], "--out is not an option"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_with_the_near_names(
+    runs: list[str], capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    assert compare.main(arguments) == 2
+    assert message in capsys.readouterr().err
+    assert not Path("logs/compare").exists()
+
+
+def test_help_needs_no_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert compare.main(["--help"]) == 0
+    assert "threshold" in capsys.readouterr().out
