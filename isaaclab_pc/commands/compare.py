@@ -97,7 +97,7 @@ def _check(folders: Sequence[str]) -> None:
     """Refuse what names no folder, before any is read."""
     for text in folders:
         key, separator, _ = text.partition("=")
-        if separator and not Path(text).exists():
+        if separator and key.isidentifier():
             raise ConfigError(f"{key} is not a setting: {closest(key, settings_of(CompareSettings))} See --help.")
         if text.startswith("-"):
             raise ConfigError(f"{text} is not an option: folders of runs and key=value are taken. See --help.")
@@ -118,7 +118,7 @@ def _short_names(folders: Sequence[str]) -> list[str]:
 def _results_table(runs: Sequence[ComparedRun], threshold: float) -> Table:
     table = Table(title="Success", title_justify="left")
     table.add_column("run", overflow="fold")
-    for column in ("library", "algorithm", "status", "success of episodes"):
+    for column in ("library", "status", "success of episodes"):
         table.add_column(column)
     for column in ("iterations", "steps", "time", f"steps to {100 * threshold:g} %", f"time to {100 * threshold:g} %"):
         table.add_column(column, justify="right")
@@ -127,7 +127,7 @@ def _results_table(runs: Sequence[ComparedRun], threshold: float) -> Table:
         data = run.data
         reached = run.reached(threshold)
         table.add_row(
-            *(run.name, data.runner, data.algorithm, data.status, _success(run)),
+            *(run.name, data.runner, data.status, _success(run)),
             *(str(data.completed_iterations), f"{data.env_steps:,}", f"{data.wall_s:,.0f} s"),
             *(("-", "-") if reached is None else (f"{reached.env_steps:,}", f"{reached.wall_s:,.0f} s")),
         )

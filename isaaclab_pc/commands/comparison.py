@@ -116,7 +116,11 @@ def read_run(folder: Path, name: str, root: Path) -> ComparedRun:
     Raises:
         ConfigError: The folder holds no run, or one that cannot be read; the message names the near ones.
     """
-    if not (folder / RECORD_NAME).is_file():
+    try:
+        has_record = (folder / RECORD_NAME).is_file()
+    except OSError as error:
+        raise ConfigError(f"{folder} cannot be read: {error.strerror}.") from None
+    if not has_record:
         raise ConfigError(
             f"{folder} is not a run's folder: it has no {RECORD_NAME}; {_near_runs(folder, root)}".rstrip()
         )

@@ -112,7 +112,7 @@ def _draw_success(
 
 
 def _draw_speed(axes: Any, runs: Sequence[ComparedCurves], colors: Sequence[Any]) -> None:
-    """Draw a group of bars for each part of an iteration, on a logarithmic axis: updates can be much faster."""
+    """Draw a group of bars for each part of an iteration."""
     width = 0.8 / len(runs)
     for index, (run, color) in enumerate(zip(runs, colors, strict=True)):
         known = [(place, rate) for place, rate in enumerate(run.steps_per_s) if rate is not None]
@@ -120,7 +120,8 @@ def _draw_speed(axes: Any, runs: Sequence[ComparedCurves], colors: Sequence[Any]
         bars = axes.bar(places, [rate for _, rate in known], width, color=color)
         if len(runs) <= 4:
             axes.bar_label(bars, fmt="{:,.0f}", fontsize="small")
-    axes.set_yscale("log")
+    # Room for the numbers on the bars.
+    axes.margins(y=0.1)
     axes.set_xticks(range(len(_BARS)), _BARS)
     axes.set(ylabel="environment steps per second", title="speed, median over the iterations")
     axes.grid(alpha=0.3, axis="y")

@@ -122,6 +122,7 @@ def test_a_run_that_has_just_begun_is_compared_too(runs: list[str]) -> None:
         (["logs/rsl_rl/reach/a", "logs/rsl_rl/reach/a"], "logs/rsl_rl/reach/a is named twice"),
         (["logs/rsl_rl/reach/a", "treshold=0.5"], "treshold is not a setting: did you mean threshold?"),
         (["logs/rsl_rl/reach/a", "threshold=90"], "threshold=90"),
+        (["a" * 5000], "File name too long"),
         (["--out", "logs/rsl_rl/reach/a"], "--out is not an option"),
     ],
 )

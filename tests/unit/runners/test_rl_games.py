@@ -6,6 +6,8 @@ import gc
 from pathlib import Path
 from typing import Any
 
+import gymnasium
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -13,7 +15,7 @@ from torch import nn
 from isaaclab_pc.agents import ppo, rl_games_cfg
 from isaaclab_pc.runners import Decision, rl_games, rl_games_agent
 from isaaclab_pc.scaling import BatchPlan
-from tests.unit.runners.fake_env import FakeEnv, FakeRlGamesEnv
+from tests.unit.runners.fake_env import ACTIONS, FakeEnv, FakeRlGamesEnv
 
 
 @pytest.fixture
@@ -131,6 +133,61 @@ def test_a_stock_network_keeps_its_observation_groups() -> None:
     rl_games.ADAPTER.configure(cfg, obs="points", seed=1, max_iterations=None, device="cpu", plan=None, experiment="x")
     assert cfg["params"]["network"] == {"name": "actor_critic", "separate": False}
     assert cfg["params"]["env"]["obs_groups"] == {"obs": ["policy"], "states": []}
+
+
+class VectorEnv(FakeRlGamesEnv):
+    """The fake environment as RL-Games' own networks take it: one vector, and actions with bounds."""
+
+    def get_env_info(self) -> dict[str, Any]:
+        observations = gymnasium.spaces.Box(-np.inf, np.inf, (2,))
+        return {**super().get_env_info(), "observation_space": observations, "action_space": ACTION_SPACE}
+
+
+ACTION_SPACE = gymnasium.spaces.Box(-2.0, 6.0, (ACTIONS,))
+STOCK_NETWORK = {
+    "name": "actor_critic",
+    "separate": False,
+    "space": {
+        "continuous": {
+            **{"mu_activation": "None", "sigma_activation": "None", "fixed_sigma": True},
+            **{"mu_init": {"name": "default"}, "sigma_init": {"name": "const_initializer", "val": 0.0}},
+        }
+    },
+    "mlp": {"units": [8], "activation": "elu", "initializer": {"name": "default"}, "d2rl": False},
+}
+
+
+def test_the_policy_of_a_stock_network_normalizes_and_scales_as_rl_games_does(tmp_path: Path) -> None:
+    cfg = rl_games_cfg.make_cfg(ppo.REACH, "x")
+    params = cfg["params"]
+    params["network"] = STOCK_NETWORK
+    params["env"]["obs_groups"] = {"obs": ["policy"], "states": []}
+    params["config"] |= {"normalize_input": True, "clip_actions": True}
+    plan = BatchPlan(horizon=8, num_minibatches=2, minibatch_size=16)
+    rl_games.ADAPTER.configure(cfg, obs=None, seed=1, max_iterations=2, device="cpu", plan=plan, experiment="x")
+    runner = rl_games.RlGamesRunner(VectorEnv(FakeEnv()), cfg, tmp_path, "cpu")
+    agent: Any = runner._agent
+    agent.model.running_mean_std.running_mean.fill_(0.3)
+
+    obs = FakeEnv().observe()
+    with torch.no_grad():
+        agent.model.eval()
+        given = {"is_train": False, "prev_actions": None, "obs": obs["policy"].clone(), "rnn_states": None}
+        expected = agent.preprocess_actions(agent.model(given)["mus"])
+    torch.testing.assert_close(runner.act(obs), expected)
+    assert float(expected.mean()) == pytest.approx(2.0, abs=1.5)  # the middle of the actions' bounds
+
+
+def test_the_policy_acts_as_the_network_will_in_the_next_rollout(runner: rl_games.RlGamesRunner) -> None:
+    agent: Any = runner._agent
+    # Samples that were counted, and that a rollout would begin to use.
+    agent.model.a2c_network.actor_norm.add_samples(torch.randn(20, 2) + 3.0)
+    obs = FakeEnv().observe()
+    actions = runner.act(obs)
+    with torch.no_grad():
+        given = {"is_train": False, "prev_actions": None, "obs": obs, "rnn_states": None}
+        expected = agent.model(given)["mus"]
+    torch.testing.assert_close(actions, expected)
 
 
 def test_playing_leaves_no_files(runner: rl_games.RlGamesRunner, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from isaaclab_pc.commands import demo, play, replay, scale, train
+from isaaclab_pc.commands import demo, export, play, replay, scale, train
 
 SCRIPTS = Path(__file__).parents[3] / "scripts"
 
@@ -118,6 +118,8 @@ LONG = "x" * 3000
         (play, [f"resume={LONG}"]),
         (play, ["resume=/etc/passwd"]),
         (play, ["num_envs=200000"]),
+        (export, [f"run={LONG}"]),
+        (export, ["run=/etc/passwd"]),
         (replay, [f"dump={LONG}"]),
         (replay, ["dump=/etc/passwd"]),
         (replay, ["dump=/proc"]),

@@ -47,6 +47,7 @@ def test_the_user_sees_progress_and_errors_while_chatter_goes_to_the_log(run, be
     [
         ("train", {"checkpoint": "a.pt"}),
         ("play", {"checkpoint": "a.pt"}),
+        ("export", {"checkpoint": "a.pt"}),
         ("probe", {"num_envs": 8, "result": "a.json"}),
         ("plan", {"num_envs": 8, "result": "a.json"}),
         ("check", {"result": "a.json"}),
@@ -68,7 +69,7 @@ def test_every_mode_takes_the_options_that_its_parent_gives(mode, options, tmp_p
 
 
 def test_all_modes_are_tested_above():
-    assert set(workers.MODES) == {"train", "play", "probe", "plan", "check", "demo", "replay", "stability"}
+    assert set(workers.MODES) == {"train", "play", "export", "probe", "plan", "check", "demo", "replay", "stability"}
 
 
 def test_a_replay_that_is_refused_tells_the_user_why_and_leaves_no_result(tmp_path):
