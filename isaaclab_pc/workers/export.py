@@ -48,7 +48,7 @@ def export(settings_path: Path, checkpoint: Path, stream: IO[str]) -> int:
 
     Raises:
         ConfigError: The settings or the checkpoint do not fit, or the policy is one that cannot be exported.
-        RuntimeError: What was exported acts otherwise than the runner; nothing of it is left.
+        RuntimeError: A file acts otherwise than the runner; it is not written.
     """
     settings = RunSettings.load(settings_path)
     folder = settings_path.parent
@@ -61,22 +61,7 @@ def export(settings_path: Path, checkpoint: Path, stream: IO[str]) -> int:
         policy = PlainPolicy(session.runner.policy(), obs)
         inputs = policy.inputs(obs)
 
-        files = {
-            "policy.pt": (policy.write_torchscript, load_torchscript),
-            "policy.onnx": (policy.write_onnx, load_onnx),
-        }
-        checks = {}
-        for name, (write, load) in files.items():
-            with write_atomically(folder / name) as partial:
-                write(partial, inputs)
-                run = load(partial)
-                agreement = compare(run, inputs, expected)
-            checks[name] = {**vars(agreement), "milliseconds": milliseconds(run, inputs)}
-            stream.write(
-                f"{name}: actions as the runner's to {agreement.difference:.1e} over {agreement.observations} "
-                f"observations, {checks[name]['milliseconds']:.2f} ms per action on one thread\n"
-            )
-
+        checks = _write_policies(folder, policy, inputs, expected, stream)
         content = {
             "format": FORMAT,
             "task": settings.task,
@@ -92,6 +77,30 @@ def export(settings_path: Path, checkpoint: Path, stream: IO[str]) -> int:
         write_text_atomically(folder / "policy.json", json.dumps(content, indent=2) + "\n")
         _write_sample(folder / "sample.npz", frames[::_SAMPLE_EVERY], expected[::_SAMPLE_EVERY])
     return ExitCode.OK
+
+
+def _write_policies(
+    folder: Path, policy: PlainPolicy, inputs: Mapping[str, torch.Tensor], expected: torch.Tensor, stream: IO[str]
+) -> dict[str, dict[str, float]]:
+    """Write both files, and return what their checks found, by the files' names."""
+    files = {
+        "policy.pt": (policy.write_torchscript, load_torchscript),
+        "policy.onnx": (policy.write_onnx, load_onnx),
+    }
+    checks = {}
+    for name, (write, load) in files.items():
+        # A file that fails its check is not moved to its place.
+        with write_atomically(folder / name) as partial:
+            write(partial, inputs)
+            run = load(partial)
+            agreement = compare(run, inputs, expected)
+
+        checks[name] = {**vars(agreement), "milliseconds": milliseconds(run, inputs)}
+        stream.write(
+            f"{name}: actions as the runner's to {agreement.difference:.1e} over {agreement.observations} "
+            f"observations, {checks[name]['milliseconds']:.2f} ms per action on one thread\n"
+        )
+    return checks
 
 
 class _Frame:
