@@ -51,7 +51,7 @@ def main() -> None:
     inputs = {entry["name"]: _input(entry, policy, recording) for entry in policy["inputs"]}
     (actions,) = session.run(["actions"], inputs)
     # What is sent to the robot; the scale and the meaning of each number stand in policy.json.
-    commands = np.clip(actions, *policy["output"]["clip"])
+    commands = np.clip(actions, *policy["output"].get("clip", (-np.inf, np.inf)))
     for index, command in enumerate(commands):
         print(f"frame {index}: {np.array2string(command, precision=4, suppress_small=True)}")
 
