@@ -218,7 +218,8 @@ def changed_settings(run: RunFacts) -> list[SettingRow]:
     rows = [row for row in _all_settings(run.settings) if row.value != row.default]
     for override in (*run.settings.env_overrides, *run.settings.agent_overrides):
         key, _, value = override.partition("=")
-        rows.append(SettingRow(shortened(key), shortened(value), "the task's or agent's own", ""))
+        owner = "the task's" if key.startswith("env.") else "the agent's"
+        rows.append(SettingRow(shortened(key), shortened(value), owner, ""))
     return rows
 
 

@@ -58,6 +58,8 @@ def test_train_resume_and_play(scripts: Scripts) -> None:
     assert set(first["guard"].values()) == {0}
     assert "num_envs: 4" in (run / "params" / "env.yaml").read_text(encoding="utf-8")
     assert "samples_per_update: 64" in (run / "params" / "agent.yaml").read_text(encoding="utf-8")
+    page = (run / "report.html").read_text(encoding="utf-8")
+    assert all(f'id="figure-{name}"' in page for name in ("success-steps", "return-time", "split"))
 
     # As a debugger would: in the script's own process.
     output = scripts.run("train.py", "resume=latest", "max_iterations=3", "supervise.enabled=false")
@@ -65,6 +67,7 @@ def test_train_resume_and_play(scripts: Scripts) -> None:
     assert "iteration 2/3" not in output
     assert scripts.runs() == [run]
     assert record(run)["completed_iterations"] == 3
+    assert "3 of 3 iterations" in (run / "report.html").read_text(encoding="utf-8")
 
     output = scripts.run("play.py", "eval.episodes=8")
     assert " at the end, " in output
