@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -30,7 +31,7 @@ from isaaclab_pc.runners import (
     require_library,
 )
 from isaaclab_pc.runners.checkpoint_file import load_checkpoint, save_checkpoint
-from isaaclab_pc.runners.shared import IterationLog
+from isaaclab_pc.runners.shared import EpisodeStats, IterationLog, write_metrics
 from isaaclab_pc.scaling import BatchPlan
 from isaaclab_pc.tensor_bytes import tensor_bytes
 from tests.unit.runners.fake_env import ACTIONS, EPISODE, NUM_POINTS, FakeEnv, FakeGymEnv, FakeRlGamesEnv
@@ -464,6 +465,48 @@ def test_iteration_log_averages_what_is_finite_and_copies() -> None:
     assert (first["a"], first["c"]) == (2.0, 1.5)
     assert math.isnan(first["b"])
     assert log.take_means() == {}
+
+
+def test_episode_stats_are_of_whole_episodes_and_read_once() -> None:
+    stats = EpisodeStats(2, "cpu")
+    rewards = torch.tensor([[1.0, 10.0], [2.0, math.nan], [4.0, 30.0], [8.0, 40.0]])
+    ended = torch.tensor([[False, False], [True, True], [False, False], [False, True]])
+    for step in range(2):
+        stats.add(rewards[step], ended[step])
+    mean_return, mean_length = stats.means()
+    assert math.isnan(mean_return), "a bad reward is not hidden"
+    assert mean_length == 2.0
+
+    stats = EpisodeStats(2, "cpu")
+    for step in range(4):
+        stats.add(rewards[step].nan_to_num(), ended[step])
+    syncs = HostSyncs()
+    with syncs:
+        assert stats.means() == (pytest.approx((3.0 + 10.0 + 70.0) / 3), 2.0)
+    assert syncs.counts.total() <= 2
+
+
+def test_metrics_have_the_tags_of_rsl_rl() -> None:
+    tags: dict[str, float] = {}
+    writer: Any = SimpleNamespace(add_scalar=lambda tag, value, step: tags.update({tag: value}))
+    metrics = {
+        "loss/value": 1.0,
+        "env_steps_per_s": 2.0,
+        "Guard/state": 3.0,
+        "success_rate": 0.5,
+        "mean_reward": math.nan,
+    }
+    write_metrics(writer, metrics, 7)
+    assert tags == {"Loss/value": 1.0, "Perf/total_fps": 2.0, "Guard/state": 3.0}
+
+
+def test_episode_stats_forget_what_was_cut_short() -> None:
+    stats = EpisodeStats(1, "cpu")
+    stats.add(torch.tensor([5.0]), torch.tensor([False]))
+    assert all(math.isnan(value) for value in stats.means())
+    stats.forget_running()
+    stats.add(torch.tensor([1.0]), torch.tensor([True]))
+    assert stats.means() == (1.0, 1.0)
 
 
 def test_iteration_log_reads_all_tensors_at_once() -> None:
