@@ -39,7 +39,7 @@ class DemoSettings(ScriptSettings):
 
 
 MAY_CHANGE = (
-    *("task", "obs", "seed", "num_envs", "device", "robot", "reward", "visualizer"),
+    *("task", "obs", "seed", "num_envs", "device", "robot", "reward", "visualizer", "host"),
     *("physics.", "points.", "env."),
 )
 """Settings of a run, and groups of them, that a recording takes."""

@@ -6,18 +6,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from isaaclab_pc.cluster.kernel_cache import announce_first_start, check_kernel_cache
-from isaaclab_pc.commands.same_run import check_checkpoint
-from isaaclab_pc.commands.trained_policy import SELECTS, find_policy
+from isaaclab_pc.commands.trained_policy import SELECTS, changed_settings, check_policy, find_policy
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
-from isaaclab_pc.launch.command_line import Command, keys_of, parse_command, refuse_flags
+from isaaclab_pc.launch.command_line import keys_of, parse_command, refuse_flags
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
 from isaaclab_pc.launch.run_folder import LOG_NAME, SETTINGS_NAME, writing
 from isaaclab_pc.packages import is_installed
-from isaaclab_pc.runners import require_library
-from isaaclab_pc.settings import RunSettings
 
 __all__ = ["main"]
 
@@ -41,7 +38,7 @@ Examples
   python scripts/export.py run=logs/rsl_rl/lift/<time>       a certain run
   python examples/deploy_onnx.py logs/rsl_rl/lift/<time>/export    runs it on depth images, without Isaac Lab
 
-{settings_table(keys_of(*SELECTS, *MAY_CHANGE))}
+{settings_table(keys_of(*SELECTS, "resume", *MAY_CHANGE))}
 
 Exit codes: 0; 2 for wrong settings; 128 + N after a signal N; 1 otherwise.
 """
@@ -71,10 +68,10 @@ def _run(argv: Sequence[str]) -> int:
     _require_onnx()
     check_kernel_cache()
     asked = compose(command.settings)
-    policy = find_policy(asked, command)
-    settings = _with_changes(policy.settings, asked, command)
-    require_library(settings.runner)
-    check_checkpoint(policy.checkpoint, settings)
+    policy = find_policy(asked.resume or "latest", asked, command, key="run")
+    settings = changed_settings(policy.settings, asked, command, MAY_CHANGE)
+    settings = settings.with_values({"num_envs": 1, "device": "cpu", "visualizer": None})
+    check_policy(policy.checkpoint, settings)
     settings = choose_platform(settings)
     announce_first_start(settings.device)
 
@@ -97,17 +94,3 @@ def _require_onnx() -> None:
     missing = [name for name in ("onnx", "onnxscript", "onnxruntime") if not is_installed(name)]
     if missing:
         raise ConfigError(f'{", ".join(missing)} is not installed: pip install "isaaclab_pc[export]".')
-
-
-def _with_changes(trained: RunSettings, asked: RunSettings, command: Command) -> RunSettings:
-    """Return the run's settings with what was given on the command line, for one environment on the CPU."""
-    may_change = keys_of(*MAY_CHANGE)
-    for key in sorted(command.given - set(SELECTS)):
-        if not may_change(key):
-            raise ConfigError(f"{key} has no effect on an exported policy; --help shows what may be given.")
-    if command.agent:
-        raise ConfigError(f"{command.agent[0]} has no effect on an exported policy.")
-
-    changes = {key: asked.flat()[key] for key in command.given - set(SELECTS)}
-    changes |= {"num_envs": 1, "device": "cpu", "visualizer": None, "teacher": None}
-    return trained.with_values({**changes, "env_overrides": [*trained.env_overrides, *command.env]})

@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from isaaclab_pc.cluster.kernel_cache import announce_first_start, check_kernel_cache
-from isaaclab_pc.commands.same_run import check_checkpoint
-from isaaclab_pc.commands.trained_policy import SELECTS, find_policy
+from isaaclab_pc.commands.trained_policy import SELECTS, changed_settings, check_policy, find_policy
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
 from isaaclab_pc.launch.command_line import Command, keys_of, parse_command, refuse_flags
@@ -16,13 +15,12 @@ from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
 from isaaclab_pc.launch.pretrained import PRETRAINED
 from isaaclab_pc.launch.run_folder import LOG_NAME, SETTINGS_NAME, make_folder
-from isaaclab_pc.runners import require_library
 from isaaclab_pc.settings import RunSettings
 
 __all__ = ["main"]
 
 MAY_CHANGE = (
-    *("device", "num_envs", "visualizer", "robot", "physics.", "guard.", "eval.episodes", "eval.seed"),
+    *("device", "num_envs", "visualizer", "host", "robot", "physics.", "guard.", "eval.episodes", "eval.seed"),
     *("points.num_points", "points.sampler", "points.realism"),
 )
 """Settings, and groups of them, that may differ from the run's."""
@@ -49,7 +47,7 @@ Examples
   python scripts/play.py env.success_distance=0.02           a stricter task
   python scripts/play.py points.realism=stereo env.randomization=hard    a worse camera, and more variety
 
-{settings_table(keys_of(*SELECTS, *MAY_CHANGE))}
+{settings_table(keys_of(*SELECTS, "resume", *MAY_CHANGE))}
 
 Exit codes: 0; 2 for wrong settings; 128 + N after a signal N; 1 otherwise.
 """
@@ -83,11 +81,10 @@ def run(command: Command) -> int:
     check_isaaclab()
     check_kernel_cache()
     asked = compose(command.settings)
-    policy = find_policy(asked, command)
+    policy = find_policy(asked.resume or "latest", asked, command)
     checkpoint = policy.checkpoint
-    settings = _with_changes(policy.settings, asked, command)
-    require_library(settings.runner)
-    check_checkpoint(checkpoint, settings)
+    settings = _with_num_envs(changed_settings(policy.settings, asked, command, MAY_CHANGE), command)
+    check_policy(checkpoint, settings)
     settings = choose_platform(settings)
     announce_first_start(settings.device)
 
@@ -104,24 +101,10 @@ def run(command: Command) -> int:
     return code
 
 
-def _with_changes(trained: RunSettings, asked: RunSettings, command: Command) -> RunSettings:
-    """Return the run's settings with what was given on the command line."""
-    may_change = keys_of(*MAY_CHANGE)
-    changes = {}
-    for key in sorted(command.given - set(SELECTS)):
-        if not may_change(key):
-            raise ConfigError(f"{key} has no effect on a trained policy; --help shows what may be given.")
-        changes[key] = asked.flat()[key]
-    if command.agent:
-        raise ConfigError(f"{command.agent[0]} has no effect on a trained policy.")
-
-    changes["env_overrides"] = [*trained.env_overrides, *command.env]
-    changes["visualizer"] = asked.visualizer
-    # A student that is done needs no teacher, whose run may be gone.
-    changes["teacher"] = None
-    settings = trained.with_values(changes)
+def _with_num_envs(settings: RunSettings, command: Command) -> RunSettings:
+    """Return the settings with the number of environments that was given, or a fitting one."""
     if "num_envs" not in command.given:
-        num_envs = "auto" if settings.visualizer else min(_trained_with(trained), settings.eval.episodes)
+        num_envs = "auto" if settings.visualizer else min(_trained_with(settings), settings.eval.episodes)
         return settings.with_values({"num_envs": num_envs})
     if settings.num_envs == "auto" and not settings.visualizer:
         raise ConfigError("num_envs=auto finds what trains fastest; give a number here, or leave it as trained.")

@@ -40,7 +40,7 @@ class ReplaySettings(ScriptSettings):
     """Refuses a dump of another task."""
 
 
-MAY_CHANGE = ("physics.", "device", "visualizer", "guard.max_abs")
+MAY_CHANGE = ("physics.", "device", "visualizer", "host", "guard.max_abs")
 """Settings of the run, and groups of them, that may differ from the recorded ones."""
 
 HELP = f"""\
@@ -169,8 +169,8 @@ def _settings(dump: FaultDump, command: Command) -> RunSettings:
         raise ConfigError(f"The dump contradicts itself: it names {dump.about['task']} and {recorded.task}.")
 
     asked = compose(command.settings).flat()
-    changes: dict[str, Any] = {"physics.backend": dump.about["backend"], "visualizer": asked["visualizer"]}
-    changes |= {key: asked[key] for key in command.given}
+    changes: dict[str, Any] = {"physics.backend": dump.about["backend"]}
+    changes |= {key: asked[key] for key in ("visualizer", "host", *command.given)}
 
     if recorded.guard.mode == "raise":
         # The replay reports faults itself, and must not stop at an exception.

@@ -18,7 +18,18 @@ SELECTS_THE_RUN = frozenset({"task", "runner", "obs", "resume"})
 """Settings beside ``resume`` that find the run."""
 
 MAY_CHANGE = (
-    *("device", "gpus", "nodes", "node_rank", "rendezvous", "cluster", "workers", "max_iterations", "visualizer"),
+    *(
+        "device",
+        "gpus",
+        "nodes",
+        "node_rank",
+        "rendezvous",
+        "cluster",
+        "workers",
+        "max_iterations",
+        "visualizer",
+        "host",
+    ),
     *(f"supervise.{name}" for name in SuperviseSettings.model_fields),
 )
 """Settings that do not change what a run is."""

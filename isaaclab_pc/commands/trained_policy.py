@@ -1,23 +1,26 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The policy that play and export are asked for: with ``task``, ``runner``, ``obs`` and ``resume``. Loads no torch."""
+"""A policy that somebody trained: where it is, and under which settings it acts. Loads no torch."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from isaaclab_pc.commands.same_run import check_checkpoint
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.command_line import Command
+from isaaclab_pc.launch.command_line import Command, keys_of
 from isaaclab_pc.launch.find_checkpoint import find_checkpoint
 from isaaclab_pc.launch.pretrained import PRETRAINED, find_pretrained
 from isaaclab_pc.launch.run_folder import LOGS, SETTINGS_NAME, experiment_name
 from isaaclab_pc.launch.task_names import short_name
+from isaaclab_pc.runners import require_library
 from isaaclab_pc.settings import RunSettings
 
-__all__ = ["SELECTS", "TrainedPolicy", "find_policy"]
+__all__ = ["SELECTS", "TrainedPolicy", "changed_settings", "check_policy", "find_policy"]
 
-SELECTS = ("task", "runner", "obs", "resume")
-"""Settings that find the run and its checkpoint."""
+SELECTS = ("task", "runner", "obs")
+"""Settings that find the run."""
 
 
 @dataclass(frozen=True)
@@ -34,30 +37,76 @@ class TrainedPolicy:
     """Where what is made of it goes: the run's folder, or ``logs/pretrained/<task>`` for one that has none here."""
 
 
-def find_policy(asked: RunSettings, command: Command) -> TrainedPolicy:
-    """Find the policy that a command line names.
+def find_policy(which: str, asked: RunSettings, command: Command, key: str = "resume") -> TrainedPolicy:
+    """Find a policy.
 
     Args:
-        asked: Its settings.
+        which: ``pretrained``, ``latest``, ``best``, or the path of a run's folder or checkpoint.
+        asked: The settings of the command line.
         command: The command line.
+        key: The setting that ``which`` is the value of, for messages.
 
     Returns:
         The policy.
 
     Raises:
-        ConfigError: There is none, or it is of another task, runner or observation than was given.
+        ConfigError: There is none, or it was trained for something else than was asked for.
     """
-    if asked.resume == PRETRAINED:
-        trained, checkpoint = find_pretrained(asked)
-        policy = TrainedPolicy(trained, checkpoint, LOGS / PRETRAINED / short_name(asked.task))
+    if which == PRETRAINED:
+        trained, checkpoint = find_pretrained(asked, key)
+        folder = LOGS / PRETRAINED / short_name(asked.task)
     else:
-        record, checkpoint = find_checkpoint(asked.resume or "latest", LOGS, asked.runner, experiment_name(asked))
-        policy = TrainedPolicy(RunSettings.load(record.folder / SETTINGS_NAME), checkpoint, record.folder)
+        record, checkpoint = find_checkpoint(which, LOGS, asked.runner, experiment_name(asked), key)
+        trained = RunSettings.load(record.folder / SETTINGS_NAME)
+        folder = record.folder
 
-    for key in sorted(command.given & {"task", "runner", "obs"}):
-        there = getattr(policy.settings, key)
-        if getattr(asked, key) != there:
-            raise ConfigError(
-                f"{key}: {policy.checkpoint} comes from a run with {key}={there}, not {getattr(asked, key)}."
-            )
-    return policy
+    for name in sorted(command.given & set(SELECTS)):
+        there = getattr(trained, name)
+        if getattr(asked, name) != there:
+            raise ConfigError(f"{name}: {checkpoint} comes from a run with {name}={there}, not {getattr(asked, name)}.")
+    return TrainedPolicy(trained, checkpoint, folder)
+
+
+def changed_settings(
+    trained: RunSettings, asked: RunSettings, command: Command, may_change: Sequence[str]
+) -> RunSettings:
+    """Return the settings that a policy was trained with, with those of the command line in their place.
+
+    Args:
+        trained: What it was trained with.
+        asked: The settings of the command line.
+        command: The command line.
+        may_change: What may differ, as for :func:`keys_of`.
+
+    Raises:
+        ConfigError: Something else was given.
+    """
+    allowed = keys_of(*may_change)
+    changes = {}
+    for key in sorted(command.given - {*SELECTS, "resume"}):
+        if not allowed(key):
+            raise ConfigError(f"{key} has no effect on a trained policy; --help shows what may be given.")
+        changes[key] = asked.flat()[key]
+    if command.agent:
+        raise ConfigError(f"{command.agent[0]} has no effect on a trained policy.")
+
+    changes["env_overrides"] = [*trained.env_overrides, *command.env]
+    # Who watches is no part of a run.
+    changes |= {"visualizer": asked.visualizer, "host": asked.host}
+    # A student that is done needs no teacher, whose run may be gone.
+    changes["teacher"] = None
+    return trained.with_values(changes)
+
+
+def check_policy(checkpoint: Path, settings: RunSettings) -> None:
+    """Refuse a checkpoint that cannot act under the settings; reads its header only.
+
+    Args:
+        checkpoint: The file.
+        settings: What it shall act under.
+
+    Raises:
+        ConfigError: It does not fit, or its library is not installed.
+    """
+    require_library(settings.runner)
+    check_checkpoint(checkpoint, settings)

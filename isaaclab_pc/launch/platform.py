@@ -13,7 +13,7 @@ from importlib import metadata
 from typing import Any
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.visualizers import NUM_ENVS_SHOWN, VISUALIZERS, check_visualizers
+from isaaclab_pc.launch.visualizers import NUM_ENVS_SHOWN, VISUALIZERS, check_host, check_visualizers
 from isaaclab_pc.physics.backends import INSTALL_ISAACSIM, resolve_backend
 from isaaclab_pc.scaling.gpu import has_no_memory_of_its_own
 from isaaclab_pc.settings import RunSettings
@@ -71,6 +71,7 @@ def choose_platform(settings: RunSettings, *, several: bool = False) -> RunSetti
         print(f"note: physics=physx runs as ovphysx; for Isaac Sim's PhysX: {INSTALL_ISAACSIM}", flush=True)
 
     check_visualizers(settings.visualizers, backend)
+    check_host(settings.host)
     for name in settings.visualizers:
         print(f"visualizer={name} shows {VISUALIZERS[name].shows}", flush=True)
     num_envs = settings.num_envs

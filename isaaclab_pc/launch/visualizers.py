@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.packages import is_installed
 from isaaclab_pc.physics.backends import INSTALL_ISAACSIM
 
-__all__ = ["NUM_ENVS_SHOWN", "VISUALIZERS", "Visualizer", "check_visualizers"]
+__all__ = ["INSTALL_VIZ", "NUM_ENVS_SHOWN", "VISUALIZERS", "Visualizer", "check_host", "check_visualizers"]
 
 NUM_ENVS_SHOWN = 4
 """Environments of ``num_envs=auto`` with a visualizer: enough to look at, and every step draws all of them."""
@@ -35,18 +36,37 @@ class Visualizer:
     """Whether it opens a window on this machine."""
 
 
-_INSTALL_VIZ = "pip install 'isaaclab_pc[viz]'"
+INSTALL_VIZ = "pip install 'isaaclab_pc[viz]'"
 
 VISUALIZERS: Mapping[str, Visualizer] = {
     "kit": Visualizer("isaacsim", INSTALL_ISAACSIM, "in Isaac Sim's window"),
     "newton_gl": Visualizer("pyglet", "pip install 'isaaclab>=3.0,<3.1'", "in a window"),
     "newton_rtx": Visualizer("ovrtx", "pip install 'isaaclab[ovrtx]'", "in a window"),
     "rerun": Visualizer(
-        "rerun", _INSTALL_VIZ, "at http://localhost:9090/?url=rerun%2Bhttp://localhost:9876/proxy", window=False
+        "rerun", INSTALL_VIZ, "at http://localhost:9090/?url=rerun%2Bhttp://localhost:9876/proxy", window=False
     ),
-    "viser": Visualizer("viser", _INSTALL_VIZ, "at http://localhost:8080", window=False),
+    "viser": Visualizer("viser", INSTALL_VIZ, "at http://localhost:8080", window=False),
 }
 """By Isaac Lab 3.0's names."""
+
+
+def check_host(host: str) -> None:
+    """Refuse an address that nothing here can listen on.
+
+    Args:
+        host: The setting.
+
+    Raises:
+        ConfigError: It is not one of this machine's.
+    """
+    try:
+        with socket.socket() as probe:
+            probe.bind((host, 0))
+    except OSError as error:
+        raise ConfigError(
+            f"host={host}: this machine cannot listen there ({error.strerror}). 127.0.0.1 is this machine alone, "
+            "0.0.0.0 all of its networks."
+        ) from None
 
 
 def check_visualizers(

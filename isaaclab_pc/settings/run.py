@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
@@ -65,6 +66,16 @@ HostText = Annotated[
     str,
     StringConstraints(min_length=1, max_length=260, pattern=r"^[^\s:]+(:[0-9]{1,5})?$"),
     Expects("a host, or host:port"),
+]
+
+
+def _check_address(value: str) -> str:
+    IPv4Address(value)
+    return value
+
+
+AddressText = Annotated[
+    str, AfterValidator(_check_address), Expects("an IPv4 address of this machine, such as 127.0.0.1 or 0.0.0.0")
 ]
 
 TeacherText = Annotated[
@@ -191,6 +202,10 @@ class RunSettings(Settings):
     visualizer: Visualizers | None = None
     """Watch the run: viser or rerun (in a browser), newton_gl, newton_rtx or kit (a window), or a list, [viser,rerun].
     num_envs=auto is 4 then; a given num_envs is kept."""
+
+    host: AddressText = "127.0.0.1"
+    """Address that pages in a browser listen on: 127.0.0.1 is this machine alone, 0.0.0.0 all of its networks, whose
+    other machines can then look on and use the controls."""
 
     physics: PhysicsSettings = PhysicsSettings()
     points: PointsSettings = PointsSettings()

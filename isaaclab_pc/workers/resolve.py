@@ -76,6 +76,9 @@ class Resolved:
     visualizers: tuple[str, ...] = ()
     """Isaac Lab's visualizers that show it."""
 
+    host: str = "127.0.0.1"
+    """Address that those in a browser listen on."""
+
 
 def resolve(settings: RunSettings, num_envs: int, experiment: str) -> Resolved:
     """Resolve and check the configs of environment and agent.
@@ -137,6 +140,7 @@ def resolve(settings: RunSettings, num_envs: int, experiment: str) -> Resolved:
         overrides=(*settings.env_overrides, *settings.agent_overrides),
         guard=guard,
         visualizers=settings.visualizers,
+        host=settings.host,
     )
 
 

@@ -17,6 +17,7 @@ from isaaclab_pc.scaling.classify import out_of_memory_line
 from isaaclab_pc.scaling.machine import Machine
 from isaaclab_pc.scaling.preflight import check_run
 from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.workers.browser_visualizers import listening_on
 from isaaclab_pc.workers.resolve import Resolved, resolve
 
 if TYPE_CHECKING:
@@ -121,7 +122,8 @@ def open_env(resolved: Resolved, watch: ProbeWatch | None = None) -> Iterator[An
         "headless": "kit" not in resolved.visualizers,
         "visualizer": list(resolved.visualizers) or None,
     }
-    with launch_simulation(resolved.env_cfg, launcher):
+    listening = listening_on(resolved.host, resolved.env_cfg.sim, resolved.visualizers)
+    with listening, launch_simulation(resolved.env_cfg, launcher):
         if watch is not None:
             watch.before_env()
         with _named("the environment", resolved.overrides):

@@ -4,7 +4,7 @@
 import pytest
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.visualizers import VISUALIZERS, check_visualizers
+from isaaclab_pc.launch.visualizers import VISUALIZERS, check_host, check_visualizers
 
 DISPLAY = {"DISPLAY": ":0"}
 
@@ -62,3 +62,10 @@ def test_what_cannot_share_a_process_is_refused(has_visualizers, names, backend,
     with pytest.raises(ConfigError, match=message):
         check_visualizers(names, backend, DISPLAY)
     check_visualizers(names[:1], "newton_mjwarp", DISPLAY)
+
+
+def test_an_address_of_another_machine_is_refused():
+    check_host("127.0.0.1")
+    check_host("0.0.0.0")
+    with pytest.raises(ConfigError, match=r"host=192.0.2.1: this machine cannot listen there.*127\.0\.0\.1"):
+        check_host("192.0.2.1")

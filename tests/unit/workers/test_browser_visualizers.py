@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Visualizers in a browser listen where the user said, and nowhere else."""
+
+import socket
+from types import SimpleNamespace
+
+import psutil
+import pytest
+
+pytest.importorskip("rerun", reason="needs rerun: uv pip install -c constraints.txt -e '.[viz]'")
+pytest.importorskip("viser", reason="needs viser: uv pip install -c constraints.txt -e '.[viz]'")
+
+from isaaclab_visualizers.rerun import RerunVisualizerCfg
+from isaaclab_visualizers.viser import ViserVisualizerCfg
+
+from isaaclab_pc.workers.browser_visualizers import listening_on
+
+
+def free_ports(count):
+    with_ports = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [server.getsockname()[1] for server in with_ports]
+    for server in with_ports:
+        server.close()
+    return ports
+
+
+def listening_addresses(ports):
+    me = psutil.Process()
+    connections = [one for process in (me, *me.children(recursive=True)) for one in process.connections()]
+    return {
+        (one.laddr.port, one.laddr.ip)
+        for one in connections
+        if one.status == psutil.CONN_LISTEN and one.laddr.port in ports
+    }
+
+
+def test_reruns_server_listens_on_this_machine_alone_and_ends():
+    grpc_port, web_port = free_ports(2)
+    sim = SimpleNamespace(visualizer_cfgs=[RerunVisualizerCfg(grpc_port=grpc_port, web_port=web_port)])
+    with listening_on("127.0.0.1", sim, ["rerun"]):
+        here = {(grpc_port, "127.0.0.1"), (web_port, "127.0.0.1")}
+        assert listening_addresses([grpc_port, web_port]) == here
+        # Isaac Lab looks for a server there, and sends to it.
+        assert sim.visualizer_cfgs[0].bind_address == "127.0.0.1"
+    assert listening_addresses([grpc_port, web_port]) == set()
+
+
+def test_a_server_that_runs_already_is_used():
+    with socket.create_server(("127.0.0.1", 0)) as running:
+        sim = SimpleNamespace(visualizer_cfgs=RerunVisualizerCfg(grpc_port=running.getsockname()[1]))
+        with listening_on("127.0.0.1", sim, ["rerun"]):
+            assert psutil.Process().children() == []
+
+
+def test_viser_gets_the_address_and_the_tasks_own_settings_stay():
+    sim = SimpleNamespace(visualizer_cfgs=[ViserVisualizerCfg(port=8123)])
+    with listening_on("10.0.0.1", sim, ["viser"]):
+        (cfg,) = sim.visualizer_cfgs
+        assert (cfg.port, cfg.bind_address) == (8123, "10.0.0.1")
+
+
+def test_without_such_visualizers_nothing_is_configured():
+    sim = SimpleNamespace(visualizer_cfgs=None)
+    with listening_on("127.0.0.1", sim, ["newton_gl"]):
+        assert sim.visualizer_cfgs == []
+
+
+def test_who_set_nothing_listens_on_this_machine():
+    sim = SimpleNamespace(visualizer_cfgs=None)
+    with listening_on("127.0.0.1", sim, ["viser"]):
+        assert [cfg.bind_address for cfg in sim.visualizer_cfgs] == ["127.0.0.1"]
