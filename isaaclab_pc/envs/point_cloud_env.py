@@ -242,6 +242,8 @@ class PointCloudEnv(DirectRLEnv):
         """Number of the running episode since the last seeded reset, shape (N,): a key of all random draws."""
         self.actions = torch.zeros(n, self.cfg.action_space, device=self.device)
         """The actions of the last step, checked and clipped, shape (N, A); 0 after a reset."""
+        self.reward_terms: dict[str, torch.Tensor] = {}
+        """The summands of the last step's reward by name, each (N,); 0 where the guard excluded the environment."""
         self.episode_tracker = EpisodeTracker(n, self.step_dt, self.device)
         self.episode_success = self.episode_tracker.success
         self.episode_time_to_success = self.episode_tracker.time_to_success
@@ -300,6 +302,7 @@ class PointCloudEnv(DirectRLEnv):
         if excluded is not None:
             terms = {name: torch.where(excluded, 0.0, value) for name, value in terms.items()}
         self.episode_tracker.add_rewards(terms)
+        self.reward_terms = terms
         return reward
 
     def _reset_envs_from_buffer(self) -> torch.Tensor | None:

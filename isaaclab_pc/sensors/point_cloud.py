@@ -121,6 +121,11 @@ class PointCloud(SensorBase):
         return channels
 
     @property
+    def age(self) -> torch.Tensor:
+        """Frames by which each environment's cloud lags behind its cameras, shape (N,), int64."""
+        return torch.zeros_like(self._frame) if self._realism is None else self._realism.age
+
+    @property
     def nbytes(self) -> int:
         """Memory of the sensor's own buffers, without those of the cameras [bytes]."""
         return tensor_bytes(self, self._realism, self._labels) + self.operator.nbytes
@@ -150,6 +155,27 @@ class PointCloud(SensorBase):
         self.cfg.seed = seed
         self._episode[:] = episode
         self._frame.zero_()
+
+    def frame_pose(self, frame: str) -> Pose:
+        """Return where a frame is in the world now.
+
+        Args:
+            frame: One that ``cfg.frame`` and ``cfg.crop_frame`` may name.
+        """
+        if frame == "env":
+            return self._scene.env_origins, None
+
+        if frame == "camera":
+            data: Any = self._cameras[0].data
+            return data.pos_w.torch, data.quat_w_ros.torch
+
+        robot = self._scene.articulations[self.cfg.robot]
+        if frame == "robot":
+            return robot.data.root_link_pos_w.torch, robot.data.root_link_quat_w.torch
+
+        body = robot.body_names.index(self.cfg.gripper_body)
+        quat = robot.data.body_link_quat_w.torch[:, body]
+        return robot.data.body_link_pos_w.torch[:, body] + quat_apply(quat, self._gripper_offset), quat
 
     # SensorBase's hooks.
 
@@ -238,7 +264,7 @@ class PointCloud(SensorBase):
         frame_key = self._draw_key(_SAMPLING_STREAM, self._episode, self._frame)
 
         views = self._read_cameras(mask, frame_key)
-        output_pose = self._frame_pose(self.cfg.frame)
+        output_pose = self.frame_pose(self.cfg.frame)
         cloud = self._sample(views, output_pose, frame_key, mask)
 
         values = [cloud.points]
@@ -287,7 +313,7 @@ class PointCloud(SensorBase):
         """Choose the cloud's pixels and return their points in the output frame."""
         crop_frame = self.cfg.crop_frame or self.cfg.frame
         moves = crop_frame != self.cfg.frame
-        crop_pos, crop_quat = self._frame_pose(crop_frame) if moves else output_pose
+        crop_pos, crop_quat = self.frame_pose(crop_frame) if moves else output_pose
         output_pos, output_quat = output_pose if moves else (None, None)
 
         labels = None
@@ -358,23 +384,6 @@ class PointCloud(SensorBase):
         if "camera" in self.cfg.features:
             result[..., self.channels["camera"]] = -1.0
         return result.to(self._points.dtype)
-
-    def _frame_pose(self, frame: str) -> Pose:
-        """Return where a frame of ``cfg.frame`` is in the world."""
-        if frame == "env":
-            return self._scene.env_origins, None
-
-        if frame == "camera":
-            data: Any = self._cameras[0].data
-            return data.pos_w.torch, data.quat_w_ros.torch
-
-        robot = self._scene.articulations[self.cfg.robot]
-        if frame == "robot":
-            return robot.data.root_link_pos_w.torch, robot.data.root_link_quat_w.torch
-
-        body = robot.body_names.index(self.cfg.gripper_body)
-        quat = robot.data.body_link_quat_w.torch[:, body]
-        return robot.data.body_link_pos_w.torch[:, body] + quat_apply(quat, self._gripper_offset), quat
 
     def _draw_key(self, stream: int, *key: torch.Tensor) -> torch.Tensor:
         """Return a key for the draws of each environment, shape (N,), int64."""

@@ -75,6 +75,11 @@ class DepthRealism:
         self._allocate_delay()
         self.redraw(torch.ones(num_envs, dtype=torch.bool, device=self.device), self._env_ids)
 
+    @property
+    def age(self) -> torch.Tensor:
+        """Age of the tensors that :meth:`delay` last returned [frames], shape (N,), int64."""
+        return torch.minimum(self._lag, (self._frames - 1).clamp(min=0))
+
     def redraw(self, mask: torch.Tensor, keys: torch.Tensor) -> None:
         """Begin an episode: draw what is constant over it, and drop the frames of the last one.
 

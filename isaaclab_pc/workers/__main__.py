@@ -79,6 +79,13 @@ def _stability(args: argparse.Namespace, stream: IO[str]) -> int:
     return measure(RunSettings.load(args.settings), args.values, args.result)
 
 
+def _view(args: argparse.Namespace, stream: IO[str]) -> int:
+    from isaaclab_pc.workers.view import ViewOptions, view
+
+    options = ViewOptions(args.policy, args.checkpoint, args.record, args.steps, args.port, args.color)
+    return view(args.settings, options, stream)
+
+
 MODES: dict[str, Callable[[argparse.Namespace, IO[str]], int]] = {
     "train": _train,
     "play": _play,
@@ -89,6 +96,7 @@ MODES: dict[str, Callable[[argparse.Namespace, IO[str]], int]] = {
     "demo": _demo,
     "replay": _replay,
     "stability": _stability,
+    "view": _view,
 }
 """What a worker does, by name. Each imports its module, so that bad arguments are refused without waiting for torch."""
 
@@ -119,7 +127,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("mode", choices=MODES)
     parser.add_argument("settings", type=Path, help="the settings file of the run; check: one of those in its folder")
-    parser.add_argument("--checkpoint", type=Path, help="train: where to go on; play, export: the policy")
+    parser.add_argument("--checkpoint", type=Path, help="train: where to go on; play, view, export: the policy")
     parser.add_argument("--num-envs", type=int, help="probe, plan: environments to try")
     parser.add_argument("--result", type=Path, help="probe, plan, check, replay, stability: where the result goes")
     parser.add_argument("--file", type=Path, help="demo: where the episodes go")
@@ -128,6 +136,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--dump", type=Path, help="replay: the dump")
     parser.add_argument("--position", type=int, help="replay: which of the dump's environments")
     parser.add_argument("--values", type=json.loads, help="stability: fields of physics that differ from the settings")
+    parser.add_argument("--policy", help="view: who acts without a checkpoint")
+    parser.add_argument("--record", type=Path, help="view: the recording")
+    parser.add_argument("--steps", type=int, help="view: steps after which it ends")
+    parser.add_argument("--port", type=int, help="view: port of the page")
+    parser.add_argument("--color", help="view: what colours the points")
     parser.add_argument("--log", type=Path, help="stability: the log")
     return parser
 

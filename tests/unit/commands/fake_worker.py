@@ -32,7 +32,7 @@ def main() -> int:
     parser.add_argument("--checkpoint", type=Path)
     parser.add_argument("--num-envs", type=int)
     parser.add_argument("--result", type=Path)
-    args = parser.parse_args()
+    args, _ = parser.parse_known_args()
     settings = RunSettings.load(args.settings)
     folder = args.settings.parent
     seen = {"argv": sys.argv[1:], "settings": settings.model_dump()}
@@ -57,6 +57,8 @@ def main() -> int:
         parts = {"clouds": (0, 1 << 20, "128 x 3 float16")}
         plan = {"parts": parts, "missing": ["optimizer"], "batch": batch, "findings": ["warning: too many threads"]}
         args.result.write_text(json.dumps(plan), encoding="utf-8")
+        return 0
+    if args.mode == "view":
         return 0
     if args.mode == "play":
         (folder / "result.json").write_text("{}", encoding="utf-8")

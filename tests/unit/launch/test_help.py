@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from isaaclab_pc.commands import demo, play, replay, scale, train
+from isaaclab_pc.commands import demo, play, replay, scale, train, view
 from isaaclab_pc.launch.command_line import keys_of
 from isaaclab_pc.launch.help import settings_page, settings_table
 from isaaclab_pc.settings.base import settings_of
@@ -68,7 +68,8 @@ def test_the_help_of_training_names_every_setting(capsys):
     [
         (demo, demo.DemoSettings, demo.MAY_CHANGE),
         (replay, replay.ReplaySettings, replay.MAY_CHANGE),
-        (play, None, (*play.SELECTS, *play.MAY_CHANGE)),
+        (play, None, (*play.SELECTS, "resume", *play.MAY_CHANGE)),
+        (view, view.ViewSettings, (*view.SELECTS, *view.MAY_CHANGE)),
         (scale, None, None),
     ],
 )

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""``scripts/view.py``: look at a few environments as the policy sees them, in a browser or as a recording.
+
+Loads no torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from isaaclab_pc.cluster.kernel_cache import announce_first_start, check_kernel_cache
+from isaaclab_pc.commands.trained_policy import SELECTS, changed_settings, check_policy, find_policy
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
+from isaaclab_pc.launch.command_line import Command, keys_of, parse_script_command
+from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.launch.help import settings_table
+from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
+from isaaclab_pc.launch.run_folder import LOG_NAME, LOGS, SETTINGS_NAME, experiment_name, make_folder
+from isaaclab_pc.launch.visualizers import INSTALL_VIZ, NUM_ENVS_SHOWN
+from isaaclab_pc.packages import is_installed
+from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.settings.base import ScriptSettings
+
+__all__ = ["main"]
+
+ACTORS = ("random", "zero", "expert")
+"""Policies that were not trained."""
+
+MOST_ENVS = 64
+"""Environments beyond which a browser shows too much to see anything."""
+
+RECORDING = ".rrd"
+"""End of a recording's name."""
+
+
+class ViewSettings(ScriptSettings):
+    """What a view has besides the settings of a run."""
+
+    policy: Annotated[str, Field(min_length=1, max_length=4096)] | None = None
+    """Who acts: random, zero, expert, pretrained (the policy that comes with the task), latest, best, or the path of a
+    run's folder or checkpoint. null: the expert where the task has one, else random."""
+
+    record: str | None = None
+    """Write a recording, a path that ends in .rrd, in the place of the page."""
+
+    steps: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    """Steps after which it ends; null: never, and with record the longest episode."""
+
+    color: Literal["height", "camera", "segmentation", "age"] = "height"
+    """What colours the points at first. segmentation is known where the cloud's cameras render it and have no latency,
+    age where they have one."""
+
+    port: Annotated[int, Field(ge=1, le=65535)] = 8080
+    """Port of the page; the next free one where it is taken."""
+
+    force: bool = False
+    """Show more than 64 environments."""
+
+
+MAY_CHANGE = (
+    *("device", "num_envs", "host", "robot", "seed", "reward"),
+    *("physics.", "guard.", "points.", "env."),
+)
+"""Settings of a run, and groups of them, that a view takes."""
+
+CHANGES_OF_A_POLICY = (
+    *("device", "num_envs", "host", "robot", "seed", "physics.", "guard."),
+    *("points.num_points", "points.sampler", "points.realism"),
+)
+"""Those that may differ from a trained policy's."""
+
+HELP = f"""\
+Look at a few environments in a browser: the scene, each environment's cloud as the policy sees it, cameras, crop boxes,
+grippers and goals, with rewards, actions, success and what the guard finds. The panel there pauses, takes single steps,
+goes in slow motion or to the next fault, resets, and builds the environments again with other points or physics.
+
+  python scripts/view.py task=<name> [key=value ...]
+
+Examples
+  python scripts/view.py task=lift                                    four environments; the task's expert acts
+  python scripts/view.py task=lift num_envs=9 policy=pretrained       the policy that comes with the task
+  python scripts/view.py task=stack policy=logs/rsl_rl/stack/<time>   one that you trained
+  python scripts/view.py task=lift policy=random points.realism=stereo color=age
+  python scripts/view.py task=lift record=lift.rrd                    a recording, which rerun lift.rrd shows
+  python scripts/view.py task=lift host=0.0.0.0                       also for a browser on another machine
+
+{settings_table(keys_of(*SELECTS, *MAY_CHANGE), ViewSettings)}
+
+num_envs=auto is {NUM_ENVS_SHOWN}. env.* is as in scripts/train.py. A trained policy acts under its run's settings; of
+these, device, num_envs, seed, robot, physics.*, guard.*, points.num_points, points.sampler, points.realism and env.*
+may be changed.
+
+Exit codes: 0; 2 for wrong settings; 128 + N after a signal N; 1 otherwise.
+"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Show environments until it is stopped.
+
+    Args:
+        argv: Arguments without the program's name.
+
+    Returns:
+        The exit code: 0; 2 for wrong settings; 128 + N after a signal N; 1 otherwise.
+    """
+    return run_script(argv, HELP, _run)
+
+
+def _run(argv: Sequence[str]) -> int:
+    """Show what a command line names; return the exit code."""
+    check_isaaclab()
+    check_kernel_cache()
+    own, command = parse_script_command(argv, ViewSettings, (*SELECTS, *MAY_CHANGE))
+    _check_outputs(own)
+    settings, checkpoint = _settings(own, command)
+    settings = choose_platform(_with_num_envs(settings, own.force))
+    announce_first_start(settings.device)
+
+    folder = make_folder(LOGS / "view" / experiment_name(settings))
+    settings.save(folder / SETTINGS_NAME)
+    log = folder / LOG_NAME
+    code = run_child(child_command(folder / SETTINGS_NAME, own, checkpoint), log=log)
+    if code not in (ExitCode.OK, ExitCode.REFUSED) and not was_stopped(code):
+        show_log(log, code)
+        return ExitCode.FAILED
+    return code
+
+
+def child_command(settings: Path, own: ViewSettings, checkpoint: Path | None) -> list[str]:
+    """Return the command line of the child that simulates.
+
+    Args:
+        settings: The settings file that it reads.
+        own: What was asked for.
+        checkpoint: The policy; None: who else acts, by name.
+    """
+    return worker_command(
+        "view",
+        settings,
+        policy=own.policy if checkpoint is None else None,
+        checkpoint=checkpoint,
+        record=None if own.record is None else Path(own.record).resolve(),
+        steps=own.steps,
+        port=own.port,
+        color=own.color,
+    )
+
+
+def _check_outputs(own: ViewSettings) -> None:
+    """Refuse a recording or a page that cannot be made."""
+    if own.record is None:
+        if not is_installed("viser"):
+            raise ConfigError(
+                f"The page needs viser, which is not installed: {INSTALL_VIZ}. record=<path>.rrd writes a recording "
+                "in its place and needs rerun-sdk alone."
+            )
+        return
+
+    path = Path(own.record)
+    if path.suffix != RECORDING:
+        raise ConfigError(f"record={own.record}: expected a path that ends in {RECORDING}, which rerun shows.")
+    if not path.resolve().parent.is_dir():
+        raise ConfigError(f"record={own.record}: there is no folder {path.resolve().parent}; make it first.")
+    if not is_installed("rerun"):
+        raise ConfigError(f"record={own.record} needs rerun, which is not installed: {INSTALL_VIZ}.")
+
+
+def _settings(own: ViewSettings, command: Command) -> tuple[RunSettings, Path | None]:
+    """Return the settings to run with, and the policy that was trained, if one acts."""
+    asked = compose(command.settings, command.env)
+    if own.policy is None or own.policy in ACTORS:
+        return asked, None
+
+    trained, checkpoint = find_policy(own.policy, asked, command, key="policy")
+    settings = changed_settings(trained, asked, command, CHANGES_OF_A_POLICY)
+    if "num_envs" not in command.given:
+        settings = settings.with_values({"num_envs": "auto"})
+    check_policy(checkpoint, settings)
+    return settings, checkpoint
+
+
+def _with_num_envs(settings: RunSettings, force: bool) -> RunSettings:
+    """Return the settings with a number of environments that can be looked at."""
+    if settings.num_envs == "auto":
+        return settings.with_values({"num_envs": NUM_ENVS_SHOWN})
+    if settings.num_envs > MOST_ENVS and not force:
+        raise ConfigError(
+            f"num_envs={settings.num_envs}: more than {MOST_ENVS} environments are too small to see and slow to draw. "
+            "Give fewer, or force=true."
+        )
+    return settings

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a viewer draws: plain arrays on the host, all positions in the world, all environments side by side.
+
+Nothing here needs a simulator, so a viewer can be fed by anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+__all__ = ["CameraView", "Part", "SceneFrame", "SceneLayout", "fault_text"]
+
+Poses = np.ndarray
+"""Positions [m] and orientations (x, y, z, w), shape (..., 7), float32."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Bodies, or pieces of bodies, that look the same."""
+
+    name: str
+    """Unique in its layout."""
+
+    vertices: np.ndarray
+    """In the part's own frame [m], shape (V, 3), float32."""
+
+    triangles: np.ndarray
+    """Indices of vertices, shape (T, 3), int32."""
+
+    color: tuple[int, int, int]
+    """Red, green and blue from 0 to 255."""
+
+
+@dataclass(frozen=True)
+class SceneLayout:
+    """What does not change while an environment runs."""
+
+    origins: np.ndarray
+    """Origins of the environments [m], shape (N, 3)."""
+
+    parts: tuple[Part, ...]
+    """What the bodies look like."""
+
+    crop: np.ndarray | None
+    """Smallest and largest corner of the cloud's crop box in its own frame [m], shape (2, 3); None without a cloud."""
+
+    color_names: dict[str, tuple[str, ...]]
+    """The ways in which points may be coloured, with what their colours stand for, the lowest first."""
+
+    step_s: float
+    """Duration of a step [s]."""
+
+    @property
+    def num_envs(self) -> int:
+        """Number of environments, N."""
+        return len(self.origins)
+
+
+@dataclass(frozen=True)
+class CameraView:
+    """One camera of every environment."""
+
+    name: str
+    """As in the scene."""
+
+    poses: Poses
+    """Where the cameras are, x to the right of the image, y down, z forward, shape (N, 7)."""
+
+    intrinsics: np.ndarray
+    """Pinhole matrices [px], shape (N, 3, 3)."""
+
+    depth: np.ndarray
+    """Distance to the image plane [m], shape (N, H, W), float32; 0 where a pixel hits nothing."""
+
+
+@dataclass(frozen=True)
+class SceneFrame:
+    """All environments after one step."""
+
+    step: int
+    """Steps since the viewer began."""
+
+    part_poses: tuple[Poses, ...]
+    """Where each part of the layout is drawn, each (B, 7)."""
+
+    gripper: Poses
+    """Tool centres, shape (N, 7)."""
+
+    cameras: tuple[CameraView, ...] = ()
+    """Those that the policy sees through."""
+
+    cloud: np.ndarray | None = None
+    """The points that the policy sees [m], shape (N, K, 3), float32; None without a cloud."""
+
+    cloud_colors: dict[str, np.ndarray] = field(default_factory=dict)
+    """Their colours in each of the layout's ways, each (N, K, 3), uint8."""
+
+    age: np.ndarray | None = None
+    """Frames by which the cloud lags behind the cameras, shape (N,)."""
+
+    crop_poses: Poses | None = None
+    """Where the crop boxes' frame is, shape (N, 7)."""
+
+    goal: np.ndarray | None = None
+    """Goals of tasks whose goal is a point [m], shape (N, 3)."""
+
+    actions: np.ndarray | None = None
+    """What the policy asked for, shape (N, A); None after a reset."""
+
+    reward: np.ndarray | None = None
+    """Shape (N,); None after a reset."""
+
+    reward_terms: dict[str, np.ndarray] = field(default_factory=dict)
+    """The summands of the reward, each (N,)."""
+
+    success: np.ndarray | None = None
+    """Whether the task was fulfilled in this step, shape (N,), bool; None after a reset."""
+
+    done: np.ndarray | None = None
+    """Whether an episode ended in this step, shape (N,), bool: what is drawn is the next one's start."""
+
+    faults: tuple[tuple[str, ...], ...] = ()
+    """What the guard found in each environment in this step, by the causes' names; N of them."""
+
+    benched: np.ndarray | None = None
+    """Environments that the guard holds still, shape (N,), bool."""
+
+    @property
+    def has_fault(self) -> bool:
+        """Whether the guard found anything in this step."""
+        return any(self.faults)
+
+
+def fault_text(frame: SceneFrame, env: int) -> str:
+    """Return what the guard says about an environment, in a few words; empty where it says nothing."""
+    causes = ", ".join(frame.faults[env]) if frame.faults else ""
+    if frame.benched is not None and frame.benched[env]:
+        return f"benched, {causes}" if causes else "benched"
+    return causes

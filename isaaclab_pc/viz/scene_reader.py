@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Reads from a running environment what a viewer draws."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from isaaclab.utils.math import quat_apply
+
+from isaaclab_pc.envs import PointCloudEnv
+from isaaclab_pc.guards.causes import Cause
+from isaaclab_pc.sensors.scene_cameras import depth_image
+from isaaclab_pc.viz.point_colors import PointColors
+from isaaclab_pc.viz.scene_bodies import SceneBodies
+from isaaclab_pc.viz.scene_frame import CameraView, Poses, SceneFrame, SceneLayout
+
+__all__ = ["SceneReader"]
+
+
+class SceneReader:
+    """Turns an environment into the arrays of :mod:`isaaclab_pc.viz.scene_frame`.
+
+    Example:
+        .. code-block:: python
+
+            reader = SceneReader(env.unwrapped)
+            observations, _ = env.reset()
+            frame = reader.after_reset(observations)
+            while True:
+                actions = policy(observations)
+                result = env.step(actions)
+                frame = reader.after_step(actions, result)
+                observations = result[0]
+    """
+
+    def __init__(self, env: PointCloudEnv) -> None:
+        """Look up what there is to draw.
+
+        Args:
+            env: The unwrapped environment; it may have a cloud, a depth image or neither.
+        """
+        self._env = env
+        self._steps = 0
+        self._bodies = SceneBodies(env.sim)
+        cloud = env.point_cloud
+        # No others: an image that the policy does not see would be rendered for the viewer alone.
+        names = cloud.cfg.cameras if cloud is not None else ("camera",) if env.camera is not None else ()
+        self._cameras = {name: env.scene[name] for name in names}
+        self._colors = None
+        crop = None
+        if cloud is not None:
+            self._colors = PointColors(cloud, list(self._cameras.values()))
+            crop = np.array([cloud.cfg.crop_lower, cloud.cfg.crop_upper], np.float32)
+        self.layout = SceneLayout(
+            origins=_array(env.scene.env_origins),
+            parts=self._bodies.parts,
+            crop=crop,
+            color_names={} if self._colors is None else self._colors.names,
+            step_s=env.step_dt,
+        )
+        """What does not change."""
+
+    def after_reset(self, observations: Mapping[str, torch.Tensor]) -> SceneFrame:
+        """Return what is to see after ``env.reset``, which returned the observations."""
+        return self._read(observations, {})
+
+    def after_step(self, actions: torch.Tensor, result: tuple[Any, ...]) -> SceneFrame:
+        """Return what is to see after a step; environments that were done show the start of their next episode.
+
+        Args:
+            actions: What ``env.step`` was given, shape (N, A).
+            result: What it returned.
+        """
+        self._steps += 1
+        env = self._env
+        observations, reward, terminated, truncated, _ = result
+        done = terminated | truncated
+        # A reset clears the one, and what was true at an episode's end is the other.
+        success = torch.where(done, env.episode_success, env.episode_tracker.fulfilled)
+        outcome: dict[str, Any] = {
+            "actions": _array(actions),
+            "reward": _array(reward),
+            "reward_terms": {name: _array(value) for name, value in env.reward_terms.items()},
+            "success": _array(success),
+            "done": _array(done),
+        }
+        return self._read(observations, outcome)
+
+    def _read(self, observations: Mapping[str, torch.Tensor], outcome: Mapping[str, Any]) -> SceneFrame:
+        env = self._env
+        goal = env._goal()
+        tool_pos = env.tool_pos + env.scene.env_origins
+        seen: dict[str, Any] = {}
+        if env.point_cloud is not None:
+            seen = self._read_cloud(observations["points"])
+        return SceneFrame(
+            step=self._steps,
+            part_poses=self._bodies.poses(),
+            gripper=_poses(tool_pos, env.tool_quat),
+            cameras=tuple(_camera_view(name, camera) for name, camera in self._cameras.items()),
+            goal=None if goal is None else _array(goal + env.scene.env_origins),
+            faults=tuple(Cause.labels(bits) for bits in env.guard.causes.tolist()),
+            benched=_array(env.guard.benched),
+            **seen,
+            **outcome,
+        )
+
+    def _read_cloud(self, observed: torch.Tensor) -> dict[str, Any]:
+        """Return the fields of a frame that are about the cloud; ``observed`` is (N, K, 3 or more)."""
+        cloud = self._env.point_cloud
+        assert cloud is not None
+        assert self._colors is not None
+        pos, quat = cloud.frame_pose(cloud.cfg.frame)
+        points = observed[..., :3].float()
+        if quat is not None:
+            points = quat_apply(quat[:, None].expand(-1, points.shape[1], -1), points)
+        points = points + pos[:, None]
+
+        heights = _array(points[..., 2] - self._env.scene.env_origins[:, None, 2])
+        return {
+            "cloud": _array(points),
+            "cloud_colors": self._colors.read(heights),
+            "age": _array(cloud.age),
+            "crop_poses": _poses(*cloud.frame_pose(cloud.cfg.crop_frame or cloud.cfg.frame)),
+        }
+
+
+def _camera_view(name: str, camera: Any) -> CameraView:
+    data = camera.data
+    depth = _array(depth_image(camera))
+    return CameraView(
+        name=name,
+        poses=_poses(data.pos_w.torch, data.quat_w_ros.torch),
+        intrinsics=_array(data.intrinsic_matrices.torch),
+        depth=np.where(np.isfinite(depth), depth, 0.0).astype(np.float32),
+    )
+
+
+def _poses(pos: torch.Tensor, quat: torch.Tensor | None) -> Poses:
+    """Return poses, shape (N, 7); None stands for the world's axes."""
+    if quat is None:
+        quat = torch.zeros(len(pos), 4, device=pos.device)
+        quat[:, 3] = 1.0
+    return _array(torch.cat([pos, quat], dim=1))
+
+
+def _array(tensor: torch.Tensor) -> np.ndarray:
+    return tensor.detach().cpu().numpy().copy()

@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Show a few environments in a browser, or record them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import torch
+
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.guards.recorder import Recorder, RecorderCfg
+from isaaclab_pc.launch.child_process import SignalFlag
+from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.settings.base import choices_of
+from isaaclab_pc.settings.run import SETTINGS
+from isaaclab_pc.viz.controls import Controls
+from isaaclab_pc.viz.point_colors import color_ways
+from isaaclab_pc.workers.random_actions import RandomActions
+from isaaclab_pc.workers.resolve import Resolved, resolve
+from isaaclab_pc.workers.session import guard_counts, open_env, open_session
+from isaaclab_pc.workers.watch import Act, Watch
+
+if TYPE_CHECKING:
+    from isaaclab_pc.viz.viser_page import ViserPage
+    from isaaclab_pc.viz.viser_panel import SettingField
+
+__all__ = ["ViewOptions", "view"]
+
+PANEL_SETTINGS = (
+    *("points.num_points", "points.sampler", "points.realism"),
+    *("physics.dt", "physics.substeps", "physics.position_iterations", "physics.velocity_iterations"),
+)
+"""Settings that the panel changes: the environments are built again with them."""
+
+
+@dataclass(frozen=True)
+class ViewOptions:
+    """What a view has besides the settings of a run."""
+
+    policy: str | None = None
+    """``random``, ``zero`` or ``expert``; None: the checkpoint, or without one the expert where there is one, else
+    random."""
+
+    checkpoint: Path | None = None
+    """A policy that was trained under the settings."""
+
+    record: Path | None = None
+    """A recording, in the place of a page."""
+
+    steps: int | None = None
+    """Steps after which it ends; None: never, or with a recording the longest episode."""
+
+    port: int = 8080
+    """Port of the page."""
+
+    color: str = "height"
+    """What colours the points at first."""
+
+
+def view(settings_path: Path, options: ViewOptions, stream: IO[str]) -> int:
+    """Show environments in a browser until the process is stopped, or record them.
+
+    Args:
+        settings_path: The settings; dumps of failures go beside them.
+        options: Who acts, and where to show it.
+        stream: What the user sees.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        ConfigError: The settings do not fit, or the task cannot be shown.
+    """
+    settings = RunSettings.load(settings_path)
+    _resolve(settings, options)
+    folder = settings_path.parent
+    with SignalFlag() as flag, ExitStack() as stack:
+
+        def stopped() -> bool:
+            return bool(flag.received)
+
+        if options.record is not None:
+            _record(settings, options, options.record, folder, stream, stopped)
+            return flag.exit_code
+
+        from isaaclab_pc.viz.viser_page import ViserPage
+
+        controls = Controls()
+        page = ViserPage(settings.host, options.port, controls)
+        stack.callback(page.close)
+        if page.port != options.port:
+            stream.write(f"note: port {options.port} is taken, {page.port} is the next free one\n")
+        next_settings: RunSettings | None = settings
+        while next_settings is not None:
+            next_settings = _show(next_settings, options, page, controls, folder, stream, stopped)
+        return flag.exit_code
+
+
+def _record(
+    settings: RunSettings,
+    options: ViewOptions,
+    path: Path,
+    folder: Path,
+    stream: IO[str],
+    stopped: Callable[[], bool],
+) -> None:
+    """Write a recording."""
+    from isaaclab_pc.viz.rerun_recording import RerunRecording
+
+    controls = Controls()
+    controls.speed = math.inf
+    with _open(settings, options, folder) as opened, ExitStack() as stack:
+        watch = Watch(opened.env, opened.act, controls, recorder=opened.recorder)
+        recording = RerunRecording(path, watch.reader.layout, options.color)
+        stack.callback(recording.close)
+        watch.outputs.append(recording.write)
+        steps = options.steps or opened.env.unwrapped.max_episode_length
+        stream.write(f"recording {steps} steps of {settings.num_envs} environments, {opened.actor} acts\n")
+        stream.flush()
+        watch.run(settings.seed, steps, stopped)
+        _report_faults(opened, stream)
+    stream.write(f"recording: {path}, {path.stat().st_size / 1e6:.1f} MB; rerun {path} shows it\n")
+
+
+def _show(
+    settings: RunSettings,
+    options: ViewOptions,
+    page: ViserPage,
+    controls: Controls,
+    folder: Path,
+    stream: IO[str],
+    stopped: Callable[[], bool],
+) -> RunSettings | None:
+    """Show environments until somebody stops it; returns the settings to go on with if the page asks for others."""
+    asked: list[RunSettings] = []
+
+    def ended() -> bool:
+        values = controls.wants_rebuild()
+        if values is not None:
+            try:
+                changed = settings.with_values(values)
+                _resolve(changed, options)
+                asked.append(changed)
+            except ConfigError as error:
+                controls.message = f"**not built again:** {error}"
+        return bool(asked) or stopped()
+
+    def idle() -> None:
+        page.update_status()
+        if controls.redraw:
+            controls.redraw = False
+            page.redraw()
+
+    with _open(settings, options, folder) as opened:
+        watch = Watch(opened.env, opened.act, controls, [page.show], opened.recorder)
+        title = (
+            f"### {settings.task}\n{opened.actor} acts · {settings.physics.backend} · {settings.num_envs} environments"
+        )
+        page.begin(watch.reader.layout, title, _fields(settings), options.color)
+        controls.message = ""
+        stream.write(f"{opened.actor} acts; watch at {page.url}, Ctrl-C ends it\n")
+        stream.flush()
+        watch.run(settings.seed, options.steps or math.inf, ended, idle)
+        _report_faults(opened, stream)
+    return asked[0] if asked and not stopped() else None
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """Running environments and who acts in them."""
+
+    env: Any
+    """The gym environment."""
+
+    act: Act
+    """The policy."""
+
+    actor: str
+    """Its name for people."""
+
+    recorder: Recorder | None
+    """Writes the last steps of environments that fail; None where the guard is off."""
+
+
+@contextmanager
+def _open(settings: RunSettings, options: ViewOptions, folder: Path) -> Iterator[_Opened]:
+    """Build the environments and whoever acts in them."""
+    assert settings.num_envs != "auto"
+    with ExitStack() as stack:
+        if options.checkpoint is not None:
+            session = stack.enter_context(open_session(settings, settings.num_envs, "view", folder))
+            session.runner.load_policy(options.checkpoint, {"task": settings.task})
+            env, act, actor = session.env, session.runner.act, f"the policy {options.checkpoint}"
+        else:
+            env = stack.enter_context(open_env(_resolve(settings, options)))
+            actor = options.policy or ("expert" if hasattr(env.unwrapped, "expert") else "random")
+            act = _make_policy(env.unwrapped, actor, settings)
+
+        recorder = None
+        if env.unwrapped.guard.enabled:
+            about = {"task": settings.task, "config": settings.model_dump(), "backend": settings.physics.backend}
+            cfg = RecorderCfg(dumps=settings.guard.dump)
+            recorder = Recorder.attach(env.unwrapped, folder / "dumps", about, cfg)
+        yield _Opened(env, act, actor, recorder)
+
+
+def _make_policy(env: Any, name: str, settings: RunSettings) -> Act:
+    """Return a policy that reads no observations."""
+    if name == "expert":
+        expert = env.expert()
+        return lambda _: expert()
+    if name == "random":
+        actions = RandomActions(env.num_envs, env.cfg.action_space, env.device, settings.seed)
+        return lambda _: actions()
+    zeros = torch.zeros(env.num_envs, env.cfg.action_space, device=env.device)
+    return lambda _: zeros
+
+
+def _resolve(settings: RunSettings, options: ViewOptions) -> Resolved:
+    """Resolve the settings, and refuse what cannot be shown."""
+    import gymnasium as gym
+
+    from isaaclab_pc.envs import PointCloudEnvCfg
+
+    assert settings.num_envs != "auto"
+    resolved = resolve(settings, settings.num_envs, "view")
+    if not isinstance(resolved.env_cfg, PointCloudEnvCfg):
+        raise ConfigError(
+            f"task={settings.task} is no task with this package's point clouds. scripts/train.py and scripts/play.py "
+            "show any task's scene with visualizer=viser."
+        )
+    if options.policy == "expert" and not hasattr(_load(gym.spec(settings.task).entry_point), "expert"):
+        raise ConfigError(f"policy=expert: {settings.task} has no expert. Use policy=random, zero or a run.")
+    points = resolved.env_cfg.scene.points
+    if settings.obs == "points" and points is not None:
+        ways = color_ways(points)
+        if options.color not in ways:
+            raise ConfigError(f"color={options.color}: this cloud's sensor knows {', '.join(ways)}.")
+    return resolved
+
+
+def _load(entry_point: Any) -> Any:
+    from gymnasium.envs.registration import load_env_creator
+
+    return load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
+
+
+def _fields(settings: RunSettings) -> list[SettingField]:
+    """Return what the panel may change, with the present values."""
+    from isaaclab_pc.viz.viser_panel import SettingField
+
+    values = settings.flat()
+    return [
+        SettingField(key, values[key], SETTINGS[key].meaning, choices_of(SETTINGS[key].type)) for key in PANEL_SETTINGS
+    ]
+
+
+def _report_faults(opened: _Opened, stream: IO[str]) -> None:
+    """Say what the guard found, if it found anything."""
+    counts = {cause: count for cause, count in guard_counts(opened.env).items() if count > 0}
+    if counts:
+        found = ", ".join(f"{cause} {count}" for cause, count in counts.items())
+        stream.write(f"the guard found: {found}\n")
+    if opened.recorder is not None:
+        opened.recorder.flush()
+        for path in opened.recorder.paths:
+            stream.write(f"replay: python scripts/replay.py dump={path}\n")

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What scripts/view.py shows of real environments: it is recorded, read back, and compared with the simulation."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from isaaclab.utils.math import quat_apply
+
+pytest.importorskip("rerun", reason="needs rerun: uv pip install -c constraints.txt -e '.[viz]'")
+
+from isaaclab_pc.guards.recorder import Recorder
+from isaaclab_pc.viz.controls import Controls
+from isaaclab_pc.viz.point_colors import colors_by_height
+from isaaclab_pc.viz.rerun_recording import RerunRecording
+from isaaclab_pc.workers.watch import Watch
+from tests.unit.viz.recordings import read, rgb
+
+pytestmark = [pytest.mark.sim, pytest.mark.slow_on_newton]
+
+TASK = "IsaacPC-Lift-Cube-Franka-Direct"
+STEPS = 3
+FAULTY_STEP = 2
+"""The step, counted from 1, in which the policy gives environment 1 an action that is not finite."""
+
+
+@pytest.fixture(scope="module")
+def env(make_env):
+    return make_env(TASK, 2)
+
+
+@pytest.fixture(scope="module")
+def watched(env, tmp_path_factory):
+    """The recording of a reset and a few steps, its frames, and the observations that the policy got."""
+    path = tmp_path_factory.mktemp("view") / "out.rrd"
+    expert = env.expert()
+    seen = []
+
+    def act(observations):
+        seen.append({name: value.clone() for name, value in observations.items()})
+        seen[-1]["tool_pos"] = env.tool_pos + env.scene.env_origins
+        seen[-1]["tool_quat"] = env.tool_quat.clone()
+        actions = expert()
+        if len(seen) == FAULTY_STEP:
+            actions[1] = math.nan
+        return actions
+
+    controls = Controls()
+    controls.speed = math.inf
+    controls.run_to_fault()
+    recorder = Recorder.attach(env, path.parent / "dumps", {"task": TASK, "config": {}, "backend": "test"})
+    watch = Watch(env, act, controls, recorder=recorder)
+    recording = RerunRecording(path, watch.reader.layout, color="segmentation")
+    frames = []
+    watch.outputs += [recording.write, frames.append]
+
+    messages = []
+
+    def idle():
+        # Nobody is there to press a button.
+        messages.append(controls.message)
+        controls.run()
+
+    watch.run(seed=3, steps=STEPS, idle=idle)
+    recording.close()
+    return path, watch.reader.layout, frames, seen, messages
+
+
+def test_every_step_of_every_environment_has_a_cloud_of_the_observations_points(watched, env):
+    path, _, _, _, _ = watched
+    for index in range(2):
+        points = read(path, f"env_{index}/cloud", "Points3D:positions")
+        assert sorted(points) == [*range(STEPS + 1)]
+        assert all(len(cloud) == env.cfg.scene.points.num_points for cloud in points.values())
+
+
+def test_the_points_are_the_observations_moved_into_the_world(watched):
+    path, _, _, seen, _ = watched
+    for step, observed in enumerate(seen):
+        points = observed["points"].float()
+        quat = observed["tool_quat"][:, None].expand(-1, points.shape[1], -1)
+        expected = quat_apply(quat, points) + observed["tool_pos"][:, None]
+        for index in range(2):
+            drawn = np.array(read(path, f"env_{index}/cloud", "Points3D:positions")[step])
+            assert np.allclose(drawn, expected[index], atol=1e-4)
+
+
+def test_the_points_lie_on_the_cube_which_is_drawn_where_it_is(watched, env):
+    _, layout, frames, _, _ = watched
+    last = frames[-1]
+    cube = (env.cube_pos + env.scene.env_origins).numpy()
+    assert np.linalg.norm(last.cloud - cube[:, None], axis=-1).max() < 0.05
+
+    centers = np.vstack([poses[:, :3] for poses in last.part_poses])
+    assert all(np.linalg.norm(centers - position, axis=1).min() < 1e-4 for position in cube)
+    hand = env.robot.data.body_link_pos_w.torch[:, env.robot.body_names.index("panda_hand")].numpy()
+    assert all(np.linalg.norm(centers - position, axis=1).min() < 0.1 for position in hand)
+    assert len(layout.parts) == len(last.part_poses) > 5
+
+
+def test_colours_tell_height_camera_and_class(watched):
+    path, layout, frames, _, _ = watched
+    assert layout.color_names["camera"] == ("camera",)
+    assert "age" not in layout.color_names
+    frame = frames[0]
+    heights = frame.cloud[..., 2] - layout.origins[:, None, 2]
+    assert np.array_equal(frame.cloud_colors["height"], colors_by_height(heights))
+
+    # All points are the cube's: one class, one colour.
+    assert "cube" in layout.color_names["segmentation"]
+    assert len(np.unique(frame.cloud_colors["segmentation"].reshape(-1, 3), axis=0)) == 1
+    colors = rgb(read(path, "env_0/cloud", "Points3D:colors")[0])
+    assert np.array_equal(colors, frame.cloud_colors["segmentation"][0])
+
+
+def test_cameras_and_crop_boxes_are_where_they_are(watched, env):
+    path, layout, frames, _, _ = watched
+    camera = frames[0].cameras[0]
+    assert np.allclose(camera.poses[:, :3], env.camera.data.pos_w.torch.numpy())
+    height, width = env.camera.image_shape
+    assert camera.depth.shape == (2, height, width)
+    assert (camera.depth > 0.0).any()
+    assert np.allclose(frames[0].crop_poses[:, :3], layout.origins)
+    assert np.allclose(read(path, "env_1/crop", "Transform3D:translation")[1], layout.origins[1])
+
+
+def test_rewards_actions_and_success_are_those_of_the_step(watched):
+    path, _, frames, _, _ = watched
+    first = frames[1]
+    terms = {name: read(path, f"env_0/reward/{name}", "Scalars:scalars")[1][0] for name in first.reward_terms}
+    assert "reach" in terms
+    assert math.isclose(sum(terms.values()), first.reward[0], abs_tol=1e-5)
+    assert frames[0].reward is None
+    assert sorted(read(path, "env_0/success", "Scalars:scalars")) == [*range(1, STEPS + 1)]
+
+
+def test_a_fault_is_named_stops_who_runs_to_it_and_says_how_to_replay_it(watched):
+    path, _, frames, _, messages = watched
+    assert frames[FAULTY_STEP].faults == ((), ("action",))
+    assert read(path, "env_1/guard", "TextLog:text") == {FAULTY_STEP: ["environment 1: action"]}
+    assert messages[0].startswith("fault: env 1: action")
+    assert "python scripts/replay.py dump=" in messages[0]
+    assert frames[FAULTY_STEP].done.tolist() == [False, True]
+
+
+def test_an_environment_that_is_hidden_by_the_guard_draws_what_the_policy_gets(env):
+    from isaaclab_pc.viz.scene_reader import SceneReader
+
+    reader = SceneReader(env)
+    observations, _ = env.reset(seed=3)
+    observations["points"][1] = 0.0
+    frame = reader.after_reset(observations)
+    tool = (env.tool_pos + env.scene.env_origins)[1]
+    assert torch.allclose(torch.as_tensor(frame.cloud[1]), tool.expand(len(frame.cloud[1]), 3), atol=1e-5)

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The parent of a view, with a fake worker behind the process boundary."""
+
+import re
+
+import pytest
+
+from isaaclab_pc.commands import train, view
+from isaaclab_pc.launch import pretrained
+from isaaclab_pc.launch.task_names import our_tasks
+from isaaclab_pc.runners.checkpoint_file import save_checkpoint
+from tests.unit.commands.conftest import fake_command
+
+CPU = ["device=cpu", "physics=newton_mjwarp"]
+
+
+@pytest.fixture(autouse=True)
+def fake_worker(folder, monkeypatch):
+    monkeypatch.setattr(view, "worker_command", fake_command)
+
+
+@pytest.fixture
+def shown(folder, seen):
+    """Tell what the worker of the only view saw."""
+
+    def read(task="lift"):
+        (result,) = (folder / "logs" / "view" / task).iterdir()
+        return seen(result)
+
+    return read
+
+
+def options(argv):
+    return dict(zip(argv[2::2], argv[3::2], strict=True))
+
+
+def test_a_few_environments_and_whoever_can_solve_the_task(shown):
+    assert view.main(["task=lift", *CPU]) == 0
+    content = shown()
+    assert content["settings"]["num_envs"] == 4
+    assert content["settings"]["host"] == "127.0.0.1"
+    assert options(content["argv"]) == {"--port": "8080", "--color": "height"}
+
+
+def test_what_is_given_reaches_the_worker(shown, tmp_path):
+    arguments = ["num_envs=2", "policy=random", "record=out.rrd", "steps=5", "color=camera", "port=9000", "env.a=1"]
+    assert view.main(["task=lift", *CPU, *arguments, "points.num_points=64", "host=0.0.0.0"]) == 0
+    content = shown()
+    assert options(content["argv"]) == {
+        "--policy": "random",
+        "--record": str(tmp_path / "out.rrd"),
+        "--steps": "5",
+        "--color": "camera",
+        "--port": "9000",
+    }
+    settings = content["settings"]
+    assert (settings["num_envs"], settings["host"]) == (2, "0.0.0.0")
+    assert (settings["points"]["num_points"], settings["env_overrides"]) == (64, ["env.a=1"])
+
+
+def test_a_run_acts_under_its_own_settings_in_a_few_environments(runs, shown):
+    assert train.main(["num_envs=8", "seed=7", "env.a=1", *CPU]) == 0
+    (run,) = runs()
+    assert view.main([f"policy={run}", "env.b=2", "points.realism=stereo"]) == 0
+    content = shown("reach")
+    assert options(content["argv"])["--checkpoint"].endswith("checkpoints/model_3.pt")
+    assert "--policy" not in options(content["argv"])
+    settings = content["settings"]
+    assert (settings["num_envs"], settings["seed"]) == (4, 7)
+    assert settings["env_overrides"] == ["env.a=1", "env.b=2"]
+    assert settings["points"]["realism"] == "stereo"
+
+
+def test_the_tasks_own_policy_needs_no_run(shown, tmp_path, monkeypatch):
+    policy = tmp_path / "package" / "policy.pt"
+    settings = {"task": our_tasks()["reach"], "num_envs": 8}
+    header = {"runner": "rsl_rl", "task": settings["task"], "algorithm": "ppo", "settings": settings}
+    save_checkpoint(policy, {"algorithm": {}}, header)
+    monkeypatch.setattr(pretrained, "policy_file", lambda task: policy)
+
+    assert view.main(["task=reach", "policy=pretrained", "num_envs=2", *CPU]) == 0
+    assert options(shown("reach")["argv"])["--checkpoint"] == str(policy)
+    assert shown("reach")["settings"]["num_envs"] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["num_envs=65"], "num_envs=65: more than 64 environments .* force=true"),
+        (["record=out.txt"], "record=out.txt: expected a path that ends in .rrd"),
+        (["record=nowhere/out.rrd"], "record=nowhere/out.rrd: there is no folder"),
+        (["policy=latest"], "policy=latest: .* holds no run with a checkpoint"),
+        (["policy=expret"], "policy=expret: expected latest, best, or the path"),
+        (["color=depth"], "color=depth: expected one of"),
+        (["port=0"], "port=0: expected"),
+        (["host=a b"], "host"),
+        (["runner=sb3", "policy=pretrained"], "runner"),
+        (["max_iterations=3"], "max_iterations has no use here"),
+        (["visualizer=viser"], "visualizer has no use here"),
+    ],
+)
+def test_what_cannot_be_shown_is_refused(folder, capsys, arguments, message):
+    assert view.main(["task=lift", *CPU, *arguments]) == 2
+    assert re.search(message, capsys.readouterr().err)
+    assert not (folder / "logs" / "view").exists()
+
+
+def test_more_environments_are_shown_to_who_insists(shown):
+    assert view.main(["task=lift", *CPU, "num_envs=65", "force=true"]) == 0
+    assert shown()["settings"]["num_envs"] == 65
+
+
+@pytest.mark.parametrize(
+    ("missing", "arguments", "message"),
+    [
+        ("viser", [], "needs viser, .* pip install 'isaaclab_pc\\[viz\\]'. record=<path>.rrd"),
+        ("rerun", ["record=out.rrd"], "record=out.rrd needs rerun, .* pip install 'isaaclab_pc\\[viz\\]'"),
+    ],
+)
+def test_a_missing_package_says_what_to_install(folder, capsys, monkeypatch, missing, arguments, message):
+    monkeypatch.setattr(view, "is_installed", lambda name: name != missing)
+    assert view.main(["task=lift", *CPU, *arguments]) == 2
+    assert re.search(message, capsys.readouterr().err)
+
+
+def test_help_names_every_setting(capsys):
+    assert view.main(["--help"]) == 0
+    text = capsys.readouterr().out
+    assert all(name in text for name in (*view.ViewSettings.model_fields, "points.num_points", "host"))

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a recording holds, read back."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rerun", reason="needs rerun: uv pip install -c constraints.txt -e '.[viz]'")
+
+from isaaclab_pc.viz.rerun_recording import RerunRecording
+from tests.unit.viz import scenes
+from tests.unit.viz.recordings import read, rgb
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    """A reset and two steps, of which the guard finds something in the second."""
+    path = tmp_path_factory.mktemp("recording") / "out.rrd"
+    recording = RerunRecording(path, scenes.layout(), color="camera")
+    recording.write(scenes.frame(0, actions=None, reward=None, reward_terms={}, success=None, done=None))
+    recording.write(scenes.frame(1))
+    recording.write(scenes.frame(2, faults=((), ("joint_velocity", "reward"))))
+    recording.close()
+    return path
+
+
+def test_every_environment_has_its_cloud_in_every_frame(path):
+    for env, origin in enumerate(scenes.ORIGINS):
+        points = read(path, f"env_{env}/cloud", "Points3D:positions")
+        assert sorted(points) == [0, 1, 2]
+        assert np.allclose(points[2], np.array([2.0, 0.0, 0.25]) + origin)
+        assert np.shape(points[1]) == (scenes.POINTS, 3)
+        colors = read(path, f"env_{env}/cloud", "Points3D:colors")
+        assert np.all(rgb(colors[1]) == 20)
+
+
+def test_a_reset_has_no_reward_and_every_step_has_its_terms(path):
+    assert read(path, "env_0/reward/total", "Scalars:scalars") == {1: [0.5], 2: [0.5]}
+    assert read(path, "env_1/reward/reach", "Scalars:scalars") == {1: [0.25], 2: [0.25]}
+    assert read(path, "env_0/action/1", "Scalars:scalars") == {1: [-0.2], 2: [-0.2]}
+    assert read(path, "env_1/success", "Scalars:scalars") == {1: [1.0], 2: [1.0]}
+
+
+def test_faults_are_in_the_log_of_their_environment(path):
+    assert read(path, "env_1/guard", "TextLog:text") == {2: ["environment 1: joint_velocity, reward"]}
+    assert read(path, "env_0/guard", "TextLog:text") == {}
+
+
+def test_bodies_cameras_and_goals_are_where_they_are(path):
+    assert np.allclose(read(path, "bodies/part_0", "InstancePoses3D:translations")[1], scenes.ORIGINS)
+    assert np.allclose(read(path, "env_1/camera", "Transform3D:translation")[1], scenes.ORIGINS[1])
+    assert np.allclose(read(path, "env_1/goal", "Points3D:positions")[1], scenes.ORIGINS[1] + 0.1)
+    assert len(read(path, "env_0/camera/depth", "DepthImage:buffer")) == 3

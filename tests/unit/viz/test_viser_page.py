@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The page in a browser: it answers, its controls do what they say, and it writes no error to the console."""
+
+import socket
+import time
+import urllib.request
+from collections.abc import Callable
+
+import numpy as np
+import psutil
+import pytest
+
+pytest.importorskip("viser", reason="needs viser: uv pip install -c constraints.txt -e '.[viz]'")
+
+from isaaclab_pc.viz.controls import Controls
+from isaaclab_pc.viz.viser_page import ViserPage
+from isaaclab_pc.viz.viser_panel import AS_TASK, SettingField
+from isaaclab_pc.viz.viser_scene import LAYERS, depth_picture, label_text
+from tests.unit.viz import scenes
+from tests.unit.viz.browser import CHROMIUM, browser
+
+FIELDS = [
+    SettingField("points.num_points", None, "Points."),
+    SettingField("points.sampler", "random", "How.", ("random", "fps")),
+]
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+def wait_until(holds: Callable[[], bool], seconds: float = 20.0) -> bool:
+    end = time.monotonic() + seconds
+    while not holds() and time.monotonic() < end:
+        time.sleep(0.05)
+    return holds()
+
+
+@pytest.fixture
+def controls():
+    return Controls()
+
+
+@pytest.fixture
+def page(controls):
+    """A page that shows two environments after one step."""
+    page = ViserPage("127.0.0.1", free_port(), controls)
+    page.begin(scenes.layout(), "### Two environments", FIELDS)
+    page.show(scenes.frame(1))
+    yield page
+    page.close()
+
+
+def test_the_server_answers_on_this_machine_alone(page):
+    with urllib.request.urlopen(page.url) as answer:
+        assert b"<html" in answer.read()
+    listening = [one.laddr for one in psutil.Process().connections() if one.status == psutil.CONN_LISTEN]
+    assert [address.ip for address in listening if address.port == page.port] == ["127.0.0.1"]
+
+
+def test_a_port_that_is_taken_is_passed_over(page, controls):
+    other = ViserPage("127.0.0.1", page.port, controls)
+    try:
+        assert other.port > page.port
+        assert other.url == f"http://localhost:{other.port}"
+    finally:
+        other.close()
+
+
+def test_the_buttons_control_the_loop(page, controls):
+    page.panel.press("Pause")
+    assert controls.paused
+    page.panel.press("Step")
+    assert [controls.wants_step(1e-9) for _ in range(2)] == [True, False]
+    page.panel.press("Reset")
+    assert controls.wants_reset()
+    page.panel.press("To next fault")
+    assert not controls.paused
+    controls.saw_fault("env 1: reward")
+    assert controls.paused
+    page.panel.press("Run")
+    assert not controls.paused
+    page.panel.speed.value = 0.25
+    assert controls.speed == 0.25
+
+
+def test_the_settings_that_were_changed_are_asked_for(page, controls):
+    page.panel.settings["points.num_points"].value = "64"
+    page.panel.build_again()
+    assert controls.wants_rebuild() == {"points.num_points": 64}
+
+    page.panel.settings["points.num_points"].value = ""
+    page.panel.build_again()
+    assert controls.wants_rebuild() is None
+    assert controls.message == "no setting was changed"
+
+    page.panel.settings["points.sampler"].value = AS_TASK
+    page.panel.build_again()
+    assert controls.wants_rebuild() == {"points.sampler": None}
+
+
+def test_points_are_drawn_in_the_chosen_colours_where_they_are(page, controls):
+    cloud = page.scene.handles["/cloud/1"]
+    drawn = cloud.points.astype(float) + np.asarray(cloud.position)
+    assert np.allclose(drawn, np.array([1.0, 2.5, 0.25]), atol=1e-3)
+    assert np.all(cloud.colors == 10)
+
+    page.panel.color.value = "camera"
+    assert controls.redraw
+    page.redraw()
+    assert np.all(page.scene.handles["/cloud/1"].colors == 20)
+
+
+def test_layers_are_hidden(page):
+    for layer in LAYERS:
+        page.panel.layers[layer].value = False
+        assert not page.scene.layers[layer].visible
+
+
+def test_the_guards_finding_stands_over_the_environment_and_in_the_log(page):
+    frame = scenes.frame(2, faults=((), ("joint_velocity",)), done=np.array([False, True]))
+    page.show(frame)
+    assert label_text(frame, 0) == "env 0   reward 0.50"
+    assert label_text(frame, 1) == "env 1   reward 0.25   success   new episode   GUARD: joint_velocity"
+    assert page.scene.handles["/labels/1"].text == label_text(frame, 1)
+    assert "step 2, env 1: joint_velocity" in page.panel.log.content
+
+
+def test_another_environment_takes_the_place_of_the_first(page):
+    page.begin(scenes.layout(), "### Others", FIELDS)
+    page.show(scenes.frame(7))
+    assert "Step 7" in page.panel.status.content
+
+
+def test_depth_is_coloured_from_near_to_far_and_misses_are_black():
+    picture = depth_picture(np.array([[0.5, 1.0], [0.0, 0.75]], np.float32))
+    near, far, miss = picture[0, 0], picture[0, -1], picture[-1, 0]
+    assert picture.shape == (8, 8, 3)
+    assert not np.array_equal(near, far)
+    assert np.array_equal(miss, [0, 0, 0])
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium on the PATH")
+def test_a_browser_shows_it_without_an_error(page, controls, tmp_path):
+    with browser(tmp_path / "profile") as chromium:
+        chromium.open(page.url)
+        chromium.wait_for("Two environments")
+        chromium.wait_for("Step 1 (0.1 s)")
+        chromium.wait_for("Labels")
+        chromium.click("Settings")
+        chromium.wait_for("points.num_points")
+        chromium.click("Pause")
+        assert wait_until(lambda: controls.paused)
+        page.update_status()
+        chromium.wait_for("paused")
+        assert chromium.errors == []
