@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,11 +18,14 @@ from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.run_folder import LOGS, experiment_name, make_folder, writing
 from isaaclab_pc.launch.run_record import RECORD_NAME
 from isaaclab_pc.report.page import MOST_RUNS, REPORT_NAME, comparison_page, run_page
-from isaaclab_pc.settings.base import ScriptSettings
+from isaaclab_pc.settings.base import ScriptSettings, shown
 
 __all__ = ["main"]
 
 LATEST = "latest"
+
+_MOST_LOOKED_AT = 1000
+"""Runs among which near names are sought."""
 
 
 class ReportSettings(ScriptSettings):
@@ -96,14 +100,13 @@ def _run(argv: Sequence[str]) -> int:
 
 def _is_setting(argument: str) -> bool:
     """Tell a setting or an option from a folder, whose name may have an equals sign, too."""
-    return argument.startswith("-") or ("=" in argument and not Path(argument).exists())
+    # Unlike Path.exists, this takes a name that is too long for what it is.
+    return argument.startswith("-") or ("=" in argument and not os.path.exists(argument))
 
 
 def _write(folders: Sequence[Path], out: Path | None) -> Path:
-    if out is not None and (out.is_dir() or not out.parent.is_dir()):
-        what = "is a folder: give the name of a file" if out.is_dir() else f"there is no folder {out.parent}"
-        raise ConfigError(f"out={out}: {what}.")
-
+    if out is not None:
+        _check_file(out)
     is_one = len(folders) == 1
     page = run_page(folders[0]) if is_one else comparison_page(folders)
     if out is None:
@@ -113,6 +116,19 @@ def _write(folders: Sequence[Path], out: Path | None) -> Path:
     return out
 
 
+def _check_file(out: Path) -> None:
+    """Refuse a file that cannot be written, before anything is drawn."""
+    try:
+        is_folder = out.is_dir()
+        has_parent = out.parent.is_dir()
+    except OSError as error:
+        raise ConfigError(f"out={shown(str(out))}: {error.strerror}.") from None
+    if is_folder:
+        raise ConfigError(f"out={out} is a folder: give the name of a file.")
+    if not has_parent:
+        raise ConfigError(f"out={out}: there is no folder {out.parent}.")
+
+
 def _folder(text: str) -> Path:
     """Return the folder of a run.
 
@@ -120,12 +136,18 @@ def _folder(text: str) -> Path:
         ConfigError: It holds none; the message names runs in it, or folders with similar names.
     """
     folder = Path(text)
-    if (folder / RECORD_NAME).is_file():
-        return folder
-    if folder.name == RECORD_NAME and folder.is_file():
-        return folder.parent
-    if folder.is_dir():
-        inside = sorted(str(path.parent) for path in folder.rglob(RECORD_NAME))[-3:]
+    try:
+        if (folder / RECORD_NAME).is_file():
+            return folder
+        if folder.name == RECORD_NAME and folder.is_file():
+            return folder.parent
+        is_folder = folder.is_dir()
+    except OSError as error:
+        raise ConfigError(f"{shown(text)}: {error.strerror}.") from None
+    if is_folder:
+        # Not deeper than from logs: a whole disk may lie below.
+        found = itertools.chain.from_iterable(folder.glob(f"{'*/' * depth}{RECORD_NAME}") for depth in (1, 2, 3))
+        inside = sorted(str(path.parent) for path in itertools.islice(found, _MOST_LOOKED_AT))[-3:]
         hint = f"did you mean {' or '.join(inside)}?" if inside else "give logs/<runner>/<task>/<time>, or run=latest."
         raise ConfigError(f"{folder} is not a run's folder: it has no {RECORD_NAME}; {hint}")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from isaaclab_pc.commands import demo, replay, scale, tune
+from isaaclab_pc.commands import compare, demo, replay, report, scale, trained_policy, tune, view
 from isaaclab_pc.launch.algorithm import choose_algorithm
 from isaaclab_pc.launch.command_line import parse_command, parse_script_command, split_own
 from isaaclab_pc.launch.compose import compose
@@ -97,8 +97,15 @@ def test_scripts_take_the_commands_of_the_pages(page: str, script: str, argument
             pass
         case "train":
             parse_command(split_own(argv, SubmitSettings)[1], may_be_job=True)
-        case "play":
-            parse_command(argv)
+        case "play" | "export":
+            # The run of an export is what play resumes.
+            parse_command([text.replace("run=", "resume=") for text in argv])
+        case "view":
+            parse_script_command(argv, view.ViewSettings, (*trained_policy.SELECTS, *view.MAY_CHANGE))
+        case "compare":
+            assert split_own(argv, compare.CompareSettings)[1]
+        case "report":
+            parse_script_command([text for text in argv if "=" in text], report.ReportSettings, report.SELECTS)
         case "scale":
             parse_command([argument for argument in argv if argument not in scale.OPTIONS])
         case "demo":
