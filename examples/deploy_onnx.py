@@ -49,7 +49,7 @@ def main() -> None:
     session = onnxruntime.InferenceSession(given.folder / "policy.onnx", providers=["CPUExecutionProvider"])
 
     inputs = {entry["name"]: _input(entry, policy, recording) for entry in policy["inputs"]}
-    (actions,) = session.run(["actions"], inputs)
+    actions: Any = session.run(["actions"], inputs)[0]
     # What is sent to the robot; the scale and the meaning of each number stand in policy.json.
     commands = np.clip(actions, *policy["output"].get("clip", (-np.inf, np.inf)))
     for index, command in enumerate(commands):

@@ -134,7 +134,7 @@ def load_onnx(path: Path) -> Run:
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
     def run(inputs: Mapping[str, Tensor]) -> Tensor:
-        (actions,) = session.run([_OUTPUT], {name: value.numpy() for name, value in inputs.items()})
+        actions: Any = session.run([_OUTPUT], {name: value.numpy() for name, value in inputs.items()})[0]
         return torch.from_numpy(actions)
 
     return run
