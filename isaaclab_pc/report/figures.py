@@ -208,7 +208,7 @@ def _time_line(run: RunFacts) -> PageFigure | None:
             spans.append(Span("stood still", (died - start).total_seconds(), at, event_text(event), is_bad=True))
             died = None
         elif event.name != "restart":
-            spans.append(Span(shortened(event.name), at, at, event_text(event)))
+            spans.append(Span(shortened(event.name), at, at, event_text(event), is_bad=event.name == "gave up"))
     ended = read_time(run.data.ended)
     end = (ended - start).total_seconds() if ended is not None else spans[-1].end
     return time_line_figure("time-line", "Deaths, restarts and stops", spans, max(end, 1.0)) if spans else None

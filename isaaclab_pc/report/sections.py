@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.launch.command_line import keys_of
 from isaaclab_pc.launch.evaluation_result import Breakdown
 from isaaclab_pc.launch.task_names import resolve_task, short_name
 from isaaclab_pc.report.read_run import RunFacts, read_time
@@ -42,6 +42,13 @@ __all__ = [
     "version_rows",
     "what_ran",
 ]
+
+
+_NEED_MEMORY = (
+    *("runner", "algorithm", "teacher", "init", "agent", "obs", "robot", "replay_samples", "minibatch_size", "device"),
+    *("physics.", "points.", "env.", "agent."),
+)
+"""Settings, and groups of them, on which the memory of a run depends."""
 
 
 class Tile(NamedTuple):
@@ -315,19 +322,16 @@ def _again(run: RunFacts) -> str | None:
     if run.settings is None:
         return None
     given = {row.key: row.value for row in changed_settings(run) if row.key not in ("task", "resume", "node_rank")}
-    try:
-        task = short_name(resolve_task(run.settings.task))
-    except ConfigError:
-        # A task of a package that is not installed here.
-        task = run.settings.task
-    settings = {"task": task, **given, "seed": str(run.settings.seed + 1)}
+    settings = {"task": short_name(run.settings.task), **given, "seed": str(run.settings.seed + 1)}
     return command_line("train", *(f"{key}={value}" for key, value in settings.items()))
 
 
 def scale_command(run: RunFacts) -> str:
     """Return the command that measures what the run's memory is made of."""
+    needs_memory = keys_of(*_NEED_MEMORY)
+    given = [f"{row.key}={row.value}" for row in changed_settings(run) if needs_memory(row.key)]
     size = [f"num_envs={run.data.num_envs}"] if isinstance(run.data.num_envs, int) else []
-    return command_line("scale", f"task={task_name(run)}", *size)
+    return command_line("scale", f"task={task_name(run)}", *given, *size)
 
 
 def event_rows(run: RunFacts) -> list[tuple[str, str, str]]:

@@ -203,8 +203,16 @@ def test_a_run_without_anything_but_its_record_is_a_page(tmp_path):
     edit(folder, trials=[], evaluation=None, evaluations=[], checkpoints={})
     page = Reader(run_page(folder))
     assert page.tables == {}
-    for text in ("settings cannot be read", "no curves", "no checkpoint", "not evaluated", "scripts/scale.py"):
+    for text in ("settings cannot be read", "no curves", "no checkpoint", "not evaluated"):
         assert text in page.text, text
+
+
+def test_without_a_search_the_page_tells_how_to_measure_memory(tmp_path):
+    folder = make_run(tmp_path / "run", "obs=state", "eval.episodes=7", "points.num_points=64").folder
+    (folder / "iterations.jsonl").unlink()
+    edit(folder, trials=[], evaluation=None)
+    page = Reader(run_page(folder))
+    assert "python scripts/scale.py task=reach obs=state points.num_points=64 num_envs=128" in page.text
 
 
 STRANGE = {
