@@ -47,6 +47,7 @@ from isaaclab_pc.launch.run_folder import (
 )
 from isaaclab_pc.launch.run_record import CHECKPOINT_FOLDER, RECORD_NAME, RunRecord
 from isaaclab_pc.launch.sweep import run_each
+from isaaclab_pc.report.at_end import report_at_end
 from isaaclab_pc.runners import require_library
 from isaaclab_pc.scaling import ProbeError, SearchSettings
 from isaaclab_pc.scaling.auto_num_envs import apply_overrides, find_num_envs
@@ -253,7 +254,9 @@ def _start(settings: RunSettings, name: str | None = None) -> tuple[int, Path]:
         print(f"error: {error}", file=sys.stderr)
         return ExitCode.FAILED, folder
     except SystemExit:
-        record.finish("interrupted")
+        # Not where only the report was left to write.
+        if record.data.status == "running":
+            record.finish("interrupted")
         raise
 
     if code == ExitCode.REFUSED:
@@ -352,9 +355,6 @@ def train_to_end(record: RunRecord, checkpoint: Path | None, settings: Path) -> 
     """
     code = _train(record, checkpoint, settings)
     if record.data.completed_iterations > 0 and code != ExitCode.REFUSED and not was_stopped(code):
-        # Late: most commands need no templates.
-        from isaaclab_pc.report.page import report_at_end
-
         report_at_end(record.folder)
     return code
 

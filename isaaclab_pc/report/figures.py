@@ -19,13 +19,11 @@ from isaaclab_pc.viz.run_figures import (
     bar_figure,
     curve_figure,
     interval_figure,
-    ledger_figure,
-    memory_figure,
-    speed_figure,
     stacked_figure,
     time_line_figure,
     time_unit,
 )
+from isaaclab_pc.viz.search_figures import ledger_figure, memory_figure, speed_figure
 
 __all__ = [
     "comparing_figures",

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -11,14 +10,13 @@ from typing import Any
 
 import jinja2
 
-from isaaclab_pc.files import write_text_atomically
 from isaaclab_pc.packages import installed_versions
 from isaaclab_pc.report import sections
 from isaaclab_pc.report.comparison import differing_settings, measures, run_names
 from isaaclab_pc.report.read_run import RunFacts, read_run
 from isaaclab_pc.report.words import command_line, shortened
 
-__all__ = ["MOST_RUNS", "REPORT_NAME", "comparison_page", "report_at_end", "run_page"]
+__all__ = ["MOST_RUNS", "REPORT_NAME", "comparison_page", "run_page"]
 
 REPORT_NAME = "report.html"
 """The page's name in the run's folder."""
@@ -58,22 +56,6 @@ def comparison_page(folders: Sequence[Path]) -> str:
         ConfigError: A folder has no record of a run.
     """
     return _render("comparison.html", _comparison_page([read_run(folder) for folder in folders]))
-
-
-def report_at_end(folder: Path) -> None:
-    """Write the page of a run that has just ended, and say where; where that fails, say so and do no more.
-
-    Args:
-        folder: The run's folder.
-    """
-    path = folder / REPORT_NAME
-    try:
-        write_text_atomically(path, run_page(folder))
-    except Exception as error:
-        # What was trained is safe; whatever is wrong with its page must not make it a run that failed.
-        print(f"warning: no report was written ({type(error).__name__}: {error})", file=sys.stderr, flush=True)
-    else:
-        print(f"report: {path}", flush=True)
 
 
 def _render(template: str, content: dict[str, Any]) -> str:

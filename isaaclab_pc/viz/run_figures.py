@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator
 
-from isaaclab_pc.scaling.ledger import Ledger, fit_line
-from isaaclab_pc.scaling.trial import Trial, format_size
-from isaaclab_pc.viz.svg_figure import BAD, GOOD, INK, LINE, MUTED, SERIES, draw_svg
+from isaaclab_pc.viz.svg_figure import BAD, INK, LINE, SERIES, draw_svg
 
 __all__ = [
     "MOST_POINTS",
@@ -24,9 +22,6 @@ __all__ = [
     "bar_figure",
     "curve_figure",
     "interval_figure",
-    "ledger_figure",
-    "memory_figure",
-    "speed_figure",
     "stacked_figure",
     "time_line_figure",
     "time_unit",
@@ -41,7 +36,6 @@ _FEW_POINTS = 40
 _MOST_BARS = 40
 _DASHES = ("-", "--", "-.", ":", (0, (6, 1.5, 1, 1.5, 1, 1.5)), (0, (1, 1)))
 _MARKERS = "osD^vP"
-_MIB = 2**20
 
 
 @dataclass(frozen=True)
@@ -310,121 +304,6 @@ def bar_figure(key: str, title: str, x_label: str, counts: Sequence[tuple[str, i
     size = (4.6, 0.7 + 0.28 * len(counts))
     rows = tuple((name, f"{number:,}") for name, number in counts)
     return PageFigure(key, title, draw_svg(draw, key, title, size), ("", x_label), rows)
-
-
-def ledger_figure(key: str, title: str, ledger: Ledger, budget: int | None) -> PageFigure:
-    """Draw what memory is made of, part after part up to the peak, and the budget.
-
-    Args:
-        key: Name in the page.
-        title: Headline.
-        ledger: At least one entry.
-        budget: Memory that there was [bytes]; None: not known.
-    """
-    begins = np.cumsum([0, *(entry.total for entry in ledger.entries)]) / _MIB
-
-    def draw(axes: Any) -> None:
-        top = max(float(begins[-1]), (budget or 0) / _MIB)
-        for index, entry in enumerate(ledger.entries):
-            axes.barh(index, entry.total / _MIB, 0.6, left=begins[index], color=SERIES[0])
-            axes.text(begins[index + 1] + 0.015 * top, index, format_size(entry.total), va="center", color=INK)
-        names = [entry.kind for entry in ledger.entries]
-        if budget is not None:
-            axes.axvline(budget / _MIB, color=BAD, linestyle="--")
-            axes.text(budget / _MIB, len(names) - 0.35, f"budget {format_size(budget)} ", color=BAD, ha="right")
-        axes.set_yticks(range(len(names)), names, color=INK)
-        axes.set(xlabel="memory [MiB]", xlim=(0, 1.25 * top), ylim=(len(names) - 0.1, -0.6))
-        axes.xaxis.set_major_locator(MaxNLocator(4))
-        axes.grid(visible=False, axis="y")
-
-    size = (4.6, 0.9 + 0.28 * len(ledger.entries))
-    rows = [(entry.kind, *map(_size, (entry.total, entry.fixed, entry.per_env))) for entry in ledger.entries]
-    rows.append(("sum", format_size(ledger.total), "", ""))
-    if budget is not None:
-        rows.append(("budget", format_size(budget), "", ""))
-    columns = ("", "memory", "fixed", "per environment")
-    return PageFigure(key, title, draw_svg(draw, key, title, size), columns, tuple(rows))
-
-
-def _size(size: float | None) -> str:
-    return "" if size is None else format_size(size)
-
-
-def memory_figure(key: str, title: str, trials: Sequence[Trial], num_envs: int | None) -> PageFigure:
-    """Draw the memory of a search's trials over the number of environments, and the budget.
-
-    Args:
-        key: Name in the page.
-        title: Headline.
-        trials: At least one.
-        num_envs: What was chosen; None: nothing was.
-    """
-    on_gpu = trials[0].device_bytes is not None
-    budget = trials[0].device_budget if on_gpu else trials[0].host_budget
-    used = [((trial.device_bytes or 0) if on_gpu else trial.host_bytes) / _MIB for trial in trials]
-    points = list(zip(trials, used, strict=True))
-
-    def draw(axes: Any) -> None:
-        intercept, slope = fit_line({trial.num_envs: mib for trial, mib in points if trial.fits})
-        if intercept is not None and slope is not None:
-            right = 1.05 * max(trial.num_envs for trial in trials)
-            label = f"{slope:.2g} MiB per environment"
-            axes.plot([0, right], [intercept, intercept + slope * right], color=MUTED, linewidth=1.2, label=label)
-        if budget is not None:
-            axes.axhline(budget / _MIB, color=BAD, linestyle="--", label=f"budget, {format_size(budget)}")
-        _draw_trials(axes, points, num_envs)
-        axes.set_ylabel(f"peak {'GPU' if on_gpu else 'host'} memory [MiB]")
-
-    rows = tuple(
-        (f"{trial.num_envs:,}", trial.outcome.replace("_", " "), format_size(mib * _MIB), trial.detail)
-        for trial, mib in points
-    )
-    columns = ("environments", "outcome", "peak memory", "why")
-    return PageFigure(key, title, draw_svg(draw, key, title), columns, rows)
-
-
-def speed_figure(key: str, title: str, trials: Sequence[Trial], num_envs: int | None) -> PageFigure:
-    """Draw the speed of a search's trials over the number of environments.
-
-    Args:
-        key: Name in the page.
-        title: Headline.
-        trials: At least one that fitted.
-        num_envs: What was chosen; None: nothing was.
-    """
-    points = sorted(
-        ((trial, trial.frames_per_second) for trial in trials if trial.fits), key=lambda point: point[0].num_envs
-    )
-
-    def draw(axes: Any) -> None:
-        sizes = [trial.num_envs for trial, _ in points]
-        axes.plot(sizes, [speed for _, speed in points], color=MUTED, linewidth=1.2)
-        _draw_trials(axes, points, num_envs)
-        axes.set_ylabel("frames per second")
-        axes.yaxis.set_major_formatter(EngFormatter(sep=""))
-
-    rows = tuple((f"{trial.num_envs:,}", f"{speed:,.0f}") for trial, speed in points)
-    return PageFigure(key, title, draw_svg(draw, key, title), ("environments", "frames per second"), rows)
-
-
-def _draw_trials(axes: Any, points: Sequence[tuple[Trial, float]], num_envs: int | None) -> None:
-    """Draw a dot for what fits, a cross for what does not, and a ring around what was chosen."""
-    fitting = [(trial.num_envs, value) for trial, value in points if trial.fits]
-    failed = [(trial.num_envs, value) for trial, value in points if not trial.fits]
-    if fitting:
-        axes.scatter(*zip(*fitting, strict=True), color=SERIES[0], label="fits", zorder=3)
-    if failed:
-        axes.scatter(*zip(*failed, strict=True), color=BAD, marker="x", label="does not fit", zorder=3)
-    chosen = [(size, value) for size, value in fitting if size == num_envs][:1]
-    if chosen:
-        ring = {"s": 130, "facecolors": "none", "edgecolors": GOOD, "linewidths": 2}
-        axes.scatter(*zip(*chosen, strict=True), label="chosen", zorder=4, **ring)
-
-    axes.set_xlabel("environments")
-    axes.set_xlim(0, 1.1 * max(trial.num_envs for trial, _ in points))
-    axes.set_ylim(0, 1.35 * axes.get_ylim()[1])
-    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-    axes.legend(loc="upper left", ncols=2)
 
 
 def time_line_figure(key: str, title: str, spans: Sequence[Span], end: float) -> PageFigure:

@@ -4,6 +4,7 @@
 import errno
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -191,6 +192,16 @@ def test_a_report_that_fails_fails_no_run(runs, capsys, record, monkeypatch):
     (run,) = runs()
     assert record(run)["status"] == "completed"
     assert "warning: no report was written (RuntimeError: no such colour)\n" in capsys.readouterr().err
+
+
+def test_a_signal_during_the_report_leaves_a_completed_run(runs, record, monkeypatch):
+    def stop(folder):
+        raise SystemExit(128 + signal.SIGTERM)
+
+    monkeypatch.setattr(page, "run_page", stop)
+    assert main(["num_envs=8", "device=cpu"]) == 75
+    (run,) = runs()
+    assert record(run)["status"] == "completed"
 
 
 def test_a_crash_shows_the_end_of_the_log_and_is_recorded(folder, capsys, runs, record):

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from isaaclab_pc.report.at_end import report_at_end
 from isaaclab_pc.report.comparison import run_names
-from isaaclab_pc.report.page import comparison_page, report_at_end, run_page
+from isaaclab_pc.report.page import comparison_page, run_page
 from tests.unit.report.run_folder import ITERATIONS, STEPS, TRIALS, edit, make_faulty, make_run
 
 FIGURES = {

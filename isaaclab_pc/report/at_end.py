@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The report of a run that has just ended."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from isaaclab_pc.files import write_text_atomically
+
+__all__ = ["report_at_end"]
+
+
+def report_at_end(folder: Path) -> None:
+    """Write the page of a run that has just ended, and say where; where that fails, say so and do no more.
+
+    Args:
+        folder: The run's folder.
+    """
+    try:
+        # Here, so that a library which cannot be loaded costs the report alone.
+        from isaaclab_pc.report.page import REPORT_NAME, run_page
+
+        path = folder / REPORT_NAME
+        write_text_atomically(path, run_page(folder))
+    except Exception as error:
+        # What was trained is safe; whatever is wrong with its page must not make it a run that failed.
+        print(f"warning: no report was written ({type(error).__name__}: {error})", file=sys.stderr, flush=True)
+    else:
+        print(f"report: {path}", flush=True)
