@@ -24,7 +24,14 @@ from torch import Tensor, nn
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.runners.distributed import average, average_gradients, broadcast_module, world_size
-from isaaclab_pc.runners.shared import HasClippingGroups, IterationLog, random_first_lengths, success_rate, tensor_cores
+from isaaclab_pc.runners.shared import (
+    HasClippingGroups,
+    IterationLog,
+    random_first_lengths,
+    success_rate,
+    tensor_cores,
+    write_metrics,
+)
 from isaaclab_pc.runners.tripwire import Tripwire
 
 __all__ = ["Agent", "LogObserver", "PolicySchedule", "ShuffledDataset", "SilentWriter"]
@@ -214,30 +221,25 @@ class Agent(A2CAgent):
         frame: int,
         *rest: Any,
     ) -> None:
-        """Write the iteration to TensorBoard and report it."""
+        """Write the iteration to TensorBoard, under RL-Games' tags and ours, and report it."""
         timings = (total_time, epoch_num, step_time, play_time, update_time)
         super().write_stats(*timings, a_losses, c_losses, entropies, kls, last_lr, lr_mul, frame, *rest)
 
         env_log = {**self.algo_observer.env_log.take_means(), **self.tripwire.end_iteration()}
         episodes_ended = self.game_rewards.current_size > 0
-        mean_reward = float(self.game_rewards.get_mean()[0]) if episodes_ended else math.nan
-        for key, value in {**env_log, "Train/mean_reward": mean_reward}.items():
-            if math.isfinite(value):
-                self.writer.add_scalar(key, value, frame)
-
-        self.after_iteration(
-            {
-                **env_log,
-                "mean_reward": mean_reward,
-                "mean_episode_length": float(self.game_lengths.get_mean()) if episodes_ended else math.nan,
-                "success_rate": success_rate(env_log),
-                "collect_s": play_time,
-                "learn_s": update_time,
-                "env_steps_per_s": self.curr_frames / (play_time + update_time),
-                "learning_rate": float(self.last_lr),
-                "action_std": float(self.train_result[7].mean()),
-                "loss/value": float(mean_list(c_losses).detach()),
-                "loss/surrogate": float(mean_list(a_losses).detach()),
-                "loss/entropy": float(mean_list(entropies).detach()),
-            }
-        )
+        metrics = {
+            **env_log,
+            "mean_reward": float(self.game_rewards.get_mean()[0]) if episodes_ended else math.nan,
+            "mean_episode_length": float(self.game_lengths.get_mean()) if episodes_ended else math.nan,
+            "success_rate": success_rate(env_log),
+            "collect_s": play_time,
+            "learn_s": update_time,
+            "env_steps_per_s": self.curr_frames / (play_time + update_time),
+            "learning_rate": float(self.last_lr),
+            "action_std": float(self.train_result[7].mean()),
+            "loss/value": float(mean_list(c_losses).detach()),
+            "loss/surrogate": float(mean_list(a_losses).detach()),
+            "loss/entropy": float(mean_list(entropies).detach()),
+        }
+        write_metrics(self.writer, metrics, frame)
+        self.after_iteration(metrics)

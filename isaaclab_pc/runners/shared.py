@@ -200,19 +200,19 @@ _TAGS = {
 """RSL-RL's tags in TensorBoard for our metrics."""
 
 
-def write_metrics(writer: Any, metrics: Mapping[str, float], iteration: int) -> None:
-    """Write an iteration to TensorBoard, for a library that has no log of its own, under the tags of RSL-RL.
+def write_metrics(writer: Any, metrics: Mapping[str, float], step: int) -> None:
+    """Write an iteration to TensorBoard under the tags of RSL-RL, for the libraries that do not write them.
 
     Args:
         writer: TensorBoard's.
         metrics: What :func:`iteration_metrics` returned; values that are not finite are left out.
-        iteration: Completed iterations.
+        step: Where on the axis: iterations or steps of all environments, as the library counts.
     """
     for key, value in metrics.items():
         tag = _TAGS.get(key, key.replace("loss/", "Loss/"))
         # The success rate is there already, as the environment logs it.
         if "/" in tag and math.isfinite(value):
-            writer.add_scalar(tag, value, iteration)
+            writer.add_scalar(tag, value, step)
 
 
 def random_first_lengths(env: Any) -> None:

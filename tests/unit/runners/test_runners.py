@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from benchmarks.host_syncs import HostSyncs
@@ -484,6 +485,17 @@ def test_episode_stats_are_of_whole_episodes_and_read_once() -> None:
     with syncs:
         assert stats.means() == (pytest.approx((3.0 + 10.0 + 70.0) / 3), 2.0)
     assert syncs.counts.total() <= 2
+
+
+def test_the_log_has_the_same_tags_with_every_library(name: str, tmp_path: Path) -> None:
+    Bench(name, tmp_path).train(2)
+    log = EventAccumulator(str(tmp_path))
+    log.Reload()
+    tags = set(log.Tags()["scalars"])
+    assert tags >= {"Train/mean_reward", "Train/mean_episode_length", "Policy/mean_std", "Loss/learning_rate"}
+    assert tags >= {"Perf/total_fps", "Perf/collection_time", "Perf/learning_time"}
+    assert tags >= {"Loss/value", "Loss/surrogate", "Loss/entropy"}
+    assert tags >= {"Metrics/success_rate", "Guard/state", "Learner/updates", "Learner/skipped_updates"}
 
 
 def test_metrics_have_the_tags_of_rsl_rl() -> None:
