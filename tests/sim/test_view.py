@@ -151,5 +151,6 @@ def test_an_environment_that_is_hidden_by_the_guard_draws_what_the_policy_gets(e
     observations, _ = env.reset(seed=3)
     observations["points"][1] = 0.0
     frame = reader.after_reset(observations)
+    assert frame.cloud is not None
     tool = (env.tool_pos + env.scene.env_origins)[1]
     assert torch.allclose(torch.as_tensor(frame.cloud[1]), tool.expand(len(frame.cloud[1]), 3), atol=1e-5)

@@ -53,6 +53,7 @@ def test_the_user_sees_progress_and_errors_while_chatter_goes_to_the_log(run, be
         ("check", {"result": "a.json"}),
         ("demo", {"file": "a.hdf5", "episodes": 3, "keep": "all"}),
         ("replay", {"dump": "a.npz", "position": 1, "result": "a.json"}),
+        ("view", {"policy": "random", "record": "a.rrd", "steps": 5, "port": 8080, "color": "height"}),
         ("stability", {"values": '{"decimation": 2}', "log": "a.log", "result": "a.json"}),
     ],
 )
@@ -69,7 +70,8 @@ def test_every_mode_takes_the_options_that_its_parent_gives(mode, options, tmp_p
 
 
 def test_all_modes_are_tested_above():
-    assert set(workers.MODES) == {"train", "play", "export", "probe", "plan", "check", "demo", "replay", "stability"}
+    names = ("train", "play", "view", "export", "probe", "plan", "check", "demo", "replay", "stability")
+    assert set(workers.MODES) == set(names)
 
 
 def test_a_replay_that_is_refused_tells_the_user_why_and_leaves_no_result(tmp_path):
