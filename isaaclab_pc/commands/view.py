@@ -176,12 +176,12 @@ def _settings(own: ViewSettings, command: Command) -> tuple[RunSettings, Path | 
     if own.policy is None or own.policy in ACTORS:
         return asked, None
 
-    trained, checkpoint = find_policy(own.policy, asked, command, key="policy")
-    settings = changed_settings(trained, asked, command, CHANGES_OF_A_POLICY)
+    policy = find_policy(own.policy, asked, command, key="policy")
+    settings = changed_settings(policy.settings, asked, command, CHANGES_OF_A_POLICY)
     if "num_envs" not in command.given:
         settings = settings.with_values({"num_envs": "auto"})
-    check_policy(checkpoint, settings)
-    return settings, checkpoint
+    check_policy(policy.checkpoint, settings)
+    return settings, policy.checkpoint
 
 
 def _with_num_envs(settings: RunSettings, force: bool) -> RunSettings:
