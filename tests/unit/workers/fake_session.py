@@ -87,6 +87,9 @@ class FakeRunner:
         self.loaded = (path, expected)
         return {}
 
+    def policy(self):
+        return torch.nn.Module()
+
     def act(self, obs):
         return obs["policy"]
 
