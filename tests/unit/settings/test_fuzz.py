@@ -64,6 +64,7 @@ VALID_BY_KEY: dict[str, SearchStrategy[Any]] = {
     "teacher": st.none() | st.sampled_from(["expert", "logs/rsl_rl/reach_state/2026", "a b/model_3.pt"]),
     "device": st.sampled_from(["auto", "cpu", "cuda", "cuda:0", "cuda:12", "cuda:0,cuda:1"]),
     "rendezvous": st.none() | st.sampled_from(["alpha", "alpha.example.org:29400", "10.0.0.1:1"]),
+    "host": st.sampled_from(["127.0.0.1", "0.0.0.0", "192.168.1.7"]),
     "visualizer": st.none()
     | st.sampled_from(VISUALIZER_NAMES)
     | st.lists(st.sampled_from(VISUALIZER_NAMES), min_size=1, unique=True),

@@ -154,7 +154,7 @@ def test_the_message_says_what_is_taken_and_in_which_unit(key, value, message):
     [
         ("physics.backend", "newton_mjwrap", "newton_mjwarp"),
         ("physics.preset", "robsut", "robust"),
-        ("runner", "rslrl", "rsl_rl"),
+        ("runner", "rl_game", "rl_games"),
         ("robot", "frankka", "franka"),
         ("guard.mode", "quarantin", "quarantine"),
         ("points.features", ["rgb", "normal"], "normals"),
