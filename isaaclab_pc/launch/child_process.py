@@ -216,7 +216,7 @@ def _wait(
                 deadline = time.monotonic() + grace
                 _leave_closed_terminal()
                 again = "Ctrl-C again stops at once" if number == signal.SIGINT else f"within {grace:.0f} s"
-                print(f"\nstopping at the end of this iteration; {again}", file=sys.stderr, flush=True)
+                print(f"\nstopping; {again}", file=sys.stderr, flush=True)
             child.send_signal(number)
             passed_on.append(number)
         if time.monotonic() > deadline:

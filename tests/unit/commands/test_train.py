@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 import zipfile
 from pathlib import Path
@@ -19,7 +18,7 @@ from filelock import FileLock
 from isaaclab_pc.commands import play, train
 from isaaclab_pc.commands.train import main
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch import algorithm, run_record
+from isaaclab_pc.launch import algorithm, run_folder, run_record
 from isaaclab_pc.launch.child_process import STOP_SIGNALS
 from isaaclab_pc.physics import backends
 from isaaclab_pc.report import page
@@ -376,14 +375,21 @@ def test_a_run_is_not_trained_twice_at_the_same_time(folder, capsys, runs):
     assert "is being trained by another process" in capsys.readouterr().err
 
 
-def test_a_resume_waits_for_a_worker_that_outlives_its_script(folder, capsys, runs):
+def test_a_resume_waits_for_a_worker_that_outlives_its_script(folder, monkeypatch, runs):
     assert main(["num_envs=8", "device=cpu"]) == 0
     (run,) = runs()
     held = FileLock(run / ".worker.lock", thread_local=False)
     held.acquire()
-    threading.Timer(0.5, held.release).start()
+    said = []
+
+    def say(text, **kwargs):
+        said.append(text)
+        held.release()
+
+    monkeypatch.setattr(run_folder, "print", say, raising=False)
     assert main(["resume=latest", "max_iterations=9"]) == 0
-    assert "waiting for the worker of a script that was killed" in capsys.readouterr().out
+    (waits,) = said
+    assert "waiting for the worker of a script that was killed" in waits
 
 
 def test_a_lock_that_cannot_be_made_is_said_in_one_line(folder, capsys, runs):
