@@ -146,6 +146,7 @@ def test_the_tool_goes_where_it_is_sent(env) -> None:
     assert quat_error_magnitude(env.tool_quat, quat).max() < 0.02
 
 
+@pytest.mark.slow_on_newton
 def test_a_table_does_not_pull_the_fingers_out_of_their_joints(env, backend: str) -> None:
     """The hand is pressed on the table and drawn across it; a finger of little inertia goes a whole stroke too far."""
     fingers = joint_ids(env.robot, env.cfg.scene.robot.finger_joints)

@@ -12,7 +12,7 @@ from isaaclab_pc.demos import Episodes
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.workers.demo import record
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.slow_on_newton]
 
 ENVS, SEED = 2, 42
 

@@ -36,6 +36,7 @@ def stand_still(observations: Mapping[str, torch.Tensor]) -> torch.Tensor:
     return torch.zeros(NUM_ENVS, 3)
 
 
+@pytest.mark.slow_on_newton
 @pytest.mark.parametrize("name", RUNNERS)
 def test_training_goes_on_with_its_own_draws_after_an_evaluation(name: str, env: Any, tmp_path: Path) -> None:
     cfg: Any = CONFIGS[name](SETTINGS, "reach")

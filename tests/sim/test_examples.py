@@ -55,6 +55,7 @@ def test_the_scaler_finds_a_size_for_a_foreign_environment(tmp_path: Path):
     assert re.search(r"num_envs=(8|16): the fewest environments within 5 % of the best", output)
 
 
+@pytest.mark.slow
 def test_a_task_of_another_package_trains(tmp_path: Path):
     # What `pip install -e examples/own_task` would leave in site-packages.
     metadata = tmp_path / "hover_task-0.1.0.dist-info"

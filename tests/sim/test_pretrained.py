@@ -19,7 +19,13 @@ ENOUGH = 0.8
 """Share of them that is solved, at least: of 32, a policy that solves 95 % solves fewer once in a thousand times."""
 
 
-@pytest.mark.parametrize("task", pretrained_tasks())
+FAST = ("lift", "reach")
+"""Tasks whose policies `make test` plays, too."""
+
+
+@pytest.mark.parametrize(
+    "task", [task if task in FAST else pytest.param(task, marks=pytest.mark.slow) for task in pretrained_tasks()]
+)
 def test_a_pretrained_policy_solves_its_task(task: str, tmp_path: Path) -> None:
     trained, checkpoint = find_pretrained(compose([f"task={task}"]))
     settings = trained.with_values({"device": "cpu", "physics.backend": "ovphysx"})

@@ -80,6 +80,7 @@ def test_the_tool_centre_reaches_every_target_of_the_range(env) -> None:
     assert env._success().all()
 
 
+@pytest.mark.slow_on_newton
 def test_success_counts_at_the_end_of_the_episode(env) -> None:
     env.reset(seed=6)
     for step in range(env.max_episode_length):
@@ -93,6 +94,7 @@ def test_success_counts_at_the_end_of_the_episode(env) -> None:
     assert ((seconds > 0) & (seconds <= env.cfg.episode_length_s)).all()
 
 
+@pytest.mark.slow_on_newton
 def test_joint_targets_stay_inside_the_limits(env) -> None:
     env.reset(seed=1)
     for _ in range(40):

@@ -35,6 +35,7 @@ def build(name: str, env: Any, folder: Path) -> Runner:
     return adapter.make(env, cfg, folder, "cpu")
 
 
+@pytest.mark.slow_on_newton
 @pytest.mark.parametrize("name", RUNNERS)
 def test_train_save_resume_play(name: str, env: Any, tmp_path: Path) -> None:
     calls: list[tuple[int, dict[str, float]]] = []

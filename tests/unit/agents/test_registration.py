@@ -36,7 +36,9 @@ def runner_and_size(request: pytest.FixtureRequest) -> tuple[str, str]:
 
 
 def experiment_name(cfg: Any) -> str:
-    return cfg["params"]["config"]["name"] if isinstance(cfg, dict) else cfg.experiment_name
+    if not isinstance(cfg, dict):
+        return cfg.experiment_name
+    return cfg["params"]["config"]["name"] if "params" in cfg else cfg["agent"]["experiment"]["directory"]
 
 
 @pytest.mark.parametrize("agent", ppo.AGENTS)
