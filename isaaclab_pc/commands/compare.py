@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from isaaclab_pc.commands.comparison import ComparedRun, differences, read_run, write_csv_files
+from isaaclab_pc.commands.named_run import named_run
 from isaaclab_pc.errors import ConfigError, closest
 from isaaclab_pc.launch.child_process import ExitCode, run_script
 from isaaclab_pc.launch.command_line import split_own
@@ -75,7 +76,8 @@ def _run(argv: Sequence[str]) -> int:
     """Compare runs; return the exit code."""
     own, folders = split_own(argv, CompareSettings)
     _check(folders)
-    runs = [read_run(Path(folder), name, LOGS) for folder, name in zip(folders, _short_names(folders), strict=True)]
+    found = [named_run(folder) for folder in folders]
+    runs = [read_run(folder, name) for folder, name in zip(found, _short_names(found), strict=True)]
 
     out = make_folder(LOGS / "compare") if own.out is None else Path(own.out)
     with writing(out):
@@ -108,7 +110,7 @@ def _check(folders: Sequence[str]) -> None:
         raise ConfigError(f"{doubles[0]} is named twice.")
 
 
-def _short_names(folders: Sequence[str]) -> list[str]:
+def _short_names(folders: Sequence[Path]) -> list[str]:
     """Return the folders' paths without what they all begin with."""
     paths = [os.path.abspath(folder) for folder in folders]
     common = os.path.commonpath([os.path.dirname(path) for path in paths])

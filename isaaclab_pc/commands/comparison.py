@@ -12,17 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from isaaclab_pc.errors import ConfigError, closest
 from isaaclab_pc.launch.evaluation_result import Evaluation
 from isaaclab_pc.launch.run_folder import SETTINGS_NAME
-from isaaclab_pc.launch.run_record import RECORD_NAME, CurvePoint, RunData, RunRecord
+from isaaclab_pc.launch.run_record import CurvePoint, RunData, RunRecord
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.viz.run_curves import RunCurves, read_run_curves
 
 __all__ = ["ComparedRun", "Speed", "differences", "read_run", "write_csv_files"]
-
-_MOST_NAMES = 5
-"""Run folders that an error message names."""
 
 
 @dataclass(frozen=True)
@@ -102,41 +98,21 @@ def _median_rate(steps: Sequence[int], seconds: Sequence[float]) -> float | None
     return statistics.median(rates) if rates else None
 
 
-def read_run(folder: Path, name: str, root: Path) -> ComparedRun:
+def read_run(folder: Path, name: str) -> ComparedRun:
     """Read a run from its folder.
 
     Args:
         folder: The run's folder.
         name: What to call it.
-        root: The logs folder, for the near names where the folder holds no run.
 
     Returns:
         The run.
 
     Raises:
-        ConfigError: The folder holds no run, or one that cannot be read; the message names the near ones.
+        ConfigError: The run cannot be read.
     """
-    try:
-        has_record = (folder / RECORD_NAME).is_file()
-    except OSError as error:
-        raise ConfigError(f"{folder} cannot be read: {error.strerror}.") from None
-    if not has_record:
-        raise ConfigError(
-            f"{folder} is not a run's folder: it has no {RECORD_NAME}; {_near_runs(folder, root)}".rstrip()
-        )
     record = RunRecord.load(folder)
     return ComparedRun(name, record.data, RunSettings.load(folder / SETTINGS_NAME), read_run_curves(folder))
-
-
-def _near_runs(folder: Path, root: Path) -> str:
-    """Return the end of a sentence that names the runs in a folder, or those whose path is like its path."""
-    if folder.is_dir():
-        below = sorted(path.parent for path in folder.glob(f"**/{RECORD_NAME}"))
-        if below:
-            more = f", and {len(below) - _MOST_NAMES} more" if len(below) > _MOST_NAMES else ""
-            return f"runs in it: {', '.join(map(str, below[:_MOST_NAMES]))}{more}."
-    runs = sorted((str(path.parent) for path in root.glob(f"*/*/*/{RECORD_NAME}")), reverse=True)
-    return closest(str(folder), runs[:1000]) if runs else f"there are no runs in {root}."
 
 
 def differences(runs: Sequence[ComparedRun]) -> dict[str, list[str]]:

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from isaaclab_pc.errors import ConfigError, closest
+from isaaclab_pc.commands.named_run import named_run
+from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.files import write_text_atomically
 from isaaclab_pc.launch.child_process import ExitCode, run_script
 from isaaclab_pc.launch.command_line import parse_script_command
@@ -16,16 +16,13 @@ from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.find_checkpoint import newest_run
 from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.run_folder import LOGS, experiment_name, make_folder, writing
-from isaaclab_pc.launch.run_record import RECORD_NAME
 from isaaclab_pc.report.page import MOST_RUNS, REPORT_NAME, comparison_page, run_page
 from isaaclab_pc.settings.base import ScriptSettings, shown
 
 __all__ = ["main"]
 
 LATEST = "latest"
-
-_MOST_LOOKED_AT = 1000
-"""Runs among which near names are sought."""
+OR_LATEST = "run=latest"
 
 
 class ReportSettings(ScriptSettings):
@@ -80,13 +77,13 @@ def main(argv: Sequence[str]) -> int:
 
 def _run(argv: Sequence[str]) -> int:
     """Write the page that a command line asks for; return the exit code."""
-    folders = [_folder(argument) for argument in argv if not _is_setting(argument)]
+    folders = [named_run(argument, OR_LATEST) for argument in argv if not _is_setting(argument)]
     own, command = parse_script_command([a for a in argv if _is_setting(a)], ReportSettings, SELECTS)
     if own.run == LATEST:
         asked = compose(command.settings)
         folders.append(newest_run(LOGS, asked.runner, experiment_name(asked)).folder)
     elif own.run is not None:
-        folders.append(_folder(own.run))
+        folders.append(named_run(own.run, OR_LATEST))
     elif command.settings:
         raise ConfigError(f"{command.settings[0]} finds the latest run: give run=latest as well.")
 
@@ -127,31 +124,3 @@ def _check_file(out: Path) -> None:
         raise ConfigError(f"out={out} is a folder: give the name of a file.")
     if not has_parent:
         raise ConfigError(f"out={out}: there is no folder {out.parent}.")
-
-
-def _folder(text: str) -> Path:
-    """Return the folder of a run.
-
-    Raises:
-        ConfigError: It holds none; the message names runs in it, or folders with similar names.
-    """
-    folder = Path(text)
-    try:
-        if (folder / RECORD_NAME).is_file():
-            return folder
-        if folder.name == RECORD_NAME and folder.is_file():
-            return folder.parent
-        is_folder = folder.is_dir()
-    except OSError as error:
-        raise ConfigError(f"{shown(text)}: {error.strerror}.") from None
-    if is_folder:
-        # Not deeper than from logs: a whole disk may lie below.
-        found = itertools.chain.from_iterable(folder.glob(f"{'*/' * depth}{RECORD_NAME}") for depth in (1, 2, 3))
-        inside = sorted(str(path.parent) for path in itertools.islice(found, _MOST_LOOKED_AT))[-3:]
-        hint = f"did you mean {' or '.join(inside)}?" if inside else "give logs/<runner>/<task>/<time>, or run=latest."
-        raise ConfigError(f"{folder} is not a run's folder: it has no {RECORD_NAME}; {hint}")
-
-    parent = folder.parent if folder.parent.is_dir() else LOGS
-    names = [entry.name for entry in os.scandir(parent) if entry.is_dir()] if parent.is_dir() else []
-    near = f" In {parent}: {closest(folder.name, names)}" if names else " Give run=latest, or train one first."
-    raise ConfigError(f"{folder}: there is no such folder.{near}")

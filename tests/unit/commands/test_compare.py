@@ -117,8 +117,11 @@ def test_a_run_that_has_just_begun_is_compared_too(runs: list[str]) -> None:
     ("arguments", "message"),
     [
         ([], "no run was named"),
-        (["logs/rsl_rl/reach/aa"], "it has no run.json; did you mean logs/rsl_rl/reach/a or "),
-        (["logs/rsl_rl"], "it has no run.json; runs in it: logs/rsl_rl/reach/a."),
+        (
+            ["logs/rsl_rl/reach/aa"],
+            "aa: there is no such folder. In logs/rsl_rl/reach: did you mean a?",
+        ),
+        (["logs/rsl_rl"], "it has no run.json; did you mean logs/rsl_rl/reach/a?"),
         (["logs/rsl_rl/reach/a", "logs/rsl_rl/reach/a"], "logs/rsl_rl/reach/a is named twice"),
         (["logs/rsl_rl/reach/a", "treshold=0.5"], "treshold is not a setting: did you mean threshold?"),
         (["logs/rsl_rl/reach/a", "threshold=90"], "threshold=90"),
