@@ -2,6 +2,7 @@
 """What holds for every test: nothing leaks, and what cannot run here is skipped with the reason."""
 
 import functools
+import gc
 import importlib.util
 import os
 import signal
@@ -89,6 +90,14 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     skipped = {"physx" in report.keywords for report in reporter.stats.get("skipped", [])}
     if exitstatus == pytest.ExitCode.OK and (skipped - passed or not passed):
         session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
+
+
+@pytest.fixture
+def no_garbage_collection() -> Iterator[None]:
+    """For a test that is interrupted: Python drops a KeyboardInterrupt that comes in a callback of the collector."""
+    gc.disable()
+    yield
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)

@@ -68,6 +68,7 @@ def test_a_crash_costs_one_setting(result, capsys):
     assert "the simulator crashed (exit code 139)" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("no_garbage_collection")
 def test_ctrl_c_keeps_what_was_measured(folder, result):
     def interrupt() -> None:
         while not (folder / "waiting").exists():

@@ -293,6 +293,7 @@ finally:
     assert marked_processes(word) == []
 
 
+@pytest.mark.usefixtures("no_garbage_collection")
 def test_no_process_is_left_when_the_user_interrupts(run: Callable[..., Trial], tmp_path: Path) -> None:
     word = f"interrupted-{tmp_path}"
 
