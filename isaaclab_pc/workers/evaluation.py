@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from scipy.stats import binomtest
 
 from isaaclab_pc.launch.evaluation_result import Breakdown, Evaluation, Success, Third
 from isaaclab_pc.runners.checkpoint_file import rng_state, set_rng_state
@@ -185,6 +184,9 @@ class _EndedEpisodes:
 
 def _share(succeeded: torch.Tensor) -> Success:
     """Return the share of episodes, shape (E,), bool, that succeeded, with its interval."""
+    # Late: it takes a second to load, and every start of a training would wait for it.
+    from scipy.stats import binomtest
+
     test = binomtest(int(succeeded.sum()), len(succeeded))
     interval = test.proportion_ci(confidence_level=0.95, method="wilson")
     return Success(rate=float(test.statistic), lower=float(interval.low), upper=float(interval.high))
