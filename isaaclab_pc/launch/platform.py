@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import metadata
 from typing import Any
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.visualizers import NUM_ENVS_SHOWN, VISUALIZERS, check_host, check_visualizers
 from isaaclab_pc.physics.backends import INSTALL_ISAACSIM, resolve_backend
-from isaaclab_pc.scaling.gpu import has_no_memory_of_its_own
 from isaaclab_pc.settings import RunSettings
 
 __all__ = [
@@ -188,11 +187,9 @@ def _uuid(nvml: Any, name: str) -> str | None:
     """Return the UUID of a GPU, named as in CUDA_VISIBLE_DEVICES; None where it does not answer."""
     try:
         handle = nvml.nvmlDeviceGetHandleByIndex(int(name)) if name.isdigit() else nvml.nvmlDeviceGetHandleByUUID(name)
-        try:
+        # That it has no memory of its own, or may not tell, is an answer too.
+        with suppress(nvml.NVMLError_NotSupported, nvml.NVMLError_NoPermission):
             nvml.nvmlDeviceGetMemoryInfo(handle)
-        except nvml.NVMLError as error:
-            if not has_no_memory_of_its_own(nvml, error):
-                raise
         return nvml.nvmlDeviceGetUUID(handle)
     except nvml.NVMLError:
         return None

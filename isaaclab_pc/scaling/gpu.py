@@ -2,14 +2,15 @@
 """GPU memory of a process tree, read through NVML: this process opens no CUDA context for it."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import psutil
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.scaling.cuda_memory import CudaMemory
 
-__all__ = ["Gpu", "has_no_memory_of_its_own"]
+__all__ = ["Gpu"]
 
 
 class _Memory(NamedTuple):
@@ -20,20 +21,17 @@ class _Memory(NamedTuple):
     free: int
 
 
-def has_no_memory_of_its_own(nvml: Any, error: Exception) -> bool:
-    """Tell whether a GPU shares the machine's memory: NVML then does not support the question for its own.
-
-    Args:
-        nvml: The NVML module.
-        error: What it raised when asked for the memory of a GPU.
-    """
-    return isinstance(error, nvml.NVMLError_NotSupported)
-
-
 class Gpu:
     """One GPU and what a process tree uses of it."""
 
-    def __init__(self, device: str, environment: Mapping[str, str] = os.environ, nvml: Any = None) -> None:
+    def __init__(
+        self,
+        device: str,
+        environment: Mapping[str, str] = os.environ,
+        nvml: Any = None,
+        *,
+        cuda_memory: Callable[[], tuple[int, int]] | None = None,
+    ) -> None:
         """Open a GPU.
 
         Args:
@@ -42,6 +40,8 @@ class Gpu:
                 divided (MIG), the first instance is taken, as CUDA does.
             environment: Environment variables.
             nvml: The NVML module; None: `pynvml` (nvidia-ml-py).
+            cuda_memory: Returns free and total memory [bytes] where NVML may not tell them to us, as often of an
+                instance of MIG; None: a child that opens a CUDA context.
 
         Raises:
             ConfigError: There is no such GPU, no driver, or the memory cannot be read.
@@ -58,6 +58,8 @@ class Gpu:
         except (nvml.NVMLError, IndexError, ValueError) as error:
             raise self._refusal(error) from error
 
+        self._cuda_memory = cuda_memory
+        self._asks_cuda = False
         self._shares_memory = False
         self._used_before = self._memory().used
         self._peak = 0
@@ -149,18 +151,37 @@ class Gpu:
         Raises:
             ConfigError: The driver does not tell.
         """
-        if not self._shares_memory:
+        if not self._shares_memory and not self._asks_cuda:
             try:
                 memory = self._nvml.nvmlDeviceGetMemoryInfo(self._handle)
                 return _Memory(memory.total, memory.used, memory.free)
-            except self._nvml.NVMLError as error:
-                if not has_no_memory_of_its_own(self._nvml, error):
-                    raise self._refusal(error) from error
+            except self._nvml.NVMLError_NoPermission:
+                self._asks_cuda = True
+            except self._nvml.NVMLError_NotSupported:
                 self._shares_memory = True
+            except self._nvml.NVMLError as error:
+                raise self._refusal(error) from error
+
+        if self._asks_cuda:
+            return self._memory_by_cuda()
 
         # What the kernel could free counts as free; cudaMemGetInfo would leave the page cache out.
         memory = psutil.virtual_memory()
         return _Memory(memory.total, memory.total - memory.available, memory.available)
+
+    def _memory_by_cuda(self) -> _Memory:
+        """Return the memory as CUDA tells it, which has no permission to ask for.
+
+        Raises:
+            ConfigError: CUDA does not tell.
+        """
+        if self._cuda_memory is None:
+            self._cuda_memory = CudaMemory(self._device).read
+        try:
+            free, total = self._cuda_memory()
+        except OSError as error:
+            raise self._refusal(error) from error
+        return _Memory(total, total - free, free)
 
     def _refusal(self, error: Exception) -> ConfigError:
         return ConfigError(

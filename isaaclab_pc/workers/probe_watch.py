@@ -54,7 +54,10 @@ class ProbeWatch:
         self._at_least = at_least
         self._phase_path = phase_path
         self._phases: _PhaseFile | None = None
-        self._gpu = Gpu(device) if device.startswith("cuda") else None
+        self._gpu = None
+        if device.startswith("cuda"):
+            # This process has a CUDA context anyway.
+            self._gpu = Gpu(device, cuda_memory=lambda: torch.cuda.mem_get_info(device))
         self._bytes_before_env = 0
         self._bytes_after_env = 0
 

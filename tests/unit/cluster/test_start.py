@@ -2,6 +2,7 @@
 """What starts the processes of a run, and what is refused before."""
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -27,19 +28,23 @@ def driver(monkeypatch):
     class NotSupportedError(OSError):
         pass
 
-    def install(
-        count: int, lost: set[int], visible: str | None = None, shared: frozenset[int] | set[int] = frozenset()
-    ):
+    class NoPermissionError(OSError):
+        pass
+
+    silent = {"shares the machine's memory": NotSupportedError, "may not tell": NoPermissionError}
+
+    def install(count: int, lost: set[int], visible: str | None = None, others: Mapping[int, str] | None = None):
         def ask(index: int) -> int:
             if index in lost:
                 raise OSError("GPU is lost")
-            if index in shared:
-                raise NotSupportedError
+            if others is not None and index in others:
+                raise silent[others[index]]
             return index
 
         fake = SimpleNamespace(
             NVMLError=OSError,
             NVMLError_NotSupported=NotSupportedError,
+            NVMLError_NoPermission=NoPermissionError,
             nvmlInit=lambda: None,
             nvmlShutdown=lambda: None,
             nvmlDeviceGetCount=lambda: count,
@@ -80,8 +85,9 @@ def test_a_run_goes_on_with_the_gpus_that_answer(driver, capsys, lost, visible, 
     assert f"going on with {there} GPUs of {gpus}: 1 do not answer" in capsys.readouterr().out
 
 
-def test_a_gpu_that_shares_the_machines_memory_answers(driver, capsys):
-    driver(2, {1}, shared={0})
+@pytest.mark.parametrize("answer", ["shares the machine's memory", "may not tell"])
+def test_a_gpu_that_does_not_tell_its_memory_answers(driver, capsys, answer):
+    driver(2, {1}, others={0: answer})
     assert command(False, gpus=2, device="cuda:0")[:2] == ["env", "CUDA_VISIBLE_DEVICES=GPU-0"]
 
 

@@ -15,6 +15,9 @@ class FakeNvml:
     class NVMLError_NotSupported(NVMLError):  # noqa: N801, N818
         """Where a GPU has no answer to a question."""
 
+    class NVMLError_NoPermission(NVMLError):  # noqa: N801, N818
+        """Where we may not ask a question."""
+
     def __init__(self) -> None:
         self.total, self.used = 8 << 30, 1 << 30
         self.compute: list[SimpleNamespace] = []
@@ -41,7 +44,8 @@ class FakeNvml:
 
     def nvmlDeviceGetMemoryInfo(self, handle: str) -> SimpleNamespace:  # noqa: N802
         if self.memory_error is not None and not handle.startswith("mig"):
-            raise self.memory_error
+            # A new one, as NVML's are: one that was raised before refers to the frames it went through.
+            raise type(self.memory_error)(*self.memory_error.args)
         total, used = (self.total, self.used) if self.gpus is None else self.gpus[int(handle[3:])][1:]
         return SimpleNamespace(total=total, used=used, free=total - used)
 

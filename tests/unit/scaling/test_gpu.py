@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """GPU memory of a process tree, against a fake NVML."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -64,7 +65,7 @@ def test_first_instance_of_a_divided_gpu_is_taken_and_nobody_needs_to_read_the_w
     nvml: Any, visible: str | None
 ) -> None:
     nvml.instances = [None, "mig1", "mig2"]
-    nvml.memory_error = nvml.NVMLError("Insufficient Permissions")
+    nvml.memory_error = nvml.NVMLError_NoPermission("Insufficient Permissions")
     environment = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
     assert Gpu("cuda:0", environment, nvml).name == f"Fake mig1 {8 << 30} driver 999.1"
 
@@ -97,11 +98,47 @@ def test_gpu_that_shares_the_machines_memory_is_metered_by_it(nvml: Any, machine
     assert gpu.sample([7]) == 30 * MIB
 
 
-def test_memory_that_may_not_be_read_is_refused_with_what_to_do(nvml: Any) -> None:
-    nvml.memory_error = nvml.NVMLError("Insufficient Permissions")
+def test_cuda_tells_the_memory_where_nvml_may_not(nvml: Any) -> None:
+    nvml.memory_error = nvml.NVMLError_NoPermission("Insufficient Permissions")
+    free = [70 * MIB]
+    gpu = Gpu("cuda:0", {}, nvml, cuda_memory=lambda: (free[0], 100 * MIB))
+    assert gpu.model == f"Fake gpu0 {100 * MIB}"
+    assert gpu.free() == 70 * MIB
+
+    gpu.start()
+    free[0] = 30 * MIB
+    assert gpu.sample([7]) == 40 * MIB
+
+
+def fake_cuda(folder: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> None:
+    """Let children import a torch whose ``cuda.mem_get_info(device)`` has this body."""
+    (folder / "torch.py").write_text(f"class cuda:\n    def mem_get_info(device):\n        {body}\n", encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+
+
+def test_a_child_asks_cuda_for_as_long_as_somebody_wants_to_know(
+    nvml: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_cuda(tmp_path, monkeypatch, "return {'cuda:1': (3, 7)}[device]")
+    nvml.memory_error = nvml.NVMLError_NoPermission("Insufficient Permissions")
+    gpu = Gpu("cuda:1", {}, nvml)
+    assert (gpu.free(), gpu.free()) == (3, 3)
+    assert gpu.model == "Fake gpu1 7"
+
+    children = psutil.Process().children()
+    del gpu
+    assert [child for child in children if child.is_running() and "mem_get_info" in " ".join(child.cmdline())] == []
+
+
+def test_memory_that_nobody_tells_is_refused_with_what_to_do(
+    nvml: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_cuda(tmp_path, monkeypatch, "raise RuntimeError('no CUDA-capable device is detected')")
+    nvml.memory_error = nvml.NVMLError_NoPermission("Insufficient Permissions")
     with pytest.raises(
         ConfigError,
-        match=r"^device=cuda:0: its memory cannot be read \(Insufficient Permissions\);.*nvidia-smi -L.*num_envs",
+        match=r"^device=cuda:0: its memory cannot be read \(RuntimeError: no CUDA-capable device is detected\);"
+        r".*nvidia-smi -L.*num_envs",
     ):
         Gpu("cuda:0", {}, nvml)
 
