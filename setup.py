@@ -30,6 +30,7 @@ EXTRAS_REQUIRE = {
     # Reinforcement-learning libraries beyond RSL-RL, which Isaac Lab itself brings.
     "rl_games": ["rl-games>=1.6.5,<1.7"],
     "skrl": ["skrl>=2.1,<2.2"],
+    "sb3": ["stable-baselines3>=2.9,<2.10"],
     # PhysX without Kit. These wheels come under NVIDIA's Omniverse terms.
     "ovphysx": ["ovphysx>=0.6.4,<0.7"],
     # PhysX in Kit and RTX rendering. These wheels come from NVIDIA's own package index.

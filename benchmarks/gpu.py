@@ -30,7 +30,18 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-PACKAGES = ("isaaclab", "newton", "mujoco-warp", "ovphysx", "warp-lang", "torch", "rsl-rl-lib", "rl-games", "skrl")
+PACKAGES = (
+    "isaaclab",
+    "newton",
+    "mujoco-warp",
+    "ovphysx",
+    "warp-lang",
+    "torch",
+    "rsl-rl-lib",
+    "rl-games",
+    "skrl",
+    "stable-baselines3",
+)
 BACKENDS = {"newton_mjwarp": "newton", "ovphysx": "ovphysx"}
 """Physics backends and the module that each needs."""
 TAIL = 20

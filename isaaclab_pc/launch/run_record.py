@@ -49,6 +49,7 @@ _PACKAGES = (
     "rsl-rl-lib",
     "rl-games",
     "skrl",
+    "stable-baselines3",
     "gymnasium",
 )
 

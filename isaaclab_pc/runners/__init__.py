@@ -47,6 +47,7 @@ RUNNERS: Mapping[str, Library] = {
     "rsl_rl": Library("rsl_rl", "rsl-rl-lib"),
     "rl_games": Library("rl_games", "isaaclab_pc[rl_games]"),
     "skrl": Library("skrl", "isaaclab_pc[skrl]"),
+    "sb3": Library("stable_baselines3", "isaaclab_pc[sb3]"),
 }
 """The learning libraries by the value of ``runner``, which is also the name of the adapter's module in this package."""
 

@@ -246,7 +246,7 @@ def acting_weights(algorithm: Mapping[str, Any]) -> dict[str, Any]:
 
     Returns:
         One state dict, by the name that the algorithm gives it: ``student_state_dict`` of distillation,
-        ``actor_state_dict`` of RSL-RL's PPO, ``model`` of RL-Games and skrl.
+        ``actor_state_dict`` of RSL-RL's PPO, ``model`` of RL-Games, skrl and Stable-Baselines3.
     """
     names = ("student_state_dict", "actor_state_dict", "model")
     return {name: algorithm[name] for name in names if name in algorithm}

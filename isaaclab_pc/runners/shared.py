@@ -285,11 +285,15 @@ def resume_training(env: Any, state: Mapping[str, Any]) -> None:
 
 
 @contextlib.contextmanager
-def tensor_cores() -> Iterator[None]:
-    """Let a GPU's matrix products be rounded to TF32, for its tensor cores: around a learner's networks only."""
+def tensor_cores(*, allowed: bool = True) -> Iterator[None]:
+    """Let a GPU's matrix products be rounded to TF32, for its tensor cores: around a learner's networks only.
+
+    Args:
+        allowed: False: around an environment that a library steps within a rollout.
+    """
     matmul = torch.backends.cuda.matmul
     before = matmul.allow_tf32
-    matmul.allow_tf32 = True
+    matmul.allow_tf32 = allowed
     try:
         yield
     finally:

@@ -31,8 +31,14 @@ _CODE_FIELDS = ("class_name", "class_type", "func")
 _CODE_SECTIONS = ("agent.models",)
 """Sections from which a library writes code that it then runs: skrl writes that of its models."""
 
-_LIBRARY_OF = {"agent.algorithm": "rsl_rl", "agent.params": "rl_games", "agent.agent": "skrl"}
-"""Whose settings a section of the agent holds: what a user writes for another library is told so."""
+_LIBRARY_OF = {
+    "agent.algorithm": "rsl_rl",
+    "agent.params": "rl_games",
+    "agent.agent": "skrl",
+    **dict.fromkeys(("agent.n_epochs", "agent.clip_range", "agent.gae_lambda", "agent.policy_kwargs"), "sb3"),
+    **dict.fromkeys(("agent.gamma", "agent.learning_rate", "agent.max_grad_norm", "agent.ent_coef"), "sb3"),
+}
+"""Whose settings a section or a field of the agent holds: what a user writes for another library is told so."""
 
 _LITERALS = {"true": True, "false": False, "none": None, "null": None}
 
@@ -124,6 +130,21 @@ _BOUNDS: Mapping[str, Any] = {
     "agent.agent.entropy_loss_scale": _NotNegative,
     "agent.agent.value_loss_scale": _NotNegative,
     "agent.trainer.timesteps": _Count,
+    "agent.n_steps": _Count,
+    "agent.n_minibatches": _Count,
+    "agent.batch_size": _Count,
+    "agent.n_timesteps": _Count,
+    "agent.n_epochs": Annotated[int, Field(ge=1, le=1000)],
+    "agent.learning_rate": Annotated[float, Field(gt=0, le=1)],
+    "agent.gamma": _Share,
+    "agent.gae_lambda": _Share,
+    "agent.clip_range": _Positive,
+    "agent.clip_range_vf": _Positive,
+    "agent.desired_kl": _Positive,
+    "agent.target_kl": _Positive,
+    "agent.max_grad_norm": _Positive,
+    "agent.ent_coef": _NotNegative,
+    "agent.vf_coef": _NotNegative,
     "agent.*.hidden_dims": list[_Layer],
     "agent.*_hidden": list[_Layer],
     "agent.*_channels": Annotated[list[_Layer], Field(min_length=1)],

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from isaaclab_pc.agents import ppo, rl_games_cfg, rsl_rl_cfg, skrl_cfg
+from isaaclab_pc.agents import ppo, rl_games_cfg, rsl_rl_cfg, sb3_cfg, skrl_cfg
 from isaaclab_pc.runners import RUNNERS, Decision, load_adapter
 from isaaclab_pc.scaling import plan_batch
 from isaaclab_pc.workers.evaluation import evaluate, evaluate_in_between
@@ -20,7 +20,12 @@ pytestmark = pytest.mark.sim
 TASK = "IsaacPC-Reach-Franka-Direct"
 NUM_ENVS = 4
 SETTINGS = replace(ppo.REACH, samples_per_update=64, num_minibatches=2, num_epochs=2)
-CONFIGS = {"rsl_rl": rsl_rl_cfg.make_cfg, "rl_games": rl_games_cfg.make_cfg, "skrl": skrl_cfg.make_cfg}
+CONFIGS = {
+    "rsl_rl": rsl_rl_cfg.make_cfg,
+    "rl_games": rl_games_cfg.make_cfg,
+    "skrl": skrl_cfg.make_cfg,
+    "sb3": sb3_cfg.make_cfg,
+}
 
 
 @pytest.fixture(scope="module")

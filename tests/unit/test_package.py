@@ -25,7 +25,7 @@ SOURCES = (
     *("setup.py", "pyproject.toml", "MANIFEST.in", "extension.toml", "constraints.txt"),
     *("LICENSE", "README.md", "CHANGELOG.md", "isaaclab_pc", "tasks", "agents"),
 )
-TESTED_EXTRAS = ("", "ovphysx", "rl_games", "skrl", "viz", "cluster", "export", "docs", "test")
+TESTED_EXTRAS = ("", "ovphysx", "rl_games", "skrl", "sb3", "viz", "cluster", "export", "docs", "test")
 HEAVY = {"torch", "warp", "isaaclab", "isaaclab_tasks", "newton", "ovphysx", "pxr", "omni"}
 LIGHT_PACKAGES = ("launch", "commands", "cluster", "report", "settings")
 LIGHT_MODULES = (
@@ -127,7 +127,7 @@ def test_constraints_pin_every_requirement_to_what_it_allows():
         for requirement in requirements
         if requirement.marker is None or any(requirement.marker.evaluate({"extra": extra}) for extra in TESTED_EXTRAS)
     ]
-    assert {"isaaclab", "ovphysx", "rl-games", "skrl", "pytest"} <= {
+    assert {"isaaclab", "ovphysx", "rl-games", "skrl", "stable-baselines3", "pytest"} <= {
         canonicalize_name(requirement.name) for requirement in tested
     }
     for requirement in tested:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from isaaclab_pc.agents import ppo, rl_games_cfg, rsl_rl_cfg, skrl_cfg
+from isaaclab_pc.agents import ppo, rl_games_cfg, rsl_rl_cfg, sb3_cfg, skrl_cfg
 from isaaclab_pc.errors import ConfigError
 
 SETTINGS = replace(
@@ -88,6 +88,23 @@ def test_skrl_gets_every_value() -> None:
     assert adaptive["learning_rate_scheduler_kwargs"]["kl_threshold"] == 0.02
 
 
+def test_sb3_gets_every_value() -> None:
+    cfg = sb3_cfg.make_cfg(SETTINGS, "name")
+    assert (cfg["n_timesteps"], cfg["n_steps"], cfg["samples_per_update"]) == (7 * 512, 16, 512)
+    assert (cfg["n_minibatches"], cfg["n_epochs"]) == (2, 3)
+    assert (cfg["learning_rate"], cfg["desired_kl"]) == (3e-4, None)
+    assert (cfg["gamma"], cfg["gae_lambda"], cfg["ent_coef"]) == (0.9, 0.8, 0.01)
+    assert (cfg["clip_range"], cfg["clip_range_vf"]) == (0.1, 0.1)
+    assert (cfg["vf_coef"], cfg["max_grad_norm"]) == (0.5, 0.7)
+    network = cfg["policy_kwargs"]["net_arch"]
+    assert (network["actor"], network["critic"]) == (["policy", "points"], ["critic"])
+    assert (network["actor_hidden"], network["critic_hidden"], network["aux_coef"]) == ([32], [48, 24], 0.3)
+    assert network["init_std"] == 0.6
+    assert network["encoder"] == SETTINGS.encoder.to_dict()
+
+    assert sb3_cfg.make_cfg(replace(SETTINGS, schedule="adaptive"), "name")["desired_kl"] == 0.02
+
+
 def test_an_agent_has_its_own_settings_in_two_sizes() -> None:
     assert ppo.find_agent("reach") is ppo.REACH
     assert ppo.find_agent("default") is ppo.DEFAULT
@@ -101,7 +118,7 @@ def test_an_agent_has_its_own_settings_in_two_sizes() -> None:
 def test_a_wrong_name_fails_and_shows_the_near_ones() -> None:
     with pytest.raises(ConfigError, match=r"'rech'.*did you mean reach\?"):
         ppo.find_agent("rech")
-    for module in (rsl_rl_cfg, rl_games_cfg, skrl_cfg):
+    for module in (rsl_rl_cfg, rl_games_cfg, skrl_cfg, sb3_cfg):
         assert not hasattr(module, "rech")
 
 

@@ -52,7 +52,8 @@ def test_every_library_gets_the_settings_of_the_agent_under_the_tasks_name(
     adapter = load_adapter(runner)
     assert adapter.max_iterations(cfg) == settings.max_iterations
     assert adapter.batch_target(cfg) == (settings.samples_per_update, settings.minibatch_size)
-    assert experiment_name(cfg) == "press_button"
+    # Stable-Baselines3's configurations have no name.
+    assert runner == "sb3" or experiment_name(cfg) == "press_button"
 
 
 @pytest.mark.parametrize("agent", ppo.AGENTS)

@@ -94,6 +94,7 @@ class FakeGymEnv:
     def __init__(self, env: FakeEnv) -> None:
         self.fake = env
         self.unwrapped = self
+        self.render_mode = None
         self.single_observation_space = gymnasium.spaces.Dict(
             {
                 name: gymnasium.spaces.Box(-np.inf, np.inf, tuple(value.shape[1:]), value.numpy().dtype.type)

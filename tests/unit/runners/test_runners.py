@@ -19,7 +19,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 
 from benchmarks.host_syncs import HostSyncs
 from isaaclab_pc import runners
-from isaaclab_pc.agents import ppo, rl_games_cfg, rsl_rl_cfg, skrl_cfg
+from isaaclab_pc.agents import ppo, rl_games_cfg, rsl_rl_cfg, sb3_cfg, skrl_cfg
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.runners import (
     RUNNERS,
@@ -54,8 +54,14 @@ CONFIGS: dict[str, Callable] = {
     "rsl_rl": rsl_rl_cfg.make_cfg,
     "rl_games": rl_games_cfg.make_cfg,
     "skrl": skrl_cfg.make_cfg,
+    "sb3": sb3_cfg.make_cfg,
 }
-ENVS: dict[str, Callable] = {"rsl_rl": lambda env: env, "rl_games": FakeRlGamesEnv, "skrl": FakeGymEnv}
+ENVS: dict[str, Callable] = {
+    "rsl_rl": lambda env: env,
+    "rl_games": FakeRlGamesEnv,
+    "skrl": FakeGymEnv,
+    "sb3": FakeGymEnv,
+}
 PLAN = BatchPlan(horizon=8, num_minibatches=2, minibatch_size=16)
 
 
@@ -164,6 +170,7 @@ def test_training_that_is_called_again_reads_the_observations_anew(name: str, tm
         "rsl_rl": lambda: storage.observations["policy"],
         "rl_games": lambda: storage[0]["tensor_dict"]["obses"]["policy"],
         "skrl": lambda: storage["observations/policy"],
+        "sb3": lambda: storage["policy"].unflatten(0, (PLAN.horizon, NUM_ENVS)),
     }[name]()
     first = policy[0]
     torch.testing.assert_close(first, seen)
@@ -361,6 +368,10 @@ def test_configure_writes_what_the_run_asks_for(name: str) -> None:
         assert (cfg["seed"], agent["experiment"]["directory"], cfg["trainer"]["timesteps"]) == (5, "fake_state", 16)
         assert (agent["rollouts"], agent["mini_batches"]) == (8, 2)
         assert cfg["models"]["policy"]["actor"] == ["policy"]
+    elif name == "sb3":
+        assert (cfg["seed"], cfg["device"]) == (5, "cpu")
+        assert (cfg["n_steps"], cfg["n_minibatches"]) == (8, 2)
+        assert cfg["policy_kwargs"]["net_arch"]["actor"] == ["policy"]
     else:
         config = cfg["params"]["config"]
         assert (cfg["params"]["seed"], config["device"], config["name"]) == (5, "cpu", "fake_state")
@@ -374,6 +385,7 @@ def test_without_a_kind_of_observation_the_configured_groups_stay(name: str) -> 
         "rsl_rl": lambda: cfg.obs_groups["actor"],
         "rl_games": lambda: cfg["params"]["network"]["actor"],
         "skrl": lambda: cfg["models"]["policy"]["actor"],
+        "sb3": lambda: cfg["policy_kwargs"]["net_arch"]["actor"],
     }[name]
     adapter = load_adapter(name)
     for obs, expected in ((None, ["policy", "points"]), ("depth", ["policy", "depth"]), (None, ["policy", "depth"])):

@@ -145,7 +145,11 @@ def learner(bench: Bench) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tens
     """Copy a bench's parameters, buffers, and the optimizer's moments."""
     runner: Any = bench.runner
     networks = [runner._agent.model] if bench.name == "rl_games" else runner.holders()["network weights"]
-    optimizer = runner._library.alg.optimizer if bench.name == "rsl_rl" else runner._agent.optimizer
+    optimizers: dict[str, Callable] = {
+        "rsl_rl": lambda: runner._library.alg.optimizer,
+        "sb3": lambda: runner._agent.policy.optimizer,
+    }
+    optimizer = optimizers.get(bench.name, lambda: runner._agent.optimizer)()
     parameters = {f"{i}.{key}": p.detach() for i, net in enumerate(networks) for key, p in net.named_parameters()}
     buffers = {f"{i}.{key}": buffer for i, net in enumerate(networks) for key, buffer in net.named_buffers()}
     return copy.deepcopy((parameters, buffers, moments(optimizer)))

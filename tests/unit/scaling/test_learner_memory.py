@@ -30,6 +30,7 @@ def test_it_is_what_the_real_learner_takes(tmp_path: Path, runner: str, obs: str
         "rsl_rl": ("agent", "agent.algorithm.num_learning_epochs=1"),
         "rl_games": ("agent.params.config", "agent.params.config.mini_epochs=1"),
         "skrl": ("agent", "agent.agent.learning_epochs=1"),
+        "sb3": ("agent", "agent.n_epochs=1"),
     }[runner]
     agent = [f"{prefix}.samples_per_update=512", epochs]
     run = resolved(f"runner={runner}", f"obs={obs}", agent=agent)

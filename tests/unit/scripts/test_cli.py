@@ -29,7 +29,10 @@ def script(tmp_path):
     ("arguments", "message"),
     [
         (["task=raech"], "error: task=raech is not a task: did you mean reach?"),
-        (["runner=rslrl"], "error: runner=rslrl: expected one of rsl_rl, rl_games, skrl; did you mean rsl_rl or skrl?"),
+        (
+            ["runner=rslrl"],
+            "error: runner=rslrl: expected one of rsl_rl, rl_games, skrl, sb3; did you mean rsl_rl or skrl?",
+        ),
         (["num_env=4"], "error: num_env is not a setting: did you mean num_envs"),
         (["num_envs=0"], "error: num_envs=0: expected auto, or a whole number from 1 to 65,536."),
         (["physics.dt=-0.01"], "error: physics.dt=-0.01: expected null, or a number from 1e-05 to 0.1 s."),

@@ -45,6 +45,7 @@ def test_a_learner_is_lost_when_nothing_is_learned_for_three_iterations(iteratio
         (["runner=rsl_rl"], "a smaller agent.algorithm.learning_rate"),
         (["runner=rl_games"], "a smaller agent.params.config.learning_rate"),
         (["runner=skrl"], "a smaller agent.agent.learning_rate"),
+        (["runner=sb3"], "a smaller agent.learning_rate"),
     ],
 )
 def test_a_lost_learner_says_what_to_change(arguments: list[str], advice: str) -> None:

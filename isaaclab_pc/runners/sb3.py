@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Stable-Baselines3 behind the :class:`~isaaclab_pc.runners.interface.Adapter` protocol.
+
+What is changed in its PPO is in :mod:`isaaclab_pc.runners.sb3_agent`, and in its environments in
+:mod:`isaaclab_pc.runners.sb3_env`.
+"""
+
+import contextlib
+import operator
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+import torch
+from torch import Tensor, nn
+from torch.utils.tensorboard import SummaryWriter
+
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.runners.checkpoint_file import (
+    check_header,
+    check_weights,
+    load_checkpoint,
+    read_header,
+    restoring,
+    rng_state,
+    save_checkpoint,
+    set_rng_state,
+)
+from isaaclab_pc.runners.distributed import world_rank
+from isaaclab_pc.runners.interface import Adapter, Decision, OnIteration, TeacherPolicy, policy_groups
+from isaaclab_pc.runners.sb3_agent import Agent, GroupRollout, read_groups
+from isaaclab_pc.runners.sb3_env import GroupEnv
+from isaaclab_pc.runners.shared import (
+    USUAL_NUM_ENVS,
+    checkpoint_identity,
+    iteration_metrics,
+    resume_training,
+    training_state,
+    without_num_points,
+    write_metrics,
+)
+
+if TYPE_CHECKING:
+    from isaaclab_pc.scaling import BatchPlan
+
+__all__ = ["ADAPTER", "Sb3Adapter", "Sb3Runner"]
+
+_STATE_KEYS = ("algorithm", "rng", "environment", "iteration")
+
+
+class Sb3Adapter:
+    """What the program asks of Stable-Baselines3. See :class:`~isaaclab_pc.runners.interface.Adapter`."""
+
+    name = "sb3"
+    learning_rate_key = "agent.learning_rate"
+
+    def batch_target(self, agent_cfg: Mapping[str, Any]) -> tuple[int, int]:
+        """Return the samples per update and the minibatch size that the configuration asks for."""
+        wrapped = [key for key in ("normalize_input", "normalize_value") if agent_cfg.get(key)]
+        if wrapped:
+            raise ConfigError(
+                f"runner=sb3: this task's agent has {wrapped[0]}, whose statistics Stable-Baselines3 keeps outside of "
+                f"its networks: set {' '.join(f'agent.{key}=false' for key in wrapped)}, or give runner=rsl_rl."
+            )
+
+        samples = _samples(agent_cfg)
+        if "n_minibatches" in agent_cfg:
+            return samples, max(1, samples // agent_cfg["n_minibatches"])
+        return samples, agent_cfg["batch_size"]
+
+    def configure(
+        self,
+        agent_cfg: dict[str, Any],
+        *,
+        obs: str | None,
+        seed: int,
+        max_iterations: int | None,
+        device: str,
+        plan: "BatchPlan | None",
+        experiment: str,
+        replay_samples: int | None = None,
+        teacher: TeacherPolicy | None = None,
+        init: Path | None = None,
+    ) -> None:
+        """Write a run's settings into the configuration."""
+        iterations = max_iterations if max_iterations is not None else self.max_iterations(agent_cfg)
+        agent_cfg["seed"] = seed
+        agent_cfg["device"] = device
+
+        if obs is not None and read_groups(agent_cfg) is not None:
+            agent_cfg["policy_kwargs"]["net_arch"]["actor"] = policy_groups(obs)
+        if plan is not None:
+            agent_cfg["n_steps"] = plan.horizon
+            agent_cfg["n_minibatches"] = plan.num_minibatches
+            agent_cfg.pop("batch_size", None)
+        agent_cfg["n_timesteps"] = iterations * _samples(agent_cfg)
+
+    def replay_samples(self, agent_cfg: Mapping[str, Any]) -> int:
+        """Return 0: Stable-Baselines3 does not distill."""
+        return 0
+
+    def max_iterations(self, agent_cfg: Mapping[str, Any]) -> int:
+        """Return the iterations of a whole run."""
+        return max(1, int(agent_cfg["n_timesteps"]) // _samples(agent_cfg))
+
+    def make(self, env: Any, agent_cfg: Mapping[str, Any], run_dir: Path, device: str) -> "Sb3Runner":
+        """Build a runner around an environment."""
+        return Sb3Runner(env, agent_cfg, run_dir, device)
+
+
+ADAPTER: Adapter = Sb3Adapter()
+"""The adapter that :func:`isaaclab_pc.runners.load_adapter` returns."""
+
+
+class Sb3Runner:
+    """Stable-Baselines3's PPO. Implements :class:`~isaaclab_pc.runners.interface.Runner`."""
+
+    def __init__(self, env: Any, agent_cfg: Mapping[str, Any], run_dir: Path, device: str) -> None:
+        """Build networks, optimizer and rollout.
+
+        Args:
+            env: The gym environment.
+            agent_cfg: The configuration; it is left as it is.
+            run_dir: Where the logs go.
+            device: Where the networks live.
+        """
+        self.completed_iterations = 0
+        self._device = device
+        self._run_dir = run_dir
+        self._env = env
+
+        groups = read_groups(agent_cfg)
+        vectorized = GroupEnv(env, None if groups is None else list(dict.fromkeys(groups[0] + groups[1])))
+        self._agent = Agent(vectorized, agent_cfg, device)
+        self._policy = _Policy(self._agent)
+
+        space = vectorized.observation_space
+        spaces = space.spaces if isinstance(space, gymnasium.spaces.Dict) else {"policy": space}
+        shapes = {name: own.shape or () for name, own in spaces.items()}
+        num_actions = env.unwrapped.single_action_space.shape[0]
+        self._identity = checkpoint_identity(ADAPTER.name, shapes, num_actions)
+
+    def train(self, max_iterations: int, on_iteration: OnIteration) -> None:
+        """Train; see :meth:`~isaaclab_pc.runners.interface.Runner.train`."""
+        if max_iterations <= self.completed_iterations:
+            return
+
+        with SummaryWriter(str(self._run_dir)) if world_rank() == 0 else contextlib.nullcontext() as writer:
+
+            def after_update() -> Decision:
+                metrics = self._measure()
+                self.completed_iterations += 1
+                if writer is not None:
+                    write_metrics(writer, metrics, self.completed_iterations)
+                return on_iteration(self.completed_iterations, metrics)
+
+            self._agent.run(self.completed_iterations, max_iterations, after_update)
+
+    def _measure(self) -> dict[str, float]:
+        """Return the metrics of an iteration."""
+        agent = self._agent
+        return iteration_metrics(
+            {**agent.env.env_log.take_means(), **agent.tripwire.end_iteration()},
+            agent.env.episodes,
+            collect_s=agent.collect_s,
+            learn_s=agent.learn_s,
+            env_steps=agent.n_steps * agent.n_envs,
+            of_update=agent.take_metrics(),
+        )
+
+    def save(self, path: Path, extra: Mapping[str, Any]) -> None:
+        """Write a checkpoint; see :meth:`~isaaclab_pc.runners.interface.Runner.save`."""
+        policy = self._agent.policy
+        state = {
+            "algorithm": {"model": policy.state_dict(), "optimizer": policy.optimizer.state_dict()},
+            "rng": rng_state(self._device),
+            "environment": training_state(self._env),
+            "iteration": self.completed_iterations,
+        }
+        header = {**extra, **self._identity, "iteration": self.completed_iterations}
+        save_checkpoint(path, state, header)
+
+    def load(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Restore a checkpoint; see :meth:`~isaaclab_pc.runners.interface.Runner.load`."""
+        check_header(read_header(path), {**(expected or {}), **self._identity}, path)
+        state, header = load_checkpoint(path, self._device, _STATE_KEYS)
+        policy = self._agent.policy
+        check_weights(path, {"model": policy.state_dict()}, state.get("algorithm"))
+
+        # Everything was checked: from here on, the runner changes.
+        with restoring(path):
+            policy.load_state_dict(state["algorithm"]["model"])
+            policy.optimizer.load_state_dict(state["algorithm"]["optimizer"])
+            self.completed_iterations = operator.index(state["iteration"])
+            set_rng_state(state["rng"], self._device)
+            resume_training(self._env, state["environment"])
+        return header
+
+    def load_policy(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Restore what acts; see :meth:`~isaaclab_pc.runners.interface.Runner.load_policy`."""
+        identity = without_num_points(self._identity)
+        check_header(without_num_points(read_header(path)), {**(expected or {}), **identity}, path)
+        state, header = load_checkpoint(path, self._device, ("algorithm",))
+        policy = self._agent.policy
+        check_weights(path, {"model": policy.state_dict()}, state["algorithm"])
+
+        policy.load_state_dict(state["algorithm"]["model"])
+        return header
+
+    def policy(self) -> nn.Module:
+        """Return the deterministic policy; see :meth:`~isaaclab_pc.runners.interface.Runner.policy`."""
+        return self._policy
+
+    def act(self, obs: Mapping[str, Tensor]) -> Tensor:
+        """Compute deterministic actions; see :meth:`~isaaclab_pc.runners.interface.Runner.act`."""
+        with torch.no_grad():
+            return self._policy({name: value.to(self._device) for name, value in obs.items()})
+
+    def holders(self) -> Mapping[str, Any]:
+        """Return what holds tensors; see :meth:`~isaaclab_pc.runners.interface.Runner.holders`."""
+        rollout = self._agent.rollout_buffer
+        return {
+            "rollout storage": rollout.tensors() if isinstance(rollout, GroupRollout) else {},
+            "network weights": [self._agent.network or self._agent.policy],
+            "optimizer": self._agent.policy.optimizer.state,
+        }
+
+
+class _Policy(nn.Module):
+    """Stable-Baselines3's policy without its critic and its sampling; actions are clipped, as it clips them."""
+
+    low: Tensor
+    high: Tensor
+
+    def __init__(self, agent: Agent) -> None:
+        """Share the agent's network.
+
+        Args:
+            agent: The agent.
+        """
+        super().__init__()
+        self.network = agent.network
+        # An agent cannot be copied, and a network of groups needs none.
+        self._ask = lambda obs: agent.policy.get_distribution(obs["policy"]).mode()
+        for name in ("low", "high"):
+            bound = torch.as_tensor(getattr(agent.action_space, name), device=agent.device)
+            self.register_buffer(name, bound, persistent=False)
+
+    def forward(self, obs: Mapping[str, Tensor]) -> Tensor:
+        """Compute actions, shape (N, A), of observation groups by name."""
+        actions = self._ask(obs) if self.network is None else self.network.policy(obs)
+        return actions.clamp(self.low, self.high)
+
+
+def _samples(agent_cfg: Mapping[str, Any]) -> int:
+    """Return the samples per update."""
+    # Tasks of other packages say none: keep what they learn from with their usual environments.
+    return agent_cfg.get("samples_per_update", agent_cfg["n_steps"] * USUAL_NUM_ENVS)
