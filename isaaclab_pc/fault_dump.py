@@ -21,9 +21,6 @@ m/s], ``joint_pos_target`` and ``joint_vel_target``, in the order of ``about["as
 from __future__ import annotations
 
 import json
-import math
-import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +29,7 @@ from typing import Any, TypedDict
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
+from isaaclab_pc.array_archive import NOT_READABLE, read_arrays
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.files import write_atomically
 
@@ -121,19 +119,13 @@ class FaultDump:
             ConfigError: There is no such file, or it is broken, or it is something else.
         """
         try:
-            _check_bytes(path)
-            content = np.load(path, allow_pickle=False)
-            if not isinstance(content, np.lib.npyio.NpzFile):
-                raise ValueError("one array, not an archive")
-            with content:
-                arrays = {name: content[name] for name in content.files}
-
+            arrays = read_arrays(path, _MAX_BYTES)
             about = json.loads(str(arrays.pop("about")))
         except FileNotFoundError:
             raise ConfigError(f"dump={path}: there is no such file.") from None
         except KeyError:
             raise ConfigError(f"dump={path} was not written by the guard: it says nothing about itself.") from None
-        except (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+        except NOT_READABLE as error:
             raise ConfigError(f"dump={path} cannot be read ({error}): give a .npz that the guard wrote.") from None
 
         _check(path, about, arrays)
@@ -159,23 +151,6 @@ class FaultDump:
         """Return the names of what the guard found in one of the file's environments."""
         bits = int(self.arrays["cause"][position])
         return [name for bit, name in enumerate(self.about["causes"]) if bits >> bit & 1]
-
-
-def _check_bytes(path: Path) -> None:
-    """Refuse an archive, or an array in it, that says it is larger than what it holds; unpacks headers only."""
-    with zipfile.ZipFile(path) as archive:
-        members = archive.infolist()
-        total = sum(member.file_size for member in members)
-        if total > _MAX_BYTES:
-            raise ValueError(f"it unpacks to {total >> 20:,} MiB, more than a dump has")
-
-        for member in members:
-            with archive.open(member) as file:
-                version = np.lib.format.read_magic(file)
-                read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-                shape, _, dtype = read(file)
-            if math.prod(shape) * dtype.itemsize > member.file_size:
-                raise ValueError(f"{member.filename} has the header of a larger array")
 
 
 def _check(path: Path, about: Any, arrays: Mapping[str, np.ndarray]) -> None:

@@ -6,10 +6,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from typing import Literal
 
 from isaaclab_pc.report.read_run import Event, RunFacts, read_time
-from isaaclab_pc.report.sections import budget_of, faults
+from isaaclab_pc.report.sections import budget_of, chosen_trial, faults
 from isaaclab_pc.report.words import shortened
+from isaaclab_pc.viz.film_figures import film_figure, look_figure
 from isaaclab_pc.viz.run_curves import RunCurves
 from isaaclab_pc.viz.run_figures import (
     Interval,
@@ -32,11 +34,13 @@ __all__ = [
     "learning_figures",
     "memory_figures",
     "result_figures",
+    "seen_figures",
     "speed_figures",
 ]
 
 _STEPS = "environment steps"
 _REWARD = "Episode_Reward/"
+_GIB = 2**30
 _MOST_LINES = 6
 """Curves that one figure takes."""
 
@@ -122,6 +126,21 @@ def _unit(run: RunFacts) -> tuple[str, float]:
     return time_unit(max(last, run.data.wall_s))
 
 
+def seen_figures(run: RunFacts) -> list[PageFigure]:
+    """Draw what the policy saw: at the beginning and at the end, and in an episode of each outcome."""
+    titles = {
+        "first": "First look",
+        "last": "Last look",
+        "success": "An episode that succeeded",
+        "failure": "An episode that failed",
+    }
+    drawings = []
+    for name, film in run.films.items():
+        draw = look_figure if name in ("first", "last") else film_figure
+        drawings.append(lambda draw=draw, name=name, film=film: draw(f"seen-{name}", titles[name], film))
+    return _draw_all(run, drawings)
+
+
 def learning_figures(run: RunFacts) -> list[PageFigure]:
     """Draw the reward's terms, and each loss on its own, as their scales differ."""
     if run.curves is None:
@@ -163,9 +182,12 @@ def speed_figures(run: RunFacts) -> list[PageFigure]:
 
 
 def memory_figures(run: RunFacts) -> list[PageFigure]:
-    """Draw the ledger against the budget, and the trials of the search."""
+    """Draw the memory in use over the training, the ledger against the budget, and the trials of the search."""
     num_envs = run.data.num_envs if isinstance(run.data.num_envs, int) else None
-    drawings: list[Callable[[], PageFigure | None]] = []
+    drawings: list[Callable[[], PageFigure | None]] = [
+        lambda: _memory(run, "host", "Host memory over the training"),
+        lambda: _memory(run, "device", "GPU memory over the training"),
+    ]
     if (ledger := run.ledger) is not None and ledger.entries:
         title = f"What the memory of {ledger.num_envs:,} environments is made of"
         drawings.append(lambda: ledger_figure("ledger", title, ledger, budget_of(run)))
@@ -174,6 +196,18 @@ def memory_figures(run: RunFacts) -> list[PageFigure]:
         if any(trial.fits for trial in trials):
             drawings.append(lambda: speed_figure("trials-speed", "Speed of the search's trials", trials, num_envs))
     return _draw_all(run, drawings)
+
+
+def _memory(run: RunFacts, place: Literal["host", "device"], title: str) -> PageFigure | None:
+    """Draw the memory in use after each iteration, and the budget that the search held the run to."""
+    lines = _lines(run, {"in use": f"Memory/{place}_bytes"}, over_time=True)
+    if not lines:
+        return None
+    (used,) = (Line(line.name, line.x, [size / _GIB for size in line.y]) for line in lines)
+    trial = chosen_trial(run)
+    budget = None if trial is None else getattr(trial, f"{place}_budget")
+    limits = [] if budget is None else [Line("budget", used.x, [budget / _GIB] * len(used.x))]
+    return curve_figure(f"memory-{place}", title, f"time [{_unit(run)[0]}]", "GiB", [used, *limits])
 
 
 def health_figures(run: RunFacts) -> list[PageFigure]:

@@ -21,7 +21,7 @@ __all__ = ["MOST_RUNS", "REPORT_NAME", "comparison_page", "run_page"]
 REPORT_NAME = "report.html"
 """The page's name in the run's folder."""
 
-_SECTIONS = ("result", "learning", "speed", "memory", "health")
+_SECTIONS = ("result", "seen", "learning", "speed", "memory", "health")
 """Sections of a page that have figures."""
 
 MOST_RUNS = 6
@@ -92,11 +92,13 @@ def _run_page(run: RunFacts) -> dict[str, Any]:
         "findings": sections.findings(run),
         "result_rows": sections.result_rows(run),
         "factors": sections.breakdown(run),
+        "seen": sections.seen_text(run),
         "has_settings": run.settings is not None,
         "changed": sections.changed_settings(run),
         "others": [(row.key, row.value) for row in sections.other_settings(run)],
         "facts": sections.what_ran(run),
         "versions": sections.version_rows(run),
+        "has_ledger": bool(run.trials or run.ledger),
         "scale_command": sections.scale_command(run),
         "has_faults": bool(sections.faults(run)),
         "events": sections.event_rows(run),
@@ -111,7 +113,7 @@ def _run_page(run: RunFacts) -> dict[str, Any]:
 
 def _figures(run: RunFacts) -> dict[str, list[Any]]:
     """Draw a run's figures by section; empty where there is nothing to draw."""
-    if run.curves is None and not run.trials and not run.events and run.data.evaluation is None:
+    if run.curves is None and not run.trials and not run.events and run.data.evaluation is None and not run.films:
         return {}
     # Late: matplotlib takes a second to load.
     from isaaclab_pc.report import figures

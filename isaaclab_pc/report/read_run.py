@@ -20,6 +20,7 @@ from isaaclab_pc.launch.run_record import RECORD_NAME, RunData
 from isaaclab_pc.scaling.ledger import Ledger, measured_ledger
 from isaaclab_pc.scaling.trial import Trial
 from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.viz.films import Film, read_films
 from isaaclab_pc.viz.run_curves import RunCurves, read_run_curves
 
 __all__ = ["DumpFacts", "Event", "RunFacts", "read_run", "read_time"]
@@ -97,6 +98,9 @@ class RunFacts:
     ledger: Ledger | None = None
     """What the memory of the chosen trial was made of; None where no trial told."""
 
+    films: dict[str, Film] = field(default_factory=dict)
+    """What the policy saw, by the names of :data:`isaaclab_pc.viz.films.FILMS`."""
+
     problems: list[str] = field(default_factory=list)
     """What cannot be read, a sentence each."""
 
@@ -115,7 +119,7 @@ def read_run(folder: Path) -> RunFacts:
     """
     data, problems = _read_record(folder)
     run = RunFacts(folder, data, problems=problems)
-    for read in (_read_settings, _read_curves, _read_events, _read_dumps, _read_trials):
+    for read in (_read_settings, _read_curves, _read_events, _read_dumps, _read_trials, _read_films):
         _try(run, read)
     return run
 
@@ -214,6 +218,10 @@ def _read_trials(run: RunFacts) -> None:
             run.problems.append(f"{RECORD_NAME}, trials.{index}: {_first_line(error)}; left out")
     if isinstance(run.data.num_envs, int):
         run.ledger = measured_ledger(run.trials, run.data.num_envs)
+
+
+def _read_films(run: RunFacts) -> None:
+    run.films = read_films(run.folder)
 
 
 def read_time(text: object) -> datetime | None:

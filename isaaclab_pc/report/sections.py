@@ -13,6 +13,7 @@ from isaaclab_pc.launch.evaluation_result import Breakdown
 from isaaclab_pc.launch.task_names import resolve_task, short_name
 from isaaclab_pc.report.read_run import RunFacts, read_time
 from isaaclab_pc.report.words import NOTHING, command_line, count, duration, memory, share, shortened, success_text
+from isaaclab_pc.scaling.trial import Trial
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.run import SETTINGS
 
@@ -24,6 +25,7 @@ __all__ = [
     "breakdown",
     "budget_of",
     "changed_settings",
+    "chosen_trial",
     "commands",
     "contact_text",
     "dump_rows",
@@ -35,6 +37,7 @@ __all__ = [
     "restart_rows",
     "result_rows",
     "scale_command",
+    "seen_text",
     "summary",
     "task_name",
     "tiles",
@@ -150,9 +153,14 @@ def total(values: Iterable[float]) -> float:
     return sum(value for value in values if math.isfinite(value))
 
 
+def chosen_trial(run: RunFacts) -> Trial | None:
+    """Return the trial of the search that had as many environments as the run; None where there was none."""
+    return next((trial for trial in run.trials if trial.num_envs == run.data.num_envs and trial.fits), None)
+
+
 def budget_of(run: RunFacts) -> int | None:
     """Return the memory that the search held the run to [bytes]; None where there was no search."""
-    trial = next((trial for trial in run.trials if trial.num_envs == run.data.num_envs and trial.fits), None)
+    trial = chosen_trial(run)
     if trial is None:
         return None
     return trial.host_budget if trial.device_bytes is None else trial.device_budget
@@ -277,6 +285,19 @@ def _factor(part: Breakdown) -> _Factor:
         rate = third.success.rate if third.success is not None else None
         thirds.append((f"{third.lower:.3g} to {third.upper:.3g}", share(rate), f"{third.episodes:,}", rate))
     return _Factor(shortened(part.factor), tuple(thirds))
+
+
+def seen_text(run: RunFacts) -> str:
+    """Say why there is less to see than there may be; empty where everything is there."""
+    if run.settings is not None and run.settings.obs == "state":
+        return "The policy reads the simulator's state (obs=state): there is nothing to see."
+    if not run.films:
+        return "The run's folder holds no recording of what the policy saw."
+    if not run.films.keys() & {"success", "failure"}:
+        return "There was no evaluation to film."
+    if "failure" not in run.films:
+        return "No filmed episode failed."
+    return "" if "success" in run.films else "No filmed episode succeeded."
 
 
 def dump_rows(run: RunFacts) -> list[tuple[str, str, str]]:

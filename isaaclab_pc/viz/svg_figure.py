@@ -65,17 +65,25 @@ _STYLE: dict[Any, Any] = {
     "legend.fontsize": 9,
     "legend.labelcolor": INK,
     "figure.facecolor": "none",
+    "savefig.dpi": 150,
 }
 
 
-def draw_svg(draw: Callable[[Any], None], key: str, label: str, size: tuple[float, float] = (4.6, 2.8)) -> str:
-    """Draw a figure with one pair of axes.
+def draw_svg(
+    draw: Callable[[Any], None],
+    key: str,
+    label: str,
+    size: tuple[float, float] = (4.6, 2.8),
+    panels: tuple[int, int] = (1, 1),
+) -> str:
+    """Draw a figure.
 
     Args:
-        draw: Draws into matplotlib's axes, in the colours of this module.
+        draw: Draws into matplotlib's axes, or an array of them, in the colours of this module.
         key: Name of the figure, which no other figure of the page has: its ids begin with it.
         label: What the figure shows, for those who do not see it.
         size: Width and height [inch].
+        panels: Rows and columns of axes.
 
     Returns:
         An ``<svg>`` element that scales with its parent. Its colours are CSS variables of the page.
@@ -85,7 +93,7 @@ def draw_svg(draw: Callable[[Any], None], key: str, label: str, size: tuple[floa
         warnings.filterwarnings("ignore", message="Glyph")
         figure = Figure(figsize=size, layout="constrained")
         FigureCanvasSVG(figure)
-        draw(figure.subplots())
+        draw(figure.subplots(*panels))
         buffer = io.StringIO()
         # Without these entries there is no date in it, and the same run gives the same page.
         figure.savefig(buffer, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))

@@ -12,6 +12,7 @@ import torch
 
 from isaaclab_pc.launch.evaluation_result import Breakdown, Evaluation, Success, Third
 from isaaclab_pc.runners.checkpoint_file import rng_state, set_rng_state
+from isaaclab_pc.workers.film_recorder import FilmRecorder
 
 __all__ = ["evaluate", "evaluate_in_between"]
 
@@ -22,6 +23,7 @@ def evaluate(
     episodes: int,
     seed: int,
     stopped: Callable[[], bool] = lambda: False,
+    recorder: FilmRecorder | None = None,
 ) -> Evaluation | None:
     """Run a policy until every environment has ended the same number of episodes.
 
@@ -34,6 +36,7 @@ def evaluate(
         episodes: Episodes at least; rounded up to a multiple of the number of environments.
         seed: Seed of the resets.
         stopped: Asked at every step whether to give up.
+        recorder: Keeps what the policy sees in some of the episodes.
 
     Returns:
         The result, or None if it was stopped.
@@ -50,8 +53,12 @@ def evaluate(
                 return None
             # Before the step: it resets the environments that are done, and draws the values of their next episodes.
             factors = _factors(base)
+            if recorder is not None:
+                recorder.before_step(observations)
             observations, reward, terminated, truncated, _ = env.step(act(observations))
-            ended.add_step(reward, terminated | truncated, factors)
+            counted = ended.add_step(reward, terminated | truncated, factors)
+            if recorder is not None:
+                recorder.after_step(terminated | truncated, counted)
     return ended.summary(seed)
 
 
@@ -131,13 +138,16 @@ class _EndedEpisodes:
         """Tell whether every environment has its episodes."""
         return bool((self._finished >= self._episodes_per_env).all())
 
-    def add_step(self, reward: torch.Tensor, done: torch.Tensor, factors: dict[str, torch.Tensor]) -> None:
+    def add_step(self, reward: torch.Tensor, done: torch.Tensor, factors: dict[str, torch.Tensor]) -> torch.Tensor:
         """Count the episodes that ended in this step, in environments that still have some to go.
 
         Args:
             reward: Shape (N,).
             done: Shape (N,), bool.
             factors: What was randomized for the episodes that ran in this step, each (N,).
+
+        Returns:
+            The environments whose episode was counted, shape (N,), bool.
         """
         self._running_return += reward
         counted = done & (self._finished < self._episodes_per_env)
@@ -147,6 +157,7 @@ class _EndedEpisodes:
 
         self._finished += counted
         self._running_return.masked_fill_(done, 0.0)
+        return counted
 
     def _add_episodes(self, ids: torch.Tensor, factors: dict[str, torch.Tensor]) -> None:
         self._returns.append(self._running_return[ids])

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import resource
 import tempfile
@@ -19,9 +20,11 @@ from isaaclab_pc.launch.run_record import RunRecord
 from isaaclab_pc.output_filter import LogTail, flood_warnings, full_log
 from isaaclab_pc.runners import Decision, NonFiniteError
 from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.viz.films import Film, add_films
 from isaaclab_pc.workers.checkpoint_keeper import CheckpointKeeper
 from isaaclab_pc.workers.contact_watch import ContactWatch
 from isaaclab_pc.workers.evaluation import evaluate, evaluate_in_between
+from isaaclab_pc.workers.film_recorder import FilmRecorder, film_of_now, sees_pictures
 from isaaclab_pc.workers.progress import make_display
 from isaaclab_pc.workers.ranks import Order, Ranks, combine_metrics, follow
 from isaaclab_pc.workers.session import Session, guard_counts, open_session, record_faults
@@ -188,6 +191,8 @@ class _Training:
         metrics = combine_metrics([report for report, _ in reports])
         guard = {cause: sum(counts[cause] for _, counts in reports) for cause in reports[0][1]}
         self._write_record(completed, metrics, guard)
+        if completed == 1 and sees_pictures(self._session.env.unwrapped):
+            _keep(self._record.folder, {"first": film_of_now(self._session.env.unwrapped, completed)})
 
         order = self._decide(completed, metrics)
         self._ranks.tell(order)
@@ -229,7 +234,7 @@ class _Training:
     def _write_record(self, completed: int, metrics: Mapping[str, float], guard: Mapping[str, int]) -> None:
         env_steps = completed * self._session.resolved.plan.samples_per_update * self._ranks.size
         wall_s = time.monotonic() - self._started
-        append_iteration(self._record.folder, completed, env_steps, wall_s, metrics)
+        append_iteration(self._record.folder, completed, env_steps, wall_s, {**metrics, **self._heart.memory()})
         self._record.update(
             completed_iterations=completed,
             env_steps=env_steps,
@@ -277,16 +282,32 @@ def _evaluate(
 ) -> None:
     """Evaluate the policy that training ended with."""
     stream.write(f"evaluating over {settings.eval.episodes} episodes with unseen seeds\n")
+    base = session.env.unwrapped
+    completed = session.runner.completed_iterations
+    recorder = None
+    if sees_pictures(base):
+        # Of an earlier evaluation, one of the two may be there that this one has not.
+        _keep(record.folder, {"last": film_of_now(base, completed), "success": None, "failure": None})
+        recorder = FilmRecorder(base, completed)
     result = evaluate(
         session.env,
         session.runner.act,
         settings.eval.episodes,
         settings.eval.seed,
         stopped=_until_stopped(flag, heart),
+        recorder=recorder,
     )
     if result is not None:
+        if recorder is not None:
+            _keep(record.folder, recorder.films)
         record.update(evaluation=result, success=result.success_rate)
         stream.write(f"{result}\n")
+
+
+def _keep(folder: Path, films: Mapping[str, Film | None]) -> None:
+    """Write what the policy saw for the run's report; without it the run is no worse."""
+    with contextlib.suppress(OSError):
+        add_films(folder, films)
 
 
 def _until_stopped(flag: SignalFlag, heart: Heart) -> Callable[[], bool]:

@@ -14,6 +14,8 @@ from isaaclab_pc.guards.recorder import Recorder
 from isaaclab_pc.viz.controls import Controls
 from isaaclab_pc.viz.point_colors import colors_by_height
 from isaaclab_pc.viz.rerun_recording import RerunRecording
+from isaaclab_pc.workers.evaluation import evaluate
+from isaaclab_pc.workers.film_recorder import FilmRecorder
 from isaaclab_pc.workers.watch import Watch
 from tests.unit.viz.recordings import read, rgb
 
@@ -154,3 +156,25 @@ def test_an_environment_that_is_hidden_by_the_guard_draws_what_the_policy_gets(e
     assert frame.cloud is not None
     tool = (env.tool_pos + env.scene.env_origins)[1]
     assert torch.allclose(torch.as_tensor(frame.cloud[1]), tool.expand(len(frame.cloud[1]), 3), atol=1e-5)
+
+
+def test_an_evaluation_films_what_the_policy_saw_and_ends_as_without(env, monkeypatch):
+    from isaaclab_pc.viz.scene_reader import SceneReader
+
+    monkeypatch.setattr(env.cfg, "episode_length_s", 10 * env.step_dt)
+    expert = env.expert()
+    clouds = []
+
+    def act(observations):
+        clouds.append(SceneReader(env).after_reset(observations).cloud - env.scene.env_origins[:, None].numpy())
+        return expert()
+
+    recorder = FilmRecorder(env, iteration=7)
+    filmed = evaluate(env, act, 2, seed=5, recorder=recorder)
+    assert evaluate(env, lambda observations: expert(), 2, seed=5) == filmed
+
+    (film,) = recorder.films.values()
+    assert film.times == pytest.approx([step * env.step_dt for step in (0, 1, 2, 4, 5, 7, 8, 9)])
+    assert film.points[0] == pytest.approx(clouds[0][0], abs=1e-3)
+    assert film.points[-1] == pytest.approx(clouds[9][0], abs=1e-3)
+    assert np.abs(film.points - env.cube_pos[0].numpy()).max() < 0.3

@@ -160,7 +160,7 @@ def write_empty_history(path: Path) -> None:
         (write_empty_history, "contradict"),
         (write_cut_off, "cannot be read"),
         (write_flipped_bytes, "cannot be read"),
-        (write_bomb, "it unpacks to 1,100 MiB, more than a dump has"),
+        (write_bomb, "it unpacks to 1,100 MiB, more than such a file has"),
         (write_huge_header, "has the header of a larger array"),
         (write_words, "cause holds no numbers"),
         (lambda path: np.savez(path, about=np.array("[" * 100_000)), "cannot be read"),

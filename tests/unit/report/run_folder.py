@@ -22,6 +22,7 @@ from isaaclab_pc.launch.run_record import (
 )
 from isaaclab_pc.scaling import Outcome, Trial
 from isaaclab_pc.scaling.trial import MemoryReport
+from isaaclab_pc.viz.films import Film, add_films
 
 MIB = 2**20
 ITERATIONS = 6
@@ -73,6 +74,7 @@ def make_run(folder: Path, *settings: str, completed: bool = True) -> RunRecord:
             "Episode_Reward/distance": 2.0 * iteration,
             "Guard/per_million_steps": 0.0,
             "Learner/skipped_updates": 0.0,
+            "Memory/host_bytes": (1000.0 + iteration) * MIB,
         }
         append_iteration(folder, iteration, iteration * STEPS, 2.0 * iteration, metrics)
 
@@ -94,9 +96,27 @@ def make_run(folder: Path, *settings: str, completed: bool = True) -> RunRecord:
         trials=[trial.to_dict() for trial in TRIALS],
         checkpoints=CheckpointEntries(latest=latest, best=best),
     )
+    add_films(folder, {"first": make_film(1), "last": make_film(1), "success": make_film(8), "failure": make_film(5)})
     if completed:
         record.finish("completed")
     return record
+
+
+def make_film(frames: int, *, depth: bool = False) -> Film:
+    """Make a film of a cloud of 40 points that rises by 1 cm a frame, or of depth images of 3 x 4 pixels."""
+    rise = 0.01 * np.arange(frames)
+    cloud = np.random.default_rng(frames).uniform(-0.02, 0.02, (frames, 40, 3)) + np.array([0.5, 0.1, 0.0])
+    cloud[..., 2] = rise[:, None]
+    tool = np.tile(np.array([0.5, 0.0, 0.3, 1.0, 0.0, 0.0, 0.0], np.float32), (frames, 1))
+    image = np.tile(np.linspace(0.0, 1.1, 12, dtype=np.float16).reshape(3, 4), (frames, 1, 1))
+    return Film(
+        iteration=np.array(ITERATIONS),
+        times=np.arange(frames, dtype=np.float32) / 2,
+        tool=tool,
+        points=None if depth else cloud.astype(np.float16),
+        depth=image if depth else None,
+        goal=None if depth else tool[:, :3] + 0.1,
+    )
 
 
 def make_faulty(folder: Path) -> RunRecord:

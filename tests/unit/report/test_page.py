@@ -11,11 +11,13 @@ import pytest
 from isaaclab_pc.report.at_end import report_at_end
 from isaaclab_pc.report.comparison import run_names
 from isaaclab_pc.report.page import comparison_page, run_page
-from tests.unit.report.run_folder import ITERATIONS, STEPS, TRIALS, edit, make_faulty, make_run
+from isaaclab_pc.viz.films import add_films
+from tests.unit.report.run_folder import ITERATIONS, STEPS, TRIALS, edit, make_faulty, make_film, make_run
 
 FIGURES = {
     *("success-steps", "success-time", "return-steps", "return-time", "rewards", "learning-0", "fps", "split"),
-    *("ledger", "trials-memory", "trials-speed"),
+    *("memory-host", "ledger", "trials-memory", "trials-speed"),
+    *("seen-first", "seen-last", "seen-success", "seen-failure"),
 }
 VOID = {"meta", "link", "br", "hr", "img", "input", "wbr"}
 
@@ -124,12 +126,49 @@ def test_evaluations_stand_beside_the_curves_with_their_intervals(page):
     assert rows(page, "success-time")[-1] == ["evaluated at the end", "14", "96", "92.3 to 98"]
 
 
+def test_memory_over_the_training_stands_against_the_budget(page):
+    assert rows(page, "memory-host") == [
+        [str(2 * i), f"{(1000 + i) / 1024:.4g}", f"{1500 / 1024:.4g}"] for i in range(1, ITERATIONS + 1)
+    ]
+
+
 def test_the_trials_of_the_search_stand_beside_their_picture(page):
     assert [row[:2] for row in rows(page, "trials-memory")] == [
         [str(trial.num_envs), trial.outcome.replace("_", " ")] for trial in TRIALS
     ]
     assert rows(page, "trials-speed") == [["32", "932"], ["64", "964"], ["128", "1,028"]]
     assert rows(page, "ledger")[-2:] == [["sum", "1.1 GiB", "", ""], ["budget", "1.5 GiB", "", ""]]
+
+
+def test_what_the_policy_saw_is_there_as_pictures_and_as_numbers(html, page):
+    assert [row[0] for row in rows(page, "seen-success")] == [f"{i / 2:.2f}" for i in range(8)]
+    assert rows(page, "seen-failure")[2] == [
+        *("1.00", "0.500, 0.000, 0.300", "0.600, 0.100, 0.400", "40", "0.020, 0.020")
+    ]
+    assert len(rows(page, "seen-first")) == 1
+    strip = html.partition('<figure id="figure-seen-success">')[2].partition("</figure>")[0]
+    assert strip.count("data:image/png;base64,") == 8
+    assert 'aria-label="An episode that succeeded, 8 frames from 0.00 to 3.50 s; the gripper goes from' in strip
+    assert "After 6 iterations." in strip
+
+
+def test_depth_images_are_shown_too(tmp_path):
+    folder = make_run(tmp_path / "run", "obs=depth").folder
+    add_films(folder, {"first": None, "last": None, "success": make_film(2, depth=True), "failure": None})
+    page = Reader(run_page(folder))
+    assert rows(page, "seen-success")[0] == ["0.00", "0.500, 0.000, 0.300", "11 of 12"]
+    assert "0.10 m; dark is far, 1.10 m" in page.text
+    assert "No filmed episode failed." in page.text
+    assert not any(name.startswith("seen") for name in page.tables.keys() - {"seen-success"})
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"), [((), "holds no recording"), (("obs=state",), "there is nothing to see")]
+)
+def test_without_films_the_page_says_why(tmp_path, settings, text):
+    folder = make_run(tmp_path / "run", *settings).folder
+    (folder / "seen.npz").unlink()
+    assert text in Reader(run_page(folder)).text
 
 
 def test_result_settings_and_commands_are_said(good, page):
@@ -199,7 +238,7 @@ def test_a_long_run_is_drawn_as_means(tmp_path):
 
 def test_a_run_without_anything_but_its_record_is_a_page(tmp_path):
     folder = make_run(tmp_path / "run").folder
-    for name in ("iterations.jsonl", "config.yaml"):
+    for name in ("iterations.jsonl", "config.yaml", "seen.npz"):
         (folder / name).unlink()
     edit(folder, trials=[], evaluation=None, evaluations=[], checkpoints={})
     page = Reader(run_page(folder))
@@ -211,6 +250,7 @@ def test_a_run_without_anything_but_its_record_is_a_page(tmp_path):
 def test_without_a_search_the_page_tells_how_to_measure_memory(tmp_path):
     folder = make_run(tmp_path / "run", "obs=state", "eval.episodes=7", "points.num_points=64").folder
     (folder / "iterations.jsonl").unlink()
+    (folder / "seen.npz").unlink()
     edit(folder, trials=[], evaluation=None)
     page = Reader(run_page(folder))
     assert "python scripts/scale.py task=reach obs=state points.num_points=64 num_envs=128" in page.text
