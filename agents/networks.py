@@ -4,11 +4,13 @@
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-from isaaclab_pc.agents.pointnet import PointNet
+from isaaclab_pc.agents.chunks import ChunkedEncoder
+from isaaclab_pc.agents.point_encoders import make_point_encoder
 from isaaclab_pc.runners.distributed import average, world_size
 
 __all__ = [
@@ -68,7 +70,10 @@ class DepthEncoder(nn.Module):
 
         layers += [nn.Flatten(), nn.Linear(size_in * height * width, latent_dim), nn.ReLU(inplace=True)]
         self.layers = nn.Sequential(*layers)
-        self.latent_dim = latent_dim
+
+    def rows(self, depth: Tensor) -> int:
+        """Return the rows of activations of an image: the pixels that the first layer leaves."""
+        return max(1, depth[0].numel() // 16)
 
     def forward(self, depth: Tensor) -> Tensor:
         """Encode depth images.
@@ -89,11 +94,13 @@ class ObservationEncoder(nn.Module):
         self,
         shapes: Mapping[str, Sequence[int]],
         *,
+        point_encoder: str,
         point_channels: Sequence[int],
         point_scale: float,
         point_frequencies: Sequence[float],
         depth_channels: Sequence[int],
         depth_latent: int,
+        chunk: int | Literal["auto"],
     ) -> None:
         """Create the encoders.
 
@@ -101,16 +108,19 @@ class ObservationEncoder(nn.Module):
 
         Args:
             shapes: Shape of one observation of each group, without the batch dimension. Vectors are left out.
+            point_encoder: Kind of the point-cloud encoder: pointnet, dp3, pointnet2 or transformer.
             point_channels: Layers of the point-cloud perceptron; the last one is the size of the latent.
             point_scale: Factor on the points' coordinates [1/m].
             point_frequencies: Spatial frequencies of the points' sines and cosines [1/m].
             depth_channels: Output channels of the depth encoder's convolutions.
             depth_latent: Size of the depth encoder's latent.
+            chunk: Clouds or images whose activations are held at once, or ``auto``.
 
         Raises:
-            ValueError: A group has neither one, two nor three dimensions.
+            ValueError: A group has neither one, two nor three dimensions, or there is no such kind of encoder.
         """
         super().__init__()
+        most = None if chunk == "auto" else chunk
         self.encoders = nn.ModuleDict()
         self.latent_dim = 0
         for name, shape in shapes.items():
@@ -118,9 +128,17 @@ class ObservationEncoder(nn.Module):
                 continue
 
             if len(shape) == 2:
-                encoder = PointNet(shape[1], point_channels, scale=point_scale, frequencies=point_frequencies)
+                encoder = make_point_encoder(
+                    point_encoder,
+                    shape[1],
+                    point_channels,
+                    scale=point_scale,
+                    frequencies=point_frequencies,
+                    chunk=most,
+                )
             elif len(shape) == 3:
-                encoder = DepthEncoder(shape[1], shape[2], depth_channels, depth_latent)
+                images = DepthEncoder(shape[1], shape[2], depth_channels, depth_latent)
+                encoder = ChunkedEncoder(images, images.rows, depth_latent, most)
             else:
                 raise ValueError(
                     f"observation group '{name}' has shape {tuple(shape)}: there are encoders for points (K, C) and "

@@ -15,13 +15,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.utils.checkpoint import checkpoint
+
+from isaaclab_pc.agents.chunks import evaluate_again, most_at_once, split_batch
 
 __all__ = ["DensePointNet", "PointEmbedding", "PointNet"]
-
-_CACHED_POINTS = 1 << 14
-"""Points per chunk on a CPU: their activations stay in its cache and in memory that the allocator keeps, which makes a
-pass two to three times as fast."""
 
 
 class PointEmbedding(nn.Module):
@@ -55,9 +52,9 @@ class PointEmbedding(nn.Module):
             points: Points, shape (..., C), any float dtype.
 
         Returns:
-            The scaled points, sines and cosines, shape (..., C + 6 F), float32.
+            The scaled points, sines and cosines, shape (..., C + 6 F), in the dtype of the module.
         """
-        points = points.float()
+        points = points.to(self.angular_frequencies.dtype)
         if self.angular_frequencies.numel() == 0:
             return points * self.scale
 
@@ -111,7 +108,7 @@ class PointNet(nn.Module):
         *,
         scale: float = 1.0,
         frequencies: Sequence[float] = (),
-        max_points: int = 1 << 20,
+        chunk: int | None = None,
     ) -> None:
         """Create the layers.
 
@@ -120,8 +117,8 @@ class PointNet(nn.Module):
             channels: Sizes of the perceptron's layers; the last one is the size of the latent, L.
             scale: Factor on the input, so that positions [m] in a workspace span about [-1, 1].
             frequencies: Spatial frequencies [1/m] of the sines and cosines of the position.
-            max_points: Points whose activations are held at once. Where more need a gradient, the backward pass
-                computes the activations again.
+            chunk: Clouds whose activations are held at once; None: as many as make 2^20 points. Where more need a
+                gradient, the backward pass computes the activations again.
         """
         super().__init__()
         self.embedding = PointEmbedding(in_features, scale, frequencies)
@@ -133,7 +130,7 @@ class PointNet(nn.Module):
         self.hidden = nn.Sequential(*layers)
         self.last = nn.Linear(sizes[-2], sizes[-1])
 
-        self.max_points = max_points
+        self.chunk = chunk
         self.latent_dim = sizes[-1]
 
     def dense(self) -> DensePointNet:
@@ -150,29 +147,20 @@ class PointNet(nn.Module):
             Latents, shape (B, L), float32, non-negative.
         """
         if not torch.is_grad_enabled():
-            pooled = torch.cat([self._features(chunk).amax(dim=1) for chunk in self._chunks(points)])
+            parts = split_batch(points, points.shape[1], self.chunk)
+            pooled = torch.cat([self._features(part).amax(dim=1) for part in parts])
             return (pooled + self.last.bias).relu()
 
-        with torch.no_grad():
-            winners = torch.cat([self._features(chunk).max(dim=1).indices for chunk in self._chunks(points)])
-
-        # With the latent first, (L, B, C), the last layer is one batched product over contiguous blocks.
-        clouds = torch.arange(points.shape[0], device=points.device)
-        critical = points[clouds, winners.t()]
-
-        keep_activations = winners.numel() <= self.max_points
-        evaluate = self._critical_latent if keep_activations else self._recomputed_latent
-        clouds_per_chunk = max(1, self._chunk_points(points) // self.latent_dim)
-        return torch.cat([evaluate(chunk) for chunk in critical.split(clouds_per_chunk, dim=1)])
-
-    def _chunk_points(self, points: Tensor) -> int:
-        """Return how many points to process at once."""
-        return min(self.max_points, _CACHED_POINTS) if points.device.type == "cpu" else self.max_points
-
-    def _chunks(self, points: Tensor) -> tuple[Tensor, ...]:
-        """Split the batch into chunks that are processed one after the other."""
-        clouds_per_chunk = max(1, self._chunk_points(points) // points.shape[1])
-        return points.split(clouds_per_chunk)
+        keep_activations = points.shape[0] <= most_at_once(self.latent_dim, self.chunk)
+        latents = []
+        for part in split_batch(points, max(points.shape[1], self.latent_dim), self.chunk):
+            with torch.no_grad():
+                winners = self._features(part).max(dim=1).indices.int()
+            if keep_activations:
+                latents.append(self._critical_latent(part, winners))
+            else:
+                latents.append(evaluate_again(self._critical_latent, part, winners))
+        return torch.cat(latents)
 
     def _features(self, points: Tensor) -> Tensor:
         """Apply the perceptron to every point, (B, K, C) to (B, K, L).
@@ -183,14 +171,11 @@ class PointNet(nn.Module):
         embedded = self.embedding(points.reshape(batch * count, features))
         return functional.linear(self.hidden(embedded), self.last.weight).view(batch, count, self.latent_dim)
 
-    def _recomputed_latent(self, critical: Tensor) -> Tensor:
-        """Evaluate :meth:`_critical_latent`, but keep only its input: the backward pass evaluates it again."""
-        latent = checkpoint(self._critical_latent, critical, use_reentrant=False, preserve_rng_state=False)
-        assert isinstance(latent, Tensor)
-        return latent
-
-    def _critical_latent(self, critical: Tensor) -> Tensor:
-        """Evaluate each latent feature at the point that attains its maximum, (L, B, C) to (B, L)."""
+    def _critical_latent(self, points: Tensor, winners: Tensor) -> Tensor:
+        """Evaluate each latent feature at the point that attains its maximum, (B, K, C) and (B, L) to (B, L)."""
+        # With the latent first, (L, B, C), the last layer is one batched product over contiguous blocks.
+        clouds = torch.arange(points.shape[0], device=points.device)
+        critical = points[clouds, winners.t()]
         latent_dim, batch, features = critical.shape
         hidden = self.hidden(self.embedding(critical.reshape(latent_dim * batch, features)))
 

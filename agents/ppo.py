@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from isaaclab_pc.errors import ConfigError, closest
+from isaaclab_pc.settings.points import PointEncoder
 
 __all__ = ["AGENTS", "DEFAULT", "REACH", "EncoderSettings", "PpoSettings", "UpdateSize", "find_agent", "sizes"]
 
@@ -16,6 +17,9 @@ __all__ = ["AGENTS", "DEFAULT", "REACH", "EncoderSettings", "PpoSettings", "Upda
 @dataclass(frozen=True, kw_only=True)
 class EncoderSettings:
     """What the policy's encoders look like."""
+
+    point_encoder: PointEncoder = "pointnet"
+    """Kind of the point-cloud encoder: see :mod:`isaaclab_pc.agents.point_encoders`."""
 
     point_channels: tuple[int, ...] = (32, 64)
     """Layers of the point-cloud perceptron; the last one is the size of the latent."""
@@ -32,6 +36,10 @@ class EncoderSettings:
 
     depth_latent: int = 64
     """Size of the depth encoder's latent."""
+
+    chunk: int | Literal["auto"] = "auto"
+    """Clouds or images whose activations are held at once, whatever the minibatch; where more need a gradient, the
+    backward pass computes them again. auto: as many as make 2^20 rows of activations."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists and numbers, as configs hold them."""

@@ -12,7 +12,6 @@ from tensordict import TensorDict
 from torch import Tensor, nn
 
 from isaaclab_pc.agents.networks import ObservationEncoder, StatePredictor
-from isaaclab_pc.agents.pointnet import PointNet
 
 __all__ = ["PointCloudModel"]
 
@@ -20,8 +19,8 @@ __all__ = ["PointCloudModel"]
 class PointCloudModel(MLPModel):
     """Perceptron over normalized vectors and encoded clouds or depth images.
 
-    Observation groups of shape (B, D) are concatenated and normalized, (B, K, C) pass a PointNet, (B, 1, H, W) a
-    convolutional encoder. Without groups of the latter kinds it is RSL-RL's own ``MLPModel``.
+    Observation groups of shape (B, D) are concatenated and normalized, (B, K, C) pass an encoder of points, and
+    (B, 1, H, W) a convolutional one. Without groups of the latter kinds it is RSL-RL's own ``MLPModel``.
     """
 
     def __init__(
@@ -128,11 +127,9 @@ class _ExportedModel(nn.Module):
         source = copy.deepcopy(model)
         self.obs_normalizer = source.obs_normalizer
 
-        # TorchScript and ONNX cannot express the PointNet that training uses.
-        encoders = [
-            module.dense() if isinstance(module, PointNet) else module for module in source.encoder.encoders.values()
-        ]
-        self.encoders = nn.ModuleList(encoders)
+        # TorchScript and ONNX cannot express chunks, nor the PointNet that training uses.
+        encoders: Any = source.encoder.encoders.values()
+        self.encoders = nn.ModuleList([encoder.dense() for encoder in encoders])
 
         self.mlp = source.mlp
         self.deterministic_output = (

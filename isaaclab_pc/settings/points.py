@@ -9,9 +9,12 @@ from pydantic import AfterValidator, Field
 
 from isaaclab_pc.settings.base import Expects, Settings
 
-__all__ = ["PointsSettings"]
+__all__ = ["PointEncoder", "PointsSettings"]
 
 Feature = Literal["rgb", "normals", "segmentation", "camera"]
+
+PointEncoder = Literal["pointnet", "dp3", "pointnet2", "transformer"]
+"""Kinds of encoders of clouds, for the field ``point_encoder`` of an agent."""
 
 _FURTHEST = 100.0
 """Largest coordinate of a crop [m]."""

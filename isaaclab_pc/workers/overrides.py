@@ -13,12 +13,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
 from fnmatch import fnmatchcase
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from isaaclab_pc.errors import ConfigError, closest
 from isaaclab_pc.settings.base import describe_type
+from isaaclab_pc.settings.points import PointEncoder
 
 __all__ = ["check_overrides"]
 
@@ -149,6 +150,8 @@ _BOUNDS: Mapping[str, Any] = {
     "agent.*_hidden": list[_Layer],
     "agent.*_channels": Annotated[list[_Layer], Field(min_length=1)],
     "agent.*.depth_latent": _Layer,
+    "agent.*.point_encoder": PointEncoder,
+    "agent.*.encoder.chunk": Literal["auto"] | _Count,
     "agent.*.point_scale": _Positive,
     "agent.*_frequencies": list[Annotated[float, Field(ge=0, le=1e6)]],
     "agent.*.init_std": _Positive,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from isaaclab_pc.agents import pointnet
+from isaaclab_pc.agents import chunks
 from isaaclab_pc.agents.networks import (
     DepthEncoder,
     ObservationEncoder,
@@ -18,11 +18,13 @@ from isaaclab_pc.agents.networks import (
 from isaaclab_pc.agents.pointnet import PointEmbedding, PointNet
 
 ENCODER = {
+    "point_encoder": "pointnet",
     "point_channels": [8, 16],
     "point_scale": 4.0,
     "point_frequencies": (),
     "depth_channels": [4, 8],
     "depth_latent": 10,
+    "chunk": "auto",
 }
 
 
@@ -33,18 +35,18 @@ def gradients(module: nn.Module) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("channels", [(16,), (8, 16), (8, 12, 16)])
-@pytest.mark.parametrize(("max_points", "cached_points"), [(1 << 20, 1 << 14), (1 << 20, 40), (40, 1 << 14), (1, 1)])
+@pytest.mark.parametrize(("chunk", "cached_rows"), [(None, 1 << 14), (None, 40), (3, 1 << 14), (1, 1)])
 @pytest.mark.parametrize("frequencies", [(), (0.5, 1.0)])
 def test_values_and_gradients_are_those_of_the_dense_formulation(
     monkeypatch: pytest.MonkeyPatch,
     channels: tuple[int, ...],
-    max_points: int,
-    cached_points: int,
+    chunk: int | None,
+    cached_rows: int,
     frequencies: tuple[float, ...],
 ) -> None:
-    monkeypatch.setattr(pointnet, "_CACHED_POINTS", cached_points)
+    monkeypatch.setattr(chunks, "_CACHED_ROWS", cached_rows)
     torch.manual_seed(0)
-    net = PointNet(4, channels, scale=2.0, frequencies=frequencies, max_points=max_points)
+    net = PointNet(4, channels, scale=2.0, frequencies=frequencies, chunk=chunk)
     points = torch.randn(7, 20, 4)
     weights = torch.randn(7, 16)
 

@@ -2,7 +2,7 @@
 """RSL-RL's interface of the policy's network."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -11,13 +11,16 @@ from tensordict import TensorDict
 
 from isaaclab_pc.agents.pointnet import PointNet
 from isaaclab_pc.agents.rsl_rl_model import PointCloudModel
+from isaaclab_pc.settings.points import PointEncoder
 
 ENCODER = {
+    "point_encoder": "pointnet",
     "point_channels": [8, 16],
     "point_scale": 4.0,
     "point_frequencies": [2.0],
     "depth_channels": [4, 8],
     "depth_latent": 10,
+    "chunk": "auto",
 }
 GROUPS = {"points": ["policy", "points"], "depth": ["policy", "depth"], "state": ["policy"], "blind": ["points"]}
 BATCH = 5
@@ -30,13 +33,13 @@ def obs() -> TensorDict:
     return TensorDict({name: torch.randn(BATCH, *shape) for name, shape in shapes.items()}, batch_size=[BATCH])
 
 
-def make(obs: TensorDict, kind: str, aux_coef: float = 0.0) -> PointCloudModel:
+def make(obs: TensorDict, kind: str, aux_coef: float = 0.0, encoder: str = "pointnet") -> PointCloudModel:
     return PointCloudModel(
         obs,
         {"actor": GROUPS[kind]},
         "actor",
         3,
-        encoder=ENCODER,
+        encoder={**ENCODER, "point_encoder": encoder},
         aux_coef=aux_coef,
         hidden_dims=[16],
         obs_normalization=kind != "blind",
@@ -89,9 +92,12 @@ def test_auxiliary_loss_trains_the_encoder_and_leaves_the_action(obs: TensorDict
     torch.testing.assert_close(model.predictor.norm.mean, obs["critic"].mean(0))
 
 
-@pytest.mark.parametrize("kind", ["points", "depth"])
-def test_exports_act_like_the_model(obs: TensorDict, kind: str, tmp_path: Path) -> None:
-    model = make(obs, kind)
+@pytest.mark.parametrize(
+    ("kind", "encoder"),
+    [("depth", "pointnet"), *(("points", encoder) for encoder in get_args(PointEncoder))],
+)
+def test_exports_act_like_the_model(obs: TensorDict, kind: str, encoder: str, tmp_path: Path) -> None:
+    model = make(obs, kind, encoder=encoder)
     model.update_normalization(obs)
     expected = model(obs).detach()
 

@@ -335,6 +335,21 @@ def test_clouds_of_another_architecture_are_refused(name: str, tmp_path: Path) -
     assert torch.equal(bench.act(), before)
 
 
+@pytest.mark.parametrize("kind", ["dp3", "pointnet2", "transformer"])
+def test_every_encoder_trains_and_refuses_the_weights_of_another(name: str, kind: Any, tmp_path: Path) -> None:
+    Bench(name, tmp_path / "a").runner.save(tmp_path / "a.pt", {})
+    bench = Bench(name, tmp_path / "b", encoder=replace(SETTINGS.encoder, point_encoder=kind, chunk=4))
+    with pytest.raises(ConfigError, match=r"other networks: \S+\.encoder\.encoders\.points\.\S+ has shape"):
+        bench.runner.load(tmp_path / "a.pt")
+
+    bench.train(1)
+    bench.runner.save(tmp_path / "b.pt", {})
+    again = Bench(name, tmp_path / "c", encoder=replace(SETTINGS.encoder, point_encoder=kind))
+    again.runner.load(tmp_path / "b.pt")
+    observed = bench.env.observe()
+    torch.testing.assert_close(again.runner.act(observed), bench.runner.act(observed))
+
+
 @pytest.mark.parametrize("obs", ["points", "depth", "state"])
 def test_what_the_policy_sees_changes_its_action(name: str, tmp_path: Path, obs: str) -> None:
     bench = Bench(name, tmp_path, obs)

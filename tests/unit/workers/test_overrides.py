@@ -212,3 +212,19 @@ def test_whatever_is_written_is_taken_or_refused_by_the_fields_name(text: str):
             check_overrides(CONFIGS, [f"{key}={text}"])
         except ConfigError as error:
             assert str(error).startswith(f"{key}=")  # noqa: PT017 (most texts are taken or refused as they please)
+
+
+ENCODERS = {
+    "actor": {"encoder": {"point_encoder": "pointnet", "chunk": "auto"}},
+    "models": {"policy": {"encoder": {"point_encoder": "pointnet", "chunk": "auto"}}},
+}
+
+
+@pytest.mark.parametrize("where", ["agent.actor.encoder", "agent.models.policy.encoder"])
+def test_encoders_are_chosen_by_name_and_bounded_by_a_number(where):
+    check_overrides({"agent": ENCODERS}, [f"{where}.point_encoder=dp3", f"{where}.chunk=64", f"{where}.chunk=auto"])
+    with pytest.raises(ConfigError, match=r"point_encoder=voxels: expected .*pointnet2"):
+        check_overrides({"agent": ENCODERS}, [f"{where}.point_encoder=voxels"])
+    for wrong in ("0", "2.5", "none", "all"):
+        with pytest.raises(ConfigError, match="chunk="):
+            check_overrides({"agent": ENCODERS}, [f"{where}.chunk={wrong}"])

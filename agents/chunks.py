@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Encoders in chunks: whatever the minibatch, the activations of few samples are held at once. Torch only."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+__all__ = ["ChunkedEncoder", "evaluate_again", "most_at_once", "split_batch"]
+
+_MOST_ROWS = 1 << 20
+"""Rows whose activations are held for the backward pass where no chunk is given: 128 MiB for each 32 features."""
+
+_CACHED_ROWS = 1 << 14
+"""Rows that pass at once on a CPU: their activations stay in its cache and in memory that the allocator keeps, which
+makes a pass two to three times as fast."""
+
+
+def most_at_once(rows: int, chunk: int | None) -> int:
+    """Return how many samples' activations are held at once.
+
+    Args:
+        rows: Rows of activations that one sample makes: points, pairs of a point and a centre, or pixels.
+        chunk: The samples, if they were chosen; None: as many as make 2^20 rows.
+    """
+    return chunk or max(1, _MOST_ROWS // rows)
+
+
+def split_batch(batch: Tensor, rows: int, chunk: int | None) -> tuple[Tensor, ...]:
+    """Cut a batch (B, ...) into what passes an encoder at once: at most :func:`most_at_once`, on a CPU less."""
+    at_once = most_at_once(rows, chunk)
+    if batch.device.type == "cpu":
+        at_once = min(at_once, max(1, _CACHED_ROWS // rows))
+    return batch.split(at_once)
+
+
+def evaluate_again(function: Callable[..., Tensor], *args: Any) -> Tensor:
+    """Evaluate a function, but keep only its arguments: the backward pass evaluates it again."""
+    result = checkpoint(function, *args, use_reentrant=False, preserve_rng_state=False)
+    assert isinstance(result, Tensor)
+    return result
+
+
+class ChunkedEncoder(nn.Module):
+    """An encoder whose activations take no more memory for a larger batch; values and gradients are the encoder's.
+
+    A batch of more than a chunk passes in parts, of which only the inputs are kept: the backward pass evaluates each
+    part again. It takes about a third longer then.
+    """
+
+    def __init__(
+        self, net: nn.Module, rows: Callable[[Tensor], int], latent_dim: int, chunk: int | None = None
+    ) -> None:
+        """Wrap an encoder.
+
+        Args:
+            net: Maps samples (B, ...) to latents (B, L), each by itself.
+            rows: Tells how many rows of activations a sample of a batch makes.
+            latent_dim: Size of the latent, L.
+            chunk: Samples whose activations are held at once; None: as many as make 2^20 rows.
+        """
+        super().__init__()
+        self.net = net
+        self.rows = rows
+        self.latent_dim = latent_dim
+        self.chunk = chunk
+
+    def dense(self) -> nn.Module:
+        """Return the encoder, which TorchScript and ONNX can express."""
+        return self.net
+
+    def forward(self, batch: Tensor) -> Tensor:
+        """Encode samples.
+
+        Args:
+            batch: Samples, shape (B, ...), any float dtype.
+
+        Returns:
+            Latents, shape (B, L).
+        """
+        rows = self.rows(batch)
+        parts = split_batch(batch, rows, self.chunk)
+        if torch.is_grad_enabled() and batch.shape[0] > most_at_once(rows, self.chunk):
+            return torch.cat([evaluate_again(self.net, part) for part in parts])
+        return torch.cat([self.net(part) for part in parts])
