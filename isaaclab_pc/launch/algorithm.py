@@ -56,8 +56,10 @@ def choose_algorithm(settings: RunSettings, *, begins: bool = True) -> RunSettin
     else:
         _check_ppo(settings)
         if begins and init is not None:
-            init, agent, network = _find_student(settings, init)
-            settings = settings.with_values({"agent": agent, "agent_overrides": [*network, *settings.agent_overrides]})
+            init, student = _find_student(settings, init)
+            network = [*_network_overrides(student), *settings.agent_overrides]
+            own = {"agent": student.agent_size, "encoder": student.encoder, "agent_overrides": network}
+            settings = settings.with_values(own)
 
     taught = f" teacher={teacher}" if chosen == "distill" else ""
     begun = f" init={init}" if init is not None else ""
@@ -78,6 +80,7 @@ def teacher_settings(settings: RunSettings) -> RunSettings:
     cloud = {key: None for key in settings.flat() if key.startswith("points.")}
     others = {
         "obs": "state",
+        "encoder": "auto",
         "algorithm": "ppo",
         "teacher": None,
         "replay_samples": None,
@@ -170,11 +173,8 @@ def _find_policy(settings: RunSettings, teacher: str) -> Path:
     return checkpoint.resolve()
 
 
-def _find_student(settings: RunSettings, init: str) -> tuple[str, str, list[str]]:
-    """Return the checkpoint of a policy from which PPO can go on, its size, and the overrides that give PPO its layers.
-
-    Reads settings and headers only.
-    """
+def _find_student(settings: RunSettings, init: str) -> tuple[str, RunSettings]:
+    """Return the checkpoint of a policy from which PPO can go on, and its settings; reads settings and headers only."""
     if init == PRETRAINED:
         trained, checkpoint = find_pretrained(settings, "init")
     else:
@@ -187,13 +187,17 @@ def _find_student(settings: RunSettings, init: str) -> tuple[str, str, list[str]
             f"init={init} comes from a run with algorithm=ppo: it goes on with resume=<that run> and a larger "
             "max_iterations. init takes what distill has trained."
         )
-    for key, there in (("obs", trained.obs), ("agent", trained.agent_size)):
+    for key, there in (("obs", trained.obs), ("agent", trained.agent_size), ("encoder", trained.encoder)):
         if getattr(settings, key) not in ("auto", there):
             raise ConfigError(f"init={init} comes from a run with {key}={there}: give {key}={there} here, too.")
 
-    network = [text for text in trained.agent_overrides if text.startswith(_NETWORKS) and "distribution" not in text]
-    overrides = [text.replace("agent.student.", "agent.actor.", 1) for text in network]
-    return str(checkpoint.resolve()), trained.agent_size, overrides
+    return str(checkpoint.resolve()), trained
+
+
+def _network_overrides(student: RunSettings) -> list[str]:
+    """Return the overrides that give PPO the layers of a policy from which it goes on."""
+    network = [text for text in student.agent_overrides if text.startswith(_NETWORKS) and "distribution" not in text]
+    return [text.replace("agent.student.", "agent.actor.", 1) for text in network]
 
 
 def _check_same_actions(given: str, trained: RunSettings, settings: RunSettings, checkpoint: Path) -> None:

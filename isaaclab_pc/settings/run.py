@@ -17,7 +17,7 @@ from isaaclab_pc.runners import RUNNERS
 from isaaclab_pc.settings.base import Expects, OneOf, Setting, Settings, settings_of
 from isaaclab_pc.settings.guard import GuardSettings
 from isaaclab_pc.settings.physics import PhysicsSettings
-from isaaclab_pc.settings.points import PointsSettings
+from isaaclab_pc.settings.points import PointEncoder, PointsSettings
 from isaaclab_pc.settings.scaling import NumEnvs, ScalingSettings
 from isaaclab_pc.settings.supervise import SuperviseSettings
 
@@ -145,6 +145,10 @@ class RunSettings(Settings):
 
     obs: Literal["points", "depth", "state"] = "points"
     """What the policy sees beside the robot's own joints; state is the simulator's own."""
+
+    encoder: Literal["auto"] | PointEncoder = "auto"
+    """How the policy reads its cloud, with every runner (docs/learning-libraries.md). auto is that of the policy in
+    init, else as the agent says, which is pointnet."""
 
     reward: Literal["dense", "sparse"] | None = None
     """dense: the task's terms; sparse: 1 on success, else 0; null: the task's own, which is dense."""

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,6 +100,7 @@ def resolve(settings: RunSettings, num_envs: int, experiment: str) -> Resolved:
     _check_device(settings.device)
     adapter = load_adapter(settings.runner)
     env_cfg, agent_cfg = _load_configs(settings)
+    _choose_encoder(agent_cfg, settings)
 
     env_cfg.sim.device = settings.device
     env_cfg.seed = settings.seed
@@ -206,6 +208,37 @@ def _load_configs(settings: RunSettings) -> tuple[Any, Any]:
         raise ConfigError(f"{given}{task} cannot be configured: {type(error).__name__}: {error}") from error
     # Deep copies: defaults of Isaac Lab's configs may be shared, and runners change what they are given.
     return copy.deepcopy(env_cfg), copy.deepcopy(agent_cfg)
+
+
+def _choose_encoder(agent_cfg: Any, settings: RunSettings) -> None:
+    """Write ``encoder`` into the agent's configuration, wherever it describes an encoder of clouds.
+
+    Raises:
+        ConfigError: The agent reads no cloud, or its encoder is given twice.
+    """
+    if settings.encoder == "auto":
+        return
+    if settings.obs != "points":
+        raise ConfigError(f"encoder={settings.encoder}: obs={settings.obs} has no cloud to read; give obs=points.")
+    given = [text for text in settings.agent_overrides if ".point_encoder=" in text]
+    if given:
+        raise ConfigError(f"encoder={settings.encoder} and {given[0]} choose the same; give one of them.")
+
+    found = list(_encoders(agent_cfg))
+    if not found:
+        raise ConfigError(f"encoder={settings.encoder}: the agent of {settings.task} has no encoder of clouds.")
+    for encoder in found:
+        encoder["point_encoder"] = settings.encoder
+
+
+def _encoders(config: Any) -> Iterator[dict[str, Any]]:
+    """Yield the descriptions of encoders in an agent's configuration, of whatever library."""
+    fields = config if isinstance(config, dict) else vars(config) if is_dataclass(config) else {}
+    if "point_encoder" in fields:
+        yield fields
+        return
+    for value in fields.values():
+        yield from _encoders(value)
 
 
 def _find_teacher(settings: RunSettings) -> TeacherPolicy | None:

@@ -203,6 +203,11 @@ def test_ppo_goes_on_with_the_size_of_the_student_on_any_device(
         assert choose_algorithm(compose(["task=lift", f"init={checkpoint}", f"device={device}"])).agent == agent
 
 
+def test_ppo_goes_on_with_the_encoder_of_the_student(leave_run: Callable[..., Path]) -> None:
+    checkpoint = leave_run("task=lift", "algorithm=distill", "encoder=dp3")
+    assert choose_algorithm(compose(["task=lift", f"init={checkpoint}"])).encoder == "dp3"
+
+
 def test_a_run_that_goes_on_needs_its_init_no_more(leave_run: Callable[..., Path]) -> None:
     checkpoint = leave_run("task=lift", "algorithm=distill", "agent.student.hidden_dims=[64]")
     begun = choose_algorithm(compose(["task=lift", f"init={checkpoint}"]))
@@ -223,6 +228,11 @@ def test_a_run_that_goes_on_needs_its_init_no_more(leave_run: Callable[..., Path
             ["task=lift", "algorithm=distill", "agent=large"],
             ["agent=default"],
             "with agent=large: give agent=large here, too",
+        ),
+        (
+            ["task=lift", "algorithm=distill", "encoder=dp3"],
+            ["encoder=pointnet"],
+            "with encoder=dp3: give encoder=dp3 here, too",
         ),
         (["task=lift", "algorithm=distill"], ["env.tool_delta=0.01"], "init=.* acts otherwise than this run"),
     ],

@@ -99,6 +99,14 @@ def test_every_number_of_environments_keeps_the_samples_per_update(runner):
     assert plans[0].horizon == 2 * plans[1].horizon
 
 
+@pytest.mark.parametrize("how", [["algorithm=distill"], *([f"runner={runner}", "algorithm=ppo"] for runner in RUNNERS)])
+def test_the_encoder_reaches_the_agent_of_every_library(how):
+    for asked, there in (("dp3", "dp3"), ("auto", "pointnet")):
+        config = resolved("task=lift", *how, f"encoder={asked}").agent_cfg
+        kinds = {encoder["point_encoder"] for encoder in resolving._encoders(config)}
+        assert kinds == {there}
+
+
 def test_the_number_of_iterations_is_the_agents_or_the_users():
     assert resolved().max_iterations > 10
     assert resolved("max_iterations=3").max_iterations == 3
@@ -151,6 +159,13 @@ def test_two_runs_share_no_config():
         ([], ["env.seed=3"], [], r"^env\.seed=3 would have no effect: set seed instead"),
         ([], ["env.scene.num_envs=3"], [], r"would have no effect: set num_envs instead"),
         ([], [], ["agent.device=cpu"], r"would have no effect: set device instead"),
+        (["encoder=dp3", "obs=depth"], [], [], r"^encoder=dp3: obs=depth has no cloud to read; give obs=points"),
+        (
+            ["encoder=dp3"],
+            [],
+            ["agent.actor.encoder.point_encoder=pointnet2"],
+            r"^encoder=dp3 and agent\.actor\..*=pointnet2 choose the same; give one of them",
+        ),
         (["minibatch_size=100000000"], [], [], r"^minibatch_size=100000000 is more than the \d+ samples of an update"),
         (
             ["points.crop=[[99,100],[0,1],[0,1]]"],
