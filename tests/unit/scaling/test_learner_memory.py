@@ -78,6 +78,23 @@ def test_encoders_that_recompute_hold_less_than_their_activations() -> None:
     assert on_cpu < 20_000 * 64 * 32 * 4
 
 
+@pytest.mark.parametrize("kind", ["dp3", "pointnet2"])
+@pytest.mark.parametrize("device", ["cpu", "cuda:0"])
+def test_a_chunk_of_the_encoder_lowers_the_prediction(kind: str, device: str) -> None:
+    spaces = Spaces({**VECTORS, **GROUPS["points"]}, 3)
+
+    def predicted(chunk: int | str) -> int:
+        encoder = "agent.actor.encoder"
+        run = resolved(agent=[f"{encoder}.point_encoder={kind}", f"{encoder}.chunk={chunk}"])
+        run.plan = BatchPlan(horizon=4, num_minibatches=1, minibatch_size=32)
+        run.device = device
+        activations = learner_memory(run, spaces).activations
+        assert activations is not None
+        return activations
+
+    assert predicted(8) < 0.5 * predicted("auto")
+
+
 def test_only_what_is_held_at_once_counts() -> None:
     with MemoryPeak() as peak:
         for _ in range(3):
