@@ -58,6 +58,7 @@ class ProcessTree:
         pass_fds: Sequence[int] = (),
         on_our_death: signal.Signals = signal.SIGKILL,
         expendable: bool = True,
+        keep_stderr: bool = False,
     ) -> None:
         """Start the child.
 
@@ -68,6 +69,7 @@ class ProcessTree:
             pass_fds: Further descriptors that it gets.
             on_our_death: Signal that it gets when this process dies.
             expendable: Whether it volunteers to be the first victim of the kernel's out-of-memory killer.
+            keep_stderr: Whether its stderr goes to ours all the same.
 
         Raises:
             OSError: The program cannot be started.
@@ -84,7 +86,7 @@ class ProcessTree:
             tied_to_this_process(argv, on_our_death, expendable=expendable),
             stdin=subprocess.DEVNULL,
             stdout=output,
-            stderr=None if output is None else subprocess.STDOUT,
+            stderr=None if output is None or keep_stderr else subprocess.STDOUT,
             start_new_session=True,
             pass_fds=pass_fds,
             # As NVML counts them, so that a number means the same GPU here and in the child.

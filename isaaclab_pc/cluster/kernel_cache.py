@@ -10,7 +10,6 @@ import contextlib
 import os
 import re
 import shutil
-import sys
 import tempfile
 import uuid
 from collections.abc import Iterator, Mapping
@@ -19,8 +18,10 @@ from pathlib import Path
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.packages import installed_versions
 from isaaclab_pc.scaling.search_clock import FIRST_BUILD_SECONDS
+from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.terminal.screen import current
 
-__all__ = ["announce_first_start", "check_kernel_cache", "local_kernel_cache", "shared_kernel_cache"]
+__all__ = ["announce_first_start", "begin_build", "check_kernel_cache", "local_kernel_cache", "shared_kernel_cache"]
 
 _COMPILED = {"cpu": ("*.o",), "cuda": ("*.cubin", "*.ptx")}
 """Files of Warp's compiled kernels, by kind of device."""
@@ -63,7 +64,7 @@ def check_kernel_cache() -> None:
     then = "set WARP_CACHE_PATH to a folder where you may write."
     if there != folder or not there.is_dir() or not os.access(there, os.R_OK) or not any(there.iterdir()):
         raise ConfigError(f"{what}: {then}")
-    print(f"warning: {what}; where one is missing, {then}", file=sys.stderr, flush=True)
+    current().warn(f"warning: {what}; where one is missing, {then}")
 
 
 def announce_first_start(device: str) -> None:
@@ -72,15 +73,37 @@ def announce_first_start(device: str) -> None:
     Args:
         device: ``cpu`` or ``cuda:N``, or several.
     """
-    kind = device.partition(":")[0]
-    cache = shared_kernel_cache()
-    if any(True for pattern in _COMPILED[kind] for _ in cache.glob(f"*/*/{pattern}")):
+    if _has_kernels(device):
         return
-    print(
-        f"note: first start on this machine: kernels are compiled for {kind}, which takes minutes "
-        f"({FIRST_BUILD_SECONDS / 60:g} at most with num_envs=auto); later starts take them from {cache}",
-        flush=True,
+    current().say(
+        f"note: first start on this machine: kernels are compiled for {_kind(device)}, which takes minutes "
+        f"({FIRST_BUILD_SECONDS / 60:g} at most with num_envs=auto); later starts take them from "
+        f"{shared_kernel_cache()}"
     )
+
+
+def begin_build(settings: RunSettings) -> None:
+    """Begin the phase in which a child builds; it is another one where no kernel was ever compiled for the device.
+
+    Args:
+        settings: What is built, device and physics backend chosen.
+    """
+    screen = current()
+    screen.about = f"{settings.task}, {settings.obs}, {settings.physics.backend}, {_kind(settings.device)}"
+    what = f"building {settings.num_envs} environments of {settings.task}"
+    if _has_kernels(settings.device):
+        screen.begin("build", what)
+    else:
+        screen.begin("compile", f"compiling kernels and {what}")
+
+
+def _kind(device: str) -> str:
+    return device.partition(":")[0]
+
+
+def _has_kernels(device: str) -> bool:
+    cache = shared_kernel_cache()
+    return any(True for pattern in _COMPILED[_kind(device)] for _ in cache.glob(f"*/*/{pattern}"))
 
 
 @contextlib.contextmanager
@@ -123,7 +146,7 @@ def _warning(what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        print(f"warning: {what}: {error}", file=sys.stderr, flush=True)
+        current().warn(f"warning: {what}: {error}")
 
 
 def _fill(shared: Path, local: Path) -> None:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import deque
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from isaaclab_pc.cluster.ranks import UNANSWERED
 from isaaclab_pc.launch.child_process import ExitCode, SignalFlag, run_child, show_log
 from isaaclab_pc.launch.run_folder import LOG_NAME, LOGS, SETTINGS_NAME, make_folder
 from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.terminal.screen import current
 
 __all__ = ["lend_gpus"]
 
@@ -48,9 +48,7 @@ def lend_gpus(
         The exit code: 0 where the run came to its end, 75 where it was stopped.
     """
     folder = make_folder(LOGS / "nodes", f"node{place.rank}")
-    print(
-        f"node {place.rank} of {place.nodes}: waiting for the first one at {place.endpoint}; log: {folder}", flush=True
-    )
+    current().say(f"node {place.rank} of {place.nodes}: waiting for the first one at {place.endpoint}; log: {folder}")
 
     failures: deque[float] = deque()
     patience = LEADER_SEARCHES_SECONDS
@@ -62,7 +60,7 @@ def lend_gpus(
             if code in (ExitCode.OK, ExitCode.REFUSED):
                 return code
             if code == UNANSWERED:
-                print(f"error: {place.endpoint} did not answer for {patience} s", file=sys.stderr)
+                current().fail(f"{place.endpoint} did not answer for {patience} s")
                 return ExitCode.FAILED if patience == LEADER_SEARCHES_SECONDS else ExitCode.PREEMPTED
 
             if code != ExitCode.PREEMPTED:
@@ -72,7 +70,7 @@ def lend_gpus(
             if len(failures) > settings.supervise.max_restarts:
                 show_log(folder / LOG_NAME, code)
                 return ExitCode.FAILED
-            print(f"node {place.rank}: its ranks ended with exit code {code}; waiting for the first node", flush=True)
+            current().say(f"node {place.rank}: its ranks ended with exit code {code}; waiting for the first node")
             _pause(flag, clock)
             patience = LEADER_RESTARTS_SECONDS
 

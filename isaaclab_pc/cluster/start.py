@@ -14,6 +14,7 @@ from isaaclab_pc.launch.platform import gpu_count, working_gpus
 from isaaclab_pc.launch.run_folder import LOG_NAME
 from isaaclab_pc.packages import is_installed
 from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.terminal.screen import current
 
 __all__ = ["check_cluster", "start_command"]
 
@@ -38,7 +39,7 @@ def start_command(settings: RunSettings, folder: Path, worker: Sequence[str], *,
 
     place = find_place(settings)
     if place.nodes > 1:
-        print(f"the first of {place.nodes} nodes, which meet at {place.endpoint}", flush=True)
+        current().say(f"the first of {place.nodes} nodes, which meet at {place.endpoint}")
     elif settings.gpus > 1 and settings.device != "cpu" and not begins:
         return _on_what_is_left(settings.gpus, worker)
     return ranks_command(settings.gpus, worker, place)
@@ -51,7 +52,7 @@ def _on_what_is_left(gpus: int, worker: Sequence[str]) -> list[str]:
     # Where there are none, CUDA says so better.
     if there == 0 or (there == gpus and not lost):
         return ranks_command(gpus, worker)
-    print(f"going on with {there} GPUs of {gpus}: {lost or gpus - there} do not answer; see nvidia-smi", flush=True)
+    current().warn(f"going on with {there} GPUs of {gpus}: {lost or gpus - there} do not answer; see nvidia-smi")
     return ["env", f"CUDA_VISIBLE_DEVICES={','.join(working[:there])}", *ranks_command(there, worker)]
 
 

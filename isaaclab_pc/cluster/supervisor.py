@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from isaaclab_pc.cluster.causes import Cause, Death, Restart, choose_restart, classify_death
 from isaaclab_pc.cluster.events import EventLog
+from isaaclab_pc.cluster.kernel_cache import begin_build
 from isaaclab_pc.cluster.watch import WorkerWatch
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import ExitCode, SignalFlag, run_child, was_stopped
@@ -22,6 +22,7 @@ from isaaclab_pc.launch.run_record import CheckpointEntries, RestartEntry, RunRe
 from isaaclab_pc.scaling.memory import memory_cgroups, oom_kills
 from isaaclab_pc.scaling.trial import Outcome
 from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.terminal.screen import current
 
 __all__ = ["WorkerCommand", "supervise"]
 
@@ -111,6 +112,7 @@ class _Supervisor:
         kills_before = oom_kills(cgroups)
 
         watch = WorkerWatch(folder, run.supervise.stall_timeout, self._on_iteration, self._clock)
+        begin_build(run)
         code = run_child(self._command(settings, checkpoint), log=log, watch=watch, flag=self._flag)
 
         # The process writes the record while it trains.
@@ -238,4 +240,4 @@ def _end_of(log: Path, begin: int) -> str:
 
 
 def _say(message: str) -> None:
-    print(message, file=sys.stderr, flush=True)
+    current().warn(message)

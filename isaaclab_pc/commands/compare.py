@@ -21,6 +21,7 @@ from isaaclab_pc.launch.command_line import split_own
 from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.run_folder import LOGS, make_folder, writing
 from isaaclab_pc.settings.base import ScriptSettings, settings_of
+from isaaclab_pc.terminal.screen import current
 from isaaclab_pc.viz.comparison_plot import ComparedCurves, EvaluationPoint, save_comparison_plot
 
 __all__ = ["main"]
@@ -91,7 +92,7 @@ def _run(argv: Sequence[str]) -> int:
     differing = differences(runs)
     if differing:
         console.print(_differences_table(runs, differing))
-    print(f"curves and numbers: {out}", flush=True)
+    current().made("comparison", out, "curves and numbers")
     return ExitCode.OK
 
 

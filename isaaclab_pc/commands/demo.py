@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from isaaclab_pc.cluster.kernel_cache import announce_first_start, check_kernel_cache
+from isaaclab_pc.cluster.kernel_cache import announce_first_start, begin_build, check_kernel_cache
 from isaaclab_pc.demo_file import DemoFile
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
@@ -21,6 +21,7 @@ from isaaclab_pc.launch.run_folder import LOG_NAME, LOGS, SETTINGS_NAME, experim
 from isaaclab_pc.launch.task_names import expert_tasks
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.base import ScriptSettings
+from isaaclab_pc.terminal.screen import current
 
 __all__ = ["main"]
 
@@ -119,16 +120,19 @@ def _record(settings: RunSettings, file: DemoFile, own: DemoSettings, parent: Pa
     """Let a child record the missing episodes; return the exit code."""
     progress = file.progress()
     if progress.episodes >= own.episodes:
-        print(f"{file.path} has {progress.episodes} episodes already; a higher number of episodes adds to them")
+        current().decide(
+            f"{file.path} has {progress.episodes} episodes already; a higher number of episodes adds to them"
+        )
         return ExitCode.OK
 
     folder = make_folder(parent)
     settings.save(folder / SETTINGS_NAME)
-    print(f"recording {settings.task} to {file.path}, {settings.num_envs} environments at once", flush=True)
+    current().say(f"recording {settings.task} to {file.path}, {settings.num_envs} environments at once")
     if progress.attempts:
-        print(f"going on: {progress.episodes} episodes are there, {progress.rate}", flush=True)
+        current().say(f"going on: {progress.episodes} episodes are there, {progress.rate}")
 
     log = folder / LOG_NAME
+    begin_build(settings)
     code = run_child(child_command(folder / SETTINGS_NAME, file.path, own.episodes, own.keep), log=log)
     if code not in (ExitCode.OK, ExitCode.REFUSED) and not was_stopped(code):
         show_log(log, code)
@@ -156,8 +160,8 @@ def _report(file: DemoFile, episodes: int, code: int) -> None:
     progress = file.progress()
     size = file.path.stat().st_size
     if code and progress.episodes < episodes:
-        print(f"stopped at {progress.episodes} of {episodes} episodes; the same command goes on", flush=True)
-    print(f"{progress.episodes} episodes, {progress.rate}, {size / 1e6:.1f} MB: {file.path}", flush=True)
+        current().warn(f"stopped at {progress.episodes} of {episodes} episodes; the same command goes on")
+    current().made("demos", file.path, f"{progress.episodes} episodes, {progress.rate}, {size / 1e6:.1f} MB")
 
 
 def _check_task(task: str) -> None:

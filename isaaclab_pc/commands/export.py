@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from isaaclab_pc.cluster.kernel_cache import announce_first_start, check_kernel_cache
+from isaaclab_pc.cluster.kernel_cache import announce_first_start, begin_build, check_kernel_cache
 from isaaclab_pc.commands.trained_policy import SELECTS, changed_settings, check_policy, find_policy
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
@@ -15,6 +15,7 @@ from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
 from isaaclab_pc.launch.run_folder import LOG_NAME, SETTINGS_NAME, writing
 from isaaclab_pc.packages import is_installed
+from isaaclab_pc.terminal.screen import current
 
 __all__ = ["main"]
 
@@ -79,11 +80,12 @@ def _run(argv: Sequence[str]) -> int:
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         settings.save(folder / SETTINGS_NAME)
-    print(f"checkpoint: {policy.checkpoint}", flush=True)
+    current().decide(f"checkpoint: {policy.checkpoint}", checkpoint=str(policy.checkpoint))
     log = folder / LOG_NAME
+    begin_build(settings)
     code = run_child(worker_command("export", folder / SETTINGS_NAME, checkpoint=policy.checkpoint), log=log)
     if code == ExitCode.OK:
-        print(f"policy: {folder}", flush=True)
+        current().made("policy", folder)
     elif code != ExitCode.REFUSED and not was_stopped(code):
         show_log(log, code)
         code = ExitCode.FAILED

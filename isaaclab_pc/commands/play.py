@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from isaaclab_pc.cluster.kernel_cache import announce_first_start, check_kernel_cache
+from isaaclab_pc.cluster.kernel_cache import announce_first_start, begin_build, check_kernel_cache
 from isaaclab_pc.commands.trained_policy import SELECTS, changed_settings, check_policy, find_policy
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
@@ -16,6 +16,7 @@ from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
 from isaaclab_pc.launch.pretrained import PRETRAINED
 from isaaclab_pc.launch.run_folder import LOG_NAME, SETTINGS_NAME, make_folder
 from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.terminal.screen import current
 
 __all__ = ["main"]
 
@@ -90,11 +91,12 @@ def run(command: Command) -> int:
 
     folder = make_folder(policy.folder if asked.resume == PRETRAINED else policy.folder / "play")
     settings.save(folder / SETTINGS_NAME)
-    print(f"checkpoint: {checkpoint}", flush=True)
+    current().decide(f"checkpoint: {checkpoint}", checkpoint=str(checkpoint))
     log = folder / LOG_NAME
+    begin_build(settings)
     code = run_child(worker_command("play", folder / SETTINGS_NAME, checkpoint=checkpoint), log=log)
     if code == ExitCode.OK:
-        print(f"result: {folder / 'result.json'}", flush=True)
+        current().made("result", folder / "result.json")
     elif code != ExitCode.REFUSED and not was_stopped(code):
         show_log(log, code)
         code = ExitCode.FAILED

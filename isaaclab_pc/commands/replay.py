@@ -23,6 +23,7 @@ from isaaclab_pc.launch.task_names import resolve_task
 from isaaclab_pc.packages import installed_versions
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.base import ScriptSettings
+from isaaclab_pc.terminal.screen import current
 
 __all__ = ["describe", "main"]
 
@@ -106,18 +107,22 @@ def _run(argv: Sequence[str]) -> int:
 
     folder = _make_folder(path.resolve().parent / "replay")
     settings.save(folder / SETTINGS_NAME)
-    print(_introduction(path, dump, position), flush=True)
+    current().say(_introduction(path, dump, position))
     if settings.visualizer:
-        print("shown again and again until Ctrl-C, or until its window is closed; then the finding", flush=True)
+        current().say("shown again and again until Ctrl-C, or until its window is closed; then the finding")
 
     log = folder / LOG_NAME
+    screen = current()
+    screen.about = settings.task
+    screen.begin("replay")
     code = run_child(child_command(path.resolve(), position, folder), log=log)
     result_path = folder / RESULT_NAME
     stopped = was_stopped(code)
     # In a visualizer, Ctrl-C is how a replay ends; the result was written before it was shown again.
     was_watched = stopped and bool(settings.visualizers) and result_path.is_file()
     if code == ExitCode.OK or was_watched:
-        print(f"\n{describe(ReplayResult.read(result_path))}\n\nresult: {result_path}", flush=True)
+        screen.decide(f"\n{describe(ReplayResult.read(result_path))}\n")
+        screen.made("result", result_path)
         return ExitCode.OK
 
     if code == ExitCode.REFUSED or stopped:
@@ -157,9 +162,7 @@ def _check_origin(dump: FaultDump, asked: str | None) -> None:
                 f"with pip install '{name}=={recorded.get(name)}'."
             )
     for name in differing:
-        print(
-            f"note: the dump was made with {name} {recorded.get(name)}, installed is {installed.get(name)}", flush=True
-        )
+        current().say(f"note: the dump was made with {name} {recorded.get(name)}, installed is {installed.get(name)}")
 
 
 def _settings(dump: FaultDump, command: Command) -> RunSettings:

@@ -18,6 +18,7 @@ from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.run_folder import LOGS, experiment_name, make_folder, writing
 from isaaclab_pc.report.page import MOST_RUNS, REPORT_NAME, comparison_page, run_page
 from isaaclab_pc.settings.base import ScriptSettings, shown
+from isaaclab_pc.terminal.screen import current
 
 __all__ = ["main"]
 
@@ -91,7 +92,7 @@ def _run(argv: Sequence[str]) -> int:
         raise ConfigError("Which run? Give its folder, logs/<runner>/<task>/<time>, or run=latest.")
     if len(folders) > MOST_RUNS:
         raise ConfigError(f"{len(folders)} runs are more than one page shows: give at most {MOST_RUNS}.")
-    print(f"report: {_write(folders, None if own.out is None else Path(own.out))}", flush=True)
+    current().made("report", _write(folders, None if own.out is None else Path(own.out)))
     return ExitCode.OK
 
 

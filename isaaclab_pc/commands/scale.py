@@ -40,6 +40,7 @@ from isaaclab_pc.scaling.profile import ProfileCache
 from isaaclab_pc.scaling.several_gpus import find_num_envs_for_gpus
 from isaaclab_pc.scaling.trial import format_size
 from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.terminal.screen import current
 
 __all__ = ["main"]
 
@@ -116,7 +117,7 @@ def _answer(argv: Sequence[str]) -> int:
     try:
         return run(command, plan="--plan" in options)
     except ProbeError as error:
-        print(f"error: {error}", file=sys.stderr)
+        current().fail(str(error))
         return ExitCode.FAILED
 
 
@@ -203,7 +204,7 @@ def _show(result: FitResult, settings: RunSettings, folder: Path) -> None:
     title = f"{settings.task}, {settings.runner}, {settings.physics.backend}, {settings.device}"
     picture = folder / "memory.png"
     save_scaling_plot(result.trials, result.num_envs, title, picture)
-    print(f"picture: {picture}")
+    current().made("picture", picture)
 
 
 def _trial_command(command: Command, search: SearchSettings) -> str:

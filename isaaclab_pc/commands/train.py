@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import shutil
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -54,6 +53,7 @@ from isaaclab_pc.scaling.auto_num_envs import apply_overrides, find_num_envs
 from isaaclab_pc.scaling.fit import FitResult
 from isaaclab_pc.scaling.several_gpus import find_num_envs_for_gpus
 from isaaclab_pc.settings import RunSettings, SubmitSettings
+from isaaclab_pc.terminal.screen import current
 
 __all__ = ["main", "train_to_end"]
 
@@ -202,20 +202,19 @@ def check(settings: RunSettings, command: Command, options: SubmitSettings, on_g
 
 def _train_teacher(student: RunSettings, name: str | None) -> tuple[int, Path | None]:
     """Train the policy that is to teach; returns the exit code and, where it is good enough, its checkpoint."""
-    print("first the teacher, with obs=state", flush=True)
+    current().say("first the teacher, with obs=state")
     code, folder = _start(teacher_settings(student), name and f"{name}_teacher")
     if code != ExitCode.OK:
         if folder.exists():
-            print(f"then teacher={folder} trains the student", flush=True)
+            current().say(f"then teacher={folder} trains the student")
         return code, None
 
     record = RunRecord.load(folder)
     success = record.data.success
     if success is not None and success < GOOD_TEACHER:
-        print(
-            f"error: the teacher solves {100 * success:.0f} % of its episodes, and a student seldom more: train it on "
-            f"with resume={folder} max_iterations=<more>, then give teacher={folder}.",
-            file=sys.stderr,
+        current().fail(
+            f"the teacher solves {100 * success:.0f} % of its episodes, and a student seldom more: train it on "
+            f"with resume={folder} max_iterations=<more>, then give teacher={folder}."
         )
         return ExitCode.FAILED, None
     return code, record.checkpoint("best")
@@ -251,7 +250,7 @@ def _start(settings: RunSettings, name: str | None = None) -> tuple[int, Path]:
         raise
     except ProbeError as error:
         record.finish("failed", error.trial.detail)
-        print(f"error: {error}", file=sys.stderr)
+        current().fail(str(error))
         return ExitCode.FAILED, folder
     except SystemExit:
         # Not where only the report was left to write.
@@ -293,7 +292,7 @@ def _go_on_requeued(folder: Path, asked: RunSettings, command: Command) -> int |
         wait_for_worker(folder)
         record = RunRecord.load(folder)
         if record.data.status == "completed":
-            print(f"run: {folder} is done", flush=True)
+            current().say(f"run: {folder} is done")
             return ExitCode.OK
         checkpoint = newest_checkpoint(record)
         return None if checkpoint is None else _go_on(asked, command, record, checkpoint)
@@ -330,7 +329,7 @@ def _go_on(asked: RunSettings, command: Command, record: RunRecord, checkpoint: 
         with writing(record.folder):
             settings.save(wanted)
             record.update(status="running", error=None, ended=None, harder_physics=None, resumed=resumed)
-        print(f"resuming from {checkpoint}", flush=True)
+        current().decide(f"resuming from {checkpoint}", resume=str(checkpoint))
         code = train_to_end(record, checkpoint, wanted)
     finally:
         wanted.unlink(missing_ok=True)
@@ -368,7 +367,7 @@ def _train(record: RunRecord, checkpoint: Path | None, settings: Path) -> int:
 
     code, death = supervise(record, checkpoint, settings, _worker_command)
     if code == ExitCode.OK:
-        print(f"run: {folder}", flush=True)
+        current().made("run", folder)
     if death is None and code in (ExitCode.OK, ExitCode.REFUSED):
         return code
     if death is not None and death.cause is not Cause.STORM:
@@ -383,7 +382,7 @@ def _train(record: RunRecord, checkpoint: Path | None, settings: Path) -> int:
         record.finish("interrupted")
     latest = record.data.checkpoints.latest
     if latest is not None and record.checkpoint("latest") is not None:
-        print(f"resume={folder} goes on after iteration {latest.iteration}", flush=True)
+        current().decide(f"resume={folder} goes on after iteration {latest.iteration}", resume=str(folder))
     return code
 
 
@@ -408,9 +407,9 @@ def _train_here(record: RunRecord, checkpoint: Path | None, settings: Path) -> i
     # By its name: this module loads without torch.
     worker = importlib.import_module("isaaclab_pc.workers.train")
     try:
-        return worker.train(settings, checkpoint, sys.stdout)
+        return worker.train(settings, checkpoint, current())
     except ConfigError as error:
-        print(f"error: {error}", file=sys.stderr)
+        current().fail(str(error))
         return ExitCode.REFUSED
     except BaseException as error:
         # The worker writes the record while it trains.

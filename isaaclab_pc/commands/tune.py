@@ -9,7 +9,6 @@ import json
 import math
 import os
 import shlex
-import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -40,6 +39,7 @@ from isaaclab_pc.scaling.trial import SettingValue
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.base import ScriptSettings
 from isaaclab_pc.settings.run import SETTINGS
+from isaaclab_pc.terminal.screen import current
 
 __all__ = ["TRIAL", "main"]
 
@@ -149,7 +149,7 @@ def _run(argv: Sequence[str]) -> int:
     try:
         folder, tuning = _prepare(own, searched, command)
     except ProbeError as error:
-        print(f"error: {error}", file=sys.stderr)
+        current().fail(str(error))
         return ExitCode.FAILED
     return _tune(folder, tuning, own)
 
@@ -338,7 +338,7 @@ def _tune(folder: Path, tuning: Tuning, own: TuneSettings) -> int:
                 print(f"{unfinished} trials have not ended; this goes on: {again}", flush=True)
 
     for error in errors:
-        print(f"error: {error}", file=sys.stderr)
+        current().fail(str(error))
     if errors or not (unfinished or best_trial(trials)):
         return ExitCode.FAILED
     return ExitCode.PREEMPTED if unfinished else ExitCode.OK

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from isaaclab_pc.cluster.kernel_cache import announce_first_start, check_kernel_cache
+from isaaclab_pc.cluster.kernel_cache import announce_first_start, begin_build, check_kernel_cache
 from isaaclab_pc.commands.trained_policy import SELECTS, changed_settings, check_policy, find_policy
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
@@ -124,6 +124,7 @@ def _run(argv: Sequence[str]) -> int:
     folder = make_folder(LOGS / "view" / experiment_name(settings))
     settings.save(folder / SETTINGS_NAME)
     log = folder / LOG_NAME
+    begin_build(settings)
     code = run_child(child_command(folder / SETTINGS_NAME, own, checkpoint), log=log)
     if code not in (ExitCode.OK, ExitCode.REFUSED) and not was_stopped(code):
         show_log(log, code)

@@ -12,6 +12,7 @@ from isaaclab_pc.launch.run_folder import LOGS, SETTINGS_NAME, experiment_name
 from isaaclab_pc.launch.task_names import expert_tasks, our_tasks
 from isaaclab_pc.runners import read_header
 from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.terminal.screen import current
 
 __all__ = ["EXPERT", "TRAIN", "choose_algorithm", "teacher_settings"]
 
@@ -63,8 +64,8 @@ def choose_algorithm(settings: RunSettings, *, begins: bool = True) -> RunSettin
 
     taught = f" teacher={teacher}" if chosen == "distill" else ""
     begun = f" init={init}" if init is not None else ""
-    print(f"algorithm={chosen}{taught}{begun} ({reason})", flush=True)
     chosen_settings = {"algorithm": chosen, "teacher": teacher, "init": init, "agent": _agent(settings)}
+    current().decide(f"algorithm={chosen}{taught}{begun} ({reason})", **chosen_settings)
     return settings.with_values(chosen_settings)
 
 
@@ -113,7 +114,7 @@ def _agent(settings: RunSettings) -> str:
         return settings.agent
     if not settings.device.startswith("cuda") or settings.task not in our_tasks().values():
         return "default"
-    print("note: agent=large (auto: on a GPU); agent=default is the one for a CPU", flush=True)
+    current().say("note: agent=large (auto: on a GPU); agent=default is the one for a CPU")
     return "large"
 
 

@@ -23,8 +23,11 @@ from typing import Any
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.files import full_disk
+from isaaclab_pc.launch.output import OUTPUT_HELP, output
 from isaaclab_pc.output_filter import INLETS, OutputFilter
 from isaaclab_pc.process_tree import ProcessTree
+from isaaclab_pc.terminal.child_lines import ChildLines
+from isaaclab_pc.terminal.screen import current
 
 __all__ = [
     "GRACE_SECONDS",
@@ -156,6 +159,8 @@ def run_child(
     are passed on, too. The same one again, or the end of that time, kills the child with all its descendants. In a job
     of SLURM, which repeats its signals, only a second SIGINT does.
 
+    What the child writes to standard output is shown on this script's screen, whose phase ends with the child.
+
     Args:
         argv: The child's command line.
         grace: Time between the first signal and the kill [s].
@@ -167,14 +172,18 @@ def run_child(
     Returns:
         The child's exit code; 128 + N if it was ended after a signal N to this process, or died of a signal N.
     """
-    with contextlib.ExitStack() as stack:
-        flag = flag or stack.enter_context(SignalFlag())
-        if log is None:
-            return _run(argv, grace, (), watch, flag)
-        output = stack.enter_context(OutputFilter(log))
-        code = _run(argv, grace, output.inlets, watch, flag)
-    for line in output.summary():
-        print(line, file=sys.stderr, flush=True)
+    code = int(ExitCode.FAILED)
+    summary: list[str] = []
+    try:
+        with contextlib.ExitStack() as stack:
+            flag = flag or stack.enter_context(SignalFlag())
+            native = stack.enter_context(OutputFilter(log)) if log is not None else None
+            code = _run(argv, grace, () if native is None else native.inlets, watch, flag)
+        summary = native.summary() if native is not None else []
+    finally:
+        current().end_phase(well=code == ExitCode.OK)
+    for line in summary:
+        current().say(line, stderr=True)
     return code
 
 
@@ -187,9 +196,18 @@ def _run(
 ) -> int:
     environment = {**os.environ, INLETS: ",".join(map(str, inlets))} if inlets else None
     # SIGTERM, so that it still writes its checkpoint if this process is killed.
-    tree = ProcessTree(argv, None, environment, pass_fds=inlets, on_our_death=signal.SIGTERM, expendable=False)
-    with tree as child:
-        code = _wait(child, flag, grace, watch)
+    with ChildLines(current().receive) as lines:
+        tree = ProcessTree(
+            argv,
+            lines.inlet,
+            environment,
+            pass_fds=inlets,
+            on_our_death=signal.SIGTERM,
+            expendable=False,
+            keep_stderr=True,
+        )
+        with tree as child:
+            code = _wait(child, flag, grace, watch)
 
     if code is None:
         return flag.exit_code
@@ -216,7 +234,7 @@ def _wait(
                 deadline = time.monotonic() + grace
                 _leave_closed_terminal()
                 again = "Ctrl-C again stops at once" if number == signal.SIGINT else f"within {grace:.0f} s"
-                print(f"\nstopping; {again}", file=sys.stderr, flush=True)
+                current().say(f"\nstopping; {again}", stderr=True)
             child.send_signal(number)
             passed_on.append(number)
         if time.monotonic() > deadline:
@@ -265,11 +283,11 @@ def interruptible() -> Iterator[None]:
         _unheeded.clear()
 
 
-def _to_stderr(message: str) -> None:
-    print(f"error: {message}", file=sys.stderr)
+def _fail(message: str) -> None:
+    current().fail(message)
 
 
-def exit_code_of(work: Callable[[], int], refuse: Callable[[str], object] = _to_stderr) -> int:
+def exit_code_of(work: Callable[[], int], refuse: Callable[[str], object] = _fail) -> int:
     """Run a script's or a child's work, and turn its exceptions into exit codes.
 
     :data:`STOP_SIGNALS` raise an exception in it, as in :func:`interruptible`.
@@ -311,9 +329,16 @@ def run_script(argv: Sequence[str], help_text: str, work: Callable[[Sequence[str
         The exit code: 0 after the help, otherwise that of :func:`exit_code_of`.
     """
     if {"-h", "--help"} & set(argv):
-        print(help_text)
+        print(help_text.rstrip("\n") + "\n" + OUTPUT_HELP, end="")
         return ExitCode.OK
-    return exit_code_of(lambda: work(argv))
+    try:
+        with output(argv) as (screen, others):
+            code = exit_code_of(lambda: work(others))
+            screen.close(code)
+            return code
+    except ConfigError as error:
+        current().fail(str(error))
+        return ExitCode.REFUSED
 
 
 def show_log(path: Path, code: int) -> None:
@@ -324,5 +349,6 @@ def show_log(path: Path, code: int) -> None:
         code: The child's exit code.
     """
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
-    print("\n".join(lines[-LOG_LINES:]), file=sys.stderr)
-    print(f"error: the worker ended with exit code {code}; all of its output is in {path}", file=sys.stderr)
+    for line in lines[-LOG_LINES:]:
+        current().say(line, stderr=True)
+    current().fail(f"the worker ended with exit code {code}; all of its output is in {path}")

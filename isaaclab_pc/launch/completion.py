@@ -10,7 +10,8 @@ import sys
 
 from isaaclab_pc.launch.command_line import GROUPS
 from isaaclab_pc.launch.task_names import our_tasks
-from isaaclab_pc.settings.base import choices_of
+from isaaclab_pc.settings.base import choices_of, settings_of
+from isaaclab_pc.settings.output import OutputSettings
 from isaaclab_pc.settings.run import SETTINGS
 
 __all__ = ["completions"]
@@ -31,13 +32,13 @@ def completions(word: str) -> list[str]:
 
 
 def _keys() -> list[str]:
-    return [f"{key}=" for key in (*SETTINGS, *GROUPS)]
+    return [f"{key}=" for key in (*SETTINGS, *GROUPS, *settings_of(OutputSettings))]
 
 
 def _values(key: str) -> list[str]:
     if key == "task":
         return list(our_tasks())
-    setting = SETTINGS.get(GROUPS.get(key, key))
+    setting = {**SETTINGS, **settings_of(OutputSettings)}.get(GROUPS.get(key, key))
     if setting is None:
         return []
     return ["true", "false"] if setting.field.annotation is bool else list(choices_of(setting.type))

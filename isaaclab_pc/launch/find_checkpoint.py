@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from pathlib import Path
 from typing import Literal
 
@@ -12,6 +11,7 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.pretrained import PRETRAINED
 from isaaclab_pc.launch.run_record import CHECKPOINT_FOLDER, RECORD_NAME, RunRecord
 from isaaclab_pc.runners import check_intact
+from isaaclab_pc.terminal.screen import current
 
 __all__ = ["find_checkpoint", "newest_checkpoint", "newest_run"]
 
@@ -105,7 +105,7 @@ def _newest(which: Literal["latest", "best"], parent: Path, key: str) -> tuple[R
         checkpoints = _checkpoints(record, which)
         if checkpoints:
             return record, _first_intact(checkpoints)
-        print(f"{key}={which}: {record.folder} has no checkpoint ({record.data.status})", file=sys.stderr, flush=True)
+        current().warn(f"{key}={which}: {record.folder} has no checkpoint ({record.data.status})")
     raise ConfigError(f"{key}={which}: {parent} holds no run with a checkpoint; train one first.")
 
 
@@ -135,6 +135,6 @@ def _first_intact(checkpoints: list[Path]) -> Path:
             check_intact(path)
             return path
         except ConfigError as error:
-            print(f"warning: {error}; taking an older one", file=sys.stderr, flush=True)
+            current().warn(f"warning: {error}; taking an older one")
     check_intact(last)
     return last

@@ -74,6 +74,9 @@ class Heart:
         self._process = psutil.Process()
         self._written = 0.0
         self._last = Heartbeat(os.getpid(), 0, "build")
+        self.last = self._last
+        """The newest beat, with the memory that was measured for it."""
+
         self._write(self._last)
 
     def beat(self, **changes: object) -> None:
@@ -108,6 +111,7 @@ class Heart:
         resident = self._process.memory_info().rss
         limit = resident + free_host_memory().size
         beat = replace(beat, host_bytes=resident, host_limit=limit, device_bytes=in_use[0], device_limit=in_use[1])
+        self.last = beat
         # Not atomic: a reader that sees half of one reads it again. And a full disk must not end the training.
         with contextlib.suppress(OSError):
             self._path.write_text(beat.to_json(), encoding="utf-8")

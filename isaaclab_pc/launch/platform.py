@@ -16,6 +16,7 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.visualizers import NUM_ENVS_SHOWN, VISUALIZERS, check_host, check_visualizers
 from isaaclab_pc.physics.backends import INSTALL_ISAACSIM, resolve_backend
 from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.terminal.screen import current
 
 __all__ = [
     "check_gpus",
@@ -67,17 +68,21 @@ def choose_platform(settings: RunSettings, *, several: bool = False) -> RunSetti
         _check_device_order()
     backend = resolve_backend(settings.physics.backend, device)
     if (settings.physics.backend, backend) == ("physx", "ovphysx"):
-        print(f"note: physics=physx runs as ovphysx; for Isaac Sim's PhysX: {INSTALL_ISAACSIM}", flush=True)
+        current().decide(
+            f"note: physics=physx runs as ovphysx; for Isaac Sim's PhysX: {INSTALL_ISAACSIM}",
+            **{"physics.backend": backend},
+        )
 
     check_visualizers(settings.visualizers, backend)
     check_host(settings.host)
     for name in settings.visualizers:
-        print(f"visualizer={name} shows {VISUALIZERS[name].shows}", flush=True)
+        current().say(f"visualizer={name} shows {VISUALIZERS[name].shows}")
     num_envs = settings.num_envs
     if settings.visualizers and num_envs == "auto":
         num_envs = NUM_ENVS_SHOWN
-        print(
-            f"num_envs={num_envs}: with a visualizer on, auto means {num_envs}; num_envs=<number> is kept", flush=True
+        current().decide(
+            f"num_envs={num_envs}: with a visualizer on, auto means {num_envs}; num_envs=<number> is kept",
+            num_envs=num_envs,
         )
 
     return settings.with_values({"device": device, "physics.backend": backend, "num_envs": num_envs})

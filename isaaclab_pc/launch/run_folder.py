@@ -16,6 +16,7 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import GRACE_SECONDS
 from isaaclab_pc.launch.task_names import short_name
 from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.terminal.screen import current
 
 __all__ = [
     "LOGS",
@@ -182,7 +183,7 @@ def wait_for_worker(folder: Path) -> bool:
         with locked(folder, WORKER_LOCK):
             return False
     except ConfigError:
-        print(f"{folder}: waiting for the worker of a script that was killed to write its checkpoint", flush=True)
+        current().say(f"{folder}: waiting for the worker of a script that was killed to write its checkpoint")
 
     with locked(folder, WORKER_LOCK, GRACE_SECONDS):
         return True

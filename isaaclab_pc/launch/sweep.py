@@ -30,6 +30,7 @@ from isaaclab_pc.launch.compose import (
     store_settings,
 )
 from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.terminal.screen import current
 
 __all__ = ["launcher_settings", "run_each"]
 
@@ -65,13 +66,15 @@ def _run_hydra(command: Command, run: Callable[[RunSettings], int], scratch: str
             # Not resolved: an override may refer to a setting that does not exist, which is refused below.
             hydra_settings: Any = OmegaConf.to_container(HydraConfig.get(), resolve=False)
             overrides = hydra_settings["overrides"]["task"]
-            print(f"\n== run {HydraConfig.get().job.num}: {' '.join(overrides)}", flush=True)
+            current().decide(
+                f"\n== run {HydraConfig.get().job.num}: {' '.join(overrides)}", run=HydraConfig.get().job.num
+            )
         try:
             settings = settings_of_composed(composed)
             started.append(settings)
             codes.append(run(settings))
         except ConfigError as error:
-            print(f"error: {error}", file=sys.stderr)
+            current().fail(str(error))
             codes.append(ExitCode.REFUSED)
         started.clear()
         if was_stopped(codes[-1]):

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from isaaclab_pc.files import write_text_atomically
+from isaaclab_pc.terminal.screen import current
 
 __all__ = ["report_at_end"]
 
@@ -25,6 +25,6 @@ def report_at_end(folder: Path) -> None:
         write_text_atomically(path, run_page(folder))
     except Exception as error:
         # What was trained is safe; whatever is wrong with its page must not make it a run that failed.
-        print(f"warning: no report was written ({type(error).__name__}: {error})", file=sys.stderr, flush=True)
+        current().warn(f"warning: no report was written ({type(error).__name__}: {error})")
     else:
-        print(f"report: {path}", flush=True)
+        current().made("report", path)

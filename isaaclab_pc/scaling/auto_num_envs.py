@@ -16,6 +16,7 @@ from isaaclab_pc.scaling.fit import ChildCommand, FitResult, ProbeError, fit
 from isaaclab_pc.scaling.search_settings import SearchSettings
 from isaaclab_pc.scaling.trial import Outcome, Overrides, Phase, Trial
 from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.terminal.screen import current
 
 __all__ = ["apply_overrides", "cache_key_parts", "find_num_envs", "retry_overrides"]
 
@@ -55,16 +56,19 @@ def find_num_envs(
         ConfigError: No size fits, or the config is refused by the first child.
         ProbeError: A trial failed for another reason than its size.
     """
-    print("num_envs=auto: trying sizes (real rollouts and updates in child processes)", flush=True)
+    screen = current()
+    screen.about = _label(run, settings)
+    screen.begin("search", "num_envs=auto: trying sizes (real rollouts and updates in child processes)")
 
     def show(trial: Trial) -> None:
         if trial.config_error:
             return  # the error itself follows, without the trial's numbers
         on_trial(trial)
-        print(f"  {trial}", flush=True)
+        screen.say(f"  {trial}")
         for line, count in trial.repeated_lines:
-            print(f"    native code printed {count} lines such as: {line}", flush=True)
+            screen.say(f"    native code printed {count} lines such as: {line}")
 
+    found = False
     try:
         result = fit(
             command,
@@ -76,22 +80,25 @@ def find_num_envs(
             processes=processes,
             reserve=reserve,
         )
+        # An answer from the cache says nothing of how long a search takes.
+        found = not result.cached
     except ProbeError as error:
         if error.trial.config_error:
             raise ConfigError(error.trial.detail) from None
         raise
+    finally:
+        screen.end_phase(well=found)
 
-    print(result.reason, flush=True)
+    screen.decide(result.reason, num_envs=result.num_envs, **result.overrides)
     most = next((trial.most_envs for trial in result.trials if trial.most_envs is not None), None)
     if most is not None and result.num_envs + settings.sizes.granule > most:
-        print(
+        screen.say(
             f"note: more than {most} environments would learn from more samples at once than the agent asks for; "
-            "scaling.objective=memory or scaling.min takes more",
-            flush=True,
+            "scaling.objective=memory or scaling.min takes more"
         )
     if result.overrides:
         given = " ".join(f"{name}={value}" for name, value in result.overrides.items())
-        print(f"with {given}, as its trial", flush=True)
+        screen.decide(f"with {given}, as its trial", **result.overrides)
     return result
 
 

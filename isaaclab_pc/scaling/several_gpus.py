@@ -18,6 +18,7 @@ from isaaclab_pc.scaling.gpu import Gpu
 from isaaclab_pc.scaling.search_settings import SearchSettings
 from isaaclab_pc.scaling.trial import Overrides, Trial, format_size
 from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.terminal.screen import current
 
 __all__ = ["FIRST_GPU_RESERVE", "GpuGroup", "GroupSearch", "find_num_envs_for_gpus", "group_gpus", "smallest_answer"]
 
@@ -71,7 +72,7 @@ def find_num_envs_for_gpus(
 
     def search(group: GpuGroup, num_envs: int | None, overrides: Overrides) -> FitResult:
         reserved = f", {format_size(group.reserve)} of it kept for the other processes" if group.reserve else ""
-        print(f"{group.device}{reserved}, for {', '.join(group.devices)}:", flush=True)
+        current().say(f"{group.device}{reserved}, for {', '.join(group.devices)}:")
 
         for_group: Overrides = {**overrides, "device": group.device}
         only_size = {} if num_envs is None else {"min": num_envs, "max": num_envs, "granule": num_envs}
@@ -90,7 +91,7 @@ def find_num_envs_for_gpus(
         )
 
     result = smallest_answer(group_gpus(devices), search)
-    print(f"num_envs={result.num_envs} on each of {', '.join(devices)}", flush=True)
+    current().decide(f"num_envs={result.num_envs} on each of {', '.join(devices)}")
     return result
 
 

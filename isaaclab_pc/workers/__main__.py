@@ -20,73 +20,74 @@ from isaaclab_pc.launch.child_process import exit_code_of
 from isaaclab_pc.launch.run_folder import LOG_NAME
 from isaaclab_pc.output_filter import divert_output
 from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.terminal.screen import Screen, Wire
 from isaaclab_pc.workers.ranks import Ranks
 
 __all__ = ["MODES", "main"]
 
 
-def _train(args: argparse.Namespace, stream: IO[str]) -> int:
+def _train(args: argparse.Namespace, screen: Screen) -> int:
     from isaaclab_pc.workers.train import train
 
-    return train(args.settings, args.checkpoint, stream)
+    return train(args.settings, args.checkpoint, screen)
 
 
-def _play(args: argparse.Namespace, stream: IO[str]) -> int:
+def _play(args: argparse.Namespace, screen: Screen) -> int:
     from isaaclab_pc.workers.play import play
 
-    return play(args.settings, args.checkpoint, stream)
+    return play(args.settings, args.checkpoint, screen)
 
 
-def _export(args: argparse.Namespace, stream: IO[str]) -> int:
+def _export(args: argparse.Namespace, screen: Screen) -> int:
     from isaaclab_pc.workers.export import export
 
-    return export(args.settings, args.checkpoint, stream)
+    return export(args.settings, args.checkpoint, screen)
 
 
-def _probe(args: argparse.Namespace, stream: IO[str]) -> int:
+def _probe(args: argparse.Namespace, screen: Screen) -> int:
     from isaaclab_pc.workers.probe import probe
 
     return probe(args.settings, args.num_envs, args.result)
 
 
-def _plan(args: argparse.Namespace, stream: IO[str]) -> int:
+def _plan(args: argparse.Namespace, screen: Screen) -> int:
     from isaaclab_pc.workers.plan import plan
 
     return plan(args.settings, args.num_envs, args.result)
 
 
-def _check(args: argparse.Namespace, stream: IO[str]) -> int:
+def _check(args: argparse.Namespace, screen: Screen) -> int:
     from isaaclab_pc.workers.check import check
 
     return check(args.settings.parent, args.result)
 
 
-def _demo(args: argparse.Namespace, stream: IO[str]) -> int:
+def _demo(args: argparse.Namespace, screen: Screen) -> int:
     from isaaclab_pc.workers.demo import demo
 
-    return demo(args.settings, args.file, args.episodes, args.keep, stream)
+    return demo(args.settings, args.file, args.episodes, args.keep, screen)
 
 
-def _replay(args: argparse.Namespace, stream: IO[str]) -> int:
+def _replay(args: argparse.Namespace, screen: Screen) -> int:
     from isaaclab_pc.workers.replay import replay_dump
 
     return replay_dump(args.settings, args.dump, args.position, args.result)
 
 
-def _stability(args: argparse.Namespace, stream: IO[str]) -> int:
+def _stability(args: argparse.Namespace, screen: Screen) -> int:
     from isaaclab_pc.workers.stability import measure
 
     return measure(RunSettings.load(args.settings), args.values, args.result)
 
 
-def _view(args: argparse.Namespace, stream: IO[str]) -> int:
+def _view(args: argparse.Namespace, screen: Screen) -> int:
     from isaaclab_pc.workers.view import ViewOptions, view
 
     options = ViewOptions(args.policy, args.checkpoint, args.record, args.steps, args.port, args.color)
-    return view(args.settings, options, stream)
+    return view(args.settings, options, screen)
 
 
-MODES: dict[str, Callable[[argparse.Namespace, IO[str]], int]] = {
+MODES: dict[str, Callable[[argparse.Namespace, Screen], int]] = {
     "train": _train,
     "play": _play,
     "export": _export,
@@ -112,11 +113,12 @@ def main(argv: Sequence[str]) -> int:
     """
     args = _parser().parse_args(argv)
     stream = _user_stream(args)
+    screen = Wire(stream)
     # Where a crash or a hang was: a supervisor ends a process that hangs with SIGABRT, for its stacks.
     faulthandler.enable()
 
     try:
-        return exit_code_of(lambda: MODES[args.mode](args, stream), lambda message: stream.write(f"error: {message}\n"))
+        return exit_code_of(lambda: MODES[args.mode](args, screen), screen.fail)
     finally:
         stream.flush()
 

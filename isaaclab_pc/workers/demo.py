@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import count, islice
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import torch
 from isaaclab.utils.datasets import EpisodeData
@@ -17,6 +17,7 @@ from isaaclab_pc.demo_file import DemoFile
 from isaaclab_pc.guards.step_hooks import StepHook, add_step_hook
 from isaaclab_pc.launch.child_process import SignalFlag
 from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.terminal.screen import Screen
 from isaaclab_pc.workers.resolve import resolve
 from isaaclab_pc.workers.session import open_env
 
@@ -204,7 +205,7 @@ def record(
             raise RuntimeError(f"the expert solved none of {progress.attempts} episodes under these settings")
 
 
-def demo(settings_path: Path, file: Path, episodes: int, keep: str, stream: IO[str]) -> int:
+def demo(settings_path: Path, file: Path, episodes: int, keep: str, screen: Screen) -> int:
     """Add waves to a file until it has enough episodes.
 
     Args:
@@ -212,7 +213,7 @@ def demo(settings_path: Path, file: Path, episodes: int, keep: str, stream: IO[s
         file: The file, checked and locked by the parent.
         episodes: Number of episodes to reach, those that are in the file already included.
         keep: ``success``, or ``all``.
-        stream: What the user sees.
+        screen: What the user sees.
 
     Returns:
         The exit code.
@@ -220,13 +221,14 @@ def demo(settings_path: Path, file: Path, episodes: int, keep: str, stream: IO[s
     settings = RunSettings.load(settings_path)
     assert settings.num_envs != "auto"
     with open_env(resolve(settings, settings.num_envs, "demo")) as env, SignalFlag() as flag:
+        screen.begin("record")
         record(
             env.unwrapped,
             settings,
             DemoFile(file),
             episodes,
             keep=keep,
-            say=lambda line: stream.write(f"{line}\n"),
+            say=screen.say,
             stopped=lambda: bool(flag.received),
         )
         return flag.exit_code

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from isaaclab_pc.launch.run_record import git_commit, versions
 from isaaclab_pc.packages import installed_versions
 from isaaclab_pc.sensors.scene_cameras import depth_image
 from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.terminal.screen import Screen
 from isaaclab_pc.workers.cloud_recorder import CloudRecorder
 from isaaclab_pc.workers.exported_policy import PlainPolicy, compare, load_onnx, load_torchscript, milliseconds
 from isaaclab_pc.workers.policy_description import describe_policy
@@ -35,13 +36,13 @@ _SAMPLE_EVERY = 8
 """Of these, every so many are kept in the sample."""
 
 
-def export(settings_path: Path, checkpoint: Path, stream: IO[str]) -> int:
+def export(settings_path: Path, checkpoint: Path, screen: Screen) -> int:
     """Write ``policy.pt``, ``policy.onnx``, ``policy.json`` and ``sample.npz`` beside the settings.
 
     Args:
         settings_path: The settings of the run, with one environment.
         checkpoint: The policy.
-        stream: What the user sees.
+        screen: What the user sees.
 
     Returns:
         The exit code.
@@ -61,7 +62,7 @@ def export(settings_path: Path, checkpoint: Path, stream: IO[str]) -> int:
         policy = PlainPolicy(session.runner.policy(), obs)
         inputs = policy.inputs(obs)
 
-        checks = _write_policies(folder, policy, inputs, expected, stream)
+        checks = _write_policies(folder, policy, inputs, expected, screen)
         content = {
             "format": FORMAT,
             "task": settings.task,
@@ -80,7 +81,7 @@ def export(settings_path: Path, checkpoint: Path, stream: IO[str]) -> int:
 
 
 def _write_policies(
-    folder: Path, policy: PlainPolicy, inputs: Mapping[str, torch.Tensor], expected: torch.Tensor, stream: IO[str]
+    folder: Path, policy: PlainPolicy, inputs: Mapping[str, torch.Tensor], expected: torch.Tensor, screen: Screen
 ) -> dict[str, dict[str, float]]:
     """Write both files, and return what their checks found, by the files' names."""
     files = {
@@ -96,9 +97,9 @@ def _write_policies(
             agreement = compare(run, inputs, expected)
 
         checks[name] = {**vars(agreement), "milliseconds": milliseconds(run, inputs)}
-        stream.write(
+        screen.say(
             f"{name}: actions as the runner's to {agreement.difference:.1e} over {agreement.observations} "
-            f"observations, {checks[name]['milliseconds']:.2f} ms per action on one thread\n"
+            f"observations, {checks[name]['milliseconds']:.2f} ms per action on one thread"
         )
     return checks
 

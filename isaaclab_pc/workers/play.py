@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import IO
 
 from isaaclab_pc.files import write_text_atomically
 from isaaclab_pc.launch.child_process import SignalFlag
 from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.terminal.events import Evaluated
+from isaaclab_pc.terminal.screen import Screen
 from isaaclab_pc.workers.evaluation import evaluate
 from isaaclab_pc.workers.session import open_session
 
@@ -18,13 +19,13 @@ __all__ = ["play"]
 RESULT_NAME = "result.json"
 
 
-def play(settings_path: Path, checkpoint: Path, stream: IO[str]) -> int:
+def play(settings_path: Path, checkpoint: Path, screen: Screen) -> int:
     """Evaluate a checkpoint and write ``result.json`` beside the settings.
 
     Args:
         settings_path: The settings to evaluate under.
         checkpoint: The policy.
-        stream: What the user sees.
+        screen: What the user sees.
 
     Returns:
         The exit code.
@@ -38,6 +39,7 @@ def play(settings_path: Path, checkpoint: Path, stream: IO[str]) -> int:
 
     with open_session(settings, settings.num_envs, "play", folder) as session:
         session.runner.load_policy(checkpoint, {"task": settings.task})
+        screen.begin("evaluate", f"evaluating over {settings.eval.episodes} episodes")
         with SignalFlag() as flag:
             result = evaluate(
                 session.env,
@@ -49,7 +51,8 @@ def play(settings_path: Path, checkpoint: Path, stream: IO[str]) -> int:
         if result is not None:
             content = {"checkpoint": str(checkpoint), "settings": settings.model_dump(), **result.to_dict()}
             write_text_atomically(folder / RESULT_NAME, json.dumps(content, indent=2) + "\n")
-            stream.write(f"{result}\n")
+            screen.end_phase()
+            screen.show(Evaluated(text=str(result), result=result.to_dict()))
             if result.breakdown:
-                stream.write(f"{result.breakdown_table()}\n")
+                screen.say(result.breakdown_table())
         return flag.exit_code

@@ -10,7 +10,6 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO
 
 from isaaclab_pc.iteration_log import append_iteration
 from isaaclab_pc.launch.child_process import ExitCode, SignalFlag
@@ -20,12 +19,14 @@ from isaaclab_pc.launch.run_record import RunRecord
 from isaaclab_pc.output_filter import LogTail, flood_warnings, full_log
 from isaaclab_pc.runners import Decision, NonFiniteError
 from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.terminal.events import Evaluated, Iteration, Memory, finite
+from isaaclab_pc.terminal.screen import Screen
 from isaaclab_pc.viz.films import Film, add_films
 from isaaclab_pc.workers.checkpoint_keeper import CheckpointKeeper
 from isaaclab_pc.workers.contact_watch import ContactWatch
 from isaaclab_pc.workers.evaluation import evaluate, evaluate_in_between
 from isaaclab_pc.workers.film_recorder import FilmRecorder, film_of_now, sees_pictures
-from isaaclab_pc.workers.progress import make_display
+from isaaclab_pc.workers.pace import Pace, StepTimer
 from isaaclab_pc.workers.ranks import Order, Ranks, combine_metrics, follow
 from isaaclab_pc.workers.session import Session, guard_counts, open_session, record_faults
 from isaaclab_pc.workers.watchdog import EarlyStop, LearnerWatch, StormWatch, diverged
@@ -36,13 +37,13 @@ _CLOCK_SKEW_SECONDS = 5.0
 """Clocks that differ by more are said [s]: ranks tell their time one after another, as soon as each is asked."""
 
 
-def train(settings_path: Path, checkpoint: Path | None, stream: IO[str]) -> int:
+def train(settings_path: Path, checkpoint: Path | None, screen: Screen) -> int:
     """Train to the run's last iteration, then evaluate.
 
     Args:
         settings_path: The run's settings, in the run's folder.
         checkpoint: Where to go on; None for a new run.
-        stream: What the user sees.
+        screen: What the user sees.
 
     Returns:
         The exit code.
@@ -70,20 +71,20 @@ def train(settings_path: Path, checkpoint: Path | None, stream: IO[str]) -> int:
             session.runner.load(checkpoint, {"task": settings.task})
         accept_settings(settings_path)
         if skew > _CLOCK_SKEW_SECONDS:
-            stream.write(f"warning: the nodes' clocks are {skew:.0f} s apart: times in their logs do not compare\n")
-        _introduce(session, settings, record, stream, ranks.size)
+            screen.warn(f"warning: the nodes' clocks are {skew:.0f} s apart: times in their logs do not compare")
+        _introduce(session, settings, record, screen, ranks.size)
         record_faults(session, settings, record.folder / "dumps")
 
         with SignalFlag() as flag:
-            stop = _Training(session, settings, record, stream, flag, heart, ranks).run()
+            stop = _Training(session, settings, record, screen, flag, heart, ranks).run()
             ranks.disconnect()
             if stop is not None:
-                stream.write(f"error: {stop.message}\n")
+                screen.fail(stop.message)
                 record.update(harder_physics=stop.physics)
                 record.finish(stop.status, stop.message)
                 return stop.code
             if not flag.received:
-                _evaluate(session, settings, record, stream, flag, heart)
+                _evaluate(session, settings, record, screen, flag, heart)
             heart.beat(phase="close")
 
             # Before the environment closes: Kit ends the process as it closes.
@@ -109,7 +110,7 @@ def _train_along(settings: RunSettings, record: RunRecord, checkpoint: Path | No
     return ExitCode.OK if is_done else ranks.code_when_stopped
 
 
-def _introduce(session: Session, settings: RunSettings, record: RunRecord, stream: IO[str], num_processes: int) -> None:
+def _introduce(session: Session, settings: RunSettings, record: RunRecord, screen: Screen, num_processes: int) -> None:
     """Tell the user and the record what was built."""
     resolved = session.resolved
     record.update(
@@ -120,12 +121,14 @@ def _introduce(session: Session, settings: RunSettings, record: RunRecord, strea
         build_s=session.build_s,
     )
     each = f"{num_processes} processes with {settings.num_envs}" if num_processes > 1 else f"{settings.num_envs}"
-    stream.write(
+    screen.end_phase()
+    screen.say(
         f"{settings.task}: {each} environments on {resolved.device}, {resolved.backend}, "
         f"{resolved.plan.horizon} steps per iteration, built in {session.build_s:.1f} s\n"
-        f"run: {record.folder}\n"
+        f"run: {record.folder}"
     )
-    stream.writelines(f"warning: {warning}\n" for warning in session.warnings)
+    for warning in session.warnings:
+        screen.warn(f"warning: {warning}")
 
 
 class _Training:
@@ -136,7 +139,7 @@ class _Training:
         session: Session,
         settings: RunSettings,
         record: RunRecord,
-        stream: IO[str],
+        screen: Screen,
         flag: SignalFlag,
         heart: Heart,
         ranks: Ranks,
@@ -153,7 +156,9 @@ class _Training:
             record, runner.save, settings.supervise.checkpoint_interval, settings.eval.best_share
         )
         self._saved_iteration = runner.completed_iterations
-        self._display = make_display(stream, runner.completed_iterations, session.resolved.max_iterations)
+        self._screen = screen
+        self._pace = Pace(runner.completed_iterations, session.resolved.max_iterations)
+        self._timer = StepTimer.attach(session.env)
         # All resumptions of the run count together.
         self._started = time.monotonic() - record.data.wall_s
         self._guard_before = dict(record.data.guard)
@@ -175,13 +180,16 @@ class _Training:
             # A signal may have come while the simulator started, or in an evaluation.
             while self._ranks.tell(Order.STOP if self._must_stop() else Order.GO_ON) is Order.GO_ON:
                 self._pauses = False
+                self._screen.begin("train")
+                self._timer.clear()
                 runner.train(self._session.resolved.max_iterations, self._on_iteration)
                 self._save_and_evaluate(runner.completed_iterations)
                 if not self._pauses:
                     break
             return self._stop
         finally:
-            self._display.close()
+            self._screen.end_phase()
+            self._timer.detach()
 
     def _must_stop(self) -> bool:
         return bool(self._flag.received) or self._stop is not None
@@ -200,13 +208,13 @@ class _Training:
 
     def _decide(self, completed: int, metrics: Mapping[str, float]) -> Order:
         """Show the iteration, look after the run's health, write a checkpoint where one is due."""
-        self._display.iteration(completed, metrics)
+        self._show(completed, metrics)
         self._checkpoints.add_success_rate(metrics.get("success_rate", float("nan")))
         self._show_warnings()
         self._heart.beat(phase="train", iteration=completed, env_steps_per_s=metrics["env_steps_per_s"])
 
         if self._flag.received:
-            self._display.message("stopping: writing a checkpoint")
+            self._screen.say("stopping: writing a checkpoint")
             return Order.STOP
         self._stop = self._learner.check(metrics) or self._storm.check()
         if self._stop is not None:
@@ -229,7 +237,29 @@ class _Training:
     def _show_warnings(self) -> None:
         warnings = [warning] if (warning := self._contacts.check()) else []
         for text in (*warnings, *flood_warnings(self._log.lines())):
-            self._display.message(f"warning: {text}")
+            self._screen.warn(f"warning: {text}")
+
+    def _show(self, completed: int, metrics: Mapping[str, float]) -> None:
+        """Show the iteration."""
+        beat = self._heart.last
+        data = self._record.data
+        self._screen.show(
+            Iteration(
+                iteration=completed,
+                max_iterations=self._session.resolved.max_iterations,
+                eta_s=self._pace.seconds_left(completed),
+                metrics=finite(metrics),
+                fps=finite(self._timer.rates(metrics)),
+                memory=Memory(
+                    host_bytes=beat.host_bytes,
+                    host_limit=beat.host_limit,
+                    device_bytes=beat.device_bytes,
+                    device_limit=beat.device_limit,
+                ),
+                guard={cause: count for cause, count in data.guard.items() if count},
+                restarts=len(data.restarts),
+            )
+        )
 
     def _write_record(self, completed: int, metrics: Mapping[str, float], guard: Mapping[str, int]) -> None:
         env_steps = completed * self._session.resolved.plan.samples_per_update * self._ranks.size
@@ -256,6 +286,7 @@ class _Training:
             return
 
         start = time.monotonic()
+        self._screen.begin("evaluate")
         evaluation = evaluate_in_between(
             self._session.env,
             self._session.runner.act,
@@ -266,7 +297,8 @@ class _Training:
         self._storm.begin_window()
         if evaluation is not None:
             is_best = self._checkpoints.add_evaluation(evaluation, time.monotonic() - start)
-            self._display.message(f"checkpoint {completed}: {evaluation}{', the best so far' if is_best else ''}")
+            text = f"checkpoint {completed}: {evaluation}{', the best so far' if is_best else ''}"
+            self._screen.show(Evaluated(text=text, iteration=completed, result=evaluation.to_dict()))
 
     def _save(self, completed: int) -> None:
         try:
@@ -278,10 +310,10 @@ class _Training:
 
 
 def _evaluate(
-    session: Session, settings: RunSettings, record: RunRecord, stream: IO[str], flag: SignalFlag, heart: Heart
+    session: Session, settings: RunSettings, record: RunRecord, screen: Screen, flag: SignalFlag, heart: Heart
 ) -> None:
     """Evaluate the policy that training ended with."""
-    stream.write(f"evaluating over {settings.eval.episodes} episodes with unseen seeds\n")
+    screen.begin("evaluate", f"evaluating over {settings.eval.episodes} episodes with unseen seeds")
     base = session.env.unwrapped
     completed = session.runner.completed_iterations
     recorder = None
@@ -301,7 +333,8 @@ def _evaluate(
         if recorder is not None:
             _keep(record.folder, recorder.films)
         record.update(evaluation=result, success=result.success_rate)
-        stream.write(f"{result}\n")
+        screen.end_phase()
+        screen.show(Evaluated(text=str(result), result=result.to_dict()))
 
 
 def _keep(folder: Path, films: Mapping[str, Film | None]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -18,6 +18,7 @@ from isaaclab_pc.launch.child_process import SignalFlag
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.base import choices_of
 from isaaclab_pc.settings.run import SETTINGS
+from isaaclab_pc.terminal.screen import Screen
 from isaaclab_pc.viz.controls import Controls
 from isaaclab_pc.viz.point_colors import color_ways
 from isaaclab_pc.workers.random_actions import RandomActions
@@ -62,13 +63,13 @@ class ViewOptions:
     """What colours the points at first."""
 
 
-def view(settings_path: Path, options: ViewOptions, stream: IO[str]) -> int:
+def view(settings_path: Path, options: ViewOptions, screen: Screen) -> int:
     """Show environments in a browser until the process is stopped, or record them.
 
     Args:
         settings_path: The settings; dumps of failures go beside them.
         options: Who acts, and where to show it.
-        stream: What the user sees.
+        screen: What the user sees.
 
     Returns:
         The exit code.
@@ -85,7 +86,7 @@ def view(settings_path: Path, options: ViewOptions, stream: IO[str]) -> int:
             return bool(flag.received)
 
         if options.record is not None:
-            _record(settings, options, options.record, folder, stream, stopped)
+            _record(settings, options, options.record, folder, screen, stopped)
             return flag.exit_code
 
         from isaaclab_pc.viz.viser_page import ViserPage
@@ -94,10 +95,10 @@ def view(settings_path: Path, options: ViewOptions, stream: IO[str]) -> int:
         page = ViserPage(settings.host, options.port, controls)
         stack.callback(page.close)
         if page.port != options.port:
-            stream.write(f"note: port {options.port} is taken, {page.port} is the next free one\n")
+            screen.say(f"note: port {options.port} is taken, {page.port} is the next free one")
         next_settings: RunSettings | None = settings
         while next_settings is not None:
-            next_settings = _show(next_settings, options, page, controls, folder, stream, stopped)
+            next_settings = _show(next_settings, options, page, controls, folder, screen, stopped)
         return flag.exit_code
 
 
@@ -106,7 +107,7 @@ def _record(
     options: ViewOptions,
     path: Path,
     folder: Path,
-    stream: IO[str],
+    screen: Screen,
     stopped: Callable[[], bool],
 ) -> None:
     """Write a recording."""
@@ -120,11 +121,11 @@ def _record(
         stack.callback(recording.close)
         watch.outputs.append(recording.write)
         steps = options.steps or opened.env.unwrapped.max_episode_length
-        stream.write(f"recording {steps} steps of {settings.num_envs} environments, {opened.actor} acts\n")
-        stream.flush()
+        screen.end_phase()
+        screen.say(f"recording {steps} steps of {settings.num_envs} environments, {opened.actor} acts")
         watch.run(settings.seed, steps, stopped)
-        _report_faults(opened, stream)
-    stream.write(f"recording: {path}, {path.stat().st_size / 1e6:.1f} MB; rerun {path} shows it\n")
+        _report_faults(opened, screen)
+    screen.say(f"recording: {path}, {path.stat().st_size / 1e6:.1f} MB; rerun {path} shows it")
 
 
 def _show(
@@ -133,7 +134,7 @@ def _show(
     page: ViserPage,
     controls: Controls,
     folder: Path,
-    stream: IO[str],
+    screen: Screen,
     stopped: Callable[[], bool],
 ) -> RunSettings | None:
     """Show environments until somebody stops it; returns the settings to go on with if the page asks for others."""
@@ -163,10 +164,10 @@ def _show(
         )
         page.begin(watch.reader.layout, title, _fields(settings), options.color)
         controls.message = ""
-        stream.write(f"{opened.actor} acts; watch at {page.url}, Ctrl-C ends it\n")
-        stream.flush()
+        screen.end_phase()
+        screen.say(f"{opened.actor} acts; watch at {page.url}, Ctrl-C ends it")
         watch.run(settings.seed, options.steps or math.inf, ended, idle)
-        _report_faults(opened, stream)
+        _report_faults(opened, screen)
     return asked[0] if asked and not stopped() else None
 
 
@@ -260,13 +261,13 @@ def _fields(settings: RunSettings) -> list[SettingField]:
     ]
 
 
-def _report_faults(opened: _Opened, stream: IO[str]) -> None:
+def _report_faults(opened: _Opened, screen: Screen) -> None:
     """Say what the guard found, if it found anything."""
     counts = {cause: count for cause, count in guard_counts(opened.env).items() if count > 0}
     if counts:
         found = ", ".join(f"{cause} {count}" for cause, count in counts.items())
-        stream.write(f"the guard found: {found}\n")
+        screen.say(f"the guard found: {found}")
     if opened.recorder is not None:
         opened.recorder.flush()
         for path in opened.recorder.paths:
-            stream.write(f"replay: python scripts/replay.py dump={path}\n")
+            screen.say(f"replay: python scripts/replay.py dump={path}")

@@ -27,7 +27,7 @@ SOURCES = (
 )
 TESTED_EXTRAS = ("", "ovphysx", "rl_games", "skrl", "sb3", "viz", "cluster", "export", "docs", "test")
 HEAVY = {"torch", "warp", "isaaclab", "isaaclab_tasks", "newton", "ovphysx", "pxr", "omni"}
-LIGHT_PACKAGES = ("launch", "commands", "cluster", "report", "settings")
+LIGHT_PACKAGES = ("launch", "commands", "cluster", "report", "settings", "terminal")
 LIGHT_MODULES = (
     *("isaaclab_pc", "isaaclab_pc.tasks", "isaaclab_pc.errors", "isaaclab_pc.files", "isaaclab_pc.packages"),
     *("isaaclab_pc.scaling.search", "isaaclab_pc.scaling.batch", "isaaclab_pc.scaling.profile"),

@@ -28,7 +28,7 @@ def folder(tmp_path, tmp_path_factory, monkeypatch):
         (kernels / "1.0" / "wp_a" / name).touch()
     monkeypatch.setenv("WARP_CACHE_PATH", str(kernels))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
     for module in (export, play, probe_child, scale, train):
         monkeypatch.setattr(module, "worker_command", fake_command)
     monkeypatch.setattr(sys, "argv", ["train.py"])

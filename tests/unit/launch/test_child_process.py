@@ -301,7 +301,7 @@ def test_a_full_disk_is_said_in_one_line_also_where_a_library_raised_another_err
 @pytest.mark.parametrize("flag", ["-h", "--help"])
 def test_help_is_printed_instead_of_working(capsys, flag):
     assert run_script(["seed=1", flag], "the help", lambda _: pytest.fail("it worked")) == 0
-    assert capsys.readouterr().out == "the help\n"
+    assert capsys.readouterr().out.startswith("the help\n")
     assert run_script(["seed=1"], "the help", len) == 1
 
 

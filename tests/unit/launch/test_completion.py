@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parents[3]
         ("supervise.enabled=", {"supervise.enabled=true", "supervise.enabled=false"}),
         ("task=", {f"task={name}" for name in our_tasks()}),
         ("en", {"env."}),
+        ("quiet=", {"quiet=true", "quiet=false"}),
     ],
 )
 def test_keys_and_values_begin_with_the_word(word: str, expected: set[str]):

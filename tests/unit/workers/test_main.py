@@ -19,7 +19,7 @@ from isaaclab_pc.workers import __main__ as workers
         ("raise SystemExit(1)", 1, "", ""),
         ("signal.raise_signal(signal.SIGINT)", 130, "", ""),
         (
-            "print('chatter'); os.system('echo native'); stream.write('progress\\n'); return 0",
+            "print('chatter'); os.system('echo native'); screen.say('progress'); return 0",
             0,
             "progress\n",
             "native",
@@ -31,7 +31,7 @@ def test_the_user_sees_progress_and_errors_while_chatter_goes_to_the_log(run, be
         import os, signal, sys
         from isaaclab_pc.errors import ConfigError
         from isaaclab_pc.workers import __main__ as workers
-        def train(args, stream):
+        def train(args, screen):
             {behaviour}
         workers.MODES["train"] = train
         sys.exit(workers.main(["train", {str(run)!r}]))

@@ -9,12 +9,13 @@ from pathlib import Path
 import torch
 
 from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.terminal.screen import Lines
 from isaaclab_pc.workers import play as worker
 
 
 def test_playing_writes_the_result_beside_its_settings(run, fake_session):
     session, stream = fake_session(), io.StringIO()
-    assert worker.play(run, Path("model_2.pt"), stream) == 0
+    assert worker.play(run, Path("model_2.pt"), Lines(stream)) == 0
     result = json.loads((run.parent / "result.json").read_text(encoding="utf-8"))
     assert (result["checkpoint"], result["success"]["rate"], result["episodes"]) == ("model_2.pt", 1.0, 8)
     assert session.runner.loaded == (Path("model_2.pt"), {"task": "IsaacPC-Reach-Franka-Direct"})
@@ -26,7 +27,7 @@ def test_playing_writes_the_result_beside_its_settings(run, fake_session):
 def test_playing_shows_where_the_policy_fails(run, fake_session):
     session, stream = fake_session(), io.StringIO()
     session.env.randomized_factors = lambda: {"cube_x": torch.arange(4.0)}
-    assert worker.play(run, Path("model_2.pt"), stream) == 0
+    assert worker.play(run, Path("model_2.pt"), Lines(stream)) == 0
     result = json.loads((run.parent / "result.json").read_text(encoding="utf-8"))
     assert [part["factor"] for part in result["breakdown"]] == ["cube_x"]
     row = "  cube_x    0.000 to   3.000  100 % of 2     100 % of 2     100 % of 4\n"
@@ -36,6 +37,6 @@ def test_playing_shows_where_the_policy_fails(run, fake_session):
 def test_an_evaluation_that_is_stopped_leaves_no_result(run, fake_session, monkeypatch):
     session = fake_session()
     monkeypatch.setattr(session.runner, "act", lambda obs: signal.raise_signal(signal.SIGINT) or obs["policy"])
-    assert worker.play(run, Path("model_2.pt"), io.StringIO()) == 130
+    assert worker.play(run, Path("model_2.pt"), Lines(io.StringIO())) == 130
     assert not (run.parent / "result.json").exists()
     assert session.env.closed

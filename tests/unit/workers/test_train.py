@@ -16,6 +16,7 @@ from isaaclab_pc.launch.run_record import RunRecord
 from isaaclab_pc.output_filter import Repeats
 from isaaclab_pc.runners import NonFiniteError
 from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.terminal.screen import Lines
 from isaaclab_pc.viz.run_curves import read_run_curves
 from isaaclab_pc.workers import checkpoint_keeper as checkpoints
 from isaaclab_pc.workers import train as worker
@@ -28,7 +29,7 @@ def record(run) -> Any:
 
 def test_training_ends_with_a_checkpoint_and_an_evaluation(run, fake_session):
     session, stream = fake_session(), io.StringIO()
-    assert worker.train(run, None, stream) == 0
+    assert worker.train(run, None, Lines(stream)) == 0
     assert stream.getvalue().count("warning: too many threads\n") == 1
     data = record(run)
     assert data.status == "completed"
@@ -48,13 +49,13 @@ def test_clocks_of_nodes_that_differ_are_said(run, fake_session, monkeypatch):
     fake_session()
     monkeypatch.setattr(worker.Ranks, "clock_skew", lambda self: 42.0)
     stream = io.StringIO()
-    assert worker.train(run, None, stream) == 0
+    assert worker.train(run, None, Lines(stream)) == 0
     assert "warning: the nodes' clocks are 42 s apart" in stream.getvalue()
 
 
 def test_every_iteration_is_written_down(run, fake_session):
     fake_session()
-    assert worker.train(run, None, io.StringIO()) == 0
+    assert worker.train(run, None, Lines(io.StringIO())) == 0
     curves = read_run_curves(run.parent)
     assert curves.iterations == [1, 2, 3, 4, 5]
     assert curves.env_steps == [256 * n for n in range(1, 6)]
@@ -83,7 +84,7 @@ def test_the_best_checkpoint_is_chosen_by_seeded_evaluations(run, fake_session):
         session.env.episode_success[:] = completed == 3
 
     session, stream = fake_session(during), io.StringIO()
-    assert worker.train(run, None, stream) == 0
+    assert worker.train(run, None, Lines(stream)) == 0
     data = record(run)
     best = data.checkpoints.best
     assert (best.iteration, best.evaluation.success_rate, best.evaluation.seed) == (3, 1.0, 2000)
@@ -104,7 +105,7 @@ def test_without_time_for_it_the_latest_checkpoint_is_the_best(run, fake_session
     settings = ["num_envs=4", "max_iterations=5", "eval.episodes=8", "eval.best_share=0"]
     compose([*settings, "supervise.checkpoint_interval=0"]).save(run)
     session = fake_session()
-    assert worker.train(run, None, io.StringIO()) == 0
+    assert worker.train(run, None, Lines(io.StringIO())) == 0
     best = record(run).checkpoints.best
     assert (best.iteration, best.evaluation) == (5, None)
     assert session.env.seeds == [1000]
@@ -112,14 +113,14 @@ def test_without_time_for_it_the_latest_checkpoint_is_the_best(run, fake_session
 
 def test_a_short_run_is_not_evaluated_for_its_only_checkpoint(run, fake_session):
     session = fake_session()
-    assert worker.train(run, None, io.StringIO()) == 0
+    assert worker.train(run, None, Lines(io.StringIO())) == 0
     assert session.env.seeds == [1000]
 
 
 @pytest.mark.usefixtures("saves_always")
 def test_an_evaluation_that_would_take_long_is_not_made(run, fake_session):
     session = fake_session()
-    assert worker.train(run, None, io.StringIO()) == 0
+    assert worker.train(run, None, Lines(io.StringIO())) == 0
     assert session.env.seeds == [1000]
     assert record(run).checkpoints.best.iteration == 5
 
@@ -128,7 +129,7 @@ def test_an_evaluation_that_would_take_long_is_not_made(run, fake_session):
 def test_a_signal_during_an_evaluation_for_the_best_ends_the_run_with_its_checkpoint(run, fake_session, monkeypatch):
     session = fake_session()
     monkeypatch.setattr(session.runner, "act", lambda obs: signal.raise_signal(signal.SIGINT) or obs["policy"])
-    assert worker.train(run, None, io.StringIO()) == 130
+    assert worker.train(run, None, Lines(io.StringIO())) == 130
     data = record(run)
     assert (data.status, data.completed_iterations) == ("interrupted", 1)
     assert data.checkpoints.latest.path == "checkpoints/model_1.pt"
@@ -143,7 +144,7 @@ def test_a_supervisor_sees_what_it_does(run, fake_session):
         beats.append(Heartbeat.read(run.parent / HEARTBEAT_NAME))
 
     session = fake_session(during)
-    assert worker.train(run, None, io.StringIO()) == 0
+    assert worker.train(run, None, Lines(io.StringIO())) == 0
     # Between the iterations it evaluates.
     assert [(beat.phase, beat.iteration) for beat in beats[:2]] == [("train", 0), ("evaluate", 1)]
     assert [beat.number for beat in beats] == sorted({beat.number for beat in beats})
@@ -156,13 +157,13 @@ def test_a_supervisor_sees_what_it_does(run, fake_session):
 def test_the_guards_counts_go_on_where_they_were(run, fake_session):
     RunRecord.load(run.parent).update(guard={"action": 5})
     fake_session()
-    assert worker.train(run, Path("model_2.pt"), io.StringIO()) == 0
+    assert worker.train(run, Path("model_2.pt"), Lines(io.StringIO())) == 0
     assert record(run).guard == {"action": 7}
 
 
 def test_resuming_goes_on_after_the_checkpoint(run, fake_session):
     session, stream = fake_session(), io.StringIO()
-    assert worker.train(run, Path("model_2.pt"), stream) == 0
+    assert worker.train(run, Path("model_2.pt"), Lines(stream)) == 0
     assert session.runner.loaded == (Path("model_2.pt"), {"task": "IsaacPC-Reach-Franka-Direct"})
     assert stream.getvalue().count("iteration ") == 3
     assert record(run).completed_iterations == 5
@@ -175,7 +176,7 @@ def test_a_signal_stops_at_the_end_of_the_iteration_with_a_checkpoint(run, fake_
             signal.raise_signal(number)
 
     session, stream = fake_session(during), io.StringIO()
-    assert worker.train(run, None, stream) == code
+    assert worker.train(run, None, Lines(stream)) == code
     data = record(run)
     assert data.status == "interrupted"
     assert data.completed_iterations == 3
@@ -187,7 +188,7 @@ def test_a_signal_stops_at_the_end_of_the_iteration_with_a_checkpoint(run, fake_
 def test_a_signal_during_the_evaluation_ends_it(run, fake_session, monkeypatch):
     session = fake_session()
     monkeypatch.setattr(session.runner, "act", lambda obs: signal.raise_signal(signal.SIGINT) or obs["policy"])
-    assert worker.train(run, None, io.StringIO()) == 130
+    assert worker.train(run, None, Lines(io.StringIO())) == 130
     data = record(run)
     assert (data.status, data.completed_iterations) == ("interrupted", 5)
     assert data.evaluation is None
@@ -200,7 +201,7 @@ def test_an_error_closes_the_environment_and_keeps_what_was_recorded(run, fake_s
 
     session = fake_session(during)
     with pytest.raises(RuntimeError, match="it broke"):
-        worker.train(run, None, io.StringIO())
+        worker.train(run, None, Lines(io.StringIO()))
     assert session.env.closed
     assert record(run).completed_iterations == 3
 
@@ -211,7 +212,7 @@ def test_a_storm_stops_with_a_checkpoint_and_says_how_to_go_on(run, fake_session
             session.env.guard.env_counts += 1
 
     session, stream = fake_session(during), io.StringIO()
-    assert worker.train(run, None, stream) == ExitCode.STORM
+    assert worker.train(run, None, Lines(stream)) == ExitCode.STORM
     data = record(run)
     assert (data.status, data.completed_iterations) == ("storm", 4)  # a window is two iterations of 64 steps
     assert data.checkpoints.latest.path == "checkpoints/model_4.pt"
@@ -228,7 +229,7 @@ def test_a_storm_stops_with_a_checkpoint_and_says_how_to_go_on(run, fake_session
 def test_storms_are_ridden_out_where_the_user_says_so(run, fake_session):
     compose(["num_envs=4", "max_iterations=5", "eval.episodes=8", "guard.storm=null"]).save(run)
     session = fake_session(lambda completed: session.env.guard.env_counts.add_(1))
-    assert worker.train(run, None, io.StringIO()) == 0
+    assert worker.train(run, None, Lines(io.StringIO())) == 0
     assert record(run).status == "completed"
 
 
@@ -237,7 +238,7 @@ def test_a_learner_without_updates_stops_with_the_weights_from_before(run, fake_
     monkeypatch.setitem(METRICS, "Learner/skipped_updates", 20.0)
     stream = io.StringIO()
     fake_session()
-    assert worker.train(run, None, stream) == ExitCode.DIVERGED
+    assert worker.train(run, None, Lines(stream)) == ExitCode.DIVERGED
     data = record(run)
     assert (data.status, data.completed_iterations) == ("failed", 3)
     assert data.checkpoints.latest.path == "checkpoints/model_3.pt"
@@ -256,7 +257,7 @@ def test_weights_that_cannot_be_saved_stop_the_run_and_the_checkpoint_before_sta
         save(path, extra)
 
     session.runner.save = refuse
-    assert worker.train(run, None, io.StringIO()) == ExitCode.DIVERGED
+    assert worker.train(run, None, Lines(io.StringIO())) == ExitCode.DIVERGED
     data = record(run)
     assert (data.status, data.completed_iterations) == ("failed", 3)
     assert data.checkpoints.latest.path == "checkpoints/model_2.pt"
@@ -266,7 +267,7 @@ def test_weights_that_cannot_be_saved_stop_the_run_and_the_checkpoint_before_sta
 def test_a_run_that_drops_contacts_says_so_once_and_records_the_marks(run, fake_session):
     session, stream = fake_session(), io.StringIO()
     session.env.contact_monitor = SimpleNamespace(usage=lambda: USAGE)
-    assert worker.train(run, None, stream) == 0
+    assert worker.train(run, None, Lines(stream)) == 0
     assert stream.getvalue().count("warning: the solver drops contacts") == 1
     assert "set physics.constraints=240" in stream.getvalue()
     assert record(run).contacts == USAGE
@@ -282,6 +283,6 @@ def test_a_flood_in_the_log_is_shown_once_while_it_trains(run, fake_session):
                 file.write(repeats.feed(b"nefc overflow %d\n" % number))
 
     fake_session(flood)
-    assert worker.train(run, None, stream) == 0
+    assert worker.train(run, None, Lines(stream)) == 0
     assert stream.getvalue().count("over and over") == 1
     assert "warning: native code prints this over and over: nefc overflow 9\n" in stream.getvalue()

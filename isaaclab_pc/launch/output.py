@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""How a script prints: as its command line and its terminal say."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator, Sequence
+
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.launch.command_line import split_own
+from isaaclab_pc.scaling.profile import default_path
+from isaaclab_pc.settings.output import OutputSettings
+from isaaclab_pc.terminal.durations import Durations
+from isaaclab_pc.terminal.live import LiveScreen, is_terminal
+from isaaclab_pc.terminal.screen import JsonScreen, Lines, Screen, use
+
+__all__ = ["JSON_FLAG", "OUTPUT_HELP", "output"]
+
+JSON_FLAG = "--json"
+"""What asks for one JSON object a line on standard output; everything else goes to standard error."""
+
+OUTPUT_HELP = f"""
+Output (docs/reading-output.md)
+  quiet=true         print only what was decided, warnings, the result, and what was made
+  {JSON_FLAG}             one JSON object a line, for programs; everything else goes to standard error
+"""
+
+
+@contextlib.contextmanager
+def output(argv: Sequence[str]) -> Iterator[tuple[Screen, list[str]]]:
+    """Choose the screen of a script, and take what chooses it out of the command line.
+
+    Args:
+        argv: Arguments without the program's name.
+
+    Yields:
+        The screen, which :func:`isaaclab_pc.terminal.screen.current` returns inside the block, and the other arguments.
+
+    Raises:
+        ConfigError: ``quiet`` is neither true nor false, or is given with ``--json``.
+    """
+    own, others = split_own(argv, OutputSettings)
+    as_json = JSON_FLAG in others
+    others = [argument for argument in others if argument != JSON_FLAG]
+    if as_json and own.quiet:
+        raise ConfigError(f"quiet=true and {JSON_FLAG}: programs read what they need; give one of them.")
+
+    durations = Durations(default_path().parent)
+    if as_json:
+        with _json_screen(durations) as screen, use(screen):
+            yield screen, others
+        return
+    live = is_terminal(sys.stdout) and not own.quiet
+    screen = LiveScreen(sys.stdout, durations) if live else Lines(None, durations, quiet=own.quiet)
+    with use(screen):
+        yield screen, others
+
+
+@contextlib.contextmanager
+def _json_screen(durations: Durations) -> Iterator[Screen]:
+    """Keep standard output for events: what libraries and children print goes to standard error."""
+    sys.stdout.flush()
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as events:
+        os.dup2(2, 1)
+        try:
+            with contextlib.redirect_stdout(sys.stderr):
+                yield JsonScreen(events, durations)
+        finally:
+            os.dup2(events.fileno(), 1)

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a script reports: the events that ``--json`` prints, and that a child hands to the script which started it."""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from isaaclab_pc.json_record import Count, JsonRecord, NonNegative
+
+__all__ = [
+    "Decision",
+    "End",
+    "Evaluated",
+    "Event",
+    "Iteration",
+    "Memory",
+    "Phase",
+    "PhaseName",
+    "Warned",
+    "event_schema",
+    "finite",
+    "read_event",
+    "to_line",
+]
+
+PhaseName = Literal["search", "compile", "build", "train", "evaluate", "record", "replay"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Phase(JsonRecord):
+    """Something that takes a while begins, goes on, or has ended."""
+
+    kind: Literal["phase"] = "phase"
+
+    phase: PhaseName
+    """``search``: for the number of environments; ``compile``: the first build on a machine, with its kernels;
+    ``build``: simulator, environments and agent; ``train``; ``evaluate``; ``record``: demonstrations;
+    ``replay``: a dump."""
+
+    state: Literal["begin", "running", "end"] = "begin"
+    """``running`` comes where nothing else did for half a minute."""
+
+    what: str = ""
+    """What is done, for people; empty where the iterations tell."""
+
+    elapsed_s: NonNegative = 0.0
+    """Time since it began [s]."""
+
+    usual_s: NonNegative | None = None
+    """Median of the last times that the same took on this machine [s]; None: it was never done before."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory(JsonRecord):
+    """Memory of the training process."""
+
+    host_bytes: Count
+    """Resident [bytes]."""
+
+    host_limit: Count
+    """What it may have [bytes]."""
+
+    device_bytes: Count | None = None
+    """GPU memory in use by all processes [bytes]; None on the CPU."""
+
+    device_limit: Count | None = None
+    """GPU memory that there is [bytes]; None on the CPU."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Iteration(JsonRecord):
+    """An iteration is completed: a rollout and its update."""
+
+    kind: Literal["iteration"] = "iteration"
+
+    iteration: Count
+    """Iterations completed, 1 after the first."""
+
+    max_iterations: Count
+    """The run's last iteration."""
+
+    eta_s: NonNegative
+    """Time that the rest takes at the pace so far [s]."""
+
+    metrics: dict[str, float] = field(default_factory=dict)
+    """As in ``iterations.jsonl``; those that are not finite are left out."""
+
+    fps: dict[str, float] = field(default_factory=dict)
+    """Steps of all environments per second [1/s]: of the ``environment`` alone, of the policy's ``inference`` alone, of
+    ``learning`` alone, and of all together, ``total``. Those that are not known are left out."""
+
+    memory: Memory | None = None
+    """None where it is not known."""
+
+    guard: dict[str, int] = field(default_factory=dict)
+    """Environments that the guard ended since the run began, by cause; causes without one are left out."""
+
+    restarts: Count = 0
+    """Training processes of the run that died and were replaced."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision(JsonRecord):
+    """Something was chosen that the user did not say."""
+
+    kind: Literal["decision"] = "decision"
+
+    text: str
+    """What and why, for people."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    """The settings that were chosen, by name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluated(JsonRecord):
+    """A policy was evaluated."""
+
+    kind: Literal["evaluation"] = "evaluation"
+
+    text: str
+    """The result for people."""
+
+    iteration: Count | None = None
+    """Iterations of the checkpoint; None: the policy at the end, or the one that is played."""
+
+    result: dict[str, Any] = field(default_factory=dict)
+    """The result as in ``run.json``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Warned(JsonRecord):
+    """Something is not as it should be, and the script goes on."""
+
+    kind: Literal["warning"] = "warning"
+
+    text: str
+    """What, and what to do about it, for people."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class End(JsonRecord):
+    """The script ends; always the last event."""
+
+    kind: Literal["end"] = "end"
+
+    exit_code: int
+    """As ``--help`` lists them."""
+
+    error: str | None = None
+    """What went wrong, for people."""
+
+    files: dict[str, list[str]] = field(default_factory=dict)
+    """What was made: paths by what they are, such as ``run`` and ``report``."""
+
+
+Event = Phase | Iteration | Decision | Evaluated | Warned | End
+
+
+@functools.cache
+def _adapter() -> TypeAdapter[Event]:
+    return TypeAdapter(Annotated[Event, Field(discriminator="kind")])
+
+
+def read_event(text: str | bytes) -> Event:
+    """Read an event from JSON, and check it.
+
+    Args:
+        text: What :meth:`~isaaclab_pc.json_record.JsonRecord.to_json` returned. Further keys are refused.
+
+    Raises:
+        ValueError: It is none.
+    """
+    try:
+        return _adapter().validate_json(text)
+    except ValidationError as error:
+        raise ValueError(str(error)) from None
+
+
+def event_schema() -> dict[str, Any]:
+    """Return the JSON schema of an event."""
+    return _adapter().json_schema(mode="serialization")
+
+
+def to_line(event: Event) -> str:
+    """Return an event as one line of JSON, without a line feed."""
+    return json.dumps(event.to_dict())
+
+
+def finite(values: Mapping[str, float]) -> dict[str, float]:
+    """Return the values that are finite, as plain numbers."""
+    return {name: float(value) for name, value in values.items() if math.isfinite(value)}

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The foot of a terminal: the phase with its clock, and the last iteration's numbers, redrawn in place."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+from typing import IO, Any
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from isaaclab_pc.terminal.durations import Durations
+from isaaclab_pc.terminal.events import Decision, Event, Iteration, Phase, Warned
+from isaaclab_pc.terminal.screen import Screen
+from isaaclab_pc.terminal.words import duration, event_text, iteration_line, iteration_numbers
+
+__all__ = ["LiveScreen", "is_terminal"]
+
+_REDRAWS_PER_S = 4
+_USUAL_COLUMNS = 80
+
+
+def is_terminal(stream: IO[str]) -> bool:
+    """Tell whether a stream is a terminal that can move its cursor."""
+    return stream.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
+
+
+class LiveScreen(Screen):
+    """Lines that stay, above a foot that is redrawn while a phase runs."""
+
+    def __init__(self, stream: IO[str], durations: Durations | None = None, console: Console | None = None) -> None:
+        """Draw nothing yet.
+
+        Args:
+            stream: The terminal.
+            durations: As for :class:`~isaaclab_pc.terminal.screen.Screen`.
+            console: rich's, of another width, or one that records; None: one of the terminal's width.
+        """
+        super().__init__(durations)
+        self._console = console or _console(stream)
+        self._live: Live | None = None
+        self._spinner = Spinner("dots")
+        self._iteration: Iteration | None = None
+
+    def _start_clock(self) -> None:
+        self._live = Live(
+            get_renderable=self.foot,
+            console=self._console,
+            refresh_per_second=_REDRAWS_PER_S,
+            transient=True,
+            redirect_stderr=sys.stderr.isatty(),
+        )
+        self._live.start(refresh=True)
+
+    def _stop_clock(self) -> None:
+        if self._live is not None:
+            live, self._live = self._live, None
+            live.stop()
+
+    def _write_event(self, event: Event) -> None:
+        if isinstance(event, Iteration):
+            self._iteration = event
+            if self._live is not None:
+                self._live.refresh()
+        elif isinstance(event, Phase) and event.state == "end":
+            # What stays of a training is its last line.
+            if event.phase == "train" and self._iteration is not None:
+                self._print(iteration_line(self._iteration))
+        elif isinstance(event, Phase):
+            # The foot shows what it usually takes.
+            self._print(event.what, "bold")
+        else:
+            style = "yellow" if isinstance(event, Warned) else "cyan" if isinstance(event, Decision) else ""
+            self._print(event_text(event), style)
+
+    def _write_text(self, text: str, stderr: bool) -> None:
+        if stderr and not sys.stderr.isatty():
+            with contextlib.suppress(OSError):
+                print(text, file=sys.stderr, flush=True)
+            return
+        self._print(text)
+
+    def _print(self, text: str, style: str = "") -> None:
+        if text:
+            self._console.print(Text(text, style), soft_wrap=True)
+
+    def foot(self) -> RenderableType:
+        """Return what is redrawn while a phase runs."""
+        phase = self._running()
+        if phase is None:
+            return ""
+
+        head = f"{phase.phase}  {duration(phase.elapsed_s)}"
+        if phase.usual_s is not None:
+            head += f"  usually {duration(phase.usual_s)} here"
+        known = self._iteration if phase.phase in ("train", "evaluate") else None
+        if known is not None:
+            head += f"  iteration {known.iteration}/{known.max_iterations}  ETA {duration(known.eta_s)}"
+
+        row = Table.grid(padding=(0, 1))
+        row.add_row(self._spinner, Text(head, "bold"))
+        if known is None:
+            return row
+        bar = Table.grid(expand=True)
+        bar.add_row(ProgressBar(total=known.max_iterations, completed=known.iteration))
+        return Group(row, bar, *(Text(line) for line in iteration_numbers(known)))
+
+
+def _console(stream: IO[str]) -> Console:
+    terminal: Any = _Terminal(stream)
+    return Console(file=terminal, width=_width(stream), force_terminal=True)
+
+
+def _width(stream: IO[str]) -> int:
+    """Return the columns of a terminal, also where the standard streams go elsewhere."""
+    try:
+        # A terminal that was never told its size has 0.
+        return os.get_terminal_size(stream.fileno()).columns or _USUAL_COLUMNS
+    except OSError:
+        return _USUAL_COLUMNS
+
+
+class _Terminal(io.TextIOBase):
+    """A terminal that may close while its writer goes on: what is written after that is lost."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def write(self, text: str, /) -> int:
+        with contextlib.suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            self._stream.flush()
+
+    def isatty(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._stream.fileno()

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Events as lines of text."""
+
+from __future__ import annotations
+
+import math
+
+from isaaclab_pc.terminal.events import Event, Iteration, Memory, Phase
+
+__all__ = ["duration", "event_text", "iteration_line", "iteration_numbers"]
+
+
+def duration(seconds: float) -> str:
+    """Return a time as hours, minutes and seconds, such as ``0:01:28``."""
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02d}:{second:02d}"
+
+
+def event_text(event: Event) -> str:
+    """Return an event as a line; empty where there is nothing to say."""
+    if isinstance(event, Phase):
+        return _phase_line(event)
+    if isinstance(event, Iteration):
+        return iteration_line(event)
+    return getattr(event, "text", "")
+
+
+def iteration_line(event: Iteration) -> str:
+    """Return the one line of an iteration, as docs/reading-output.md explains it."""
+    width = len(str(event.max_iterations))
+    trouble = [f"guard {sum(event.guard.values())}"] if any(event.guard.values()) else []
+    trouble += [f"restarts {event.restarts}"] if event.restarts else []
+    parts = [
+        f"iteration {event.iteration:{width}d}/{event.max_iterations}",
+        f"ETA {duration(event.eta_s)}",
+        f"{_number(event, 'env_steps_per_s', '.0f')} steps/s",
+        _results(event),
+        f"collect {_number(event, 'collect_s', '.2f')} s",
+        f"learn {_number(event, 'learn_s', '.2f')} s",
+        *trouble,
+    ]
+    return "  ".join(parts)
+
+
+def iteration_numbers(event: Iteration) -> list[str]:
+    """Return the numbers of an iteration as short lines, for the foot of a terminal."""
+    split = [f"{name} {event.fps[name]:.0f}" for name in ("environment", "inference", "learning") if name in event.fps]
+    speed = f"{_number(event, 'env_steps_per_s', '.0f')} steps/s" + (f" ({', '.join(split)})" if split else "")
+    times = f"collect {_number(event, 'collect_s', '.2f')} s  learn {_number(event, 'learn_s', '.2f')} s"
+
+    causes = ", ".join(f"{cause} {count}" for cause, count in event.guard.items() if count)
+    health = f"guard {causes or 'nothing'}  restarts {event.restarts}"
+    memory = f"{_memory(event.memory)}  " if event.memory is not None else ""
+    return [_results(event), f"{speed}  {times}", memory + health]
+
+
+def _results(event: Iteration) -> str:
+    return (
+        f"reward {_number(event, 'mean_reward', '.2f')}  success {_number(event, 'success_rate', '.0f', scale=100)} %"
+    )
+
+
+def _number(event: Iteration, name: str, format_spec: str, scale: float = 1.0) -> str:
+    value = event.metrics.get(name, math.nan)
+    return format(scale * value, format_spec) if math.isfinite(value) else "-"
+
+
+def _memory(memory: Memory) -> str:
+    parts = [_share("memory", memory.host_bytes, memory.host_limit)]
+    if memory.device_bytes is not None and memory.device_limit is not None:
+        parts.append(_share("GPU", memory.device_bytes, memory.device_limit))
+    return "  ".join(parts)
+
+
+def _share(name: str, used: int, limit: int) -> str:
+    return f"{name} {used / 2**30:.1f} of {limit / 2**30:.1f} GiB"
+
+
+def _phase_line(event: Phase) -> str:
+    usual = f"usually {duration(event.usual_s)} here" if event.usual_s is not None else ""
+    if event.state == "running":
+        return ", ".join(filter(None, [f"{event.phase}: {duration(event.elapsed_s)} so far", usual]))
+    if event.state == "end" or not event.what:
+        return ""
+    return ", ".join(filter(None, [event.what, usual]))

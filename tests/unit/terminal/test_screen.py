@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a user, a log and a program see of the same events."""
+
+import contextlib
+import fcntl
+import io
+import json
+import os
+import pty
+import re
+import struct
+import sys
+import termios
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from isaaclab_pc.launch.child_process import run_child, run_script
+from isaaclab_pc.terminal import screen as screens
+from isaaclab_pc.terminal.durations import KEPT, Durations
+from isaaclab_pc.terminal.events import Evaluated, Iteration, Memory, Phase, Warned, event_schema, read_event, to_line
+from isaaclab_pc.terminal.live import LiveScreen
+from isaaclab_pc.terminal.screen import JsonScreen, Lines, Wire, current, use
+
+METRICS = {"env_steps_per_s": 812.4, "mean_reward": 1.25, "success_rate": 0.5, "collect_s": 1.0, "learn_s": 2.0}
+
+
+def iteration(number=1, **changes):
+    return Iteration(**{"iteration": number, "max_iterations": 10, "eta_s": 180.0, "metrics": METRICS, **changes})
+
+
+@pytest.fixture
+def kept(tmp_path):
+    return Durations(tmp_path / "cache")
+
+
+def lines_of(screen_events, **options):
+    stream = io.StringIO()
+    screen = Lines(stream, **options)
+    screen_events(screen)
+    return stream.getvalue().splitlines()
+
+
+# Plain lines
+
+
+def test_a_pipe_gets_one_line_per_iteration_and_troubles_only_where_there_are_some():
+    numbers = "812 steps/s  reward 1.25  success 50 %  collect 1.00 s  learn 2.00 s"
+
+    def events(screen):
+        screen.show(iteration())
+        screen.show(iteration(2, metrics={}))
+        screen.show(iteration(3, guard={"action": 2, "joint_velocity": 1}, restarts=1))
+
+    assert lines_of(events) == [
+        f"iteration  1/10  ETA 0:03:00  {numbers}",
+        "iteration  2/10  ETA 0:03:00  - steps/s  reward -  success - %  collect - s  learn - s",
+        f"iteration  3/10  ETA 0:03:00  {numbers}  guard 3  restarts 1",
+    ]
+
+
+def test_quiet_shows_decisions_warnings_the_result_and_what_was_made():
+    def events(screen):
+        screen.begin("build", "building 8 environments")
+        screen.say("a note")
+        screen.show(iteration())
+        screen.decide("num_envs=64: the largest that fits", num_envs=64)
+        screen.warn("warning: too many threads")
+        screen.show(Evaluated(text="checkpoint 5: success 40 %", iteration=5))
+        screen.show(Evaluated(text="success 90 %"))
+        screen.made("run", Path("logs/a"))
+        screen.fail("it broke")
+        screen.close(1)
+
+    text = ["num_envs=64: the largest that fits", "warning: too many threads", "success 90 %", "run: logs/a"]
+    stream = io.StringIO()
+    events(Lines(stream, quiet=True))
+    assert stream.getvalue().splitlines() == [*text, "error: it broke"]
+
+
+def test_a_phase_that_takes_long_says_so_now_and_then(monkeypatch):
+    monkeypatch.setattr(screens, "RUNNING_SECONDS", 0.05)
+    stream = io.StringIO()
+    screen = Lines(stream)
+    screen.begin("search", "trying sizes")
+    _until(lambda: stream.getvalue().count("search: 0:00:00 so far\n") >= 2)
+    screen.end_phase()
+    shown = stream.getvalue()
+    time.sleep(0.15)
+    assert stream.getvalue() == shown
+
+
+def test_what_a_phase_usually_takes_is_said_from_its_second_time_on(kept):
+    def events(screen):
+        screen.about = "reach"
+        screen.begin("build", "building")
+        screen.begin("train")
+        screen.end_phase()
+
+    assert lines_of(events, durations=kept) == ["building"]
+    assert lines_of(events, durations=kept) == ["building, usually 0:00:00 here"]
+
+
+def test_a_phase_that_was_cut_short_is_not_remembered(kept):
+    def events(screen):
+        screen.begin("build", "building")
+        screen.end_phase(well=False)
+
+    assert lines_of(events, durations=kept) == lines_of(events, durations=kept) == ["building"]
+
+
+def test_the_last_few_times_count_and_a_damaged_file_is_none(kept, tmp_path):
+    for seconds in (1000.0, 1.0, 2.0, 30.0, 4.0, 5.0):
+        kept.add("build", seconds)
+    assert KEPT == 5
+    assert kept.usual("build") == 4.0
+    assert kept.usual("search") is None
+    (tmp_path / "cache" / "durations.json").write_text('{"seconds": {"build": [-1]}}', encoding="utf-8")
+    assert kept.usual("build") is None
+    kept.add("build", 7.0)
+    assert kept.usual("build") == 7.0
+
+
+def test_a_closed_pipe_ends_nothing():
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w") as stream:
+        Lines(stream).say("lost")
+        Lines(stream).show(iteration())
+        # Python would complain about what is left in its buffer.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+# Programs
+
+
+def test_json_has_one_event_a_line_and_ends_with_the_exit_code(kept, capsys):
+    stream = io.StringIO()
+    screen = JsonScreen(stream, kept)
+    screen.begin("build", "building")
+    screen.begin("train")
+    screen.say("a note")
+    memory = Memory(host_bytes=1, host_limit=2)
+    screen.show(iteration(fps={"total": 812.4}, memory=memory))
+    screen.warn("warning: too many threads")
+    screen.decide("chosen", num_envs=64)
+    screen.show(Evaluated(text="success 90 %", result={"episodes": 8}))
+    screen.made("run", Path("logs/a"))
+    screen.fail("it broke")
+    screen.close(1)
+    events = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [event["kind"] for event in events] == [
+        *("phase", "phase", "phase", "iteration", "warning", "decision", "evaluation", "phase", "end")
+    ]
+    assert [(event["phase"], event["state"]) for event in events if event["kind"] == "phase"] == [
+        *(("build", "begin"), ("build", "end"), ("train", "begin"), ("train", "end"))
+    ]
+    assert events[3]["metrics"] == METRICS
+    assert events[3]["memory"] == {"host_bytes": 1, "host_limit": 2, "device_bytes": None, "device_limit": None}
+    assert events[4]["text"] == "too many threads"
+    assert events[5]["values"] == {"num_envs": 64}
+    assert events[-1] == {"kind": "end", "exit_code": 1, "error": "it broke", "files": {"run": ["logs/a"]}}
+    assert capsys.readouterr().err == "a note\nrun: logs/a\nerror: it broke\n"
+    for line in stream.getvalue().splitlines():
+        assert to_line(read_event(line)) == line
+
+
+def test_every_field_of_an_event_is_in_the_docs():
+    page = Path(__file__).parents[3].joinpath("docs", "reading-output.md").read_text(encoding="utf-8")
+    schema = event_schema()["$defs"]
+    fields = {f"`{field}`" for kind in schema.values() for field in kind["properties"] if field != "kind"}
+    kinds = {f"`{kind['properties']['kind']['const']}`" for kind in schema.values() if "kind" in kind["properties"]}
+    assert {name for name in fields | kinds if name not in page} == set()
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"kind": "end"}', '{"kind": "warning", "text": 1}', "[" * 100_000])
+def test_what_is_no_event_is_refused(text):
+    with pytest.raises(ValueError, match=r"."):
+        read_event(text)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    """Keep the times of the tests' phases out of the user's."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
+
+
+def test_with_json_a_script_and_its_children_print_nothing_else_to_standard_output(capfd):
+    child = textwrap.dedent("""
+        import sys
+        from isaaclab_pc.terminal.screen import Wire
+        wire = Wire(sys.stdout)
+        wire.begin("train")
+        print("chatter", flush=True)
+        wire.warn("warning: hot")
+    """)
+
+    def work(arguments):
+        assert arguments == ["seed=1"]
+        print("a print")
+        os.write(1, b"native\n")
+        current().begin("build", "building")
+        return run_child([sys.executable, "-c", child])
+
+    assert run_script(["--json", "seed=1"], "help", work) == 0
+    shown = capfd.readouterr()
+    events = [read_event(line) for line in shown.out.splitlines()]
+    assert [event.kind for event in events] == ["phase", "phase", "phase", "warning", "phase", "end"]
+    assert sorted(shown.err.splitlines()) == ["a print", "chatter", "native"]
+    # Standard output is what it was.
+    print("after")
+    assert capfd.readouterr().out == "after\n"
+
+
+def test_the_output_is_asked_for_in_one_way(capsys):
+    assert run_script(["--json", "quiet=true"], "help", len) == 2
+    assert "give one of them" in capsys.readouterr().err
+    assert run_script(["quiet=maybe"], "help", len) == 2
+    assert "quiet" in capsys.readouterr().err
+    assert run_script(["--help"], "help", len) == 0
+    assert "--json" in capsys.readouterr().out
+
+
+# From a child
+
+
+def test_what_a_child_shows_arrives_as_what_it_is():
+    wire, stream = io.StringIO(), io.StringIO()
+    child = Wire(wire)
+    child.begin("train")
+    child.show(iteration())
+    child.say("a line\nand another")
+    child.warn("warning: hot")
+    child.fail("it broke")
+    parent = Lines(stream)
+    parent.begin("build", "building")
+    for line in wire.getvalue().split("\n")[:-1]:
+        parent.receive(line)
+    parent.close(1)
+    shown = stream.getvalue().splitlines()
+    assert shown[0] == "building"
+    assert shown[1].startswith("iteration  1/10")
+    assert shown[2:] == ["a line", "and another", "warning: hot", "error: it broke"]
+
+
+def test_a_child_that_is_no_worker_of_ours_is_passed_on_even_where_it_writes_what_is_no_event(capsys):
+    with use(Lines()):
+        assert run_child([sys.executable, "-c", "print('\\x1e{}'); print('last', end='')"]) == 0
+    assert capsys.readouterr().out == "\x1e{}\nlast\n"
+
+
+# A terminal
+
+
+def terminal(columns):
+    """Open a pseudo-terminal of a width."""
+    parent, child = pty.openpty()
+    fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    return parent, child
+
+
+def read_to_end(terminal: int) -> str:
+    """Read a pseudo-terminal whose other side is closed: what was written arrives in pieces, then EIO."""
+    shown = b""
+    with os.fdopen(terminal, "rb", buffering=0) as file, contextlib.suppress(OSError):
+        while piece := file.read(65536):
+            shown += piece
+    return shown.decode()
+
+
+def without_escapes(shown: str) -> list[str]:
+    return [line.rstrip() for line in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "\n", shown).splitlines()]
+
+
+@pytest.mark.parametrize("columns", [0, 40, 100])
+def test_a_terminal_shows_the_phase_and_the_last_iteration_and_keeps_messages(columns):
+    parent, child = terminal(columns)
+    with os.fdopen(child, "w", encoding="utf-8") as stream:
+        screen = LiveScreen(stream)
+        screen.begin("train")
+        memory = Memory(host_bytes=1 << 30, host_limit=4 << 30)
+        fps = {"environment": 2000.0, "inference": 9000.0, "learning": 1500.0}
+        screen.show(iteration(guard={"action": 2}, restarts=1, memory=memory, fps=fps))
+        screen.say("checkpoint [1]")
+        screen.close()
+    lines = without_escapes(read_to_end(parent))
+    text = " ".join(lines)
+    # What stays is the terminal's to wrap.
+    assert max(len(line) for line in lines if not line.startswith("iteration  1/10")) <= (columns or 80)
+    assert "checkpoint [1]" in lines
+    for part in (
+        "iteration 1/10",
+        "reward 1.25 success 50 %",
+        "ETA 0:03:00",
+        "environment 2000",
+        "inference 9000",
+        "memory 1.0 of 4.0 GiB",
+    ):
+        assert part in re.sub(r"\s+", " ", text)
+    assert "restarts 1" in re.sub(r"\s+", " ", text)
+
+
+def test_on_a_terminal_the_clock_of_a_phase_moves_though_nothing_happens(kept):
+    parent, child = terminal(80)
+    with os.fdopen(child, "w", encoding="utf-8") as stream:
+        screen = LiveScreen(stream, kept)
+        screen.begin("search", "trying sizes")
+        time.sleep(1.3)
+        screen.close()
+    text = read_to_end(parent)
+    assert "trying sizes" in text
+    assert "search  0:00:00" in text
+    assert "search  0:00:01" in text
+    assert "usually" not in text
+
+
+def test_a_terminal_that_closes_ends_nothing():
+    parent, child = terminal(80)
+    # What is left in its buffer is lost when it is closed.
+    with contextlib.suppress(OSError), os.fdopen(child, "w", encoding="utf-8") as stream:
+        screen = LiveScreen(stream)
+        screen.begin("train")
+        os.close(parent)
+        screen.show(iteration())
+        screen.say("lost")
+        screen.close()
+
+
+def _until(condition):
+    end = time.monotonic() + 10.0
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_a_warning_is_an_event_of_its_own():
+    assert read_event(to_line(Warned(text="hot"))) == Warned(text="hot")
+    assert read_event(to_line(Phase(phase="build"))) == Phase(phase="build")
