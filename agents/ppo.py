@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from isaaclab_pc.errors import ConfigError, closest
-from isaaclab_pc.settings.points import PointEncoder
 
 __all__ = ["AGENTS", "DEFAULT", "REACH", "EncoderSettings", "PpoSettings", "UpdateSize", "find_agent", "sizes"]
 
@@ -18,7 +17,7 @@ __all__ = ["AGENTS", "DEFAULT", "REACH", "EncoderSettings", "PpoSettings", "Upda
 class EncoderSettings:
     """What the policy's encoders look like."""
 
-    point_encoder: PointEncoder = "pointnet"
+    point_encoder: str = "pointnet"
     """Kind of the point-cloud encoder: see :mod:`isaaclab_pc.agents.point_encoders`."""
 
     point_channels: tuple[int, ...] = (32, 64)

@@ -14,7 +14,7 @@ __all__ = ["PointEncoder", "PointsSettings"]
 Feature = Literal["rgb", "normals", "segmentation", "camera"]
 
 PointEncoder = Literal["pointnet", "dp3", "pointnet2", "transformer"]
-"""Kinds of encoders of clouds, for the field ``point_encoder`` of an agent."""
+"""Kinds of encoders of clouds."""
 
 _FURTHEST = 100.0
 """Largest coordinate of a crop [m]."""
