@@ -40,7 +40,7 @@ class DemoSettings(ScriptSettings):
 
 
 MAY_CHANGE = (
-    *("task", "obs", "seed", "num_envs", "device", "robot", "reward", "visualizer", "host"),
+    *("task", "obs", "seed", "num_envs", "device", "robot", "reward", "visualizer", "host", "force"),
     *("physics.", "points.", "env."),
 )
 """Settings of a run, and groups of them, that a recording takes."""

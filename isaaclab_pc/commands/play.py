@@ -21,7 +21,7 @@ from isaaclab_pc.terminal.screen import current
 __all__ = ["main"]
 
 MAY_CHANGE = (
-    *("device", "num_envs", "visualizer", "host", "robot", "physics.", "guard.", "eval.episodes", "eval.seed"),
+    *("device", "num_envs", "visualizer", "host", "force", "robot", "physics.", "guard.", "eval.episodes", "eval.seed"),
     *("points.num_points", "points.sampler", "points.realism"),
 )
 """Settings, and groups of them, that may differ from the run's."""

@@ -29,6 +29,7 @@ MAY_CHANGE = (
         "max_iterations",
         "visualizer",
         "host",
+        "force",
     ),
     *(f"supervise.{name}" for name in SuperviseSettings.model_fields),
 )

@@ -315,7 +315,7 @@ def _go_on(asked: RunSettings, command: Command, record: RunRecord, checkpoint: 
     given = asked.flat()
     changes = {key: given[key] for key in (*MAY_CHANGE, *MAY_HARDEN) if key in command.given}
     # Whoever watched the run before need not watch it now.
-    changes |= {"visualizer": asked.visualizer, "host": asked.host}
+    changes |= {"visualizer": asked.visualizer, "host": asked.host, "force": asked.force}
     settings = choose_algorithm(choose_platform(stored.with_values(changes)), begins=False)
     announce_first_start(settings.device)
     check_gpus(settings)

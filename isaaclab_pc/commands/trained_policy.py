@@ -92,7 +92,7 @@ def changed_settings(
 
     changes["env_overrides"] = [*trained.env_overrides, *command.env]
     # Who watches is no part of a run.
-    changes |= {"visualizer": asked.visualizer, "host": asked.host}
+    changes |= {"visualizer": asked.visualizer, "host": asked.host, "force": asked.force}
     # A student that is done needs no teacher, whose run may be gone.
     changes["teacher"] = None
     return trained.with_values(changes)

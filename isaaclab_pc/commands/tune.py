@@ -76,7 +76,7 @@ NOT_SEARCHED = (
 )
 """Settings of a run, and groups of them, that are the same in all trials: trials must be comparable."""
 
-NOT_TAKEN = ("resume", "visualizer", "host", "gpus", "nodes", "node_rank", "rendezvous", "cluster", "workers")
+NOT_TAKEN = ("resume", "visualizer", "host", "force", "gpus", "nodes", "node_rank", "rendezvous", "cluster", "workers")
 """Settings of a run that a trial has no use for: it has one GPU, and trials share the others."""
 
 MAY_CHANGE = (*(key for key in SETTINGS if key not in NOT_TAKEN), "physics.", "env.", "agent.")

@@ -21,7 +21,7 @@ from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
 from isaaclab_pc.launch.run_folder import LOG_NAME, LOGS, SETTINGS_NAME, experiment_name, make_folder
-from isaaclab_pc.launch.visualizers import INSTALL_VIZ, NUM_ENVS_SHOWN
+from isaaclab_pc.launch.visualizers import INSTALL_VIZ, NUM_ENVS_SHOWN, check_num_envs_shown
 from isaaclab_pc.packages import is_installed
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.base import ScriptSettings
@@ -30,9 +30,6 @@ __all__ = ["main"]
 
 ACTORS = ("random", "zero", "expert")
 """Policies that were not trained."""
-
-MOST_ENVS = 64
-"""Environments beyond which a browser shows too much to see anything."""
 
 RECORDING = ".rrd"
 """End of a recording's name."""
@@ -58,18 +55,15 @@ class ViewSettings(ScriptSettings):
     port: Annotated[int, Field(ge=1, le=65535)] = 8080
     """Port of the page; the next free one where it is taken."""
 
-    force: bool = False
-    """Show more than 64 environments."""
-
 
 MAY_CHANGE = (
-    *("device", "num_envs", "host", "robot", "seed", "reward"),
+    *("device", "num_envs", "host", "force", "robot", "seed", "reward"),
     *("physics.", "guard.", "points.", "env."),
 )
 """Settings of a run, and groups of them, that a view takes."""
 
 CHANGES_OF_A_POLICY = (
-    *("device", "num_envs", "host", "robot", "seed", "physics.", "guard."),
+    *("device", "num_envs", "host", "force", "robot", "seed", "physics.", "guard."),
     *("points.num_points", "points.sampler", "points.realism"),
 )
 """Those that may differ from a trained policy's."""
@@ -118,7 +112,7 @@ def _run(argv: Sequence[str]) -> int:
     own, command = parse_script_command(argv, ViewSettings, (*SELECTS, *MAY_CHANGE))
     _check_outputs(own)
     settings, checkpoint = _settings(own, command)
-    settings = choose_platform(_with_num_envs(settings, own.force))
+    settings = choose_platform(_with_num_envs(settings))
     announce_first_start(settings.device)
 
     folder = make_folder(LOGS / "view" / experiment_name(settings))
@@ -185,13 +179,9 @@ def _settings(own: ViewSettings, command: Command) -> tuple[RunSettings, Path | 
     return settings, policy.checkpoint
 
 
-def _with_num_envs(settings: RunSettings, force: bool) -> RunSettings:
+def _with_num_envs(settings: RunSettings) -> RunSettings:
     """Return the settings with a number of environments that can be looked at."""
     if settings.num_envs == "auto":
         return settings.with_values({"num_envs": NUM_ENVS_SHOWN})
-    if settings.num_envs > MOST_ENVS and not force:
-        raise ConfigError(
-            f"num_envs={settings.num_envs}: more than {MOST_ENVS} environments are too small to see and slow to draw. "
-            "Give fewer, or force=true."
-        )
+    check_num_envs_shown(settings.num_envs, settings.force)
     return settings

@@ -92,6 +92,14 @@ class PointCloudEnv(DirectRLEnv):
         keep_frames_on_their_bodies(cfg.sim.physics)
         super().__init__(cfg, render_mode, **kwargs)
 
+    def _init_sim(self, render_mode: str | None = None, **kwargs: Any) -> None:
+        if self.cfg.drawn:
+            # Before the scene is cloned: on PhysX, only cameras have a model made of what the bodies look like.
+            self.sim.render_context.clone_contexts.add("isaaclab_newton.cloner:NewtonReplicateContext")
+            self.sim.requires_newton_model = True
+            self.sim.require_visual_shapes()
+        super()._init_sim(render_mode, **kwargs)
+
     # Tasks implement these.
 
     @abstractmethod

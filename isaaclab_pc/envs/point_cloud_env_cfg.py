@@ -199,6 +199,9 @@ class PointCloudEnvCfg(DirectRLEnvCfg):
     goal_radius: float = 0.02
     """Radius of that sphere [m]."""
 
+    drawn: bool = False
+    """Whether a viewer draws the bodies, which takes memory for their shapes where no camera needs them."""
+
     max_depth: float = 5.0
     """Depth beyond which ``obs=depth`` reads 0, like a miss [m]."""
 

@@ -13,7 +13,13 @@ from importlib import metadata
 from typing import Any
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.visualizers import NUM_ENVS_SHOWN, VISUALIZERS, check_host, check_visualizers
+from isaaclab_pc.launch.visualizers import (
+    NUM_ENVS_SHOWN,
+    VISUALIZERS,
+    check_host,
+    check_num_envs_shown,
+    check_visualizers,
+)
 from isaaclab_pc.physics.backends import INSTALL_ISAACSIM, resolve_backend
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import current
@@ -85,6 +91,8 @@ def choose_platform(settings: RunSettings, *, several: bool = False) -> RunSetti
             num_envs=num_envs,
         )
 
+    if num_envs != "auto" and any(not VISUALIZERS[name].window for name in settings.visualizers):
+        check_num_envs_shown(num_envs, settings.force)
     return settings.with_values({"device": device, "physics.backend": backend, "num_envs": num_envs})
 
 

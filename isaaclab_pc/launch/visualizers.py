@@ -13,7 +13,18 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.packages import is_installed
 from isaaclab_pc.physics.backends import INSTALL_ISAACSIM
 
-__all__ = ["INSTALL_VIZ", "NUM_ENVS_SHOWN", "VISUALIZERS", "Visualizer", "check_host", "check_visualizers"]
+__all__ = [
+    "INSTALL_VIZ",
+    "NUM_ENVS_SHOWN",
+    "VISUALIZERS",
+    "Visualizer",
+    "check_host",
+    "check_num_envs_shown",
+    "check_visualizers",
+]
+
+MOST_ENVS_SHOWN = 64
+"""Environments beyond which a browser shows too much to see anything."""
 
 NUM_ENVS_SHOWN = 4
 """Environments of ``num_envs=auto`` with a visualizer: enough to look at, and every step draws all of them."""
@@ -45,7 +56,7 @@ VISUALIZERS: Mapping[str, Visualizer] = {
     "rerun": Visualizer(
         "rerun", INSTALL_VIZ, "at http://localhost:9090/?url=rerun%2Bhttp://localhost:9876/proxy", window=False
     ),
-    "viser": Visualizer("viser", INSTALL_VIZ, "at http://localhost:8080", window=False),
+    "viser": Visualizer("viser", INSTALL_VIZ, "at http://localhost:8080, or the next port that is free", window=False),
 }
 """By Isaac Lab 3.0's names."""
 
@@ -67,6 +78,23 @@ def check_host(host: str) -> None:
             f"host={host}: this machine cannot listen there ({error.strerror}). 127.0.0.1 is this machine alone, "
             "0.0.0.0 all of its networks."
         ) from None
+
+
+def check_num_envs_shown(num_envs: int, force: bool) -> None:
+    """Refuse to show more environments in a browser than can be looked at.
+
+    Args:
+        num_envs: Environments.
+        force: Show them all the same.
+
+    Raises:
+        ConfigError: There are too many.
+    """
+    if num_envs > MOST_ENVS_SHOWN and not force:
+        raise ConfigError(
+            f"num_envs={num_envs}: more than {MOST_ENVS_SHOWN} environments are too small to see and slow to draw. "
+            "Give fewer, or force=true."
+        )
 
 
 def check_visualizers(

@@ -205,11 +205,14 @@ class RunSettings(Settings):
 
     visualizer: Visualizers | None = None
     """Watch the run: viser or rerun (in a browser), newton_gl, newton_rtx or kit (a window), or a list, [viser,rerun].
-    num_envs=auto is 4 then; a given num_envs is kept."""
+    num_envs=auto is 4 then; a given num_envs is kept, in a browser up to 64."""
 
     host: AddressText = "127.0.0.1"
     """Address that pages in a browser listen on: 127.0.0.1 is this machine alone, 0.0.0.0 all of its networks, whose
     other machines can then look on and use the controls."""
+
+    force: bool = False
+    """Show more than 64 environments in a browser."""
 
     physics: PhysicsSettings = PhysicsSettings()
     points: PointsSettings = PointsSettings()

@@ -24,10 +24,11 @@ _AXES = 0.1
 
 _CROP_COLOR = (255, 160, 0)
 _GOAL_COLOR = (0, 190, 90)
+_MARK_COLOR = (225, 30, 30)
 
 
 class RerunRecording:
-    """An ``.rrd`` file, with one entity tree ``env_<i>`` for each environment.
+    """An ``.rrd`` file or a running viewer, with one entity tree ``env_<i>`` for each environment.
 
     ===========================  =======================================================
     ``bodies/<part>``            meshes of all environments, one for each place
@@ -40,21 +41,25 @@ class RerunRecording:
     ``env_<i>/action/<i>``       what the policy asked for
     ``env_<i>/success``          0 or 1; ``done`` likewise
     ``env_<i>/guard``            what the guard found, as a log
+    ``mark``, ``watched/<name>`` what a replay found: the place, and values over the time
     ===========================  =======================================================
     """
 
-    def __init__(self, path: Path, layout: SceneLayout, color: str = "height") -> None:
+    def __init__(self, target: Path | str, layout: SceneLayout, color: str = "height") -> None:
         """Begin a recording.
 
         Args:
-            path: The file; an older one is replaced.
+            target: The file, of which an older one is replaced; or the address of a viewer, ``rerun+http://...``.
             layout: What does not change.
             color: Which of the layout's ways colours the points.
         """
         self._layout = layout
         self._color = color
         self._recording = rr.RecordingStream(APPLICATION)
-        self._recording.save(path, default_blueprint=_blueprint(layout))
+        if isinstance(target, str):
+            self._recording.connect_grpc(target, default_blueprint=_blueprint(layout))
+        else:
+            self._recording.save(target, default_blueprint=_blueprint(layout))
         self._recording.log("/", rr.ViewCoordinates.RIGHT_HAND_Z_UP, static=True)
         for part in layout.parts:
             mesh = rr.Mesh3D(vertex_positions=part.vertices, triangle_indices=part.triangles, albedo_factor=part.color)
@@ -63,7 +68,7 @@ class RerunRecording:
     def write(self, frame: SceneFrame) -> None:
         """Add a frame."""
         record = self._recording
-        record.set_time(TIMELINE, sequence=frame.step)
+        record.set_time(TIMELINE, sequence=int(frame.step))
         record.set_time("time", duration=frame.step * self._layout.step_s)
 
         for part, poses in zip(self._layout.parts, frame.part_poses, strict=True):
@@ -72,6 +77,11 @@ class RerunRecording:
         for env in range(self._layout.num_envs):
             self._write_scene(frame, env)
             self._write_series(frame, env)
+        if frame.mark is not None:
+            where = frame.mark.position[None]
+            record.log("mark", rr.Points3D(where, radii=0.05, colors=_MARK_COLOR, labels=[frame.mark.text]))
+        for name, value in frame.watched.items():
+            record.log(f"watched/{name}", rr.Scalars(value))
 
     def close(self) -> None:
         """Finish the file."""

@@ -61,6 +61,18 @@ class SceneBodies:
         with_world = np.vstack([self._last, [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]])
         return tuple(_compose(with_world[self._bodies[shapes]], self._offsets[shapes]) for shapes in self._shapes)
 
+    def joint_position(self, name: str) -> np.ndarray | None:
+        """Return where the body that a joint of the first environment moves was in the last :meth:`poses`.
+
+        Args:
+            name: The joint.
+
+        Returns:
+            The position in the world [m], shape (3,); None where the scene has no such joint.
+        """
+        labels = [label.rpartition("/")[2] for label in self._model.joint_label]
+        return self._last[self._model.joint_child.numpy()[labels.index(name)], :3] if name in labels else None
+
     def _read_parts(self) -> tuple[Part, ...]:
         """Group the shapes that are drawn by what they look like."""
         model = self._model

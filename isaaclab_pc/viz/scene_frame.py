@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-__all__ = ["CameraView", "Part", "SceneFrame", "SceneLayout", "fault_text"]
+__all__ = ["CameraView", "Mark", "Part", "SceneFrame", "SceneLayout", "fault_text"]
 
 Poses = np.ndarray
 """Positions [m] and orientations (x, y, z, w), shape (..., 7), float32."""
@@ -76,11 +76,22 @@ class CameraView:
 
 
 @dataclass(frozen=True)
+class Mark:
+    """A place to look at."""
+
+    position: np.ndarray
+    """Where it is [m], shape (3,)."""
+
+    text: str
+    """What is wrong there."""
+
+
+@dataclass(frozen=True)
 class SceneFrame:
     """All environments after one step."""
 
-    step: int
-    """Steps since the viewer began."""
+    step: float
+    """Steps since the viewer began; in a replay also between two of them, after each physics step."""
 
     part_poses: tuple[Poses, ...]
     """Where each part of the layout is drawn, each (B, 7)."""
@@ -126,6 +137,12 @@ class SceneFrame:
 
     benched: np.ndarray | None = None
     """Environments that the guard holds still, shape (N,), bool."""
+
+    mark: Mark | None = None
+    """What a replay found."""
+
+    watched: dict[str, float] = field(default_factory=dict)
+    """Values of what a replay found, for a time line; NaN where one is not finite."""
 
     @property
     def has_fault(self) -> bool:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from isaaclab_pc.guards.causes import Cause
 from isaaclab_pc.sensors.scene_cameras import depth_image
 from isaaclab_pc.viz.point_colors import PointColors
 from isaaclab_pc.viz.scene_bodies import SceneBodies
-from isaaclab_pc.viz.scene_frame import CameraView, Poses, SceneFrame, SceneLayout
+from isaaclab_pc.viz.scene_frame import CameraView, Mark, Poses, SceneFrame, SceneLayout
 
 __all__ = ["SceneReader"]
 
@@ -89,23 +90,50 @@ class SceneReader:
         }
         return self._read(observations, outcome)
 
+    def after_physics_step(
+        self, step: float, asset: str, name: str, text: str, watched: Mapping[str, float]
+    ) -> SceneFrame:
+        """Return what is to see between two steps, without clouds and images.
+
+        Args:
+            step: Steps, and the share of the one that runs.
+            asset: What to mark, by its asset's name in the scene; empty: the gripper.
+            name: Its joint or body.
+            text: What is wrong there.
+            watched: Values for the time line.
+        """
+        frame = replace(self._read_scene(), step=step, watched=dict(watched))
+        if not text:
+            return frame
+        return replace(frame, mark=Mark(self._position_of(asset, name, frame), text))
+
+    def _position_of(self, asset: str, name: str, frame: SceneFrame) -> np.ndarray:
+        """Return where a joint or body of the first environment is [m], shape (3,)."""
+        found = self._env.scene[asset] if asset else None
+        if found is not None and name in found.body_names:
+            return _array(found.data.body_pos_w.torch[0, found.body_names.index(name)])
+        position = self._bodies.joint_position(name)
+        return frame.gripper[0, :3] if position is None else position
+
     def _read(self, observations: Mapping[str, torch.Tensor], outcome: Mapping[str, Any]) -> SceneFrame:
+        seen: dict[str, Any] = {}
+        if self._env.point_cloud is not None:
+            seen = self._read_cloud(observations["points"])
+        cameras = tuple(_camera_view(name, camera) for name, camera in self._cameras.items())
+        return replace(self._read_scene(), cameras=cameras, **seen, **outcome)
+
+    def _read_scene(self) -> SceneFrame:
+        """Return the bodies, and what the guard found."""
         env = self._env
         goal = env._goal()
         tool_pos = env.tool_pos + env.scene.env_origins
-        seen: dict[str, Any] = {}
-        if env.point_cloud is not None:
-            seen = self._read_cloud(observations["points"])
         return SceneFrame(
             step=self._steps,
             part_poses=self._bodies.poses(),
             gripper=_poses(tool_pos, env.tool_quat),
-            cameras=tuple(_camera_view(name, camera) for name, camera in self._cameras.items()),
             goal=None if goal is None else _array(goal + env.scene.env_origins),
             faults=tuple(Cause.labels(bits) for bits in env.guard.causes.tolist()),
             benched=_array(env.guard.benched),
-            **seen,
-            **outcome,
         )
 
     def _read_cloud(self, observed: torch.Tensor) -> dict[str, Any]:

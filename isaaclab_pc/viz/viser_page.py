@@ -60,13 +60,16 @@ class ViserPage:
         name = {"0.0.0.0": socket.gethostname(), "127.0.0.1": "localhost"}.get(host, host)
         return f"http://{name}:{self.port}"
 
-    def begin(self, layout: SceneLayout, title: str, fields: Sequence[SettingField], color: str = "height") -> None:
+    def begin(
+        self, layout: SceneLayout, title: str, fields: Sequence[SettingField] | None, color: str = "height"
+    ) -> None:
         """Show other environments.
 
         Args:
             layout: What does not change while they run.
             title: What runs, as Markdown.
-            fields: Settings that they can be built again with.
+            fields: Settings that they can be built again with; None where another program steps them, and nobody here
+                controls them.
             color: Which of the layout's ways colours the points at first.
         """
         self._frame = None

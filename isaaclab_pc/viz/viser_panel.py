@@ -55,7 +55,7 @@ class Panel:
         layout: SceneLayout,
         controls: Controls,
         title: str,
-        fields: Sequence[SettingField],
+        fields: Sequence[SettingField] | None,
         color: str,
     ) -> None:
         """Take the place of the panel that is there.
@@ -66,28 +66,31 @@ class Panel:
             layout: What does not change.
             controls: Told what the person asks for.
             title: What runs, as Markdown.
-            fields: Settings that the environments can be built again with.
+            fields: Settings that the environments can be built again with; None: there are no controls at all.
             color: Which of the layout's ways colours the points at first.
         """
         self._gui = server.gui
         self._scene = scene
         self._layout = layout
         self._controls = controls
-        self._fields = {field.key: field for field in fields}
+        self._has_controls = fields is not None
+        self._fields = {field.key: field for field in fields or ()}
         self._history: deque[SceneFrame] = deque(maxlen=HISTORY)
         self._log: deque[str] = deque(maxlen=_LOG_LENGTH)
 
         self._gui.reset()
         self._gui.add_markdown(title)
         self.status = self._gui.add_markdown("")
-        self._add_buttons()
+        if self._has_controls:
+            self._add_buttons()
         tabs = self._gui.add_tab_group()
         with tabs.add_tab("Scene"):
             self._add_display(color)
         with tabs.add_tab("Environment"):
             self._add_environment()
-        with tabs.add_tab("Settings"):
-            self._add_settings()
+        if self._has_controls:
+            with tabs.add_tab("Settings"):
+                self._add_settings()
 
     # What the inputs do.
 
@@ -109,30 +112,35 @@ class Panel:
 
     def remember(self, frame: SceneFrame) -> None:
         """Add a frame to the curves and to the log."""
-        if frame.actions is not None:
+        if self._history and frame.step <= self._history[-1].step:
+            # It began anew.
+            self._history.clear()
+        if frame.actions is not None or frame.watched:
             # Without what takes memory: the curves show numbers only.
             self._history.append(replace(frame, part_poses=(), cameras=(), cloud=None, cloud_colors={}))
         for env in range(self._layout.num_envs):
             fault = fault_text(frame, env)
             if fault:
-                self._log.appendleft(f"step {frame.step}, env {env}: {fault}")
+                self._log.appendleft(f"step {frame.step:g}, env {env}: {fault}")
 
     def draw(self, frame: SceneFrame) -> None:
         """Show the numbers of the environment that was chosen."""
         env = int(self.env.value)
         _set(self._facts, "content", _facts(frame, env))
-        for curves in self._curves:
+        for curves in self.curves.values():
             curves.draw(self._history, env)
         if frame.cameras:
             self._depth.image = depth_picture(frame.cameras[0].depth[env])
             _set(self._depth, "visible", True)
         _set(self.log, "content", "\n\n".join(("**Guard, all environments**", *(self._log or ("nothing found",)))))
 
-    def say(self, step: int) -> None:
+    def say(self, step: float) -> None:
         """Say what runs at the moment."""
         controls = self._controls
-        doing = "**paused**" if controls.paused else f"running, {controls.speed:g} x real time at most"
-        text = f"Step {step} ({step * self._layout.step_s:.1f} s) · {doing}"
+        text = f"Step {step:g} ({step * self._layout.step_s:.1f} s)"
+        if self._has_controls:
+            doing = "**paused**" if controls.paused else f"running, {controls.speed:g} x real time at most"
+            text += f" · {doing}"
         _set(self.status, "content", f"{text}\n\n{controls.message}" if controls.message else text)
 
     # Its parts.
@@ -186,7 +194,9 @@ class Panel:
         self.env = self._gui.add_dropdown("Environment", [str(env) for env in range(self._layout.num_envs)])
         self.env.on_update(lambda _: self._ask_redraw())
         self._facts = self._gui.add_markdown("")
-        self._curves = (_Curves(self._gui, "Reward and its terms", _rewards), _Curves(self._gui, "Actions", _actions))
+        curves = {"What failed": _watched, "Reward and its terms": _rewards, "Actions": _actions}
+        place = self._gui.add_folder("Curves")
+        self.curves = {title: _Curves(self._gui, place, title, values) for title, values in curves.items()}
         self._depth = self._gui.add_image(np.zeros((3, 4, 3), np.uint8), label="Depth", format="png", visible=False)
         self.log = self._gui.add_markdown("")
 
@@ -205,38 +215,47 @@ class Panel:
 class _Curves:
     """A diagram of several values over the last steps."""
 
-    def __init__(self, gui: Any, title: str, values: Callable[[SceneFrame, int], Mapping[str, float]]) -> None:
+    def __init__(
+        self, gui: Any, place: Any, title: str, values: Callable[[SceneFrame, int], Mapping[str, float]]
+    ) -> None:
         self._gui = gui
+        self._place = place
+        self._title = title
         self._values = values
-        self._folder = gui.add_folder(title)
-        self._plot: Any = None
+        self.plot: Any = None
 
     def draw(self, history: Sequence[SceneFrame], env: int) -> None:
-        if not history:
+        names = list(self._values(history[-1], env)) if history else []
+        if not names:
             return
-        names = list(self._values(history[-1], env))
         steps = np.array([frame.step for frame in history], np.float64)
         rows = [self._values(frame, env) for frame in history]
         data = (steps, *(np.array([row.get(name, np.nan) for row in rows], np.float64) for name in names))
-        if self._plot is not None:
-            self._plot.data = data
+        if self.plot is not None:
+            self.plot.data = data
             return
 
         series = [uplot.Series(label="step")]
         for index, name in enumerate(names):
             series.append(uplot.Series(label=name, stroke=_CURVES[index % len(_CURVES)], width=1.5))
-        with self._folder:
+        with self._place, self._gui.add_folder(self._title):
             scales = {"x": uplot.Scale(time=False)}
-            self._plot = self._gui.add_uplot(data, tuple(series), scales=scales, aspect=1.8)
+            self.plot = self._gui.add_uplot(data, tuple(series), scales=scales, aspect=1.8)
+
+
+def _watched(frame: SceneFrame, env: int) -> dict[str, float]:
+    return frame.watched
 
 
 def _rewards(frame: SceneFrame, env: int) -> dict[str, float]:
-    assert frame.reward is not None
+    if frame.reward is None:
+        return {}
     return {"total": frame.reward[env], **{name: value[env] for name, value in frame.reward_terms.items()}}
 
 
 def _actions(frame: SceneFrame, env: int) -> dict[str, float]:
-    assert frame.actions is not None
+    if frame.actions is None:
+        return {}
     return {str(index): value for index, value in enumerate(frame.actions[env])}
 
 

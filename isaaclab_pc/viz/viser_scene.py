@@ -22,6 +22,9 @@ BODY_OPACITY = 0.55
 _CROP_COLOR = (255, 160, 0)
 _GOAL_COLOR = (0, 190, 90)
 _CAMERA_COLOR = (60, 60, 70)
+_MARK_COLOR = (225, 30, 30)
+_MARK_RADIUS = 0.09
+"""Of the ball around what failed: larger than a link of an arm [m]."""
 _LABEL_HEIGHT = 0.95
 """Of an environment's label above its origin [m]."""
 _UPSCALE = 4
@@ -73,6 +76,7 @@ class ViserScene:
             for camera in frame.cameras:
                 self._draw_camera(camera, env)
             self._draw_label(frame, env)
+        self._draw_mark(frame)
 
     def _draw_bodies(self, frame: SceneFrame) -> None:
         for part, poses in zip(self._layout.parts, frame.part_poses, strict=True):
@@ -142,6 +146,14 @@ class ViserScene:
         elif self.handles[name].text != text:
             self.handles[name].text = text
 
+    def _draw_mark(self, frame: SceneFrame) -> None:
+        if frame.mark is None:
+            return
+        self._place("/labels/mark", _at(frame.mark.position), self._add_mark)
+        self._place("/labels/mark_text", _at(frame.mark.position), lambda name: self._scene.add_label(name, ""))
+        if self.handles["/labels/mark_text"].text != frame.mark.text:
+            self.handles["/labels/mark_text"].text = frame.mark.text
+
     def _place(self, name: str, pose: Poses, add: Any) -> None:
         """Put something where it is now, and add it to the scene if it is new."""
         if name not in self.handles:
@@ -154,6 +166,9 @@ class ViserScene:
 
     def _add_goal(self, name: str) -> Any:
         return self._scene.add_icosphere(name, radius=0.02, color=_GOAL_COLOR)
+
+    def _add_mark(self, name: str) -> Any:
+        return self._scene.add_icosphere(name, radius=_MARK_RADIUS, color=_MARK_COLOR, opacity=0.5)
 
     def _add_crop(self, name: str) -> Any:
         assert self._layout.crop is not None

@@ -13,7 +13,11 @@ from typing import Any
 
 from isaaclab_pc.process_tree import ProcessTree
 
-__all__ = ["listening_on"]
+__all__ = ["LIVE", "listening_on", "rerun_server"]
+
+LIVE = ("viser", "rerun")
+"""Visualizers that show tasks of this package with their clouds (:mod:`isaaclab_pc.workers.live_view`); other tasks are
+left to Isaac Lab's own of the same names."""
 
 _START_S = 60.0
 """Time that rerun's server has to start [s]."""
@@ -41,18 +45,28 @@ def listening_on(host: str, sim_cfg: Any, names: Sequence[str]) -> Iterator[None
 
             cfg = by_type.setdefault("rerun", RerunVisualizerCfg())
             cfg.bind_address = host
-            stack.enter_context(_rerun_server(host, cfg.grpc_port, cfg.web_port))
+            stack.enter_context(rerun_server(host, cfg.grpc_port, cfg.web_port))
         sim_cfg.visualizer_cfgs = list(by_type.values())
         yield
 
 
 @contextmanager
-def _rerun_server(host: str, grpc_port: int, web_port: int) -> Iterator[None]:
-    """Serve rerun's viewer: Isaac Lab sends to a server that it finds, and its own listens on all networks."""
+def rerun_server(host: str, grpc_port: int, web_port: int) -> Iterator[str]:
+    """Serve rerun's viewer: Isaac Lab sends to a server that it finds, and its own listens on all networks.
+
+    Args:
+        host: Address to listen on.
+        grpc_port: Port to which frames are sent; who answers there already is used.
+        web_port: Port of the page.
+
+    Yields:
+        Where frames are sent to, as rerun writes it.
+    """
     # Where it would be reached: 0.0.0.0 is all addresses, this machine's own among them.
     address = ("127.0.0.1" if host == "0.0.0.0" else host, grpc_port)
+    url = f"rerun+http://{address[0]}:{grpc_port}/proxy"
     if _answers(address):
-        yield
+        yield url
         return
 
     ports = ("--port", str(grpc_port), "--web-viewer-port", str(web_port))
@@ -65,7 +79,7 @@ def _rerun_server(host: str, grpc_port: int, web_port: int) -> Iterator[None]:
                 raise RuntimeError(
                     f"rerun's server did not start on {host}, ports {grpc_port} and {web_port}: the log says why."
                 )
-        yield
+        yield url
 
 
 def _answers(address: tuple[str, int]) -> bool:

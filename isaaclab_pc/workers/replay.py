@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from isaaclab_pc.workers.replay_quantities import Quantity, action_quantity, rea
 from isaaclab_pc.workers.resolve import resolve
 from isaaclab_pc.workers.session import open_env
 
-__all__ = ["Replay", "replay", "replay_dump"]
+__all__ = ["Look", "Replay", "make_look", "replay", "replay_dump"]
 
 TRACE_LENGTH = 8
 """Physics steps before the fault whose values are reported."""
@@ -29,6 +30,9 @@ REPEAT_PAUSE = 1.0
 
 _MOST_OFFENDERS = 8
 """Offenders that are reported."""
+
+Look = Callable[[float, Sequence[Reading]], None]
+"""Shows a physics step to a person."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,7 @@ class _PhysicsStep:
 
 
 def replay(
-    env: Any, history: History, quantities: Sequence[Quantity], from_each_step: bool, pause: float = 0.0
+    env: Any, history: History, quantities: Sequence[Quantity], from_each_step: bool, look: Look | None = None
 ) -> Replay:
     """Run the recorded actions and stop at the first value that is not finite or out of its bound.
 
@@ -61,7 +65,8 @@ def replay(
         history: What was recorded of it.
         quantities: What is checked after every physics step.
         from_each_step: Start every step from its recorded state, not from where the replay is.
-        pause: Time to wait after each physics step, for a person who watches [s].
+        look: Called after each physics step, for a person who watches: with the steps of the history so far, the
+            present one counted in parts, and all readings.
 
     Returns:
         What was found.
@@ -87,7 +92,8 @@ def replay(
         for substep in range(1, env.cfg.decimation + 1):
             run_physics_step(env)
             readings = read_quantities(quantities)
-            time.sleep(pause)
+            if look is not None:
+                look(step + substep / env.cfg.decimation, readings)
             current = _PhysicsStep(step, substep, readings)
             if _has_fault(readings):
                 return Replay(_make_fault(current, earlier), tuple(differences))
@@ -167,7 +173,29 @@ def replay_dump(settings_path: Path, dump_path: Path, position: int, result_path
         )
         result.write(result_path)
 
-        while resolved.visualizers and env.sim.is_running():
-            replay(env, history, quantities, from_each_step, pause=env.physics_dt)
+        look = make_look(env, result.fault)
+        # Isaac Lab knows of its own windows only, not of a page of ours.
+        while resolved.visualizers and (hasattr(env, "live_view") or env.sim.is_running()):
+            replay(env, history, quantities, from_each_step, look)
             time.sleep(REPEAT_PAUSE)
     return 0
+
+
+def make_look(env: Any, fault: Fault | None) -> Look:
+    """Return what shows a physics step to a person, in real time at most, with what was found.
+
+    Args:
+        env: The unwrapped environment; without a page of ours, Isaac Lab's visualizers show the scene alone.
+        fault: What the replay found; None: nothing.
+    """
+    worst = fault.offenders[0] if fault is not None else None
+    page = getattr(env, "live_view", None)
+
+    def look(step: float, readings: Sequence[Reading]) -> None:
+        if page is not None:
+            now = [reading.value for reading in readings if worst is not None and reading.source == worst.source]
+            # An action is no reading of a physics step.
+            page.show_physics_step(step, worst, now[0] if now else math.nan)
+        time.sleep(env.physics_dt)
+
+    return look

@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from isaaclab_pc.scaling.classify import out_of_memory_line
 from isaaclab_pc.scaling.machine import Machine
 from isaaclab_pc.scaling.preflight import check_run
 from isaaclab_pc.settings import RunSettings
-from isaaclab_pc.workers.browser_visualizers import listening_on
+from isaaclab_pc.workers.browser_visualizers import LIVE, listening_on
 from isaaclab_pc.workers.resolve import Resolved, resolve
 
 if TYPE_CHECKING:
@@ -48,7 +48,13 @@ class Session:
 
 @contextmanager
 def open_session(
-    settings: RunSettings, num_envs: int, experiment: str, run_dir: Path, watch: ProbeWatch | None = None
+    settings: RunSettings,
+    num_envs: int,
+    experiment: str,
+    run_dir: Path,
+    watch: ProbeWatch | None = None,
+    *,
+    drawn: bool = False,
 ) -> Iterator[Session]:
     """Start the simulation, build environment and runner, and close the environment whatever happens.
 
@@ -58,6 +64,7 @@ def open_session(
         experiment: Name of the experiment's folder.
         run_dir: Where the resolved configs and the runner's logs go.
         watch: A probe's; told the plan, and before and after the environment is built.
+        drawn: As for :func:`open_env`.
 
     Yields:
         The running session.
@@ -89,7 +96,7 @@ def open_session(
     dump_yaml(str(run_dir / "params" / "env.yaml"), resolved.env_cfg)
     dump_yaml(str(run_dir / "params" / "agent.yaml"), resolved.agent_cfg)
 
-    with open_env(resolved, watch) as env:
+    with open_env(resolved, watch, drawn=drawn) as env:
         if watch is not None:
             watch.after_env(env)
         if isinstance(resolved.env_cfg, PointCloudEnvCfg):
@@ -100,12 +107,14 @@ def open_session(
 
 
 @contextmanager
-def open_env(resolved: Resolved, watch: ProbeWatch | None = None) -> Iterator[Any]:
+def open_env(resolved: Resolved, watch: ProbeWatch | None = None, *, drawn: bool = False) -> Iterator[Any]:
     """Start the simulation and its visualizers and build the environment, guarded; close it whatever happens.
 
     Args:
         resolved: What to build.
         watch: A probe's; told before the environment is built.
+        drawn: Whether a :class:`~isaaclab_pc.viz.scene_reader.SceneReader` will read it; with a visualizer of this
+            package one does.
 
     Yields:
         The gym environment.
@@ -116,13 +125,16 @@ def open_env(resolved: Resolved, watch: ProbeWatch | None = None) -> Iterator[An
     import gymnasium as gym
     from isaaclab.app import launch_simulation
 
+    from isaaclab_pc.envs import PointCloudEnvCfg
+
+    is_ours = isinstance(resolved.env_cfg, PointCloudEnvCfg)
+    live = [name for name in resolved.visualizers if is_ours and name in LIVE]
+    if drawn or live:
+        resolved.env_cfg.drawn = True
+    others = [name for name in resolved.visualizers if name not in live]
     # None leaves it to the task's config; only Kit asks whether it is headless.
-    launcher = {
-        "device": resolved.device,
-        "headless": "kit" not in resolved.visualizers,
-        "visualizer": list(resolved.visualizers) or None,
-    }
-    listening = listening_on(resolved.host, resolved.env_cfg.sim, resolved.visualizers)
+    launcher = {"device": resolved.device, "headless": "kit" not in others, "visualizer": others or None}
+    listening = listening_on(resolved.host, resolved.env_cfg.sim, others)
     with listening, launch_simulation(resolved.env_cfg, launcher):
         if watch is not None:
             watch.before_env()
@@ -133,9 +145,20 @@ def open_env(resolved: Resolved, watch: ProbeWatch | None = None) -> Iterator[An
                 from isaaclab_pc.guards import attach_guard
 
                 attach_guard(env, resolved.guard, resolved.task)
-            yield env
+            with _shown(env, live, resolved):
+                yield env
         finally:
             env.close()
+
+
+def _shown(env: Any, names: Sequence[str], resolved: Resolved) -> AbstractContextManager[None]:
+    """Show an environment while it runs, by visualizers of this package."""
+    if not names:
+        return nullcontext()
+    # Here: it reads scenes with Newton's help, which a run that nobody watches does not load.
+    from isaaclab_pc.workers.live_view import live_view
+
+    return live_view(env.unwrapped, names, resolved.host, f"{resolved.task}, {resolved.backend}")
 
 
 @contextmanager

@@ -194,11 +194,11 @@ def _open(settings: RunSettings, options: ViewOptions, folder: Path) -> Iterator
     assert settings.num_envs != "auto"
     with ExitStack() as stack:
         if options.checkpoint is not None:
-            session = stack.enter_context(open_session(settings, settings.num_envs, "view", folder))
+            session = stack.enter_context(open_session(settings, settings.num_envs, "view", folder, drawn=True))
             session.runner.load_policy(options.checkpoint, {"task": settings.task})
             env, act, actor = session.env, session.runner.act, f"the policy {options.checkpoint}"
         else:
-            env = stack.enter_context(open_env(_resolve(settings, options)))
+            env = stack.enter_context(open_env(_resolve(settings, options), drawn=True))
             actor = options.policy or ("expert" if hasattr(env.unwrapped, "expert") else "random")
             act = _make_policy(env.unwrapped, actor, settings)
 

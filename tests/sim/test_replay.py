@@ -9,7 +9,8 @@ import torch
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.fault_dump import FaultDump
 from isaaclab_pc.guards.recorder import Recorder
-from isaaclab_pc.workers.replay import replay
+from isaaclab_pc.workers.live_view import LiveView
+from isaaclab_pc.workers.replay import make_look, replay
 from isaaclab_pc.workers.replay_history import History
 from isaaclab_pc.workers.replay_quantities import scene_quantities
 
@@ -24,6 +25,7 @@ KICK = 400.0
 def env(make_env: Callable):
     def adjust(cfg) -> None:
         cfg.obs = "state"
+        cfg.drawn = True
 
     return make_env("IsaacPC-Lift-Cube-Franka-Direct", 1, adjust)
 
@@ -67,6 +69,30 @@ def test_a_replay_follows_the_recording_and_finds_the_first_bad_physics_step(env
     assert first.bound == 200.0
     assert len(fault.trace) > 0
     assert all(abs(point.value) < 10.0 for point in fault.trace)
+
+
+def test_who_watches_sees_the_body_that_fails_and_its_values(env, dump: FaultDump, monkeypatch) -> None:
+    from isaaclab_pc.viz.scene_reader import SceneReader
+
+    frames: list = []
+    monkeypatch.setattr(env, "live_view", LiveView(env, [frames.append], SceneReader(env)), raising=False)
+    history = History(env, dump, 0)
+    fault = replay(env, history, scene_quantities(env), from_each_step=True).fault
+    assert replay(env, history, scene_quantities(env), True, make_look(env, fault)).fault == fault
+
+    last = frames[-1]
+    assert [frame.step * env.cfg.decimation for frame in frames] == [*range(1, len(frames) + 1)]
+    assert last.step == pytest.approx(KICK_STEP + 1 / env.cfg.decimation)
+    assert len(last.part_poses) > 5, "the bodies are drawn, though no camera is there"
+    assert last.mark.position == pytest.approx((env.cube_pos + env.scene.env_origins)[0].numpy(), abs=1e-3)
+    assert last.watched == {"velocity [m/s]": pytest.approx(KICK, rel=0.05), "bound": 200.0}
+    assert last.mark.text.endswith(", bound 200")
+    assert abs(frames[0].watched["velocity [m/s]"]) < 10.0
+
+    # A joint is marked at the body that it moves.
+    joint = SceneReader(env).after_physics_step(0.0, "robot", "panda_joint4", "bad", {}).mark
+    body = env.robot.data.body_link_pos_w.torch[0, env.robot.body_names.index("panda_link4")]
+    assert joint.position == pytest.approx(body.numpy(), abs=1e-3)
 
 
 def test_a_bad_action_is_found_before_the_physics(env, dump: FaultDump) -> None:

@@ -16,6 +16,7 @@ from isaaclab_pc.viz.point_colors import colors_by_height
 from isaaclab_pc.viz.rerun_recording import RerunRecording
 from isaaclab_pc.workers.evaluation import evaluate
 from isaaclab_pc.workers.film_recorder import FilmRecorder
+from isaaclab_pc.workers.live_view import LiveView
 from isaaclab_pc.workers.watch import Watch
 from tests.unit.viz.recordings import read, rgb
 
@@ -178,3 +179,26 @@ def test_an_evaluation_films_what_the_policy_saw_and_ends_as_without(env, monkey
     assert film.points[0] == pytest.approx(clouds[0][0], abs=1e-3)
     assert film.points[-1] == pytest.approx(clouds[9][0], abs=1e-3)
     assert np.abs(film.points - env.cube_pos[0].numpy()).max() < 0.3
+
+
+def test_beside_a_run_the_same_scene_is_shown_of_its_steps(env, monkeypatch):
+    from isaaclab_pc.guards.step_hooks import add_step_hook
+    from isaaclab_pc.viz.scene_reader import SceneReader
+    from isaaclab_pc.workers import live_view
+
+    monkeypatch.setattr(live_view, "PERIOD", 0.0)
+    frames = []
+    reader = SceneReader(env)
+    remove = add_step_hook(env, LiveView(env, [frames.append], reader))
+    observations, _ = env.reset(seed=4)
+    actions = torch.zeros(2, env.cfg.action_space)
+    with torch.inference_mode():
+        result = env.step(actions)
+        monkeypatch.setattr(live_view, "PERIOD", 60.0)
+        for _ in range(3):
+            env.step(actions)
+    remove()
+    assert [frame.step for frame in frames] == [1, 2], "the others come too soon after each other"
+    assert frames[0].reward == pytest.approx(result[1].numpy())
+    assert frames[0].actions.shape == (2, env.cfg.action_space)
+    assert frames[0].cloud.shape == (2, *observations["points"].shape[1:])

@@ -97,6 +97,15 @@ def test_another_order_of_the_gpus_is_refused_where_there_are_any(gpus, monkeypa
     assert choose_platform(RunSettings()).device == "cuda:0"
 
 
+def test_a_browser_shows_no_crowd_unless_it_is_forced(has_visualizers):
+    has_visualizers("viser")
+    settings = RunSettings(device="cpu", num_envs=65, visualizer="viser").with_values({"physics.backend": "ovphysx"})
+    with pytest.raises(ConfigError, match=r"^num_envs=65: more than 64 environments .* force=true"):
+        choose_platform(settings)
+    assert choose_platform(settings.with_values({"force": True})).num_envs == 65
+    assert choose_platform(settings.with_values({"num_envs": 64})).num_envs == 64
+
+
 def test_several_devices_are_for_scaling_only():
     settings = RunSettings(device="cuda:0,cuda:1")
     settings = settings.with_values({"physics.backend": "newton_mjwarp"})

@@ -18,7 +18,7 @@ def layout() -> SceneLayout:
     return SceneLayout(ORIGINS, (triangle,), crop, colors, step_s=0.05)
 
 
-def frame(step: int, **fields: Any) -> SceneFrame:
+def frame(step: float, **fields: Any) -> SceneFrame:
     """Return a frame whose points have the step as their x."""
     poses = np.hstack([ORIGINS, [[0.0, 0.0, 0.0, 1.0]] * 2]).astype(np.float32)
     intrinsics = np.tile(np.array([[8.0, 0.0, 4.0], [0.0, 8.0, 3.0], [0.0, 0.0, 1.0]]), (2, 1, 1))

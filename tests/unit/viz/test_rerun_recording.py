@@ -7,6 +7,7 @@ import pytest
 pytest.importorskip("rerun", reason="needs rerun: uv pip install -c constraints.txt -e '.[viz]'")
 
 from isaaclab_pc.viz.rerun_recording import RerunRecording
+from isaaclab_pc.viz.scene_frame import Mark
 from tests.unit.viz import scenes
 from tests.unit.viz.recordings import read, rgb
 
@@ -50,3 +51,13 @@ def test_bodies_cameras_and_goals_are_where_they_are(path):
     assert np.allclose(read(path, "env_1/camera", "Transform3D:translation")[1], scenes.ORIGINS[1])
     assert np.allclose(read(path, "env_1/goal", "Points3D:positions")[1], scenes.ORIGINS[1] + 0.1)
     assert len(read(path, "env_0/camera/depth", "DepthImage:buffer")) == 3
+
+
+def test_what_a_replay_found_is_a_point_and_a_curve(tmp_path):
+    path = tmp_path / "out.rrd"
+    recording = RerunRecording(path, scenes.layout())
+    mark = Mark(np.array([0.5, 0.1, 0.2]), "panda_joint4 velocity")
+    recording.write(scenes.frame(1.5, mark=mark, watched={"velocity": 15.0}))
+    recording.close()
+    assert np.allclose(read(path, "mark", "Points3D:positions")[1], [0.5, 0.1, 0.2])
+    assert read(path, "watched/velocity", "Scalars:scalars") == {1: [15.0]}

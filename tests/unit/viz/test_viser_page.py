@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("viser", reason="needs viser: uv pip install -c constraints.txt -e '.[viz]'")
 
 from isaaclab_pc.viz.controls import Controls
+from isaaclab_pc.viz.scene_frame import Mark
 from isaaclab_pc.viz.viser_page import ViserPage
 from isaaclab_pc.viz.viser_panel import AS_TASK, SettingField
 from isaaclab_pc.viz.viser_scene import LAYERS, depth_picture, label_text
@@ -132,6 +133,30 @@ def test_another_environment_takes_the_place_of_the_first(page):
     page.begin(scenes.layout(), "### Others", FIELDS)
     page.show(scenes.frame(7))
     assert "Step 7" in page.panel.status.content
+
+
+def test_beside_a_run_there_is_nothing_to_press(page):
+    page.begin(scenes.layout(), "### A training", None)
+    page.show(scenes.frame(4))
+    assert page.panel.status.content.strip() == "Step 4 (0.2 s)"
+    assert not hasattr(page.panel, "speed")
+    assert not hasattr(page.panel, "settings")
+
+
+def test_what_a_replay_found_is_marked_and_its_values_are_a_curve_until_it_begins_anew(page):
+    mark = Mark(np.array([0.5, 0.1, 0.2]), "panda_joint4 velocity")
+    for step in (1.5, 2.0, 2.5):
+        watched = {"velocity": 10.0 * step, "bound": 20.0}
+        page.show(scenes.frame(step, actions=None, reward=None, cloud=None, mark=mark, watched=watched))
+    assert page.scene.handles["/labels/mark"].position == pytest.approx((0.5, 0.1, 0.2))
+    assert page.scene.handles["/labels/mark_text"].text == "panda_joint4 velocity"
+    steps, velocity, bound = page.panel.curves["What failed"].plot.data
+    assert steps.tolist()[-3:] == [1.5, 2.0, 2.5]
+    assert velocity.tolist()[-3:] == [15.0, 20.0, 25.0]
+    assert bound.tolist()[-1] == 20.0
+
+    page.show(scenes.frame(0.5, actions=None, reward=None, cloud=None, mark=mark, watched={"velocity": 1.0}))
+    assert page.panel.curves["What failed"].plot.data[0].tolist() == [0.5]
 
 
 def test_depth_is_coloured_from_near_to_far_and_misses_are_black():

@@ -14,7 +14,7 @@ from isaaclab_pc.workers.session import _named, open_env
 
 @pytest.mark.parametrize(
     ("setting", "names", "headless"),
-    [("null", None, True), ("viser", ["viser"], True), ("[viser,kit]", ["viser", "kit"], False)],
+    [("null", None, True), ("newton_gl", ["newton_gl"], True), ("[newton_gl,kit]", ["newton_gl", "kit"], False)],
 )
 def test_visualizers_reach_isaac_labs_launcher(monkeypatch, setting, names, headless):
     import gymnasium
@@ -32,6 +32,38 @@ def test_visualizers_reach_isaac_labs_launcher(monkeypatch, setting, names, head
     run = compose(["device=cpu", "physics=newton_mjwarp", f"visualizer={setting}"])
     with open_env(resolve(run, 8, "reach")):
         assert given == [{"device": "cpu", "headless": headless, "visualizer": names}]
+
+
+def test_what_shows_a_task_of_this_package_in_a_browser_is_not_isaac_labs(monkeypatch):
+    import gymnasium
+    import isaaclab.app
+
+    from isaaclab_pc.workers import live_view
+
+    given = []
+    shown = []
+
+    @contextmanager
+    def launch(cfg, arguments):
+        given.append(arguments["visualizer"])
+        yield
+
+    @contextmanager
+    def show(env, names, host, title):
+        shown.append((names, host))
+        yield
+
+    def make(task, cfg):
+        assert cfg.drawn
+        return SimpleNamespace(close=lambda: None, unwrapped=None)
+
+    monkeypatch.setattr(isaaclab.app, "launch_simulation", launch)
+    monkeypatch.setattr(gymnasium, "make", make)
+    monkeypatch.setattr(live_view, "live_view", show)
+    run = compose(["device=cpu", "physics=newton_mjwarp", "visualizer=[viser,rerun,newton_gl]"])
+    with open_env(resolve(run, 8, "reach")):
+        assert given == [["newton_gl"]]
+        assert shown == [(["viser", "rerun"], "127.0.0.1")]
 
 
 def test_what_cannot_be_built_names_the_users_overrides(capsys):
