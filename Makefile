@@ -3,7 +3,7 @@
 
 PYTHON3 ?= python3.12
 # Of setup.py. ovphysx comes under NVIDIA's Omniverse terms: EXTRAS=rl_games,test leaves it out.
-EXTRAS ?= ovphysx,rl_games,skrl,sb3,cluster,viz,export,docs,test
+EXTRAS ?= ovphysx,rl_games,skrl,sb3,cluster,viz,export,wandb,docs,test
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 UV := $(VENV)/bin/uv

@@ -40,6 +40,8 @@ EXTRAS_REQUIRE = {
     "export": ["onnxruntime>=1.20"],
     # A peer of benchmarks/bench_points.py; the others come with Isaac Lab.
     "bench": ["fpsample>=1.0,<2"],
+    # logger=wandb. MLflow 3 and Trackio exclude versions of other packages that Isaac Lab 3.0 is tested with.
+    "wandb": ["wandb>=0.20"],
     # Visualizers in a browser; the extras and their versions are Isaac Lab's own.
     "viz": ["isaaclab[rerun,viser]>=3.0,<3.1"],
     # The documentation's site.

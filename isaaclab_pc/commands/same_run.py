@@ -30,6 +30,7 @@ MAY_CHANGE = (
         "visualizer",
         "host",
         "force",
+        "logger",
     ),
     *(f"supervise.{name}" for name in SuperviseSettings.model_fields),
 )

@@ -31,7 +31,7 @@ from isaaclab_pc.launch.child_process import (
 from isaaclab_pc.launch.command_line import Command, parse_command, split_own
 from isaaclab_pc.launch.find_checkpoint import find_checkpoint, newest_checkpoint
 from isaaclab_pc.launch.help import settings_table
-from isaaclab_pc.launch.platform import check_gpus, check_isaaclab, choose_platform, gpu_count
+from isaaclab_pc.launch.platform import check_gpus, check_isaaclab, check_logger, choose_platform, gpu_count
 from isaaclab_pc.launch.probe_child import probe_command
 from isaaclab_pc.launch.run_folder import (
     LOG_NAME,
@@ -158,6 +158,7 @@ def run(settings: RunSettings, command: Command, name: str | None = None, requeu
 
     settings = choose_algorithm(choose_platform(settings))
     announce_first_start(settings.device)
+    check_logger(settings)
     check_gpus(settings)
     check_cluster(settings)
     if settings.teacher == TRAIN:
@@ -187,6 +188,7 @@ def check(settings: RunSettings, command: Command, options: SubmitSettings, on_g
     if options.image is None:
         check_isaaclab()
         require_library(settings.runner)
+        check_logger(settings)
     if settings.resume is not None:
         record, checkpoint = find_checkpoint(settings.resume, LOGS, settings.runner, experiment_name(settings))
         stored = RunSettings.load(record.folder / SETTINGS_NAME)
@@ -318,6 +320,7 @@ def _go_on(asked: RunSettings, command: Command, record: RunRecord, checkpoint: 
     changes |= {"visualizer": asked.visualizer, "host": asked.host, "force": asked.force}
     settings = choose_algorithm(choose_platform(stored.with_values(changes)), begins=False)
     announce_first_start(settings.device)
+    check_logger(settings)
     check_gpus(settings)
     check_cluster(settings)
     check_checkpoint(checkpoint, settings)

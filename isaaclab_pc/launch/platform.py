@@ -20,6 +20,7 @@ from isaaclab_pc.launch.visualizers import (
     check_num_envs_shown,
     check_visualizers,
 )
+from isaaclab_pc.packages import is_installed
 from isaaclab_pc.physics.backends import INSTALL_ISAACSIM, resolve_backend
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import current
@@ -27,6 +28,7 @@ from isaaclab_pc.terminal.screen import current
 __all__ = [
     "check_gpus",
     "check_isaaclab",
+    "check_logger",
     "choose_platform",
     "driver_versions",
     "gpu_count",
@@ -94,6 +96,19 @@ def choose_platform(settings: RunSettings, *, several: bool = False) -> RunSetti
     if num_envs != "auto" and any(not VISUALIZERS[name].window for name in settings.visualizers):
         check_num_envs_shown(num_envs, settings.force)
     return settings.with_values({"device": device, "physics.backend": backend, "num_envs": num_envs})
+
+
+def check_logger(settings: RunSettings) -> None:
+    """Refuse a logger whose package is not installed.
+
+    Args:
+        settings: The run's settings.
+
+    Raises:
+        ConfigError: It says what to install.
+    """
+    if settings.logger == "wandb" and not is_installed("wandb"):
+        raise ConfigError("logger=wandb: Weights & Biases is not installed: pip install 'isaaclab_pc[wandb]'.")
 
 
 def check_gpus(settings: RunSettings) -> None:

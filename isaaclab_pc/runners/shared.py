@@ -208,11 +208,19 @@ def write_metrics(writer: Any, metrics: Mapping[str, float], step: int) -> None:
         metrics: What :func:`iteration_metrics` returned; values that are not finite are left out.
         step: Where on the axis: iterations or steps of all environments, as the library counts.
     """
-    for key, value in metrics.items():
-        tag = _TAGS.get(key, key.replace("loss/", "Loss/"))
-        # The success rate is there already, as the environment logs it.
-        if "/" in tag and math.isfinite(value):
-            writer.add_scalar(tag, value, step)
+    for tag, value in tagged_metrics(metrics).items():
+        writer.add_scalar(tag, value, step)
+
+
+def tagged_metrics(metrics: Mapping[str, float]) -> dict[str, float]:
+    """Return an iteration's metrics under the tags of RSL-RL; those that are not finite are left out.
+
+    Args:
+        metrics: What a runner reported.
+    """
+    tagged = {_TAGS.get(key, key.replace("loss/", "Loss/")): float(value) for key, value in metrics.items()}
+    # The success rate is there already, as the environment logs it.
+    return {tag: value for tag, value in tagged.items() if "/" in tag and math.isfinite(value)}
 
 
 def random_first_lengths(env: Any) -> None:

@@ -180,7 +180,7 @@ def cache_key_parts(run: RunSettings, versions: Mapping[str, str]) -> dict[str, 
         Text by name; the code of this package, its tasks and agents is in it as a hash.
     """
     irrelevant = {"num_envs", "seed", "max_iterations", "resume", "scaling", "eval", "device", "supervise"}
-    irrelevant |= {"node_rank", "rendezvous"}
+    irrelevant |= {"node_rank", "rendezvous", "logger"}
     relevant = {key: value for key, value in run.model_dump().items() if key not in irrelevant}
     return {
         "task": run.task,

@@ -207,6 +207,10 @@ class RunSettings(Settings):
     """Watch the run: viser or rerun (in a browser), newton_gl, newton_rtx or kit (a window), or a list, [viser,rerun].
     num_envs=auto is 4 then; a given num_envs is kept, in a browser up to 64."""
 
+    logger: Literal["tensorboard", "wandb"] = "tensorboard"
+    """Who gets the metrics. TensorBoard's events are always in the run's folder; wandb: Weights & Biases as well,
+    offline, in the same folder and under its name (docs/reading-output.md)."""
+
     host: AddressText = "127.0.0.1"
     """Address that pages in a browser listen on: 127.0.0.1 is this machine alone, 0.0.0.0 all of its networks, whose
     other machines can then look on and use the controls."""

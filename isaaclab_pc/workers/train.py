@@ -26,6 +26,7 @@ from isaaclab_pc.workers.checkpoint_keeper import CheckpointKeeper
 from isaaclab_pc.workers.contact_watch import ContactWatch
 from isaaclab_pc.workers.evaluation import evaluate, evaluate_in_between
 from isaaclab_pc.workers.film_recorder import FilmRecorder, film_of_now, sees_pictures
+from isaaclab_pc.workers.metric_log import MetricLog, open_metric_log
 from isaaclab_pc.workers.pace import Pace, StepTimer
 from isaaclab_pc.workers.ranks import Order, Ranks, combine_metrics, follow
 from isaaclab_pc.workers.session import Session, guard_counts, open_session, record_faults
@@ -75,8 +76,8 @@ def train(settings_path: Path, checkpoint: Path | None, screen: Screen) -> int:
         _introduce(session, settings, record, screen, ranks.size)
         record_faults(session, settings, record.folder / "dumps")
 
-        with SignalFlag() as flag:
-            stop = _Training(session, settings, record, screen, flag, heart, ranks).run()
+        with SignalFlag() as flag, open_metric_log(settings, record, screen.warn) as metric_log:
+            stop = _Training(session, settings, record, screen, flag, heart, ranks, metric_log).run()
             ranks.disconnect()
             if stop is not None:
                 screen.fail(stop.message)
@@ -84,7 +85,7 @@ def train(settings_path: Path, checkpoint: Path | None, screen: Screen) -> int:
                 record.finish(stop.status, stop.message)
                 return stop.code
             if not flag.received:
-                _evaluate(session, settings, record, screen, flag, heart)
+                _evaluate(session, settings, record, screen, flag, heart, metric_log)
             heart.beat(phase="close")
 
             # Before the environment closes: Kit ends the process as it closes.
@@ -143,8 +144,10 @@ class _Training:
         flag: SignalFlag,
         heart: Heart,
         ranks: Ranks,
+        metric_log: MetricLog,
     ) -> None:
         self._ranks = ranks
+        self._metric_log = metric_log
         self._session = session
         self._settings = settings
         self._record = record
@@ -264,7 +267,9 @@ class _Training:
     def _write_record(self, completed: int, metrics: Mapping[str, float], guard: Mapping[str, int]) -> None:
         env_steps = completed * self._session.resolved.plan.samples_per_update * self._ranks.size
         wall_s = time.monotonic() - self._started
-        append_iteration(self._record.folder, completed, env_steps, wall_s, {**metrics, **self._heart.memory()})
+        logged = {**metrics, **self._heart.memory()}
+        append_iteration(self._record.folder, completed, env_steps, wall_s, logged)
+        self._metric_log.iteration(completed, logged)
         self._record.update(
             completed_iterations=completed,
             env_steps=env_steps,
@@ -297,6 +302,7 @@ class _Training:
         self._storm.begin_window()
         if evaluation is not None:
             is_best = self._checkpoints.add_evaluation(evaluation, time.monotonic() - start)
+            self._metric_log.evaluation(completed, evaluation)
             text = f"checkpoint {completed}: {evaluation}{', the best so far' if is_best else ''}"
             self._screen.show(Evaluated(text=text, iteration=completed, result=evaluation.to_dict()))
 
@@ -310,7 +316,13 @@ class _Training:
 
 
 def _evaluate(
-    session: Session, settings: RunSettings, record: RunRecord, screen: Screen, flag: SignalFlag, heart: Heart
+    session: Session,
+    settings: RunSettings,
+    record: RunRecord,
+    screen: Screen,
+    flag: SignalFlag,
+    heart: Heart,
+    metric_log: MetricLog,
 ) -> None:
     """Evaluate the policy that training ended with."""
     screen.begin("evaluate", f"evaluating over {settings.eval.episodes} episodes with unseen seeds")
@@ -333,6 +345,7 @@ def _evaluate(
         if recorder is not None:
             _keep(record.folder, recorder.films)
         record.update(evaluation=result, success=result.success_rate)
+        metric_log.evaluation(record.data.completed_iterations, result)
         screen.end_phase()
         screen.show(Evaluated(text=str(result), result=result.to_dict()))
 

@@ -25,7 +25,7 @@ SOURCES = (
     *("setup.py", "pyproject.toml", "MANIFEST.in", "extension.toml", "constraints.txt"),
     *("LICENSE", "README.md", "CHANGELOG.md", "isaaclab_pc", "tasks", "agents"),
 )
-TESTED_EXTRAS = ("", "ovphysx", "rl_games", "skrl", "sb3", "viz", "cluster", "export", "docs", "test")
+TESTED_EXTRAS = ("", "ovphysx", "rl_games", "skrl", "sb3", "viz", "cluster", "export", "wandb", "docs", "test")
 HEAVY = {"torch", "warp", "isaaclab", "isaaclab_tasks", "newton", "ovphysx", "pxr", "omni"}
 LIGHT_PACKAGES = ("launch", "commands", "cluster", "report", "settings", "terminal")
 LIGHT_MODULES = (
