@@ -92,6 +92,7 @@ def test_who_watches_sees_the_body_that_fails_and_its_values(env, dump: FaultDum
     # A joint is marked at the body that it moves.
     joint = SceneReader(env).after_physics_step(0.0, "robot", "panda_joint4", "bad", {}).mark
     body = env.robot.data.body_link_pos_w.torch[0, env.robot.body_names.index("panda_link4")]
+    assert joint is not None
     assert joint.position == pytest.approx(body.numpy(), abs=1e-3)
 
 

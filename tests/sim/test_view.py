@@ -176,6 +176,7 @@ def test_an_evaluation_films_what_the_policy_saw_and_ends_as_without(env, monkey
 
     (film,) = recorder.films.values()
     assert film.times == pytest.approx([step * env.step_dt for step in (0, 1, 2, 4, 5, 7, 8, 9)])
+    assert film.points is not None
     assert film.points[0] == pytest.approx(clouds[0][0], abs=1e-3)
     assert film.points[-1] == pytest.approx(clouds[9][0], abs=1e-3)
     assert np.abs(film.points - env.cube_pos[0].numpy()).max() < 0.3
