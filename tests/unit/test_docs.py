@@ -14,6 +14,7 @@ from isaaclab_pc.commands import compare, demo, replay, report, scale, trained_p
 from isaaclab_pc.launch.algorithm import choose_algorithm
 from isaaclab_pc.launch.command_line import parse_command, parse_script_command, split_own
 from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.launch.output import JSON_FLAG
 from isaaclab_pc.launch.platform import choose_platform
 from isaaclab_pc.settings.submit import SubmitSettings
 
@@ -96,7 +97,7 @@ def test_scripts_take_the_commands_of_the_pages(page: str, script: str, argument
         case _ if argv in (["--help"], []):
             pass
         case "train":
-            parse_command(split_own(argv, SubmitSettings)[1], may_be_job=True)
+            parse_command([word for word in split_own(argv, SubmitSettings)[1] if word != JSON_FLAG], may_be_job=True)
         case "play" | "export":
             # The run of an export is what play resumes.
             parse_command([text.replace("run=", "resume=") for text in argv])
