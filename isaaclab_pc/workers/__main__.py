@@ -20,7 +20,7 @@ from isaaclab_pc.launch.child_process import exit_code_of
 from isaaclab_pc.launch.run_folder import LOG_NAME
 from isaaclab_pc.output_filter import divert_output
 from isaaclab_pc.settings import RunSettings
-from isaaclab_pc.terminal.screen import Screen, Wire
+from isaaclab_pc.terminal.screen import Screen, Wire, use
 from isaaclab_pc.workers.ranks import Ranks
 
 __all__ = ["MODES", "main"]
@@ -118,7 +118,8 @@ def main(argv: Sequence[str]) -> int:
     faulthandler.enable()
 
     try:
-        return exit_code_of(lambda: MODES[args.mode](args, screen), screen.fail)
+        with use(screen):
+            return exit_code_of(lambda: MODES[args.mode](args, screen), screen.fail)
     finally:
         stream.flush()
 

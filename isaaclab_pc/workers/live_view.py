@@ -14,6 +14,7 @@ import torch
 
 from isaaclab_pc.guards.step_hooks import StepHook, add_step_hook
 from isaaclab_pc.launch.replay_result import Reading
+from isaaclab_pc.terminal.screen import current
 from isaaclab_pc.viz.controls import Controls
 from isaaclab_pc.viz.scene_frame import SceneFrame
 from isaaclab_pc.viz.scene_reader import SceneReader
@@ -109,7 +110,7 @@ def _begin(name: str, reader: SceneReader, host: str, title: str, stack: ExitSta
         page = ViserPage(host, _VISER_PORT, Controls())
         stack.callback(page.close)
         page.begin(reader.layout, f"### {title}", fields=None)
-        print(f"watch at {page.url}", flush=True)
+        current().say(f"watch at {page.url}")
         return page.show
 
     from isaaclab_pc.viz.rerun_recording import RerunRecording

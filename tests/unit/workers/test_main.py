@@ -24,12 +24,14 @@ from isaaclab_pc.workers import __main__ as workers
             "progress\n",
             "native",
         ),
+        ("current().say('watch here'); return 0", 0, "watch here\n", ""),
     ],
 )
 def test_the_user_sees_progress_and_errors_while_chatter_goes_to_the_log(run, behaviour, code, shown, logged):
     driver = f"""
         import os, signal, sys
         from isaaclab_pc.errors import ConfigError
+        from isaaclab_pc.terminal.screen import current
         from isaaclab_pc.workers import __main__ as workers
         def train(args, screen):
             {behaviour}
