@@ -201,10 +201,24 @@ def test_a_signal_while_it_waits_for_a_restart_ends_the_run(run, monkeypatch):
     assert run.events()[-1]["signal"] == "SIGUSR1"
 
 
+def has_reached(heartbeat: Path, iteration: int) -> bool:
+    return heartbeat.exists() and f'"iteration": {iteration}' in heartbeat.read_text(encoding="utf-8")
+
+
 def test_a_process_that_hangs_when_it_is_asked_to_stop_is_not_restarted(run, monkeypatch):
     monkeypatch.setattr(watch, "_DUMP_SECONDS", 0.5)
-    threading.Timer(2.0, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    heartbeat = run.folder / "heartbeat.json"
+
+    def stop_when_it_hangs() -> None:
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline and not has_reached(heartbeat, 4):
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    thread = threading.Thread(target=stop_when_it_hangs)
+    thread.start()
     assert run.start("stubborn@4", settings=("supervise.stall_timeout=3",)) == 128 + signal.SIGTERM
+    thread.join()
     assert len(run.starts()) == 1
 
 
@@ -223,7 +237,7 @@ def test_nothing_is_left_of_a_process_that_is_killed_with_its_supervisor(run):
     process = subprocess.Popen([sys.executable, "-c", driver], cwd=run.root)
     heartbeat = run.folder / "heartbeat.json"
     deadline = time.monotonic() + 30
-    while not heartbeat.exists() or '"iteration": 4' not in heartbeat.read_text(encoding="utf-8"):
+    while not has_reached(heartbeat, 4):
         assert time.monotonic() < deadline
         time.sleep(0.05)
     family = psutil.Process(process.pid).children(recursive=True)
