@@ -82,7 +82,7 @@ def test_a_run_goes_on_with_the_gpus_that_answer(driver, capsys, lost, visible, 
     assert words[:2] == ["env", f"CUDA_VISIBLE_DEVICES={expected}"]
     assert (f"--ranks={there}" in words) == (there > 1)
     assert words[-3:] == WORKER
-    assert f"going on with {there} GPUs of {gpus}: 1 do not answer" in capsys.readouterr().out
+    assert f"going on with {there} GPUs of {gpus}: 1 do not answer" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("answer", ["shares the machine's memory", "may not tell"])
@@ -94,7 +94,7 @@ def test_a_gpu_that_does_not_tell_its_memory_answers(driver, capsys, answer):
 def test_a_driver_that_counts_fewer_gpus_than_before_has_lost_some(driver, capsys):
     driver(3, set())
     assert "--ranks=3" in command(False, gpus=4, device="cuda:0")
-    assert "going on with 3 GPUs of 4: 1 do not answer" in capsys.readouterr().out
+    assert "going on with 3 GPUs of 4: 1 do not answer" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("lost", "begins"), [(set(), False), ({0, 1, 2, 3}, False), ({1}, True)])

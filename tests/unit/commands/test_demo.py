@@ -42,7 +42,7 @@ def test_a_killed_recording_goes_on_where_it_was_and_a_higher_number_appends(chi
     assert demo.main([*LIFT, "episodes=5"]) == 1
     captured = capsys.readouterr()
     assert "worker ended with exit code 137" in captured.err
-    assert "stopped at 2 of 5 episodes; the same command goes on" in captured.out
+    assert "stopped at 2 of 5 episodes; the same command goes on" in captured.err
     assert seeds(path) == [4, 4]
 
     child()

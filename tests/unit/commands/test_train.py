@@ -10,6 +10,7 @@ import sys
 import time
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -382,11 +383,11 @@ def test_a_resume_waits_for_a_worker_that_outlives_its_script(folder, monkeypatc
     held.acquire()
     said = []
 
-    def say(text, **kwargs):
+    def say(text):
         said.append(text)
         held.release()
 
-    monkeypatch.setattr(run_folder, "print", say, raising=False)
+    monkeypatch.setattr(run_folder, "current", lambda: SimpleNamespace(say=say))
     assert main(["resume=latest", "max_iterations=9"]) == 0
     (waits,) = said
     assert "waiting for the worker of a script that was killed" in waits
@@ -432,6 +433,7 @@ SIGNALS = pytest.mark.parametrize("number", STOP_SIGNALS)
 def test_a_signal_stops_the_run_with_a_checkpoint_and_leaves_no_child(folder, start, runs, record, number):
     process = start(num_envs=8)
     assert process.stdout.readline().startswith("algorithm=")
+    assert process.stdout.readline().startswith("building 8 environments")
     assert process.stdout.readline() == "training\n"
     family = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(number)

@@ -162,8 +162,13 @@ def bounds_of(kind: Any) -> dict[str, float]:
     return {name: getattr(part, name) for part in metadata for name in ("gt", "ge", "le") if hasattr(part, name)}
 
 
-NUMBERS = {key: kind for key, kind in _BOUNDS.items() if get_origin(_unpacked(kind)[0]) is not list}
-LISTS = {key: kind for key, kind in _BOUNDS.items() if key not in NUMBERS}
+NUMBERS = {key: kind for key, kind in _BOUNDS.items() if _unpacked(kind)[0] in (int, float)}
+LISTS = {key: kind for key, kind in _BOUNDS.items() if get_origin(_unpacked(kind)[0]) is list}
+
+
+def test_what_is_no_number_and_no_list_is_chosen_from_names():
+    others = _BOUNDS.keys() - NUMBERS.keys() - LISTS.keys()
+    assert others == {"agent.*.point_encoder", "agent.*.encoder.chunk"}
 
 
 def refuse_all(pattern: str, kind: Any, present: Any, texts: Sequence[str]) -> None:
