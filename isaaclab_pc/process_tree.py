@@ -165,7 +165,9 @@ class ProcessTree:
         if near or self._read_pss.due(share):
             self._resident = resident
             with self._read_pss:
-                proportional = sum(_pss(pid, rss) for pid, (rss, _) in usage.items() if rss) if len(usage) > 1 else 0
+                proportional = (
+                    _proportional({pid: rss for pid, (rss, _) in usage.items() if rss}) if len(usage) > 1 else 0
+                )
             largest = max((rss for rss, _ in usage.values()), default=0)
             self._peak = max(self._peak, max(proportional, largest) + between)
             self._highest = highest
@@ -281,6 +283,23 @@ def _rss(pid: int) -> tuple[int, int]:
         return 0, 0
     values = {line[:6]: int(line.split()[1]) * 1024 for line in lines if line.startswith(("VmRSS:", "VmHWM:"))}
     return values.get("VmRSS:", 0), values.get("VmHWM:", 0)
+
+
+def _proportional(resident: Mapping[int, int]) -> int:
+    """Return the proportional memory of processes together, at one time [bytes].
+
+    What a process shared moves to the others when it ends. Had it been read before, it would count twice: whenever one
+    has ended meanwhile, the others are read again without it.
+
+    Args:
+        resident: The resident memory of each process [bytes].
+    """
+    while True:
+        total = sum(_pss(pid, rss) for pid, rss in resident.items())
+        alive = {pid: rss for pid, rss in resident.items() if _rss(pid)[0]}
+        if len(alive) == len(resident):
+            return total
+        resident = alive
 
 
 def _pss(pid: int, fallback: int) -> int:

@@ -3,6 +3,7 @@
 
 import os
 import shlex
+import signal
 import sys
 import time
 from pathlib import Path
@@ -110,3 +111,40 @@ while time.monotonic() < end:
         while tree.wait(0.0) is None:
             tree.sample(budget=1)
         assert size < tree.host_bytes < 1.3 * size, (tmp_path / "log").read_text()
+
+
+def test_memory_that_outlives_one_of_its_users_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When a process ends, what it shared belongs to the others: a reading before that must not be added to theirs."""
+    size = 200 << 20
+    code = f"""
+import os, time
+data = bytearray({size})
+for page in range(0, {size}, 4096):
+    data[page] = 1
+os.fork()
+print("shared", flush=True)
+time.sleep(60)
+"""
+    ended: list[int] = []
+    read_pss = processes._pss
+
+    def read_and_end_the_first(pid: int, fallback: int) -> int:
+        value = read_pss(pid, fallback)
+        if not ended:
+            ended.append(pid)
+            os.kill(pid, signal.SIGKILL)
+            while psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:  # its pages are gone by then
+                time.sleep(0.001)
+        return value
+
+    monkeypatch.setattr(processes, "_NEWBORN_S", 0.0)
+    monkeypatch.setattr(processes, "_pss", read_and_end_the_first)
+    with (tmp_path / "log").open("wb") as log, ProcessTree([sys.executable, "-I", "-c", code], log) as tree:
+        deadline = time.monotonic() + 30.0
+        while (tmp_path / "log").read_text().count("shared") < 2:
+            assert time.monotonic() < deadline
+            tree.wait(0.05)
+        tree.sample()
+        assert len(tree.pids) == 2
+        assert ended
+        assert size < tree.host_bytes < 1.2 * size
