@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import register_multi_grad_hook
 
+from isaaclab_pc.runners.distributed import average
+
 __all__ = ["Tripwire"]
 
 
@@ -21,6 +23,8 @@ class Tripwire:
     **Skipping** uses what PyTorch has for mixed precision: fused Adam reads ``found_inf`` on the device and leaves
     weights, moments and step count as they are. A gradient set to zero would not do: the moments would decay, and the
     weights would move. Any other optimizer is skipped by the host, which waits for the device once an update.
+
+    Of processes that train together, all skip an update whose gradient is bad in one of them.
 
     **Normalizers** are part of the networks' buffers. They are restored when an update was skipped, and when their own
     statistics are not finite.
@@ -89,7 +93,8 @@ class Tripwire:
     @torch.no_grad()
     def _guarded_step(self, *args: Any, **kwargs: Any) -> None:
         """Take the optimizer's step unless the gradient is bad."""
-        bad = self._bad
+        # The gradient that was looked at is this process's own; that of the step is the mean over all of them.
+        bad = (average(self._bad) > 0.0).float()
         self._bad = torch.zeros_like(bad)
 
         if self._fused:

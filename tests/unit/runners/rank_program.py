@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What each of two processes that train together does in test_distributed.py; its results go to rank_<N>.pt."""
 
+import math
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,9 +13,10 @@ from torch import nn
 from isaaclab_pc.agents.networks import RunningNorm
 from isaaclab_pc.runners import RUNNERS, Decision
 from isaaclab_pc.runners.distributed import average_gradients
+from isaaclab_pc.runners.tripwire import Tripwire
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.workers.ranks import Order, Ranks, follow
-from tests.unit.runners import test_distill_runner, test_runners
+from tests.unit.runners import test_distill_runner, test_runners, test_skrl_sac
 
 NUM_ENVS = 5
 FEATURES = 3
@@ -33,6 +35,21 @@ def gradient(inputs: torch.Tensor) -> nn.Linear:
     layer = nn.Linear(FEATURES, 1, dtype=torch.float64)
     layer(inputs).square().mean().backward()
     return layer
+
+
+def one_bad_update(rank: int) -> dict[str, Any]:
+    """Take three steps of Adam, in the second of which the second rank alone has a loss that is NaN."""
+    torch.manual_seed(2)
+    network = nn.Linear(FEATURES, 1)
+    optimizer = torch.optim.Adam(network.parameters())
+    tripwire = Tripwire(optimizer, [network])
+    for step in range(3):
+        optimizer.zero_grad()
+        target = math.nan if (step, rank) == (1, 1) else float(rank)
+        (network(torch.ones(1, FEATURES)) - target).square().mean().backward()
+        average_gradients(network.parameters())
+        optimizer.step()
+    return {"weights": network.state_dict(), "metrics": tripwire.end_iteration()}
 
 
 def train(bench: Any, rank: int) -> dict[str, torch.Tensor]:
@@ -106,6 +123,7 @@ def main(folder: Path) -> None:
     norm.add_samples(0.5 * own)
     results: dict[str, Any] = {"gradient": [parameter.grad for parameter in layer.parameters()]}
     results["norm"] = norm.state_dict()
+    results["one bad update"] = one_bad_update(ranks.rank)
 
     for name in RUNNERS:
         own_folder = folder / f"{name}_{ranks.rank}"
@@ -117,6 +135,8 @@ def main(folder: Path) -> None:
     bench = test_distill_runner.Bench(distill_folder)
     bench.folder = distill_folder  # type: ignore[attr-defined]
     results["distill"] = train(bench, ranks.rank)
+    torch.manual_seed(ranks.rank)
+    results["sac"] = train(test_skrl_sac.Bench(folder / f"sac_{ranks.rank}"), ranks.rank)
 
     results["lead"] = lead(ranks)
     settings = ranks.own_settings(RunSettings(seed=5, device="cuda:0", visualizer="viser"))
