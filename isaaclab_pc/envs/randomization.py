@@ -23,6 +23,7 @@ from isaaclab_pc.constant_tensor import constant_tensor
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.keyed_random import keyed_hash
 from isaaclab_pc.physics.friction import ShapeFriction
+from isaaclab_pc.physics.mass import ObjectMasses
 
 if TYPE_CHECKING:
     from isaaclab.sim import SpawnerCfg
@@ -171,10 +172,10 @@ class Randomizer:
             )
 
         # Reading and writing them costs time at every reset, so only where the level varies them.
-        self._mass: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self._mass: ObjectMasses | None = None
         self._friction: list[ShapeFriction] = []
-        if self.level.mass[0] < self.level.mass[1]:
-            self._mass = [(a.data.body_mass.torch.clone(), a.data.body_inertia.torch.clone()) for a in self._assets]
+        if self._assets and self.level.mass[0] < self.level.mass[1]:
+            self._mass = ObjectMasses(self._assets, env.sim.cfg.physics)
         if self.level.friction[0] < self.level.friction[1]:
             self._friction = [ShapeFriction(asset, env.sim.cfg.physics) for asset in self._assets]
 
@@ -229,14 +230,14 @@ class Randomizer:
         Args:
             env_ids: Environments, shape (M,).
         """
-        ids = env_ids.int()
         names = self._env.cfg.randomized
-        for index, (asset, (mass, inertia)) in enumerate(zip(self._assets, self._mass, strict=False)):
-            stream = _MASS_STREAM + index
+        if self._mass is not None:
             lower, upper = self.level.mass
-            factor = self._env.uniform(env_ids, stream, [lower], [upper], names=[f"{names[index]}_mass"])
-            asset.set_masses_index(masses=mass[env_ids] * factor, env_ids=ids)
-            asset.set_inertias_index(inertias=inertia[env_ids] * factor[..., None], env_ids=ids)
+            factors = [
+                self._env.uniform(env_ids, _MASS_STREAM + index, [lower], [upper], names=[f"{name}_mass"])
+                for index, name in enumerate(names)
+            ]
+            self._mass.scale(env_ids, torch.cat(factors, dim=1))
 
         lower, upper = self.level.friction
         for index, friction in enumerate(self._friction):

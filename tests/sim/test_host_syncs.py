@@ -36,9 +36,8 @@ THEIRS = {
 }
 """What may wait in packages, wherever our code calls them."""
 
-
-BACKENDS = ("newton/", "isaaclab_ov/")
-"""What waits behind Isaac Lab's methods: above all after masses or frictions have changed."""
+BACKENDS = ("isaaclab_ov/",)
+"""What waits behind Isaac Lab's methods: PhysX when masses are set, and it has its materials on the host."""
 
 
 @pytest.fixture(

@@ -3,6 +3,7 @@
 
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -136,6 +137,36 @@ def test_what_was_drawn_is_told_by_name_and_is_what_the_simulation_has(env) -> N
     wait(env, 1)
     changed = env.randomized_factors()["cube_x"] != factors["cube_x"]
     assert changed.tolist() == [index == 2 for index in range(NUM_ENVS)]
+
+
+def test_newtons_constants_follow_the_masses_without_being_computed_anew(env, backend: str) -> None:
+    if backend != "newton_mjwarp":
+        pytest.skip("PhysX derives nothing that we write")
+    from isaaclab_newton.physics import NewtonManager
+    from newton import ModelFlags
+
+    solver: Any = NewtonManager._solver
+    model = solver.mjw_model
+
+    def constants() -> dict[str, torch.Tensor]:
+        names = ("body_mass", "body_inertia", "body_subtreemass", "body_invweight0", "dof_invweight0")
+        arrays = {name: getattr(model, name) for name in names} | {"meaninertia": model.stat.meaninertia}
+        return {name: torch.tensor(array.numpy()) for name, array in arrays.items()}
+
+    told = []
+    with mock.patch.object(solver, "notify_model_changed", told.append):
+        env.reset(seed=3)
+        wait(env, 1)
+        before = constants()
+        env.episode_length_buf[2] = env.max_episode_length - 1
+        wait(env, 2)
+    assert set(told) == {ModelFlags.SHAPE_PROPERTIES}
+
+    scaled = constants()
+    assert all((scaled[name][2] != before[name][2]).any() for name in scaled)
+    assert all(torch.equal(scaled[name][3], before[name][3]) for name in scaled)
+    solver.notify_model_changed(ModelFlags.BODY_INERTIAL_PROPERTIES)
+    torch.testing.assert_close(constants(), scaled, rtol=2e-5, atol=1e-9)
 
 
 def test_what_is_pulled_up_rises_where_its_mass_is_small_enough(env) -> None:
