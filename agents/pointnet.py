@@ -4,8 +4,8 @@
 It is a PointNet: one perceptron applied to every point, then the maximum over the points. Only the
 points that attain a maximum (the *critical points* of Qi et al., PointNet, CVPR 2017) receive a gradient. Training
 therefore runs the perceptron over the whole cloud without a graph, finds those points, and runs it again with a graph
-on them alone. The gradient is that of the plain formulation, at about a third of the time and a small fraction of the
-memory.
+on them alone, or on a whole cloud that is small, but for its last layer. The gradient is that of the plain formulation,
+at about a third of the time and a small fraction of the memory.
 """
 
 import itertools
@@ -151,15 +151,18 @@ class PointNet(nn.Module):
             pooled = torch.cat([self._features(part).amax(dim=1) for part in parts])
             return (pooled + self.last.bias).relu()
 
+        # With half as many points as latent features, most points are critical for several: each is evaluated once.
+        shares = 2 * points.shape[1] <= self.latent_dim
+        latent = self._shared_latent if shares else self._critical_latent
         keep_activations = points.shape[0] <= most_at_once(self.latent_dim, self.chunk)
         latents = []
         for part in split_batch(points, max(points.shape[1], self.latent_dim), self.chunk):
+            if shares and keep_activations:
+                latents.append(self._shared_latent(part))
+                continue
             with torch.no_grad():
                 winners = self._features(part).max(dim=1).indices.int()
-            if keep_activations:
-                latents.append(self._critical_latent(part, winners))
-            else:
-                latents.append(evaluate_again(self._critical_latent, part, winners))
+            latents.append(latent(part, winners) if keep_activations else evaluate_again(latent, part, winners))
         return torch.cat(latents)
 
     def _features(self, points: Tensor) -> Tensor:
@@ -178,8 +181,31 @@ class PointNet(nn.Module):
         critical = points[clouds, winners.t()]
         latent_dim, batch, features = critical.shape
         hidden = self.hidden(self.embedding(critical.reshape(latent_dim * batch, features)))
+        return self._last_of(hidden.view(latent_dim, batch, self.last.in_features))
 
+    def _shared_latent(self, points: Tensor, winners: Tensor | None = None) -> Tensor:
+        """Do as :meth:`_critical_latent`, but evaluate each point once, however many maxima it attains.
+
+        Args:
+            points: Clouds, shape (B, K, C).
+            winners: Points that attain the maxima, shape (B, L); None: they are found on the way.
+
+        Returns:
+            Latents, shape (B, L).
+        """
+        batch, count, features = points.shape
+        hidden = self.hidden(self.embedding(points.reshape(batch * count, features)))
+        if winners is None:
+            with torch.no_grad():
+                values = functional.linear(hidden, self.last.weight).view(batch, count, self.latent_dim)
+                winners = values.max(dim=1).indices
+
+        # Rows are taken as an embedding takes them: its gradient is the same in each run on CUDA, too.
+        rows = winners + count * torch.arange(batch, device=points.device)[:, None]
+        return self._last_of(functional.embedding(rows.t(), hidden))
+
+    def _last_of(self, hidden: Tensor) -> Tensor:
+        """Apply the last layer to the points that attain the maxima, (L, B, H) to (B, L)."""
         # One row of the last layer for each feature, and not all of them for every point.
-        hidden = hidden.view(latent_dim, batch, self.last.in_features)
         values = torch.bmm(hidden, self.last.weight.unsqueeze(-1)).squeeze(-1)
         return (values.t() + self.last.bias).relu()

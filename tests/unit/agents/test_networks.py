@@ -37,18 +37,20 @@ def gradients(module: nn.Module) -> torch.Tensor:
 @pytest.mark.parametrize("channels", [(16,), (8, 16), (8, 12, 16)])
 @pytest.mark.parametrize(("chunk", "cached_rows"), [(None, 1 << 14), (None, 40), (3, 1 << 14), (1, 1)])
 @pytest.mark.parametrize("frequencies", [(), (0.5, 1.0)])
+@pytest.mark.parametrize("count", [20, 8])
 def test_values_and_gradients_are_those_of_the_dense_formulation(
     monkeypatch: pytest.MonkeyPatch,
     channels: tuple[int, ...],
     chunk: int | None,
     cached_rows: int,
     frequencies: tuple[float, ...],
+    count: int,
 ) -> None:
     monkeypatch.setattr(chunks, "_CACHED_ROWS", cached_rows)
     torch.manual_seed(0)
-    net = PointNet(4, channels, scale=2.0, frequencies=frequencies, chunk=chunk)
-    points = torch.randn(7, 20, 4)
-    weights = torch.randn(7, 16)
+    net = PointNet(4, channels, scale=2.0, frequencies=frequencies, chunk=chunk).double()
+    points = torch.randn(7, count, 4, dtype=torch.float64)
+    weights = torch.randn(7, 16, dtype=torch.float64)
 
     net.dense()(points).mul(weights).sum().backward()
     expected_value, expected_grad = net.dense()(points).detach(), gradients(net)
@@ -56,16 +58,17 @@ def test_values_and_gradients_are_those_of_the_dense_formulation(
     latent = net(points)
     latent.mul(weights).sum().backward()
 
-    torch.testing.assert_close(latent.detach(), expected_value)
-    torch.testing.assert_close(gradients(net), expected_grad, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(latent.detach(), expected_value, rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(gradients(net), expected_grad, rtol=1e-10, atol=1e-10)
     with torch.no_grad():
         torch.testing.assert_close(net(points), expected_value)
 
 
-def test_gradient_reaches_the_points() -> None:
+@pytest.mark.parametrize("count", [10, 6])
+def test_gradient_reaches_the_points(count: int) -> None:
     torch.manual_seed(0)
     net = PointNet(3, (8, 16))
-    points = torch.randn(4, 10, 3, requires_grad=True)
+    points = torch.randn(4, count, 3, requires_grad=True)
     dense = torch.autograd.grad(net.dense()(points).sum(), points)[0]
     ours = torch.autograd.grad(net(points).sum(), points)[0]
     torch.testing.assert_close(ours, dense)
@@ -100,6 +103,17 @@ def test_half_precision_points_are_taken_as_they_are() -> None:
     points = torch.randn(4, 10, 3).half()
     assert net(points).dtype == torch.float32
     torch.testing.assert_close(net(points), net(points.float()))
+
+
+def test_a_small_cloud_passes_the_hidden_layers_once_in_training() -> None:
+    net = PointNet(3, (8, 16, 64))
+    rows = []
+    net.hidden.register_forward_hook(lambda module, inputs, output: rows.append(len(output)))
+    net(torch.randn(5, 32, 3)).sum().backward()
+    assert rows == [5 * 32]
+    rows.clear()
+    net(torch.randn(5, 33, 3)).sum().backward()
+    assert rows == [5 * 33, 5 * 64]
 
 
 def test_training_keeps_less_for_the_backward_pass_than_the_dense_formulation() -> None:
