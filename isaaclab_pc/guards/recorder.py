@@ -17,7 +17,7 @@ from isaaclab_pc.guards.scene_state import own_assets
 from isaaclab_pc.guards.step_hooks import StepHook, add_step_hook
 from isaaclab_pc.packages import installed_versions
 
-__all__ = ["Recorder", "RecorderCfg"]
+__all__ = ["Recorder", "RecorderCfg", "recorder_bytes"]
 
 RING_BYTES = 128 * 2**20
 """Largest memory of the ring buffer [B]: with many environments it holds fewer steps."""
@@ -40,6 +40,29 @@ class RecorderCfg:
 
     envs: int = 4
     """Environments in a file, the first ones that fail."""
+
+
+def recorder_bytes(cfg: RecorderCfg, num_envs: int, state_width: int, num_actions: int) -> tuple[int, int]:
+    """Predict the memory of a recorder.
+
+    Args:
+        cfg: How much is kept.
+        num_envs: Environments.
+        state_width: Numbers that the state and the targets of an environment are.
+        num_actions: Size of an action.
+
+    Returns:
+        Fixed bytes, and bytes per environment. More environments may mean fewer steps.
+    """
+    width = state_width + num_actions
+    # A row of state, targets and action, and its clock; the outcome.
+    history = _ring_steps(cfg, num_envs, width) * 4 * (width + 2) + 4 * state_width
+    # Each slot also has three numbers and its own; then come the slots in use, on the device and on the host.
+    return cfg.envs * (history + 4 * 8) + 2 * 8, history
+
+
+def _ring_steps(cfg: RecorderCfg, num_envs: int, width: int) -> int:
+    return max(min(cfg.steps, RING_BYTES // (4 * num_envs * width)), _LEAST_STEPS)
 
 
 class Recorder(StepHook):
@@ -239,7 +262,7 @@ class Recorder(StepHook):
         slots = self.cfg.envs
         self._state_width = sum(source.width for source in self._sources)
         width = self._state_width + int(torch.Size(self._env.single_action_space.shape).numel())
-        steps = max(min(self.cfg.steps, RING_BYTES // (4 * n * width)), _LEAST_STEPS)
+        steps = _ring_steps(self.cfg, n, width)
 
         # One row a step: state and targets at its start, its action; episode and step of the episode.
         self._ring = torch.full((steps, n, width), float("nan"), device=device)

@@ -49,6 +49,8 @@ class RunConfigs(Protocol):
     """Horizon and minibatches of an update."""
     device: str
     """Device that will run it: ``cpu`` or ``cuda:N``."""
+    fault_dumps: int
+    """Files of failures that are kept; 0: nothing is recorded."""
 
 
 @dataclass(frozen=True)

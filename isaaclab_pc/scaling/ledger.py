@@ -20,6 +20,7 @@ KINDS = (
     "contact buffers",
     "camera buffers",
     "clouds",
+    "fault recorder",
     "rollout storage",
     "replay",
     "network weights",

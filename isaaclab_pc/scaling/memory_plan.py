@@ -6,10 +6,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
+from isaaclab_pc.guards.recorder import RecorderCfg, recorder_bytes
 from isaaclab_pc.physics.contacts import predicted_contact_buffer_bytes
 from isaaclab_pc.scaling.earlier_trials import EarlierTrials
 from isaaclab_pc.scaling.learner_memory import LearnerMemory, RunConfigs, learner_memory
@@ -43,6 +44,9 @@ def predict_memory(run: RunConfigs, earlier: EarlierTrials) -> dict[str, Part]:
     parts = _scene_parts(run)
 
     spaces = find_spaces(run.env_cfg, earlier.spaces)
+    recorder = _fault_recorder(run, spaces)
+    if recorder is not None:
+        parts["fault recorder"] = recorder
     learner = None if spaces is None else learner_memory(run, spaces)
     parts |= _learner_parts(run, spaces, learner, measured=earlier.spaces is not None)
 
@@ -222,28 +226,51 @@ def _contact_buffers(env_cfg: Any) -> Part | None:
     if contacts is None or rows is None:
         return None
 
-    dofs = _degrees_of_freedom(env_cfg.scene)
-    if dofs is None:
+    assets = _count_assets(env_cfg.scene)
+    if assets is None:
         return None
 
+    dofs = assets.joints + 6 * assets.rigid_objects
     note = f"{contacts} contacts, {rows} rows of {dofs} degrees of freedom"
     return 0, predicted_contact_buffer_bytes(contacts, rows, dofs), note
 
 
-def _degrees_of_freedom(scene: Any) -> int | None:
-    """Count a scene's degrees of freedom; None where an articulation's file cannot be read here."""
+def _fault_recorder(run: RunConfigs, spaces: Spaces | None) -> Part | None:
+    """Predict the history that is kept of each environment; None where there is none, or nothing tells its size."""
+    assets = _count_assets(run.env_cfg.scene) if run.fault_dumps > 0 and spaces is not None else None
+    if assets is None or spaces is None:
+        return None
+
+    # Pose and velocity of each root; position, velocity and both targets of each joint.
+    state_width = 13 * (assets.articulations + assets.rigid_objects) + 4 * assets.joints
+    cfg = RecorderCfg(dumps=run.fault_dumps)
+    fixed, per_env = recorder_bytes(cfg, run.env_cfg.scene.num_envs, state_width, spaces.num_actions)
+    return fixed, per_env, "the last steps of each environment, fewer where there are many"
+
+
+class _Assets(NamedTuple):
+    """How many there are in an environment."""
+
+    articulations: int
+    joints: int
+    rigid_objects: int
+
+
+def _count_assets(scene: Any) -> _Assets | None:
+    """Count what moves in an environment; None where an articulation's file cannot be read here."""
     from isaaclab.assets import ArticulationCfg, RigidObjectCfg
 
-    count = 0
+    articulations = joints = rigid_objects = 0
     for part in vars(scene).values():
         if isinstance(part, ArticulationCfg):
             path = getattr(part.spawn, "usd_path", None)
             if not isinstance(path, str) or not Path(path).is_file():
                 return None
-            count += _joints(path)
+            articulations += 1
+            joints += _joints(path)
         elif isinstance(part, RigidObjectCfg):
-            count += 6
-    return count
+            rigid_objects += 1
+    return _Assets(articulations, joints, rigid_objects)
 
 
 def _joints(path: str) -> int:

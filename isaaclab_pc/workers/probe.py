@@ -67,7 +67,7 @@ def _train_briefly(settings: RunSettings, num_envs: int, result_path: Path) -> N
     watch = ProbeWatch(settings.device, phase_path(result_path), _never_too_many(settings))
     with open_session(settings, num_envs, "probe", run_dir, watch) as session:
         # The run will record faults, and the recorder's ring buffer takes memory.
-        record_faults(session, settings, run_dir / "dumps")
+        recorder = record_faults(session, settings, run_dir / "dumps")
         measured = _measure(session.runner)
 
         seconds = _mean_seconds(measured)
@@ -84,7 +84,7 @@ def _train_briefly(settings: RunSettings, num_envs: int, result_path: Path) -> N
             frames_per_second=frames_per_second,
             seconds={"build": session.build_s, **seconds},
             detail=detail,
-            memory=watch.memory(session.env, session.runner),
+            memory=watch.memory(session.env, session.runner, recorder),
             contacts=usage,
             faults=faults,
             most_envs=watch.most_envs,

@@ -19,6 +19,7 @@ from isaaclab_pc.scaling.trial import MemoryReport, Phase, Progress, Spaces
 from isaaclab_pc.tensor_bytes import tensor_bytes
 
 if TYPE_CHECKING:
+    from isaaclab_pc.guards.recorder import Recorder
     from isaaclab_pc.runners import Runner
     from isaaclab_pc.workers.resolve import Resolved
 
@@ -96,12 +97,13 @@ class ProbeWatch:
         assert self._phases is not None
         add_step_hook(env.unwrapped, self._phases)
 
-    def memory(self, env: Any, runner: Runner) -> MemoryReport:
+    def memory(self, env: Any, runner: Runner, recorder: Recorder | None) -> MemoryReport:
         """Return the readings, and the bytes of those tensors whose purpose is known.
 
         Args:
             env: The gym environment.
             runner: The runner, after an update: optimizers allocate their state in the first one.
+            recorder: What records faults.
         """
         tensors = {kind: tensor_bytes(holder) for kind, holder in runner.holders().items()}
 
@@ -111,6 +113,7 @@ class ProbeWatch:
             [[output.torch for output in camera.data.output.values()] for camera in cameras]
         )
         tensors["clouds"] = sum(sensor.nbytes for sensor in sensors if hasattr(sensor, "nbytes"))
+        tensors["fault recorder"] = 0 if recorder is None else tensor_bytes(recorder)
         tensors["contact buffers"] = contact_buffer_bytes(env.unwrapped.cfg.sim.physics)
 
         return MemoryReport(

@@ -10,9 +10,13 @@ from typing import Any
 
 import pytest
 
+from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.process_tree import ProcessTree
+from isaaclab_pc.scaling.earlier_trials import EarlierTrials
+from isaaclab_pc.scaling.memory_plan import predict_memory
 from isaaclab_pc.scaling.search import MARGIN
 from isaaclab_pc.settings.scaling import parse_budget
+from isaaclab_pc.workers.resolve import resolve
 
 pytestmark = pytest.mark.sim
 
@@ -31,18 +35,22 @@ def scale(folder: Path, *arguments: str, codes: Sequence[int] = (0,)) -> tuple[P
     return result, json.loads((result / "trials.json").read_text(encoding="utf-8"))["trials"]
 
 
+# A trial on ovphysx is one of test_workflows.py.
+@pytest.mark.parametrize("backend", ["newton_mjwarp"])
 def test_a_trial_tells_its_memory_and_its_contacts(tmp_path: Path, backend: str) -> None:
     result, trials = scale(tmp_path, "task=lift", "num_envs=4", f"physics={backend}", "agent.samples_per_update=64")
     trial = trials[-1]
     assert (trial["num_envs"], trial["outcome"]) == (4, "fits")
     assert trial["progress"]["phase"] == "update"
-    contacts = trial["contacts"]
-    assert (contacts is None) == (backend == "ovphysx")
+    assert trial["contacts"]["contacts"]["capacity"] > 0
     entries = {entry["kind"]: entry["total"] for entry in json.loads((result / "ledger.json").read_text())["entries"]}
     assert sum(entries.values()) == trial["host_bytes"]
     assert entries["libraries and runtime"] > 200 << 20
     # 4 images of 36 x 48 pixels, each with a depth and a class of 4 bytes.
     assert entries["camera buffers"] == 4 * 36 * 48 * 8
+    settings = compose(["task=lift", "num_envs=4", "device=cpu", f"physics={backend}"])
+    fixed, per_env, _ = predict_memory(resolve(settings, 4, "lift"), EarlierTrials())["fault recorder"]
+    assert entries["fault recorder"] == fixed + 4 * per_env
     assert min(entries["clouds"], entries["replay"], entries["network weights"]) > 0
 
 

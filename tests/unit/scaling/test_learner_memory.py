@@ -50,10 +50,18 @@ def test_it_is_what_the_real_learner_takes(tmp_path: Path, runner: str, obs: str
     assert predicted.activations == pytest.approx(peak.bytes, rel=0.25)
 
 
+LEARNERS = {
+    "distill": ("runner=rsl_rl", "agent.algorithm.num_learning_epochs=1"),
+    "sac": ("runner=skrl", "agent.agent.learning_epochs=1"),
+}
+
+
 @pytest.mark.parametrize("obs", GROUPS)
-def test_a_replay_is_what_the_real_one_takes(tmp_path: Path, obs: str) -> None:
-    agent = ["agent.samples_per_update=512", "agent.algorithm.num_learning_epochs=1"]
-    run = resolved("algorithm=distill", "replay_samples=3000", f"obs={obs}", agent=agent)
+@pytest.mark.parametrize("algorithm", LEARNERS)
+def test_a_replay_is_what_the_real_one_takes(tmp_path: Path, algorithm: str, obs: str) -> None:
+    runner, epochs = LEARNERS[algorithm]
+    agent = ["agent.samples_per_update=512", epochs]
+    run = resolved(f"algorithm={algorithm}", runner, "replay_samples=3000", f"obs={obs}", agent=agent)
     spaces = Spaces({**VECTORS, **GROUPS[obs]}, 3)
     predicted = learner_memory(run, spaces)
 

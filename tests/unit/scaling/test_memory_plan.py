@@ -83,6 +83,19 @@ def test_a_real_cameras_errors_are_planned_for(learner: LearnerMemory) -> None:
     assert least < more < 1.1 * least
 
 
+def test_the_recorder_of_faults_is_planned_for(learner: LearnerMemory) -> None:
+    resolved = resolve(settings_of(), 64, "reach")
+    fixed, per_env, _ = predict_memory(resolved, NOTHING)["fault recorder"]
+    # The roots of arm and goal, and 9 joints with their targets; with actions and a clock in each of 64 steps.
+    state = 2 * 13 + 4 * 9
+    assert per_env == 64 * 4 * (state + 3 + 2) + 4 * state
+    assert fixed == pytest.approx(4 * per_env, rel=0.01)
+    many = predict_memory(resolve(settings_of(), 1 << 16, "reach"), NOTHING)["fault recorder"]
+    assert many[1] * (1 << 16) < 200 * MIB
+    for off in ("guard.dump=0", "guard.mode=disabled"):
+        assert "fault recorder" not in predict_memory(resolve(settings_of(off), 64, "reach"), NOTHING)
+
+
 def test_a_replay_is_planned_for(learner: LearnerMemory, monkeypatch: pytest.MonkeyPatch) -> None:
     with_replay = replace(learner, storage=0, replay=5 * MIB)
     monkeypatch.setattr(memory_plan, "learner_memory", lambda resolved, spaces: with_replay)
