@@ -26,6 +26,7 @@ from isaaclab_pc.launch.child_process import GRACE_SECONDS
 from isaaclab_pc.launch.run_record import RECORD_NAME, RunData, RunRecord
 from isaaclab_pc.process_tree import ProcessTree
 from isaaclab_pc.scaling.trial import format_size
+from isaaclab_pc.terminal.screen import current
 
 __all__ = ["TRIAL_LOG", "RunTrial", "run_trials"]
 
@@ -166,9 +167,7 @@ class _Recorder(tune.Callback):
             self._write(trial=name, over=True)
 
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
-        print(
-            f"trial {trial.config['trial']}: its Ray worker was lost; it goes on from its checkpoint", file=sys.stderr
-        )
+        current().warn(f"trial {trial.config['trial']}: its Ray worker was lost; it goes on from its checkpoint")
 
     def on_step_end(self, iteration: int, trials: list[Any], **_: Any) -> None:
         if time.monotonic() > self._next_refresh:

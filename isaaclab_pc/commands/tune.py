@@ -39,7 +39,7 @@ from isaaclab_pc.scaling.trial import SettingValue
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.base import ScriptSettings
 from isaaclab_pc.settings.run import SETTINGS
-from isaaclab_pc.terminal.screen import current
+from isaaclab_pc.terminal.screen import Lines, current, use
 
 __all__ = ["TRIAL", "main"]
 
@@ -194,7 +194,7 @@ def _prepare(own: TuneSettings, searched: Sequence[Searched], command: Command) 
     # The ends of intervals and all choices are checked, whether they are drawn or not.
     drawn = draw(searched, own.samples, base.seed)
     if len(drawn) < own.samples:
-        print(f"samples={len(drawn)}: there are no more combinations", flush=True)
+        current().decide(f"samples={len(drawn)}: there are no more combinations", samples=len(drawn))
     checked = [_settings(command, values) for values in [*_rows(searched), *drawn]]
     max_iterations = _check_configs([base, *checked])
     grace = own.grace_iterations or max(max_iterations // 9, 1)
@@ -232,7 +232,7 @@ def _prepare(own: TuneSettings, searched: Sequence[Searched], command: Command) 
 def _settings(command: Command, values: Mapping[str, str], *, quiet: bool = True) -> RunSettings:
     """Compose the settings of one trial, complete but for ``num_envs=auto``."""
     one = parse_command([f"{key}={value}" for key, value in values.items()])
-    with contextlib.redirect_stdout(io.StringIO()) if quiet else contextlib.nullcontext():
+    with use(Lines(io.StringIO())) if quiet else contextlib.nullcontext():
         settings = compose([*command.settings, *one.settings], [*command.env, *one.env], [*command.agent, *one.agent])
         return choose_algorithm(choose_platform(settings))
 
@@ -322,20 +322,24 @@ def _tune(folder: Path, tuning: Tuning, own: TuneSettings) -> int:
     }
     again = shlex.join(["python", "scripts/tune.py", f"resume={folder}"])
     address = own.address or os.environ.get("RAY_ADDRESS") or None
+    screen = current()
+    what = (
+        f"{len(tuning.trials)} trials of {tuning.max_iterations} iterations, {tuning.tuner} by {tuning.metric}, "
+        f"{tuning.cpus:g} cores each"
+    )
     with locked(folder):
-        print(
-            f"{len(tuning.trials)} trials of {tuning.max_iterations} iterations, {tuning.tuner} by {tuning.metric}, "
-            f"{tuning.cpus:g} cores each: {folder}",
-            flush=True,
-        )
+        screen.made("tuning", folder)
+        screen.begin("tune", what)
+        watch = Watch(folder, tuning)
         try:
-            with Watch(folder, tuning) as watch:
-                errors = run_trials(folder, tuning, TRIAL, address, machine, watch.refresh)
+            errors = run_trials(folder, tuning, TRIAL, address, machine, watch.refresh)
         finally:
+            watch.refresh()
+            screen.end_phase()
             trials = report(folder, tuning)
             unfinished = sum(trial.status not in OVER for trial in trials)
             if unfinished:
-                print(f"{unfinished} trials have not ended; this goes on: {again}", flush=True)
+                screen.say(f"{unfinished} trials have not ended; this goes on: {again}")
 
     for error in errors:
         current().fail(str(error))

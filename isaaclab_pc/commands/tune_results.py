@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the user sees of a search: a table while it runs; table, CSV file, picture and commands at its end."""
+"""What the user sees of a search: how its trials stand; at its end a table, a CSV file, a picture and commands."""
 
 from __future__ import annotations
 
+import io
+import math
 import shlex
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.live import Live
 from rich.table import Table
 
-from isaaclab_pc.cluster.tuning import Trial, Tuning, best_trial, read_trials, write_csv
+from isaaclab_pc.cluster.tuning import OVER, Trial, Tuning, best_trial, read_trials, write_csv
 from isaaclab_pc.launch.run_folder import writing
+from isaaclab_pc.terminal import events
+from isaaclab_pc.terminal.screen import current
 
 __all__ = ["CSV_NAME", "PICTURE_NAME", "Watch", "report"]
 
@@ -23,9 +27,12 @@ PICTURE_NAME = "results.png"
 _ROWS = 30
 """Most trials in the table: the best, and those that run; the file has all."""
 
+_USUAL_COLUMNS = 160
+"""Width of the table where there is no terminal."""
+
 
 class Watch:
-    """Shows how the trials stand: a table on a terminal, a line for each change elsewhere. A context manager."""
+    """Shows how the trials stand, as the script's screen shows it."""
 
     def __init__(self, folder: Path, tuning: Tuning) -> None:
         """Begin.
@@ -36,31 +43,20 @@ class Watch:
         """
         self._folder = folder
         self._tuning = tuning
-        self._live = Live(console=Console(), auto_refresh=False, transient=True) if sys.stdout.isatty() else None
         self._shown = {trial.name: trial.status for trial in read_trials(folder, tuning)}
-
-    def __enter__(self) -> Watch:
-        """Take the terminal."""
-        if self._live is not None:
-            self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Give the terminal back."""
-        self.refresh()
-        if self._live is not None:
-            self._live.stop()
+        self._last: events.Trials | None = None
 
     def refresh(self) -> None:
-        """Show how the trials stand now."""
+        """Show what has changed."""
         trials = read_trials(self._folder, self._tuning)
-        if self._live is not None:
-            self._live.update(_table(self._tuning, trials), refresh=True)
-            return
         for trial in trials:
             if trial.status != self._shown[trial.name]:
                 self._shown[trial.name] = trial.status
-                print(_line(self._tuning, trial), flush=True)
+                current().show(_changed(self._tuning, trial))
+        now = _standing(self._tuning, trials)
+        if now != self._last:
+            self._last = now
+            current().show(now)
 
 
 def report(folder: Path, tuning: Tuning) -> list[Trial]:
@@ -81,16 +77,18 @@ def report(folder: Path, tuning: Tuning) -> list[Trial]:
     with writing(folder):
         write_csv(folder / CSV_NAME, tuning, trials)
         _save_plot(folder / PICTURE_NAME, tuning, begun)
-    Console(width=None if sys.stdout.isatty() else 160).print(_table(tuning, trials))
-    print(f"results: {folder / CSV_NAME}, {folder / PICTURE_NAME}")
+    screen = current()
+    screen.say(_text(_table(tuning, trials)))
+    screen.made("results", folder / CSV_NAME)
+    screen.made("picture", folder / PICTURE_NAME)
 
     best = best_trial(trials)
     if best is not None:
         settings = [*tuning.fixed, *(f"{key}={value}" for key, value in best.values.items())]
-        print(f"the best is {best.name}: {tuning.metric} {_score(best)}")
-        print(f"train such a run: {shlex.join(['python', 'scripts/train.py', *settings])}")
-        print(f"play it: {shlex.join(['python', 'scripts/play.py', f'resume={folder / best.name}'])}")
-    sys.stdout.flush()
+        score = f"the best is {best.name}: {tuning.metric} {_score(best)}"
+        screen.decide(score, **best.values)
+        screen.say(f"train such a run: {shlex.join(['python', 'scripts/train.py', *settings])}")
+        screen.say(f"play it: {shlex.join(['python', 'scripts/play.py', f'resume={folder / best.name}'])}")
     return trials
 
 
@@ -104,6 +102,14 @@ def _save_plot(path: Path, tuning: Tuning, begun: Sequence[Trial]) -> None:
     ]
     task = "" if begun[0].data is None else begun[0].data.experiment
     save_tuning_plot(points, tuning.metric, f"{task}, {len(begun)} trials, {tuning.tuner}", path)
+
+
+def _text(table: Table) -> str:
+    """Return a table as lines, as wide as the terminal."""
+    lines = io.StringIO()
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else _USUAL_COLUMNS
+    Console(file=lines, width=width).print(table)
+    return lines.getvalue().rstrip("\n")
 
 
 def _table(tuning: Tuning, trials: Sequence[Trial]) -> Table:
@@ -124,11 +130,34 @@ def _table(tuning: Tuning, trials: Sequence[Trial]) -> Table:
     return table
 
 
-def _line(tuning: Tuning, trial: Trial) -> str:
-    values = " ".join(f"{key}={value}" for key, value in trial.values.items())
-    score = "" if trial.score is None else f", {tuning.metric} {_score(trial)}"
-    error = "" if trial.data is None or trial.data.error is None else f": {trial.data.error}"
-    return f"trial {trial.name} ({values}) {trial.status}, iteration {trial.iterations}{score}{error}"
+def _changed(tuning: Tuning, trial: Trial) -> events.Trial:
+    return events.Trial(
+        trial=trial.name,
+        status=trial.status,
+        iteration=trial.iterations,
+        values=dict(trial.values),
+        metric=tuning.metric,
+        score=_finite(trial.score),
+        error=None if trial.data is None else trial.data.error,
+    )
+
+
+def _standing(tuning: Tuning, trials: Sequence[Trial]) -> events.Trials:
+    best = best_trial(trials)
+    return events.Trials(
+        trials=len(trials),
+        ended=sum(trial.status in OVER for trial in trials),
+        failed=sum(trial.status in ("failed", "storm") for trial in trials),
+        running={trial.name: trial.iterations for trial in trials if trial.status == "running"},
+        max_iterations=tuning.max_iterations,
+        best=None if best is None else best.name,
+        metric=tuning.metric,
+        score=None if best is None else _finite(best.score),
+    )
+
+
+def _finite(score: float | None) -> float | None:
+    return score if score is not None and math.isfinite(score) else None
 
 
 def _score(trial: Trial) -> str:

@@ -23,6 +23,8 @@ __all__ = [
     "Memory",
     "Phase",
     "PhaseName",
+    "Trial",
+    "Trials",
     "Warned",
     "event_schema",
     "finite",
@@ -30,7 +32,7 @@ __all__ = [
     "to_line",
 ]
 
-PhaseName = Literal["search", "compile", "build", "train", "evaluate", "record", "replay"]
+PhaseName = Literal["search", "compile", "build", "train", "tune", "evaluate", "record", "replay"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,8 +43,8 @@ class Phase(JsonRecord):
 
     phase: PhaseName
     """``search``: for the number of environments; ``compile``: the first build on a machine, with its kernels;
-    ``build``: simulator, environments and agent; ``train``; ``evaluate``; ``record``: demonstrations;
-    ``replay``: a dump."""
+    ``build``: simulator, environments and agent; ``train``; ``tune``: the trials of a search for settings;
+    ``evaluate``; ``record``: demonstrations; ``replay``: a dump."""
 
     state: Literal["begin", "running", "end"] = "begin"
     """``running`` comes where nothing else did for half a minute."""
@@ -107,6 +109,65 @@ class Iteration(JsonRecord):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Trial(JsonRecord):
+    """A trial of a search for settings has another status than before."""
+
+    kind: Literal["trial"] = "trial"
+
+    trial: str
+    """Its name."""
+
+    status: str
+    """``running``, ``stopped early``, or what the run's record says."""
+
+    iteration: Count
+    """Iterations completed."""
+
+    values: dict[str, str] = field(default_factory=dict)
+    """The settings that it tries, by name."""
+
+    metric: str
+    """What is to be high."""
+
+    score: float | None = None
+    """Newest value of the metric; None: not known yet."""
+
+    error: str | None = None
+    """What went wrong."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trials(JsonRecord):
+    """How all trials of a search for settings stand."""
+
+    kind: Literal["trials"] = "trials"
+
+    trials: Count
+    """All of them."""
+
+    ended: Count
+    """Those that do not go on, failed ones included."""
+
+    failed: Count
+    """Those that an error ended."""
+
+    running: dict[str, int] = field(default_factory=dict)
+    """Iterations that those which run have completed, by name."""
+
+    max_iterations: Count
+    """Of each trial."""
+
+    best: str | None = None
+    """The best that has ended; None: none has."""
+
+    metric: str
+    """What is to be high."""
+
+    score: float | None = None
+    """Of the best."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Decision(JsonRecord):
     """Something was chosen that the user did not say."""
 
@@ -161,7 +222,7 @@ class End(JsonRecord):
     """What was made: paths by what they are, such as ``run`` and ``report``."""
 
 
-Event = Phase | Iteration | Decision | Evaluated | Warned | End
+Event = Phase | Iteration | Trial | Trials | Decision | Evaluated | Warned | End
 
 
 @functools.cache

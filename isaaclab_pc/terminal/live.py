@@ -7,6 +7,7 @@ import contextlib
 import io
 import os
 import sys
+from collections.abc import Iterable
 from typing import IO, Any
 
 from rich.console import Console, Group, RenderableType
@@ -17,9 +18,16 @@ from rich.table import Table
 from rich.text import Text
 
 from isaaclab_pc.terminal.durations import Durations
-from isaaclab_pc.terminal.events import Decision, Event, Iteration, Phase, Warned
+from isaaclab_pc.terminal.events import Decision, Event, Iteration, Phase, Trials, Warned
 from isaaclab_pc.terminal.screen import Screen
-from isaaclab_pc.terminal.words import duration, event_text, iteration_line, iteration_numbers
+from isaaclab_pc.terminal.words import (
+    duration,
+    event_text,
+    iteration_line,
+    iteration_numbers,
+    running_trials,
+    trials_line,
+)
 
 __all__ = ["LiveScreen", "is_terminal"]
 
@@ -48,6 +56,7 @@ class LiveScreen(Screen):
         self._live: Live | None = None
         self._spinner = Spinner("dots")
         self._iteration: Iteration | None = None
+        self._trials: Trials | None = None
 
     def _start_clock(self) -> None:
         self._live = Live(
@@ -65,8 +74,11 @@ class LiveScreen(Screen):
             live.stop()
 
     def _write_event(self, event: Event) -> None:
-        if isinstance(event, Iteration):
-            self._iteration = event
+        if isinstance(event, (Iteration, Trials)):
+            if isinstance(event, Iteration):
+                self._iteration = event
+            else:
+                self._trials = event
             if self._live is not None:
                 self._live.refresh()
         elif isinstance(event, Phase) and event.state == "end":
@@ -106,11 +118,20 @@ class LiveScreen(Screen):
 
         row = Table.grid(padding=(0, 1))
         row.add_row(self._spinner, Text(head, "bold"))
+        if phase.phase == "tune" and self._trials is not None:
+            trials = self._trials
+            lines = filter(None, [trials_line(trials), running_trials(trials)])
+            done = trials.ended * trials.max_iterations + sum(trials.running.values())
+            return _with_bar(row, trials.trials * trials.max_iterations, done, lines)
         if known is None:
             return row
-        bar = Table.grid(expand=True)
-        bar.add_row(ProgressBar(total=known.max_iterations, completed=known.iteration))
-        return Group(row, bar, *(Text(line) for line in iteration_numbers(known)))
+        return _with_bar(row, known.max_iterations, known.iteration, iteration_numbers(known))
+
+
+def _with_bar(head: RenderableType, total: int, completed: int, lines: Iterable[str]) -> RenderableType:
+    bar = Table.grid(expand=True)
+    bar.add_row(ProgressBar(total=total, completed=completed))
+    return Group(head, bar, *(Text(line) for line in lines))
 
 
 def _console(stream: IO[str]) -> Console:

@@ -20,6 +20,7 @@ from isaaclab_pc.terminal.events import (
     Event,
     Phase,
     PhaseName,
+    Trials,
     Warned,
     read_event,
     to_line,
@@ -33,6 +34,9 @@ RUNNING_SECONDS = 30.0
 
 _BUSY_SECONDS = 0.5
 """Time after which a clock looks again that found somebody speaking [s]."""
+
+_AS_LONG_AS_TOLD = ("train", "tune")
+"""Phases whose time is no property of the machine."""
 
 EVENT_MARK = "\x1e"
 """What a child's line begins with that is an event: the record separator of RFC 7464. Other lines are text."""
@@ -126,7 +130,9 @@ class Screen:
         with self._lock:
             self.end_phase()
             key = self._key(phase, what)
-            usual = self._durations.usual(key) if self._durations is not None and phase != "train" else None
+            usual = (
+                self._durations.usual(key) if self._durations is not None and phase not in _AS_LONG_AS_TOLD else None
+            )
             self._phase = Phase(phase=phase, what=what, usual_s=usual)
             self._began = self._spoke = time.monotonic()
             self._write_event(self._phase)
@@ -146,8 +152,7 @@ class Screen:
             elapsed = time.monotonic() - self._began
             self._phase = None
             self._write_event(replace(phase, state="end", elapsed_s=elapsed))
-            # A training takes as long as it was told to.
-            if well and self._durations is not None and phase.phase != "train":
+            if well and self._durations is not None and phase.phase not in _AS_LONG_AS_TOLD:
                 self._durations.add(self._key(phase.phase, phase.what), elapsed)
 
     def close(self, exit_code: int = 0) -> None:
@@ -259,6 +264,7 @@ class Lines(Screen):
         super().__init__(durations)
         self._stream = stream
         self._quiet = quiet
+        self._trials = ""
 
     def warn(self, text: str) -> None:
         """Show a warning; where there are two streams, on standard error."""
@@ -270,7 +276,13 @@ class Lines(Screen):
         is_shown = isinstance(event, (Decision, Warned)) or (isinstance(event, Evaluated) and event.iteration is None)
         if self._quiet and not is_shown:
             return
-        if text := event_text(event):
+        text = event_text(event)
+        if isinstance(event, Trials):
+            # It comes with every iteration of a trial.
+            if text == self._trials:
+                return
+            self._trials = text
+        if text:
             self._print(text)
 
     def _write_text(self, text: str, stderr: bool) -> None:

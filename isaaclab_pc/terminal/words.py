@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import math
 
-from isaaclab_pc.terminal.events import Event, Iteration, Memory, Phase
+from isaaclab_pc.terminal.events import Event, Iteration, Memory, Phase, Trial, Trials
 
-__all__ = ["duration", "event_text", "iteration_line", "iteration_numbers"]
+__all__ = ["duration", "event_text", "iteration_line", "iteration_numbers", "running_trials", "trials_line"]
+
+_MOST_RUNNING = 6
+"""Trials that one line of a foot has room for."""
 
 
 def duration(seconds: float) -> str:
@@ -23,6 +26,10 @@ def event_text(event: Event) -> str:
         return _phase_line(event)
     if isinstance(event, Iteration):
         return iteration_line(event)
+    if isinstance(event, Trial):
+        return _trial_line(event)
+    if isinstance(event, Trials):
+        return trials_line(event)
     return getattr(event, "text", "")
 
 
@@ -53,6 +60,31 @@ def iteration_numbers(event: Iteration) -> list[str]:
     health = f"guard {causes or 'nothing'}  restarts {event.restarts}"
     memory = f"{_memory(event.memory)}  " if event.memory is not None else ""
     return [_results(event), f"{speed}  {times}", memory + health]
+
+
+def trials_line(event: Trials) -> str:
+    """Return how a search stands, but for the iterations of the trials that run."""
+    parts = [f"trials {event.ended}/{event.trials} ended", f"{len(event.running)} running"]
+    parts += [f"{event.failed} failed"] if event.failed else []
+    if event.best is not None and event.score is not None:
+        parts.append(f"best so far {event.best}: {event.metric} {event.score:.4g}")
+    return "  ".join(parts)
+
+
+def running_trials(event: Trials) -> str:
+    """Return how far the trials are that run, for the foot of a terminal; empty where none runs."""
+    if not event.running:
+        return ""
+    shown = [f"{name} at {iteration}/{event.max_iterations}" for name, iteration in event.running.items()]
+    more = f" and {len(shown) - _MOST_RUNNING} more" if len(shown) > _MOST_RUNNING else ""
+    return f"running {', '.join(shown[:_MOST_RUNNING])}{more}"
+
+
+def _trial_line(event: Trial) -> str:
+    values = " ".join(f"{key}={value}" for key, value in event.values.items())
+    score = "" if event.score is None else f", {event.metric} {event.score:.4g}"
+    error = "" if event.error is None else f": {event.error}"
+    return f"trial {event.trial} ({values}) {event.status}, iteration {event.iteration}{score}{error}"
 
 
 def _results(event: Iteration) -> str:

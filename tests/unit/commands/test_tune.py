@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """``scripts/tune.py`` up to its first trial: what is refused, and what each trial gets."""
 
+import io
 import json
 import subprocess
 import sys
@@ -10,8 +11,12 @@ import pytest
 from isaaclab_pc.cluster import ray_tune
 from isaaclab_pc.cluster.tuning import Tuning
 from isaaclab_pc.commands import tune
+from isaaclab_pc.commands.tune_results import Watch, report
+from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.launch.run_record import RunRecord
 from isaaclab_pc.scaling import FitResult
 from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.terminal.screen import JsonScreen, use
 
 BASE = ("task=reach", "device=cpu", "algorithm=ppo", "num_envs=8")
 RATE = "agent.algorithm.learning_rate=1e-3,1e-4"
@@ -133,3 +138,48 @@ def test_a_search_goes_on_with_what_it_was(started, capsys):
     assert first[:2] == second[:2]
     data = json.loads((folder / "tuning.json").read_text(encoding="utf-8"))
     assert list(data["trials"]) == ["000", "001"]
+
+
+def test_changes_of_the_trials_are_shown_and_the_results_are_decided_and_made(tmp_path, monkeypatch):
+    tuning = Tuning(
+        tuner="asha",
+        metric="success_rate",
+        max_iterations=10,
+        grace_iterations=1,
+        fixed=("task=reach",),
+        trials={"000": {"seed": "1"}, "001": {"seed": "2"}},
+        max_failures=5,
+        cpus=1,
+        gpus=0,
+        memory=0,
+    )
+    stream = io.StringIO()
+    with use(JsonScreen(stream)):
+        watch = Watch(tmp_path, tuning)
+        (tmp_path / "000").mkdir()
+        record = RunRecord.create(tmp_path / "000", compose(["num_envs=8", "device=cpu"]), "reach")
+        record.update(status="running", completed_iterations=3)
+        watch.refresh()
+        watch.refresh()
+        record.update(status="completed", completed_iterations=10, metrics={"success_rate": 0.75})
+        watch.refresh()
+        report(tmp_path, tuning)
+
+    events = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [event["kind"] for event in events] == ["trial", "trials", "trial", "trials", "decision"]
+    first, running, last, ended, decision = events
+    assert (first["trial"], first["status"], first["values"], first["score"]) == ("000", "running", {"seed": "1"}, None)
+    assert (running["trials"], running["ended"], running["running"], running["best"]) == (2, 0, {"000": 3}, None)
+    assert (last["status"], last["iteration"], last["score"]) == ("completed", 10, 0.75)
+    assert (ended["ended"], ended["running"], ended["best"], ended["score"]) == (1, {}, "000", 0.75)
+    assert (decision["text"], decision["values"]) == ("the best is 000: success_rate 0.75", {"seed": "1"})
+    assert (tmp_path / "results.csv").is_file()
+
+
+def test_with_json_what_is_said_of_one_trial_is_said_once(started, capfd):
+    assert tune.main(["--json", *BASE[:2], "num_envs=8", RATE, "concurrent=1"]) == 75
+    events = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    decisions = [event["text"] for event in events if event["kind"] == "decision"]
+    assert len(decisions) == len(set(decisions))
+    assert [event["phase"] for event in events if event["kind"] == "phase" and event["state"] == "begin"] == ["tune"]
+    assert events[-1]["files"]["tuning"] == [str(started[0][0])]

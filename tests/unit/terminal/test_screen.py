@@ -20,7 +20,17 @@ import pytest
 from isaaclab_pc.launch.child_process import run_child, run_script
 from isaaclab_pc.terminal import screen as screens
 from isaaclab_pc.terminal.durations import KEPT, Durations
-from isaaclab_pc.terminal.events import Evaluated, Iteration, Memory, Phase, Warned, event_schema, read_event, to_line
+from isaaclab_pc.terminal.events import (
+    Evaluated,
+    Iteration,
+    Memory,
+    Phase,
+    Trials,
+    Warned,
+    event_schema,
+    read_event,
+    to_line,
+)
 from isaaclab_pc.terminal.live import LiveScreen
 from isaaclab_pc.terminal.screen import JsonScreen, Lines, Wire, current, use
 
@@ -29,6 +39,12 @@ METRICS = {"env_steps_per_s": 812.4, "mean_reward": 1.25, "success_rate": 0.5, "
 
 def iteration(number=1, **changes):
     return Iteration(**{"iteration": number, "max_iterations": 10, "eta_s": 180.0, "metrics": METRICS, **changes})
+
+
+def trials(**changes):
+    """A search of twenty trials, of which three have ended."""
+    fields = {"trials": 20, "ended": 3, "failed": 1, "running": {"004": 5}, "best": "001", "score": 0.875}
+    return Trials(max_iterations=90, metric="success_rate", **(fields | changes))
 
 
 @pytest.fixture
@@ -59,6 +75,19 @@ def test_a_pipe_gets_one_line_per_iteration_and_troubles_only_where_there_are_so
         "iteration  2/10  ETA 0:03:00  - steps/s  reward -  success - %  collect - s  learn - s",
         f"iteration  3/10  ETA 0:03:00  {numbers}  guard 3  restarts 1",
     ]
+
+
+def test_a_pipe_hears_of_a_searchs_trials_where_more_than_their_iterations_changed():
+    def events(screen):
+        for iterations in (5, 6, 7):
+            screen.show(trials(running={"004": iterations}))
+        screen.show(trials(ended=4, running={}, best=None, score=None, failed=0))
+
+    assert lines_of(events) == [
+        "trials 3/20 ended  1 running  1 failed  best so far 001: success_rate 0.875",
+        "trials 4/20 ended  0 running",
+    ]
+    assert lines_of(events, quiet=True) == []
 
 
 def test_quiet_shows_decisions_warnings_the_result_and_what_was_made():
@@ -272,6 +301,20 @@ def read_to_end(terminal: int) -> str:
 
 def without_escapes(shown: str) -> list[str]:
     return [line.rstrip() for line in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "\n", shown).splitlines()]
+
+
+def test_a_terminal_shows_how_many_trials_have_ended_which_run_and_the_best():
+    parent, child = terminal(100)
+    with os.fdopen(child, "w", encoding="utf-8") as stream:
+        screen = LiveScreen(stream)
+        screen.begin("tune", "20 trials of 90 iterations")
+        screen.show(trials())
+        screen.show(trials(running={f"{number:03d}": 5 for number in range(8)}))
+        screen.close()
+    text = " ".join(without_escapes(read_to_end(parent)))
+    for part in ("tune  0:00:0", "trials 3/20 ended", "best so far 001: success_rate 0.875", "running 004 at 5/90"):
+        assert part in text, part
+    assert "005 at 5/90 and 2 more" in text
 
 
 @pytest.mark.parametrize("columns", [0, 40, 100])
