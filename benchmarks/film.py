@@ -17,16 +17,15 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 import torch
-from isaaclab.utils import replace
 from isaaclab.utils.math import quat_apply
-from isaaclab_newton.renderers import NewtonWarpRendererCfg
 from PIL import Image, ImageDraw
 from task_sheet import VIEWS, View
 
-from isaaclab_pc.envs import depth_camera_cfg
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.platform import choose_platform
 from isaaclab_pc.launch.pretrained import find_pretrained, pretrained_tasks
+from isaaclab_pc.viz.scene_pictures import PictureView, draw_points
+from isaaclab_pc.workers.picture_camera import add_picture_camera, read_pictures
 from isaaclab_pc.workers.resolve import Resolved, resolve
 from isaaclab_pc.workers.session import open_env
 
@@ -62,14 +61,8 @@ def film(task: str, episodes: int) -> tuple[list[Image.Image], float]:
         settings, checkpoint = find_pretrained(settings)
     settings = choose_platform(settings.with_values({"seed": SEED, "device": "cpu"}))
     resolved = resolve(settings, 1, "film")
-    view = VIEWS[task]
-    camera = depth_camera_cfg(view.eye, view.target, width=WIDTH, height=HEIGHT, fov_deg=FOV_DEG)
-    resolved.env_cfg.scene.picture = replace(
-        camera,
-        prim_path="{ENV_REGEX_NS}/PictureCamera",
-        data_types=["rgb"],
-        renderer_cfg=NewtonWarpRendererCfg(enable_shadows=True),
-    )
+    view = picture_view(VIEWS[task])
+    add_picture_camera(resolved.env_cfg, view)
 
     pictures = []
     with open_env(resolved) as env, tempfile.TemporaryDirectory() as scratch:
@@ -78,11 +71,11 @@ def film(task: str, episodes: int) -> tuple[list[Image.Image], float]:
         observations, _ = env.reset(seed=SEED)
         for step in range(episodes * base.max_episode_length):
             if step % EVERY == 0:
-                scene = base.scene["picture"].data.output["rgb"].torch[0, ..., :3].cpu().numpy()
+                scene = read_pictures(base)[0]
                 points = observations["points"][0, :, :3].float()
                 if resolved.env_cfg.scene.points.frame == "gripper":
                     points = base.tool_pos[0] + quat_apply(base.tool_quat[:1].expand(len(points), 4), points)
-                pictures.append(Image.fromarray(np.hstack([scene, draw_cloud(points.cpu().numpy(), scene, view)])))
+                pictures.append(Image.fromarray(np.hstack([scene, cloud_picture(points.cpu().numpy(), scene, view)])))
             observations, *_ = env.step(act(observations))
     return pictures, EVERY * base.step_dt
 
@@ -98,35 +91,24 @@ def actor(resolved: Resolved, env: Any, checkpoint: Path | None, scratch: Path) 
     return runner.act
 
 
-def draw_cloud(points: np.ndarray, scene: np.ndarray, view: View) -> np.ndarray:
-    """Draw points into a faded image of the scene, coloured by height.
+def picture_view(view: View) -> PictureView:
+    """Return a task's view in the films' size."""
+    return PictureView(eye=view.eye, target=view.target, width=WIDTH, height=HEIGHT, fov_deg=FOV_DEG)
+
+
+def cloud_picture(points: np.ndarray, scene: np.ndarray, view: PictureView) -> np.ndarray:
+    """Draw points into a faded picture of the scene, coloured by height.
 
     Args:
         points: Points in the environment frame [m], shape (K, 3).
-        scene: Image of the scene, (HEIGHT, WIDTH, 3), uint8.
-        view: Where they are looked at from.
+        scene: Picture of the scene, (HEIGHT, WIDTH, 3), uint8.
+        view: From where it was taken.
 
     Returns:
-        Image, (HEIGHT, WIDTH, 3), uint8.
+        Picture, (HEIGHT, WIDTH, 3), uint8.
     """
-    forward = np.subtract(view.target, view.eye)
-    forward /= np.linalg.norm(forward)
-    right = np.cross(forward, (0.0, 0.0, 1.0))
-    right /= np.linalg.norm(right)
-    down = np.cross(forward, right)
-
-    offset = points - np.asarray(view.eye)
-    depth = offset @ forward
-    focal = WIDTH / 2.0 / np.tan(np.radians(FOV_DEG) / 2.0)
-    columns = (WIDTH / 2.0 + focal * (offset @ right) / depth).astype(int)
-    rows = (HEIGHT / 2.0 + focal * (offset @ down) / depth).astype(int)
     colors = (255 * mpl.colormaps["viridis"](points[:, 2] / HIGHEST)[:, :3]).astype(np.uint8)
-
-    image = (scene // 5 + 204).astype(np.uint8)
-    for index in np.argsort(-depth):
-        row, column = rows[index], columns[index]
-        image[max(row, 0) : row + DOT, max(column, 0) : column + DOT] = colors[index]
-    return image
+    return draw_points(points, colors, scene, view, DOT)
 
 
 def save(pictures: list[Image.Image], path: Path, interval: float, colors: int = COLORS) -> None:

@@ -17,16 +17,15 @@ import matplotlib as mpl
 import numpy as np
 import torch
 from isaaclab.app import launch_simulation
-from isaaclab.utils import replace
-from isaaclab_newton.renderers import NewtonWarpRendererCfg
 from isaaclab_tasks.utils import load_cfg_from_registry
 from matplotlib.ticker import MultipleLocator
 from PIL import Image
 
-from isaaclab_pc.envs import depth_camera_cfg
 from isaaclab_pc.launch.task_names import our_tasks
 from isaaclab_pc.physics import apply_physics
 from isaaclab_pc.settings import PhysicsSettings
+from isaaclab_pc.viz.scene_pictures import PictureView
+from isaaclab_pc.workers.picture_camera import add_picture_camera, read_pictures
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
@@ -34,6 +33,7 @@ import matplotlib.pyplot as plt
 Vector = tuple[float, float, float]
 WIDTH = 576
 HEIGHT = 336
+FOV_DEG = 52.0
 SEED = 3
 FAR = 1.8
 """Depth from which everything has one colour, so that the scale is left for the table and what is on it [m]."""
@@ -93,13 +93,7 @@ def capture(task_id: str, view: View) -> Shot:
     cfg.scene.points.frame = "env"
     cfg.scene.points.dtype = "float32"
 
-    picture = depth_camera_cfg(view.eye, view.target, width=WIDTH, height=HEIGHT, fov_deg=52.0)
-    cfg.scene.picture = replace(
-        picture,
-        prim_path="{ENV_REGEX_NS}/PictureCamera",
-        data_types=["rgb"],
-        renderer_cfg=NewtonWarpRendererCfg(enable_shadows=True),
-    )
+    add_picture_camera(cfg, PictureView(eye=view.eye, target=view.target, width=WIDTH, height=HEIGHT, fov_deg=FOV_DEG))
     apply_physics(cfg, PhysicsSettings())
 
     with launch_simulation(cfg, {"device": "cpu", "headless": True}):
@@ -109,7 +103,7 @@ def capture(task_id: str, view: View) -> Shot:
         for _ in range(round(view.time / env.step_dt)):
             points = env.step(policy())[0]["points"]
         shot = Shot(
-            scene=env.scene["picture"].data.output["rgb"].torch[0, ..., :3].clone(),
+            scene=torch.as_tensor(read_pictures(env)[0]).clone(),
             depth=env.camera.data.output["depth"].torch[0, ..., 0].clone(),
             points=points[0],
             tool=env.tool_pos[0].clone(),

@@ -28,22 +28,25 @@ from isaaclab_pc.settings.base import ScriptSettings
 
 __all__ = ["main"]
 
-ACTORS = ("random", "zero", "expert")
+KEYBOARD = "keyboard"
+ACTORS = ("random", "zero", "expert", KEYBOARD)
 """Policies that were not trained."""
 
-RECORDING = ".rrd"
-"""End of a recording's name."""
+RECORDINGS = {".rrd": "rerun", ".mp4": "av"}
+"""Ends of a recording's name, and the module that writes it."""
 
 
 class ViewSettings(ScriptSettings):
     """What a view has besides the settings of a run."""
 
     policy: Annotated[str, Field(min_length=1, max_length=4096)] | None = None
-    """Who acts: random, zero, expert, pretrained (the policy that comes with the task), latest, best, or the path of a
-    run's folder or checkpoint. null: the expert where the task has one, else random."""
+    """Who acts: random, zero, expert, keyboard (you, by the page's sliders and keys), pretrained (the policy that comes
+    with the task), latest, best, or the path of a run's folder or checkpoint. null: the expert where the task has one,
+    else random."""
 
     record: str | None = None
-    """Write a recording, a path that ends in .rrd, in the place of the page."""
+    """Write a recording in the place of the page: a path that ends in .rrd, which rerun shows, or in .mp4, a film of
+    the scene beside the cloud and the depth image that the policy sees."""
 
     steps: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """Steps after which it ends; null: never, and with record the longest episode."""
@@ -80,7 +83,9 @@ Examples
   python scripts/view.py task=lift num_envs=9 policy=pretrained       the policy that comes with the task
   python scripts/view.py task=stack policy=logs/rsl_rl/stack/<time>   one that you trained
   python scripts/view.py task=lift policy=random points.realism=stereo color=age
+  python scripts/view.py task=lift policy=keyboard num_envs=1 env.episode_length_s=120     drive the arm yourself
   python scripts/view.py task=lift record=lift.rrd                    a recording, which rerun lift.rrd shows
+  python scripts/view.py task=lift record=lift.mp4 num_envs=1         a film
   python scripts/view.py task=lift host=0.0.0.0                       also for a browser on another machine
 
 {settings_table(keys_of(*SELECTS, *MAY_CHANGE), ViewSettings)}
@@ -152,17 +157,25 @@ def _check_outputs(own: ViewSettings) -> None:
         if not is_installed("viser"):
             raise ConfigError(
                 f"The page needs viser, which is not installed: {INSTALL_VIZ}. record=<path>.rrd writes a recording "
-                "in its place and needs rerun-sdk alone."
+                "in its place and needs rerun-sdk alone, record=<path>.mp4 needs av alone."
             )
         return
 
+    if own.policy == KEYBOARD:
+        raise ConfigError(
+            f"policy={KEYBOARD}: a recording has no sliders and takes no keys, only the page has, which is viser's. "
+            "Leave record out, or let somebody else act."
+        )
     path = Path(own.record)
-    if path.suffix != RECORDING:
-        raise ConfigError(f"record={own.record}: expected a path that ends in {RECORDING}, which rerun shows.")
+    if path.suffix not in RECORDINGS:
+        raise ConfigError(
+            f"record={own.record}: expected a path that ends in .rrd, which rerun shows, or in .mp4, a film."
+        )
     if not path.resolve().parent.is_dir():
         raise ConfigError(f"record={own.record}: there is no folder {path.resolve().parent}; make it first.")
-    if not is_installed("rerun"):
-        raise ConfigError(f"record={own.record} needs rerun, which is not installed: {INSTALL_VIZ}.")
+    module = RECORDINGS[path.suffix]
+    if not is_installed(module):
+        raise ConfigError(f"record={own.record} needs {module}, which is not installed: {INSTALL_VIZ}.")
 
 
 def _settings(own: ViewSettings, command: Command) -> tuple[RunSettings, Path | None]:

@@ -24,6 +24,10 @@ _GROUND = "#1b2230"
 
 _AXES = ("#ff7b6b", "#8be28b", "#7db8ff")
 _AXIS_LENGTH = 0.06
+_MARGIN = 0.07
+"""Around all that is shown [m]: a gripper's axes at the edge stay whole."""
+_LOWEST = 0.4
+"""Share of the colour map below which colours are too dark to be told from what is behind the points."""
 _GOAL = "#ff8ff0"
 
 _SIDE = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
@@ -139,14 +143,19 @@ def _oblique() -> np.ndarray:
     return np.stack([right / np.linalg.norm(right), up / np.linalg.norm(up)])
 
 
+def _height_colors(heights: np.ndarray) -> np.ndarray:
+    """Return the colours of points by their heights [m], red, green, blue and opacity from 0 to 1, shape (K, 4)."""
+    share = (heights / HEIGHT_SPAN).clip(0.0, 1.0)
+    return mpl.colormaps["viridis"](_LOWEST + (1.0 - _LOWEST) * share)
+
+
 def _draw_cloud(axes: Any, film: Film, frame: int, view: np.ndarray) -> None:
     """Draw a frame's points, gripper and goal, projected onto the two axes of a picture, shape (2, 3)."""
     assert film.points is not None
     points = film.points[frame].astype(np.float64)
     # What is nearer to the eye comes last.
     points = points[np.argsort(points @ np.cross(view[0], view[1]))]
-    share = (points[:, 2] / HEIGHT_SPAN).clip(0.0, 1.0)
-    colors = mpl.colormaps["viridis"](0.2 + 0.8 * share)
+    colors = _height_colors(points[:, 2])
     axes.set_facecolor(_GROUND)
     axes.grid(visible=False)
     size = float(np.clip(1500 / len(points), 4.0, 12.0))
@@ -171,7 +180,7 @@ def _set_limits(axes: Any, film: Film, view: np.ndarray) -> None:
     marks = [film.tool[:, :3] @ view.T, *([film.goal @ view.T] if film.goal is not None else [])]
     corners = np.vstack([np.quantile(cloud, (0.01, 0.99), axis=0), *marks])
     low, high = corners.min(axis=0), corners.max(axis=0)
-    center, half = (low + high) / 2, (high - low).max() / 2 + 0.05
+    center, half = (low + high) / 2, (high - low).max() / 2 + _MARGIN
     axes.set(xlim=(center[0] - half, center[0] + half), ylim=(center[1] - half, center[1] + half))
     axes.xaxis.set_major_locator(MaxNLocator(3))
     axes.yaxis.set_major_locator(MaxNLocator(4))
@@ -189,4 +198,5 @@ def _draw_depth(axes: Any, image: np.ndarray, limits: tuple[float, float]) -> No
     axes.set_facecolor(_GROUND)
     axes.imshow(shown, cmap="viridis_r", vmin=limits[0], vmax=limits[1], interpolation="nearest")
     axes.set(xticks=[], yticks=[])
+    axes.spines[:].set_visible(False)
     axes.grid(visible=False)

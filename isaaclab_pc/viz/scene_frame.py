@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-__all__ = ["CameraView", "Mark", "Part", "SceneFrame", "SceneLayout", "fault_text"]
+__all__ = ["CameraView", "Mark", "Part", "SceneFrame", "SceneLayout", "fault_text", "label_text"]
 
 Poses = np.ndarray
 """Positions [m] and orientations (x, y, z, w), shape (..., 7), float32."""
@@ -156,3 +156,16 @@ def fault_text(frame: SceneFrame, env: int) -> str:
     if frame.benched is not None and frame.benched[env]:
         return f"benched, {causes}" if causes else "benched"
     return causes
+
+
+def label_text(frame: SceneFrame, env: int) -> str:
+    """Return what stands over an environment: its reward, and success and faults where there are."""
+    text = f"env {env}"
+    if frame.reward is not None:
+        text += f"   reward {frame.reward[env]:.2f}"
+    if frame.success is not None and frame.success[env]:
+        text += "   success"
+    if frame.done is not None and frame.done[env]:
+        text += "   new episode"
+    fault = fault_text(frame, env)
+    return f"{text}   GUARD: {fault}" if fault else text

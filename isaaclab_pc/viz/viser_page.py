@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import viser
 
+from isaaclab_pc.viz.arm_drive import ArmDrive
 from isaaclab_pc.viz.controls import Controls
 from isaaclab_pc.viz.scene_frame import SceneFrame, SceneLayout
 from isaaclab_pc.viz.viser_panel import Panel, SettingField
@@ -61,7 +62,12 @@ class ViserPage:
         return f"http://{name}:{self.port}"
 
     def begin(
-        self, layout: SceneLayout, title: str, fields: Sequence[SettingField] | None, color: str = "height"
+        self,
+        layout: SceneLayout,
+        title: str,
+        fields: Sequence[SettingField] | None,
+        color: str = "height",
+        drive: ArmDrive | None = None,
     ) -> None:
         """Show other environments.
 
@@ -71,10 +77,11 @@ class ViserPage:
             fields: Settings that they can be built again with; None where another program steps them, and nobody here
                 controls them.
             color: Which of the layout's ways colours the points at first.
+            drive: Told how the person drives the arm; None: somebody else acts.
         """
         self._frame = None
         self.scene = ViserScene(self._server, layout)
-        self.panel = Panel(self._server, self.scene, layout, self._controls, title, fields, color)
+        self.panel = Panel(self._server, self.scene, layout, self._controls, title, fields, color, drive)
 
     def show(self, frame: SceneFrame) -> None:
         """Show a frame, and remember it for the curves."""

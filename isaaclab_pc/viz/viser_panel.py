@@ -12,9 +12,12 @@ import numpy as np
 import viser
 from viser import uplot
 
+from isaaclab_pc.viz.arm_drive import ArmDrive
 from isaaclab_pc.viz.controls import Controls
 from isaaclab_pc.viz.scene_frame import SceneFrame, SceneLayout, fault_text
-from isaaclab_pc.viz.viser_scene import LAYERS, ViserScene, depth_picture
+from isaaclab_pc.viz.scene_pictures import depth_picture
+from isaaclab_pc.viz.viser_drive import DrivePanel
+from isaaclab_pc.viz.viser_scene import LAYERS, ViserScene
 
 __all__ = ["AS_TASK", "Panel", "SettingField"]
 
@@ -57,6 +60,7 @@ class Panel:
         title: str,
         fields: Sequence[SettingField] | None,
         color: str,
+        drive: ArmDrive | None = None,
     ) -> None:
         """Take the place of the panel that is there.
 
@@ -68,6 +72,7 @@ class Panel:
             title: What runs, as Markdown.
             fields: Settings that the environments can be built again with; None: there are no controls at all.
             color: Which of the layout's ways colours the points at first.
+            drive: Told how the person drives the arm; None: somebody else acts.
         """
         self._gui = server.gui
         self._scene = scene
@@ -84,6 +89,9 @@ class Panel:
         if self._has_controls:
             self._add_buttons()
         tabs = self._gui.add_tab_group()
+        if drive is not None:
+            with tabs.add_tab("Drive"):
+                self.drive = DrivePanel(self._gui, drive, layout.num_envs)
         with tabs.add_tab("Scene"):
             self._add_display(color)
         with tabs.add_tab("Environment"):

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import viser
 
-from isaaclab_pc.viz.scene_frame import CameraView, Poses, SceneFrame, SceneLayout, fault_text
+from isaaclab_pc.viz.scene_frame import CameraView, Poses, SceneFrame, SceneLayout, label_text
+from isaaclab_pc.viz.scene_pictures import depth_picture
 
-__all__ = ["LAYERS", "ViserScene", "depth_picture"]
+__all__ = ["LAYERS", "ViserScene"]
 
 LAYERS = ("cloud", "bodies", "cameras", "crop box", "gripper", "goal", "labels")
 """What can be shown and hidden."""
@@ -27,8 +27,6 @@ _MARK_RADIUS = 0.09
 """Of the ball around what failed: larger than a link of an arm [m]."""
 _LABEL_HEIGHT = 0.95
 """Of an environment's label above its origin [m]."""
-_UPSCALE = 4
-"""A depth image of a few pixels is drawn with so many more, or a browser would blur it."""
 
 
 class ViserScene:
@@ -173,36 +171,6 @@ class ViserScene:
     def _add_crop(self, name: str) -> Any:
         assert self._layout.crop is not None
         return self._scene.add_line_segments(name, _edges(self._layout.crop), _CROP_COLOR, thickness=0.004)
-
-
-def label_text(frame: SceneFrame, env: int) -> str:
-    """Return what stands over an environment: its reward, and success and faults where there are."""
-    text = f"env {env}"
-    if frame.reward is not None:
-        text += f"   reward {frame.reward[env]:.2f}"
-    if frame.success is not None and frame.success[env]:
-        text += "   success"
-    if frame.done is not None and frame.done[env]:
-        text += "   new episode"
-    fault = fault_text(frame, env)
-    return f"{text}   GUARD: {fault}" if fault else text
-
-
-def depth_picture(depth: np.ndarray) -> np.ndarray:
-    """Return a depth image in colours, from its nearest to its farthest pixel, black where it hits nothing.
-
-    Args:
-        depth: Distances [m], shape (H, W); 0 for a miss.
-
-    Returns:
-        Shape (4 H, 4 W, 3), uint8.
-    """
-    hit = depth > 0.0
-    near, far = (float(depth[hit].min()), float(depth[hit].max())) if hit.any() else (0.0, 1.0)
-    share = ((depth - near) / max(far - near, 1e-6)).clip(0.0, 1.0)
-    picture = (255.0 * mpl.colormaps["viridis_r"](share)[..., :3]).astype(np.uint8)
-    picture[~hit] = 0
-    return picture.repeat(_UPSCALE, axis=0).repeat(_UPSCALE, axis=1)
 
 
 def _edges(corners: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,7 @@ from isaaclab_pc.workers.browser_visualizers import LIVE, listening_on
 from isaaclab_pc.workers.resolve import Resolved, resolve
 
 if TYPE_CHECKING:
+    from isaaclab_pc.guards.recorder import Recorder
     from isaaclab_pc.workers.probe_watch import ProbeWatch
 
 __all__ = ["Session", "guard_counts", "open_env", "open_session", "record_faults"]
@@ -54,7 +55,7 @@ def open_session(
     run_dir: Path,
     watch: ProbeWatch | None = None,
     *,
-    drawn: bool = False,
+    prepare: Callable[[Any], object] | None = None,
 ) -> Iterator[Session]:
     """Start the simulation, build environment and runner, and close the environment whatever happens.
 
@@ -64,7 +65,7 @@ def open_session(
         experiment: Name of the experiment's folder.
         run_dir: Where the resolved configs and the runner's logs go.
         watch: A probe's; told the plan, and before and after the environment is built.
-        drawn: As for :func:`open_env`.
+        prepare: As for :func:`open_env`.
 
     Yields:
         The running session.
@@ -96,7 +97,7 @@ def open_session(
     dump_yaml(str(run_dir / "params" / "env.yaml"), resolved.env_cfg)
     dump_yaml(str(run_dir / "params" / "agent.yaml"), resolved.agent_cfg)
 
-    with open_env(resolved, watch, drawn=drawn) as env:
+    with open_env(resolved, watch, prepare) as env:
         if watch is not None:
             watch.after_env(env)
         if isinstance(resolved.env_cfg, PointCloudEnvCfg):
@@ -107,14 +108,15 @@ def open_session(
 
 
 @contextmanager
-def open_env(resolved: Resolved, watch: ProbeWatch | None = None, *, drawn: bool = False) -> Iterator[Any]:
+def open_env(
+    resolved: Resolved, watch: ProbeWatch | None = None, prepare: Callable[[Any], object] | None = None
+) -> Iterator[Any]:
     """Start the simulation and its visualizers and build the environment, guarded; close it whatever happens.
 
     Args:
         resolved: What to build.
         watch: A probe's; told before the environment is built.
-        drawn: Whether a :class:`~isaaclab_pc.viz.scene_reader.SceneReader` will read it; with a visualizer of this
-            package one does.
+        prepare: Changes the environment's config before it is built.
 
     Yields:
         The gym environment.
@@ -129,8 +131,10 @@ def open_env(resolved: Resolved, watch: ProbeWatch | None = None, *, drawn: bool
 
     is_ours = isinstance(resolved.env_cfg, PointCloudEnvCfg)
     live = [name for name in resolved.visualizers if is_ours and name in LIVE]
-    if drawn or live:
+    if live:
         resolved.env_cfg.drawn = True
+    if prepare is not None:
+        prepare(resolved.env_cfg)
     others = [name for name in resolved.visualizers if name not in live]
     # None leaves it to the task's config; only Kit asks whether it is headless.
     launcher = {"device": resolved.device, "headless": "kit" not in others, "visualizer": others or None}
@@ -179,13 +183,16 @@ def _named(what: str, overrides: Sequence[str]) -> Iterator[None]:
         ) from error
 
 
-def record_faults(session: Session, settings: RunSettings, folder: Path) -> None:
+def record_faults(session: Session, settings: RunSettings, folder: Path) -> Recorder | None:
     """Keep the last steps of environments that fail, of any task that is guarded and whose actions are numbers.
 
     Args:
         session: The running session.
         settings: The run's settings.
         folder: Where the dumps go.
+
+    Returns:
+        The recorder; None for a task that is not recorded.
     """
     import gymnasium as gym
 
@@ -194,7 +201,8 @@ def record_faults(session: Session, settings: RunSettings, folder: Path) -> None
     env = session.env.unwrapped
     if hasattr(env, "guard") and isinstance(env.single_action_space, gym.spaces.Box):
         about = {"task": settings.task, "config": settings.model_dump(), "backend": session.resolved.backend}
-        Recorder.attach(env, folder, about, RecorderCfg(dumps=settings.guard.dump))
+        return Recorder.attach(env, folder, about, RecorderCfg(dumps=settings.guard.dump))
+    return None
 
 
 def guard_counts(env: Any) -> dict[str, int]:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,14 +20,20 @@ from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.base import choices_of
 from isaaclab_pc.settings.run import SETTINGS
 from isaaclab_pc.terminal.screen import Screen
+from isaaclab_pc.viz.arm_drive import ArmDrive
 from isaaclab_pc.viz.controls import Controls
 from isaaclab_pc.viz.point_colors import color_ways
+from isaaclab_pc.viz.scene_frame import SceneLayout
+from isaaclab_pc.workers.driving import drive_of, driven
+from isaaclab_pc.workers.picture_camera import add_picture_camera, read_pictures, usual_view
 from isaaclab_pc.workers.random_actions import RandomActions
 from isaaclab_pc.workers.resolve import Resolved, resolve
 from isaaclab_pc.workers.session import guard_counts, open_env, open_session
 from isaaclab_pc.workers.watch import Act, Watch
 
 if TYPE_CHECKING:
+    from isaaclab_pc.viz.mp4_recording import Mp4Recording
+    from isaaclab_pc.viz.rerun_recording import RerunRecording
     from isaaclab_pc.viz.viser_page import ViserPage
     from isaaclab_pc.viz.viser_panel import SettingField
 
@@ -38,14 +45,17 @@ PANEL_SETTINGS = (
 )
 """Settings that the panel changes: the environments are built again with them."""
 
+FILM = ".mp4"
+"""End of the name of a recording that is a film."""
+
 
 @dataclass(frozen=True)
 class ViewOptions:
     """What a view has besides the settings of a run."""
 
     policy: str | None = None
-    """``random``, ``zero`` or ``expert``; None: the checkpoint, or without one the expert where there is one, else
-    random."""
+    """``random``, ``zero``, ``expert`` or ``keyboard``; None: the checkpoint, or without one the expert where there is
+    one, else random."""
 
     checkpoint: Path | None = None
     """A policy that was trained under the settings."""
@@ -111,13 +121,11 @@ def _record(
     stopped: Callable[[], bool],
 ) -> None:
     """Write a recording."""
-    from isaaclab_pc.viz.rerun_recording import RerunRecording
-
     controls = Controls()
     controls.speed = math.inf
     with _open(settings, options, folder) as opened, ExitStack() as stack:
         watch = Watch(opened.env, opened.act, controls, recorder=opened.recorder)
-        recording = RerunRecording(path, watch.reader.layout, options.color)
+        recording = _recording(path, opened.env.unwrapped, watch.reader.layout, options.color)
         stack.callback(recording.close)
         watch.outputs.append(recording.write)
         steps = options.steps or opened.env.unwrapped.max_episode_length
@@ -125,7 +133,20 @@ def _record(
         screen.say(f"recording {steps} steps of {settings.num_envs} environments, {opened.actor} acts")
         watch.run(settings.seed, steps, stopped)
         _report_faults(opened, screen)
-    screen.say(f"recording: {path}, {path.stat().st_size / 1e6:.1f} MB; rerun {path} shows it")
+    shows = "any player" if path.suffix == FILM else f"rerun {path}"
+    screen.say(f"recording: {path}, {path.stat().st_size / 1e6:.1f} MB; {shows} shows it")
+
+
+def _recording(path: Path, env: Any, layout: SceneLayout, color: str) -> RerunRecording | Mp4Recording:
+    """Begin the recording that the path's end names."""
+    if path.suffix == FILM:
+        from isaaclab_pc.viz.mp4_recording import Mp4Recording
+
+        return Mp4Recording(path, layout, usual_view(env.cfg), partial(read_pictures, env), color)
+
+    from isaaclab_pc.viz.rerun_recording import RerunRecording
+
+    return RerunRecording(path, layout, color)
 
 
 def _show(
@@ -162,7 +183,7 @@ def _show(
         title = (
             f"### {settings.task}\n{opened.actor} acts · {settings.physics.backend} · {settings.num_envs} environments"
         )
-        page.begin(watch.reader.layout, title, _fields(settings), options.color)
+        page.begin(watch.reader.layout, title, _fields(settings), options.color, opened.drive)
         controls.message = ""
         screen.end_phase()
         screen.say(f"{opened.actor} acts; watch at {page.url}, Ctrl-C ends it")
@@ -187,27 +208,38 @@ class _Opened:
     recorder: Recorder | None
     """Writes the last steps of environments that fail; None where the guard is off."""
 
+    drive: ArmDrive | None
+    """What a person asks for; None where somebody else acts."""
+
 
 @contextmanager
 def _open(settings: RunSettings, options: ViewOptions, folder: Path) -> Iterator[_Opened]:
     """Build the environments and whoever acts in them."""
     assert settings.num_envs != "auto"
+    drive = None
+
+    def prepare(cfg: Any) -> None:
+        cfg.drawn = True
+        if options.record is not None and options.record.suffix == FILM:
+            add_picture_camera(cfg, usual_view(cfg))
+
     with ExitStack() as stack:
         if options.checkpoint is not None:
-            session = stack.enter_context(open_session(settings, settings.num_envs, "view", folder, drawn=True))
+            session = stack.enter_context(open_session(settings, settings.num_envs, "view", folder, prepare=prepare))
             session.runner.load_policy(options.checkpoint, {"task": settings.task})
             env, act, actor = session.env, session.runner.act, f"the policy {options.checkpoint}"
         else:
-            env = stack.enter_context(open_env(_resolve(settings, options), drawn=True))
+            env = stack.enter_context(open_env(_resolve(settings, options), prepare=prepare))
             actor = options.policy or ("expert" if hasattr(env.unwrapped, "expert") else "random")
-            act = _make_policy(env.unwrapped, actor, settings)
+            drive = drive_of(env.unwrapped) if actor == "keyboard" else None
+            act = driven(env.unwrapped, drive) if drive is not None else _make_policy(env.unwrapped, actor, settings)
 
         recorder = None
         if env.unwrapped.guard.enabled:
             about = {"task": settings.task, "config": settings.model_dump(), "backend": settings.physics.backend}
             cfg = RecorderCfg(dumps=settings.guard.dump)
             recorder = Recorder.attach(env.unwrapped, folder / "dumps", about, cfg)
-        yield _Opened(env, act, actor, recorder)
+        yield _Opened(env, act, actor, recorder, drive)
 
 
 def _make_policy(env: Any, name: str, settings: RunSettings) -> Act:

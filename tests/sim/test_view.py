@@ -14,9 +14,11 @@ from isaaclab_pc.guards.recorder import Recorder
 from isaaclab_pc.viz.controls import Controls
 from isaaclab_pc.viz.point_colors import colors_by_height
 from isaaclab_pc.viz.rerun_recording import RerunRecording
+from isaaclab_pc.viz.scene_pictures import PictureView
 from isaaclab_pc.workers.evaluation import evaluate
 from isaaclab_pc.workers.film_recorder import FilmRecorder
 from isaaclab_pc.workers.live_view import LiveView
+from isaaclab_pc.workers.picture_camera import add_picture_camera, read_pictures
 from isaaclab_pc.workers.watch import Watch
 from tests.unit.viz.recordings import read, rgb
 
@@ -24,13 +26,14 @@ pytestmark = [pytest.mark.sim, pytest.mark.slow_on_newton]
 
 TASK = "IsaacPC-Lift-Cube-Franka-Direct"
 STEPS = 3
+VIEW = PictureView(eye=(1.6, 1.2, 1.0), target=(0.4, 0.0, 0.2), width=128, height=96, fov_deg=30.0)
 FAULTY_STEP = 2
 """The step, counted from 1, in which the policy gives environment 1 an action that is not finite."""
 
 
 @pytest.fixture(scope="module")
 def env(make_env):
-    return make_env(TASK, 2)
+    return make_env(TASK, 2, lambda cfg: add_picture_camera(cfg, VIEW))
 
 
 @pytest.fixture(scope="module")
@@ -145,6 +148,69 @@ def test_a_fault_is_named_stops_who_runs_to_it_and_says_how_to_replay_it(watched
     assert messages[0].startswith("fault: env 1: action")
     assert "python scripts/replay.py dump=" in messages[0]
     assert frames[FAULTY_STEP].done.tolist() == [False, True]
+
+
+def test_a_slider_of_the_page_moves_the_tool_and_the_other_environment_holds_still(env):
+    viser_page = pytest.importorskip("viser") and pytest.importorskip("isaaclab_pc.viz.viser_page")
+    from isaaclab_pc.viz.scene_reader import SceneReader
+    from isaaclab_pc.workers.driving import drive_of, driven
+
+    drive = drive_of(env)
+    page = viser_page.ViserPage("127.0.0.1", 8080, Controls())
+    try:
+        page.begin(SceneReader(env).layout, "### lift", [], drive=drive)
+        page.panel.drive.env.value = "1"
+        left = [motion.name for motion in drive.motions].index("y")
+        observations, _ = env.reset(seed=3)
+        before = env.tool_pos.clone()
+        fingers = env.robot.data.joint_pos.torch[:, env.fingers].clone()
+
+        page.panel.drive.sliders[left].value = 1.0
+        page.panel.drive.press(len(drive.motions) - 1, -1.0)
+        act = driven(env, drive)
+        with torch.no_grad():
+            # The hand turns to where it is held first.
+            for _ in range(20):
+                env.step(act(observations))
+    finally:
+        page.close()
+
+    moved = env.tool_pos - before
+    assert moved[1, 1] > 0.1
+    assert moved[1, [0, 2]].abs().max() < 0.03
+    assert moved[0].norm() < 0.02
+    closing = fingers - env.robot.data.joint_pos.torch[:, env.fingers]
+    assert (closing[1] > 0.02).all()
+    assert (closing[0].abs() < 0.002).all()
+
+
+def test_a_film_shows_the_scene_and_what_the_policy_sees_in_every_step(env, tmp_path):
+    av = pytest.importorskip("av", reason="needs av: uv pip install -c constraints.txt -e '.[viz]'")
+    from isaaclab_pc.viz.mp4_recording import Mp4Recording
+
+    path = tmp_path / "out.mp4"
+    expert = env.expert()
+    controls = Controls()
+    controls.speed = math.inf
+    watch = Watch(env, lambda _: expert(), controls)
+    recording = Mp4Recording(path, watch.reader.layout, VIEW, lambda: read_pictures(env))
+    watch.outputs.append(recording.write)
+    watch.run(seed=3, steps=STEPS)
+    recording.close()
+
+    with av.open(path) as film:
+        frames = [frame.to_ndarray(format="rgb24") for frame in film.decode(video=0)]
+        assert float(film.streams.video[0].average_rate) == pytest.approx(1.0 / env.step_dt)
+    assert len(frames) == STEPS + 1, "the reset is shown, too"
+    panels = 2 * VIEW.width + 128
+    assert frames[0].shape == (2 * VIEW.height, panels, 3)
+    now = read_pictures(env)[1].astype(float)
+    shown = frames[-1][VIEW.height :, : VIEW.width].astype(float)
+    assert np.abs(now - shown)[20:].mean() < 5.0
+    assert now.std() > 20.0, "there is something to see"
+    # Only the points have strong colours where the scene is faded.
+    cloud = frames[-1][VIEW.height :, VIEW.width : 2 * VIEW.width].astype(int)
+    assert (np.ptp(cloud[20:], axis=-1) > 100).any()
 
 
 def test_an_environment_that_is_hidden_by_the_guard_draws_what_the_policy_gets(env):

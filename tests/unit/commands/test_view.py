@@ -87,7 +87,11 @@ def test_the_tasks_own_policy_needs_no_run(shown, tmp_path, monkeypatch):
     ("arguments", "message"),
     [
         (["num_envs=65"], "num_envs=65: more than 64 environments .* force=true"),
-        (["record=out.txt"], "record=out.txt: expected a path that ends in .rrd"),
+        (["record=out.txt"], "record=out.txt: expected a path that ends in .rrd, .* or in .mp4, a film"),
+        (
+            ["record=out.rrd", "policy=keyboard"],
+            "policy=keyboard: a recording has no sliders .* viser's. Leave record out",
+        ),
         (["record=nowhere/out.rrd"], "record=nowhere/out.rrd: there is no folder"),
         (["policy=latest"], "policy=latest: .* holds no run with a checkpoint"),
         (["policy=expret"], "policy=expret: expected latest, best, or the path"),
@@ -114,6 +118,7 @@ def test_more_environments_are_shown_to_who_insists(shown):
     ("missing", "arguments", "message"),
     [
         ("viser", [], "needs viser, .* pip install 'isaaclab_pc\\[viz\\]'. record=<path>.rrd"),
+        ("av", ["record=out.mp4"], "record=out.mp4 needs av, .* pip install 'isaaclab_pc\\[viz\\]'"),
         ("rerun", ["record=out.rrd"], "record=out.rrd needs rerun, .* pip install 'isaaclab_pc\\[viz\\]'"),
     ],
 )

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a policy saw, written and read back, also from files of strangers."""
+"""What a policy saw, written and read back, also from files of strangers, and drawn."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.viz import film_figures
 from isaaclab_pc.viz.films import FILMS_NAME, add_films, read_films
 from tests.unit.report.run_folder import make_film
 
@@ -59,3 +62,25 @@ def test_a_file_that_is_none_is_refused_and_replaced(tmp_path):
         read_films(tmp_path)
     add_films(tmp_path, {"first": make_film(1)})
     assert list(read_films(tmp_path)) == ["first"]
+
+
+def luminance(color: np.ndarray) -> float:
+    """Return the relative luminance of WCAG 2 of a colour from 0 to 1."""
+    linear = np.where(color <= 0.04045, color / 12.92, ((color + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])
+
+
+def test_points_of_every_height_stand_out_from_what_is_behind_them():
+    ground = luminance(np.array(to_rgb(film_figures._GROUND)))
+    for color in film_figures._height_colors(np.linspace(-0.1, 0.5, 20))[:, :3]:
+        assert (luminance(color) + 0.05) / (ground + 0.05) > 3.0, "WCAG 2 asks for so much contrast of graphics"
+
+
+def test_a_grippers_axes_at_the_edge_of_a_picture_are_whole():
+    film = make_film(3)
+    axes = Figure().subplots()
+    film_figures._draw_cloud(axes, film, 0, film_figures._ABOVE)
+    for line in axes.lines:
+        x, y = np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
+        assert axes.get_xlim()[0] <= x.min() <= x.max() <= axes.get_xlim()[1]
+        assert axes.get_ylim()[0] <= y.min() <= y.max() <= axes.get_ylim()[1]

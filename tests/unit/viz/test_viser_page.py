@@ -12,11 +12,13 @@ import pytest
 
 pytest.importorskip("viser", reason="needs viser: uv pip install -c constraints.txt -e '.[viz]'")
 
+from isaaclab_pc.viz.arm_drive import ArmDrive, Motion
 from isaaclab_pc.viz.controls import Controls
-from isaaclab_pc.viz.scene_frame import Mark
+from isaaclab_pc.viz.scene_frame import Mark, label_text
+from isaaclab_pc.viz.scene_pictures import depth_picture
 from isaaclab_pc.viz.viser_page import ViserPage
 from isaaclab_pc.viz.viser_panel import AS_TASK, SettingField
-from isaaclab_pc.viz.viser_scene import LAYERS, depth_picture, label_text
+from isaaclab_pc.viz.viser_scene import LAYERS
 from tests.unit.viz import scenes
 from tests.unit.viz.browser import CHROMIUM, browser
 
@@ -133,6 +135,49 @@ def test_another_environment_takes_the_place_of_the_first(page):
     page.begin(scenes.layout(), "### Others", FIELDS)
     page.show(scenes.frame(7))
     assert "Step 7" in page.panel.status.content
+
+
+@pytest.fixture
+def drive(page):
+    """What a person drives the page's environments with."""
+    motions = [Motion("x", "away", ("K", "I")), Motion("gripper", "", ("C", "V"), start=1.0, stays=True)]
+    drive = ArmDrive(motions, key_steps=3)
+    page.begin(scenes.layout(), "### Driven", FIELDS, drive=drive)
+    return drive
+
+
+def test_sliders_and_keys_drive_the_arm_of_the_chosen_environment(page, drive):
+    panel = page.panel.drive
+    panel.sliders[0].value = -0.5
+    panel.sliders[1].value = -1.0
+    assert drive.next_action() == [-0.5, -1.0]
+    panel.press(1, 1.0)
+    assert panel.sliders[1].value == 1.0, "the slider follows the key"
+    panel.press(0, 1.0)
+    assert drive.next_action() == [1.0, 1.0]
+
+    panel.env.value = "1"
+    assert drive.env == 1
+    assert drive.next_action() == [0.0, 1.0], "nobody asked this one to move"
+    assert panel.sliders[0].value == 0.0
+
+
+def test_without_a_driver_there_are_no_sliders(page, drive):
+    page.begin(scenes.layout(), "### Others", FIELDS)
+    assert not hasattr(page.panel, "drive")
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium on the PATH")
+def test_a_browsers_keys_drive_the_arm(page, drive, tmp_path):
+    with browser(tmp_path / "profile") as chromium:
+        chromium.open(page.url)
+        chromium.wait_for("gripper (C/V)")
+        chromium.press("i")
+        assert wait_until(lambda: drive.next_action()[0] == 1.0)
+        chromium.press("c")
+        assert wait_until(lambda: page.panel.drive.sliders[1].value == -1.0)
+        assert drive.next_action()[1] == -1.0
+        assert chromium.errors == []
 
 
 def test_beside_a_run_there_is_nothing_to_press(page):

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Pictures of a scene and of what a policy sees there, as arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import matplotlib as mpl
+import numpy as np
+
+__all__ = ["PictureView", "depth_picture", "draw_points"]
+
+_UPSCALE = 4
+"""A depth image of a few pixels is drawn with so many more, or a browser would blur it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PictureView:
+    """From where pictures of an environment are taken; its own frame, in which z is up."""
+
+    eye: tuple[float, float, float]
+    """Where the camera is [m]."""
+
+    target: tuple[float, float, float]
+    """What is in the middle of the picture [m]."""
+
+    width: int
+    """Columns [px]."""
+
+    height: int
+    """Rows [px]."""
+
+    fov_deg: float
+    """Horizontal field of view [deg]."""
+
+
+def draw_points(points: np.ndarray, colors: np.ndarray, scene: np.ndarray, view: PictureView, size: int) -> np.ndarray:
+    """Draw points into a faded picture of the scene, the nearest on top.
+
+    Args:
+        points: In the environment's frame [m], shape (K, 3).
+        colors: Shape (K, 3), uint8.
+        scene: The picture, shape (H, W, 3), uint8.
+        view: From where it was taken.
+        size: Edge of a point [px].
+
+    Returns:
+        Shape (H, W, 3), uint8.
+    """
+    forward = np.subtract(view.target, view.eye)
+    forward /= np.linalg.norm(forward)
+    right = np.cross(forward, (0.0, 0.0, 1.0))
+    right /= np.linalg.norm(right)
+    down = np.cross(forward, right)
+
+    offset = points - np.asarray(view.eye)
+    depth = offset @ forward
+    order = np.argsort(-depth)
+    order = order[depth[order] > 0.0]
+    focal = view.width / 2.0 / np.tan(np.radians(view.fov_deg) / 2.0)
+    columns = np.floor(view.width / 2.0 + focal * (offset @ right)[order] / depth[order]).astype(int)
+    rows = np.floor(view.height / 2.0 + focal * (offset @ down)[order] / depth[order]).astype(int)
+
+    # All pixels of the farthest point come first: of several values for a pixel, the last one stays.
+    pixel_rows, pixel_columns = np.divmod(np.arange(size * size), size)
+    all_rows = (rows[:, None] + pixel_rows).ravel()
+    all_columns = (columns[:, None] + pixel_columns).ravel()
+    is_inside = (all_rows >= 0) & (all_rows < view.height) & (all_columns >= 0) & (all_columns < view.width)
+    image = (scene // 5 + 204).astype(np.uint8)
+    image[all_rows[is_inside], all_columns[is_inside]] = colors[order].repeat(size * size, axis=0)[is_inside]
+    return image
+
+
+def depth_picture(depth: np.ndarray) -> np.ndarray:
+    """Return a depth image in colours, from its nearest to its farthest pixel, black where it hits nothing.
+
+    Args:
+        depth: Distances [m], shape (H, W); 0 for a miss.
+
+    Returns:
+        Shape (4 H, 4 W, 3), uint8.
+    """
+    hit = depth > 0.0
+    near, far = (float(depth[hit].min()), float(depth[hit].max())) if hit.any() else (0.0, 1.0)
+    share = ((depth - near) / max(far - near, 1e-6)).clip(0.0, 1.0)
+    picture = (255.0 * mpl.colormaps["viridis_r"](share)[..., :3]).astype(np.uint8)
+    picture[~hit] = 0
+    return picture.repeat(_UPSCALE, axis=0).repeat(_UPSCALE, axis=1)

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A colour camera beside those of a task, for people: Newton's Warp renderer needs neither a display nor a GPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from isaaclab.utils import replace
+from isaaclab_newton.renderers import NewtonWarpRendererCfg
+
+from isaaclab_pc.envs import depth_camera_cfg
+from isaaclab_pc.viz.scene_pictures import PictureView
+
+__all__ = ["add_picture_camera", "read_pictures", "usual_view"]
+
+_NAME = "picture"
+_WIDTH, _HEIGHT = 384, 288
+_FOV_DEG = 30.0
+"""As wide as the workspace from where the tasks' visualizers look."""
+
+
+def usual_view(cfg: Any) -> PictureView:
+    """Return the view from where a task's visualizers look.
+
+    Args:
+        cfg: Of a :class:`~isaaclab_pc.envs.PointCloudEnv`.
+    """
+    visualizer = cfg.sim.default_visualizer_cfg
+    return PictureView(eye=visualizer.eye, target=visualizer.lookat, width=_WIDTH, height=_HEIGHT, fov_deg=_FOV_DEG)
+
+
+def add_picture_camera(cfg: Any, view: PictureView) -> None:
+    """Add the camera to the scene of an environment that is not yet built.
+
+    Args:
+        cfg: Of a :class:`~isaaclab_pc.envs.PointCloudEnv`; it is changed.
+        view: From where it looks.
+    """
+    camera = depth_camera_cfg(view.eye, view.target, width=view.width, height=view.height, fov_deg=view.fov_deg)
+    picture = replace(
+        camera,
+        prim_path="{ENV_REGEX_NS}/PictureCamera",
+        data_types=["rgb"],
+        renderer_cfg=NewtonWarpRendererCfg(enable_shadows=True),
+    )
+    setattr(cfg.scene, _NAME, picture)
+
+
+def read_pictures(env: Any) -> np.ndarray:
+    """Return pictures of all environments as they are now, shape (N, H, W, 3), uint8.
+
+    Args:
+        env: The unwrapped environment, with the camera.
+    """
+    return env.scene[_NAME].data.output["rgb"].torch[..., :3].cpu().numpy()
