@@ -42,8 +42,9 @@ EXTRAS_REQUIRE = {
     "bench": ["fpsample>=1.0,<2"],
     # logger=wandb. MLflow 3 and Trackio exclude versions of other packages that Isaac Lab 3.0 is tested with.
     "wandb": ["wandb>=0.20"],
-    # Visualizers in a browser; the extras and their versions are Isaac Lab's own.
-    "viz": ["isaaclab[rerun,viser]>=3.0,<3.1"],
+    # Visualizers in a browser; the extras and their versions are Isaac Lab's own. And what writes films, with FFmpeg's
+    # libraries in its wheel.
+    "viz": ["isaaclab[rerun,viser]>=3.0,<3.1", "av>=15"],
     # The documentation's site.
     "docs": ["furo>=2025.9", "myst-parser>=4", "sphinx>=8.2,<10", "sphinx-copybutton>=0.5"],
     "test": [

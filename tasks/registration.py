@@ -10,6 +10,8 @@ import gymnasium as gym
 from isaaclab_pc.agents import ppo
 from isaaclab_pc.agents.distill import DEFAULT, DISTILL_AGENTS, distill_sizes
 from isaaclab_pc.agents.fine_tune import fine_tuning
+from isaaclab_pc.agents.sac import DEFAULT as SAC_DEFAULT
+from isaaclab_pc.agents.sac import SAC_AGENTS, sac_sizes
 from isaaclab_pc.runners import RUNNERS, agent_key
 
 
@@ -46,6 +48,10 @@ def register_task(task_id: str, env: str, env_cfg: str, agent: str = "default") 
             "rsl_rl", "make_finetune_cfg", fine_tuning(sized, students[size]), short_name
         )
         for size, sized in ppo.sizes(settings).items()
+    }
+    agents |= {
+        agent_key("skrl", size, "sac"): _config_maker("skrl", "make_sac_cfg", sized, short_name)
+        for size, sized in sac_sizes(SAC_AGENTS.get(agent, SAC_DEFAULT)).items()
     }
     gym.register(
         id=task_id,

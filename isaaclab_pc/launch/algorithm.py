@@ -55,7 +55,7 @@ def choose_algorithm(settings: RunSettings, *, begins: bool = True) -> RunSettin
         _check_distill(settings)
         teacher = _find_teacher(settings, has_expert)
     else:
-        _check_ppo(settings)
+        _check_rewards(settings, chosen)
         if begins and init is not None:
             init, student = _find_student(settings, init)
             network = [*_network_overrides(student), *settings.agent_overrides]
@@ -118,11 +118,20 @@ def _agent(settings: RunSettings) -> str:
     return "large"
 
 
-def _check_ppo(settings: RunSettings) -> None:
-    for key in ("teacher", "replay_samples"):
+def _check_rewards(settings: RunSettings, chosen: str) -> None:
+    """Refuse what does not go together with an algorithm that learns from rewards."""
+    if chosen == "sac" and settings.runner != "skrl":
+        raise ConfigError(
+            f"algorithm=sac with runner={settings.runner}: only skrl has it here. Use runner=skrl, or algorithm=ppo."
+        )
+
+    others = {"teacher": ("distill",), "replay_samples": ("distill", "sac"), "init": ("ppo",)}
+    for key, algorithms in others.items():
         value = getattr(settings, key)
-        if value is not None:
-            raise ConfigError(f"{key}={value} has no effect with algorithm=ppo: give algorithm=distill.")
+        if value is not None and chosen not in algorithms:
+            raise ConfigError(
+                f"{key}={value} has no effect with algorithm={chosen}: give algorithm={' or '.join(algorithms)}."
+            )
     if settings.init is not None and settings.runner != "rsl_rl":
         raise ConfigError(f"init={settings.init} with runner={settings.runner}: give runner=rsl_rl, which can distill.")
 

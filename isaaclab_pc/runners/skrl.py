@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """skrl behind the :class:`~isaaclab_pc.runners.interface.Adapter` protocol.
 
-What is changed in its PPO is in :mod:`isaaclab_pc.runners.skrl_agent`, and in its environments in
-:mod:`isaaclab_pc.runners.skrl_env`.
+What is changed in its PPO is in :mod:`isaaclab_pc.runners.skrl_agent`, in its SAC in
+:mod:`isaaclab_pc.runners.skrl_sac`, and in its environments in :mod:`isaaclab_pc.runners.skrl_env`.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ from isaaclab_pc.runners.checkpoint_file import (
     save_checkpoint,
     set_rng_state,
 )
-from isaaclab_pc.runners.distributed import broadcast_module, world_rank
+from isaaclab_pc.runners.distributed import world_rank
 from isaaclab_pc.runners.interface import Adapter, Decision, OnIteration, TeacherPolicy, policy_groups
 from isaaclab_pc.runners.shared import (
     USUAL_NUM_ENVS,
@@ -52,14 +52,18 @@ if "WORLD_SIZE" in os.environ:
 
     os.environ["WORLD_SIZE"] = _world_size
 
-from isaaclab_pc.runners.skrl_agent import Agent
-from isaaclab_pc.runners.skrl_components import build_agent, read_groups
+from isaaclab_pc.runners.skrl_agent import PpoAgent
+from isaaclab_pc.runners.skrl_components import build_agent, is_sac, read_groups
 from isaaclab_pc.runners.skrl_env import FlatEnv, GroupEnv
+from isaaclab_pc.runners.skrl_sac import SacAgent
 
 if TYPE_CHECKING:
     from isaaclab_pc.scaling import BatchPlan
 
 __all__ = ["ADAPTER", "SkrlAdapter", "SkrlRunner"]
+
+_ACTING = ("model", "observation_preprocessor", "state_preprocessor", "value_preprocessor")
+"""What a checkpoint holds of the agent that acts, by name; skrl's own models may read any of the normalizers."""
 
 _STATE_KEYS = ("algorithm", "rng", "environment", "iteration")
 
@@ -76,7 +80,8 @@ class SkrlAdapter:
     def batch_target(self, agent_cfg: Mapping[str, Any]) -> tuple[int, int]:
         """Return the samples per update and the minibatch size that the configuration asks for."""
         agent = agent_cfg["agent"]
-        if agent["class"].lower() != "ppo":
+        # SAC needs this package's own networks.
+        if agent["class"].lower() != "ppo" and not (is_sac(agent_cfg) and read_groups(agent_cfg) is not None):
             asked = f"this task's skrl agent is {agent['class']}"
             raise ConfigError(f"runner=skrl trains with PPO, and {asked}: give runner=rsl_rl.")
 
@@ -109,11 +114,13 @@ class SkrlAdapter:
         if plan is not None:
             agent["rollouts"] = plan.horizon
             agent["mini_batches"] = plan.num_minibatches
+            if is_sac(agent_cfg):
+                _size_replay(agent_cfg, plan, replay_samples)
         agent_cfg["trainer"]["timesteps"] = iterations * agent["rollouts"]
 
     def replay_samples(self, agent_cfg: Mapping[str, Any]) -> int:
-        """Return 0: skrl does not distill."""
-        return 0
+        """Return the samples that SAC keeps; 0 with PPO."""
+        return agent_cfg["replay_samples"] if is_sac(agent_cfg) else 0
 
     def max_iterations(self, agent_cfg: Mapping[str, Any]) -> int:
         """Return the iterations of a whole run."""
@@ -124,12 +131,28 @@ class SkrlAdapter:
         return SkrlRunner(env, agent_cfg, run_dir, device)
 
 
+def _size_replay(agent_cfg: dict[str, Any], plan: "BatchPlan", given: int | None) -> None:
+    """Write the size of a replay, which holds whole steps of all environments.
+
+    Raises:
+        ConfigError: It holds less than an iteration.
+    """
+    asked = agent_cfg["replay_samples"] if given is None else given
+    if asked < plan.samples_per_update:
+        raise ConfigError(
+            f"replay_samples={asked} is less than the {plan.samples_per_update} samples of an iteration: give more, or "
+            "fewer environments."
+        )
+    num_envs = plan.samples_per_update // plan.horizon
+    agent_cfg["replay_samples"] = asked // num_envs * num_envs
+
+
 ADAPTER: Adapter = SkrlAdapter()
 """The adapter that :func:`isaaclab_pc.runners.load_adapter` returns."""
 
 
 class SkrlRunner:
-    """skrl's PPO. Implements :class:`~isaaclab_pc.runners.interface.Runner`."""
+    """skrl's PPO or SAC. Implements :class:`~isaaclab_pc.runners.interface.Runner`."""
 
     def __init__(self, env: Any, agent_cfg: Mapping[str, Any], run_dir: Path, device: str) -> None:
         """Build networks and optimizer; the memory is made when training begins.
@@ -146,7 +169,7 @@ class SkrlRunner:
         cfg = copy.deepcopy(dict(agent_cfg))
         groups = read_groups(cfg)
         self._env = FlatEnv(env) if groups is None else GroupEnv(env, *groups)
-        self._agent: Agent = build_agent(self._env, cfg, run_dir, device)
+        self._agent = build_agent(self._env, cfg, run_dir, device)
 
         self._policy = _Policy(self._agent, self._env)
 
@@ -158,7 +181,7 @@ class SkrlRunner:
         if max_iterations <= self.completed_iterations:
             return
 
-        self._begin()
+        self._agent.begin()
         with SummaryWriter(str(self._run_dir)) if world_rank() == 0 else contextlib.nullcontext() as writer:
             observations, _ = self._env.reset()
             random_first_lengths(self._env)
@@ -174,23 +197,10 @@ class SkrlRunner:
                 if on_iteration(self.completed_iterations, metrics) is Decision.STOP:
                     break
 
-    def _begin(self) -> None:
-        """Make the memory, and forget what an earlier training has left unfinished."""
-        agent = self._agent
-        if not agent.memory.tensors:
-            agent.init()
-        agent.memory.reset()
-        agent.episodes.forget_running()
-        agent.enable_training_mode(True)
-        for network in agent.networks():
-            broadcast_module(network)
-        # A checkpoint may have been loaded since the last training.
-        agent.tripwire.keep_buffers()
-
     def _collect_and_learn(self, observations: Any, states: Any) -> tuple[Any, Any]:
-        """Fill the memory; skrl's agent updates the policy with its last step. Return the next observations."""
+        """Collect steps; skrl's agent updates the policy after the last one. Return the next observations."""
         agent = self._agent
-        steps = agent.cfg.rollouts
+        steps = agent.horizon
         for step in range(steps):
             time_of_step = {"timestep": step, "timesteps": steps}
             agent.pre_interaction(**time_of_step)
@@ -218,11 +228,11 @@ class SkrlRunner:
         """Return the metrics of an iteration."""
         agent = self._agent
         return iteration_metrics(
-            {**agent.env_log.take_means(), **agent.tripwire.end_iteration()},
+            {**agent.env_log.take_means(), **agent.end_iteration()},
             agent.episodes,
             collect_s=elapsed_s - agent.learn_s,
             learn_s=agent.learn_s,
-            env_steps=agent.cfg.rollouts * self._env.num_envs,
+            env_steps=agent.horizon * self._env.num_envs,
             of_update=agent.take_metrics(),
         )
 
@@ -248,6 +258,7 @@ class SkrlRunner:
             for name, part in self._parts().items():
                 part.load_state_dict(state["algorithm"][name])
             self.completed_iterations = operator.index(state["iteration"])
+            self._agent.go_on_from(self.completed_iterations * self._agent.horizon * self._env.num_envs)
             set_rng_state(state["rng"], self._device)
             resume_training(self._env, state["environment"])
         return header
@@ -257,7 +268,8 @@ class SkrlRunner:
         identity = without_num_points(self._identity)
         check_header(without_num_points(read_header(path)), {**(expected or {}), **identity}, path)
         state, header = load_checkpoint(path, self._device, ("algorithm",))
-        networks = self._networks()
+        # The critics of SAC only train.
+        networks = {name: own for name, own in self._networks().items() if name in _ACTING}
         check_weights(path, networks, state["algorithm"])
 
         for name in networks:
@@ -277,9 +289,9 @@ class SkrlRunner:
         """Return what holds tensors; see :meth:`~isaaclab_pc.runners.interface.Runner.holders`."""
         agent = self._agent
         return {
-            "rollout storage": agent.memory.tensors,
+            "replay" if isinstance(agent, SacAgent) else "rollout storage": agent.memory.tensors,
             "network weights": agent.networks(),
-            "optimizer": agent.optimizer.state,
+            "optimizer": [optimizer.state for optimizer in agent.optimizers()],
         }
 
     def _parts(self) -> dict[str, Any]:
@@ -294,7 +306,7 @@ class SkrlRunner:
 class _Policy(nn.Module):
     """skrl's model without its critic and its sampling, and with what the agent does to what a model reads."""
 
-    def __init__(self, agent: Agent, env: FlatEnv) -> None:
+    def __init__(self, agent: PpoAgent | SacAgent, env: FlatEnv) -> None:
         """Share the agent's model.
 
         Args:

@@ -13,10 +13,11 @@ One difference stays: skrl's loss of a value that left the clipping range has no
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import gymnasium
+import skrl.agents.torch as skrl_agents
 import torch
 from skrl.agents.torch.ppo import PPO
 from skrl.memories.torch import RandomMemory
@@ -24,11 +25,11 @@ from skrl.resources.schedulers.torch import KLAdaptiveLR
 from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
 
-from isaaclab_pc.runners.distributed import average, average_gradients
+from isaaclab_pc.runners.distributed import average, average_gradients, broadcast_module
 from isaaclab_pc.runners.shared import EpisodeStats, HasClippingGroups, IterationLog, tensor_cores
 from isaaclab_pc.runners.tripwire import Tripwire
 
-__all__ = ["Agent", "GroupMemory", "PolicySchedule"]
+__all__ = ["GroupMemory", "MeasuredAgent", "PolicySchedule", "PpoAgent"]
 
 
 class GroupMemory(RandomMemory):
@@ -46,9 +47,8 @@ class GroupMemory(RandomMemory):
 
         self._groups[name] = list(size)
         for group, space in size.items():
-            own_type = getattr(torch, str(space.dtype))
             shape = list(space.shape or ())
-            super().create_tensor(f"{name}/{group}", size=shape, dtype=own_type, keep_dimensions=True)
+            super().create_tensor(f"{name}/{group}", size=shape, dtype=self._type_of(space), keep_dimensions=True)
         return True
 
     def add_samples(self, **tensors: Any) -> None:
@@ -65,6 +65,14 @@ class GroupMemory(RandomMemory):
         for rows in order.tensor_split(mini_batches):
             yield [self._rows_of(name, rows) for name in names]
 
+    def begin(self) -> None:
+        """Prepare for a training, before which the environments were reset: forget what the last one has left."""
+        self.reset()
+
+    def _type_of(self, space: gymnasium.Space) -> torch.dtype:
+        """Return the type in which a group is kept."""
+        return getattr(torch, str(space.dtype))
+
     def _rows_of(self, name: str, rows: Tensor) -> Any:
         """Return samples of a tensor or of a dictionary of groups; None where there is neither."""
         if name in self._groups:
@@ -80,43 +88,77 @@ class PolicySchedule(KLAdaptiveLR):
         super().step(None if kl is None else float(average(torch.tensor(float(kl)))), epoch=epoch)
 
 
-class Agent(PPO):
-    """skrl's PPO, which measures itself and writes no files."""
+class MeasuredAgent(skrl_agents.Agent):
+    """What the agents of skrl's algorithms do here besides: they measure themselves and write no files.
 
-    policy: Any
+    It stands before skrl's class of the algorithm.
+    """
+
+    cfg: Any
     memory: Any
-    scheduler: Any
-    _current_values: Any
+    policy: Any
+    # Of skrl's class of the algorithm.
+    _device_type: str
+    _observation_preprocessor: Any
+    _state_preprocessor: Any
 
-    def __init__(self, *, num_envs: int, is_finite_horizon: bool, **kwargs: Any) -> None:
-        """Build optimizer and normalizers.
+    def __init__(self, *, num_envs: int, horizon: int, **kwargs: Any) -> None:
+        """Build optimizers and normalizers.
 
         Args:
             num_envs: Environments.
-            is_finite_horizon: Isaac Lab's: whether nothing is worth anything once an episode's time is up.
+            horizon: Steps of each in an iteration.
             **kwargs: skrl's arguments.
         """
         super().__init__(**kwargs)
-        if self.value is self.policy:
-            del self.checkpoint_modules["value"]
-
-        # Done here, each in another way: see the module's text.
+        self.horizon = horizon
+        # Done here, in another way: see the module's text.
         self._max_grad_norm = self.cfg.grad_norm_clip
-        self._shape_rewards: Callable[..., Tensor] = self.cfg.rewards_shaper or (lambda rewards, *_: rewards)
-        self._bootstrap = self.cfg.discount_factor if self.cfg.time_limit_bootstrap and not is_finite_horizon else 0.0
         self.cfg.grad_norm_clip = 0.0
-        self.cfg.rewards_shaper = None
-        self.cfg.time_limit_bootstrap = False
-        self.scaler = _Scaler(self._prepare_step, self._device_type, self.cfg.mixed_precision)
+        self.scaler = _Scaler(self._clip_gradients, self._device_type, self.cfg.mixed_precision)
 
         self.env_log = IterationLog()
         self.episodes = EpisodeStats(num_envs, self.device)
         self.learn_s = 0.0
-        self.tripwire = Tripwire(self.optimizer, self.networks())
+        self.tripwires: list[Tripwire] = []
+
+    def begin(self) -> None:
+        """Make the memory, and forget what an earlier training has left unfinished."""
+        if not self.memory.tensors:
+            self.init()
+        self.memory.begin()
+        self.episodes.forget_running()
+        self.enable_training_mode(True)
+        for network in self.networks():
+            broadcast_module(network)
+        # A checkpoint may have been loaded since the last training.
+        self.keep_buffers()
+
+    def go_on_from(self, samples: int) -> None:
+        """Prepare for the training that a checkpoint comes from.
+
+        Args:
+            samples: Samples that this process had collected until then.
+        """
 
     def networks(self) -> list[nn.Module]:
         """Return the models and, where the configuration asks for some, skrl's own normalizers."""
         return [module for module in self.checkpoint_modules.values() if isinstance(module, nn.Module)]
+
+    def optimizers(self) -> list[torch.optim.Optimizer]:
+        """Return the optimizers."""
+        modules = self.checkpoint_modules.values()
+        return [module for module in modules if isinstance(module, torch.optim.Optimizer)]
+
+    def keep_buffers(self) -> None:
+        """Keep the normalizers as they are, for an update that will be skipped."""
+        for tripwire in self.tripwires:
+            tripwire.keep_buffers()
+
+    def end_iteration(self) -> dict[str, float]:
+        """Return what the tripwires of all optimizers counted, together."""
+        counts = [tripwire.end_iteration() for tripwire in self.tripwires]
+        return {name: sum(count[name] for count in counts) for name in counts[0]}
 
     @tensor_cores()
     def act(self, observations: Any, states: Any, *, timestep: int, timesteps: int) -> tuple[Tensor, dict[str, Any]]:
@@ -132,6 +174,53 @@ class Agent(PPO):
         actions, outputs = self.policy.act(inputs, role="policy")
         return outputs.get("mean_actions", actions)
 
+    def measure_step(self, rewards: Tensor, ended: Tensor, infos: Mapping[str, Any]) -> None:
+        """Keep returns and lengths of episodes, and what the environments logged.
+
+        Args:
+            rewards: Shape (N, 1).
+            ended: Whether an episode ended, shape (N, 1).
+            infos: The environments' own.
+        """
+        if "log" in infos:
+            self.env_log.add(infos["log"])
+        self.episodes.add(rewards.squeeze(-1), ended.squeeze(-1))
+
+    def _clip_gradients(self, optimizer: torch.optim.Optimizer) -> None:
+        """Clip the gradients of an optimizer's parameters, those of each of their groups by their own norm."""
+        if self._max_grad_norm > 0.0:
+            for group in self._clipping_groups(optimizer):
+                nn.utils.clip_grad_norm_(group, self._max_grad_norm)
+
+    def _clipping_groups(self, optimizer: torch.optim.Optimizer) -> Iterable[list[nn.Parameter]]:
+        """Return the parameters whose gradients are clipped together."""
+        return [group["params"] for group in optimizer.param_groups]
+
+
+class PpoAgent(MeasuredAgent, PPO):
+    """skrl's PPO."""
+
+    scheduler: Any
+    _current_values: Any
+
+    def __init__(self, *, is_finite_horizon: bool, **kwargs: Any) -> None:
+        """Build optimizer and normalizers.
+
+        Args:
+            is_finite_horizon: Isaac Lab's: whether nothing is worth anything once an episode's time is up.
+            **kwargs: Those of :class:`MeasuredAgent`.
+        """
+        super().__init__(**kwargs)
+        if self.value is self.policy:
+            del self.checkpoint_modules["value"]
+
+        # Done here, each in another way: see the module's text.
+        self._shape_rewards: Callable[..., Tensor] = self.cfg.rewards_shaper or (lambda rewards, *_: rewards)
+        self._bootstrap = self.cfg.discount_factor if self.cfg.time_limit_bootstrap and not is_finite_horizon else 0.0
+        self.cfg.rewards_shaper = None
+        self.cfg.time_limit_bootstrap = False
+        self.tripwires = [Tripwire(self.optimizer, self.networks())]
+
     def record_transition(
         self,
         *,
@@ -144,10 +233,8 @@ class Agent(PPO):
         **transition: Any,
     ) -> None:
         """Keep a step of all environments, and what they logged."""
-        if "log" in infos:
-            self.env_log.add(infos["log"])
         ended = terminated | truncated
-        self.episodes.add(rewards.squeeze(-1), ended.squeeze(-1))
+        self.measure_step(rewards, ended, infos)
 
         shaped = self._shape_rewards(rewards, timestep, timesteps)
         super().record_transition(
@@ -165,7 +252,7 @@ class Agent(PPO):
         """Learn from a rollout."""
         started = time.perf_counter()
         # The rollout has put counted samples to use: restore nothing older than that.
-        self.tripwire.keep_buffers()
+        self.keep_buffers()
         super().update(timestep=timestep, timesteps=timesteps)
         self.learn_s = time.perf_counter() - started
 
@@ -181,23 +268,19 @@ class Agent(PPO):
             "loss/entropy": float(self.policy.get_entropy(role="policy").detach().mean()),
         }
 
-    def _prepare_step(self) -> None:
-        """Clip the gradients of actor and critic apart.
+    def _clipping_groups(self, optimizer: torch.optim.Optimizer) -> Iterable[list[nn.Parameter]]:
+        """Return the parameters of actor and critic apart.
 
         The critic's gradient is the larger one by far: clipped together, it would leave the actor next to nothing.
         """
-        if self._max_grad_norm <= 0.0:
-            return
-        parameters = self.optimizer.param_groups[0]["params"]
-        groups = self.policy.clipping_groups() if isinstance(self.policy, HasClippingGroups) else [parameters]
-        for group in groups:
-            nn.utils.clip_grad_norm_(group, self._max_grad_norm)
+        model = self.policy
+        return model.clipping_groups() if isinstance(model, HasClippingGroups) else super()._clipping_groups(optimizer)
 
 
 class _Scaler(GradScaler):
     """The scaler of mixed precision, through which skrl takes every step, scaled or not."""
 
-    def __init__(self, prepare: Callable[[], None], device: str, enabled: bool) -> None:
+    def __init__(self, prepare: Callable[[torch.optim.Optimizer], None], device: str, enabled: bool) -> None:
         super().__init__(device, enabled=enabled)
         self._prepare = prepare
 
@@ -205,5 +288,5 @@ class _Scaler(GradScaler):
         """Take a step with the gradients of all processes, clipped."""
         average_gradients(parameter for group in optimizer.param_groups for parameter in group["params"])
         self.unscale_(optimizer)
-        self._prepare()
+        self._prepare(optimizer)
         return super().step(optimizer, *args, **kwargs)

@@ -18,7 +18,7 @@ MINIBATCH_SLACK = 1.25
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """The shape of one on-policy update: `num_envs * horizon == num_minibatches * minibatch_size`, exactly."""
+    """The shape of one rollout and its update: `num_envs * horizon == num_minibatches * minibatch_size`, exactly."""
 
     horizon: int
     """Steps of each environment per update."""

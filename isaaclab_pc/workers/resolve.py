@@ -74,6 +74,9 @@ class Resolved:
     guard: GuardCfg | None = None
     """What guards an environment that has no guard of its own."""
 
+    fault_dumps: int = 0
+    """Files of failures that are kept; 0: nothing is recorded."""
+
     visualizers: tuple[str, ...] = ()
     """Isaac Lab's visualizers that show it."""
 
@@ -141,6 +144,7 @@ def resolve(settings: RunSettings, num_envs: int, experiment: str) -> Resolved:
         replay_samples=adapter.replay_samples(agent_cfg),
         overrides=(*settings.env_overrides, *settings.agent_overrides),
         guard=guard,
+        fault_dumps=0 if settings.guard.mode == "disabled" else settings.guard.dump,
         visualizers=settings.visualizers,
         host=settings.host,
     )

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from isaaclab_pc.agents import ppo, rl_games_cfg, rsl_rl_cfg, sb3_cfg, skrl_cfg
+from isaaclab_pc.agents import ppo, rl_games_cfg, rsl_rl_cfg, sac, sb3_cfg, skrl_cfg
 from isaaclab_pc.runners import RUNNERS, Decision, Runner, load_adapter
 from isaaclab_pc.scaling import plan_batch
 
@@ -19,11 +19,13 @@ pytestmark = pytest.mark.sim
 TASK = "IsaacPC-Reach-Franka-Direct"
 NUM_ENVS = 4
 SETTINGS = replace(ppo.REACH, samples_per_update=64, num_minibatches=2, num_epochs=2)
+SAC = replace(sac.REACH, samples_per_update=64, num_minibatches=2, replay_samples=128, refill_samples=64)
 CONFIGS = {
-    "rsl_rl": rsl_rl_cfg.make_cfg,
-    "rl_games": rl_games_cfg.make_cfg,
-    "skrl": skrl_cfg.make_cfg,
-    "sb3": sb3_cfg.make_cfg,
+    "rsl_rl": (rsl_rl_cfg.make_cfg, SETTINGS),
+    "rl_games": (rl_games_cfg.make_cfg, SETTINGS),
+    "skrl": (skrl_cfg.make_cfg, SETTINGS),
+    "sac": (skrl_cfg.make_sac_cfg, SAC),
+    "sb3": (sb3_cfg.make_cfg, SETTINGS),
 }
 
 
@@ -33,15 +35,16 @@ def env(make_env: Callable) -> Any:
 
 
 def build(name: str, env: Any, folder: Path) -> Runner:
-    cfg: Any = CONFIGS[name](SETTINGS, "reach")
-    adapter = load_adapter(name)
+    make_cfg, settings = CONFIGS[name]
+    cfg: Any = make_cfg(settings, "reach")
+    adapter = load_adapter("skrl" if name == "sac" else name)
     plan = plan_batch(NUM_ENVS, *adapter.batch_target(cfg))
     adapter.configure(cfg, obs="points", seed=7, max_iterations=None, device="cpu", plan=plan, experiment="reach")
     return adapter.make(env, cfg, folder, "cpu")
 
 
 @pytest.mark.slow_on_newton
-@pytest.mark.parametrize("name", RUNNERS)
+@pytest.mark.parametrize("name", [*RUNNERS, pytest.param("sac", marks=pytest.mark.slow)])
 def test_train_save_resume_play(name: str, env: Any, tmp_path: Path) -> None:
     calls: list[tuple[int, dict[str, float]]] = []
 

@@ -10,7 +10,7 @@ import gymnasium as gym
 import pytest
 from isaaclab_tasks.utils import load_cfg_from_registry
 
-from isaaclab_pc.agents import ppo
+from isaaclab_pc.agents import ppo, sac
 from isaaclab_pc.agents.distill import DEFAULT, REACH
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.runners import RUNNERS, agent_key, load_adapter
@@ -63,6 +63,18 @@ def test_distillation_has_the_settings_of_the_agent_too(register: Callable, agen
     settings = {"default": DEFAULT, "reach": REACH}[agent]
     assert cfg.max_iterations == settings.max_iterations
     assert cfg.algorithm.expert_share_samples == settings.expert_share_samples
+
+
+@pytest.mark.parametrize("size", ["default", "large"])
+@pytest.mark.parametrize("agent", ppo.AGENTS)
+def test_sac_has_the_settings_of_the_agent_too(register: Callable, agent: str, size: str) -> None:
+    register(agent=agent)
+    cfg: Any = load_cfg_from_registry(TASK_ID, agent_key("skrl", size, "sac"))
+    settings = sac.sac_sizes({"default": sac.DEFAULT, "reach": sac.REACH}[agent])[size]
+    adapter = load_adapter("skrl")
+    assert adapter.max_iterations(cfg) == settings.max_iterations
+    assert adapter.batch_target(cfg) == (settings.samples_per_update, settings.minibatch_size)
+    assert adapter.replay_samples(cfg) == settings.replay_samples
 
 
 def test_nobody_shares_a_configuration(register: Callable, runner_and_size: tuple[str, str]) -> None:
