@@ -90,6 +90,7 @@ def test_reach_is_distilled_and_resumed(env: Any, student: tuple[Path, float], t
     assert updates == [0.0, 40.0]
 
 
+@pytest.mark.slow
 def test_ppo_goes_on_from_a_student_and_loses_nothing(
     env: Any, backend: str, student: tuple[Path, float], tmp_path: Path
 ) -> None:
