@@ -31,6 +31,7 @@ class ActorCritic(nn.Module):
         activation: str,
         init_std: float,
         aux_coef: float,
+        memory_dim: int | None = None,
     ) -> None:
         """Create the networks.
 
@@ -45,6 +46,7 @@ class ActorCritic(nn.Module):
             activation: Activation of the hidden layers.
             init_std: Standard deviation of the actions at the start.
             aux_coef: Weight of the loss that makes the latent predict what the critic reads; 0 leaves the head out.
+            memory_dim: What the policy's perceptron reads instead of the latent, where a subclass has a memory.
         """
         super().__init__()
         self.actor_groups = list(actor)
@@ -58,7 +60,8 @@ class ActorCritic(nn.Module):
         self.critic_norm = RunningNorm(critic_dim)
 
         latent_dim = actor_dim + self.encoder.latent_dim
-        self.actor = make_mlp(latent_dim, actor_hidden, num_actions, activation)
+        self.latent_dim = latent_dim
+        self.actor = make_mlp(memory_dim or latent_dim, actor_hidden, num_actions, activation)
         self.critic = make_mlp(critic_dim, critic_hidden, 1, activation)
         self.log_std = nn.Parameter(torch.full((num_actions,), init_std).log())
 
@@ -85,12 +88,28 @@ class ActorCritic(nn.Module):
         Returns:
             Mean (B, A) and logarithm of the standard deviation (B, A) of the actions, value (B, 1).
         """
-        latent = self._latent(obs)
+        return *self.distribution(self.latent(obs)), self.value(obs)
+
+    def latent(self, obs: Mapping[str, Tensor]) -> Tensor:
+        """Return what the policy sees, (B, D): the normalized vectors and the encoded groups.
+
+        Args:
+            obs: Observation groups by name, those of actor and critic.
+        """
+        vectors = self.actor_norm(_concatenate(obs, self.actor_vectors))
+        latent = torch.cat([vectors, *self.encoder(obs)], dim=-1)
         if self.predictor is not None and torch.is_grad_enabled():
             latent = self.predictor(latent, _concatenate(obs, self.critic_vectors))
+        return latent
 
+    def distribution(self, latent: Tensor) -> tuple[Tensor, Tensor]:
+        """Return mean (B, A) and logarithm of the standard deviation (B, A) of the actions.
+
+        Args:
+            latent: What the policy's perceptron reads, (B, D).
+        """
         mean = self.actor(latent)
-        return mean, self.log_std.expand_as(mean), self.value(obs)
+        return mean, self.log_std.expand_as(mean)
 
     def policy(self, obs: Mapping[str, Tensor]) -> Tensor:
         """Compute the mean of the actions, normalized as the next rollout will be; nothing is changed.
@@ -101,9 +120,13 @@ class ActorCritic(nn.Module):
         Returns:
             Shape (B, A).
         """
-        vectors = self.actor_norm.with_all_samples(_concatenate(obs, self.actor_vectors))
-        actions: Tensor = self.actor(torch.cat([vectors, *self.encoder(obs)], dim=-1))
+        actions: Tensor = self.actor(self.next_latent(obs))
         return actions
+
+    def next_latent(self, obs: Mapping[str, Tensor]) -> Tensor:
+        """Return what the policy sees, (B, D), normalized as the next rollout will be; nothing is changed."""
+        vectors = self.actor_norm.with_all_samples(_concatenate(obs, self.actor_vectors))
+        return torch.cat([vectors, *self.encoder(obs)], dim=-1)
 
     def value(self, obs: Mapping[str, Tensor]) -> Tensor:
         """Compute the value, (B, 1), from the critic's groups."""
@@ -128,10 +151,6 @@ class ActorCritic(nn.Module):
         self.critic_norm.apply_samples()
         if self.predictor is not None:
             self.predictor.norm.apply_samples()
-
-    def _latent(self, obs: Mapping[str, Tensor]) -> Tensor:
-        """Concatenate the normalized vectors and the encoded groups, (B, D)."""
-        return torch.cat([self.actor_norm(_concatenate(obs, self.actor_vectors)), *self.encoder(obs)], dim=-1)
 
 
 def _concatenate(obs: Mapping[str, Tensor], names: Sequence[str]) -> Tensor:

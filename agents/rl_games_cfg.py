@@ -43,6 +43,9 @@ def make_cfg(settings: PpoSettings, experiment: str) -> dict[str, Any]:
                 "activation": settings.activation,
                 "init_std": settings.init_std,
                 "aux_coef": settings.aux_coef,
+                "rnn_type": None,
+                "rnn_hidden_dim": 256,
+                "rnn_num_layers": 1,
             },
             # The network is given all groups in a dict, the critic's included, and picks what each part reads.
             "env": {"obs_groups": {"obs": [*actor, *critic], "states": []}, "concate_obs_groups": False},

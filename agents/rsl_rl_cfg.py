@@ -38,6 +38,15 @@ class PointCloudModelCfg(RslRlMLPModelCfg):
     aux_coef: float = 0.0
     """Weight of the loss that makes the latent predict the privileged state; 0 leaves the head out."""
 
+    rnn_type: str | None = None
+    """Memory between encoders and perceptron: ``gru``, ``lstm``, or None."""
+
+    rnn_hidden_dim: int = 256
+    """Size of the memory."""
+
+    rnn_num_layers: int = 1
+    """Layers of the memory."""
+
 
 @configclass
 class PpoRunnerCfg(RslRlOnPolicyRunnerCfg):

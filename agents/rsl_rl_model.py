@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from rsl_rl.models import MLPModel
-from rsl_rl.modules import HiddenState
+from rsl_rl.modules import RNN, HiddenState
 from tensordict import TensorDict
 from torch import Tensor, nn
 
@@ -20,7 +20,8 @@ class PointCloudModel(MLPModel):
     """Perceptron over normalized vectors and encoded clouds or depth images.
 
     Observation groups of shape (B, D) are concatenated and normalized, (B, K, C) pass an encoder of points, and
-    (B, 1, H, W) a convolutional one. Without groups of the latter kinds it is RSL-RL's own ``MLPModel``.
+    (B, 1, H, W) a convolutional one. Without groups of the latter kinds it is RSL-RL's own ``MLPModel``, or with a
+    memory its ``RNNModel``.
     """
 
     def __init__(
@@ -32,6 +33,9 @@ class PointCloudModel(MLPModel):
         *,
         encoder: Mapping[str, Any],
         aux_coef: float = 0.0,
+        rnn_type: str | None = None,
+        rnn_hidden_dim: int = 256,
+        rnn_num_layers: int = 1,
         **mlp_kwargs: Any,
     ) -> None:
         """Create the model.
@@ -43,8 +47,13 @@ class PointCloudModel(MLPModel):
             output_dim: Size of the output.
             encoder: Fields of :class:`~isaaclab_pc.agents.ppo.EncoderSettings`.
             aux_coef: Weight of the loss that makes the latent predict the group ``critic``; 0 leaves the head out.
+            rnn_type: Memory between encoders and perceptron: ``gru``, ``lstm``, or None.
+            rnn_hidden_dim: Size of the memory, H.
+            rnn_num_layers: Layers of the memory.
             **mlp_kwargs: The other arguments of ``MLPModel``.
         """
+        self.is_recurrent = rnn_type is not None
+        self._memory_dim = rnn_hidden_dim
         shapes = {name: tuple(obs[name].shape[1:]) for name in obs_groups[obs_set]}
         observation_encoder = ObservationEncoder(shapes, **encoder)
 
@@ -57,21 +66,61 @@ class PointCloudModel(MLPModel):
         self.predictor: StatePredictor | None = None
         # A policy that reads vectors alone has no encoder to teach.
         if aux_coef > 0.0 and self.encoded_dim > 0:
-            self.predictor = StatePredictor(self._get_latent_dim(), obs["critic"].shape[-1], aux_coef)
+            self.predictor = StatePredictor(self.obs_dim + self.encoded_dim, obs["critic"].shape[-1], aux_coef)
+
+        self.memory: RNN | None = None
+        if rnn_type is not None:
+            self.memory = RNN(self.obs_dim + self.encoded_dim, rnn_hidden_dim, rnn_num_layers, rnn_type)
 
     def get_latent(
         self, obs: TensorDict, masks: Tensor | None = None, hidden_state: HiddenState = None
     ) -> torch.Tensor:
-        """Concatenate the normalized vectors and the encoded groups.
+        """Compute the perceptron's input.
 
         Args:
-            obs: Observations by group, batch (B,).
-            masks: Unused; for recurrent models.
-            hidden_state: Unused; for recurrent models.
+            obs: Observations by group, batch (B,); with masks, trajectories padded to one length, batch (T, R).
+            masks: Which steps of the trajectories are not padding, (T, R), bool; None in a rollout.
+            hidden_state: The memory at the start of the trajectories; None in a rollout, where the model keeps it.
 
         Returns:
-            The perceptron's input, shape (B, D).
+            Shape (B, D); with masks (T, B, D), the trajectories joined to those of B environments again.
         """
+        if self.memory is None:
+            return self._see(obs)
+        if masks is None:
+            return self.memory(self._see(obs)).squeeze(0)
+
+        seen = self._see(obs[masks])
+        padded = seen.new_zeros(*masks.shape, seen.shape[-1])
+        padded[masks] = seen
+        return self.memory(padded, masks, hidden_state)
+
+    def reset(self, dones: Tensor | None = None, hidden_state: HiddenState = None) -> None:
+        """Forget what the memory holds.
+
+        Args:
+            dones: Environments that forget, shape (B,); None: all do.
+            hidden_state: What to remember instead, where all forget.
+        """
+        if self.memory is not None:
+            self.memory.reset(dones, hidden_state)
+
+    def get_hidden_state(self) -> HiddenState:
+        """Return what the memory holds; None where there is none, or before the first step."""
+        state: Any = None if self.memory is None else self.memory.hidden_state
+        return state
+
+    def detach_hidden_state(self, dones: Tensor | None = None) -> None:
+        """Let no gradient pass back through the memory.
+
+        Args:
+            dones: Environments that it concerns, shape (B,); None: all.
+        """
+        if self.memory is not None:
+            self.memory.detach_hidden_state(dones)
+
+    def _see(self, obs: TensorDict) -> Tensor:
+        """Concatenate the normalized vectors and the encoded groups, (B, D)."""
         parts = self.encoder(obs)
         if self.obs_groups:
             parts = [super().get_latent(obs), *parts]
@@ -115,7 +164,7 @@ class PointCloudModel(MLPModel):
 
     def _get_latent_dim(self) -> int:
         """Return the size of the perceptron's input."""
-        return self.obs_dim + self.encoded_dim
+        return self._memory_dim if self.is_recurrent else self.obs_dim + self.encoded_dim
 
 
 class _ExportedModel(nn.Module):

@@ -25,6 +25,9 @@ TRAIN = "train"
 _NETWORKS = ("agent.student.", "agent.actor.")
 """Beginnings of the fields of a distilled policy's network, and of those of one that PPO went on from."""
 
+_RECURRENT = ("rsl_rl", "rl_games")
+"""Libraries whose policies can have a memory."""
+
 _ACTION_FIELDS = ("env.action", "env.gripper", "env.tool_", "env.joint_delta")
 """Beginnings of the fields that say what an action does."""
 
@@ -49,6 +52,7 @@ def choose_algorithm(settings: RunSettings, *, begins: bool = True) -> RunSettin
     if chosen == "auto":
         chosen, reason = _recommended(settings, has_expert)
 
+    _check_recurrent(settings, chosen)
     teacher = settings.teacher
     init = settings.init
     if chosen == "distill":
@@ -82,6 +86,7 @@ def teacher_settings(settings: RunSettings) -> RunSettings:
     others = {
         "obs": "state",
         "encoder": "auto",
+        "recurrent": None,
         "algorithm": "ppo",
         "teacher": None,
         "replay_samples": None,
@@ -99,6 +104,8 @@ def _recommended(settings: RunSettings, has_expert: bool) -> tuple[str, str]:
         return "distill", "auto: a teacher is given"
     if settings.init is not None:
         return "ppo", "auto: it goes on from init"
+    if settings.recurrent is not None:
+        return "ppo", "auto: a recurrent policy learns from rewards"
     if settings.runner != "rsl_rl":
         return "ppo", f"auto: runner={settings.runner} has no other"
     if settings.obs == "state":
@@ -116,6 +123,22 @@ def _agent(settings: RunSettings) -> str:
         return "default"
     current().say("note: agent=large (auto: on a GPU); agent=default is the one for a CPU")
     return "large"
+
+
+def _check_recurrent(settings: RunSettings, chosen: str) -> None:
+    """Refuse a memory where nothing here can train one."""
+    if settings.recurrent is None:
+        return
+    if settings.runner not in _RECURRENT or chosen != "ppo":
+        raise ConfigError(
+            f"recurrent={settings.recurrent} with runner={settings.runner} algorithm={chosen}: only PPO of "
+            f"{' and '.join(_RECURRENT)} has it. Use algorithm=ppo and one of them, or leave out recurrent."
+        )
+    if settings.init is not None:
+        raise ConfigError(
+            f"recurrent={settings.recurrent} with init={settings.init}: that policy has no memory. Leave out one of "
+            "them."
+        )
 
 
 def _check_rewards(settings: RunSettings, chosen: str) -> None:
@@ -179,6 +202,11 @@ def _find_policy(settings: RunSettings, teacher: str) -> Path:
         raise ConfigError(
             f"teacher={teacher} comes from a run with obs={trained.obs}: only a policy with obs=state can teach. "
             f"Train one with obs=state, or give teacher={EXPERT}."
+        )
+    if trained.recurrent is not None:
+        raise ConfigError(
+            f"teacher={teacher} comes from a run with recurrent={trained.recurrent}: its student would have to know "
+            "what it remembers. Train a teacher without recurrent."
         )
     return checkpoint.resolve()
 

@@ -36,6 +36,7 @@ from isaaclab_pc.runners.shared import (
     HasPolicy,
     StopTraining,
     checkpoint_identity,
+    forget_past_episodes,
     no_output,
     resume_training,
     training_state,
@@ -109,6 +110,8 @@ class RlGamesAdapter:
         if plan is not None:
             config["horizon_length"] = plan.horizon
             config["minibatch_size"] = plan.minibatch_size
+            if params["network"].get("rnn_type") is not None:
+                config["seq_length"] = plan.horizon
 
     def replay_samples(self, agent_cfg: Mapping[str, Any]) -> int:
         """Return 0: RL-Games does not distill."""
@@ -240,13 +243,18 @@ class RlGamesRunner:
 
     def act(self, obs: Mapping[str, Tensor]) -> Tensor:
         """Compute deterministic actions; see :meth:`~isaaclab_pc.runners.interface.Runner.act`."""
+        policy = self.policy()
         with torch.no_grad():
-            return self.policy()({name: obs[name].to(self._device) for name in self._groups})
+            network = self._agent.model.a2c_network
+            if getattr(network, "is_recurrent", False):
+                forget_past_episodes(network, self._agent.vec_env.unwrapped)
+            return policy({name: obs[name].to(self._device) for name in self._groups})
 
     def holders(self) -> Mapping[str, Any]:
         """Return what holds tensors; see :meth:`~isaaclab_pc.runners.interface.Runner.holders`."""
         # The data set repeats the buffer in the order of the minibatches.
-        storage = [vars(self._agent.experience_buffer), vars(self._agent.dataset)]
+        memory = getattr(self._agent, "mb_rnn_states", [])
+        storage = [vars(self._agent.experience_buffer), vars(self._agent.dataset), memory]
 
         return {
             "rollout storage": storage,

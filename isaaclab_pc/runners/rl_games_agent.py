@@ -68,13 +68,25 @@ class ShuffledDataset(PPODataset):
         """Take the samples of an update, and draw their order."""
         super().update_values_dict(values_dict)
         if values_dict is not None:
-            self._order = torch.randperm(self.batch_size, device=self.device)
+            count = self.batch_size // self.seq_length if self.is_rnn else self.batch_size
+            self._order = torch.randperm(count, device=self.device)
 
     def _get_item(self, idx: int) -> dict[str, Any]:
         """Return a minibatch; a copy of all samples in their order would take as much memory as a rollout."""
         self.last_range = (idx * self.minibatch_size, (idx + 1) * self.minibatch_size)
         rows = self._order[slice(*self.last_range)]
         return {name: _rows_of(value, rows) for name, value in self.values_dict.items() if value is not None}
+
+    def _get_item_rnn(self, idx: int) -> dict[str, Any]:
+        """Return a minibatch of whole sequences, and the memory at the start of each."""
+        self.last_range = (idx * self.num_games_batch, (idx + 1) * self.num_games_batch)
+        sequences = self._order[slice(*self.last_range)]
+        steps = torch.arange(self.seq_length, device=self.device)
+        rows = (sequences[:, None] * self.seq_length + steps).flatten()
+
+        values = {name: value for name, value in self.values_dict.items() if name != "rnn_states"}
+        batch = {name: None if value is None else _rows_of(value, rows) for name, value in values.items()}
+        return {**batch, "rnn_states": [state[:, sequences] for state in self.values_dict["rnn_states"]]}
 
     def update_mu_sigma(self, mu: Tensor, sigma: Tensor) -> None:
         """Keep the distribution of the policy that acted: the KL divergence is measured against it."""
@@ -164,6 +176,11 @@ class Agent(A2CAgent):
         # The samples of the last update: kept, they would be a third rollout beside the buffer and the new samples.
         self.dataset.update_values_dict(None)
         return super().play_steps()
+
+    def play_steps_rnn(self) -> dict[str, Any]:
+        """Collect a rollout with a policy that has a memory."""
+        self.dataset.update_values_dict(None)
+        return super().play_steps_rnn()
 
     def prepare_dataset(self, batch_dict: dict[str, Any]) -> None:
         """Start an update."""

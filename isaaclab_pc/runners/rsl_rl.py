@@ -38,6 +38,7 @@ from isaaclab_pc.runners.shared import (
     IterationLog,
     StopTraining,
     checkpoint_identity,
+    forget_past_episodes,
     no_output,
     resume_training,
     success_rate,
@@ -240,8 +241,11 @@ class RslRlRunner:
 
     def act(self, obs: Mapping[str, Tensor]) -> Tensor:
         """Compute deterministic actions; see :meth:`~isaaclab_pc.runners.interface.Runner.act`."""
+        policy: Any = self.policy()
         with torch.no_grad():
-            return self.policy()({name: value.to(self._device) for name, value in obs.items()})
+            if policy.is_recurrent:
+                forget_past_episodes(policy, self._env)
+            return policy({name: value.to(self._device) for name, value in obs.items()})
 
     def holders(self) -> Mapping[str, Any]:
         """Return what holds tensors; see :meth:`~isaaclab_pc.runners.interface.Runner.holders`."""
@@ -310,6 +314,9 @@ class _Library(OnPolicyRunner):
         self.logger.cur_episode_length.zero_()
         for network in _networks(self.alg):
             network.reset()
+        # Where nothing is remembered yet, RSL-RL would keep what was at the first step of the last rollout.
+        self.alg.storage.saved_hidden_state_a = None
+        self.alg.storage.saved_hidden_state_c = None
 
 
 class _Logger(Logger):

@@ -60,6 +60,25 @@ class HasPolicy(Protocol):
         ...
 
 
+class HasMemory(Protocol):
+    """A policy that acts on what it saw in the episode."""
+
+    def reset(self, dones: Tensor | None = None) -> None:
+        """Forget what was seen in these environments, shape (N,), bool; None: in all."""
+        ...
+
+
+def forget_past_episodes(policy: HasMemory, env: Any) -> None:
+    """Let a policy forget what it saw, where an episode is about to begin.
+
+    Args:
+        policy: The policy.
+        env: Its environment, which counts the steps of its episodes.
+    """
+    began = env.episode_length_buf == 0
+    policy.reset(None if began.all() else began)
+
+
 class EpisodeStats:
     """Returns and lengths of the last 100 episodes."""
 

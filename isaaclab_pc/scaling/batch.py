@@ -34,7 +34,12 @@ class BatchPlan:
 
 
 def plan_batch(
-    num_envs: int, samples_per_update: int, minibatch_size: int, horizon: tuple[int, int] = HORIZON
+    num_envs: int,
+    samples_per_update: int,
+    minibatch_size: int,
+    horizon: tuple[int, int] = HORIZON,
+    *,
+    whole_envs: bool = False,
 ) -> BatchPlan:
     """Choose horizon and minibatches for a number of environments.
 
@@ -47,6 +52,7 @@ def plan_batch(
         samples_per_update: Samples the agent config wants per update.
         minibatch_size: Samples the agent config wants per minibatch.
         horizon: Fewest and most steps per update.
+        whole_envs: Whether a minibatch takes all steps of its environments, as a recurrent policy needs them.
 
     Returns:
         The plan.
@@ -73,16 +79,19 @@ def plan_batch(
     close_enough = max(distance(closest), SAMPLES_SLACK * samples_per_update)
     candidates = [steps for steps in range(fewest, most + 1) if distance(steps) <= close_enough]
 
+    def size(steps: int) -> int:
+        if whole_envs:
+            return steps * _nearest_divisor(num_envs, minibatch_size / steps)
+        return _nearest_divisor(num_envs * steps, minibatch_size)
+
     def cost(steps: int) -> tuple[bool, int, int]:
-        total = num_envs * steps
         # Where there are too few samples, all of them at once are the best that can be had.
-        error = _ratio(_nearest_divisor(total, minibatch_size), min(minibatch_size, total))
+        error = _ratio(size(steps), min(minibatch_size, num_envs * steps))
         return error > MINIBATCH_SLACK, distance(steps), steps
 
     chosen = min(candidates, key=cost)
-    total = num_envs * chosen
-    size = _nearest_divisor(total, minibatch_size)
-    return BatchPlan(horizon=chosen, num_minibatches=total // size, minibatch_size=size)
+    minibatches = num_envs * chosen // size(chosen)
+    return BatchPlan(horizon=chosen, num_minibatches=minibatches, minibatch_size=size(chosen))
 
 
 def most_envs(samples_per_update: int) -> int:
@@ -94,13 +103,13 @@ def most_envs(samples_per_update: int) -> int:
     return max(samples_per_update // HORIZON[0], 1)
 
 
-def _nearest_divisor(total: int, target: int) -> int:
+def _nearest_divisor(total: int, target: float) -> int:
     """Return the divisor of `total` whose ratio to `target` is nearest to 1 (the smaller of two)."""
     small = [d for d in range(1, math.isqrt(total) + 1) if total % d == 0]
     divisors = sorted({*small, *(total // d for d in small)})
     return min(divisors, key=lambda d: _ratio(d, target))
 
 
-def _ratio(a: int, b: int) -> float:
+def _ratio(a: float, b: float) -> float:
     """Return the factor between two numbers, at least 1."""
     return max(a, b) / min(a, b)

@@ -67,7 +67,8 @@ class LearnerMemory:
     """Samples that are kept over iterations; 0 where learning forgets them."""
     activations: int | None
     """Most that one minibatch's forward and backward pass hold at once beside the networks: its copy out of the
-    rollout, activations, and the gradients; None where the library's networks cannot be called from outside."""
+    rollout, activations, and the gradients; None where the library's networks cannot be called from outside, or have a
+    memory."""
 
 
 def learner_memory(run: RunConfigs, spaces: Spaces) -> LearnerMemory:
@@ -144,7 +145,7 @@ def _minibatch_peak(
 ) -> int | None:
     """Repeat calls with another batch size and go backward; return the most memory held beside the weights [bytes].
 
-    None where there are no calls.
+    None where there are no calls, and for networks with a memory, whose trajectories have no fixed shape.
 
     Args:
         calls: Networks, and what they were called with.
@@ -152,7 +153,7 @@ def _minibatch_peak(
         size: Samples to call them with.
         device: ``cpu``, or ``meta`` in place of a GPU: encoders choose their chunks by the kind of device.
     """
-    if not calls:
+    if not calls or any(map(_has_memory, (network for network, _ in calls))):
         return None
 
     with FakeTensorMode():
@@ -166,6 +167,10 @@ def _minibatch_peak(
             ]
             torch.stack([loss for output in outputs for loss in _losses(output)]).sum().backward()
     return peak.bytes
+
+
+def _has_memory(network: nn.Module) -> bool:
+    return any(isinstance(module, nn.RNNBase) for module in network.modules())
 
 
 def _replace_by_shapes(network: nn.Module, device: str) -> None:

@@ -129,7 +129,7 @@ class RunSettings(Settings):
     algorithm: Literal["auto", "ppo", "sac", "distill"] = "auto"
     """ppo learns from rewards, sac likewise but off-policy, from a replay (runner=skrl only), distill by imitating a
     teacher (RSL-RL only). auto is distill where a teacher is given, or the task has an expert, runner is rsl_rl and obs
-    is points or depth; else, or with init, ppo."""
+    is points or depth; else, or with init or recurrent, ppo."""
 
     teacher: TeacherText | None = None
     """Whom distill imitates: the task's expert, or a policy that sees the state: latest, best, or the folder or
@@ -149,6 +149,10 @@ class RunSettings(Settings):
     encoder: Literal["auto"] | PointEncoder = "auto"
     """How the policy reads its cloud, with every runner (docs/learning-libraries.md). auto is that of the policy in
     init, else as the agent says, which is pointnet."""
+
+    recurrent: Literal["gru", "lstm"] | None = None
+    """A memory of what the policy saw in the episode, behind its encoders (PPO of RSL-RL and
+    RL-Games, docs/learning-libraries.md). null: it acts on the present observation alone."""
 
     reward: Literal["dense", "sparse"] | None = None
     """dense: the task's terms; sparse: 1 on success, else 0; null: the task's own, which is dense."""

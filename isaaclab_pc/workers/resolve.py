@@ -104,6 +104,7 @@ def resolve(settings: RunSettings, num_envs: int, experiment: str) -> Resolved:
     adapter = load_adapter(settings.runner)
     env_cfg, agent_cfg = _load_configs(settings)
     _choose_encoder(agent_cfg, settings)
+    _choose_memory(agent_cfg, settings)
 
     env_cfg.sim.device = settings.device
     env_cfg.seed = settings.seed
@@ -228,21 +229,35 @@ def _choose_encoder(agent_cfg: Any, settings: RunSettings) -> None:
     if given:
         raise ConfigError(f"encoder={settings.encoder} and {given[0]} choose the same; give one of them.")
 
-    found = list(_encoders(agent_cfg))
+    found = list(_parts_with("point_encoder", agent_cfg))
     if not found:
         raise ConfigError(f"encoder={settings.encoder}: the agent of {settings.task} has no encoder of clouds.")
     for encoder in found:
         encoder["point_encoder"] = settings.encoder
 
 
-def _encoders(config: Any) -> Iterator[dict[str, Any]]:
-    """Yield the descriptions of encoders in an agent's configuration, of whatever library."""
+def _choose_memory(agent_cfg: Any, settings: RunSettings) -> None:
+    """Write ``recurrent`` into the configuration of the policy."""
+    if settings.recurrent is None:
+        return
+    found = list(_parts_with("rnn_type", agent_cfg))
+    if not found:
+        raise ConfigError(
+            f"recurrent={settings.recurrent}: the agent of {settings.task} is not this package's; fields of its own "
+            "config are set with agent.<field>=value."
+        )
+    for network in found:
+        network["rnn_type"] = settings.recurrent
+
+
+def _parts_with(name: str, config: Any) -> Iterator[dict[str, Any]]:
+    """Yield the fields of the parts of an agent's configuration that have this one, of whatever library."""
     fields = config if isinstance(config, dict) else vars(config) if is_dataclass(config) else {}
-    if "point_encoder" in fields:
+    if name in fields:
         yield fields
         return
     for value in fields.values():
-        yield from _encoders(value)
+        yield from _parts_with(name, value)
 
 
 def _find_teacher(settings: RunSettings) -> TeacherPolicy | None:
@@ -268,7 +283,12 @@ def _plan_batch(settings: RunSettings, adapter: Adapter, agent_cfg: Any, num_env
         )
     # Each GPU collects its share of an update's samples, and learns from its share of a minibatch.
     minibatch_size = settings.minibatch_size or minibatch_size
-    return plan_batch(num_envs, max(1, samples // settings.ranks), max(1, minibatch_size // settings.ranks))
+    return plan_batch(
+        num_envs,
+        max(1, samples // settings.ranks),
+        max(1, minibatch_size // settings.ranks),
+        whole_envs=settings.recurrent is not None,
+    )
 
 
 def _check_foreign(settings: RunSettings) -> None:

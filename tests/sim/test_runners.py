@@ -20,13 +20,24 @@ TASK = "IsaacPC-Reach-Franka-Direct"
 NUM_ENVS = 4
 SETTINGS = replace(ppo.REACH, samples_per_update=64, num_minibatches=2, num_epochs=2)
 SAC = replace(sac.REACH, samples_per_update=64, num_minibatches=2, replay_samples=128, refill_samples=64)
+
+
+def recurrent_cfg(settings: ppo.PpoSettings, experiment: str) -> Any:
+    cfg: Any = rsl_rl_cfg.make_cfg(settings, experiment)
+    cfg.actor.rnn_type = "gru"
+    return cfg
+
+
 CONFIGS = {
     "rsl_rl": (rsl_rl_cfg.make_cfg, SETTINGS),
     "rl_games": (rl_games_cfg.make_cfg, SETTINGS),
     "skrl": (skrl_cfg.make_cfg, SETTINGS),
     "sac": (skrl_cfg.make_sac_cfg, SAC),
     "sb3": (sb3_cfg.make_cfg, SETTINGS),
+    "recurrent": (recurrent_cfg, SETTINGS),
 }
+LIBRARY = {"sac": "skrl", "recurrent": "rsl_rl"}
+"""The library where it is not the name."""
 
 
 @pytest.fixture(scope="module")
@@ -37,14 +48,14 @@ def env(make_env: Callable) -> Any:
 def build(name: str, env: Any, folder: Path) -> Runner:
     make_cfg, settings = CONFIGS[name]
     cfg: Any = make_cfg(settings, "reach")
-    adapter = load_adapter("skrl" if name == "sac" else name)
-    plan = plan_batch(NUM_ENVS, *adapter.batch_target(cfg))
+    adapter = load_adapter(LIBRARY.get(name, name))
+    plan = plan_batch(NUM_ENVS, *adapter.batch_target(cfg), whole_envs=name == "recurrent")
     adapter.configure(cfg, obs="points", seed=7, max_iterations=None, device="cpu", plan=plan, experiment="reach")
     return adapter.make(env, cfg, folder, "cpu")
 
 
 @pytest.mark.slow_on_newton
-@pytest.mark.parametrize("name", [*RUNNERS, pytest.param("sac", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", [*RUNNERS, "recurrent", pytest.param("sac", marks=pytest.mark.slow)])
 def test_train_save_resume_play(name: str, env: Any, tmp_path: Path) -> None:
     calls: list[tuple[int, dict[str, float]]] = []
 

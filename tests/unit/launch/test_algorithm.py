@@ -46,6 +46,7 @@ def choose(*arguments: str) -> tuple[str, str | None]:
         (["task=lift", "algorithm=sac", "runner=skrl", "replay_samples=5000"], "sac", "as given"),
         (["task=lift", "teacher=expert"], "distill", "auto: a teacher is given"),
         (["task=lift", "init=pretrained"], "ppo", "auto: it goes on from init"),
+        (["task=lift", "recurrent=gru"], "ppo", "auto: a recurrent policy learns from rewards"),
     ],
 )
 def test_the_run_says_what_it_learns_with(arguments: list[str], chosen: str, reason: str, capsys: Any) -> None:
@@ -137,6 +138,16 @@ def test_what_was_chosen_stays() -> None:
         (["task=lift", "init=pretrained", "robot=ur5e"], "with robot=franka, this one has robot=ur5e"),
         (["task=push", "init=nowhere"], "init=nowhere: expected latest, best, or the path"),
         (["task=push", "init=latest"], "init=latest: .*push holds no run with a checkpoint"),
+        (
+            ["task=lift", "recurrent=gru", "runner=skrl"],
+            "recurrent=gru with runner=skrl algorithm=ppo: only PPO of rsl_rl and rl",
+        ),
+        (["task=lift", "recurrent=lstm", "algorithm=distill"], "recurrent=lstm with runner=rsl_rl algorithm=distill"),
+        (["task=lift", "recurrent=lstm", "teacher=expert"], "recurrent=lstm with runner=rsl_rl algorithm=distill"),
+        (
+            ["task=lift", "recurrent=gru", "init=pretrained"],
+            "init=pretrained: that policy has no memory. Leave out one",
+        ),
     ],
 )
 def test_what_does_not_go_together_is_refused(arguments: list[str], message: str) -> None:
@@ -181,6 +192,7 @@ def test_a_run_with_the_state_teaches(leave_run: Callable[..., Path], by: str) -
         (["task=push", "obs=state", "runner=rl_games"], [], "with runner=rl_games, this one has runner=rsl_rl"),
         (["task=push", "obs=state", "robot=ur5e"], [], "with robot=ur5e, this one has robot=franka"),
         (["task=push", "obs=points"], [], "obs=points: only a policy with obs=state can teach. Train one"),
+        (["task=push", "obs=state", "recurrent=gru"], [], "recurrent=gru: its student would have to know what it rem"),
         (["task=push", "obs=state"], ["env.action=joint_delta"], "acts otherwise .*no env.*env.action=joint_delta"),
         (["task=push", "obs=state", "env.tool_delta=0.01"], [], "trained with env.tool_delta=0.01, .*has none"),
     ],

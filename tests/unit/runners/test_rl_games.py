@@ -198,6 +198,7 @@ def test_playing_leaves_no_files(runner: rl_games.RlGamesRunner, tmp_path: Path)
 def test_a_rollout_is_held_twice_at_most(runner: rl_games.RlGamesRunner, monkeypatch: pytest.MonkeyPatch) -> None:
     agent: Any = runner._agent
     held: list[int] = []
+    gc.collect()  # what other tests left has the same size
 
     def watch(name: str) -> None:
         original = getattr(agent, name)

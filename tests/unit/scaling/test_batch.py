@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from isaaclab_pc.agents.ppo import DEFAULT, sizes
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.scaling.batch import SAMPLES_SLACK, BatchPlan, most_envs, plan_batch
+from isaaclab_pc.scaling.batch import HORIZON, SAMPLES_SLACK, BatchPlan, most_envs, plan_batch
 
 
 @pytest.mark.parametrize(
@@ -70,6 +70,20 @@ def test_minibatches_divide_exactly_and_samples_are_as_close_as_the_bounds_allow
     assert bounds[0] <= plan.horizon <= bounds[1]
     closest = min(abs(num_envs * steps - samples) for steps in range(bounds[0], bounds[1] + 1))
     assert abs(plan.samples_per_update - samples) <= max(closest, SAMPLES_SLACK * samples)
+
+
+@given(num_envs=st.integers(1, 5_000), samples=st.integers(1, 200_000), minibatch=st.integers(1, 50_000))
+def test_minibatches_of_whole_environments_divide_these(num_envs: int, samples: int, minibatch: int) -> None:
+    plan = plan_batch(num_envs, samples, minibatch, whole_envs=True)
+    assert num_envs % plan.num_minibatches == 0
+    assert plan.num_minibatches * plan.minibatch_size == plan.horizon * num_envs
+    closest = min(abs(num_envs * steps - samples) for steps in range(HORIZON[0], HORIZON[1] + 1))
+    assert abs(plan.samples_per_update - samples) <= max(closest, SAMPLES_SLACK * samples)
+
+
+def test_few_environments_make_few_minibatches_of_whole_ones() -> None:
+    assert plan_batch(2, 256, 16) == BatchPlan(horizon=128, num_minibatches=16, minibatch_size=16)
+    assert plan_batch(2, 256, 16, whole_envs=True) == BatchPlan(horizon=128, num_minibatches=2, minibatch_size=128)
 
 
 @given(

@@ -50,6 +50,22 @@ def test_it_is_what_the_real_learner_takes(tmp_path: Path, runner: str, obs: str
     assert predicted.activations == pytest.approx(peak.bytes, rel=0.25)
 
 
+def test_a_memory_is_part_of_weights_and_storage(tmp_path: Path) -> None:
+    run = resolved("recurrent=lstm", agent=["agent.samples_per_update=512", "agent.actor.rnn_hidden_dim=32"])
+    spaces = Spaces({**VECTORS, **GROUPS["points"]}, 3)
+    predicted = learner_memory(run, spaces)
+
+    real = run.adapter.make(StandIn(spaces, NUM_ENVS), run.agent_cfg, tmp_path, "cpu")
+    real.train(1, lambda completed, metrics: Decision.STOP)
+    sizes = {kind: tensor_bytes(holder) for kind, holder in real.holders().items()}
+    assert predicted.weights == sizes["network weights"]
+    assert predicted.storage == pytest.approx(sizes["rollout storage"], rel=0.01)
+    without = learner_memory(resolved("algorithm=ppo", agent=["agent.samples_per_update=512"]), spaces)
+    per_sample = 2 * 32 * 4
+    assert predicted.storage - without.storage == pytest.approx(512 * per_sample, rel=0.05)
+    assert predicted.activations is None
+
+
 LEARNERS = {
     "distill": ("runner=rsl_rl", "agent.algorithm.num_learning_epochs=1"),
     "sac": ("runner=skrl", "agent.agent.learning_epochs=1"),

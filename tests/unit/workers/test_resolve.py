@@ -105,8 +105,19 @@ def test_every_number_of_environments_keeps_the_samples_per_update(runner):
 def test_the_encoder_reaches_the_agent_of_every_library(how):
     for asked, there in (("dp3", "dp3"), ("auto", "pointnet")):
         config = resolved("task=lift", *how, f"encoder={asked}").agent_cfg
-        kinds = {encoder["point_encoder"] for encoder in resolving._encoders(config)}
+        kinds = {encoder["point_encoder"] for encoder in resolving._parts_with("point_encoder", config)}
         assert kinds == {there}
+
+
+def test_a_memory_is_asked_for_and_sized():
+    result = resolved("recurrent=gru", num_envs=6, agent=["agent.actor.rnn_hidden_dim=32"])
+    assert (result.agent_cfg.actor.rnn_type, result.agent_cfg.actor.rnn_hidden_dim) == ("gru", 32)
+    assert 6 % result.plan.num_minibatches == 0, "a minibatch has whole environments"
+    assert resolved().agent_cfg.actor.rnn_type is None
+
+    params = resolved("runner=rl_games", "recurrent=lstm").agent_cfg["params"]
+    assert params["network"]["rnn_type"] == "lstm"
+    assert params["config"]["seq_length"] == params["config"]["horizon_length"]
 
 
 def test_the_number_of_iterations_is_the_agents_or_the_users():
@@ -162,6 +173,13 @@ def test_two_runs_share_no_config():
         ([], ["env.scene.num_envs=3"], [], r"would have no effect: set num_envs instead"),
         ([], [], ["agent.device=cpu"], r"would have no effect: set device instead"),
         (["encoder=dp3", "obs=depth"], [], [], r"^encoder=dp3: obs=depth has no cloud to read; give obs=points"),
+        ([], [], ["agent.actor.rnn_type=gru"], r"would have no effect: set recurrent instead"),
+        (
+            ["task=Isaac-Cartpole-Direct", "recurrent=gru"],
+            [],
+            [],
+            r"^recurrent=gru: the agent of Isaac-C.* is not this",
+        ),
         (
             ["encoder=dp3"],
             [],
