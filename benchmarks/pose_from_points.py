@@ -37,7 +37,7 @@ from isaaclab_pc.workers.session import open_env
 UNIT_M = 0.05
 """Positions are learned in this unit."""
 MINIBATCH = 256
-NEAR_M = 0.1
+NEAR_M = 0.15
 """Distance from which the precision counts."""
 HELD_OUT = 4
 """One environment in so many is not learned from."""
@@ -48,8 +48,8 @@ ACTION_STD = 0.2
 
 
 Find = Callable[[Any], tuple[Tensor, Tensor, Tensor]]
-"""Tells of an environment what is to be found, what has to meet it, both in the environment's frame, (N, 3), and in which
-environments that is the question now, (N,), bool."""
+"""Tells of environments what is to be found, what has to meet it, both in the environment's frame, (N, 3), and where
+that is the question now, (N,), bool."""
 
 
 class Samples(NamedTuple):
@@ -90,7 +90,7 @@ def main() -> None:
     samples = collect(settings, TARGETS[name], args.envs, args.samples)
     model = learn(samples, args.steps)
 
-    print("| clouds | learned from | seen anew [mm] | within 10 cm [mm] | learned from, again [mm] |")
+    print("| clouds | learned from | seen anew [mm] | within 15 cm [mm] | learned from, again [mm] |")
     print("|---|---:|---:|---:|---:|")
     numbers = [
         median_error(model, samples, which)
