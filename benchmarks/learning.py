@@ -6,8 +6,10 @@
     python benchmarks/learning.py --report                            tables and curves of what is there, no training
 
 A cell is one run of ``scripts/train.py`` in a folder of its own, ``<folder>/<task>/<obs>/<learner>/<seed>``. One that
-was interrupted goes on where it was, and one that is done is not run again: start the same command until all are done.
-Writes a CSV with a row for each run and a plot of the curves, and prints the table in Markdown.
+was interrupted goes on where it was: start the same command until all are done. What came of a cell is kept in two
+CSVs, ``learning.csv`` with a line for each run and ``learning_curves.csv`` with one for each evaluation. A cell that
+stands there is not run again, on whatever machine: remove its line to have it run anew. Draws the curves, and prints
+the table in Markdown.
 """
 
 from __future__ import annotations
@@ -18,12 +20,13 @@ import itertools
 import statistics
 import subprocess
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import matplotlib as mpl
 
+from isaaclab_pc.files import write_atomically
 from isaaclab_pc.launch.child_process import ExitCode
 from isaaclab_pc.launch.evaluation_result import Evaluation
 from isaaclab_pc.launch.run_record import CurvePoint, RunData, RunRecord
@@ -40,12 +43,22 @@ SEEDS = (1, 2, 3)
 GOOD = 0.9
 """Success whose first time is a column of the table."""
 
+OBSERVATIONS = ("points", "depth", "state")
 LEARNERS = {
     "expert": ("algorithm=distill",),
     "teacher": ("algorithm=distill",),
     "ppo": ("algorithm=ppo",),
 }
 """Who a run learns from: the task's expert, a policy that PPO trained on the state, or rewards alone."""
+
+CELL_NAMES = ("task", "obs", "learner")
+"""What seeds have in common."""
+
+TABLE = "learning.csv"
+CURVES = "learning_curves.csv"
+
+Row = dict[str, str]
+"""A line of a CSV by the names of its columns; what is not known is empty."""
 
 COMMON = ("num_envs=256", "eval.episodes=512", "eval.best_episodes=256", "eval.best_share=0.25")
 
@@ -145,18 +158,15 @@ def num_parameters(record: RunRecord) -> int | None:
     return sum(value.numel() for value in weights.values())
 
 
-def row(cell: Cell, record: RunRecord) -> dict[str, object]:
-    """Return what the CSV says of a run that is done."""
+def row(cell: Cell, record: RunRecord) -> Row:
+    """Return what the table's CSV says of a run that is done."""
     data = record.data
     result = data.evaluation
     assert isinstance(result, Evaluation)
     good = first_good(data)
     seconds = training_seconds(data)
-    return {
-        "task": cell.task,
-        "obs": cell.obs,
-        "learner": cell.learner,
-        "seed": cell.seed,
+    values = {
+        **asdict(cell),
         "success": result.success and round(result.success.rate, 4),
         "lower": result.success and round(result.success.lower, 4),
         "upper": result.success and round(result.success.upper, 4),
@@ -174,65 +184,118 @@ def row(cell: Cell, record: RunRecord) -> dict[str, object]:
         "device": data.device,
         "commit": (data.git or "")[:7],
     }
+    return {name: "" if value is None else str(value) for name, value in values.items()}
 
 
-def write_csv(rows: Sequence[dict[str, object]], path: Path) -> None:
-    """Write one line for each run."""
-    with path.open("w", newline="", encoding="utf-8") as file:
+def curve(cell: Cell, data: RunData) -> list[Row]:
+    """Return what the curves' CSV says of a run: its evaluations, the last one included."""
+    points = [(point.env_steps, training_seconds(data, point), point.evaluation) for point in data.evaluations]
+    if data.evaluation is not None:
+        points.append((data.env_steps, training_seconds(data), data.evaluation))
+    return [
+        {
+            **{name: str(value) for name, value in asdict(cell).items()},
+            "env_steps": str(env_steps),
+            "training_s": str(round(seconds)),
+            "success": str(round(evaluation.success_rate or 0.0, 4)),
+        }
+        for env_steps, seconds, evaluation in points
+    ]
+
+
+def read_rows(path: Path) -> list[Row]:
+    """Return the lines of a CSV; none where there is no such file."""
+    if not path.exists():
+        return []
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def cell_of(line: Row) -> Cell:
+    """Return the cell that a CSV's line is of."""
+    return Cell(line["task"], line["obs"], line["learner"], int(line["seed"]))
+
+
+def keep(cell: Cell, record: RunRecord, out: Path) -> None:
+    """Write what came of a cell beside what is known of the others."""
+    for name, lines in ((TABLE, [row(cell, record)]), (CURVES, curve(cell, record.data))):
+        others = [line for line in read_rows(out / name) if cell_of(line) != cell]
+        write_rows([*others, *lines], out / name)
+
+
+def write_rows(rows: Sequence[Row], path: Path) -> None:
+    """Write a CSV with a line for each row, in the order of the cells."""
+    order = [*our_tasks(), *OBSERVATIONS, *LEARNERS]
+    by_cell = sorted(rows, key=lambda line: (*(order.index(line[name]) for name in CELL_NAMES), int(line["seed"])))
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with write_atomically(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows(by_cell)
 
 
-def table(done: Sequence[tuple[Cell, RunRecord]]) -> str:
+def table(rows: Sequence[Row]) -> str:
     """Return a Markdown table with a line for each task, observation and learner: medians over the seeds."""
     lines = [
         "| Task | From | Taught by | Success at the end, each seed | At any time | Time to success | Steps | "
         f"Training | To {100 * GOOD:.0f} % | Peak memory |",
         "|---|---|---|---|---:|---:|---:|---:|---:|---:|",
     ]
-    groups: dict[tuple[str, str, str], list[RunRecord]] = {}
-    for cell, record in done:
-        groups.setdefault((cell.task, cell.obs, cell.learner), []).append(record)
-    for (task, obs, learner), records in groups.items():
-        rows = [record.data for record in records]
-        results = [data.evaluation for data in rows if data.evaluation is not None]
-        good = [training_seconds(data, point) for data in rows if (point := first_good(data)) is not None]
-        times = [result.mean_time_to_success_s for result in results if result.mean_time_to_success_s is not None]
-        once = [result.success_once.rate for result in results if result.success_once is not None]
+    groups: dict[tuple[str, ...], list[Row]] = {}
+    for line in rows:
+        groups.setdefault(tuple(line[name] for name in CELL_NAMES), []).append(line)
+    for (task, obs, learner), seeds in groups.items():
         cells = (
             f"`{task}`",
             obs,
             learner,
-            "; ".join(str(result.success) for result in results),
-            f"{100 * statistics.median(once):.1f} %" if once else "-",
-            f"{statistics.median(times):.2f} s" if times else "-",
-            f"{statistics.median(data.env_steps for data in rows):,.0f}",
-            f"{statistics.median(map(training_seconds, rows)):.0f} s",
-            f"{statistics.median(good):.0f} s" if len(good) > len(rows) / 2 else "-",
-            f"{max(data.peak_bytes or 0 for data in rows) / 2**30:.1f} GiB",
+            "; ".join(_success(line) for line in seeds),
+            _median(seeds, "success_once", lambda rate: f"{100 * rate:.1f} %"),
+            _median(seeds, "time_to_success_s", "{:.2f} s".format),
+            _median(seeds, "env_steps", "{:,.0f}".format),
+            _median(seeds, "training_s", "{:.0f} s".format),
+            _median(seeds, "training_s_to_good", "{:.0f} s".format),
+            f"{max(float(line['peak_mib'] or 0) for line in seeds) / 1024:.1f} GiB",
         )
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def save_curves(done: Sequence[tuple[Cell, RunRecord]], path: Path) -> None:
+def _success(line: Row) -> str:
+    if not line["success"]:
+        return "-"
+    rate, lower, upper = (100 * float(line[name]) for name in ("success", "lower", "upper"))
+    return f"{rate:.1f} % [{lower:.1f}, {upper:.1f}]"
+
+
+def _median(seeds: Sequence[Row], name: str, text: Callable[[float], str]) -> str:
+    """Return the median over the seeds; a dash where half of them or more have no such number."""
+    values = [float(line[name]) for line in seeds if line[name]]
+    return text(statistics.median(values)) if 2 * len(values) > len(seeds) else "-"
+
+
+def save_curves(rows: Sequence[Row], path: Path) -> None:
     """Draw success over the time of training, one panel for each task, one line for each run."""
-    tasks = list(dict.fromkeys(cell.task for cell, _ in done))
-    kinds = list(dict.fromkeys((cell.obs, cell.learner) for cell, _ in done))
+    runs: dict[Cell, list[Row]] = {}
+    for line in rows:
+        runs.setdefault(cell_of(line), []).append(line)
+    tasks = list(dict.fromkeys(cell.task for cell in runs))
+    kinds = list(dict.fromkeys((cell.obs, cell.learner) for cell in runs))
     columns = min(len(tasks), 4)
-    rows = -(-len(tasks) // columns)
-    figure, axes = plt.subplots(rows, columns, figsize=(3.2 * columns, 2.5 * rows), sharey=True, squeeze=False)
+    lines = -(-len(tasks) // columns)
+    figure, axes = plt.subplots(lines, columns, figsize=(3.2 * columns, 2.5 * lines), sharey=True, squeeze=False)
 
     for axis in axes.flat[len(tasks) :]:
         axis.set_visible(False)
     for axis, task in zip(axes.flat, tasks, strict=False):
         labelled = set()
-        for cell, record in done:
+        for cell, points in runs.items():
             if cell.task != task:
                 continue
             kind = (cell.obs, cell.learner)
-            minutes, success = _curve(record.data)
+            minutes = [float(point["training_s"]) / 60.0 for point in points]
+            success = [100.0 * float(point["success"]) for point in points]
             label = None if kind in labelled else f"{cell.obs}, {cell.learner}"
             labelled.add(kind)
             axis.plot(minutes, success, marker=".", color=f"C{kinds.index(kind)}", label=label)
@@ -243,42 +306,29 @@ def save_curves(done: Sequence[tuple[Cell, RunRecord]], path: Path) -> None:
         axis.grid(alpha=0.3)
         axis.tick_params(labelsize=8)
         axis.legend(fontsize=7, loc="lower right")
-    for line in axes:
-        line[0].set_ylabel("success at the end [%]", fontsize=8)
+    for first, *_ in axes:
+        first.set_ylabel("success at the end [%]", fontsize=8)
     figure.tight_layout()
     figure.savefig(path, dpi=110)
     plt.close(figure)
 
 
-def _curve(data: RunData) -> tuple[list[float], list[float]]:
-    """Return the times [min] and the success rates [%] of a run's evaluations, its last one included."""
-    times = [training_seconds(data, point) / 60.0 for point in data.evaluations]
-    rates = [100.0 * (point.evaluation.success_rate or 0.0) for point in data.evaluations]
-    if data.evaluation is not None:
-        times.append(training_seconds(data) / 60.0)
-        rates.append(100.0 * (data.evaluation.success_rate or 0.0))
-    return times, rates
-
-
-def report(cells: Sequence[Cell], root: Path, out: Path) -> None:
-    """Write CSV and curves of the cells that are done, and print the table."""
-    found = [(cell, newest(cell.folder(root))) for cell in cells]
-    done = [(cell, record) for cell, record in found if record is not None and is_done(record)]
-    print(f"\n{len(done)} of {len(cells)} cells are done")
-    if not done:
+def report(cells: Sequence[Cell], out: Path) -> None:
+    """Draw the curves of all that is known, and print the table of these cells."""
+    rows = [line for line in read_rows(out / TABLE) if cell_of(line) in cells]
+    print(f"\n{len(rows)} of {len(cells)} cells are done")
+    if not rows:
         return
-    out.mkdir(parents=True, exist_ok=True)
-    write_csv([row(cell, record) for cell, record in done], out / "learning.csv")
-    save_curves(done, out / "learning.png")
-    print(table(done))
-    print(f"\nwritten: {out / 'learning.csv'}, {out / 'learning.png'}")
+    save_curves(read_rows(out / CURVES), out / "learning.png")
+    print(table(rows))
+    print(f"\nwritten: {out / TABLE}, {out / CURVES}, {out / 'learning.png'}")
 
 
 def main() -> int:
     """Run the cells that are not done, and report all that are."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--task", nargs="+", default=list(our_tasks()), choices=list(our_tasks()))
-    parser.add_argument("--obs", nargs="+", default=["points"], choices=["points", "depth", "state"])
+    parser.add_argument("--obs", nargs="+", default=["points"], choices=OBSERVATIONS)
     parser.add_argument("--learner", nargs="+", default=["expert"], choices=list(LEARNERS))
     parser.add_argument("--seed", nargs="+", type=int, default=list(SEEDS), help="all for points from the expert")
     parser.add_argument("--folder", type=Path, default=Path("logs/learning"), help="where the runs are kept")
@@ -290,8 +340,12 @@ def main() -> int:
     cells = grid(args.task, args.obs, args.learner, args.seed)
     failed = []
     try:
-        for cell in [] if args.report else cells:
+        known = {cell_of(line) for line in read_rows(args.out / TABLE)}
+        for cell in [] if args.report else [cell for cell in cells if cell not in known]:
             code = run(cell, args.folder, args.settings)
+            record = newest(cell.folder(args.folder))
+            if record is not None and is_done(record):
+                keep(cell, record, args.out)
             if code == ExitCode.PREEMPTED:
                 return code
             if code != ExitCode.OK:
@@ -299,7 +353,7 @@ def main() -> int:
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
     finally:
-        report(cells, args.folder, args.out)
+        report(cells, args.out)
     for cell in failed:
         print(f"failed: {cell}, see its log under {cell.folder(args.folder)}", file=sys.stderr)
     return 1 if failed else 0

@@ -53,13 +53,21 @@ def test_all_seeds_are_run_of_clouds_from_the_expert_and_one_of_the_rest():
     assert not any(cell.obs == "state" and cell.learner == "teacher" for cell in cells)
 
 
+def trained(root: Path, out: Path, cell: Cell = CELL) -> None:
+    """Run a cell with a checkpoint of a policy of seven numbers, and keep what came of it."""
+    learning.run(cell, root, [])
+    checkpoint = cell.folder(root) / "logs/rsl_rl/task/2026/checkpoints/model_9.pt"
+    save_checkpoint(checkpoint, {"algorithm": {"student_state_dict": {"weight": torch.zeros(7)}}}, {})
+    record = learning.newest(cell.folder(root))
+    assert record is not None
+    learning.keep(cell, record, out)
+
+
 @pytest.mark.usefixtures("calls")
 def test_the_report_leaves_evaluations_out_of_the_time(tmp_path, capsys):
-    learning.run(CELL, tmp_path, [])
-    checkpoint = tmp_path / "lift/points/expert/3/logs/rsl_rl/task/2026/checkpoints/model_9.pt"
-    save_checkpoint(checkpoint, {"algorithm": {"student_state_dict": {"weight": torch.zeros(7)}}}, {})
     out = tmp_path / "results"
-    learning.report([CELL, Cell("lift", "points", "expert", 4)], tmp_path, out)
+    trained(tmp_path, out)
+    learning.report([CELL, Cell("lift", "points", "expert", 4)], out)
     with (out / "learning.csv").open(encoding="utf-8") as file:
         (row,) = csv.DictReader(file)
     assert (row["training_s"], row["training_s_to_good"], row["steps_to_good"]) == ("80", "70", "2000")
@@ -70,3 +78,27 @@ def test_the_report_leaves_evaluations_out_of_the_time(tmp_path, capsys):
     assert (
         "| `lift` | points | expert | 97.0 % [0.0, 100.0] | 97.0 % | 2.00 s | 8,000 | 80 s | 70 s | 2.0 GiB |" in text
     )
+
+
+def test_what_the_csv_knows_is_not_run_again_though_its_runs_are_gone(calls, tmp_path, monkeypatch):
+    out = tmp_path / "results"
+    trained(tmp_path / "gone", out)
+    arguments = ["--task", "lift", "--seed", "2", "3", "--folder", str(tmp_path), "--out", str(out)]
+    monkeypatch.setattr("sys.argv", ["learning.py", *arguments])
+    # The stand-in's checkpoint is empty.
+    monkeypatch.setattr(learning, "num_parameters", lambda record: 7)
+    assert learning.main() == 0
+    assert [call[0] for call in calls()] == ["lift/points/expert/2"]
+    cells = [learning.cell_of(line) for line in learning.read_rows(out / learning.TABLE)]
+    assert cells == [Cell("lift", "points", "expert", 2), CELL]
+
+
+@pytest.mark.usefixtures("calls")
+def test_a_cell_that_is_run_anew_takes_the_place_of_the_old_one(tmp_path):
+    for _ in range(2):
+        trained(tmp_path, tmp_path)
+        trained(tmp_path, tmp_path, Cell("reach", "state", "ppo", 1))
+    assert len(learning.read_rows(tmp_path / learning.TABLE)) == 2
+    points = learning.read_rows(tmp_path / learning.CURVES)
+    assert [learning.cell_of(point).task for point in points] == ["lift"] * 3 + ["reach"] * 3
+    assert [point["training_s"] for point in points[:3]] == sorted(point["training_s"] for point in points[:3])
