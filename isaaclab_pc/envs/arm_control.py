@@ -70,8 +70,9 @@ class ArmControl:
     ================== ==== ==========================================================================================
     ``tool_delta``     3    translation of the tool centre along the axes of the environment, ``cfg.tool_delta`` [m] at
                             1; the gripper is held pointing down
-    ``tool_pose``      6    translation as above, then a rotation vector about the same axes through the tool centre,
-                            ``cfg.tool_rotation`` [rad] at 1
+    ``tool_pose``      6    translation along the axes of the tool, ``cfg.tool_delta`` [m] at 1, then a rotation vector
+                            along these axes through the tool centre, ``cfg.tool_rotation`` [rad] at 1: the axes of a
+                            cloud in the frame ``gripper``
     ``joint_delta``    J    change of each joint from where it is, ``cfg.joint_delta`` [rad] at 1
     ``joint_position`` J    where each joint goes, from its lower limit at -1 to its upper limit at 1
     ================== ==== ==========================================================================================
@@ -151,8 +152,10 @@ class ArmControl:
         translation = self.cfg.tool_delta * action[:, :3]
         if self.cfg.action == "tool_delta":
             return self.tool_pos_w + translation, None
-        delta = torch.cat([translation, self.cfg.tool_rotation * action[:, 3:]], dim=1)
-        return apply_delta_pose(self.tool_pos_w, self.tool_quat, delta)
+        quat = self.tool_quat
+        rotation = self.cfg.tool_rotation * action[:, 3:]
+        delta = torch.cat([quat_apply(quat, translation), quat_apply(quat, rotation)], dim=1)
+        return apply_delta_pose(self.tool_pos_w, quat, delta)
 
     def inverse_kinematics(self, tool_pos_w: torch.Tensor, tool_quat: torch.Tensor | None = None) -> torch.Tensor:
         """Take one step of differential inverse kinematics.

@@ -19,6 +19,7 @@ from isaaclab.utils.math import (
     apply_delta_pose,
     compute_pose_error,
     euler_xyz_from_quat,
+    quat_apply_inverse,
     quat_error_magnitude,
     quat_from_euler_xyz,
 )
@@ -162,10 +163,12 @@ class Expert:
     def _tool_action(self, step: torch.Tensor, turn: torch.Tensor) -> torch.Tensor:
         """Return the action for a step of the tool centre [m] and, where it has one, a turn [rad], each (N, 3)."""
         cfg = self._env.cfg
-        translation = (step / cfg.tool_delta).clamp(-1.0, 1.0)
         if cfg.action == "tool_delta":
-            return translation
-        rotation = turn / cfg.tool_rotation
+            return (step / cfg.tool_delta).clamp(-1.0, 1.0)
+
+        quat = self._env.tool_quat
+        translation = (quat_apply_inverse(quat, step) / cfg.tool_delta).clamp(-1.0, 1.0)
+        rotation = quat_apply_inverse(quat, turn) / cfg.tool_rotation
         rotation = rotation / torch.linalg.vector_norm(rotation, dim=1, keepdim=True).clamp(min=1.0)
         return torch.cat([translation, rotation], dim=1)
 

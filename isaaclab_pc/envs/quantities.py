@@ -10,6 +10,7 @@ from isaaclab_pc.json_record import JsonRecord, Size
 
 if TYPE_CHECKING:
     from isaaclab_pc.envs.point_cloud_env import PointCloudEnv
+    from isaaclab_pc.envs.point_cloud_env_cfg import PointCloudEnvCfg
 
 __all__ = ["GOAL_QUANTITIES", "ActionPart", "Quantity", "action_parts", "vector_quantities"]
 
@@ -102,17 +103,13 @@ def action_parts(env: PointCloudEnv) -> list[ActionPart]:
     cfg = env.cfg
     joints = len(env.arm.joints)
     limit = f"no joint's target is more than {cfg.joint_delta:g} rad from where the joint is"
-    move = ActionPart(
-        *("tool_translation", 3, cfg.tool_delta, "m"),
-        f"where the tool centre goes, from where it is, along the axes of the frame env; {limit}",
-    )
     turn = ActionPart(
         *("tool_rotation", 3, cfg.tool_rotation, "rad"),
-        "how the tool turns from how it is: a rotation vector along the axes of the frame env, through the tool centre",
+        "how the tool turns from how it is: a rotation vector along the axes of the frame gripper",
     )
     kinds = {
-        "tool_delta": [move],
-        "tool_pose": [move, turn],
+        "tool_delta": [_translation(cfg, "env", limit)],
+        "tool_pose": [_translation(cfg, "gripper", limit), turn],
         "joint_delta": [ActionPart("joint_delta", joints, cfg.joint_delta, "rad", "change of each joint's position")],
         "joint_position": [
             ActionPart(
@@ -128,3 +125,8 @@ def action_parts(env: PointCloudEnv) -> list[ActionPart]:
             meaning = "from closed at -1 to open at 1"
         parts = [*parts, ActionPart("gripper", 1, None, "", meaning)]
     return parts
+
+
+def _translation(cfg: PointCloudEnvCfg, frame: str, limit: str) -> ActionPart:
+    meaning = f"where the tool centre goes, from where it is, along the axes of the frame {frame}; {limit}"
+    return ActionPart("tool_translation", 3, cfg.tool_delta, "m", meaning)

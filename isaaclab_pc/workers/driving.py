@@ -17,6 +17,7 @@ KEY_S = 0.25
 
 _AXES = ("x", "y", "z")
 _WHERE = ("away from the base", "to the base's left", "up")
+_WHERE_OF_TOOL = ("along the hand's x axis", "across it, as the fingers move", "where the hand points")
 _MOVE_KEYS = (("K", "I"), ("L", "J"), ("O", "U"))
 _TURN_KEYS = (("H", "F"), ("G", "T"), ("Y", "R"))
 """Not W, A, S, D, Q, E and the arrows, which move viser's camera."""
@@ -51,7 +52,8 @@ def motions_of(cfg: Any, places: list[float]) -> list[Motion]:
     elif cfg.action == "joint_delta":
         motions = [Motion(name, f"1 is {cfg.joint_delta:g} rad a step") for name in joints]
     else:
-        moves = zip(_AXES, _WHERE, _MOVE_KEYS, strict=True)
+        where_to = _WHERE_OF_TOOL if cfg.action == "tool_pose" else _WHERE
+        moves = zip(_AXES, where_to, _MOVE_KEYS, strict=True)
         motions = [Motion(axis, f"{where}; 1 is {cfg.tool_delta:g} m a step", keys) for axis, where, keys in moves]
         if cfg.action == "tool_pose":
             meaning = f"1 is {cfg.tool_rotation:g} rad a step"

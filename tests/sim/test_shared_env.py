@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from isaaclab.utils.math import quat_from_angle_axis, quat_mul
+from isaaclab.utils.math import quat_apply_inverse, quat_from_angle_axis, quat_mul
 
 pytestmark = pytest.mark.sim
 
@@ -45,21 +45,22 @@ def angle_between(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
     return 2.0 * torch.acos((first * second).sum(dim=1).abs().clamp(max=1.0))
 
 
-def test_tool_pose_translates_and_rotates_in_the_environments_axes(env, changed: Callable) -> None:
+def test_tool_pose_translates_and_rotates_in_the_tools_axes(env, changed: Callable) -> None:
     changed(action="tool_pose", tool_delta=0.01, tool_rotation=0.05)
+    # A tool that has turned by its yaw has axes of its own.
+    step(env, [0.0, 0.0, 0.0, 0.0, 0.0, 1.0], count=10)
     step(env, [0.0] * 6, count=3)
     pos, quat = env.tool_pos.clone(), env.tool_quat.clone()
     steps = 10
-    step(env, [0.0, 0.0, 1.0, 0.0, 1.0, 0.0], count=steps)
+    step(env, [0.0, 0.0, -1.0, 0.0, 1.0, 0.0], count=steps)
     step(env, [0.0] * 6, count=5)
-    moved = env.tool_pos - pos
-    assert (moved[:, 2] > 0.6 * steps * 0.01).all()
-    assert (moved[:, :2].abs() < 0.02).all()
+    moved = quat_apply_inverse(quat, env.tool_pos - pos)
+    assert (moved[:, 2] < -0.6 * steps * 0.01).all()
     turned = angle_between(env.tool_quat, quat)
     assert (turned > 0.6 * steps * 0.05).all()
     axis = torch.tensor([0.0, 1.0, 0.0]).expand(env.num_envs, 3)
-    # Rotated from the left: about the environment's y, not the tool's.
-    assert (angle_between(env.tool_quat, quat_mul(quat_from_angle_axis(turned, axis), quat)) < 0.05).all()
+    # Rotated from the right: about the tool's y, not the environment's.
+    assert (angle_between(env.tool_quat, quat_mul(quat, quat_from_angle_axis(turned, axis))) < 0.08).all()
 
 
 def test_joint_position_goes_where_it_says_and_no_faster_than_allowed(env, changed: Callable) -> None:
