@@ -15,7 +15,6 @@ from isaaclab.sensors import CameraCfg
 from isaaclab.sim import SimulationCfg
 from isaaclab.utils import configclass, replace
 from isaaclab.visualizers import VisualizerCfg
-from isaaclab_newton.renderers import NewtonWarpRendererCfg
 from scipy.spatial.transform import Rotation
 
 from isaaclab_pc.assets.arm import ArmCfg
@@ -26,7 +25,7 @@ from isaaclab_pc.envs.randomization import LEVELS
 from isaaclab_pc.errors import ConfigError, closest
 from isaaclab_pc.guards import GuardCfg
 from isaaclab_pc.physics.presets import PhysicsPresetsCfg
-from isaaclab_pc.sensors import GivenPointsCfg, PointCloudCfg
+from isaaclab_pc.sensors import GivenPointsCfg, PointCloudCfg, ThreadedWarpRendererCfg
 
 Vector = tuple[float, float, float]
 
@@ -75,7 +74,7 @@ def depth_camera_cfg(
         width=width,
         height=height,
         data_types=["depth", "semantic_segmentation"],
-        renderer_cfg=NewtonWarpRendererCfg(colorize_semantic_segmentation=False),
+        renderer_cfg=ThreadedWarpRendererCfg(colorize_semantic_segmentation=False),
         update_latest_camera_pose=True,
     )
 

@@ -14,6 +14,7 @@ from .realism_cfg import (
     stereo,
     structured_light,
 )
+from .threaded_renderer_cfg import ThreadedWarpRendererCfg
 
 __all__ = [
     "BodyPointsCfg",
@@ -28,6 +29,7 @@ __all__ = [
     "PointCloudData",
     "StereoNoiseCfg",
     "StructuredLightNoiseCfg",
+    "ThreadedWarpRendererCfg",
     "cloud_ops",
     "cloud_points",
     "stereo",
