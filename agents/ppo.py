@@ -38,7 +38,7 @@ class EncoderSettings:
 
     chunk: int | Literal["auto"] = "auto"
     """Clouds or images whose activations are held at once, whatever the minibatch; where more need a gradient, the
-    backward pass computes them again. auto: as many as make 2^20 rows of activations."""
+    backward pass computes them again. auto: as many as make 2^20 rows of activations; ``pointnet`` on a GPU 2^23."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists and numbers, as configs hold them."""

@@ -116,6 +116,37 @@ def test_a_small_cloud_passes_the_hidden_layers_once_in_training() -> None:
     assert rows == [5 * 33, 5 * 64]
 
 
+def _rows_of_a_training_pass(net: PointNet, points: torch.Tensor) -> list[int]:
+    """Return the rows of each call of the hidden layers."""
+    rows = []
+    net.hidden.register_forward_hook(lambda module, inputs, output: rows.append(len(output)))
+    net(points).sum().backward()
+    return rows
+
+
+@pytest.mark.parametrize(("clouds", "points"), [(24_576, 128), (24_576, 256), (8192, 128)])
+def test_a_gpu_keeps_the_activations_of_the_large_agents_minibatch(clouds: int, points: int) -> None:
+    # The meta device takes the way of a GPU and has no memory.
+    net = PointNet(3, (64, 128, 256)).to("meta")
+    rows = _rows_of_a_training_pass(net, torch.empty(clouds, points, 3, dtype=torch.float16, device="meta"))
+    critical = 0 if points == 128 else 256
+    assert sum(rows) == clouds * (points + critical)
+
+
+@pytest.mark.parametrize(("count", "again"), [(8, 8), (20, 16)])
+def test_what_is_evaluated_again_is_evaluated_twice(count: int, again: int) -> None:
+    rows = _rows_of_a_training_pass(PointNet(3, (8, 16), chunk=3), torch.randn(7, count, 3))
+    assert sum(rows) == 7 * (count + again)
+
+
+def test_a_part_of_a_frozen_encoder_has_no_gradient() -> None:
+    net = PointNet(3, (8, 16), chunk=3)
+    net.last.requires_grad_(False)
+    net(torch.randn(7, 8, 3)).sum().backward()
+    assert net.last.weight.grad is None
+    assert net.hidden[0].weight.grad is not None
+
+
 def test_training_keeps_less_for_the_backward_pass_than_the_dense_formulation() -> None:
     net = PointNet(3, (32, 64))
     points = torch.randn(32, 512, 3)

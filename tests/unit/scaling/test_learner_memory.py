@@ -102,6 +102,25 @@ def test_encoders_that_recompute_hold_less_than_their_activations() -> None:
     assert on_cpu < 20_000 * 64 * 32 * 4
 
 
+@pytest.mark.parametrize("clouds", [24_576, 40_000])
+def test_the_large_agents_activations_on_a_gpu_follow_from_its_layers(clouds: int) -> None:
+    spaces = Spaces({**VECTORS, "points": ((128, 3), "float16")}, 3)
+    run = resolved("agent=large")
+    run.plan = BatchPlan(horizon=24, num_minibatches=1, minibatch_size=clouds)
+    run.device = "cuda:0"
+    predicted = learner_memory(run, spaces).activations
+
+    per_point = 4 * (3 + 64 + 128)
+    critical_points = 256 * 4 * 128
+    kept = clouds * (128 * per_point + critical_points)
+    assert predicted is not None
+    if clouds <= 2**23 // 256:
+        # Beside it: a part's last layer for every point, and gradients.
+        assert kept < predicted < 1.6 * kept
+    else:
+        assert predicted < 0.5 * kept
+
+
 @pytest.mark.parametrize("kind", ["dp3", "pointnet2"])
 @pytest.mark.parametrize("device", ["cpu", "cuda:0"])
 def test_a_chunk_of_the_encoder_lowers_the_prediction(kind: str, device: str) -> None:
