@@ -6,7 +6,8 @@
     python benchmarks/gpu.py --device cpu --small   tries the program itself on a CPU; its numbers say nothing
 
 Each part runs in processes of its own. One that fails, takes too long or lacks a package is a line in the report, and
-the next one goes on. What is there is written after each part, so Ctrl-C keeps it.
+the next one goes on. Each part has a share of the time, and what a part does not need is left to those after it; what
+there was no time for is named. What is there is written after each part, so Ctrl-C keeps it.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -44,6 +47,24 @@ PACKAGES = (
 )
 BACKENDS = {"newton_mjwarp": "newton", "ovphysx": "ovphysx"}
 """Physics backends and the module that each needs."""
+SHARES = {
+    "operator": 1,
+    "encoder": 1,
+    "memory": 5,
+    "tests": 5,
+    "start": 5,
+    "syncs": 2,
+    "rates": 12,
+    "guard": 3,
+    "grasp": 4,
+    "learning": 22,
+}
+"""Shares of the parts in the time: guesses, since no GPU has run them."""
+LEFT_OUT = "left out, no time was left"
+LEAST_SECONDS = 10.0
+"""Time that a command needs to be tried at all [s]."""
+GRACE_SECONDS = 20.0
+"""Time that a command has to end its own child processes [s]."""
 TAIL = 20
 """Lines of a failed command's output that the report shows."""
 
@@ -69,9 +90,9 @@ class Outcome:
     command: str
     seconds: float
     state: str
-    """passed, failed, timed out, or what it lacks."""
+    """passed, failed, not done after some time, left out, or what it lacks."""
     result: dict[str, Any] = field(default_factory=dict)
-    """The JSON object on its last line, or the run's record."""
+    """What it measured."""
     output: str = ""
     """The end of what it printed, where it failed."""
 
@@ -94,20 +115,25 @@ def parts(device: str, small: bool, scratch: Path) -> dict[str, list[Command]]:
         return Command(name, argv, needs, **rest)
 
     def script(name: str, file: str, *settings: str, **rest: Any) -> Command:
-        return Command(name, (str(ROOT / "scripts" / file), *settings, f"device={device}"), lab, **rest)
+        argv = (str(ROOT / "scripts" / file), "--json", *settings, f"device={device}")
+        return Command(name, argv, lab, **rest)
 
     def test(name: str, marker: str, module: str) -> Command:
         argv = ("-m", "pytest", "-q", "-m", marker, str(ROOT / "tests"))
         return Command(name, argv, ("pytest", module), seconds=300)
 
     few = "4" if small else "64"
+    few_clouds = ("--num_envs", batch) if small else ()
     cache = {"WARP_CACHE_PATH": str(scratch / "warp")}
     guard = ("--device", device, "--steps", steps, "--obs", "points", "--num_envs", few if small else "4096")
     episodes = (f"episodes={few}", f"num_envs={few}")
     iterations = ("max_iterations=2", "num_envs=8", "eval.episodes=8") if small else ("eval.episodes=512",)
     return {
         "operator": [measure(f"{batch} clouds of 512 points from 64 x 64", "operator", "--num_envs", batch)],
-        "encoder": [measure("large agent's encoder", "encoder", "--num_envs", batch)],
+        "encoder": [
+            measure(f"a minibatch of the large agent's encoder, {agent}", "encoder", "--agent", agent, *few_clouds)
+            for agent in ("ppo", "distill")
+        ],
         "memory": [
             measure("a forced lack of memory is recognized", "out_of_memory"),
             script("num_envs=auto, against NVML", "scale.py", "task=reach", "scaling.cache=ignore", seconds=300),
@@ -130,9 +156,9 @@ def parts(device: str, small: bool, scratch: Path) -> dict[str, list[Command]]:
                 # Building 16,384 environments takes most of it.
                 seconds=300,
             )
-            for backend, module in BACKENDS.items()
-            for obs in ("points", "state")
             for size in sizes
+            for obs in ("points", "state")
+            for backend, module in BACKENDS.items()
         ],
         "guard": [Command("guard on and off", (str(ROOT / "benchmarks" / "bench_guard.py"), *guard), lab, seconds=240)],
         "grasp": [
@@ -147,69 +173,169 @@ def parts(device: str, small: bool, scratch: Path) -> dict[str, list[Command]]:
     }
 
 
-def run(command: Command, scratch: Path) -> Outcome:
-    """Run a command to its end and keep what it found."""
+def run(command: Command, scratch: Path, seconds: float = float("inf"), device: str = "cpu") -> Outcome:
+    """Run a command to its end and keep what it found.
+
+    Args:
+        command: What to run.
+        scratch: Folder in which it gets one of its own to run in.
+        seconds: Time that is left for it [s].
+        device: The GPU whose memory is watched where the command meters it, too.
+    """
     shown = shlex.join(["python", *(part.replace(f"{ROOT}/", "") for part in command.argv)])
     missing = [name for name in command.needs if importlib.util.find_spec(name) is None]
     if missing:
         return Outcome(command.name, shown, 0.0, f"needs {', '.join(missing)}")
+    if seconds < LEAST_SECONDS:
+        return Outcome(command.name, shown, 0.0, LEFT_OUT)
 
     print(f"  {command.name}: {shown}", flush=True)
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     environment = {**os.environ, "PYTHONPATH": path, **command.environment}
+    limit = min(command.seconds, seconds)
+    folder = Path(tempfile.mkdtemp(dir=scratch))
     start = time.monotonic()
-    try:
-        done = subprocess.run(
+    with watched_memory(device if is_script(command, "scale.py") else "cpu") as most_used:
+        process = subprocess.Popen(
             [sys.executable, *command.argv],
-            cwd=scratch,
+            cwd=folder,
             env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=command.seconds,
-            check=False,
+            errors="replace",
         )
-        output, state = done.stdout, "passed" if done.returncode == 0 else f"failed, exit code {done.returncode}"
-    except subprocess.TimeoutExpired as error:
-        # With text=True, what a command printed before it was ended is still bytes.
-        output = (error.stdout or b"").decode(errors="replace")
-        state = f"not done after {command.seconds:.0f} s"
+        try:
+            output, _ = process.communicate(timeout=limit)
+            state = "passed" if process.returncode == 0 else f"failed, exit code {process.returncode}"
+        except subprocess.TimeoutExpired:
+            output = ended(process)
+            state = f"not done after {limit:.0f} s"
+        finally:
+            process.kill()
 
-    seconds = time.monotonic() - start
-    print(f"    {state}, {seconds:.0f} s", flush=True)
-    result = found(command, output, scratch)
+    taken = time.monotonic() - start
+    print(f"    {state}, {taken:.0f} s", flush=True)
+    result = found(command, output, folder)
+    if most_used():
+        result["GiB that NVML saw, of all processes"] = most_used() / 2**30
     tail = "\n".join(output.splitlines()[-TAIL:])
-    return Outcome(command.name, shown, round(seconds, 1), state, result, "" if result and state == "passed" else tail)
+    return Outcome(command.name, shown, round(taken, 1), state, result, "" if result and state == "passed" else tail)
 
 
-def found(command: Command, output: str, scratch: Path) -> dict[str, Any]:
-    """Return the JSON object on the last line, or what a training's record says."""
-    if command.argv[0].endswith("train.py"):
-        return learned(scratch)
+def ended(process: subprocess.Popen[str]) -> str:
+    """End a command, which ends its own child processes, and return what it printed."""
+    process.terminate()
     try:
-        result = json.loads(output.splitlines()[-1])
-    except (IndexError, ValueError):
-        return {}
-    return result if isinstance(result, dict) else {}
+        return process.communicate(timeout=GRACE_SECONDS)[0]
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.communicate()[0]
 
 
-def learned(scratch: Path) -> dict[str, Any]:
-    """Return what the newest run in a folder has reached."""
+@contextmanager
+def watched_memory(device: str) -> Iterator[Callable[[], int]]:
+    """Watch how much of a GPU's memory is used; what is yielded returns the most beyond that at the start [bytes]."""
+    if device == "cpu":
+        yield lambda: 0
+        return
+
+    from isaaclab_pc.scaling.gpu import Gpu
+
+    gpu = Gpu(device)
+    before = gpu.free()
+    least = [before]
+    stop = threading.Event()
+
+    def watch() -> None:
+        while not stop.wait(0.1):
+            least.append(min(least.pop(), gpu.free()))
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield lambda: before - least[0]
+    finally:
+        stop.set()
+        thread.join()
+
+
+def is_script(command: Command, name: str) -> bool:
+    """Tell whether a command is one of ``scripts/``."""
+    return Path(command.argv[0]) == ROOT / "scripts" / name
+
+
+def found(command: Command, output: str, folder: Path) -> dict[str, Any]:
+    """Return the JSON object on the last line, or what a script left in the folder that it ran in."""
+    if is_script(command, "train.py"):
+        return learned(folder)
+    objects = list(json_lines(output))
+    if "--json" in command.argv:
+        files = {what: folder / paths[0] for what, paths in made(objects).items()}
+        return searched(files) if is_script(command, "scale.py") else recorded(files)
+    return objects[-1] if objects and output.rstrip().endswith("}") else {}
+
+
+def json_lines(output: str) -> Iterator[dict[str, Any]]:
+    """Return the JSON objects among the lines of what was printed."""
+    for line in output.splitlines():
+        try:
+            value = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(value, dict):
+            yield value
+
+
+def made(events: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
+    """Return the paths that a script's last event names, by what they are."""
+    ends = [event for event in events if event.get("kind") == "end"]
+    return ends[-1].get("files", {}) if ends else {}
+
+
+def learned(folder: Path) -> dict[str, Any]:
+    """Return what the training in a folder has reached, also if it did not come to its end."""
     from isaaclab_pc.launch.run_record import RunRecord
 
-    runs = sorted(scratch.glob("logs/*/*/*/run.json"), key=lambda path: path.stat().st_mtime_ns)
+    runs = sorted(folder.glob("logs/*/*/*/run.json"), key=lambda path: path.stat().st_mtime_ns)
     if not runs:
         return {}
     data = RunRecord.load(runs[-1].parent).data
-    good = (point for point in data.evaluations if (point.evaluation.success_rate or 0.0) >= 0.9)
-    first = next(good, None)
+    evaluations = [(point.wall_s, point.evaluation) for point in data.evaluations]
+    if data.evaluation is not None:
+        evaluations.append((data.wall_s, data.evaluation))
+    first = next((seconds for seconds, each in evaluations if (each.success_rate or 0.0) >= 0.9), None)
     return {
         "num_envs": data.num_envs,
         "env_steps": data.env_steps,
         "success": data.evaluation and data.evaluation.success_rate,
-        "seconds_to_90_percent": first and round(first.wall_s),
+        "seconds_to_90_percent": first and round(first),
+        "evaluations": len(evaluations),
         "seconds": round(data.wall_s),
     }
+
+
+def searched(files: dict[str, Path]) -> dict[str, Any]:
+    """Return what a search for the number of environments has found, and the ledger of that size."""
+    if "picture" not in files:
+        return {}
+    folder = files["picture"].parent
+    trials = json.loads((folder / "trials.json").read_text(encoding="utf-8"))["trials"]
+    ledger = json.loads((folder / "ledger.json").read_text(encoding="utf-8"))
+    result = {"num_envs": ledger["num_envs"], "sizes tried": ", ".join(str(trial["num_envs"]) for trial in trials)}
+    result |= {f"{entry['kind']} [GiB]": entry["total"] / 2**30 for entry in ledger["entries"]}
+    peaks = [trial["device_bytes"] for trial in trials if trial["device_bytes"] is not None]
+    return result | ({"GiB that the search metered, of the largest trial": max(peaks) / 2**30} if peaks else {})
+
+
+def recorded(files: dict[str, Path]) -> dict[str, Any]:
+    """Return how an expert did."""
+    from isaaclab_pc.demo_file import DemoFile
+
+    if "demos" not in files:
+        return {}
+    progress = DemoFile(files["demos"]).progress()
+    return {"episodes": progress.attempts, "successes": progress.successes}
 
 
 def machine(device: str) -> dict[str, str]:
@@ -242,6 +368,14 @@ def report(about: dict[str, str], outcomes: dict[str, list[Outcome]]) -> str:
     """Return the report in Markdown."""
     lines = [f"# {about['card']}", "", f"`{shlex.join(['python', 'benchmarks/gpu.py', *sys.argv[1:]])}`", ""]
     lines += [", ".join(f"{name} {value}" for name, value in about.items() if name != "card") + ".", ""]
+    left_out = [f"{part}: {one.name}" for part, done in outcomes.items() for one in done if one.state == LEFT_OUT]
+    if left_out:
+        lines += [
+            "Left out, as there was no time; `--minutes` gives more:",
+            "",
+            *(f"- {name}" for name in left_out),
+            "",
+        ]
     for part, done in outcomes.items():
         lines += [f"## {part}", ""]
         for outcome in done:
@@ -268,6 +402,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--part", nargs="+", choices=names, default=names, metavar="NAME", help=", ".join(names))
     parser.add_argument("--device", default="cuda:0", help="cuda:N, or cpu to try the program (default: cuda:0)")
     parser.add_argument("--small", action="store_true", help="few environments and steps, for a first try")
+    parser.add_argument("--minutes", type=float, default=10.0, help="time of all parts together (default: 10)")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the report (default: benchmarks/results)")
     args = parser.parse_args(argv)
 
@@ -275,14 +410,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     name = "gpu-" + re.sub(r"[^a-z0-9]+", "-", about["card"].split(",")[0].lower()).strip("-")
     args.out.mkdir(parents=True, exist_ok=True)
     outcomes: dict[str, list[Outcome]] = {}
+    seconds_of_share = 60.0 * args.minutes / sum(SHARES[part] for part in args.part)
+    deadline = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="isaaclab_pc-gpu-") as folder:
         scratch = Path(folder)
         commands = parts(args.device, args.small, scratch)
         for part in args.part:
             print(part, flush=True)
             outcomes[part] = []
-            for command in commands[part]:
-                outcomes[part].append(run(command, scratch))
+            deadline += SHARES[part] * seconds_of_share
+            for command in commands.get(part, []):
+                left = deadline - time.monotonic()
+                outcomes[part].append(run(command, scratch, left, args.device))
                 record = {
                     "machine": about,
                     "parts": {key: [asdict(one) for one in done] for key, done in outcomes.items()},

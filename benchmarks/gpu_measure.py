@@ -30,8 +30,9 @@ ROOT = Path(__file__).parents[1]
 IMAGE = 64
 """Height and width of the operator's depth images [px]."""
 NUM_POINTS = 512
-CLOUDS = 4096
-"""Clouds of the encoder's batch."""
+ENVIRONMENTS = 4096
+CLOUD = 64
+"""Points of the encoder's clouds, as ``reach`` has them."""
 WARM_UP = 20
 """Steps or calls that are not counted."""
 
@@ -73,13 +74,18 @@ def operator(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def encoder(args: argparse.Namespace) -> dict[str, Any]:
-    """Time the large agent's encoder in float32, TF32 and bfloat16."""
-    from isaaclab_pc.agents import ppo
+    """Time a large agent's encoder on a minibatch of its own, in float32, TF32 and bfloat16."""
+    from isaaclab_pc.agents import distill, ppo
     from isaaclab_pc.agents.pointnet import PointNet
 
-    settings = ppo.sizes(ppo.DEFAULT)["large"].encoder
-    net = PointNet(3, settings.point_channels, scale=settings.point_scale).to(args.device)
-    clouds = torch.rand(args.num_envs, 128, 3, device=args.device).half()
+    sizes = ppo.sizes(ppo.DEFAULT) if args.agent == "ppo" else distill.distill_sizes(distill.DEFAULT)
+    agent = sizes["large"]
+    settings = agent.encoder
+    count = args.num_envs or agent.minibatch_size
+    net = PointNet(3, settings.point_channels, scale=settings.point_scale, frequencies=settings.point_frequencies).to(
+        args.device
+    )
+    clouds = torch.rand(count, CLOUD, 3, device=args.device).half()
 
     def infer() -> None:
         with torch.no_grad():
@@ -88,7 +94,7 @@ def encoder(args: argparse.Namespace) -> dict[str, Any]:
     def train() -> None:
         net(clouds).float().sum().backward()
 
-    result: dict[str, Any] = {"clouds": args.num_envs}
+    result: dict[str, Any] = {"clouds": count, "frequencies": len(settings.point_frequencies)}
     for name in ("float32", "tf32", "bfloat16"):
         torch.backends.cuda.matmul.allow_tf32 = name == "tf32"
         half = torch.autocast(args.device.partition(":")[0], torch.bfloat16) if name == "bfloat16" else nullcontext()
@@ -247,9 +253,12 @@ def main() -> None:
     parser.add_argument("--task", default="lift")
     parser.add_argument("--obs", default="points")
     parser.add_argument("--physics", default="auto", help="auto, ovphysx or newton_mjwarp")
-    parser.add_argument("--num_envs", type=int, default=CLOUDS, help="environments, or clouds of the encoder")
+    parser.add_argument("--agent", choices=("ppo", "distill"), default="ppo", help="whose encoder")
+    parser.add_argument("--num_envs", type=int, help="environments (4096), or clouds (a minibatch of the agent)")
     parser.add_argument("--steps", type=int, default=100, help="steps or calls that are counted")
     args = parser.parse_args()
+    if args.num_envs is None and args.measurement != "encoder":
+        args.num_envs = ENVIRONMENTS
 
     result = MEASUREMENTS[args.measurement](args)
     print(json.dumps(result), flush=True)

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import re
+import time
 from pathlib import Path
 
 import pytest
@@ -43,6 +45,7 @@ def test_the_report_is_written_after_each_part(tmp_path: Path, monkeypatch: pyte
         return {"good": [_command("print('{\"ms\": 1234.5}')")], "bad": [_command("raise SystemExit(3)")]}
 
     monkeypatch.setattr(gpu, "parts", parts)
+    monkeypatch.setattr(gpu, "SHARES", {"good": 1, "bad": 1})
 
     assert gpu.main(["--device", "cpu", "--out", str(tmp_path)]) == 1
 
@@ -51,6 +54,102 @@ def test_the_report_is_written_after_each_part(tmp_path: Path, monkeypatch: pyte
     assert "failed, exit code 3" in text
     record = json.loads((tmp_path / "gpu-cpu.json").read_text(encoding="utf-8"))
     assert record["parts"]["good"][0]["result"] == {"ms": 1234.5}
+
+
+def test_what_there_is_no_time_for_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    slow = _command("import time; time.sleep(60)")
+    monkeypatch.setattr(gpu, "parts", lambda *_: {"rates": [slow, slow], "learning": [_command("print(1)")]})
+    monkeypatch.setattr(gpu, "SHARES", {"rates": 1, "learning": 9})
+    monkeypatch.setattr(gpu, "LEAST_SECONDS", 0.5)
+
+    start = time.monotonic()
+    gpu.main(["--device", "cpu", "--out", str(tmp_path), "--minutes", "0.5"])
+    assert time.monotonic() - start < 30
+
+    text = (tmp_path / "gpu-cpu.md").read_text(encoding="utf-8")
+    assert "not done after 3 s" in text
+    assert re.search(r"Left out.*\n\n- rates: try\n\n", text)
+    states = [one["state"] for one in json.loads((tmp_path / "gpu-cpu.json").read_text())["parts"]["learning"]]
+    assert states == ["passed"]
+
+
+def test_what_is_ended_may_end_its_children(tmp_path: Path):
+    code = "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit('tidied up')); time.sleep(60)"
+    outcome = gpu.run(_command(code, seconds=3.0), tmp_path)
+    assert "tidied up" in outcome.output
+
+
+def _script(monkeypatch: pytest.MonkeyPatch, root: Path, name: str, code: str) -> gpu.Command:
+    """Return a script of another repository that does what a real one would."""
+    monkeypatch.setattr(gpu, "ROOT", root)
+    (root / "scripts").mkdir(exist_ok=True)
+    (root / "scripts" / name).write_text(f"import json, pathlib\n{code}", encoding="utf-8")
+    return gpu.Command("try", (str(root / "scripts" / name), "--json"))
+
+
+def test_the_evaluation_at_the_end_counts_for_the_time_to_90_percent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    from types import SimpleNamespace as Data
+
+    from isaaclab_pc.launch.run_record import RunRecord
+
+    def reached(during: float, at_the_end: float) -> int | None:
+        point = Data(wall_s=40.0, evaluation=Data(success_rate=during))
+        data = Data(
+            evaluations=[point], evaluation=Data(success_rate=at_the_end), wall_s=100.0, num_envs=8, env_steps=9
+        )
+        monkeypatch.setattr(RunRecord, "load", lambda _: Data(data=data))
+        return gpu.learned(tmp_path)["seconds_to_90_percent"]
+
+    (tmp_path / "logs" / "rsl_rl" / "reach" / "now").mkdir(parents=True)
+    (tmp_path / "logs" / "rsl_rl" / "reach" / "now" / "run.json").touch()
+    assert (reached(0.5, 0.95), reached(0.9, 0.95), reached(0.5, 0.8)) == (100, 40, None)
+
+
+def test_a_training_that_fails_early_is_not_given_the_result_of_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "logs" / "rsl_rl" / "reach" / "before").mkdir(parents=True)
+    (tmp_path / "logs" / "rsl_rl" / "reach" / "before" / "run.json").touch()
+    outcome = gpu.run(_script(monkeypatch, tmp_path, "train.py", "raise SystemExit('no lift')"), tmp_path)
+    assert (outcome.result, outcome.output) == ({}, "no lift")
+
+
+SCALE = """
+folder = pathlib.Path("logs/scale/reach/now")
+folder.mkdir(parents=True)
+trials = [{"num_envs": 8, "device_bytes": 2 << 30}, {"num_envs": 16, "device_bytes": 3 << 30}]
+(folder / "trials.json").write_text(json.dumps({"trials": trials}))
+(folder / "ledger.json").write_text(json.dumps({"num_envs": 8, "entries": [{"kind": "replay", "total": 1 << 30}]}))
+print(json.dumps({"kind": "decision", "text": "num_envs=8"}))
+print(json.dumps({"kind": "end", "exit_code": 0, "error": None, "files": {"picture": [str(folder / "memory.png")]}}))
+"""
+
+
+def test_a_search_is_told_in_numbers_and_against_nvml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    free = iter([20 << 30, *[16 << 30] * 10_000])
+    fake = type("Gpu", (), {"__init__": lambda self, device: None, "free": lambda self: next(free)})
+    monkeypatch.setattr("isaaclab_pc.scaling.gpu.Gpu", fake)
+    outcome = gpu.run(_script(monkeypatch, tmp_path, "scale.py", SCALE), tmp_path, 60.0, "cuda:0")
+    assert outcome.result == {
+        "num_envs": 8,
+        "sizes tried": "8, 16",
+        "replay [GiB]": 1.0,
+        "GiB that the search metered, of the largest trial": 3.0,
+        "GiB that NVML saw, of all processes": 4.0,
+    }
+
+
+def test_a_recording_tells_how_the_expert_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    from isaaclab_pc.demo_file import DemoFile, Progress
+
+    monkeypatch.setattr(DemoFile, "progress", lambda _: Progress(episodes=3, attempts=4, successes=3))
+    end = 'print(json.dumps({"kind": "end", "exit_code": 0, "error": None, "files": {"demos": ["demos.hdf5"]}}))'
+    outcome = gpu.run(_script(monkeypatch, tmp_path, "demo.py", end), tmp_path)
+    assert outcome.result == {"episodes": 4, "successes": 3}
+
+
+def test_every_part_has_a_share_of_the_time(tmp_path: Path):
+    assert list(gpu.SHARES) == list(gpu.parts("cuda:0", False, tmp_path))
 
 
 def test_every_part_runs_a_program_that_is_there(tmp_path: Path):
