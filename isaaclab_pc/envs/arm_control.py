@@ -213,7 +213,8 @@ class _InverseKinematics(DifferentialIKController):
 def damped_least_squares(jacobian: torch.Tensor, motion: torch.Tensor, damping: torch.Tensor) -> torch.Tensor:
     """Return the change of the joints that moves the tool, by damped least squares (Buss 2004).
 
-    Nothing here waits for the device. The products are sums, since matrix products may be rounded to TF32 on a GPU.
+    Nothing here waits for the device. Products and elimination are sums, since a matrix product may be rounded to TF32
+    on a GPU, and so may those inside of ``torch.linalg``.
 
     Args:
         jacobian: Of the tool, shape (N, 6, J).
@@ -223,7 +224,15 @@ def damped_least_squares(jacobian: torch.Tensor, motion: torch.Tensor, damping: 
     Returns:
         Change of the joint positions [rad], shape (N, J).
     """
-    system = (jacobian[:, :, None] * jacobian[:, None]).sum(dim=3) + damping
-    # Not solve(), which waits to ask whether a matrix is singular: the damping leaves none so.
-    solution = torch.linalg.solve_ex(system, motion).result
-    return (jacobian * solution[:, :, None]).sum(dim=1)
+    # Environments come last, where each operation runs over contiguous numbers.
+    rows = jacobian.permute(1, 2, 0).contiguous()
+    system = (rows[:, None] * rows).sum(dim=2) + damping[:, :, None]
+
+    # Gauss-Jordan elimination; the matrix is positive definite, so its pivots are in place. Each round takes the first
+    # column away, until the solution is left.
+    rest = torch.cat([system, motion.t()[:, None]], dim=1)
+    for pivot in range(6):
+        row = rest[pivot, 1:] / rest[pivot, :1]
+        rest = torch.addcmul(rest[:, 1:], rest[:, :1], row, value=-1.0)
+        rest[pivot] = row
+    return (rows * rest).sum(dim=0).t()

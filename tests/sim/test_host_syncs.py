@@ -64,6 +64,14 @@ def test_a_step_waits_only_where_isaac_lab_needs_it(env: Any) -> None:
     assert sum(count for sync, count in syncs.items() if sync.what == "nonzero") == STEPS
 
 
+ROUNDED = {
+    *("addbmm", "addmm", "addmv", "baddbmm", "bmm", "dot", "linear", "matmul", "mm", "mv"),
+    *("cholesky_solve", "linalg_cholesky_ex", "linalg_inv_ex", "linalg_lu_factor_ex", "linalg_lu_solve"),
+    *("_linalg_solve_ex", "linalg_solve_triangular", "triangular_solve"),
+}
+"""Matrix products, and solvers that have some inside."""
+
+
 class MatrixProducts(TorchDispatchMode):
     """Counts the products that a GPU may round to TF32."""
 
@@ -73,7 +81,7 @@ class MatrixProducts(TorchDispatchMode):
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = function._schema.name.removeprefix("aten::")
-        if name in ("addbmm", "addmm", "addmv", "baddbmm", "bmm", "dot", "linear", "matmul", "mm", "mv"):
+        if name in ROUNDED:
             self.found["".join(traceback.format_stack(limit=4))] += 1
         return function(*args, **(kwargs or {}))
 

@@ -30,6 +30,17 @@ def test_the_change_of_the_joints_is_isaac_labs(num_joints: int) -> None:
     assert (ours - exact).abs().max() <= 2.0 * (theirs - exact).abs().max()
 
 
+@pytest.mark.parametrize("damping", [DAMPING**2, 0.01**2])
+def test_the_change_of_the_joints_is_that_of_a_solver(damping: float) -> None:
+    jacobian, _ = random_arms(300, 7)
+    # A motion that some joints can make, as that towards the default position is.
+    motion = (jacobian * (0.03 * torch.randn(300, 1, 7, generator=torch.Generator().manual_seed(0)))).sum(dim=2)
+    matrix = (jacobian[:, :, None] * jacobian[:, None]).sum(dim=3) + damping * torch.eye(6)
+    solver = (jacobian * torch.linalg.solve(matrix, motion)[:, :, None]).sum(dim=1)
+    ours = damped_least_squares(jacobian, motion, damping * torch.eye(6))
+    torch.testing.assert_close(ours, solver, rtol=0.0, atol=1e-5)
+
+
 def test_an_arm_that_is_not_finite_leaves_the_others_alone() -> None:
     jacobian, motion = random_arms(6, 7)
     damping = DAMPING**2 * torch.eye(6)
