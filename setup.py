@@ -80,7 +80,10 @@ setup(
     },
     install_requires=INSTALL_REQUIRES,
     extras_require=EXTRAS_REQUIRE,
-    # `isaaclab train --task IsaacPC-...` imports this module to find our tasks.
-    entry_points={"isaaclab.tasks": ["isaaclab_pc = isaaclab_pc.tasks"]},
+    entry_points={
+        "console_scripts": ["isaaclab-pc = isaaclab_pc.__main__:main"],
+        # `isaaclab train --task IsaacPC-...` imports this module to find our tasks.
+        "isaaclab.tasks": ["isaaclab_pc = isaaclab_pc.tasks"],
+    },
     zip_safe=False,
 )

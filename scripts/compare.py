@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compare runs: python scripts/compare.py --help shows how."""
+"""Compare runs in a table, with curves and CSV: python scripts/compare.py --help shows how."""
 
 import sys
 

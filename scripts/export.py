@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Export a policy: python scripts/export.py --help shows how."""
+"""Export a policy for programs without a simulator: python scripts/export.py --help shows how."""
 
 import sys
 

@@ -14,6 +14,7 @@ from isaaclab_pc.commands.task_template import FILES
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import ExitCode, run_script
 from isaaclab_pc.launch.task_names import PREFIX
+from isaaclab_pc.program_name import command_line, in_repository
 
 __all__ = ["main", "new_task"]
 
@@ -50,9 +51,14 @@ def _run(argv: Sequence[str]) -> int:
     if len(argv) != 1:
         raise ConfigError("expected one name, as in: python scripts/new_task.py press_button")
 
+    if not in_repository():
+        raise ConfigError(
+            f"{argv[0]}: a new task is written to tasks/ of the repository, and isaaclab_pc is installed without it. "
+            "Clone it and install it with pip install -e ., or copy its examples/own_task, a package with a task."
+        )
     tasks = (Path(isaaclab_pc.__file__).parent / "tasks").resolve()
     print(*new_task(argv[0], tasks), sep="\n")
-    print(f"It works as it is: python scripts/train.py task={argv[0]}")
+    print(f"It works as it is: {command_line('train', f'task={argv[0]}')}")
     return ExitCode.OK
 
 

@@ -7,7 +7,6 @@ Loads no torch.
 from __future__ import annotations
 
 import json
-import shlex
 import shutil
 import sys
 import tempfile
@@ -30,6 +29,7 @@ from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
 from isaaclab_pc.launch.probe_child import probe_command
 from isaaclab_pc.launch.run_folder import LOG_NAME, LOGS, SETTINGS_NAME, experiment_name, make_folder
 from isaaclab_pc.launch.run_record import versions
+from isaaclab_pc.program_name import command_line
 from isaaclab_pc.runners import require_library
 from isaaclab_pc.scaling import FitResult, ProbeError, SearchSettings, Trial
 from isaaclab_pc.scaling.auto_num_envs import find_num_envs
@@ -211,7 +211,7 @@ def _trial_command(command: Command, search: SearchSettings) -> str:
     """Return the command that tries the size that is planned for."""
     given = [text for text in command.settings if not text.startswith("num_envs=")]
     arguments = [*given, *command.env, *command.agent, f"num_envs={search.sizes.start}"]
-    return shlex.join(["python", "scripts/scale.py", *arguments])
+    return command_line("scale", *arguments)
 
 
 def _plan(settings: RunSettings, search: SearchSettings, folder: Path, trial: str) -> int:

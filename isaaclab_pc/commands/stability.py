@@ -21,6 +21,7 @@ from isaaclab_pc.launch.run_folder import LOGS, SETTINGS_NAME, make_folder
 from isaaclab_pc.launch.run_record import versions
 from isaaclab_pc.launch.task_names import short_name
 from isaaclab_pc.physics.stability import Cell, cheapest, grid
+from isaaclab_pc.program_name import command_line
 from isaaclab_pc.settings import RunSettings
 
 __all__ = ["measure_stability"]
@@ -205,4 +206,4 @@ def _train_command(command: Command, settings: RunSettings, cell: Cell) -> str:
     measured_with = ("num_envs", "eval.episodes", "obs", "physics", "physics.backend")
     given = [text for text in command.settings if text.split("=", 1)[0] not in measured_with]
     backend = f"physics={settings.physics.backend}"
-    return " ".join(["python scripts/train.py", *given, *command.env, *command.agent, backend, *cell.overrides()])
+    return command_line("train", *given, *command.env, *command.agent, backend, *cell.overrides())

@@ -8,7 +8,6 @@ import io
 import json
 import math
 import os
-import shlex
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -32,6 +31,7 @@ from isaaclab_pc.launch.run_folder import LOG_NAME, LOGS, SETTINGS_NAME, experim
 from isaaclab_pc.launch.run_record import versions
 from isaaclab_pc.launch.task_names import our_tasks
 from isaaclab_pc.packages import is_installed
+from isaaclab_pc.program_name import command_line
 from isaaclab_pc.runners import require_library
 from isaaclab_pc.scaling import ProbeError, SearchSettings
 from isaaclab_pc.scaling.auto_num_envs import apply_overrides, find_num_envs
@@ -320,7 +320,7 @@ def _tune(folder: Path, tuning: Tuning, own: TuneSettings) -> int:
         "num_gpus": supply.gpus,
         "_memory": max(supply.host_bytes, tuning.memory),
     }
-    again = shlex.join(["python", "scripts/tune.py", f"resume={folder}"])
+    again = command_line("tune", f"resume={folder}")
     address = own.address or os.environ.get("RAY_ADDRESS") or None
     screen = current()
     what = (

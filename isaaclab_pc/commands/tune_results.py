@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import io
 import math
-import shlex
 import shutil
 import sys
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from rich.table import Table
 
 from isaaclab_pc.cluster.tuning import OVER, Trial, Tuning, best_trial, read_trials, write_csv
 from isaaclab_pc.launch.run_folder import writing
+from isaaclab_pc.program_name import command_line
 from isaaclab_pc.terminal import events
 from isaaclab_pc.terminal.screen import current
 
@@ -87,8 +87,8 @@ def report(folder: Path, tuning: Tuning) -> list[Trial]:
         settings = [*tuning.fixed, *(f"{key}={value}" for key, value in best.values.items())]
         score = f"the best is {best.name}: {tuning.metric} {_score(best)}"
         screen.decide(score, **best.values)
-        screen.say(f"train such a run: {shlex.join(['python', 'scripts/train.py', *settings])}")
-        screen.say(f"play it: {shlex.join(['python', 'scripts/play.py', f'resume={folder / best.name}'])}")
+        screen.say(f"train such a run: {command_line('train', *settings)}")
+        screen.say(f"play it: {command_line('play', f'resume={folder / best.name}')}")
     return trials
 
 

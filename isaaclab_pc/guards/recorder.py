@@ -16,6 +16,7 @@ from isaaclab_pc.guards.causes import CAUSES
 from isaaclab_pc.guards.scene_state import own_assets
 from isaaclab_pc.guards.step_hooks import StepHook, add_step_hook
 from isaaclab_pc.packages import installed_versions
+from isaaclab_pc.program_name import command_line
 
 __all__ = ["Recorder", "RecorderCfg", "recorder_bytes"]
 
@@ -248,7 +249,7 @@ class Recorder(StepHook):
 
         self.paths.append(path)
         envs = ", ".join(map(str, dump.arrays["env_id"]))
-        _log.warning("environments %s failed; their last steps: python scripts/replay.py dump=%s", envs, path)
+        _log.warning("environments %s failed; their last steps: %s", envs, command_line("replay", f"dump={path}"))
         self._written += 1
         self._num_used.zero_()
         self._num_used_on_host.zero_()

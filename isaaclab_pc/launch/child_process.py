@@ -26,6 +26,7 @@ from isaaclab_pc.files import full_disk
 from isaaclab_pc.launch.output import OUTPUT_HELP, output
 from isaaclab_pc.output_filter import INLETS, OutputFilter
 from isaaclab_pc.process_tree import ProcessTree
+from isaaclab_pc.program_name import as_started
 from isaaclab_pc.terminal.child_lines import ChildLines
 from isaaclab_pc.terminal.screen import current
 
@@ -329,7 +330,7 @@ def run_script(argv: Sequence[str], help_text: str, work: Callable[[Sequence[str
         The exit code: 0 after the help, otherwise that of :func:`exit_code_of`.
     """
     if {"-h", "--help"} & set(argv):
-        print(help_text.rstrip("\n") + "\n" + OUTPUT_HELP, end="")
+        print(as_started(help_text.rstrip("\n") + "\n" + OUTPUT_HELP), end="")
         return ExitCode.OK
     try:
         with output(argv) as (screen, others):

@@ -11,10 +11,11 @@ from typing import Any
 import jinja2
 
 from isaaclab_pc.packages import installed_versions
+from isaaclab_pc.program_name import command_line
 from isaaclab_pc.report import sections
 from isaaclab_pc.report.comparison import differing_settings, measures, run_names
 from isaaclab_pc.report.read_run import RunFacts, read_run
-from isaaclab_pc.report.words import command_line, shortened
+from isaaclab_pc.report.words import shortened
 
 __all__ = ["MOST_RUNS", "REPORT_NAME", "comparison_page", "run_page"]
 

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 from isaaclab_pc.launch.command_line import keys_of
 from isaaclab_pc.launch.evaluation_result import Breakdown
 from isaaclab_pc.launch.task_names import resolve_task, short_name
+from isaaclab_pc.program_name import command_line
 from isaaclab_pc.report.read_run import RunFacts, read_time
-from isaaclab_pc.report.words import NOTHING, command_line, count, duration, memory, share, shortened, success_text
+from isaaclab_pc.report.words import NOTHING, count, duration, memory, share, shortened, success_text
 from isaaclab_pc.scaling.trial import Trial
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.run import SETTINGS

@@ -4,13 +4,11 @@
 from __future__ import annotations
 
 import math
-import shlex
-from pathlib import Path
 
 from isaaclab_pc.launch.evaluation_result import Success
 from isaaclab_pc.scaling.trial import format_size
 
-__all__ = ["NOTHING", "command_line", "count", "duration", "memory", "share", "shortened", "success_text"]
+__all__ = ["NOTHING", "count", "duration", "memory", "share", "shortened", "success_text"]
 
 NOTHING = "–"  # noqa: RUF001 (a dash in a table, for people)
 """Stands where there is no value."""
@@ -56,8 +54,3 @@ def duration(seconds: float | None) -> str:
     minutes, second = divmod(round(seconds), 60)
     hours, minute = divmod(minutes, 60)
     return f"{hours} h {minute} min" if hours else f"{minute} min {second} s"
-
-
-def command_line(script: str, *arguments: str | Path) -> str:
-    """Return the command that starts one of the scripts, quoted for a shell."""
-    return shlex.join(["python", f"scripts/{script}.py", *map(str, arguments)])

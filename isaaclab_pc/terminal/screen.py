@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
+from isaaclab_pc.program_name import as_started
 from isaaclab_pc.terminal.durations import Durations, machine_name
 from isaaclab_pc.terminal.events import (
     Decision,
@@ -104,6 +105,7 @@ class Screen:
 
     def fail(self, text: str) -> None:
         """Show an error, on standard error; the end of the script tells it, too."""
+        text = as_started(text)
         with self._lock:
             self._error = text
             self._write_error(f"error: {text}")
@@ -176,6 +178,7 @@ class Screen:
                 self.show(read_event(line.removeprefix(EVENT_MARK)))
                 return
         if line.startswith("error: "):
+            line = as_started(line)
             with self._lock:
                 self._error = line.removeprefix("error: ")
                 self._write_child_error(line)

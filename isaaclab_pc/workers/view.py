@@ -16,6 +16,7 @@ import torch
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.guards.recorder import Recorder, RecorderCfg
 from isaaclab_pc.launch.child_process import SignalFlag
+from isaaclab_pc.program_name import command_line
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.base import choices_of
 from isaaclab_pc.settings.run import SETTINGS
@@ -302,4 +303,4 @@ def _report_faults(opened: _Opened, screen: Screen) -> None:
     if opened.recorder is not None:
         opened.recorder.flush()
         for path in opened.recorder.paths:
-            screen.say(f"replay: python scripts/replay.py dump={path}")
+            screen.say(f"replay: {command_line('replay', f'dump={path}')}")

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from isaaclab_pc.guards.recorder import Recorder
+from isaaclab_pc.program_name import command_line
 from isaaclab_pc.viz.controls import Controls
 from isaaclab_pc.viz.scene_frame import SceneFrame, fault_text
 from isaaclab_pc.viz.scene_reader import SceneReader
@@ -105,4 +106,4 @@ class Watch:
         # The file is written some steps later otherwise, and while it stands still there are none.
         self._recorder.flush()
         paths = self._recorder.paths
-        return f"\n\n`python scripts/replay.py dump={paths[-1]}`" if paths else ""
+        return f"\n\n`{command_line('replay', f'dump={paths[-1]}')}`" if paths else ""

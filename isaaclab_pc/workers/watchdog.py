@@ -10,6 +10,7 @@ from typing import Any
 
 from isaaclab_pc.launch.child_process import ExitCode
 from isaaclab_pc.physics.ladder import harder, present_values
+from isaaclab_pc.program_name import command_line
 from isaaclab_pc.runners import Adapter
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.workers.resolve import Resolved
@@ -155,8 +156,9 @@ class StormWatch:
             physics = harder(present, resolved.backend)
 
         if physics:
-            settings = " ".join(f"physics.{name}={value!r}" for name, value in physics.items())
-            advice = f"go on with harder physics:\n  python scripts/train.py resume={self._folder} {settings}"
+            settings = [f"physics.{name}={value!r}" for name, value in physics.items()]
+            again = command_line("train", f"resume={self._folder}", *settings)
+            advice = f"go on with harder physics:\n  {again}"
         else:
             advice = (
                 "set a smaller step (env.sim.dt and env.decimation), or tighten the velocity and force limits of the "

@@ -29,7 +29,8 @@ TESTED_EXTRAS = ("", "ovphysx", "rl_games", "skrl", "sb3", "viz", "cluster", "ex
 HEAVY = {"torch", "warp", "isaaclab", "isaaclab_tasks", "newton", "ovphysx", "pxr", "omni"}
 LIGHT_PACKAGES = ("launch", "commands", "cluster", "report", "settings", "terminal")
 LIGHT_MODULES = (
-    *("isaaclab_pc", "isaaclab_pc.tasks", "isaaclab_pc.errors", "isaaclab_pc.files", "isaaclab_pc.packages"),
+    *("isaaclab_pc", "isaaclab_pc.__main__", "isaaclab_pc.tasks", "isaaclab_pc.program_name"),
+    *("isaaclab_pc.errors", "isaaclab_pc.files", "isaaclab_pc.packages"),
     *("isaaclab_pc.scaling.search", "isaaclab_pc.scaling.batch", "isaaclab_pc.scaling.profile"),
     *("isaaclab_pc.assets.robots", "isaaclab_pc.demo_file", "isaaclab_pc.fault_dump", "isaaclab_pc.output_filter"),
     *("isaaclab_pc.iteration_log", "isaaclab_pc.viz.run_curves"),
@@ -137,10 +138,8 @@ def test_constraints_pin_every_requirement_to_what_it_allows():
 # The wheel
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel built from the sdist that a fresh checkout gives."""
-    source = tmp_path_factory.mktemp("source")
+def build_wheel(source: Path) -> Path:
+    """Build the wheel from the sdist that a fresh checkout gives, in an empty folder."""
     for name in SOURCES:
         path = ROOT / name
         if path.is_dir():
@@ -155,6 +154,11 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert built.returncode == 0, built.stderr
     (path,) = dist.glob("*.whl")
     return path
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_wheel(tmp_path_factory.mktemp("source"))
 
 
 @pytest.fixture(scope="module")
@@ -200,3 +204,9 @@ def test_installed_wheel_knows_its_version_and_data(clean_python: Path, tmp_path
     result = _run(clean_python, "-I", "-c", code, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout) == [VERSION, (ROOT / "extension.toml").read_text(encoding="utf-8")]
+
+
+def test_the_wheel_has_a_program_beside_pythons(clean_python: Path, tmp_path: Path):
+    result = _run(clean_python.with_name("isaaclab-pc"), "--help", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "isaaclab-pc <command>" in result.stdout

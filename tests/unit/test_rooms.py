@@ -10,12 +10,12 @@ from isaaclab_pc.runners import RUNNERS
 ROOT = Path(__file__).parents[2]
 
 ROOMS = (
-    *("errors", "files", "packages", "json_record", "constant_tensor", "tensor_bytes"),
+    *("errors", "files", "packages", "program_name", "json_record", "constant_tensor", "tensor_bytes"),
     *("warp_stream", "keyed_random_kernels", "keyed_random"),
     *("output_filter", "process_tree", "array_archive", "fault_dump", "iteration_log", "terminal"),
     *("runners", "learning", "assets", "settings", "demo_file", "demos"),
     *("physics", "sensors", "guards", "envs", "agents", "tasks"),
-    *("scaling", "viz", "launch", "cluster", "report", "commands", "workers"),
+    *("scaling", "viz", "launch", "cluster", "report", "commands", "__main__", "workers"),
 )
 """Every folder and module of the package; each may import those before it."""
 

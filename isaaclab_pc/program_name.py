@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""How a user starts the scripts: ``python scripts/train.py`` in the repository, ``isaaclab-pc train`` without it.
+
+Texts name them as in the repository, and are put right where they are shown.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+__all__ = ["PROGRAM", "as_started", "command_line", "in_repository", "started_as_program"]
+
+PROGRAM = "isaaclab-pc"
+"""Name of the console script."""
+
+_SCRIPT = re.compile(r"(?:python )?\bscripts/(\w+)\.py")
+
+_is_program: list[bool] = []
+
+
+def in_repository() -> bool:
+    """Tell whether the package is used from its repository, where ``scripts`` stands beside it."""
+    return (Path(__file__).resolve().parents[1] / "scripts" / "train.py").is_file()
+
+
+@contextlib.contextmanager
+def started_as_program() -> Iterator[None]:
+    """Inside the block, the user has started the console script; in a repository there is one, too."""
+    _is_program.append(True)
+    try:
+        yield
+    finally:
+        _is_program.pop()
+
+
+def as_started(text: str) -> str:
+    """Return a text with the names of scripts as the user has to write them.
+
+    Args:
+        text: Names them as in ``python scripts/train.py`` or ``scripts/train.py``.
+    """
+    return text if _by_scripts() else _SCRIPT.sub(rf"{PROGRAM} \1", text)
+
+
+def command_line(script: str, *arguments: str | Path) -> str:
+    """Return the command that starts one of the scripts, quoted for a shell.
+
+    Args:
+        script: Its name, such as ``train``.
+        *arguments: What follows it.
+    """
+    program = ["python", f"scripts/{script}.py"] if _by_scripts() else [PROGRAM, script]
+    return shlex.join([*program, *map(str, arguments)])
+
+
+def _by_scripts() -> bool:
+    return in_repository() and not _is_program
