@@ -167,7 +167,7 @@ def test_without_a_driver_there_are_no_sliders(page, drive):
     assert not hasattr(page.panel, "drive")
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium on the PATH")
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium")
 def test_a_browsers_keys_drive_the_arm(page, drive, tmp_path):
     with browser(tmp_path / "profile") as chromium:
         chromium.open(page.url)
@@ -212,7 +212,7 @@ def test_depth_is_coloured_from_near_to_far_and_misses_are_black():
     assert np.array_equal(miss, [0, 0, 0])
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium on the PATH")
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium")
 def test_a_browser_shows_it_without_an_error(page, controls, tmp_path):
     with browser(tmp_path / "profile") as chromium:
         chromium.open(page.url)
