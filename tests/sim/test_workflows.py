@@ -10,6 +10,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from isaaclab_pc.iteration_log import ITERATIONS_NAME
+from tests.unit.report.test_page import Reader, rows
+
 pytestmark = pytest.mark.sim
 
 ROOT = Path(__file__).parents[2]
@@ -46,6 +49,52 @@ def record(run: Path) -> dict:
     return json.loads((run / "run.json").read_text(encoding="utf-8"))
 
 
+def check_report(run: Path) -> None:
+    """Check that the report of a run that was evaluated has every figure, with the numbers of the run's record."""
+    page, data = Reader((run / "report.html").read_text(encoding="utf-8")), record(run)
+    iterations = [json.loads(line) for line in (run / ITERATIONS_NAME).read_text(encoding="utf-8").splitlines()]
+    losses = {name for entry in iterations for name in entry["metrics"] if name.startswith("loss/")}
+    seen = {name for name in page.tables if name.startswith("seen-")}
+    learning = {name for name in page.tables if name.startswith("learning-")}
+    assert {"seen-first", "seen-last"} < seen, "and an episode that succeeded or failed"
+    assert len(learning) >= len(losses) > 0
+    assert page.tables.keys() - seen - learning == {
+        *("success-steps", "success-time", "return-steps", "return-time", "rewards", "fps", "split", "memory-host")
+    }
+
+    def number(cell: str) -> float:
+        return float(cell.replace(",", ""))
+
+    def near(*values: float) -> object:
+        return pytest.approx(values, rel=1e-3, abs=1e-3)
+
+    result = data["evaluation"]
+    unit = page.tables["success-time"][0][1]
+    seconds = {"time [s]": 1, "time [min]": 60, "time [h]": 3600}[unit]
+    for figure, x in (("success-steps", data["env_steps"]), ("success-time", data["wall_s"] / seconds)):
+        (end,) = [row for row in rows(page, figure) if row[0] == "evaluated at the end"]
+        interval = [100 * result["success"][name] for name in ("rate", "lower", "upper")]
+        assert [*map(number, end[1:3]), *map(number, end[3].split(" to "))] == near(x, *interval)
+    for row, entry in zip(rows(page, "split"), iterations, strict=True):
+        metrics = entry["metrics"]
+        assert [*map(number, row)] == near(entry["iteration"], metrics["collect_s"], metrics["learn_s"])
+    last_memory = iterations[-1]["metrics"]["Memory/host_bytes"] / 2**30
+    assert [number(rows(page, "memory-host")[-1][1])] == near(last_memory)
+
+    for text in (
+        f"{data['completed_iterations']} of {data['max_iterations']} iterations",
+        f"{data['env_steps']:,} environment steps",
+        f"with {data['num_envs']} environments on {data['device']}, {data['physics']}",
+        f"{100 * result['success']['rate']:.1f} %",
+        f"{result['episodes']} episodes",
+        f"{result['mean_return']:.2f}",
+        f"{data['peak_bytes'] / 2**30:.1f} GiB",
+        "The guard ended no episode",
+        "No process died, hung or was replaced.",
+    ):
+        assert text in page.text, text
+
+
 @pytest.mark.slow_on_newton
 def test_train_resume_and_play(scripts: Scripts) -> None:
     output = scripts.run("train.py", "max_iterations=2", f"physics={scripts.backend}", *SMALL)
@@ -58,8 +107,7 @@ def test_train_resume_and_play(scripts: Scripts) -> None:
     assert set(first["guard"].values()) == {0}
     assert "num_envs: 4" in (run / "params" / "env.yaml").read_text(encoding="utf-8")
     assert "samples_per_update: 64" in (run / "params" / "agent.yaml").read_text(encoding="utf-8")
-    page = (run / "report.html").read_text(encoding="utf-8")
-    assert all(f'id="figure-{name}"' in page for name in ("success-steps", "return-time", "split"))
+    check_report(run)
 
     # As a debugger would: in the script's own process.
     output = scripts.run("train.py", "resume=latest", "max_iterations=3", "supervise.enabled=false")
@@ -67,7 +115,7 @@ def test_train_resume_and_play(scripts: Scripts) -> None:
     assert "iteration 2/3" not in output
     assert scripts.runs() == [run]
     assert record(run)["completed_iterations"] == 3
-    assert "3 of 3 iterations" in (run / "report.html").read_text(encoding="utf-8")
+    check_report(run)
 
     output = scripts.run("play.py", "eval.episodes=8")
     assert " at the end, " in output
