@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The commands of the README and the docs run, each in a folder of its own, with fewer environments and iterations."""
 
+import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -9,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.test_docs import COMMANDS, ROOT, _split
+from tests.sim.test_new_task import add_expert
+from tests.unit.test_docs import COMMANDS, COMMANDS_IN_ORDER, ROOT, _split
 
 pytestmark = [pytest.mark.sim, pytest.mark.physx, pytest.mark.slow, pytest.mark.timeout(3600)]
 
@@ -20,9 +23,11 @@ NOT_HERE = {
     r"cuda|gpus=4": "needs GPUs",
     r"newton_gl": "needs a display",
     r"^replay .*visualizer=viser": "goes on until Ctrl-C",
-    r"^new_task|task=(press_button|hover|sort)\b": "writes into the package; see tests/sim/test_new_task.py",
 }
 """Commands that a machine with two cores and no GPU cannot run, as patterns, and why."""
+
+OWN_TASK = re.compile(r"^new_task|task=(press_button|hover|sort)\b")
+"""Commands about a task that the reader writes: they run in a copy of the package, in the order of their page."""
 
 _SHORT_RUN = ("device=cpu", "num_envs=8", "env.episode_length_s=1")
 _SHORT_TRAINING = (*_SHORT_RUN, "max_iterations=2", "eval.episodes=8", "agent.samples_per_update=64")
@@ -38,7 +43,10 @@ SHORTER = {
 }
 """Settings that take the place of a command's own, or are added to them."""
 
-RUNS = sorted({(script, arguments) for _, script, arguments in COMMANDS})
+RUNS = sorted(
+    {(script, arguments) for _, script, arguments in COMMANDS if not OWN_TASK.search(f"{script} {arguments}")}
+)
+PAGES_WITH_OWN_TASK = sorted({page for page, script, arguments in COMMANDS if OWN_TASK.search(f"{script} {arguments}")})
 
 
 def reason_not_to(script: str, arguments: str) -> str | None:
@@ -65,14 +73,21 @@ def shortened(script: str, argv: list[str]) -> list[str]:
 class Workshop:
     """Runs that the commands are about, made when the first command asks for them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, checkout: Path = ROOT) -> None:
         self.folder = folder
+        self.checkout = checkout
         self._made: set[tuple[str, ...]] = set()
 
     def run(self, folder: Path, script: str, *arguments: str) -> str:
         """Run a script to its end; return what it printed."""
-        command = [sys.executable, str(ROOT / "scripts" / f"{script}.py"), *arguments]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=3000, check=False)
+        return self.call(folder, sys.executable, str(self.checkout / "scripts" / f"{script}.py"), *arguments)
+
+    def call(self, folder: Path, *command: str) -> str:
+        """Run a command with the checkout's package to its end; return what it printed."""
+        environ = {**os.environ, "PYTHONPATH": str(self.checkout)}
+        done = subprocess.run(
+            command, cwd=folder, env=environ, capture_output=True, text=True, timeout=3000, check=False
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout + done.stderr
 
@@ -123,3 +138,32 @@ def test_it_runs(script: str, arguments: str, workshop: Workshop, tmp_path: Path
     if (workshop.folder / "logs").is_dir():
         shutil.copytree(workshop.folder / "logs", tmp_path / "logs")
     assert workshop.run(tmp_path, script, *shortened(script, argv))
+
+
+@pytest.mark.parametrize("page", PAGES_WITH_OWN_TASK)
+def test_the_commands_about_a_task_of_ones_own_run(page: str, tmp_path: Path) -> None:
+    checkout = tmp_path / "checkout"
+    for name in ("isaaclab_pc", "tasks", "agents", "scripts"):
+        shutil.copytree(ROOT / name, checkout / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "extension.toml", checkout)
+
+    workshop = Workshop(tmp_path, checkout)
+    for script, arguments in [(script, arguments) for where, script, arguments in COMMANDS_IN_ORDER if where == page]:
+        if not OWN_TASK.search(f"{script} {arguments}"):
+            continue
+        if script == "demo":
+            # The page gives the task its expert first.
+            add_expert(checkout / "tasks" / "hover")
+        if script == "report":
+            # The table says "and five iterations of it".
+            workshop.run(tmp_path, "train", *shortened("train", arguments.split()[:1]))
+        assert workshop.run(tmp_path, script, *shortened(script, shlex.split(arguments)))
+
+
+def test_isaac_labs_own_training_runs(tmp_path: Path) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (command,) = re.findall(r"^isaaclab (train .*?)\s+# without a GPU, add: (--device cpu)$", text, re.MULTILINE)
+    program = str(Path(sys.executable).with_name("isaaclab"))
+    shorter = ("--num_envs", "8", "--max_iterations", "2")
+    output = Workshop(tmp_path).call(tmp_path, program, *shlex.split(" ".join(command)), *shorter)
+    assert "Learning iteration 1/2" in output

@@ -30,7 +30,11 @@ LEFT_OUT = ("<changes>", "task=press_button", "task=hover")
 _FENCE = re.compile(r"^(`{3,})([^\n]*)\n(.*?)^\1\s*$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
-_SCRIPT = re.compile(r"(?:python scripts/(?=\w+\.py)|isaaclab-pc )(\w+)(?:\.py)?([^`\n]*)")
+_SCRIPT = re.compile(
+    r"(?:(?:python |\| `(?=scripts/\w+\.py ))scripts/(?=\w+\.py)|isaaclab-pc )(\w+)(?:\.py)?([^`\n]*)"
+)
+"""A command; at the beginning of a table's cell also without ``python``."""
+
 _COMMENT = re.compile(r"\s+#.*$")
 
 
@@ -58,7 +62,8 @@ def _commands() -> Iterator[tuple[str, str, str]]:
             yield _name(page), script, arguments
 
 
-COMMANDS = sorted(set(_commands()))
+COMMANDS_IN_ORDER = tuple(dict.fromkeys(_commands()))
+COMMANDS = sorted(COMMANDS_IN_ORDER)
 
 
 def _split(arguments: str) -> list[str]:
@@ -87,6 +92,7 @@ def test_the_readme_stays_short():
 def test_commands_were_found():
     assert {script for _, script, _ in COMMANDS} >= {"train", "play", "scale", "demo", "replay", "tune", "new_task"}
     assert len(COMMANDS) > 40
+    assert ("docs/quick_start.md", "report", "task=press_button run=latest") in COMMANDS, "it stands in a table"
 
 
 @pytest.mark.parametrize(("page", "script", "arguments"), COMMANDS, ids=[" ".join(command) for command in COMMANDS])
