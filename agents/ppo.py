@@ -141,8 +141,8 @@ divergence.
 REACH = PpoSettings(max_iterations=100, horizon=16)
 """For ``reach``: few iterations, and the adaptive schedule."""
 
-AGENTS: Mapping[str, PpoSettings] = {"default": DEFAULT, "reach": REACH}
-"""The agents by name, as ``register_task(agent=...)`` takes them."""
+AGENTS: Mapping[str, PpoSettings] = {"default": DEFAULT, "reach": REACH, "precise": DEFAULT}
+"""The agents by name, as ``register_task(agent=...)`` takes them. ``precise`` differs in distillation alone."""
 
 
 def find_agent(name: str) -> PpoSettings:

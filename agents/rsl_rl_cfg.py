@@ -97,6 +97,7 @@ class DistillAlgorithmCfg:
     last_expert_share: float = MISSING  # type: ignore[assignment]
     turn_steps: float = MISSING  # type: ignore[assignment]
     fulfilled_steps: int = MISSING  # type: ignore[assignment]
+    small_error: float = MISSING  # type: ignore[assignment]
     gripper_gain: float = MISSING  # type: ignore[assignment]
 
 
@@ -227,6 +228,7 @@ def make_distill_cfg(settings: DistillSettings, experiment: str) -> DistillRunne
             last_expert_share=settings.last_expert_share,
             turn_steps=settings.turn_steps,
             fulfilled_steps=settings.fulfilled_steps,
+            small_error=settings.small_error,
             gripper_gain=settings.gripper_gain,
         ),
     )

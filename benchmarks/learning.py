@@ -138,7 +138,8 @@ def run(cell: Cell, root: Path, extra: Sequence[str]) -> int:
 def training_seconds(data: RunData, until: CurvePoint | None = None) -> float:
     """Return the time of a run without its evaluations [s], to its end or to a point of its curve."""
     wall_s = data.wall_s if until is None else until.wall_s
-    before = [point for point in data.evaluations if until is None or point.iteration < until.iteration]
+    # The evaluation after the last iteration is not in the run's time.
+    before = [point for point in data.evaluations if point.wall_s < wall_s]
     return wall_s - sum(point.evaluation_s for point in before)
 
 

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Pegs and boxes with a hole, in pairs of several sizes, made of boxes by code.
 
-A peg is one box along its x axis. A box with a hole is four walls around a square opening along its x axis: one
-kinematic body with four colliders. Sizes and their ranges are those of ManiSkill's PegInsertionSide
-(https://github.com/haosulab/ManiSkill, ``peg_insertion_side.py``).
+A peg is one box along its x axis. A box with a hole is walls around a square opening along its x axis: one kinematic
+body. Sizes and their ranges are those of ManiSkill's PegInsertionSide
+(https://github.com/haosulab/ManiSkill, ``peg_insertion_side.py``). The hole's mouth is chamfered here, as holes for
+insertion are.
 """
 
 from __future__ import annotations
 
-from math import isqrt
+import math
 
 import isaaclab.sim as sim_utils
 import numpy as np
@@ -33,6 +34,9 @@ TORSION = 0.02
 """Torsional friction on Newton [m]: the largest torque of a contact about its normal, per normal force. PhysX has the
 same resistance from the area of the patch that it makes of a face's contacts."""
 
+_SLOPE_THICKNESS = 0.015
+"""Thickness of the boxes that make the hole's mouth [m]; all but their inner faces is inside the walls."""
+
 
 @configclass
 class PegAndBox:
@@ -54,24 +58,61 @@ class PegAndBox:
     clearance: float = 0.003
     """Half of the opening's width less the peg's radius [m]."""
 
+    chamfer: float = 0.006
+    """How much wider the hole is at its mouth, the face of the box at which x is smallest, on each side [m]."""
+
+    chamfer_depth: float = 0.012
+    """How deep the mouth is [m]."""
+
     @property
     def hole_radius(self) -> float:
-        """Half of the opening's width and height [m]."""
+        """Half of the opening's width and height behind the mouth [m]."""
         return self.radius + self.clearance
 
     def walls(self) -> list[tuple[Vector, Vector]]:
-        """Return centre and edge lengths of the four walls in the box's frame [m]; they touch and do not overlap."""
+        """Return centre and edge lengths of the walls in the box's frame [m]; they touch and do not overlap.
+
+        Four stand around the mouth at its widest, four around the hole behind it.
+        """
+        behind = -self.half_length + self.chamfer_depth
+        return [
+            *self._walls_around(-self.half_length, behind, self.hole_radius + self.chamfer),
+            *self._walls_around(behind, self.half_length, self.hole_radius),
+        ]
+
+    def slopes(self) -> list[tuple[Vector, Vector, Vector]]:
+        """Return the boxes whose inner faces lead from the mouth into the hole.
+
+        Returns:
+            Centre and edge lengths in the box's frame [m], and the rotation vector of each [rad].
+        """
+        length = math.hypot(self.chamfer, self.chamfer_depth)
+        angle = math.atan2(self.chamfer, self.chamfer_depth)
+        middle = -self.half_length + self.chamfer_depth / 2 + _SLOPE_THICKNESS / 2 * math.sin(angle)
+        off_axis = self.hole_radius + self.chamfer / 2 + _SLOPE_THICKNESS / 2 * math.cos(angle)
+        width = 2.0 * (self.hole_radius + self.chamfer)
+        y, z = self.hole_center
+
+        slopes: list[tuple[Vector, Vector, Vector]] = []
+        for side in (1.0, -1.0):
+            turn = side * angle
+            slopes.append(((middle, y + side * off_axis, z), (length, _SLOPE_THICKNESS, width), (0.0, 0.0, -turn)))
+            slopes.append(((middle, y, z + side * off_axis), (length, width, _SLOPE_THICKNESS), (0.0, turn, 0.0)))
+        return slopes
+
+    def _walls_around(self, front: float, back: float, opening: float) -> list[tuple[Vector, Vector]]:
+        """Return four walls around a square opening of half the width ``opening``, between two places along x [m]."""
         half = self.half_length
-        edge = 2.0 * half
-        hole = self.hole_radius
+        middle = (front + back) / 2
+        depth = back - front
         y, z = self.hole_center
 
         walls: list[tuple[Vector, Vector]] = []
         for side in (1.0, -1.0):
-            width = half - side * y - hole
-            height = half - side * z - hole
-            walls.append(((0.0, side * (half - width / 2), z), (edge, width, 2.0 * hole)))
-            walls.append(((0.0, 0.0, side * (half - height / 2)), (edge, edge, height)))
+            width = half - side * y - opening
+            height = half - side * z - opening
+            walls.append(((middle, side * (half - width / 2), z), (depth, width, 2.0 * opening)))
+            walls.append(((middle, 0.0, side * (half - height / 2)), (depth, 2.0 * half, height)))
         return walls
 
 
@@ -110,21 +151,21 @@ def same_variant_of_each(weights: NDArray[np.float64], num_clones: int) -> NDArr
     Returns:
         The combination of each environment, shape (num_clones,).
     """
-    count = isqrt(len(weights))
+    count = math.isqrt(len(weights))
     return (np.arange(num_clones) % count) * (count + 1)
 
 
 @configclass
 class BoxWithHoleCfg(RigidObjectSpawnerCfg):
-    """Spawns a cube with a square hole through it along x."""
+    """Spawns a cube with a square hole through it along x, with a chamfer where x is smallest."""
 
     func: str = "{DIR}.peg_spawner:spawn_box_with_hole"
 
     size: PegAndBox = PegAndBox()
     """Sizes of box and hole."""
 
-    friction: float = 1.0
-    """Static and dynamic friction [1]."""
+    friction: float = 0.3
+    """Static and dynamic friction [1], whatever touches it: that of machined metal or plastic."""
 
     color: Vector = (0.85, 0.65, 0.30)
     """Linear RGB in [0, 1]."""
@@ -164,7 +205,7 @@ def peg_cfg(
 
 
 def box_with_hole_cfg(
-    variants: list[PegAndBox], prim_path: str = "{ENV_REGEX_NS}/Box", *, mu: float = 1.0
+    variants: list[PegAndBox], prim_path: str = "{ENV_REGEX_NS}/Box", *, mu: float = 0.3
 ) -> RigidObjectCfg:
     """Return a box with a hole that never moves by itself, of one of several sizes in each environment.
 

@@ -9,9 +9,12 @@ import isaaclab.sim as sim_utils
 from isaaclab.sim import schemas
 from isaaclab.sim.schemas import UsdPhysicsCollisionCfg
 from isaaclab.sim.spawners.shapes import spawn_cuboid
+from isaaclab.utils import replace
+from isaaclab_physx.sim.spawners.materials import PhysxMaterialCfg
+from scipy.spatial.transform import Rotation
 
 from isaaclab_pc.assets.kinematics import Vector
-from isaaclab_pc.assets.physics_properties import friction, kinematic_body_properties
+from isaaclab_pc.assets.physics_properties import firm_contacts, friction, kinematic_body_properties
 
 if TYPE_CHECKING:
     from pxr import Usd
@@ -29,7 +32,7 @@ def spawn_box_with_hole(
     orientation: tuple[float, float, float, float] | None = None,
     **_: object,
 ) -> Usd.Prim:
-    """Create the body and its four walls.
+    """Create the body, its walls and the slopes of the hole's mouth.
 
     Args:
         prim_path: Where to create the body.
@@ -41,13 +44,16 @@ def spawn_box_with_hole(
         The body's prim.
     """
     body = sim_utils.create_prim(prim_path, "Xform", translation=translation, orientation=orientation)
-    for index, (center, size) in enumerate(cfg.size.walls()):
-        wall = sim_utils.CuboidCfg(
+    upright = [(*wall, (0.0, 0.0, 0.0)) for wall in cfg.size.walls()]
+    for index, (center, size, turn) in enumerate([*upright, *cfg.size.slopes()]):
+        part = sim_utils.CuboidCfg(
             size=size,
-            collision_props=UsdPhysicsCollisionCfg(),
-            physics_material=friction(cfg.friction),
+            # The lesser friction of two bodies counts: here by PhysX's rule, on Newton by priority.
+            collision_props=[UsdPhysicsCollisionCfg(), replace(firm_contacts(), priority=2)],
+            physics_material=[friction(cfg.friction), PhysxMaterialCfg(friction_combine_mode="min")],
             visual_material=sim_utils.PreviewSurfaceCfg(diffuse_color=cfg.color),
         )
-        spawn_cuboid(f"{prim_path}/wall_{index}", wall, translation=center)
+        turned = tuple(Rotation.from_rotvec(turn).as_quat().tolist())
+        spawn_cuboid(f"{prim_path}/wall_{index}", part, translation=center, orientation=turned)
     schemas.apply_rigid_body_properties(prim_path, kinematic_body_properties(), create_if_missing=True)
     return body

@@ -26,9 +26,6 @@ __all__ = ["ReplayDistillation", "Shortening", "decayed_rate", "expert_share", "
 _CONSTANT_SHARE = 2.0 / 3.0
 """Share of a run before the learning rate falls."""
 
-_SMALL_ERROR = 0.1
-"""Error of an action below which the loss is squared, and above which it is absolute."""
-
 _LAST_RATE = 0.05
 """Learning rate at the end of a run, relative to that at its start."""
 
@@ -63,6 +60,7 @@ class ReplayDistillation(Distillation):
         last_expert_share: float,
         expert_share_samples: int,
         turn_steps: float,
+        small_error: float,
         gripper_gain: float,
         shortening: Shortening | None,
         device: str,
@@ -88,6 +86,7 @@ class ReplayDistillation(Distillation):
             last_expert_share: Share of the steps in which the teacher acts, in the end.
             expert_share_samples: Samples until then; the share falls in a line from 1.
             turn_steps: Mean steps that one of the two acts at a stretch before it is drawn anew.
+            small_error: Error of an action below which the loss is squared, and above which it is absolute.
             gripper_gain: The gripper's logit at action 1.
             shortening: Ends episodes of the training early; None: it ends none.
             device: Where the student learns.
@@ -115,7 +114,6 @@ class ReplayDistillation(Distillation):
         self._prepare_teacher = teacher.prepare
         self._shapes = shapes
         self._num_actions = num_actions
-        self._binary_gripper = binary_gripper
         self._new_samples = num_envs * horizon
         self._num_minibatches = num_mini_batches
         self._max_iterations = max_iterations
@@ -127,7 +125,8 @@ class ReplayDistillation(Distillation):
         self._last_expert_share = last_expert_share
         self._expert_share_samples = expert_share_samples
         self._turn_steps = turn_steps
-        self._gripper_gain = gripper_gain
+        self._small_error = small_error
+        self._gripper_gain = gripper_gain if binary_gripper else None
         self._shortening = shortening
         self._teacher_acts = torch.ones(num_envs, dtype=torch.bool, device=device)
 
@@ -198,7 +197,7 @@ class ReplayDistillation(Distillation):
         size = max(1, self._new_samples // self._num_minibatches)
         total = torch.zeros(2, device=self.device)
         for obs, labels in self.replay.minibatches(steps, size):
-            losses = imitation_loss(self.student(obs), labels, self._gripper_gain if self._binary_gripper else None)
+            losses = imitation_loss(self.student(obs), labels, self._small_error, self._gripper_gain)
             self.optimizer.zero_grad()
             losses.sum().backward()
             if self.is_multi_gpu:
@@ -208,7 +207,7 @@ class ReplayDistillation(Distillation):
             total += losses.detach()
 
         motion, gripper = (total / steps).tolist()
-        return {"motion": motion, **({"gripper": gripper} if self._binary_gripper else {}), **share}
+        return {"motion": motion, **({} if self._gripper_gain is None else {"gripper": gripper}), **share}
 
     def save(self) -> dict[str, Any]:
         """Return the student, the optimizer and how far the run is. The replay is left out: it is collected anew."""
@@ -366,7 +365,7 @@ def decayed_rate(first: float, iteration: int, max_iterations: int) -> float:
     return first * (_LAST_RATE + (1.0 - _LAST_RATE) * (1.0 + math.cos(math.pi * progress)) / 2.0)
 
 
-def imitation_loss(means: Tensor, labels: Tensor, gripper_gain: float | None) -> Tensor:
+def imitation_loss(means: Tensor, labels: Tensor, small_error: float, gripper_gain: float | None) -> Tensor:
     """Compare the student's means with the teacher's actions.
 
     The arm's part is a Huber loss, nearly an absolute error: where the student cannot tell two cases apart it follows
@@ -380,6 +379,7 @@ def imitation_loss(means: Tensor, labels: Tensor, gripper_gain: float | None) ->
     Args:
         means: The student's means, shape (B, A).
         labels: The teacher's actions in [-1, 1], shape (B, A); a gripper's are -1 or 1.
+        small_error: Error below which the loss is squared, and above which it is absolute.
         gripper_gain: The gripper's logit where its mean is 1; None where the last action is no such gripper.
 
     Returns:
@@ -388,10 +388,10 @@ def imitation_loss(means: Tensor, labels: Tensor, gripper_gain: float | None) ->
     # The value is the clipped one, the gradient that of the mean.
     clipped = means - (means - means.clamp(-1.0, 1.0)).detach()
     if gripper_gain is None:
-        motion = functional.smooth_l1_loss(clipped, labels, beta=_SMALL_ERROR)
+        motion = functional.smooth_l1_loss(clipped, labels, beta=small_error)
         return torch.stack([motion, torch.zeros_like(motion)])
 
-    motion = functional.smooth_l1_loss(clipped[:, :-1], labels[:, :-1], beta=_SMALL_ERROR)
+    motion = functional.smooth_l1_loss(clipped[:, :-1], labels[:, :-1], beta=small_error)
     sides = torch.where(labels[:, -1] > 0.0, 1.0, -1.0)
     gripper = functional.softplus(-sides * gripper_gain * means[:, -1]).mean()
     return torch.stack([motion, gripper])

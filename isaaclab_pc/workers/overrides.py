@@ -107,6 +107,7 @@ _BOUNDS: Mapping[str, Any] = {
     "agent.algorithm.last_expert_share": _Share,
     "agent.algorithm.turn_steps": Annotated[float, Field(ge=1, le=1e9)],
     "agent.algorithm.gripper_gain": _Positive,
+    "agent.algorithm.small_error": _Positive,
     "agent.algorithm.critic_iterations": Annotated[int, Field(ge=0, le=1_000_000_000)],
     "agent.algorithm.critic_learning_rate": Annotated[float, Field(gt=0, le=1)],
     "agent.params.config.samples_per_update": _Count,

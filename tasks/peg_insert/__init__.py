@@ -7,4 +7,5 @@ register_task(
     "IsaacPC-Insert-Peg-Franka-Direct",
     env=f"{__name__}.peg_insert_env:PegInsertEnv",
     env_cfg=f"{__name__}.peg_insert_env_cfg:PegInsertEnvCfg",
+    agent="precise",
 )

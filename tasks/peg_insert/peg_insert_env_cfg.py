@@ -46,21 +46,23 @@ class PegInsertSceneCfg(PointCloudSceneCfg):
     peg: RigidObjectCfg = peg_cfg(_VARIANTS)
     box: RigidObjectCfg = box_with_hole_cfg(_VARIANTS)
     camera: CameraCfg | None = depth_camera_cfg(
-        (1.15, -0.6, 0.55), (0.5, 0.05, 0.08), width=80, height=60, fov_deg=45.0
+        (1.15, -0.6, 0.55), (0.5, 0.05, 0.08), width=64, height=48, fov_deg=45.0
     )
     wrist_camera: CameraCfg | None = depth_camera_cfg(
-        (0.06, 0.0, 0.02),
-        (0.137, 0.0, 0.084),
-        width=48,
-        height=36,
-        fov_deg=70.0,
+        (0.06, 0.07, 0.02),
+        (0.2, 0.0, 0.105),
+        width=64,
+        height=48,
+        fov_deg=45.0,
         prim_path=f"{{ENV_REGEX_NS}}/Robot/{FRANKA_PANDA_PRIMITIVE_CFG.hand}/WristCamera",
         up=(0.0, 0.0, -1.0),
     )
-    """Looks along the peg: from the side, hand and peg hide the hole while they are before it."""
+    """Looks at the peg's head past its upper edge, so that two edges of the mouth are seen wherever the head is: from
+    above, the peg hides the hole where it is too high, and from the fixed camera, the hand does."""
 
-    points: PointCloudCfg | None = workspace_points_cfg(
-        384, (0.15, -0.6, 0.005), (0.85, 0.6, 0.5), cameras=("camera", "wrist_camera")
+    points: PointCloudCfg | None = replace(
+        workspace_points_cfg(384, (0.15, -0.6, 0.005), (0.85, 0.6, 0.5), cameras=("camera", "wrist_camera")),
+        features=("normals",),
     )
     clone_cfg: CloneCfg = CloneCfg(clone_strategy=same_variant_of_each)
 

@@ -30,9 +30,7 @@ LEFT_OUT = ("<changes>", "task=press_button", "task=hover")
 _FENCE = re.compile(r"^(`{3,})([^\n]*)\n(.*?)^\1\s*$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
-_SCRIPT = re.compile(
-    r"(?:(?:python |\| `(?=scripts/\w+\.py ))scripts/(?=\w+\.py)|isaaclab-pc )(\w+)(?:\.py)?([^`\n]*)"
-)
+_SCRIPT = re.compile(r"(?:(?:python |\| `(?=scripts/\w+\.py ))scripts/(?=\w+\.py)|isaaclab-pc )(\w+)(?:\.py)?([^`\n]*)")
 """A command; at the beginning of a table's cell also without ``python``."""
 
 _COMMENT = re.compile(r"\s+#.*$")

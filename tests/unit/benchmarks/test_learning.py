@@ -80,6 +80,16 @@ def test_the_report_leaves_evaluations_out_of_the_time(tmp_path, capsys):
     )
 
 
+@pytest.mark.usefixtures("calls")
+def test_an_evaluation_after_the_last_iteration_is_not_in_the_runs_time(tmp_path):
+    learning.run(CELL, tmp_path, [])
+    record = learning.newest(CELL.folder(tmp_path))
+    assert record is not None
+    last = record.data.evaluations[-1].model_copy(update={"iteration": 3, "wall_s": record.data.wall_s})
+    record.update(evaluations=[*record.data.evaluations, last])
+    assert learning.training_seconds(record.data) == learning.training_seconds(record.data, last) == 80.0
+
+
 def test_what_the_csv_knows_is_not_run_again_though_its_runs_are_gone(calls, tmp_path, monkeypatch):
     out = tmp_path / "results"
     trained(tmp_path / "gone", out)

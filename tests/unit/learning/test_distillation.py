@@ -23,7 +23,7 @@ def test_the_learning_rate_stays_then_falls_along_half_a_cosine_to_a_twentieth()
 def loss_and_gradient(mean: float, label: float, gain: float | None = None) -> tuple[float, float]:
     """Return loss and gradient of the last of three actions; the others are right."""
     means = torch.tensor([[0.2, -0.3, mean]], requires_grad=True)
-    loss = imitation_loss(means, torch.tensor([[0.2, -0.3, label]]), gain).sum()
+    loss = imitation_loss(means, torch.tensor([[0.2, -0.3, label]]), 0.1, gain).sum()
     loss.backward()
     assert means.grad is not None
     assert means.grad[0, :2].tolist() == [0.0, 0.0]
@@ -47,9 +47,16 @@ def test_of_two_labels_the_more_frequent_one_is_followed() -> None:
     optimizer = torch.optim.Adam([mean], lr=0.05)
     for _ in range(300):
         optimizer.zero_grad()
-        imitation_loss(mean.expand(5, 1), labels, None).sum().backward()
+        imitation_loss(mean.expand(5, 1), labels, 0.1, None).sum().backward()
         optimizer.step()
     assert 0.8 < float(mean.detach()) < 0.9
+
+
+def test_small_errors_count_as_much_as_large_ones_where_they_are_not_called_small() -> None:
+    means = torch.tensor([[0.03], [0.6]], requires_grad=True)
+    imitation_loss(means, torch.zeros(2, 1), 0.01, None).sum().backward()
+    assert means.grad is not None
+    assert means.grad[0] == means.grad[1]
 
 
 class Finishing:
@@ -103,7 +110,7 @@ def test_the_gripper_is_told_apart_and_not_averaged() -> None:
     for _ in range(200):
         optimizer.zero_grad()
         padded = torch.cat([torch.zeros(3, 1), means.expand(3, 1)], dim=1)
-        imitation_loss(padded, torch.cat([torch.zeros(3, 1), labels], dim=1), 4.0).sum().backward()
+        imitation_loss(padded, torch.cat([torch.zeros(3, 1), labels], dim=1), 0.1, 4.0).sum().backward()
         optimizer.step()
     # sigmoid(4 x) = 1/3
     assert float(means.detach()) == pytest.approx(-math.log(2.0) / 4.0, abs=1e-3)
