@@ -41,7 +41,7 @@ class Visualizer:
     """The command that installs it."""
 
     shows: str
-    """Where it shows, as the end of a sentence; ports are Isaac Lab's defaults."""
+    """Where it shows, as the end of a sentence."""
 
     window: bool = True
     """Whether it opens a window on this machine."""
@@ -49,14 +49,15 @@ class Visualizer:
 
 INSTALL_VIZ = "pip install 'isaaclab_pc[viz]'"
 
+# The child finds a free port for it, and says which.
+_IN_A_BROWSER = "in a browser, at the address that is printed when it is there"
+
 VISUALIZERS: Mapping[str, Visualizer] = {
     "kit": Visualizer("isaacsim", INSTALL_ISAACSIM, "in Isaac Sim's window"),
     "newton_gl": Visualizer("pyglet", "pip install 'isaaclab>=3.0,<3.1'", "in a window"),
     "newton_rtx": Visualizer("ovrtx", "pip install 'isaaclab[ovrtx]'", "in a window"),
-    "rerun": Visualizer(
-        "rerun", INSTALL_VIZ, "at http://localhost:9090/?url=rerun%2Bhttp://localhost:9876/proxy", window=False
-    ),
-    "viser": Visualizer("viser", INSTALL_VIZ, "at http://localhost:8080, or the next port that is free", window=False),
+    "rerun": Visualizer("rerun", INSTALL_VIZ, _IN_A_BROWSER, window=False),
+    "viser": Visualizer("viser", INSTALL_VIZ, _IN_A_BROWSER, window=False),
 }
 """By Isaac Lab 3.0's names."""
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Sequence
 
 import viser
@@ -13,6 +12,7 @@ from isaaclab_pc.viz.controls import Controls
 from isaaclab_pc.viz.scene_frame import SceneFrame, SceneLayout
 from isaaclab_pc.viz.viser_panel import Panel, SettingField
 from isaaclab_pc.viz.viser_scene import ViserScene
+from isaaclab_pc.web_address import free_port, host_name
 
 __all__ = ["ViserPage"]
 
@@ -41,10 +41,13 @@ class ViserPage:
 
         Args:
             host: Address to listen on.
-            port: Port to listen on; one after it where it is taken.
+            port: Port to listen on; the next free one where it is taken, and that is said.
             controls: Told what the person asks for.
+
+        Raises:
+            ConfigError: This user may listen on no such port.
         """
-        self._server = viser.ViserServer(host=host, port=port, label="isaaclab_pc", verbose=False)
+        self._server = viser.ViserServer(host=host, port=free_port(host, port), label="isaaclab_pc", verbose=False)
         self._server.gui.configure_theme(control_width="large", show_logo=False, show_share_button=False)
         self._controls = controls
         self._frame: SceneFrame | None = None
@@ -57,9 +60,7 @@ class ViserPage:
     @property
     def url(self) -> str:
         """Where a browser finds it."""
-        host = self._server.get_host()
-        name = {"0.0.0.0": socket.gethostname(), "127.0.0.1": "localhost"}.get(host, host)
-        return f"http://{name}:{self.port}"
+        return f"http://{host_name(self._server.get_host())}:{self.port}"
 
     def begin(
         self,

@@ -4,16 +4,19 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
+
+import psutil
 
 from isaaclab_pc.process_tree import ProcessTree
+from isaaclab_pc.terminal.screen import current
+from isaaclab_pc.web_address import free_port, host_name
 
-__all__ = ["LIVE", "listening_on", "rerun_server"]
+__all__ = ["LIVE", "RerunServer", "listening_on", "rerun_server"]
 
 LIVE = ("viser", "rerun")
 """Visualizers that show tasks of this package with their clouds (:mod:`isaaclab_pc.workers.live_view`); other tasks are
@@ -23,15 +26,34 @@ _START_S = 60.0
 """Time that rerun's server has to start [s]."""
 
 
+class RerunServer(NamedTuple):
+    """A server of rerun's that runs."""
+
+    address: str
+    """Where frames are sent to, as rerun writes it."""
+
+    page: str
+    """What a browser opens."""
+
+    grpc_port: int
+    """Port to which frames are sent."""
+
+    web_port: int
+    """Port of the page."""
+
+
 @contextmanager
 def listening_on(host: str, sim_cfg: Any, names: Sequence[str]) -> Iterator[None]:
-    """Have the visualizers in a browser listen on one address.
+    """Have the visualizers in a browser listen on one address, each on a port that is free, and say where.
 
     Args:
         host: An address of this machine.
         sim_cfg: The ``SimulationCfg`` that the simulation will be built from, which is changed: its own configurations
-            of these visualizers stay, but for the address.
+            of these visualizers stay, but for the address and a port that is taken.
         names: The visualizers that will be on.
+
+    Raises:
+        ConfigError: There is no free port.
     """
     own = sim_cfg.visualizer_cfgs or []
     by_type = {cfg.visualizer_type: cfg for cfg in (own if isinstance(own, list) else [own])}
@@ -39,50 +61,66 @@ def listening_on(host: str, sim_cfg: Any, names: Sequence[str]) -> Iterator[None
         if "viser" in names:
             from isaaclab_visualizers.viser import ViserVisualizerCfg
 
-            by_type.setdefault("viser", ViserVisualizerCfg()).bind_address = host
+            cfg = by_type.setdefault("viser", ViserVisualizerCfg())
+            cfg.bind_address = host
+            cfg.port = free_port(host, cfg.port)
+            current().say(f"visualizer=viser: watch at http://{host_name(host)}:{cfg.port}")
         if "rerun" in names:
             from isaaclab_visualizers.rerun import RerunVisualizerCfg
 
             cfg = by_type.setdefault("rerun", RerunVisualizerCfg())
             cfg.bind_address = host
-            stack.enter_context(rerun_server(host, cfg.grpc_port, cfg.web_port))
+            # Isaac Lab sends to a server that it finds, and its own listens on all networks.
+            server = stack.enter_context(rerun_server(host, cfg.grpc_port, cfg.web_port))
+            cfg.grpc_port = server.grpc_port
+            cfg.web_port = server.web_port
+            current().say(f"visualizer=rerun: watch at {server.page}")
         sim_cfg.visualizer_cfgs = list(by_type.values())
         yield
 
 
 @contextmanager
-def rerun_server(host: str, grpc_port: int, web_port: int) -> Iterator[str]:
-    """Serve rerun's viewer: Isaac Lab sends to a server that it finds, and its own listens on all networks.
+def rerun_server(host: str, grpc_port: int, web_port: int) -> Iterator[RerunServer]:
+    """Serve rerun's viewer. What others serve is never used: they would get the frames.
 
     Args:
         host: Address to listen on.
-        grpc_port: Port to which frames are sent; who answers there already is used.
-        web_port: Port of the page.
+        grpc_port: Port to which frames are sent; the next free one where it is taken, and that is said.
+        web_port: Port of the page, likewise.
 
     Yields:
-        Where frames are sent to, as rerun writes it.
-    """
-    # Where it would be reached: 0.0.0.0 is all addresses, this machine's own among them.
-    address = ("127.0.0.1" if host == "0.0.0.0" else host, grpc_port)
-    url = f"rerun+http://{address[0]}:{grpc_port}/proxy"
-    if _answers(address):
-        yield url
-        return
+        The server, which ends with the block.
 
+    Raises:
+        ConfigError: There is no free port.
+        RuntimeError: It does not start.
+    """
+    grpc_port = free_port(host, grpc_port)
+    web_port = free_port(host, web_port)
     ports = ("--port", str(grpc_port), "--web-viewer-port", str(web_port))
     command = [sys.executable, "-P", "-m", "rerun", "--serve-web", "--bind", host, *ports]
     with ProcessTree(command, output=None, expendable=False) as server:
         end = time.monotonic() + _START_S
-        while not _answers(address):
+        # Ours, and no other program's that was quicker: rerun says nothing when its port is taken.
+        while not _children_listen({grpc_port, web_port}):
             code = server.wait(0.1)
             if code is not None or time.monotonic() > end:
                 raise RuntimeError(
-                    f"rerun's server did not start on {host}, ports {grpc_port} and {web_port}: the log says why."
+                    f"rerun's server did not start on {host}, ports {grpc_port} and {web_port}: the log says why, or "
+                    "another program was quicker there."
                 )
-        yield url
+
+        # Where it is reached: 0.0.0.0 is all addresses, this machine's own among them.
+        address = f"rerun+http://{'127.0.0.1' if host == '0.0.0.0' else host}:{grpc_port}/proxy"
+        name = host_name(host)
+        page = f"http://{name}:{web_port}/?url=rerun%2Bhttp://{name}:{grpc_port}/proxy"
+        yield RerunServer(address, page, grpc_port, web_port)
 
 
-def _answers(address: tuple[str, int]) -> bool:
-    with contextlib.suppress(OSError), socket.create_connection(address, timeout=1.0):
-        return True
-    return False
+def _children_listen(ports: set[int]) -> bool:
+    """Tell whether processes that this one started listen on all of the ports."""
+    found = set()
+    for child in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            found |= {one.laddr.port for one in child.connections("tcp") if one.status == psutil.CONN_LISTEN}
+    return ports <= found

@@ -26,8 +26,8 @@ PERIOD = 0.1
 """Least time between two frames [s]: reading and drawing one takes time from the run."""
 
 _VISER_PORT = 8080
-_GRPC_PORT, _WEB_PORT = 9876, 9090
-"""Isaac Lab's defaults, of its visualizer of the same name."""
+GRPC_PORT, WEB_PORT = 9876, 9090
+"""Isaac Lab's defaults, of its visualizers of the same names; the next free ones where they are taken."""
 
 
 class LiveView(StepHook):
@@ -115,7 +115,8 @@ def _begin(name: str, reader: SceneReader, host: str, title: str, stack: ExitSta
 
     from isaaclab_pc.viz.rerun_recording import RerunRecording
 
-    address = stack.enter_context(rerun_server(host, _GRPC_PORT, _WEB_PORT))
-    recording = RerunRecording(address, reader.layout)
+    server = stack.enter_context(rerun_server(host, GRPC_PORT, WEB_PORT))
+    recording = RerunRecording(server.address, reader.layout)
     stack.callback(recording.close)
+    current().say(f"watch at {server.page}")
     return recording.write

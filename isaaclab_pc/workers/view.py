@@ -105,8 +105,6 @@ def view(settings_path: Path, options: ViewOptions, screen: Screen) -> int:
         controls = Controls()
         page = ViserPage(settings.host, options.port, controls)
         stack.callback(page.close)
-        if page.port != options.port:
-            screen.say(f"note: port {options.port} is taken, {page.port} is the next free one")
         next_settings: RunSettings | None = settings
         while next_settings is not None:
             next_settings = _show(next_settings, options, page, controls, folder, screen, stopped)

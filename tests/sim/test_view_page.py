@@ -12,7 +12,7 @@ pytest.importorskip("viser", reason="needs viser: uv pip install -c constraints.
 
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.platform import choose_platform
-from isaaclab_pc.terminal.screen import Lines
+from isaaclab_pc.terminal.screen import Lines, use
 from isaaclab_pc.viz.viser_page import ViserPage
 from isaaclab_pc.workers.view import ViewOptions, view
 
@@ -46,7 +46,8 @@ def test_the_panel_builds_again_with_what_fits_and_refuses_what_does_not(tmp_pat
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         stream = io.StringIO()
-        code = view(tmp_path / "config.yaml", ViewOptions(port=port), Lines(stream))
+        with use(Lines(stream)) as screen:
+            code = view(tmp_path / "config.yaml", ViewOptions(port=port), screen)
 
     assert code == 128 + signal.SIGTERM
     assert clouds[0][1] > 32

@@ -9,15 +9,10 @@ from isaaclab_pc.launch.visualizers import VISUALIZERS, check_host, check_visual
 DISPLAY = {"DISPLAY": ":0"}
 
 
-def test_the_names_and_the_ports_are_isaac_labs():
+def test_the_names_are_isaac_labs():
     from isaaclab.visualizers import visualizer_cfg
-    from isaaclab_visualizers.rerun import RerunVisualizerCfg
-    from isaaclab_visualizers.viser import ViserVisualizerCfg
 
     assert set(VISUALIZERS) == set(visualizer_cfg._VISUALIZER_TYPES)
-    rerun = RerunVisualizerCfg()
-    assert f"localhost:{ViserVisualizerCfg().port}" in VISUALIZERS["viser"].shows
-    assert f"localhost:{rerun.web_port}/?url=rerun%2Bhttp://localhost:{rerun.grpc_port}/" in VISUALIZERS["rerun"].shows
 
 
 @pytest.mark.parametrize(

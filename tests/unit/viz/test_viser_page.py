@@ -63,11 +63,12 @@ def test_the_server_answers_on_this_machine_alone(page):
     assert [address.ip for address in listening if address.port == page.port] == ["127.0.0.1"]
 
 
-def test_a_port_that_is_taken_is_passed_over(page, controls):
+def test_a_port_that_is_taken_is_passed_over(page, controls, capsys):
     other = ViserPage("127.0.0.1", page.port, controls)
     try:
         assert other.port > page.port
         assert other.url == f"http://localhost:{other.port}"
+        assert f"note: port {page.port} is taken, {other.port} is" in capsys.readouterr().out
     finally:
         other.close()
 

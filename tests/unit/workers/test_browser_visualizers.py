@@ -45,19 +45,44 @@ def test_reruns_server_listens_on_this_machine_alone_and_ends():
     assert listening_addresses([grpc_port, web_port]) == set()
 
 
-def test_a_server_that_runs_already_is_used():
-    with socket.create_server(("127.0.0.1", 0)) as running:
-        sim = SimpleNamespace(visualizer_cfgs=RerunVisualizerCfg(grpc_port=running.getsockname()[1]))
-        before = psutil.Process().children()
+def test_beside_servers_of_others_rerun_has_ports_of_its_own_and_says_so(capsys):
+    with socket.create_server(("127.0.0.1", 0)) as grpc, socket.create_server(("127.0.0.1", 0)) as web:
+        taken = [server.getsockname()[1] for server in (grpc, web)]
+        sim = SimpleNamespace(visualizer_cfgs=RerunVisualizerCfg(grpc_port=taken[0], web_port=taken[1]))
         with listening_on("127.0.0.1", sim, ["rerun"]):
-            assert psutil.Process().children() == before
+            (cfg,) = sim.visualizer_cfgs
+            here = [cfg.grpc_port, cfg.web_port]
+            assert not set(here) & set(taken)
+            assert {port for port, _ in listening_addresses(here)} == set(here)
+        grpc.settimeout(0.1)
+        with pytest.raises(TimeoutError):
+            grpc.accept()
+
+    said = capsys.readouterr().out
+    for port, free in zip(taken, here, strict=True):
+        assert f"note: port {port} is taken, {free} is the next free one" in said
+    page = f"http://localhost:{here[1]}/?url=rerun%2Bhttp://localhost:{here[0]}/proxy"
+    assert f"visualizer=rerun: watch at {page}" in said
+
+
+def test_beside_a_page_of_others_viser_has_a_port_of_its_own_and_says_so(capsys):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        sim = SimpleNamespace(visualizer_cfgs=ViserVisualizerCfg(port=port))
+        with listening_on("127.0.0.1", sim, ["viser"]):
+            (cfg,) = sim.visualizer_cfgs
+    assert cfg.port > port
+    said = capsys.readouterr().out
+    assert f"note: port {port} is taken, {cfg.port} is the next free one" in said
+    assert f"visualizer=viser: watch at http://localhost:{cfg.port}" in said
 
 
 def test_viser_gets_the_address_and_the_tasks_own_settings_stay():
-    sim = SimpleNamespace(visualizer_cfgs=[ViserVisualizerCfg(port=8123)])
-    with listening_on("10.0.0.1", sim, ["viser"]):
+    (port,) = free_ports(1)
+    sim = SimpleNamespace(visualizer_cfgs=[ViserVisualizerCfg(port=port)])
+    with listening_on("127.0.0.2", sim, ["viser"]):
         (cfg,) = sim.visualizer_cfgs
-        assert (cfg.port, cfg.bind_address) == (8123, "10.0.0.1")
+        assert (cfg.port, cfg.bind_address) == (port, "127.0.0.2")
 
 
 def test_without_such_visualizers_nothing_is_configured():
