@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import rerun as rr
+from scipy.spatial.transform import Rotation
 
 from isaaclab_pc.viz.rerun_recording import TIMELINE
 
@@ -20,6 +21,24 @@ def read(path: Path, entity: str, component: str) -> dict[int, Any]:
             steps, values = batch.column(TIMELINE).to_pylist(), batch.column(component).to_pylist()
             found |= {step: value for step, value in zip(steps, values, strict=True) if value is not None}
     return found
+
+
+def camera_points(path: Path, camera: str, step: int) -> np.ndarray:
+    """Return what a camera's depth image shows in the world [m], shape (P, 3): all from the recording."""
+
+    def logged(entity: str, component: str) -> Any:
+        return read(path, entity, component)[step][0]
+
+    width, height = np.array(logged(camera, "Pinhole:resolution"), int)
+    # By columns.
+    intrinsics = np.array(logged(camera, "Pinhole:image_from_camera")).reshape(3, 3).T
+    depth = np.frombuffer(bytes(logged(f"{camera}/depth", "DepthImage:buffer")), np.float32).reshape(height, width)
+    rotation = Rotation.from_quat(logged(camera, "Transform3D:quaternion"))
+
+    rows, columns = np.nonzero(depth)
+    centers = np.stack([columns + 0.5, rows + 0.5, np.ones(len(rows))])
+    rays = np.linalg.solve(intrinsics, centers).T
+    return rotation.apply(rays * depth[rows, columns, None]) + logged(camera, "Transform3D:translation")
 
 
 def rgb(colors: Any) -> np.ndarray:

@@ -6,10 +6,12 @@ import pytest
 
 pytest.importorskip("rerun", reason="needs rerun: uv pip install -c constraints.txt -e '.[viz]'")
 
+from scipy.spatial.transform import Rotation
+
 from isaaclab_pc.viz.rerun_recording import RerunRecording
-from isaaclab_pc.viz.scene_frame import Mark
+from isaaclab_pc.viz.scene_frame import CameraView, Mark
 from tests.unit.viz import scenes
-from tests.unit.viz.recordings import read, rgb
+from tests.unit.viz.recordings import camera_points, read, rgb
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +53,23 @@ def test_bodies_cameras_and_goals_are_where_they_are(path):
     assert np.allclose(read(path, "env_1/camera", "Transform3D:translation")[1], scenes.ORIGINS[1])
     assert np.allclose(read(path, "env_1/goal", "Points3D:positions")[1], scenes.ORIGINS[1] + 0.1)
     assert len(read(path, "env_0/camera/depth", "DepthImage:buffer")) == 3
+
+
+def test_a_turned_camera_and_a_turned_gripper_are_recorded_as_they_stand(tmp_path):
+    rotation = Rotation.from_euler("xyz", [0.4, -0.7, 1.1])
+    poses = np.tile(np.concatenate([[0.3, -0.2, 0.9], rotation.as_quat()]), (2, 1)).astype(np.float32)
+    intrinsics = np.tile(np.array([[8.0, 0.0, 3.0], [0.0, 9.0, 2.0], [0.0, 0.0, 1.0]]), (2, 1, 1))
+    depth = np.zeros((2, 6, 8), np.float32)
+    depth[1, 4, 5] = 2.0
+    path = tmp_path / "out.rrd"
+    recording = RerunRecording(path, scenes.layout())
+    recording.write(scenes.frame(1, gripper=poses, cameras=(CameraView("camera", poses, intrinsics, depth),)))
+    recording.close()
+
+    expected = poses[1, :3] + rotation.apply([2.5 / 8.0 * 2.0, 2.5 / 9.0 * 2.0, 2.0])
+    assert camera_points(path, "env_1/camera", 1) == pytest.approx(expected[None], abs=1e-5)
+    gripper = Rotation.from_quat(read(path, "env_1/gripper", "Transform3D:quaternion")[1][0])
+    assert (gripper * rotation.inv()).magnitude() < 1e-5
 
 
 def test_what_a_replay_found_is_a_point_and_a_curve(tmp_path):

@@ -5,12 +5,16 @@ import socket
 import time
 import urllib.request
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import psutil
 import pytest
+from scipy.spatial.transform import Rotation
 
 pytest.importorskip("viser", reason="needs viser: uv pip install -c constraints.txt -e '.[viz]'")
+
+from viser import transforms
 
 from isaaclab_pc.viz.arm_drive import ArmDrive, Motion
 from isaaclab_pc.viz.controls import Controls
@@ -115,6 +119,16 @@ def test_points_are_drawn_in_the_chosen_colours_where_they_are(page, controls):
     assert controls.redraw
     page.redraw()
     assert np.all(page.scene.handles["/cloud/1"].colors == 20)
+
+
+def test_cameras_and_grippers_are_turned_as_they_are(page):
+    rotation = Rotation.from_euler("xyz", [0.4, -0.7, 1.1])
+    frame = scenes.frame(2)
+    poses = np.hstack([frame.gripper[:, :3], np.tile(rotation.as_quat(), (2, 1))])
+    page.show(replace(frame, gripper=poses, cameras=(replace(frame.cameras[0], poses=poses),)))
+    for name in ("/gripper/1", "/cameras/camera/1"):
+        drawn = transforms.SO3(np.asarray(page.scene.handles[name].wxyz)).as_matrix()
+        assert drawn == pytest.approx(rotation.as_matrix(), abs=1e-5)
 
 
 def test_layers_are_hidden(page):
