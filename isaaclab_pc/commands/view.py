@@ -46,7 +46,7 @@ class ViewSettings(ScriptSettings):
 
     record: str | None = None
     """Write a recording in the place of the page: a path that ends in .rrd, which rerun shows, or in .mp4, a film of
-    the scene beside the cloud and the depth image that the policy sees."""
+    the scene beside the cloud and the depth images that the policy sees."""
 
     steps: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """Steps after which it ends; null: never, and with record the longest episode."""

@@ -28,7 +28,7 @@ _QUALITY = {"crf": "20"}
 
 
 class Mp4Recording:
-    """A film in real time. Of each environment it shows the scene, the cloud, and the depth image of the first camera.
+    """A film in real time. Of each environment it shows the scene, the cloud, and the depth image of each camera.
 
     What the policy does not have is left out: with ``obs=depth`` the cloud, with ``obs=state`` all but the scene.
     """
@@ -79,8 +79,8 @@ class Mp4Recording:
         if frame.cloud is not None:
             points = frame.cloud[env] - self._layout.origins[env]
             panels.append(draw_points(points, frame.cloud_colors[self._color][env], scene, self._view, _POINT))
-        if frame.cameras:
-            depth = depth_picture(frame.cameras[0].depth[env])
+        for camera in frame.cameras:
+            depth = depth_picture(camera.depth[env])
             width = round(self._view.height * depth.shape[1] / depth.shape[0])
             scaled = Image.fromarray(depth).resize((width, self._view.height), Image.Resampling.NEAREST)
             panels.append(np.asarray(scaled))

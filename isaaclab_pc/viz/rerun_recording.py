@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -146,7 +147,7 @@ def _blueprint(layout: SceneLayout) -> rrb.Blueprint:
     """Return the scene beside the curves of each environment, which are tabs."""
     # Depth is an image here; in space, rerun would draw it as a second cloud.
     space = rrb.Spatial3DView(name="scene", origin="/", contents=["+ /**", "- /*/*/depth"])
-    tabs = [_environment_tab(f"env_{env}") for env in range(layout.num_envs)]
+    tabs = [_environment_tab(f"env_{env}", layout.cameras) for env in range(layout.num_envs)]
     return rrb.Blueprint(
         rrb.Horizontal(space, rrb.Tabs(*tabs, name="environments"), column_shares=[3, 2]),
         rrb.TimePanel(timeline=TIMELINE, state="collapsed"),
@@ -154,14 +155,15 @@ def _blueprint(layout: SceneLayout) -> rrb.Blueprint:
     )
 
 
-def _environment_tab(root: str) -> rrb.Vertical:
+def _environment_tab(root: str, cameras: Sequence[str]) -> rrb.Vertical:
+    depth = [
+        rrb.Spatial2DView(name=f"depth, {camera}", origin=f"{root}/{camera}", contents=["$origin/depth"])
+        for camera in cameras
+    ]
     return rrb.Vertical(
         rrb.TimeSeriesView(name="reward", origin=f"{root}/reward"),
         rrb.TimeSeriesView(name="actions", origin=f"{root}/action"),
         rrb.TimeSeriesView(name="success and ends", contents=[f"{root}/success", f"{root}/done"]),
-        rrb.Horizontal(
-            rrb.Spatial2DView(name="depth", origin=f"{root}/camera", contents=["$origin/depth"]),
-            rrb.TextLogView(name="guard", origin=f"{root}/guard"),
-        ),
+        rrb.Horizontal(*depth, rrb.TextLogView(name="guard", origin=f"{root}/guard")),
         name=root,
     )

@@ -49,6 +49,9 @@ class SceneLayout:
     color_names: dict[str, tuple[str, ...]]
     """The ways in which points may be coloured, with what their colours stand for, the lowest first."""
 
+    cameras: tuple[str, ...]
+    """The cameras that the policy sees through, as in the scene."""
+
     step_s: float
     """Duration of a step [s]."""
 

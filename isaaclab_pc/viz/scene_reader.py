@@ -60,6 +60,7 @@ class SceneReader:
             parts=self._bodies.parts,
             crop=crop,
             color_names={} if self._colors is None else self._colors.names,
+            cameras=tuple(self._cameras),
             step_s=env.step_dt,
         )
         """What does not change."""

@@ -137,9 +137,10 @@ class Panel:
         _set(self._facts, "content", _facts(frame, env))
         for curves in self.curves.values():
             curves.draw(self._history, env)
-        if frame.cameras:
-            self._depth.image = depth_picture(frame.cameras[0].depth[env])
-            _set(self._depth, "visible", True)
+        for camera in frame.cameras:
+            image = self.depth[camera.name]
+            image.image = depth_picture(camera.depth[env])
+            _set(image, "visible", True)
         _set(self.log, "content", "\n\n".join(("**Guard, all environments**", *(self._log or ("nothing found",)))))
 
     def say(self, step: float) -> None:
@@ -205,7 +206,12 @@ class Panel:
         curves = {"What failed": _watched, "Reward and its terms": _rewards, "Actions": _actions}
         place = self._gui.add_folder("Curves")
         self.curves = {title: _Curves(self._gui, place, title, values) for title, values in curves.items()}
-        self._depth = self._gui.add_image(np.zeros((3, 4, 3), np.uint8), label="Depth", format="png", visible=False)
+        # A replay has no images.
+        nothing = np.zeros((3, 4, 3), np.uint8)
+        self.depth = {
+            name: self._gui.add_image(nothing, label=f"Depth, {name}", format="png", visible=False)
+            for name in self._layout.cameras
+        }
         self.log = self._gui.add_markdown("")
 
     def _add_settings(self) -> None:

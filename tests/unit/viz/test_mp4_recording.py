@@ -27,7 +27,12 @@ def test_points_are_drawn_where_the_camera_sees_them_and_the_nearest_is_on_top()
 
 @pytest.mark.parametrize(
     ("fields", "width"),
-    [({}, 64 + 64 + 64), ({"cloud": None}, 64 + 64), ({"cloud": None, "cameras": ()}, 64)],
+    [
+        ({}, 64 + 64 + 2 * 64),
+        ({"cameras": scenes.frame(0).cameras[:1]}, 64 + 64 + 64),
+        ({"cloud": None}, 64 + 2 * 64),
+        ({"cloud": None, "cameras": ()}, 64),
+    ],
 )
 def test_a_film_has_a_picture_for_every_frame_and_panels_for_what_is_seen(tmp_path, fields, width):
     av = pytest.importorskip("av", reason="needs av: uv pip install -c constraints.txt -e '.[viz]'")

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a recording holds, read back."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 pytest.importorskip("rerun", reason="needs rerun: uv pip install -c constraints.txt -e '.[viz]'")
 
+import rerun.blueprint as rrb
 from scipy.spatial.transform import Rotation
 
-from isaaclab_pc.viz.rerun_recording import RerunRecording
+from isaaclab_pc.viz.rerun_recording import RerunRecording, _blueprint
 from isaaclab_pc.viz.scene_frame import CameraView, Mark
 from tests.unit.viz import scenes
 from tests.unit.viz.recordings import camera_points, read, rgb
@@ -52,7 +55,19 @@ def test_bodies_cameras_and_goals_are_where_they_are(path):
     assert np.allclose(read(path, "bodies/part_0", "InstancePoses3D:translations")[1], scenes.ORIGINS)
     assert np.allclose(read(path, "env_1/camera", "Transform3D:translation")[1], scenes.ORIGINS[1])
     assert np.allclose(read(path, "env_1/goal", "Points3D:positions")[1], scenes.ORIGINS[1] + 0.1)
-    assert len(read(path, "env_0/camera/depth", "DepthImage:buffer")) == 3
+    assert all(len(read(path, f"env_0/{name}/depth", "DepthImage:buffer")) == 3 for name in scenes.CAMERAS)
+
+
+def origins(part: Any) -> set[str]:
+    """Return what the views of a part of a blueprint show."""
+    if isinstance(part, rrb.View):
+        return {str(part.origin)}
+    return set().union(*(origins(one) for one in part.contents))
+
+
+def test_every_camera_has_a_view_in_each_environments_tab():
+    shown = origins(_blueprint(scenes.layout()).root_container)
+    assert {f"env_{env}/{name}" for env in range(2) for name in scenes.CAMERAS} <= shown
 
 
 def test_a_turned_camera_and_a_turned_gripper_are_recorded_as_they_stand(tmp_path):

@@ -131,6 +131,16 @@ def test_cameras_and_grippers_are_turned_as_they_are(page):
         assert drawn == pytest.approx(rotation.as_matrix(), abs=1e-5)
 
 
+def test_every_camera_has_its_depth_image(page):
+    frame = scenes.frame(2)
+    page.show(frame)
+    assert [image.label for image in page.panel.depth.values()] == ["Depth, camera", "Depth, wrist_camera"]
+    for camera in frame.cameras:
+        image = page.panel.depth[camera.name]
+        assert image.visible
+        assert np.array_equal(image.image, depth_picture(camera.depth[0]))
+
+
 def test_layers_are_hidden(page):
     for layer in LAYERS:
         page.panel.layers[layer].value = False
