@@ -11,7 +11,8 @@ with ``actions`` in it, those of the policy must be equal to them. What stands i
 does not move, such as the robot's base:
 
     policy                  proprioception, as policy.json says                                         (F, P)
-    depth_<camera>          distance to the image plane [m], 0 where there is none or the robot is      (F, H, W)
+    depth_<camera>          distance to the image plane [m], 0 where there is none                      (F, H, W)
+    removed_<camera>        bool; True where the robot is, or whatever else gives no point; optional    (F, H, W)
     intrinsics_<camera>     pinhole matrix [px], counted from the corner of the first pixel             (F, 3, 3)
     camera_pos_<camera>     position in world [m]                                                       (F, 3)
     camera_quat_<camera>    orientation in world, (x, y, z, w), x right, y down, z forward              (F, 4)
@@ -19,7 +20,8 @@ does not move, such as the robot's base:
     frame_pos, frame_quat   the frame of the points, in world [m], (x, y, z, w)                         (F, 3), (F, 4)
     key                     int32; equal keys choose equal pixels                                       (F,)
 
-A policy of depth images takes ``policy`` and ``depth_camera`` alone.
+A policy of depth images takes ``policy`` and ``depth_camera`` alone. Of what points may carry beside their position,
+this program knows the normals.
 """
 
 from __future__ import annotations
@@ -34,6 +36,8 @@ import onnxruntime
 import torch
 
 from isaaclab_pc.sensors import DepthToCloud
+from isaaclab_pc.sensors.camera_matrices import ray_matrices
+from isaaclab_pc.sensors.features import estimate_normals
 
 TOLERANCE = 1e-3
 """Largest difference from recorded actions. float16 rounds points, and another machine may round one the other way."""
@@ -74,9 +78,13 @@ def _input(entry: dict[str, Any], policy: dict[str, Any], recording: dict[str, n
 
 
 def _clouds(cloud: dict[str, Any], cameras: dict[str, Any], recording: dict[str, np.ndarray]) -> np.ndarray:
-    """Return the clouds that the policy reads, shape (F, K, 3), float32."""
-    if list(cloud["channels"]) != ["xyz"] or cloud["appended_points"] > 0:
-        raise SystemExit("this policy's points carry more than x, y, z, or some are appended, which is not done here.")
+    """Return the clouds that the policy reads, shape (F, K, 3), or with normals (F, K, 6), float32."""
+    features = [name for name in cloud["channels"] if name != "xyz"]
+    if features not in ([], ["normals"]) or cloud["appended_points"] > 0:
+        raise SystemExit(
+            f"this policy's points carry {features}, and {cloud['appended_points']} are appended; this program makes "
+            "seen points with normals at most: add the rest to its _clouds()."
+        )
     names = cloud["cameras"]
     frames = len(recording["key"])
     operator = DepthToCloud(
@@ -88,24 +96,39 @@ def _clouds(cloud: dict[str, Any], cameras: dict[str, Any], recording: dict[str,
         crop_upper=cloud["crop_upper"],
         voxel_size=cloud["voxel_size"],
         far=[cameras[name]["miss_from"] for name in names],
-        dtype=cloud["rounded_to"],
+        dtype="float32",
     )
 
     # Where both frames are the same, the points are in the crop's.
     moves = cloud["frame"] != cloud["crop_frame"]
-    return (
-        operator(
-            [_tensor(recording[f"depth_{name}"]) for name in names],
-            *(_of_cameras(recording, field, names) for field in ("intrinsics", "camera_pos", "camera_quat")),
-            keys=torch.from_numpy(recording["key"].astype(np.int32)),
-            frame_pos=_tensor(recording["crop_pos"]),
-            frame_quat=_tensor(recording["crop_quat"]),
-            output_pos=_tensor(recording["frame_pos"]) if moves else None,
-            output_quat=_tensor(recording["frame_quat"]) if moves else None,
-        )
-        .points.float()
-        .numpy()
+    depths = [_tensor(recording[f"depth_{name}"]) for name in names]
+    views = [_of_cameras(recording, field, names) for field in ("intrinsics", "camera_pos", "camera_quat")]
+    frame_pos = _tensor(recording["frame_pos"])
+    frame_quat = _tensor(recording["frame_quat"])
+    result = operator(
+        depths,
+        *views,
+        keys=torch.from_numpy(recording["key"].astype(np.int32)),
+        frame_pos=_tensor(recording["crop_pos"]),
+        frame_quat=_tensor(recording["crop_quat"]),
+        output_pos=frame_pos if moves else None,
+        output_quat=frame_quat if moves else None,
+        labels=[_removed(recording, name) for name in names],
+        removed=torch.tensor([False, True]),
     )
+
+    points = result.points
+    if features:
+        # Of the whole images: a neighbour that gives no point is a surface all the same.
+        normals = estimate_normals(depths, ray_matrices(*views, frame_pos, frame_quat), result.pixels)
+        points = torch.cat([points, torch.where(result.count[:, None, None] > 0, normals, 0.0)], dim=-1)
+    return points.to(getattr(torch, cloud["rounded_to"])).float().numpy()
+
+
+def _removed(recording: dict[str, np.ndarray], name: str) -> torch.Tensor:
+    """Return 1 at a camera's pixels that give no point and 0 elsewhere, shape (F, H, W), int32."""
+    removed = recording.get(f"removed_{name}", np.zeros_like(recording[f"depth_{name}"]))
+    return torch.from_numpy(removed.astype(np.int32))
 
 
 def _of_cameras(recording: dict[str, np.ndarray], field: str, names: list[str]) -> torch.Tensor:

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a point-cloud sensor's operator was given, so that a cloud can be made again without a simulator."""
+"""What a point-cloud sensor made its clouds of, so that they can be made again without a simulator."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from isaaclab_pc.sensors import PointCloud
+if TYPE_CHECKING:
+    from isaaclab_pc.sensors import PointCloud
 
 __all__ = ["CloudRecorder"]
 
@@ -16,7 +17,7 @@ _IDENTITY = (0.0, 0.0, 0.0, 1.0)
 
 
 class CloudRecorder:
-    """Stands around a sensor's operator and keeps its last call, of the first environment."""
+    """Stands around a sensor's operator and keeps its calls, of the first environment."""
 
     def __init__(self, sensor: PointCloud) -> None:
         """Take the operator's place.
@@ -24,17 +25,22 @@ class CloudRecorder:
         Args:
             sensor: The initialized sensor.
         """
+        self._sensor = sensor
         self._operator = sensor.operator
         self._cameras = list(sensor.cfg.cameras)
+        self._frames: list[dict[str, np.ndarray]] = []
         sensor.operator = self  # type: ignore[assignment]
-        self.points = torch.zeros(0)
-        """The cloud, shape (1, K, 3)."""
 
-        self.frame: dict[str, np.ndarray] = {}
-        """What it was made of, in the world: ``key``, the random draw's; ``crop_pos`` [m] and ``crop_quat``,
-        (x, y, z, w), the crop's frame; ``frame_pos`` and ``frame_quat``, that of the points; and for each camera
-        ``depth_<name>`` [m], shape (H, W), 0 at what is removed, ``intrinsics_<name>`` [px], ``camera_pos_<name>`` [m]
-        and ``camera_quat_<name>`` in the optical convention."""
+    @property
+    def frame(self) -> dict[str, np.ndarray]:
+        """What the sensor's present cloud was made of; with a latency, not what the cameras see now.
+
+        In the world: ``key``, the random draw's; ``crop_pos`` [m] and ``crop_quat``, (x, y, z, w), the crop's frame;
+        ``frame_pos`` and ``frame_quat``, that of the points; and for each camera ``depth_<name>`` [m], shape (H, W),
+        ``removed_<name>``, True at what gives no point because of its class, ``intrinsics_<name>`` [px],
+        ``camera_pos_<name>`` [m] and ``camera_quat_<name>`` in the optical convention.
+        """
+        return self._frames[-1 - int(self._sensor.age[0])]
 
     def __getattr__(self, name: str) -> Any:
         """Return whatever else the operator has."""
@@ -51,22 +57,23 @@ class CloudRecorder:
     ) -> Any:
         """Make the clouds; the arguments are those of :class:`~isaaclab_pc.sensors.DepthToCloud`."""
         cloud = self._operator(depths, intrinsics, camera_pos, camera_quat, keys, **options)
-        self.points = cloud.points[:1].clone()
-
         crop = (_first(options["frame_pos"], (0.0,) * 3), _first(options["frame_quat"], _IDENTITY))
         output = (_first(options["output_pos"], crop[0]), _first(options["output_quat"], crop[1]))
-        self.frame = {"key": keys[0].cpu().numpy().copy()}
-        self.frame |= dict(zip(("crop_pos", "crop_quat", "frame_pos", "frame_quat"), (*crop, *output), strict=True))
+        frame = {"key": keys[0].cpu().numpy().copy()}
+        frame |= dict(zip(("crop_pos", "crop_quat", "frame_pos", "frame_quat"), (*crop, *output), strict=True))
         for index, name in enumerate(self._cameras):
-            depth = depths[index][0].cpu().clone()
+            depth = depths[index][0].cpu()
+            removed = torch.zeros_like(depth, dtype=torch.bool)
             if options["removed"] is not None:
                 labels = options["labels"][index][0].cpu().long()
-                removed = options["removed"][index].cpu()
-                depth[(labels < len(removed)) & removed[labels.clamp(max=len(removed) - 1)]] = 0.0
-            self.frame[f"depth_{name}"] = depth.numpy()
-            self.frame[f"intrinsics_{name}"] = intrinsics[0, index].cpu().numpy().copy()
-            self.frame[f"camera_pos_{name}"] = camera_pos[0, index].cpu().numpy().copy()
-            self.frame[f"camera_quat_{name}"] = camera_quat[0, index].cpu().numpy().copy()
+                classes = options["removed"][index].cpu()
+                removed = (labels < len(classes)) & classes[labels.clamp(max=len(classes) - 1)]
+            frame[f"depth_{name}"] = depth.numpy().copy()
+            frame[f"removed_{name}"] = removed.numpy()
+            frame[f"intrinsics_{name}"] = intrinsics[0, index].cpu().numpy().copy()
+            frame[f"camera_pos_{name}"] = camera_pos[0, index].cpu().numpy().copy()
+            frame[f"camera_quat_{name}"] = camera_quat[0, index].cpu().numpy().copy()
+        self._frames.append(frame)
         return cloud
 
 

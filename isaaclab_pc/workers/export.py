@@ -112,9 +112,6 @@ class _Frame:
         self.seen: dict[str, np.ndarray] = {}
         if recorder is not None:
             self.seen = recorder.frame
-            if recorder.points.shape == obs["points"].shape:
-                # The same, but for a camera with a delay: then the policy read an older cloud.
-                self.obs["points"] = recorder.points
         elif isinstance(base, PointCloudEnv) and base.camera is not None:
             self.seen = {"depth_camera": depth_image(base.camera)[0].cpu().numpy().copy()}
 

@@ -18,7 +18,7 @@ _PIXELS = (
     "counted from the corner of the first pixel: calibrations of OpenCV and ROS count from its middle, so add 0.5 to "
     "their cx and cy"
 )
-_REMOVED = "pixels of these classes read depth 0 before the cloud is made; on a robot, a self-filter does that"
+_REMOVED = "pixels of these classes give no point; on a robot, a self-filter finds them"
 _ENV_FRAME = "the robot's base stands at robot.base_pos, robot.base_quat in it; z is up"
 
 
