@@ -242,7 +242,7 @@ def _is_view_of_warp() -> bool:
 
 @contextmanager
 def ways_of_cuda() -> Iterator[None]:
-    """Let what is built and run inside take the ways that it takes on CUDA: Warp's operator and torch's matrices.
+    """Let what is built and run inside take the ways that it takes on CUDA: Warp's operator and matrices.
 
     The guard is told by :func:`guard_as_on_cuda`.
     """

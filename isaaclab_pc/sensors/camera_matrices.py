@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+import warp as wp
+
+from isaaclab_pc.warp_stream import current_stream
 
 __all__ = ["frame_change", "ray_matrices"]
 
@@ -30,27 +33,9 @@ def ray_matrices(
     Returns:
         Matrices that take (z u, z v, z, 1) to the frame, shape (N, C, 3, 4), for pixel coordinates u, v and depth z.
     """
-    if _on_cpu(camera_pos):
-        # One loop: each of torch's two dozen operations takes longer than all of it. Late: a GPU needs no numba.
-        from isaaclab_pc.sensors.numba_matrix_kernels import ray_transforms
-
-        result = torch.empty(*camera_pos.shape[:2], 3, 4)
-        k, pos, quat = (tensor.contiguous().numpy() for tensor in (intrinsics, camera_pos, camera_quat))
-        ray_transforms(k, pos, quat, _numpy(frame_pos), _numpy(frame_quat), result.numpy())
-        return result
-
-    rotation = _matrix_from_quat(camera_quat)
-    position = camera_pos if frame_pos is None else camera_pos - frame_pos[:, None]
-    if frame_quat is not None:
-        to_frame = _matrix_from_quat(frame_quat).transpose(1, 2)[:, None]
-        rotation = _product(to_frame, rotation)
-        position = _product(to_frame, position[..., None])[..., 0]
-
-    k = intrinsics[..., None, :, :]
-    along_u = rotation[..., 0] / k[..., 0, 0]
-    along_v = rotation[..., 1] / k[..., 1, 1]
-    through_origin = rotation[..., 2] - k[..., 0, 2] * along_u - k[..., 1, 2] * along_v
-    return torch.stack([along_u, along_v, through_origin, position], dim=-1)
+    transforms = torch.empty(*camera_pos.shape[:2], 3, 4, device=camera_pos.device)
+    _fill("ray_transforms", transforms, intrinsics, camera_pos, camera_quat, frame_pos, frame_quat)
+    return transforms
 
 
 def frame_change(
@@ -68,53 +53,38 @@ def frame_change(
         from_quat: Its orientation in the world, (x, y, z, w), shape (N, 4); None is the world's.
         to_pos: Origin of the new frame in the world [m], shape (N, 3); None is the first frame's.
         to_quat: Its orientation in the world, shape (N, 4); None is the first frame's.
-        like: Tensor whose length, device and dtype the result takes.
+        like: Tensor whose length and device the result takes.
     """
     to_pos = from_pos if to_pos is None else to_pos
     to_quat = from_quat if to_quat is None else to_quat
-    if _on_cpu(like):
-        from isaaclab_pc.sensors.numba_matrix_kernels import frame_changes
-
-        result = torch.empty(len(like), 3, 4)
-        frame_changes(_numpy(from_pos), _numpy(from_quat), _numpy(to_pos), _numpy(to_quat), result.numpy())
-        return result
-
-    identity = torch.eye(3, device=like.device).expand(len(like), 3, 3)
-    zero = torch.zeros(len(like), 3, device=like.device)
-    from_matrix = identity if from_quat is None else _matrix_from_quat(from_quat)
-    to_matrix = identity if to_quat is None else _matrix_from_quat(to_quat)
-    from_pos = zero if from_pos is None else from_pos
-    to_pos = zero if to_pos is None else to_pos
-
-    rotation = _product(to_matrix.transpose(1, 2), from_matrix)
-    translation = _product(to_matrix.transpose(1, 2), (from_pos - to_pos)[..., None])
-    return torch.cat([rotation, translation], dim=-1)
+    transforms = torch.empty(len(like), 3, 4, device=like.device)
+    _fill("frame_changes", transforms, from_pos, from_quat, to_pos, to_quat)
+    return transforms
 
 
-def _matrix_from_quat(quat: torch.Tensor) -> torch.Tensor:
-    """Return rotation matrices, shape (..., 3, 3), of quaternions (x, y, z, w) of any length, shape (..., 4)."""
-    # As isaaclab.utils.math has it; but this file runs where Isaac Lab is not installed.
-    x, y, z, w = (quat * (2.0 / (quat * quat).sum(-1, keepdim=True)).sqrt()).unbind(-1)
-    rows = (
-        (1.0 - y * y - z * z, x * y - z * w, x * z + y * w),
-        (x * y + z * w, 1.0 - x * x - z * z, y * z - x * w),
-        (x * z - y * w, y * z + x * w, 1.0 - x * x - y * y),
+def _fill(name: str, transforms: torch.Tensor, *inputs: torch.Tensor | None) -> None:
+    """Run one loop or one kernel: each of torch's dozens of operations would take as long as all of it."""
+    # Late: a GPU needs no numba.
+    if _on_cpu(transforms):
+        from isaaclab_pc.sensors import numba_matrix_kernels
+
+        loop = getattr(numba_matrix_kernels, name)
+        loop(*(_NO_ARRAY if tensor is None else tensor.contiguous().numpy() for tensor in inputs), transforms.numpy())
+        return
+
+    from isaaclab_pc.sensors import warp_matrix_kernels
+
+    empty = transforms.new_empty(0, 0)
+    wp.launch(
+        getattr(warp_matrix_kernels, name),
+        dim=len(transforms),
+        inputs=[
+            wp.from_torch(empty if tensor is None else tensor, return_ctype=True) for tensor in (*inputs, transforms)
+        ],
+        device=str(transforms.device),
+        stream=current_stream(transforms.device),
     )
-    return torch.stack([torch.stack(row, dim=-1) for row in rows], dim=-2)
-
-
-def _product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Multiply matrices, shapes (..., I, J) and (..., J, K), in float32.
-
-    With TF32, which Isaac Lab's own training script turns on, ``a @ b`` would be off by 0.5 mm in a metre on a GPU.
-    """
-    return (a[..., :, :, None] * b[..., None, :, :]).sum(dim=-2)
 
 
 def _on_cpu(tensor: torch.Tensor) -> bool:
     return tensor.device.type == "cpu"
-
-
-def _numpy(tensor: torch.Tensor | None) -> np.ndarray:
-    """Return a tensor for numba, which takes an empty array for None."""
-    return _NO_ARRAY if tensor is None else tensor.contiguous().numpy()

@@ -12,6 +12,7 @@ import warp as wp
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.sensors import warp_base_kernels as base
 from isaaclab_pc.sensors import warp_kernels as kernels
+from isaaclab_pc.sensors import warp_matrix_kernels as matrix_kernels
 from isaaclab_pc.sensors.depth_to_cloud import SAMPLERS
 from isaaclab_pc.sensors.warp_base_kernels import WARP_LANES
 from isaaclab_pc.warp_stream import current_stream
@@ -69,6 +70,7 @@ class WarpBackend:
 
         # Kernels cannot be compiled while a CUDA graph is captured.
         wp.load_module(kernels, device=self._device, block_dim=self._block_lanes)
+        wp.load_module(matrix_kernels, device=self._device)
 
         if operator.sampler in ("voxel", "fps"):
             self._work = self._allocate_work(num_envs, len(operator.order), slots)

@@ -1,10 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Both implementations, torch's operations and the CPU's loop, against SciPy in float64."""
+"""The CPU's loop against SciPy in float64, and the kernels of CUDA against the loop, also on Warp's CPU device."""
+
+from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
 import torch
+import warp as wp
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from isaaclab_pc.sensors import camera_matrices
 from isaaclab_pc.sensors.camera_matrices import frame_change, ray_matrices
@@ -54,12 +61,67 @@ def test_frame_changes_are_those_of_the_poses(with_quat: bool) -> None:
         np.testing.assert_allclose(result[env].numpy(), expected[:3], atol=2e-6)
 
 
-def test_torchs_operations_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def on_cuda() -> Any:
+    """Let the kernels run, wherever the tensors are."""
+    return mock.patch.object(camera_matrices, "_on_cpu", return_value=False)
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+@given(
+    num_envs=st.integers(1, 9),
+    cameras=st.integers(1, 3),
+    known=st.tuples(*[st.booleans()] * 6),
+    metres=st.sampled_from([1e-3, 1.0, 1e3]),
+    seed=st.integers(0, 2**31),
+)
+@settings(max_examples=60, deadline=None)
+def test_the_kernels_give_the_bits_of_the_loop(
+    device: str, num_envs: int, cameras: int, known: tuple[bool, ...], metres: float, seed: int
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+
+    def draw(*shape: int) -> torch.Tensor:
+        # Every second one: what Isaac Lab gives is a view of the state of all bodies.
+        return torch.randn(shape[0], 2, *shape[1:], generator=generator)[:, 1]
+
+    pos, quat = metres * draw(num_envs, cameras, 3), draw(num_envs, cameras, 4)
+    k = 50.0 * draw(num_envs, cameras, 3, 3)
+    parts = [part for _ in range(3) for part in (metres * draw(num_envs, 3), draw(num_envs, 4))]
+    frame = [part if is_known else None for part, is_known in zip(parts, known, strict=True)]
+
+    def both(where: str) -> list[torch.Tensor]:
+        camera_pos, camera_quat, intrinsics, *poses = (
+            None if tensor is None else tensor.to(where) for tensor in (pos, quat, k, *frame)
+        )
+        rays = ray_matrices(intrinsics, camera_pos, camera_quat, *poses[:2])  # pyright: ignore
+        return [rays, frame_change(*poses[2:], like=rays)]
+
+    loop = both("cpu")
+    with on_cuda():
+        kernels = both(device)
+    for expected, result in zip(loop, kernels, strict=True):
+        assert torch.equal(result.cpu().view(torch.int32), expected.view(torch.int32))
+
+
+class Operations(TorchDispatchMode):
+    """Keeps the names of the operations that are run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.add(function._schema.name)
+        return function(*args, **(kwargs or {}))
+
+
+def test_a_gpu_gets_one_launch_for_all_matrices_of_a_kind() -> None:
     pos, quat = poses(NUM_ENVS, CAMERAS, seed=4)
     frame, other = poses(NUM_ENVS, seed=5), poses(NUM_ENVS, seed=6)
     k = torch.tensor([[50.0, 0, 20], [0, 40, 10], [0, 0, 1]]).expand(NUM_ENVS, CAMERAS, 3, 3)
-    loop = ray_matrices(k, pos, quat, *frame), frame_change(*frame, *other, like=frame[0])
-    monkeypatch.setattr(camera_matrices, "_on_cpu", lambda tensor: False)
-    torchs = ray_matrices(k, pos, quat, *frame), frame_change(*frame, *other, like=frame[0])
-    for mine, theirs in zip(loop, torchs, strict=True):
-        torch.testing.assert_close(mine, theirs, atol=2e-6, rtol=0)
+    with on_cuda(), mock.patch.object(wp, "launch", wraps=wp.launch) as launch, Operations() as operations:
+        ray_matrices(k, pos, quat, *frame)
+        assert launch.call_count == 1
+        frame_change(*frame, *other, like=frame[0])
+        assert launch.call_count == 2
+    assert operations.names <= {"aten::empty", "aten::new_empty"}
