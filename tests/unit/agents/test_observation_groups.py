@@ -33,6 +33,10 @@ def settings(kind: Any) -> dict[str, Any]:
     }
 
 
+def space(shapes: Mapping[str, tuple[int, ...]]) -> gym.spaces.Dict:
+    return gym.spaces.Dict({name: gym.spaces.Box(-1.0, 1.0, shape) for name, shape in shapes.items()})
+
+
 def rsl_rl(kind: str) -> Policy:
     pytest.importorskip("rsl_rl")
     from isaaclab_pc.agents.rsl_rl_model import PointCloudModel
@@ -55,9 +59,6 @@ def skrl(kind: str) -> Policy:
     pytest.importorskip("skrl")
     from isaaclab_pc.agents.skrl_model import PointCloudModel
 
-    def space(shapes: Mapping[str, tuple[int, ...]]) -> gym.spaces.Dict:
-        return gym.spaces.Dict({name: gym.spaces.Box(-1.0, 1.0, shape) for name, shape in shapes.items()})
-
     model = PointCloudModel(
         observation_space=space(ACTOR),
         state_space=space(CRITIC),
@@ -68,8 +69,17 @@ def skrl(kind: str) -> Policy:
     return model.policy
 
 
+def sb3(kind: str) -> Policy:
+    pytest.importorskip("stable_baselines3")
+    from isaaclab_pc.agents.sb3_policy import PointCloudPolicy
+
+    actions = gym.spaces.Box(-1.0, 1.0, (3,))
+    model = PointCloudPolicy(space(SHAPES), actions, lambda left: 1e-3, net_arch=settings(kind))  # pyright: ignore
+    return lambda obs: model.get_distribution(obs).mode()
+
+
 @pytest.mark.parametrize("kind", get_args(PointEncoder))
-@pytest.mark.parametrize("make", [rsl_rl, rl_games, skrl])
+@pytest.mark.parametrize("make", [rsl_rl, rl_games, skrl, sb3])
 def test_a_change_in_any_input_of_the_policy_changes_its_action(make: Callable[[str], Policy], kind: str) -> None:
     torch.manual_seed(0)
     policy = make(kind)

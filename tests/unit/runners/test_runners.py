@@ -176,6 +176,18 @@ def test_training_that_is_called_again_reads_the_observations_anew(name: str, tm
     torch.testing.assert_close(first, seen)
 
 
+def test_rsl_rl_keeps_clouds_as_float16(tmp_path: Path) -> None:
+    bench = Bench("rsl_rl", tmp_path)
+    bench.train(1)
+    storage: Any = bench.runner.holders()["rollout storage"]
+    assert {name: storage.observations[name].dtype for name in ("policy", "points", "critic")} == {
+        "policy": torch.float32,
+        "points": torch.float16,
+        "critic": torch.float32,
+    }
+    assert storage.observations["points"].nbytes == PLAN.horizon * NUM_ENVS * NUM_POINTS * 3 * 2
+
+
 def test_rsl_rl_logs_no_episode_that_was_cut_short_between_two_calls(tmp_path: Path) -> None:
     bench = Bench("rsl_rl", tmp_path)
     for iteration in range(1, 6):
