@@ -102,12 +102,16 @@ def _clouds(cloud: dict[str, Any], cameras: dict[str, Any], recording: dict[str,
     # Where both frames are the same, the points are in the crop's.
     moves = cloud["frame"] != cloud["crop_frame"]
     depths = [_tensor(recording[f"depth_{name}"]) for name in names]
-    views = [_of_cameras(recording, field, names) for field in ("intrinsics", "camera_pos", "camera_quat")]
+    intrinsics = _of_cameras(recording, "intrinsics", names)
+    camera_pos = _of_cameras(recording, "camera_pos", names)
+    camera_quat = _of_cameras(recording, "camera_quat", names)
     frame_pos = _tensor(recording["frame_pos"])
     frame_quat = _tensor(recording["frame_quat"])
     result = operator(
         depths,
-        *views,
+        intrinsics,
+        camera_pos,
+        camera_quat,
         keys=torch.from_numpy(recording["key"].astype(np.int32)),
         frame_pos=_tensor(recording["crop_pos"]),
         frame_quat=_tensor(recording["crop_quat"]),
@@ -120,7 +124,8 @@ def _clouds(cloud: dict[str, Any], cameras: dict[str, Any], recording: dict[str,
     points = result.points
     if features:
         # Of the whole images: a neighbour that gives no point is a surface all the same.
-        normals = estimate_normals(depths, ray_matrices(*views, frame_pos, frame_quat), result.pixels)
+        rays = ray_matrices(intrinsics, camera_pos, camera_quat, frame_pos, frame_quat)
+        normals = estimate_normals(depths, rays, result.pixels)
         points = torch.cat([points, torch.where(result.count[:, None, None] > 0, normals, 0.0)], dim=-1)
     return points.to(getattr(torch, cloud["rounded_to"])).float().numpy()
 

@@ -71,8 +71,8 @@ class ThreadedTiledCamera(SensorTiledCamera):
     def update(
         self,
         state: State,
-        camera_transforms: wp.array | None = None,
-        camera_rays: wp.array | None = None,
+        camera_transforms: Any = None,
+        camera_rays: Any = None,
         *,
         clear_data: Any = None,
         render_config: Any = None,
@@ -126,9 +126,9 @@ class _Part:
         self,
         model: Model,
         state: State,
-        transforms: wp.array | None,
-        rays: wp.array | None,
-        images: dict[str, wp.array],
+        transforms: Any,
+        rays: Any,
+        images: dict[str, Any],
         settings: dict[str, Any],
     ) -> None:
         vars(self._model).update(vars(model))
@@ -141,5 +141,5 @@ class _Part:
         self._sensor.update(state, own_transforms, rays, **own_images, **settings)
 
 
-def _from(roots: wp.array | None, worlds: slice) -> wp.array | None:
+def _from(roots: Any, worlds: slice) -> Any:
     return None if roots is None else roots[worlds.start :]

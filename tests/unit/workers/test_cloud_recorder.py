@@ -19,7 +19,7 @@ pytest.importorskip("onnxruntime")
 
 SIZES = {"camera": (24, 32), "wrist_camera": (17, 13)}
 NUM_ENVS, NUM_POINTS, FRAMES = 3, 90, 4
-CROP = {"crop_lower": (-1.0, -1.0, -1.0), "crop_upper": (1.0, 1.0, 1.4)}
+CROP: Any = {"crop_lower": (-1.0, -1.0, -1.0), "crop_upper": (1.0, 1.0, 1.4)}
 INTRINSICS = torch.tensor([[20.0, 0.0, 10.0], [0.0, 20.0, 8.0], [0.0, 0.0, 1.0]]).repeat(NUM_ENVS, 2, 1, 1)
 
 
