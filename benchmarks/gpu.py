@@ -248,8 +248,10 @@ def watched_memory(device: str) -> Iterator[Callable[[], int]]:
     stop = threading.Event()
 
     def watch() -> None:
-        while not stop.wait(0.1):
+        while True:
             least.append(min(least.pop(), gpu.free()))
+            if stop.wait(0.1):
+                return
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()

@@ -11,7 +11,7 @@ import pytest
 from isaaclab_tasks.utils import load_cfg_from_registry
 
 from isaaclab_pc.agents import ppo, sac
-from isaaclab_pc.agents.distill import DEFAULT, REACH
+from isaaclab_pc.agents.distill import DEFAULT, PRECISE, REACH
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.runners import RUNNERS, agent_key, load_adapter
 from isaaclab_pc.tasks.registration import register_task
@@ -60,7 +60,7 @@ def test_every_library_gets_the_settings_of_the_agent_under_the_tasks_name(
 def test_distillation_has_the_settings_of_the_agent_too(register: Callable, agent: str) -> None:
     register(agent=agent)
     cfg: Any = load_cfg_from_registry(TASK_ID, agent_key("rsl_rl", "default", "distill"))
-    settings = {"default": DEFAULT, "reach": REACH}[agent]
+    settings = {"default": DEFAULT, "reach": REACH, "precise": PRECISE}[agent]
     assert cfg.max_iterations == settings.max_iterations
     assert cfg.algorithm.expert_share_samples == settings.expert_share_samples
 
@@ -70,7 +70,7 @@ def test_distillation_has_the_settings_of_the_agent_too(register: Callable, agen
 def test_sac_has_the_settings_of_the_agent_too(register: Callable, agent: str, size: str) -> None:
     register(agent=agent)
     cfg: Any = load_cfg_from_registry(TASK_ID, agent_key("skrl", size, "sac"))
-    settings = sac.sac_sizes({"default": sac.DEFAULT, "reach": sac.REACH}[agent])[size]
+    settings = sac.sac_sizes({"reach": sac.REACH}.get(agent, sac.DEFAULT))[size]
     adapter = load_adapter("skrl")
     assert adapter.max_iterations(cfg) == settings.max_iterations
     assert adapter.batch_target(cfg) == (settings.samples_per_update, settings.minibatch_size)

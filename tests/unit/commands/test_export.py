@@ -37,7 +37,6 @@ def test_other_points_may_be_asked_for(run, seen):
     [
         (["run=nothing"], "expected latest, best, or the path"),
         (["run=RUN", "task=lift"], "comes from a run with task=IsaacPC-Reach-Franka-Direct"),
-        (["run=pretrained", "task=peg_insert"], "peg_insert comes with no policy"),
         (["num_envs=4"], "num_envs has no effect on a trained policy"),
         (["agent.x=3"], "agent.x=3 has no effect on a trained policy"),
         (["rnu=latest"], "rnu is not a setting"),

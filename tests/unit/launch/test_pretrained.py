@@ -8,8 +8,8 @@ from isaaclab_pc.launch.pretrained import find_pretrained, policy_file, pretrain
 from isaaclab_pc.launch.task_names import our_tasks
 
 
-def test_all_tasks_but_one_come_with_a_policy():
-    assert set(our_tasks()) - set(pretrained_tasks()) == {"peg_insert"}
+def test_all_tasks_come_with_a_policy():
+    assert set(our_tasks()) == set(pretrained_tasks())
 
 
 @pytest.mark.parametrize("task", pretrained_tasks())
