@@ -145,7 +145,7 @@ def _in_line(env: PegInsertEnv) -> Pose:
 
 
 def _into_hole(env: PegInsertEnv) -> Pose:
-    # To the middle of the hole from either side: a student that were told to stay anywhere near it would drift away.
+    # To the middle of the hole from either side: a student that is told to stay wherever it is drifts away.
     return _in_line_at(env, torch.minimum(_depth(env) + _ADVANCE, env.half_length))
 
 
