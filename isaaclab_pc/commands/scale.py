@@ -285,7 +285,7 @@ def show_profiles() -> int:
         return ExitCode.OK
 
     table = Table(title=f"Answers of earlier searches ({cache.path})", title_justify="left")
-    for column in ("what", "num_envs", "frames/s", "host memory", "GPU memory", "search", "measured"):
+    for column in ("what", "num_envs", "frames/s", "host memory", "GPU memory", "search", "date"):
         table.add_column(column, justify="right" if column in ("num_envs", "frames/s") else "left")
     for profile in profiles:
         table.add_row(

@@ -245,7 +245,9 @@ def _start(settings: RunSettings, name: str | None = None) -> tuple[int, Path]:
                 result = _find_num_envs(settings, record)
                 settings = apply_overrides(settings, {"num_envs": result.num_envs, **result.overrides})
                 settings.save(folder / SETTINGS_NAME)
-                record.update(num_envs=settings.num_envs)
+                for trial in result.earlier_trials:
+                    record.add_trial(trial)
+                record.update(num_envs=settings.num_envs, earlier_search=result.earlier_date or None)
             code = train_to_end(record, None, folder / SETTINGS_NAME)
     except ConfigError:
         _discard(folder)

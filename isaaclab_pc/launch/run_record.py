@@ -175,6 +175,10 @@ class RunData(_Part):
     trials: list[dict[str, Any]] = Field(default_factory=list)
     """Sizes that the search for the number of environments tried: fields of :class:`~isaaclab_pc.scaling.Trial`."""
 
+    earlier_search: str | None = None
+    """When an earlier run's search found the number of environments, which was taken from the cache; None where this
+    run searched, or the number was given."""
+
     checkpoints: CheckpointEntries = CheckpointEntries()
     """The latest and the best checkpoint."""
 

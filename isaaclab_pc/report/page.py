@@ -100,6 +100,7 @@ def _run_page(run: RunFacts) -> dict[str, Any]:
         "facts": sections.what_ran(run),
         "versions": sections.version_rows(run),
         "has_ledger": bool(run.trials or run.ledger),
+        "earlier_search": data.earlier_search,
         "scale_command": sections.scale_command(run),
         "has_faults": bool(sections.faults(run)),
         "events": sections.event_rows(run),

@@ -212,7 +212,7 @@ def what_ran(run: RunFacts) -> list[tuple[str, str]]:
         ("Algorithm", data.algorithm + (f", teacher {data.teacher}" if data.teacher else "")),
         ("Physics", data.physics or NOTHING),
         ("Device", data.device or NOTHING),
-        ("Environments", count(data.num_envs) if isinstance(data.num_envs, int) else data.num_envs),
+        ("Environments", _environments(run)),
         ("Batch", ", ".join(f"{name.replace('_', ' ')} {value:,}" for name, value in batch.items()) or NOTHING),
         ("Started", _clock(data.started)),
         ("Ended", _clock(data.ended) if data.ended else NOTHING),
@@ -220,6 +220,12 @@ def what_ran(run: RunFacts) -> list[tuple[str, str]]:
         ("Commit", data.git or NOTHING),
     ]
     return [(name, shortened(value)) for name, value in rows]
+
+
+def _environments(run: RunFacts) -> str:
+    """Return the number of environments, and where it is from, if that is another run."""
+    size = count(run.data.num_envs) if isinstance(run.data.num_envs, int) else run.data.num_envs
+    return size if run.data.earlier_search is None else f"{size}, found by an earlier run"
 
 
 def _clock(text: str) -> str:

@@ -72,6 +72,10 @@ class FitResult:
     """Its peak of host memory [bytes]."""
     device_bytes: int | None = None
     """Its peak of GPU memory [bytes]; None on the CPU."""
+    earlier_trials: tuple[Trial, ...] = ()
+    """Of a cached answer, the trials of the search that found it, without that of a size that was tried again now."""
+    earlier_date: str = ""
+    """When that search was; empty where the answer is not from the cache."""
 
 
 class ProbeError(RuntimeError):
@@ -138,7 +142,8 @@ def fit(
     if profile is not None and _has_headroom(profile, budgets):
         reason = _cached_reason(profile, cache.path)
         memory = (profile.host_bytes, profile.device_bytes)
-        return FitResult(profile.num_envs, (), True, reason, profile.overrides, *memory)
+        earlier = (profile.trials, profile.date)
+        return FitResult(profile.num_envs, (), True, reason, profile.overrides, *memory, *earlier)
 
     folder = Path(tempfile.mkdtemp(prefix="isaaclab_pc-scaling-"))
     clock = SearchClock(settings.max_seconds)
@@ -158,14 +163,20 @@ def fit(
     best = _winner(result, settings, clock)
     shutil.rmtree(folder, ignore_errors=True)
 
-    confirmed = best is confirmation and len(result.trials) == 1
-    if mode is not CacheMode.IGNORE:
-        # A search that was cut short stays so when a trial confirms its answer.
-        stop = profile.stop if profile is not None and confirmed else result.stop
-        cache.put(digest, _profile(best, stop, label))
-    reason = _confirmed_reason(best, cache.path) if confirmed else _searched_reason(best, result, settings)
     trials = tuple(replace(trial, log="") for trial in result.trials)
-    return FitResult(best.num_envs, trials, confirmed, reason, best.overrides, best.host_bytes, best.device_bytes)
+    new = _profile(best, result.stop, trials, label)
+    earlier, date = (), ""
+    confirmed = best is confirmation and len(result.trials) == 1
+    if profile is not None and confirmed:
+        # It is still the answer of that search, which stays cut short where it was.
+        earlier = tuple(trial for trial in profile.trials if trial.num_envs != best.num_envs or not trial.fits)
+        date = profile.date
+        new = replace(new, stop=profile.stop, trials=(*earlier, *trials), date=date)
+    if mode is not CacheMode.IGNORE:
+        cache.put(digest, new)
+    reason = _confirmed_reason(best, cache.path) if confirmed else _searched_reason(best, result, settings)
+    memory = (best.host_bytes, best.device_bytes)
+    return FitResult(best.num_envs, trials, confirmed, reason, best.overrides, *memory, earlier, date)
 
 
 def _budgets(settings: SearchSettings, gpu: Gpu | None, processes: int, reserve: int) -> Budgets:
@@ -272,7 +283,7 @@ def _winner(result: SearchResult, settings: SearchSettings, clock: SearchClock) 
     return result.best
 
 
-def _profile(best: Trial, stop: StopReason, label: str) -> Profile:
+def _profile(best: Trial, stop: StopReason, trials: tuple[Trial, ...], label: str) -> Profile:
     """Make what is kept of an answer."""
     return Profile(
         num_envs=best.num_envs,
@@ -280,6 +291,7 @@ def _profile(best: Trial, stop: StopReason, label: str) -> Profile:
         host_bytes=best.host_bytes,
         device_bytes=best.device_bytes,
         stop=stop,
+        trials=trials,
         label=label,
         date=time.strftime("%Y-%m-%d %H:%M"),
         overrides=best.overrides,

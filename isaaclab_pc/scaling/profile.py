@@ -15,14 +15,14 @@ from filelock import FileLock, Timeout
 from isaaclab_pc.files import write_text_atomically
 from isaaclab_pc.json_record import Count, JsonRecord, NonNegative, Size
 from isaaclab_pc.scaling.search import StopReason
-from isaaclab_pc.scaling.trial import Overrides
+from isaaclab_pc.scaling.trial import Overrides, Trial
 
 __all__ = ["CacheMode", "Profile", "ProfileCache", "cache_key", "default_path"]
 
-_VERSION = 1
+_VERSION = 2
 _LOCK_SECONDS = 10.0
 """How long to wait for another job that writes the file [s]."""
-_MAX_PROFILES = 1000
+_MAX_PROFILES = 300
 """Profiles kept in the file; the oldest go first."""
 
 
@@ -51,10 +51,12 @@ class Profile(JsonRecord):
     """Its peak of GPU memory [bytes]; None on the CPU."""
     stop: StopReason
     """Why the search ended."""
+    trials: tuple[Trial, ...]
+    """Every trial of the search, in the order they ran."""
     label: str = ""
     """The run that it is for, in words."""
     date: str = ""
-    """When it was measured: date and time of the machine."""
+    """When the search was: date and time of the machine."""
     overrides: Overrides = field(default_factory=dict)
     """Settings that it was measured with in place of the user's."""
 
@@ -99,11 +101,12 @@ class ProfileCache:
         Args:
             key: From `cache_key`.
         """
-        return self._profiles().get(key)
+        return _read_profile(self._entries().get(key))
 
     def all(self) -> list[Profile]:
         """Return all profiles, the oldest first."""
-        return list(self._profiles().values())
+        profiles = map(_read_profile, self._entries().values())
+        return [profile for profile in profiles if profile is not None]
 
     def put(self, key: str, profile: Profile) -> None:
         """Keep a profile. Other processes may do the same at the same time: none is lost.
@@ -124,16 +127,6 @@ class ProfileCache:
         except (OSError, Timeout) as error:
             self._warn_once(f"the answer is not kept: {error}")
 
-    def _profiles(self) -> dict[str, Profile]:
-        """Read the profiles that are whole."""
-        profiles = {}
-        for key, entry in self._entries().items():
-            try:
-                profiles[key] = Profile.from_dict(entry)
-            except ValueError:  # edited by hand
-                continue
-        return profiles
-
     def _entries(self) -> dict[str, object]:
         """Read the file's entries, unchecked."""
         try:
@@ -153,3 +146,11 @@ class ProfileCache:
         if not self._warned:
             warnings.warn(f"profile cache {self.path}: {reason}", stacklevel=3)
             self._warned = True
+
+
+def _read_profile(entry: object) -> Profile | None:
+    """Read an entry of the file; None where there is none, or where it is not whole."""
+    try:
+        return Profile.from_dict(entry)
+    except ValueError:  # edited by hand
+        return None

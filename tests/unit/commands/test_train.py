@@ -104,9 +104,24 @@ def test_auto_tries_sizes_freezes_the_answer_and_remembers_it(capsys, runs, seen
     assert [trial["num_envs"] for trial in record(run)["trials"]] == [8]
     assert "num_envs=8: fits" in capsys.readouterr().out
     assert main([*arguments, "seed=7"]) == 0
-    assert record(runs()[1])["trials"] == []
     assert seen(runs()[1])["settings"]["num_envs"] == 8
     assert "from an earlier search" in capsys.readouterr().out
+
+
+def test_a_remembered_answer_brings_its_search_into_the_record_and_the_report(runs, record):
+    arguments = ["num_envs=auto", "device=cpu", "scaling.min=8", "scaling.max=8"]
+    assert main(arguments) == 0
+    assert main([*arguments, "seed=7"]) == 0
+    first, second = runs()
+    # The output of the first run's trials is gone.
+    assert record(second)["trials"] == [{**trial, "log": ""} for trial in record(first)["trials"]]
+    date = record(second)["earlier_search"]
+    assert (record(first)["earlier_search"], date[:2]) == (None, "20")
+    text = (second / "report.html").read_text(encoding="utf-8")
+    assert f"found by an earlier run, in its search of {date}" in text
+    for figure in ("ledger", "trials-memory", "trials-speed"):
+        assert f'<figure id="figure-{figure}">' in text, figure
+    assert "found by an earlier run" not in (first / "report.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(("given", "num_envs"), [([], 4), (["num_envs=auto"], 4), (["num_envs=8"], 8)])

@@ -254,6 +254,17 @@ def test_without_a_search_the_page_tells_how_to_measure_memory(tmp_path):
     edit(folder, trials=[], evaluation=None)
     page = Reader(run_page(folder))
     assert "python scripts/scale.py task=reach obs=state points.num_points=64 num_envs=128" in page.text
+    assert "found by an earlier run" not in page.text
+
+
+def test_a_number_that_an_earlier_run_found_is_said_to_be_one(tmp_path):
+    folder = make_run(tmp_path / "run").folder
+    edit(folder, earlier_search="2026-01-01 12:00")
+    page = Reader(run_page(folder))
+    assert set(page.tables) >= {"ledger", "trials-memory", "trials-speed"}
+    assert "was found by an earlier run, in its search of 2026-01-01 12:00" in page.text
+    assert "128, found by an earlier run" in page.text
+    assert "scripts/scale.py" not in page.text
 
 
 STRANGE = {

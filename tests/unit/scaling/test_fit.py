@@ -159,9 +159,11 @@ def test_training_on_nan_stops_the_search(workshop: Workshop) -> None:
 
 
 def test_second_run_takes_the_answer_from_the_cache(workshop: Workshop) -> None:
-    workshop.fit(SATURATED)
+    first = workshop.fit(SATURATED)
     again = workshop.fit("raise AssertionError('no child is started')")
     assert (again.num_envs, again.cached, again.trials) == (64, True, ())
+    assert (again.earlier_trials, bool(again.earlier_date)) == (first.trials, True)
+    assert (first.earlier_trials, first.earlier_date) == ((), "")
     assert workshop.tried == []
     assert "scaling.cache=refresh" in again.reason
 
@@ -211,7 +213,13 @@ def test_cached_answer_is_tried_once_when_less_memory_is_free_and_used_when_it_f
     assert [trial.num_envs for trial in again.trials] == workshop.tried
     assert (again.num_envs, again.cached) == (first.num_envs, True)
     assert "still fits" in again.reason
+    others = [trial for trial in first.trials if trial.num_envs != first.num_envs]
+    assert again.earlier_trials == tuple(others), "the size that was tried again stands there once"
     assert workshop.left_over == []
+    set_free(1000 * MIB)
+    third = workshop.fit(code, max=128)
+    assert third.earlier_trials == (*others, *again.trials)
+    assert third.earlier_date == again.earlier_date
 
 
 def test_cached_answer_that_no_longer_fits_is_where_the_search_starts(

@@ -12,8 +12,10 @@ import pytest
 
 from isaaclab_pc.scaling.profile import Profile, ProfileCache, cache_key, default_path
 from isaaclab_pc.scaling.search import StopReason
+from isaaclab_pc.scaling.trial import Outcome, Trial
 
-PROFILE = Profile(num_envs=64, frames_per_second=350.0, host_bytes=1 << 30, device_bytes=None, stop=StopReason.COMPLETE)
+TRIAL = Trial(64, Outcome.FITS, frames_per_second=350.0, host_bytes=1 << 30)
+PROFILE = Profile(64, 350.0, 1 << 30, None, StopReason.COMPLETE, (TRIAL,))
 
 
 def test_profile_is_found_again_by_another_process_with_the_same_key(tmp_path: Path) -> None:
@@ -54,7 +56,8 @@ from isaaclab_pc.scaling.profile import Profile, ProfileCache
 from isaaclab_pc.scaling.search import StopReason
 import sys
 for i in range(10):
-    ProfileCache(Path({str(path)!r})).put(f"{{sys.argv[1]}}-{{i}}", Profile(i + 1, 1.0, 1, None, StopReason.COMPLETE))
+    profile = Profile(i + 1, 1.0, 1, None, StopReason.COMPLETE, ())
+    ProfileCache(Path({str(path)!r})).put(f"{{sys.argv[1]}}-{{i}}", profile)
 """
     jobs = [subprocess.Popen([sys.executable, "-c", code, str(job)]) for job in range(4)]
     assert [job.wait(30) for job in jobs] == [0] * 4
@@ -63,7 +66,7 @@ for i in range(10):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", '{"version": 0, "profiles": {}}', '{"version": 1, "profiles": []}', "\x00"]
+    "text", ["", "{", "[]", '{"version": 1, "profiles": {}}', '{"version": 2, "profiles": []}', "\x00"]
 )
 def test_damaged_file_is_replaced_with_one_warning(text: str, tmp_path: Path) -> None:
     path = tmp_path / "profiles.json"
@@ -82,15 +85,16 @@ def test_damaged_file_is_replaced_with_one_warning(text: str, tmp_path: Path) ->
     [
         7,
         {"num_envs": 64},
-        {**vars(PROFILE), "num_envs": "64"},
-        {**vars(PROFILE), "num_envs": 0},
-        {**vars(PROFILE), "stop": "tired"},
-        {**vars(PROFILE), "x": 1},
+        {**PROFILE.to_dict(), "num_envs": "64"},
+        {**PROFILE.to_dict(), "num_envs": 0},
+        {**PROFILE.to_dict(), "stop": "tired"},
+        {**PROFILE.to_dict(), "trials": [{"num_envs": 64}]},
+        {**PROFILE.to_dict(), "x": 1},
     ],
 )
 def test_damaged_entry_counts_as_missing(entry: object, tmp_path: Path) -> None:
     path = tmp_path / "profiles.json"
-    path.write_text(json.dumps({"version": 1, "profiles": {"a": entry, "b": vars(PROFILE)}}))
+    path.write_text(json.dumps({"version": 2, "profiles": {"a": entry, "b": PROFILE.to_dict()}}))
     assert ProfileCache(path).get("a") is None
     assert ProfileCache(path).get("b") == PROFILE
 

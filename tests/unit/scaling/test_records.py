@@ -18,7 +18,10 @@ from isaaclab_pc.scaling.trial import MemoryReport, Phase, Progress
 
 RECORDS = [
     Progress(Phase.UPDATE, 64),
-    Profile(64, 350.0, 1 << 30, None, StopReason.TIME, "reach", "2026-01-01 12:00", {"physics.contacts": 80}),
+    Profile(
+        *(64, 350.0, 1 << 30, None, StopReason.TIME, (Trial(64, Outcome.FITS),)),
+        *("reach", "2026-01-01 12:00", {"physics.contacts": 80}),
+    ),
     PlanReport({"clouds": (0, -3.5, "128 x 3")}, ("optimizer",), BatchPlan(8, 4, 128), ("warning: slow",)),
     TrialsFile(
         RunKind("IsaacPC-Reach-Franka-Direct", "points", "franka", "newton_mjwarp", "rsl_rl", "ppo", "cpu"),
