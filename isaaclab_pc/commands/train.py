@@ -46,7 +46,7 @@ from isaaclab_pc.launch.run_folder import (
 )
 from isaaclab_pc.launch.run_record import CHECKPOINT_FOLDER, RECORD_NAME, RunRecord
 from isaaclab_pc.launch.sweep import run_each
-from isaaclab_pc.report.at_end import report_at_end
+from isaaclab_pc.report.at_end import report_at_end, report_later
 from isaaclab_pc.runners import require_library
 from isaaclab_pc.scaling import ProbeError, SearchSettings
 from isaaclab_pc.scaling.auto_num_envs import apply_overrides, find_num_envs
@@ -255,11 +255,13 @@ def _start(settings: RunSettings, name: str | None = None) -> tuple[int, Path]:
     except ProbeError as error:
         record.finish("failed", error.trial.detail)
         current().fail(str(error))
+        report_later(folder)
         return ExitCode.FAILED, folder
     except SystemExit:
         # Not where only the report was left to write.
         if record.data.status == "running":
             record.finish("interrupted")
+        report_later(folder)
         raise
 
     if code == ExitCode.REFUSED:
@@ -347,7 +349,8 @@ def _go_on(asked: RunSettings, command: Command, record: RunRecord, checkpoint: 
 def train_to_end(record: RunRecord, checkpoint: Path | None, settings: Path) -> int:
     """Train, close the run's record, and write its report, whatever became of the training.
 
-    A run that was stopped has no time for a report, and goes on later.
+    A run that was stopped has no time for a report, and one without an iteration has little to show: the command that
+    writes it is said instead.
 
     Args:
         record: The run's record; its folder is locked.
@@ -358,8 +361,12 @@ def train_to_end(record: RunRecord, checkpoint: Path | None, settings: Path) -> 
         The exit code.
     """
     code = _train(record, checkpoint, settings)
-    if record.data.completed_iterations > 0 and code != ExitCode.REFUSED and not was_stopped(code):
+    if code == ExitCode.REFUSED:
+        return code
+    if record.data.completed_iterations > 0 and not was_stopped(code):
         report_at_end(record.folder)
+    else:
+        report_later(record.folder)
     return code
 
 

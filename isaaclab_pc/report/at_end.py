@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The report of a run that has just ended."""
+"""The report of a run that has just ended, or the command that writes it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from isaaclab_pc.files import write_text_atomically
+from isaaclab_pc.program_name import command_line
 from isaaclab_pc.terminal.screen import current
 
-__all__ = ["report_at_end"]
+__all__ = ["report_at_end", "report_later"]
 
 
 def report_at_end(folder: Path) -> None:
-    """Write the page of a run that has just ended, and say where; where that fails, say so and do no more.
+    """Write the page of a run that has just ended, and say where; where that fails, say so and how to write it later.
 
     Args:
         folder: The run's folder.
@@ -26,5 +27,15 @@ def report_at_end(folder: Path) -> None:
     except Exception as error:
         # What was trained is safe; whatever is wrong with its page must not make it a run that failed.
         current().warn(f"warning: no report was written ({type(error).__name__}: {error})")
+        report_later(folder)
     else:
         current().made("report", path)
+
+
+def report_later(folder: Path) -> None:
+    """Say with which command the report of a run is written.
+
+    Args:
+        folder: The run's folder.
+    """
+    current().decide(f"{command_line('report', folder)} writes its report")

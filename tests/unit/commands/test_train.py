@@ -206,7 +206,9 @@ def test_a_report_that_fails_fails_no_run(runs, capsys, record, monkeypatch):
     assert main(["num_envs=8", "device=cpu"]) == 0
     (run,) = runs()
     assert record(run)["status"] == "completed"
-    assert "warning: no report was written (RuntimeError: no such colour)\n" in capsys.readouterr().err
+    output = capsys.readouterr()
+    assert "warning: no report was written (RuntimeError: no such colour)\n" in output.err
+    assert f"python scripts/report.py logs/rsl_rl/reach/{run.name} writes its report\n" in output.out
 
 
 def test_a_signal_during_the_report_leaves_a_completed_run(runs, record, monkeypatch):
@@ -224,9 +226,10 @@ def test_a_crash_shows_the_end_of_the_log_and_is_recorded(folder, capsys, runs, 
     (run,) = runs()
     assert record(run)["status"] == "failed"
     assert record(run)["error"] == "error: exit code 1: RuntimeError: it broke"
-    output = capsys.readouterr().err
-    assert "RuntimeError: it broke" in output
-    assert "worker.log" in output
+    output, error = capsys.readouterr()
+    assert "RuntimeError: it broke" in error
+    assert "worker.log" in error
+    assert output.endswith(f"python scripts/report.py logs/rsl_rl/reach/{run.name} writes its report\n")
 
 
 def test_a_crash_with_the_code_of_a_storm_is_a_crash(folder, capsys, runs, record, monkeypatch):
@@ -461,6 +464,7 @@ def test_a_signal_stops_the_run_with_a_checkpoint_and_leaves_no_child(folder, st
     assert (run / "checkpoints" / "model_3.pt").is_file()
     assert f"resume={run.relative_to(folder)} goes on after iteration 3" in output
     assert not (run / "report.html").exists(), "whoever stops a run waits for its checkpoint alone"
+    assert output.endswith(f"python scripts/report.py {run.relative_to(folder)} writes its report\n")
 
 
 @SIGNALS
@@ -472,9 +476,10 @@ def test_a_signal_during_the_search_stops_it_and_leaves_no_child(folder, start, 
         time.sleep(0.05)
     family = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(number)
-    process.communicate(timeout=30)
+    output, _ = process.communicate(timeout=30)
     assert process.returncode == 75
     assert family
     assert psutil.wait_procs(family, timeout=5)[1] == []
     (run,) = runs()
     assert record(run)["status"] == "interrupted"
+    assert output.endswith(f"python scripts/report.py {run.relative_to(folder)} writes its report\n")
