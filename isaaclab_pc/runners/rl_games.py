@@ -252,7 +252,6 @@ class RlGamesRunner:
 
     def holders(self) -> Mapping[str, Any]:
         """Return what holds tensors; see :meth:`~isaaclab_pc.runners.interface.Runner.holders`."""
-        # The data set repeats the buffer in the order of the minibatches.
         memory = getattr(self._agent, "mb_rnn_states", [])
         storage = [vars(self._agent.experience_buffer), vars(self._agent.dataset), memory]
 
@@ -302,7 +301,7 @@ def _library_settings(vec_env: IVecEnv, config: Mapping[str, Any], folder: str) 
     """Return what RL-Games' own entry point would add to the configuration, and what turns off its file writing."""
     return {
         "vec_env": vec_env,
-        "env_info": vec_env.get_env_info(),
+        "env_info": _env_info(vec_env),
         "num_actors": vec_env.num_envs,  # type: ignore[attr-defined]
         "reward_shaper": DefaultRewardsShaper(**config["reward_shaper"]),
         "features": {"observer": LogObserver()},
@@ -314,3 +313,13 @@ def _library_settings(vec_env: IVecEnv, config: Mapping[str, Any], folder: str) 
         "save_frequency": 0,
         "save_best_after": sys.maxsize,
     }
+
+
+def _env_info(vec_env: IVecEnv) -> dict[str, Any]:
+    """Return the spaces, with the types of the observation groups: Isaac Lab's wrapper says float32 of all of them."""
+    info = vec_env.get_env_info()
+    groups = info["observation_space"]
+    if isinstance(groups, gymnasium.spaces.Dict):
+        own = vec_env.unwrapped.single_observation_space  # type: ignore[attr-defined]
+        info["observation_space"] = gymnasium.spaces.Dict({name: own[name] for name in groups})
+    return info

@@ -2,6 +2,7 @@
 """RL-Games' PPO with the changes that make a hyperparameter mean what it means with RSL-RL.
 
 - Minibatches are random.
+- The rollout is held once: the samples of an update are its own buffers.
 - The KL divergence is measured against the policy that acted.
 - The gradients of actor and critic are clipped apart, where the network says which parameters belong to which.
 - Processes that train together share gradients, KL divergence and weights here. RL-Games' own way, which stays off,
@@ -99,6 +100,17 @@ def _rows_of(value: Any, rows: Tensor) -> Any:
     return value[rows]
 
 
+def _by_environment(value: Any) -> Any:
+    """Lay out empty buffers, of shape (T, N, ...), so that all steps of an environment lie together.
+
+    That is the order of the samples in an update, for which RL-Games would else copy the whole rollout.
+    """
+    if isinstance(value, dict):
+        return {name: _by_environment(item) for name, item in value.items()}
+    horizon, num_envs, *shape = value.shape
+    return value.view(num_envs, horizon, *shape).transpose(0, 1)
+
+
 class PolicySchedule(AdaptiveScheduler):
     """Adaptive learning rate that ignores the first minibatch of an update: until then, the policy has not changed."""
 
@@ -162,6 +174,8 @@ class Agent(A2CAgent):
         # Never both at once: they are most of the memory.
         self.experience_buffer = None
         super().init_tensors()
+        buffer: Any = self.experience_buffer
+        buffer.tensor_dict = {name: _by_environment(value) for name, value in buffer.tensor_dict.items()}
 
     def env_reset(self) -> Any:
         """Reset all environments, and let their first episodes end at different times."""
@@ -170,17 +184,6 @@ class Agent(A2CAgent):
         obs = super().env_reset()
         random_first_lengths(self.vec_env)
         return obs
-
-    def play_steps(self) -> dict[str, Any]:
-        """Collect a rollout."""
-        # The samples of the last update: kept, they would be a third rollout beside the buffer and the new samples.
-        self.dataset.update_values_dict(None)
-        return super().play_steps()
-
-    def play_steps_rnn(self) -> dict[str, Any]:
-        """Collect a rollout with a policy that has a memory."""
-        self.dataset.update_values_dict(None)
-        return super().play_steps_rnn()
 
     def prepare_dataset(self, batch_dict: dict[str, Any]) -> None:
         """Start an update."""

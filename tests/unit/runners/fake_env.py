@@ -29,6 +29,12 @@ class FakeEnv(VecEnv):
         self.num_points = num_points
         self.steps_taken = 0
         self.reset()
+        self.single_observation_space = gymnasium.spaces.Dict(
+            {
+                name: gymnasium.spaces.Box(-np.inf, np.inf, tuple(value.shape[1:]), value.numpy().dtype.type)
+                for name, value in self.observe().items()
+            }
+        )
 
     def reset(self) -> None:
         self.episode_length_buf = torch.zeros(self.num_envs, dtype=torch.long)
@@ -95,12 +101,7 @@ class FakeGymEnv:
         self.fake = env
         self.unwrapped = self
         self.render_mode = None
-        self.single_observation_space = gymnasium.spaces.Dict(
-            {
-                name: gymnasium.spaces.Box(-np.inf, np.inf, tuple(value.shape[1:]), value.numpy().dtype.type)
-                for name, value in env.observe().items()
-            }
-        )
+        self.single_observation_space = env.single_observation_space
         self.single_action_space = gymnasium.spaces.Box(-np.inf, np.inf, (ACTIONS,))
 
     def __getattr__(self, name: str) -> Any:

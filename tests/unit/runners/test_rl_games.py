@@ -15,7 +15,8 @@ from torch import nn
 from isaaclab_pc.agents import ppo, rl_games_cfg
 from isaaclab_pc.runners import Decision, rl_games, rl_games_agent
 from isaaclab_pc.scaling import BatchPlan
-from tests.unit.runners.fake_env import ACTIONS, FakeEnv, FakeRlGamesEnv
+from isaaclab_pc.tensor_bytes import tensor_bytes
+from tests.unit.runners.fake_env import ACTIONS, NUM_POINTS, FakeEnv, FakeRlGamesEnv
 
 
 @pytest.fixture
@@ -195,7 +196,22 @@ def test_playing_leaves_no_files(runner: rl_games.RlGamesRunner, tmp_path: Path)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_rollout_is_held_twice_at_most(runner: rl_games.RlGamesRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clouds_stay_float16(runner: rl_games.RlGamesRunner) -> None:
+    runner.train(1, lambda completed, metrics: Decision.CONTINUE)
+    storage: Any = runner.holders()["rollout storage"]
+    observations = storage[0]["tensor_dict"]["obses"]
+    assert {name: tensor.dtype for name, tensor in observations.items()} == {
+        "policy": torch.float32,
+        "points": torch.float16,
+        "critic": torch.float32,
+    }
+    samples = 8 * 4
+    assert observations["points"].nbytes == samples * NUM_POINTS * 3 * 2
+    others = (2 + 5 + 3 * ACTIONS) * 4 + 3 * 4 + 1 + 8  # vectors, three numbers, a flag, and its place in the order
+    assert tensor_bytes(storage) == samples * (NUM_POINTS * 3 * 2 + others)
+
+
+def test_a_rollout_is_held_once(runner: rl_games.RlGamesRunner, monkeypatch: pytest.MonkeyPatch) -> None:
     agent: Any = runner._agent
     held: list[int] = []
     gc.collect()  # what other tests left has the same size
@@ -217,4 +233,4 @@ def test_a_rollout_is_held_twice_at_most(runner: rl_games.RlGamesRunner, monkeyp
     runner.train(2, lambda completed, metrics: Decision.CONTINUE)
 
     assert len(held) > 2
-    assert max(held) == 2
+    assert max(held) == 1

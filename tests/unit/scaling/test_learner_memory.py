@@ -44,7 +44,7 @@ def test_it_is_what_the_real_learner_takes(tmp_path: Path, runner: str, obs: str
     assert predicted.optimizer == sizes["optimizer"]
     assert predicted.storage == pytest.approx(sizes["rollout storage"], rel=0.01)
     if runner == "rl_games":
-        return  # it copies its rollout while it trains, so the peak is not that of a minibatch
+        return  # it makes its buffers anew when it is called again, so the peak is not that of a minibatch
     with MemoryPeak() as peak:
         real.train(2, lambda completed, metrics: Decision.STOP)
     assert predicted.activations == pytest.approx(peak.bytes, rel=0.25)
