@@ -31,8 +31,8 @@ class Iteration(JsonRecord):
     """The run's time until then, all resumptions together, evaluations included [s]."""
 
     metrics: dict[str, float]
-    """What the runner reported, by the names of :meth:`isaaclab_pc.runners.interface.Runner.train`, and the memory in
-    use, ``Memory/host_bytes`` and ``Memory/device_bytes``; those that are not finite are left out."""
+    """What the runner reported, by the names of :meth:`isaaclab_pc.runners.interface.Runner.train`; those that are not
+    finite are left out."""
 
 
 def append_iteration(folder: Path, iteration: int, env_steps: int, wall_s: float, metrics: Mapping[str, float]) -> None:

@@ -55,7 +55,8 @@ Examples
 {settings_table(lambda key: False, CompareSettings)}
 
 Steps and time to a success rate are those of the first evaluation that reached it, so they are as coarse as the
-evaluations in training are (eval.best_share). Steps per second are medians over the iterations.
+evaluations in training are (eval.best_share). Steps per second are medians over the iterations: of the environment
+alone (env), with the policy's inference (inference), and with the update, too (total).
 
 Exit codes: 0; 2 for what is no run or a wrong setting; 128 + N after a signal N; 1 otherwise.
 """
@@ -140,7 +141,7 @@ def _results_table(runs: Sequence[ComparedRun], threshold: float) -> Table:
 def _cost_table(runs: Sequence[ComparedRun]) -> Table:
     table = Table(title="Speed in environment steps per second, memory, health", title_justify="left")
     table.add_column("run", overflow="fold")
-    for column in ("environments", "collect", "learn", "total", "peak memory", "ended by the guard", "restarts"):
+    for column in (*("environments", "env", "inference", "total"), *("peak memory", "ended by the guard", "restarts")):
         table.add_column(column, justify="right")
 
     for run in runs:
@@ -182,5 +183,5 @@ def _curves_of(run: ComparedRun) -> ComparedCurves:
             for point, success in rated
             if success is not None
         ],
-        steps_per_s=(run.speed.collect, run.speed.learn, run.speed.total),
+        steps_per_s=(run.speed.env, run.speed.inference, run.speed.total),
     )

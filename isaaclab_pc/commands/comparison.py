@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import csv
-import itertools
 import math
 import statistics
 from collections.abc import Iterable, Sequence
@@ -25,14 +24,14 @@ __all__ = ["ComparedRun", "Speed", "differences", "read_run", "write_csv_files"]
 class Speed:
     """Environment steps per second, each the median over the iterations but the first; None where it is not known."""
 
-    collect: float | None
-    """Of the rollouts."""
+    env: float | None
+    """Of the environment's part of the rollouts."""
 
-    learn: float | None
-    """Of the updates."""
+    inference: float | None
+    """Of the rollouts, the policy's inference included."""
 
     total: float | None
-    """Of both together."""
+    """Of rollouts and updates."""
 
 
 @dataclass(frozen=True)
@@ -81,21 +80,17 @@ class ComparedRun:
     @property
     def speed(self) -> Speed:
         """How fast it was."""
-        steps = [after - before for before, after in itertools.pairwise(self.curves.env_steps)]
-        collect = self.curves.metrics.get("collect_s", [])[1:]
-        learn = self.curves.metrics.get("learn_s", [])[1:]
-        both = [a + b for a, b in zip(collect, learn, strict=False)]
-        return Speed(*(_median_rate(steps, seconds) for seconds in (collect, learn, both)))
+        return Speed(*(self._median(f"Perf/{part}_fps") for part in ("env", "inference", "total")))
+
+    def _median(self, metric: str) -> float | None:
+        """Return a metric's median; the first iteration also compiles kernels and does not count."""
+        values = [value for value in self.curves.metrics.get(metric, [])[1:] if math.isfinite(value)]
+        return statistics.median(values) if values else None
 
     @property
     def guarded(self) -> int:
         """Episodes that the guard ended."""
         return sum(self.data.guard.values())
-
-
-def _median_rate(steps: Sequence[int], seconds: Sequence[float]) -> float | None:
-    rates = [count / time for count, time in zip(steps, seconds, strict=False) if time > 0.0]
-    return statistics.median(rates) if rates else None
 
 
 def read_run(folder: Path, name: str) -> ComparedRun:
@@ -187,7 +182,7 @@ def _summary(run: ComparedRun, threshold: float) -> dict[str, Any]:
         "episodes": None if run.evaluation is None else run.evaluation.episodes,
         f"env_steps_to_{threshold:g}": None if reached is None else reached.env_steps,
         f"wall_s_to_{threshold:g}": None if reached is None else reached.wall_s,
-        **{f"{name}_steps_per_s": value for name, value in vars(run.speed).items()},
+        **{f"{name}_fps": value for name, value in vars(run.speed).items()},
         "peak_bytes": run.data.peak_bytes,
         "restarts": len(run.data.restarts),
         **{f"guard_{cause}": count for cause, count in run.data.guard.items()},

@@ -54,7 +54,7 @@ class TuneSettings(ScriptSettings):
     samples: Annotated[int, Field(ge=1, le=10_000)] = 20
     """Trials, each with other values; fewer where there are no more combinations."""
 
-    metric: Literal["auto", "success_rate", "mean_reward", "env_steps_per_s"] = "auto"
+    metric: Literal["auto", "success_rate", "mean_reward", "Perf/total_fps"] = "auto"
     """What is to be high. auto: success_rate, or mean_reward for tasks of other packages."""
 
     grace_iterations: Annotated[int, Field(ge=1)] | None = None

@@ -90,20 +90,6 @@ class Heart:
             return
         self._write(replace(beat, number=self._last.number + 1))
 
-    def memory(self) -> dict[str, float]:
-        """Return the memory in use, as metrics of an iteration.
-
-        Returns:
-            ``Memory/host_bytes``, resident in this process and all that it started, and on a GPU
-            ``Memory/device_bytes``, in use there by all processes [bytes].
-        """
-        resident = 0.0
-        for process in (self._process, *self._process.children(recursive=True)):
-            with contextlib.suppress(psutil.Error):
-                resident += process.memory_info().rss
-        device, _ = self._device_memory()
-        return {"Memory/host_bytes": resident} | ({} if device is None else {"Memory/device_bytes": float(device)})
-
     def _write(self, beat: Heartbeat) -> None:
         self._last = beat
         self._written = time.monotonic()

@@ -42,6 +42,7 @@ _STEPS = "environment steps"
 _REWARD = "Episode_Reward/"
 _GIB = 2**30
 _MOST_LINES = 6
+_SPEEDS = {"environment": "Perf/env_fps", "with inference": "Perf/inference_fps", "with the update": "Perf/total_fps"}
 """Curves that one figure takes."""
 
 
@@ -165,7 +166,7 @@ def learning_figures(run: RunFacts) -> list[PageFigure]:
 
 
 def speed_figures(run: RunFacts) -> list[PageFigure]:
-    """Draw the environment's speed, and where the time of an iteration goes."""
+    """Draw the speed of the environment, with the policy and with the update, and where an iteration's time goes."""
 
     def split() -> PageFigure | None:
         curves = run.curves
@@ -176,7 +177,8 @@ def speed_figures(run: RunFacts) -> list[PageFigure]:
         return stacked_figure("split", "Time of an iteration", "iteration", "seconds", parts)
 
     def speed() -> PageFigure | None:
-        return _single(run, "fps", "Speed of training", "env_steps_per_s", "environment steps per second")
+        lines = _lines(run, _SPEEDS)
+        return curve_figure("fps", "Speed", _STEPS, "environment steps per second", lines) if lines else None
 
     return _draw_all(run, [speed, split])
 
@@ -276,7 +278,7 @@ def comparing_figures(runs: Sequence[tuple[str, RunFacts]]) -> list[PageFigure]:
         x_label = f"time [{unit}]" if over_time else _STEPS
         title = f"{what} over {over}"
         percent = metric == "success_rate"
-        return curve_figure(f"{metric}-{over}", title, x_label, y_label, lines, percent=percent)
+        return curve_figure(f"{metric.rpartition('/')[2]}-{over}", title, x_label, y_label, lines, percent=percent)
 
     shown = [("success_rate", "Success in training", "success [%]"), ("mean_reward", "Mean return", "return")]
     drawings: list[Callable[[], PageFigure | None]] = [lambda: _final_success(runs)]
@@ -285,7 +287,7 @@ def comparing_figures(runs: Sequence[tuple[str, RunFacts]]) -> list[PageFigure]:
         for metric, what, y_label in shown
         for over_time in (False, True)
     ]
-    drawings.append(lambda: draw("env_steps_per_s", "Speed", "environment steps per second", over_time=False))
+    drawings.append(lambda: draw("Perf/total_fps", "Speed", "environment steps per second", over_time=False))
     return _draw_all(runs[0][1], drawings)
 
 

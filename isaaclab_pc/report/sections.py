@@ -140,7 +140,7 @@ def tiles(run: RunFacts) -> list[Tile]:
 def environment_speed(run: RunFacts) -> float | None:
     """Return the steps of all environments per second of rollouts and updates; None where there are no iterations."""
     if run.curves is None:
-        speed = run.data.metrics.get("env_steps_per_s")
+        speed = run.data.metrics.get("Perf/total_fps")
         return speed if speed is not None and math.isfinite(speed) else None
     curves = run.curves
     seconds = total(curves.metrics.get("collect_s", ())) + total(curves.metrics.get("learn_s", ()))

@@ -73,7 +73,10 @@ class Runner(Protocol):
         - ``mean_episode_length`` [steps],
         - ``success_rate``: NaN where the environment logged none,
         - ``collect_s`` and ``learn_s``: time of the rollout and of the update [s],
-        - ``env_steps_per_s``: steps of all environments [1/s],
+        - ``Perf/env_fps``, ``Perf/inference_fps`` and ``Perf/total_fps``: steps of all environments per second of the
+          environment alone, with the policy's inference, and with the update, too [1/s],
+        - ``Memory/host_bytes``, of this process and all that it started, and on a GPU ``Memory/device_bytes``, of all
+          processes there [bytes],
         - ``learning_rate``, ``action_std`` and ``loss/*``,
         - ``Learner/updates`` and ``Learner/skipped_updates``: see :class:`~isaaclab_pc.runners.tripwire.Tripwire`,
         - whatever the environment logged, under its own names.

@@ -35,12 +35,15 @@ from isaaclab_pc.runners.distributed import world_rank, world_size
 from isaaclab_pc.runners.interface import Adapter, Decision, OnIteration, TeacherPolicy, policy_groups
 from isaaclab_pc.runners.shared import (
     USUAL_NUM_ENVS,
+    EnvClock,
     IterationLog,
     StopTraining,
     checkpoint_identity,
     forget_past_episodes,
+    memory_in_use,
     no_output,
     resume_training,
+    speeds,
     success_rate,
     tensor_cores,
     training_state,
@@ -294,6 +297,8 @@ class _Library(OnPolicyRunner):
             gpu_global_rank=self.gpu_global_rank,
             device=device,
         )
+        stepped: Any = env
+        stepped.step = self.logger.env_clock(env.step)
 
     def _configure_multi_gpu(self) -> None:
         """Take part in the process group that is there; RSL-RL would make one of its own, with NCCL."""
@@ -325,6 +330,7 @@ class _Logger(Logger):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.env_log = IterationLog()
+        self.env_clock = EnvClock()
 
         # The runner puts its own functions here.
         self.end_iteration: Callable[[], dict[str, float]] = dict
@@ -347,21 +353,26 @@ class _Logger(Logger):
             super().log(it=it, collect_time=collect_time, learn_time=learn_time, **kwargs)
 
         env_log = {**self.env_log.take_means(), **self.end_iteration()}
+        steps = self.cfg["num_steps_per_env"] * self.num_envs
+        cost = {
+            **speeds(steps, env_s=self.env_clock.take(), collect_s=collect_time, learn_s=learn_time),
+            **memory_in_use(self.device),
+        }
         if self.writer is not None:
-            for key, value in env_log.items():
-                if math.isfinite(value):
+            for key, value in {**env_log, **cost}.items():
+                # RSL-RL has written the total itself.
+                if math.isfinite(value) and key != "Perf/total_fps":
                     self.writer.add_scalar(key, value, it)
 
-        steps = self.cfg["num_steps_per_env"] * self.num_envs
         self.after_iteration(
             {
                 **env_log,
+                **cost,
                 "mean_reward": statistics.mean(self.rewbuffer) if self.rewbuffer else math.nan,
                 "mean_episode_length": statistics.mean(self.lenbuffer) if self.lenbuffer else math.nan,
                 "success_rate": success_rate(env_log),
                 "collect_s": collect_time,
                 "learn_s": learn_time,
-                "env_steps_per_s": steps / (collect_time + learn_time),
                 "learning_rate": float(kwargs["learning_rate"]),
                 "action_std": float(kwargs["action_std"].detach().mean()),
                 **{f"loss/{name}": float(value) for name, value in kwargs["loss_dict"].items()},

@@ -163,10 +163,12 @@ class Sb3Runner:
         return iteration_metrics(
             {**agent.env.env_log.take_means(), **agent.tripwire.end_iteration()},
             agent.env.episodes,
+            env_s=agent.env.clock.take(),
             collect_s=agent.collect_s,
             learn_s=agent.learn_s,
             env_steps=agent.n_steps * agent.n_envs,
             of_update=agent.take_metrics(),
+            device=self._device,
         )
 
     def save(self, path: Path, extra: Mapping[str, Any]) -> None:

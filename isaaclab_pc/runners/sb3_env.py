@@ -10,7 +10,7 @@ import torch
 from stable_baselines3.common.vec_env import VecEnv
 from torch import Tensor
 
-from isaaclab_pc.runners.shared import EpisodeStats, IterationLog, tensor_cores
+from isaaclab_pc.runners.shared import EnvClock, EpisodeStats, IterationLog, tensor_cores
 
 __all__ = ["GroupEnv"]
 
@@ -40,6 +40,7 @@ class GroupEnv(VecEnv):
         space = own["policy"] if groups is None else gymnasium.spaces.Dict({name: own[name] for name in groups})
         super().__init__(base.num_envs, space, _bounded(base.single_action_space))
 
+        self.clock = EnvClock()
         self.env_log = IterationLog()
         self.episodes = EpisodeStats(self.num_envs, self._device)
         self.truncated = np.zeros(self.num_envs, dtype=bool)
@@ -56,16 +57,18 @@ class GroupEnv(VecEnv):
 
     def step_wait(self) -> Any:
         """Step all environments; observations, rewards (N,), ends (N,), and nothing for each environment alone."""
-        with tensor_cores(allowed=False):
-            obs, rewards, terminated, truncated, extras = self.isaac_env.step(self._actions)
+        # Copies to the host included: on a GPU they wait for the step.
+        with self.clock:
+            with tensor_cores(allowed=False):
+                obs, rewards, terminated, truncated, extras = self.isaac_env.step(self._actions)
 
-        ended = terminated | truncated
-        if "log" in extras:
-            self.env_log.add(extras["log"])
-        self.episodes.add(rewards, ended)
-        self.truncated = _on_host(truncated)
-        # A copy of the rewards, as what the rest of an episode is worth is added to them.
-        return self._split(obs), _on_host(rewards).copy(), _on_host(ended), [{}] * self.num_envs
+            ended = terminated | truncated
+            if "log" in extras:
+                self.env_log.add(extras["log"])
+            self.episodes.add(rewards, ended)
+            self.truncated = _on_host(truncated)
+            # A copy of the rewards, as what the rest of an episode is worth is added to them.
+            return self._split(obs), _on_host(rewards).copy(), _on_host(ended), [{}] * self.num_envs
 
     def close(self) -> None:
         """Leave the environment open: whoever made it closes it."""

@@ -5,15 +5,18 @@ import contextlib
 import math
 import operator
 import os
+import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
+import psutil
 import torch
 from torch import Tensor, nn
 
 __all__ = [
     "USUAL_NUM_ENVS",
+    "EnvClock",
     "EpisodeStats",
     "HasClippingGroups",
     "HasPolicy",
@@ -21,9 +24,11 @@ __all__ = [
     "StopTraining",
     "checkpoint_identity",
     "iteration_metrics",
+    "memory_in_use",
     "no_output",
     "random_first_lengths",
     "resume_training",
+    "speeds",
     "success_rate",
     "tensor_cores",
     "training_state",
@@ -175,14 +180,84 @@ def success_rate(env_log: Mapping[str, float]) -> float:
     return env_log.get("Metrics/success_rate", math.nan)
 
 
+class EnvClock(contextlib.ContextDecorator):
+    """Sums up the time that is spent in an environment's steps, around a block or as a function's decorator.
+
+    Nothing waits for a GPU here: work that the policy has queued there counts as the environment's, which waits for it.
+    """
+
+    def __init__(self) -> None:
+        """Start with nothing."""
+        self._seconds = 0.0
+        self._began = 0.0
+
+    def __enter__(self) -> None:
+        """Start the clock."""
+        self._began = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        """Stop the clock."""
+        self._seconds += time.perf_counter() - self._began
+
+    def take(self) -> float:
+        """Return the time of an iteration's steps [s], and begin the next iteration."""
+        seconds = self._seconds
+        self._seconds = 0.0
+        return seconds
+
+
+def speeds(env_steps: int, *, env_s: float, collect_s: float, learn_s: float) -> dict[str, float]:
+    """Return the speeds of an iteration, each in steps of all environments per second.
+
+    Args:
+        env_steps: Steps of all environments in this iteration.
+        env_s: Time of the environment's part of the rollout [s].
+        collect_s: Time of the rollout [s].
+        learn_s: Time of the update [s].
+
+    Returns:
+        ``Perf/env_fps`` of the environment alone, ``Perf/inference_fps`` with the policy's inference, and
+        ``Perf/total_fps`` with the update, too.
+    """
+    return {
+        "Perf/env_fps": env_steps / env_s,
+        "Perf/inference_fps": env_steps / collect_s,
+        "Perf/total_fps": env_steps / (collect_s + learn_s),
+    }
+
+
+def memory_in_use(device: str | torch.device) -> dict[str, float]:
+    """Return the memory in use, as metrics of an iteration; on a GPU nothing waits for its work.
+
+    Args:
+        device: Where the networks live.
+
+    Returns:
+        ``Memory/host_bytes``, resident in this process and all that it started, and on a GPU ``Memory/device_bytes``,
+        in use there by all processes [bytes].
+    """
+    process = psutil.Process()
+    resident = 0.0
+    for each in (process, *process.children(recursive=True)):
+        with contextlib.suppress(psutil.Error):
+            resident += each.memory_info().rss
+    memory = {"Memory/host_bytes": resident}
+    if torch.device(device).type == "cuda":
+        free, total = torch.cuda.mem_get_info(device)
+        memory["Memory/device_bytes"] = float(total - free)
+    return memory
+
+
 def iteration_metrics(
     env_log: Mapping[str, float],
     episodes: EpisodeStats,
     *,
     env_steps: int,
+    env_s: float,
     collect_s: float,
     learn_s: float,
     of_update: Mapping[str, float],
+    device: str | torch.device,
 ) -> dict[str, float]:
     """Return the metrics of an iteration under the names of :meth:`~isaaclab_pc.runners.interface.Runner.train`.
 
@@ -190,9 +265,11 @@ def iteration_metrics(
         env_log: What environment and tripwire logged.
         episodes: The last episodes.
         env_steps: Steps of all environments in this iteration.
+        env_s: Time of the environment's part of the rollout [s].
         collect_s: Time of the rollout [s].
         learn_s: Time of the update [s].
         of_update: ``learning_rate``, ``action_std`` and ``loss/*``.
+        device: Where the networks live.
     """
     mean_reward, mean_episode_length = episodes.means()
     return {
@@ -202,7 +279,8 @@ def iteration_metrics(
         "success_rate": success_rate(env_log),
         "collect_s": collect_s,
         "learn_s": learn_s,
-        "env_steps_per_s": env_steps / (collect_s + learn_s),
+        **speeds(env_steps, env_s=env_s, collect_s=collect_s, learn_s=learn_s),
+        **memory_in_use(device),
         **of_update,
     }
 
@@ -210,7 +288,6 @@ def iteration_metrics(
 _TAGS = {
     "learning_rate": "Loss/learning_rate",
     "action_std": "Policy/mean_std",
-    "env_steps_per_s": "Perf/total_fps",
     "collect_s": "Perf/collection_time",
     "learn_s": "Perf/learning_time",
     "mean_reward": "Train/mean_reward",

@@ -35,6 +35,7 @@ from isaaclab_pc.runners.distributed import world_rank
 from isaaclab_pc.runners.interface import Adapter, Decision, OnIteration, TeacherPolicy, policy_groups
 from isaaclab_pc.runners.shared import (
     USUAL_NUM_ENVS,
+    EnvClock,
     HasPolicy,
     checkpoint_identity,
     iteration_metrics,
@@ -169,6 +170,7 @@ class SkrlRunner:
         cfg = copy.deepcopy(dict(agent_cfg))
         groups = read_groups(cfg)
         self._env = FlatEnv(env) if groups is None else GroupEnv(env, *groups)
+        self._env_clock = EnvClock()
         self._agent = build_agent(self._env, cfg, run_dir, device)
 
         self._policy = _Policy(self._agent, self._env)
@@ -206,8 +208,9 @@ class SkrlRunner:
             agent.pre_interaction(**time_of_step)
             with torch.no_grad():
                 actions, _ = agent.act(observations, states, **time_of_step)
-                next_observations, rewards, terminated, truncated, infos = self._env.step(actions)
-                next_states = self._env.state()
+                with self._env_clock:
+                    next_observations, rewards, terminated, truncated, infos = self._env.step(actions)
+                    next_states = self._env.state()
                 agent.record_transition(
                     observations=observations,
                     states=states,
@@ -230,10 +233,12 @@ class SkrlRunner:
         return iteration_metrics(
             {**agent.env_log.take_means(), **agent.end_iteration()},
             agent.episodes,
+            env_s=self._env_clock.take(),
             collect_s=elapsed_s - agent.learn_s,
             learn_s=agent.learn_s,
             env_steps=agent.horizon * self._env.num_envs,
             of_update=agent.take_metrics(),
+            device=self._device,
         )
 
     def save(self, path: Path, extra: Mapping[str, Any]) -> None:

@@ -94,10 +94,6 @@ class Iteration(JsonRecord):
     metrics: dict[str, float] = field(default_factory=dict)
     """As in ``iterations.jsonl``; those that are not finite are left out."""
 
-    fps: dict[str, float] = field(default_factory=dict)
-    """Steps of all environments per second [1/s]: of the ``environment`` alone, of the policy's ``inference`` alone, of
-    ``learning`` alone, and of all together, ``total``. Those that are not known are left out."""
-
     memory: Memory | None = None
     """None where it is not known."""
 

@@ -41,7 +41,7 @@ def iteration_line(event: Iteration) -> str:
     parts = [
         f"iteration {event.iteration:{width}d}/{event.max_iterations}",
         f"ETA {duration(event.eta_s)}",
-        f"{_number(event, 'env_steps_per_s', '.0f')} steps/s",
+        f"{_number(event, 'Perf/total_fps', '.0f')} steps/s",
         _results(event),
         f"collect {_number(event, 'collect_s', '.2f')} s",
         f"learn {_number(event, 'learn_s', '.2f')} s",
@@ -52,8 +52,8 @@ def iteration_line(event: Iteration) -> str:
 
 def iteration_numbers(event: Iteration) -> list[str]:
     """Return the numbers of an iteration as short lines, for the foot of a terminal."""
-    split = [f"{name} {event.fps[name]:.0f}" for name in ("environment", "inference", "learning") if name in event.fps]
-    speed = f"{_number(event, 'env_steps_per_s', '.0f')} steps/s" + (f" ({', '.join(split)})" if split else "")
+    total, env, inference = (_number(event, f"Perf/{part}_fps", ".0f") for part in ("total", "env", "inference"))
+    speed = f"{total} steps/s (environment {env}, with inference {inference})"
     times = f"collect {_number(event, 'collect_s', '.2f')} s  learn {_number(event, 'learn_s', '.2f')} s"
 
     causes = ", ".join(f"{cause} {count}" for cause, count in event.guard.items() if count)

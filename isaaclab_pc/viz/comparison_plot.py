@@ -17,7 +17,7 @@ from isaaclab_pc.viz.run_curves import RunCurves
 
 __all__ = ["ComparedCurves", "EvaluationPoint", "save_comparison_plot"]
 
-_BARS = ("collect", "learn", "total")
+_BARS = ("env", "inference", "total")
 
 
 class EvaluationPoint(NamedTuple):
@@ -53,7 +53,7 @@ class ComparedCurves:
     """Its evaluations, in their order."""
 
     steps_per_s: tuple[float | None, float | None, float | None]
-    """Environment steps per second of rollouts, of updates, and of both together."""
+    """Environment steps per second of the environment alone, with the policy's inference, and with the update, too."""
 
 
 def save_comparison_plot(runs: Sequence[ComparedCurves], threshold: float, path: Path) -> None:
@@ -112,7 +112,7 @@ def _draw_success(
 
 
 def _draw_speed(axes: Any, runs: Sequence[ComparedCurves], colors: Sequence[Any]) -> None:
-    """Draw a group of bars for each part of an iteration."""
+    """Draw a group of bars for each speed."""
     width = 0.8 / len(runs)
     for index, (run, color) in enumerate(zip(runs, colors, strict=True)):
         known = [(place, rate) for place, rate in enumerate(run.steps_per_s) if rate is not None]

@@ -27,10 +27,9 @@ class RunCurves:
 
     metrics: dict[str, list[float]]
     """Values by the metric's name, the same with every learning library: ``success_rate``, ``mean_reward``,
-    ``collect_s``, ``learn_s``, ``env_steps_per_s``, ``loss/*`` and the others of
-    :meth:`isaaclab_pc.runners.interface.Runner.train`, what the environment logged, such as ``Guard/action``, and the
-    memory in use (:meth:`isaaclab_pc.launch.heartbeat.Heart.memory`). NaN where an iteration had no such value, as the
-    success rate of one in which no episode ended."""
+    ``collect_s``, ``learn_s``, ``Perf/*``, ``Memory/*``, ``loss/*`` and the others of
+    :meth:`isaaclab_pc.runners.interface.Runner.train`, and what the environment logged, such as ``Guard/action``. NaN
+    where an iteration had no such value, as the success rate of one in which no episode ended."""
 
 
 def read_run_curves(folder: Path) -> RunCurves:

@@ -1,17 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How fast a training goes: the time that is left, and how the time of an iteration is split."""
+"""How fast a training goes: the time that is left."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
 
-import torch
-
-from isaaclab_pc.guards.step_hooks import StepHook, add_step_hook
-
-__all__ = ["Pace", "StepTimer"]
+__all__ = ["Pace"]
 
 
 class Pace:
@@ -44,61 +38,3 @@ class Pace:
 
         timed = max(completed - self._first, 1)
         return elapsed / timed * (self._maximum - completed)
-
-
-class StepTimer(StepHook):
-    """Sums up the time that is spent in an environment's steps.
-
-    Nothing waits for a GPU here: work that the policy has queued there counts as the environment's, which waits for it.
-    """
-
-    def __init__(self) -> None:
-        """Start with nothing."""
-        self._seconds = 0.0
-        self._began = 0.0
-        self._remove: Callable[[], None] = lambda: None
-
-    @classmethod
-    def attach(cls, env: Any) -> StepTimer:
-        """Return a timer of an environment's steps.
-
-        Args:
-            env: The gym environment.
-        """
-        timer = cls()
-        timer._remove = add_step_hook(env.unwrapped, timer)
-        return timer
-
-    def detach(self) -> None:
-        """Leave the environment."""
-        self._remove()
-
-    def before_step(self, action: torch.Tensor) -> None:
-        """Start the clock."""
-        self._began = time.perf_counter()
-
-    def after_step(self) -> None:
-        """Stop the clock."""
-        self._seconds += time.perf_counter() - self._began
-
-    def clear(self) -> None:
-        """Forget the steps so far, those of an evaluation."""
-        self._seconds = 0.0
-
-    def rates(self, metrics: Mapping[str, float]) -> dict[str, float]:
-        """Return the rates of an iteration, and begin the next one.
-
-        Args:
-            metrics: The iteration's.
-
-        Returns:
-            Steps of all environments per second [1/s]: of the ``environment`` alone, of the policy's ``inference``
-            alone, of ``learning`` alone, and ``total``; without those that took no time.
-        """
-        in_env = self._seconds
-        self._seconds = 0.0
-        collect_s, learn_s = metrics["collect_s"], metrics["learn_s"]
-        steps = metrics["env_steps_per_s"] * (collect_s + learn_s)
-        spent = {"environment": in_env, "inference": collect_s - in_env, "learning": learn_s}
-        rates = {name: steps / seconds for name, seconds in spent.items() if seconds > 0.0}
-        return {**rates, "total": metrics["env_steps_per_s"]}

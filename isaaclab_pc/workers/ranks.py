@@ -28,8 +28,8 @@ hangs is found earlier, by its supervisor."""
 _SEED_STRIDE = 0x9E3779B1
 """Between the seeds of two ranks: far from those that people give."""
 
-_SUMMED = frozenset({"env_steps_per_s"})
-_LONGEST = frozenset({"collect_s", "learn_s"})
+_SUMMED = frozenset({"Perf/env_fps", "Perf/inference_fps", "Perf/total_fps"})
+_LARGEST = frozenset({"collect_s", "learn_s", "Memory/host_bytes", "Memory/device_bytes"})
 
 
 class Order(Enum):
@@ -220,7 +220,8 @@ def combine_metrics(reports: list[Mapping[str, float]]) -> dict[str, float]:
         reports: The first rank's first.
 
     Returns:
-        Speeds summed, times of the slowest, and the mean of what is finite in any other.
+        Speeds summed, times of the slowest, memory of the one that has most, and the mean of what is finite in any
+        other.
     """
     combined = {}
     for name in reports[0]:
@@ -228,7 +229,7 @@ def combine_metrics(reports: list[Mapping[str, float]]) -> dict[str, float]:
         finite = [value for value in values if math.isfinite(value)]
         if name in _SUMMED:
             combined[name] = sum(values)
-        elif name in _LONGEST:
+        elif name in _LARGEST:
             combined[name] = max(values)
         else:
             combined[name] = sum(finite) / len(finite) if finite else values[0]

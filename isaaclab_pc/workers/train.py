@@ -27,7 +27,7 @@ from isaaclab_pc.workers.contact_watch import ContactWatch
 from isaaclab_pc.workers.evaluation import evaluate, evaluate_in_between
 from isaaclab_pc.workers.film_recorder import FilmRecorder, film_of_now, sees_pictures
 from isaaclab_pc.workers.metric_log import MetricLog, open_metric_log
-from isaaclab_pc.workers.pace import Pace, StepTimer
+from isaaclab_pc.workers.pace import Pace
 from isaaclab_pc.workers.ranks import Order, Ranks, combine_metrics, follow
 from isaaclab_pc.workers.session import Session, guard_counts, open_session, record_faults
 from isaaclab_pc.workers.watchdog import EarlyStop, LearnerWatch, StormWatch, diverged
@@ -161,7 +161,6 @@ class _Training:
         self._saved_iteration = runner.completed_iterations
         self._screen = screen
         self._pace = Pace(runner.completed_iterations, session.resolved.max_iterations)
-        self._timer = StepTimer.attach(session.env)
         # All resumptions of the run count together.
         self._started = time.monotonic() - record.data.wall_s
         self._guard_before = dict(record.data.guard)
@@ -184,7 +183,6 @@ class _Training:
             while self._ranks.tell(Order.STOP if self._must_stop() else Order.GO_ON) is Order.GO_ON:
                 self._pauses = False
                 self._screen.begin("train")
-                self._timer.clear()
                 runner.train(self._session.resolved.max_iterations, self._on_iteration)
                 self._save_and_evaluate(runner.completed_iterations)
                 if not self._pauses:
@@ -192,7 +190,6 @@ class _Training:
             return self._stop
         finally:
             self._screen.end_phase()
-            self._timer.detach()
 
     def _must_stop(self) -> bool:
         return bool(self._flag.received) or self._stop is not None
@@ -214,7 +211,7 @@ class _Training:
         self._show(completed, metrics)
         self._checkpoints.add_success_rate(metrics.get("success_rate", float("nan")))
         self._show_warnings()
-        self._heart.beat(phase="train", iteration=completed, env_steps_per_s=metrics["env_steps_per_s"])
+        self._heart.beat(phase="train", iteration=completed, env_steps_per_s=metrics["Perf/total_fps"])
 
         if self._flag.received:
             self._screen.say("stopping: writing a checkpoint")
@@ -252,7 +249,6 @@ class _Training:
                 max_iterations=self._session.resolved.max_iterations,
                 eta_s=self._pace.seconds_left(completed),
                 metrics=finite(metrics),
-                fps=finite(self._timer.rates(metrics)),
                 memory=Memory(
                     host_bytes=beat.host_bytes,
                     host_limit=beat.host_limit,
@@ -267,9 +263,8 @@ class _Training:
     def _write_record(self, completed: int, metrics: Mapping[str, float], guard: Mapping[str, int]) -> None:
         env_steps = completed * self._session.resolved.plan.samples_per_update * self._ranks.size
         wall_s = time.monotonic() - self._started
-        logged = {**metrics, **self._heart.memory()}
-        append_iteration(self._record.folder, completed, env_steps, wall_s, logged)
-        self._metric_log.iteration(completed, logged)
+        append_iteration(self._record.folder, completed, env_steps, wall_s, metrics)
+        self._metric_log.iteration(completed, metrics)
         self._record.update(
             completed_iterations=completed,
             env_steps=env_steps,

@@ -22,7 +22,7 @@ def evaluation(rate: float) -> Evaluation:
     return Evaluation(100, 1000, success, success, 3.0, None)
 
 
-def write_run(folder: Path, *settings: str, success: float, collect_s: float) -> None:
+def write_run(folder: Path, *settings: str, success: float, rollout_s: float) -> None:
     """Write a run that was at half of its success in an evaluation after two of four iterations."""
     folder.mkdir(parents=True)
     composed = compose([*SETTINGS, *settings])
@@ -30,7 +30,10 @@ def write_run(folder: Path, *settings: str, success: float, collect_s: float) ->
     record = RunRecord.create(folder, composed, "reach")
     for n in range(1, ITERATIONS + 1):
         # The first iteration also compiles kernels.
-        metrics = {"collect_s": collect_s if n > 1 else 60.0, "learn_s": 4.0, "success_rate": success * n / ITERATIONS}
+        collect_s = rollout_s if n > 1 else 60.0
+        speeds = {"env": STEPS / (collect_s - 0.5), "inference": STEPS / collect_s, "total": STEPS / (collect_s + 4.0)}
+        metrics = {f"Perf/{part}_fps": speed for part, speed in speeds.items()}
+        metrics |= {"collect_s": collect_s, "learn_s": 4.0, "success_rate": success * n / ITERATIONS}
         append_iteration(folder, n, n * STEPS, 10.0 * n, {**metrics, "mean_reward": float(n)})
     half = CurvePoint(
         iteration=2, env_steps=2 * STEPS, wall_s=20.0, evaluation_s=1.0, evaluation=evaluation(success / 2)
@@ -51,8 +54,8 @@ def write_run(folder: Path, *settings: str, success: float, collect_s: float) ->
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The folders of two runs, the first of which learned it."""
     monkeypatch.chdir(tmp_path)
-    write_run(Path("logs/rsl_rl/reach/a"), success=0.96, collect_s=2.0)
-    write_run(Path("logs/rl_games/reach/b"), "runner=rl_games", "seed=7", success=0.5, collect_s=1.0)
+    write_run(Path("logs/rsl_rl/reach/a"), success=0.96, rollout_s=2.0)
+    write_run(Path("logs/rl_games/reach/b"), "runner=rl_games", "seed=7", success=0.5, rollout_s=1.0)
     return ["logs/rsl_rl/reach/a", "logs/rl_games/reach/b"]
 
 
@@ -71,8 +74,9 @@ def test_runs_of_two_libraries_stand_side_by_side(runs: list[str], capsys: pytes
     assert (first["run"], first["runner"], first["success"]) == ("rsl_rl/reach/a", "rsl_rl", "0.96")
     assert (first["env_steps_to_0.9"], first["wall_s_to_0.9"]) == (str(ITERATIONS * STEPS), "41.0")
     assert (second["env_steps_to_0.9"], second["wall_s_to_0.9"]) == ("", "")
-    speeds = [float(first[f"{part}_steps_per_s"]) for part in ("collect", "learn", "total")]
-    assert speeds == pytest.approx([STEPS / 2, STEPS / 4, STEPS / 6])
+    speeds = [float(first[f"{part}_fps"]) for part in ("env", "inference", "total")]
+    assert speeds == pytest.approx([STEPS / 1.5, STEPS / 2, STEPS / 6])
+    assert all(f"{round(speed)}" in output for speed in speeds)
     assert (first["guard_action"], first["guard_depth"], first["peak_bytes"]) == ("2", "3", str(3 * 2**30))
 
 

@@ -51,7 +51,7 @@ def started(tmp_path, monkeypatch):
         ([], "no setting has several values to search over"),
         (["samples=0", RATE], "samples=0: expected a whole number from 1 to 10,000."),
         (["tuner=pbt", RATE], "tuner=pbt: expected one of asha, random"),
-        (["metric=succes", RATE], "metric=succes: expected one of auto, success_rate, mean_reward, env_steps_per_s"),
+        (["metric=succes", RATE], "metric=succes: expected one of auto, success_rate, mean_reward, Perf/total_fps"),
         (["concurrent=0", RATE], "concurrent=0: expected auto, or a whole number"),
         (["tasks=reach,lift"], "tasks has no use here"),
         (["task=reach,lift"], "task is the same for all trials of a search; give one value."),

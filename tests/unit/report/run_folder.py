@@ -68,7 +68,9 @@ def make_run(folder: Path, *settings: str, completed: bool = True) -> RunRecord:
             "mean_reward": 10.0 * iteration + 0.25,
             "collect_s": 1.5,
             "learn_s": 0.5,
-            "env_steps_per_s": 512.0 + iteration,
+            "Perf/env_fps": 1024.0 + iteration,
+            "Perf/inference_fps": 768.0 + iteration,
+            "Perf/total_fps": 512.0 + iteration,
             "loss/motion": 1.0 / iteration,
             "learning_rate": 1e-3,
             "Episode_Reward/distance": 2.0 * iteration,
@@ -122,7 +124,7 @@ def make_film(frames: int, *, depth: bool = False) -> Film:
 def make_faulty(folder: Path) -> RunRecord:
     """Make the folder of a run with faults, a dump, a restart and a stop."""
     record = make_run(folder, completed=False)
-    metrics = {"Guard/per_million_steps": 300.0, "Learner/skipped_updates": 2.0, "env_steps_per_s": 500.0}
+    metrics = {"Guard/per_million_steps": 300.0, "Learner/skipped_updates": 2.0, "Perf/total_fps": 500.0}
     append_iteration(folder, ITERATIONS + 1, (ITERATIONS + 1) * STEPS, 16.0, metrics)
     entry = RestartEntry(
         time=record.data.started,

@@ -114,6 +114,9 @@ def test_the_numbers_beside_the_curves_are_those_of_the_run(page):
     steps = [str(STEPS * i) if STEPS * i < 1000 else f"{STEPS * i:,}" for i in range(1, ITERATIONS + 1)]
     assert rows(page, "return-steps") == [[s, f"{10 * i + 0.25:.4g}"] for i, s in enumerate(steps, start=1)]
     assert rows(page, "split") == [[str(i), "1.5", "0.5"] for i in range(1, ITERATIONS + 1)]
+    assert page.tables["fps"][0] == ["environment steps", "environment", "with inference", "with the update"]
+    speeds = [[float(cell.replace(",", "")) for cell in row] for row in rows(page, "fps")]
+    assert speeds == [[STEPS * i, 1024 + i, 768 + i, 512 + i] for i in range(1, ITERATIONS + 1)]
     training = [row for row in rows(page, "success-steps") if row[0] == "in training"]
     assert [row[1] for row in training] == steps
     assert [row[2] for row in training[1:]] == [str(10 * i) for i in range(2, ITERATIONS + 1)]

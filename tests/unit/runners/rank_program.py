@@ -84,7 +84,7 @@ class PausingRunner:
         while self.completed_iterations < max_iterations:
             torch.distributed.barrier()
             self.completed_iterations += 1
-            metrics = {"success_rate": float(self.ranks.rank), "env_steps_per_s": 100.0}
+            metrics = {"success_rate": float(self.ranks.rank), "Perf/total_fps": 100.0}
             if on_iteration(self.completed_iterations, metrics) is Decision.STOP:
                 return
 

@@ -81,7 +81,7 @@ def test_the_others_pause_and_stop_with_the_first_rank(results: list[dict[str, A
     assert (iterations, results[1]["lead"][0]) == (4, 4)
     assert [counts for _, counts in gathered] == [{"state": 1}, {"state": 3}]
     combined = combine_metrics([metrics for metrics, _ in gathered])
-    assert combined == {"success_rate": 0.5, "env_steps_per_s": 200.0}
+    assert combined == {"success_rate": 0.5, "Perf/total_fps": 200.0}
 
 
 def test_each_rank_has_its_own_seed_and_gpu_and_the_first_one_the_viewer(results: list[dict[str, Any]]) -> None:
@@ -93,7 +93,8 @@ def test_each_rank_has_its_own_seed_and_gpu_and_the_first_one_the_viewer(results
 
 def test_what_is_not_known_on_one_rank_is_that_of_the_others() -> None:
     nan = float("nan")
-    combined = combine_metrics([{"a": nan, "b": nan, "learn_s": 1.0}, {"a": 2.0, "b": nan, "learn_s": 3.0}])
+    first = {"a": nan, "b": nan, "learn_s": 1.0, "Memory/host_bytes": 5.0}
+    combined = combine_metrics([first, {"a": 2.0, "b": nan, "learn_s": 3.0, "Memory/host_bytes": 4.0}])
     assert combined["a"] == 2.0
     assert combined["b"] != combined["b"]
-    assert combined["learn_s"] == 3.0
+    assert (combined["learn_s"], combined["Memory/host_bytes"]) == (3.0, 5.0)

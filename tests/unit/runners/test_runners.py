@@ -6,6 +6,7 @@ import math
 import operator
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -114,7 +115,8 @@ def test_iterations_are_counted_and_measured(name: str, tmp_path: Path) -> None:
     for key in ("collect_s", "learn_s", "learning_rate", "action_std", "loss/value"):
         assert metrics[key] > 0.0, key
     expected = NUM_ENVS * PLAN.horizon / (metrics["collect_s"] + metrics["learn_s"])
-    assert math.isclose(metrics["env_steps_per_s"], expected, rel_tol=0.2)
+    assert math.isclose(metrics["Perf/total_fps"], expected, rel_tol=0.2)
+    assert metrics["Perf/env_fps"] > metrics["Perf/inference_fps"] > metrics["Perf/total_fps"]
     assert math.isfinite(metrics["loss/surrogate"])
     assert any(tmp_path.glob("events.out.tfevents.*"))
     assert not [path for path in tmp_path.rglob("*") if "tfevents" not in path.name]
@@ -532,9 +534,34 @@ def test_the_log_has_the_same_tags_with_every_library(name: str, tmp_path: Path)
     log.Reload()
     tags = set(log.Tags()["scalars"])
     assert tags >= {"Train/mean_reward", "Train/mean_episode_length", "Policy/mean_std", "Loss/learning_rate"}
-    assert tags >= {"Perf/total_fps", "Perf/collection_time", "Perf/learning_time"}
+    assert tags >= {"Perf/env_fps", "Perf/inference_fps", "Perf/total_fps"}
+    assert tags >= {"Perf/collection_time", "Perf/learning_time", "Memory/host_bytes"}
+    for tag in ("Perf/env_fps", "Perf/inference_fps", "Perf/total_fps", "Memory/host_bytes"):
+        assert len(log.Scalars(tag)) == 2, tag
+    assert log.Scalars("Memory/host_bytes")[-1].value > 1 << 20
     assert tags >= {"Loss/value", "Loss/surrogate", "Loss/entropy"}
     assert tags >= {"Metrics/success_rate", "Guard/state", "Learner/updates", "Learner/skipped_updates"}
+
+
+def test_the_environments_speed_is_that_of_its_steps_alone(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own_step = FakeEnv.step
+    seconds = [0.0]
+
+    def step(self: FakeEnv, actions: torch.Tensor) -> Any:
+        began = time.perf_counter()
+        time.sleep(0.01)
+        result = own_step(self, actions)
+        seconds[0] += time.perf_counter() - began
+        return result
+
+    monkeypatch.setattr(FakeEnv, "step", step)
+    bench = Bench(name, tmp_path)
+    (_, metrics), *_ = bench.train(1)
+    in_env = NUM_ENVS * PLAN.horizon / metrics["Perf/env_fps"]
+    assert seconds[0] <= in_env < 1.2 * seconds[0]
+    assert math.isclose(metrics["Perf/inference_fps"], NUM_ENVS * PLAN.horizon / metrics["collect_s"], rel_tol=1e-6)
 
 
 def test_metrics_have_the_tags_of_rsl_rl() -> None:
@@ -542,7 +569,7 @@ def test_metrics_have_the_tags_of_rsl_rl() -> None:
     writer: Any = SimpleNamespace(add_scalar=lambda tag, value, step: tags.update({tag: value}))
     metrics = {
         "loss/value": 1.0,
-        "env_steps_per_s": 2.0,
+        "Perf/total_fps": 2.0,
         "Guard/state": 3.0,
         "success_rate": 0.5,
         "mean_reward": math.nan,

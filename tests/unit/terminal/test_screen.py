@@ -34,7 +34,7 @@ from isaaclab_pc.terminal.events import (
 from isaaclab_pc.terminal.live import LiveScreen
 from isaaclab_pc.terminal.screen import JsonScreen, Lines, Wire, current, use
 
-METRICS = {"env_steps_per_s": 812.4, "mean_reward": 1.25, "success_rate": 0.5, "collect_s": 1.0, "learn_s": 2.0}
+METRICS = {"Perf/total_fps": 812.4, "mean_reward": 1.25, "success_rate": 0.5, "collect_s": 1.0, "learn_s": 2.0}
 
 
 def iteration(number=1, **changes):
@@ -172,7 +172,7 @@ def test_json_has_one_event_a_line_and_ends_with_the_exit_code(kept, capsys):
     screen.begin("train")
     screen.say("a note")
     memory = Memory(host_bytes=1, host_limit=2)
-    screen.show(iteration(fps={"total": 812.4}, memory=memory))
+    screen.show(iteration(memory=memory))
     screen.warn("warning: too many threads")
     screen.decide("chosen", num_envs=64)
     screen.show(Evaluated(text="success 90 %", result={"episodes": 8}))
@@ -324,8 +324,8 @@ def test_a_terminal_shows_the_phase_and_the_last_iteration_and_keeps_messages(co
         screen = LiveScreen(stream)
         screen.begin("train")
         memory = Memory(host_bytes=1 << 30, host_limit=4 << 30)
-        fps = {"environment": 2000.0, "inference": 9000.0, "learning": 1500.0}
-        screen.show(iteration(guard={"action": 2}, restarts=1, memory=memory, fps=fps))
+        metrics = {**METRICS, "Perf/env_fps": 2000.0, "Perf/inference_fps": 1636.0}
+        screen.show(iteration(guard={"action": 2}, restarts=1, memory=memory, metrics=metrics))
         screen.say("checkpoint [1]")
         screen.close()
     lines = without_escapes(read_to_end(parent))
@@ -338,7 +338,7 @@ def test_a_terminal_shows_the_phase_and_the_last_iteration_and_keeps_messages(co
         "reward 1.25 success 50 %",
         "ETA 0:03:00",
         "environment 2000",
-        "inference 9000",
+        "with inference 1636",
         "memory 1.0 of 4.0 GiB",
     ):
         assert part in re.sub(r"\s+", " ", text)

@@ -8,7 +8,7 @@ import torch
 
 from isaaclab_pc.runners import Decision
 
-METRICS = {"mean_reward": 1.0, "success_rate": 0.5, "collect_s": 0.5, "learn_s": 1.5, "env_steps_per_s": 128.0}
+METRICS = {"mean_reward": 1.0, "success_rate": 0.5, "collect_s": 0.5, "learn_s": 1.5, "Perf/total_fps": 128.0}
 
 
 class FakeEnv:

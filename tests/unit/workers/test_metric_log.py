@@ -44,9 +44,9 @@ def test_a_tracker_that_fails_is_said_once_and_the_training_goes_on():
 def test_what_is_not_finite_is_not_reported():
     seen = []
     log = MetricLog(lambda values, step: seen.append((step, values)), pytest.fail)
-    log.iteration(3, {"mean_reward": float("nan"), "collect_s": 1.0, "loss/value": 2.0, "success_rate": 0.5})
+    log.iteration(3, {"mean_reward": float("nan"), "Perf/env_fps": 1.0, "loss/value": 2.0, "success_rate": 0.5})
     log.evaluation(3, SimpleNamespace(success_rate=0.25, mean_return=None))  # pyright: ignore[reportArgumentType]
-    assert seen == [(3, {"Perf/collection_time": 1.0, "Loss/value": 2.0}), (3, {"Evaluation/success_rate": 0.25})]
+    assert seen == [(3, {"Perf/env_fps": 1.0, "Loss/value": 2.0}), (3, {"Evaluation/success_rate": 0.25})]
 
 
 def test_a_logger_that_is_not_installed_is_refused_with_the_command(monkeypatch):

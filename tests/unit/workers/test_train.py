@@ -60,8 +60,6 @@ def test_every_iteration_is_written_down(run, fake_session):
     assert curves.iterations == [1, 2, 3, 4, 5]
     assert curves.env_steps == [256 * n for n in range(1, 6)]
     assert curves.wall_s[-1] == record(run).wall_s
-    memory = curves.metrics.pop("Memory/host_bytes")
-    assert min(memory) > 1 << 20
     assert curves.metrics == {name: [value] * 5 for name, value in METRICS.items()}
 
 
