@@ -55,8 +55,12 @@ class ViewSettings(ScriptSettings):
     """What colours the points at first. segmentation is known where the cloud's cameras render it and have no latency,
     age where they have one."""
 
-    port: Annotated[int, Field(ge=1, le=65535)] = 8080
-    """Port of the page; the next free one where it is taken."""
+    visualizer: Literal["viser", "rerun"] = "viser"
+    """Whose page it is. viser has controls, and shows the present; rerun has a time line to go back on, and nothing to
+    press."""
+
+    port: Annotated[int, Field(ge=1, le=65535)] | None = None
+    """Port of the page; null: 8080 of viser, 9090 of rerun. The next free one where it is taken."""
 
 
 MAY_CHANGE = (
@@ -73,8 +77,8 @@ CHANGES_OF_A_POLICY = (
 
 HELP = f"""\
 Look at a few environments in a browser: the scene, each environment's cloud as the policy sees it, cameras, crop boxes,
-grippers and goals, with rewards, actions, success and what the guard finds. The panel there pauses, takes single steps,
-goes in slow motion or to the next fault, resets, and builds the environments again with other points or physics.
+grippers and goals, with rewards, actions, success and what the guard finds. viser's panel there pauses, takes single
+steps, goes in slow motion or to the next fault, resets, and builds the environments again with other points or physics.
 
   python scripts/view.py task=<name> [key=value ...]
 
@@ -84,6 +88,7 @@ Examples
   python scripts/view.py task=stack policy=logs/rsl_rl/stack/<time>   one that you trained
   python scripts/view.py task=lift policy=random points.realism=stereo color=age
   python scripts/view.py task=lift policy=keyboard num_envs=1 env.episode_length_s=120     drive the arm yourself
+  python scripts/view.py task=lift visualizer=rerun                   with a time line: look back at any step
   python scripts/view.py task=lift record=lift.rrd                    a recording, which rerun lift.rrd shows
   python scripts/view.py task=lift record=lift.mp4 num_envs=1         a film
   python scripts/view.py task=lift host=0.0.0.0                       also for a browser on another machine
@@ -146,6 +151,7 @@ def child_command(settings: Path, own: ViewSettings, checkpoint: Path | None) ->
         checkpoint=checkpoint,
         record=None if own.record is None else Path(own.record).resolve(),
         steps=own.steps,
+        visualizer=own.visualizer,
         port=own.port,
         color=own.color,
     )
@@ -153,19 +159,19 @@ def child_command(settings: Path, own: ViewSettings, checkpoint: Path | None) ->
 
 def _check_outputs(own: ViewSettings) -> None:
     """Refuse a recording or a page that cannot be made."""
+    if own.policy == KEYBOARD and (own.record is not None or own.visualizer != "viser"):
+        raise ConfigError(
+            f"policy={KEYBOARD}: only viser's page has sliders and takes keys. Leave record and visualizer out, or let "
+            "somebody else act."
+        )
     if own.record is None:
-        if not is_installed("viser"):
+        if not is_installed(own.visualizer):
             raise ConfigError(
-                f"The page needs viser, which is not installed: {INSTALL_VIZ}. record=<path>.rrd writes a recording "
-                "in its place and needs rerun-sdk alone, record=<path>.mp4 needs av alone."
+                f"The page needs {own.visualizer}, which is not installed: {INSTALL_VIZ}. visualizer=rerun and "
+                "record=<path>.rrd need rerun-sdk alone, record=<path>.mp4 needs av alone."
             )
         return
 
-    if own.policy == KEYBOARD:
-        raise ConfigError(
-            f"policy={KEYBOARD}: a recording has no sliders and takes no keys, only the page has, which is viser's. "
-            "Leave record out, or let somebody else act."
-        )
     path = Path(own.record)
     if path.suffix not in RECORDINGS:
         raise ConfigError(

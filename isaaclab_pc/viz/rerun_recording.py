@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import rerun as rr
@@ -58,7 +59,7 @@ class RerunRecording:
         self._color = color
         self._recording = rr.RecordingStream(APPLICATION)
         if isinstance(target, str):
-            self._recording.connect_grpc(target, default_blueprint=_blueprint(layout))
+            self._recording.connect_grpc(target, default_blueprint=_blueprint(layout, play_state="following"))
         else:
             self._recording.save(target, default_blueprint=_blueprint(layout))
         self._recording.log("/", rr.ViewCoordinates.RIGHT_HAND_Z_UP, static=True)
@@ -143,14 +144,14 @@ def _frame_axes(pose: Poses) -> tuple[rr.Transform3D, rr.Arrows3D]:
     return _transform(pose), rr.Arrows3D(vectors=_AXES * np.eye(3), colors=colors)
 
 
-def _blueprint(layout: SceneLayout) -> rrb.Blueprint:
+def _blueprint(layout: SceneLayout, play_state: Literal["following"] | None = None) -> rrb.Blueprint:
     """Return the scene beside the curves of each environment, which are tabs."""
     # Depth is an image here; in space, rerun would draw it as a second cloud.
     space = rrb.Spatial3DView(name="scene", origin="/", contents=["+ /**", "- /*/*/depth"])
     tabs = [_environment_tab(f"env_{env}", layout.cameras) for env in range(layout.num_envs)]
     return rrb.Blueprint(
         rrb.Horizontal(space, rrb.Tabs(*tabs, name="environments"), column_shares=[3, 2]),
-        rrb.TimePanel(timeline=TIMELINE, state="collapsed"),
+        rrb.TimePanel(timeline=TIMELINE, state="collapsed", play_state=play_state),
         collapse_panels=True,
     )
 

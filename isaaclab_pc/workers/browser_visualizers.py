@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import psutil
@@ -16,7 +17,7 @@ from isaaclab_pc.process_tree import ProcessTree
 from isaaclab_pc.terminal.screen import current
 from isaaclab_pc.web_address import free_port, host_name
 
-__all__ = ["LIVE", "RerunServer", "listening_on", "rerun_server"]
+__all__ = ["LIVE", "RerunServer", "listening_on", "rerun_program", "rerun_server"]
 
 LIVE = ("viser", "rerun")
 """Visualizers that show tasks of this package with their clouds (:mod:`isaaclab_pc.workers.live_view`); other tasks are
@@ -98,7 +99,7 @@ def rerun_server(host: str, grpc_port: int, web_port: int) -> Iterator[RerunServ
     grpc_port = free_port(host, grpc_port)
     web_port = free_port(host, web_port)
     ports = ("--port", str(grpc_port), "--web-viewer-port", str(web_port))
-    command = [sys.executable, "-P", "-m", "rerun", "--serve-web", "--bind", host, *ports]
+    command = [rerun_program(), "--serve-web", "--bind", host, *ports]
     with ProcessTree(command, output=None, expendable=False) as server:
         end = time.monotonic() + _START_S
         # Ours, and no other program's that was quicker: rerun says nothing when its port is taken.
@@ -115,6 +116,14 @@ def rerun_server(host: str, grpc_port: int, web_port: int) -> Iterator[RerunServ
         name = host_name(host)
         page = f"http://{name}:{web_port}/?url=rerun%2Bhttp://{name}:{grpc_port}/proxy"
         yield RerunServer(address, page, grpc_port, web_port)
+
+
+def rerun_program() -> str:
+    """Return the path of rerun's program. Python's ``-m rerun`` runs it as a child, which would outlive a kill."""
+    package = find_spec("rerun_cli")
+    assert package is not None
+    assert package.origin is not None
+    return str(Path(package.origin).with_name("rerun"))
 
 
 def _children_listen(ports: set[int]) -> bool:

@@ -6,9 +6,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -16,16 +16,19 @@ from isaaclab_pc.guards.step_hooks import StepHook, add_step_hook
 from isaaclab_pc.launch.replay_result import Reading
 from isaaclab_pc.terminal.screen import current
 from isaaclab_pc.viz.controls import Controls
-from isaaclab_pc.viz.scene_frame import SceneFrame
+from isaaclab_pc.viz.scene_frame import SceneFrame, SceneLayout
 from isaaclab_pc.viz.scene_reader import SceneReader
 from isaaclab_pc.workers.browser_visualizers import rerun_server
 
-__all__ = ["LiveView", "live_view"]
+if TYPE_CHECKING:
+    from isaaclab_pc.viz.rerun_recording import RerunRecording
+
+__all__ = ["VISER_PORT", "LiveView", "live_view", "rerun_viewer"]
 
 PERIOD = 0.1
 """Least time between two frames [s]: reading and drawing one takes time from the run."""
 
-_VISER_PORT = 8080
+VISER_PORT = 8080
 GRPC_PORT, WEB_PORT = 9876, 9090
 """Isaac Lab's defaults, of its visualizers of the same names; the next free ones where they are taken."""
 
@@ -107,16 +110,40 @@ def _begin(name: str, reader: SceneReader, host: str, title: str, stack: ExitSta
     if name == "viser":
         from isaaclab_pc.viz.viser_page import ViserPage
 
-        page = ViserPage(host, _VISER_PORT, Controls())
+        page = ViserPage(host, VISER_PORT, Controls())
         stack.callback(page.close)
         page.begin(reader.layout, f"### {title}", fields=None)
         current().say(f"watch at {page.url}")
         return page.show
 
+    recording, page = stack.enter_context(rerun_viewer(reader.layout, host))
+    current().say(f"watch at {page}")
+    return recording.write
+
+
+@contextmanager
+def rerun_viewer(
+    layout: SceneLayout, host: str, color: str = "height", port: int = WEB_PORT
+) -> Iterator[tuple[RerunRecording, str]]:
+    """Show frames in rerun's viewer, in a browser.
+
+    Args:
+        layout: What does not change.
+        host: Address to listen on.
+        color: Which of the layout's ways colours the points.
+        port: Port of the page; the next free one where it is taken, and that is said.
+
+    Yields:
+        What draws frames there, and the address that a browser opens.
+
+    Raises:
+        ConfigError: There is no free port.
+        RuntimeError: The viewer does not start.
+    """
     from isaaclab_pc.viz.rerun_recording import RerunRecording
 
-    server = stack.enter_context(rerun_server(host, GRPC_PORT, WEB_PORT))
-    recording = RerunRecording(server.address, reader.layout)
-    stack.callback(recording.close)
-    current().say(f"watch at {server.page}")
-    return recording.write
+    with (
+        rerun_server(host, GRPC_PORT, port) as server,
+        closing(RerunRecording(server.address, layout, color)) as recording,
+    ):
+        yield recording, server.page

@@ -26,6 +26,7 @@ from isaaclab_pc.viz.controls import Controls
 from isaaclab_pc.viz.point_colors import color_ways
 from isaaclab_pc.viz.scene_frame import SceneLayout
 from isaaclab_pc.workers.driving import drive_of, driven
+from isaaclab_pc.workers.live_view import VISER_PORT, WEB_PORT, rerun_viewer
 from isaaclab_pc.workers.picture_camera import add_picture_camera, read_pictures, usual_view
 from isaaclab_pc.workers.random_actions import RandomActions
 from isaaclab_pc.workers.resolve import Resolved, resolve
@@ -67,8 +68,11 @@ class ViewOptions:
     steps: int | None = None
     """Steps after which it ends; None: never, or with a recording the longest episode."""
 
-    port: int = 8080
-    """Port of the page."""
+    visualizer: str = "viser"
+    """Whose page it is: ``viser`` or ``rerun``."""
+
+    port: int | None = None
+    """Port of the page; None: the visualizer's own."""
 
     color: str = "height"
     """What colours the points at first."""
@@ -100,10 +104,14 @@ def view(settings_path: Path, options: ViewOptions, screen: Screen) -> int:
             _record(settings, options, options.record, folder, screen, stopped)
             return flag.exit_code
 
+        if options.visualizer == "rerun":
+            _show_in_rerun(settings, options, folder, screen, stopped)
+            return flag.exit_code
+
         from isaaclab_pc.viz.viser_page import ViserPage
 
         controls = Controls()
-        page = ViserPage(settings.host, options.port, controls)
+        page = ViserPage(settings.host, options.port or VISER_PORT, controls)
         stack.callback(page.close)
         next_settings: RunSettings | None = settings
         while next_settings is not None:
@@ -146,6 +154,21 @@ def _recording(path: Path, env: Any, layout: SceneLayout, color: str) -> RerunRe
     from isaaclab_pc.viz.rerun_recording import RerunRecording
 
     return RerunRecording(path, layout, color)
+
+
+def _show_in_rerun(
+    settings: RunSettings, options: ViewOptions, folder: Path, screen: Screen, stopped: Callable[[], bool]
+) -> None:
+    """Show environments in rerun's viewer."""
+    with _open(settings, options, folder) as opened, ExitStack() as stack:
+        watch = Watch(opened.env, opened.act, Controls(), recorder=opened.recorder)
+        viewer = rerun_viewer(watch.reader.layout, settings.host, options.color, options.port or WEB_PORT)
+        recording, page = stack.enter_context(viewer)
+        watch.outputs.append(recording.write)
+        screen.end_phase()
+        screen.say(f"{opened.actor} acts; watch at {page}, Ctrl-C ends it")
+        watch.run(settings.seed, options.steps or math.inf, stopped)
+        _report_faults(opened, screen)
 
 
 def _show(

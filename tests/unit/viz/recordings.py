@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Reads a recording of rerun's back."""
 
+import contextlib
+import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +12,10 @@ import rerun as rr
 from scipy.spatial.transform import Rotation
 
 from isaaclab_pc.viz.rerun_recording import TIMELINE
+from isaaclab_pc.workers.browser_visualizers import rerun_program
+
+_ARRIVES_S = 60.0
+"""Time in which a viewer has what was sent to its server [s]."""
 
 
 def read(path: Path, entity: str, component: str) -> dict[int, Any]:
@@ -20,6 +27,31 @@ def read(path: Path, entity: str, component: str) -> dict[int, Any]:
         if chunk.entity_path == f"/{entity}" and component in names and TIMELINE in names:
             steps, values = batch.column(TIMELINE).to_pylist(), batch.column(component).to_pylist()
             found |= {step: value for step, value in zip(steps, values, strict=True) if value is not None}
+    return found
+
+
+def received(address: str, path: Path, entity: str, component: str, steps: int) -> dict[int, Any]:
+    """Return what one more viewer of a server gets, like :func:`read`, once it has so many steps.
+
+    Args:
+        address: The server's, as rerun writes it.
+        path: Where the viewer writes what it gets.
+        entity: What was logged.
+        component: Its component.
+        steps: Steps to wait for.
+    """
+    end = time.monotonic() + _ARRIVES_S
+    found: dict[int, Any] = {}
+    viewer = subprocess.Popen([rerun_program(), address, "--save", str(path)])
+    try:
+        while len(found) < steps and time.monotonic() < end:
+            time.sleep(0.2)
+            # It is still being written.
+            with contextlib.suppress(RuntimeError):
+                found = read(path, entity, component)
+    finally:
+        viewer.terminate()
+        viewer.wait()
     return found
 
 

@@ -2,8 +2,12 @@
 """Visualizers in a browser listen where the user said, and nowhere else."""
 
 import socket
+import subprocess
+import sys
+import urllib.request
 from types import SimpleNamespace
 
+import numpy as np
 import psutil
 import pytest
 
@@ -13,7 +17,10 @@ pytest.importorskip("viser", reason="needs viser: uv pip install -c constraints.
 from isaaclab_visualizers.rerun import RerunVisualizerCfg
 from isaaclab_visualizers.viser import ViserVisualizerCfg
 
-from isaaclab_pc.workers.browser_visualizers import listening_on
+from isaaclab_pc.viz.rerun_recording import RerunRecording
+from isaaclab_pc.workers.browser_visualizers import listening_on, rerun_server
+from tests.unit.viz import scenes
+from tests.unit.viz.recordings import received
 
 
 def free_ports(count):
@@ -43,6 +50,41 @@ def test_reruns_server_listens_on_this_machine_alone_and_ends():
         # Isaac Lab looks for a server there, and sends to it.
         assert sim.visualizer_cfgs[0].bind_address == "127.0.0.1"
     assert listening_addresses([grpc_port, web_port]) == set()
+
+
+def test_what_is_drawn_reaches_who_looks_on_later(tmp_path):
+    grpc_port, web_port = free_ports(2)
+    with rerun_server("127.0.0.1", grpc_port, web_port) as server:
+        recording = RerunRecording(server.address, scenes.layout(), color="camera")
+        for step in range(3):
+            recording.write(scenes.frame(step))
+        points = received(server.address, tmp_path / "seen.rrd", "env_1/cloud", "Points3D:positions", steps=3)
+        page = urllib.request.urlopen(f"http://127.0.0.1:{web_port}").read()
+        recording.close()
+    assert sorted(points) == [0, 1, 2]
+    assert np.allclose(points[2], np.array([2.0, 0.0, 0.25]) + scenes.ORIGINS[1])
+    assert b"<html" in page
+
+
+def test_reruns_server_dies_with_the_process_that_started_it():
+    ports = free_ports(2)
+    program = (
+        "import time\n"
+        "from isaaclab_pc.workers.browser_visualizers import rerun_server\n"
+        f"with rerun_server('127.0.0.1', {ports[0]}, {ports[1]}):\n"
+        "    print('serves', flush=True)\n"
+        "    time.sleep(600)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        lines = iter(process.stdout.readline, "")
+        assert any(line == "serves\n" for line in lines)
+        servers = psutil.Process(process.pid).children(recursive=True)
+        process.kill()
+    _, alive = psutil.wait_procs(servers, timeout=10)
+    for server in alive:
+        server.kill()
+    assert not alive
 
 
 def test_beside_servers_of_others_rerun_has_ports_of_its_own_and_says_so(capsys):
