@@ -7,8 +7,12 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 import torch
+import warp as wp
 
 from isaaclab_pc.constant_tensor import constant_tensor
+from isaaclab_pc.sensors.normal_kernels import write_normals
+from isaaclab_pc.sensors.warp_base_kernels import Matrix
+from isaaclab_pc.warp_stream import current_stream
 
 
 def at_pixels(images: Sequence[torch.Tensor], pixels: torch.Tensor) -> torch.Tensor:
@@ -49,67 +53,36 @@ def estimate_normals(depths: Sequence[torch.Tensor], matrices: torch.Tensor, pix
     sides, the one that is closer in depth, so that edges do not blend surfaces.
 
     Args:
-        depths: One depth image per camera [m], each (N, H, W).
-        matrices: :func:`ray_matrices` of the frame of the normals, shape (N, C, 3, 4).
-        pixels: Pixels numbered through all cameras, shape (N, K).
+        depths: One depth image per camera [m], each (N, H, W), float32.
+        matrices: :func:`ray_matrices` of the frame of the normals, shape (N, C, 3, 4), float32.
+        pixels: Pixels numbered through all cameras, shape (N, K), int32.
 
     Returns:
         Unit normals on the camera's side of the surface, shape (N, K, 3); towards the camera where a pixel has no
         valid neighbour.
     """
-    result = None
+    num_envs, num_points = pixels.shape
+    normals = torch.empty(num_envs, num_points, 3, device=pixels.device)
+    # The tensor keeps its name: the launch takes the address alone.
+    matrices = matrices.contiguous()
+    env_bits = (num_points - 1).bit_length()
+
     offset = 0
     for camera, depth in enumerate(depths):
-        height, width = depth.shape[1:]
-        pixel = pixels.long() - offset
-        index = pixel.clamp(0, height * width - 1)
-        row = index // width
-        column = index % width
-        normals = _normals_of_one_camera(depth, matrices[:, camera], row, column)
-
-        result = normals if result is None else torch.where((pixel >= 0)[..., None], normals, result)
-        offset += height * width
-    assert result is not None
-    return result
-
-
-def _normals_of_one_camera(
-    depth: torch.Tensor, matrix: torch.Tensor, row: torch.Tensor, column: torch.Tensor
-) -> torch.Tensor:
-    """Return the unit normals at pixels of one camera, shape (N, K, 3); ``row`` and ``column`` are (N, K)."""
-    height, width = depth.shape[1:]
-
-    def read(row: torch.Tensor, column: torch.Tensor) -> torch.Tensor:
-        """Return the depth at pixels [m]; infinity for a miss and outside the image."""
-        inside = (row >= 0) & (row < height) & (column >= 0) & (column < width)
-        index = row.clamp(0, height - 1) * width + column.clamp(0, width - 1)
-        z = depth.flatten(1).gather(1, index)
-        return torch.where(inside & (z > 0) & z.isfinite(), z, torch.inf)
-
-    def ray(row: torch.Tensor, column: torch.Tensor) -> torch.Tensor:
-        """Return the point at depth 1 relative to the camera, shape (N, K, 3)."""
-        along_u, along_v, through_origin, _ = matrix[:, None].unbind(dim=-1)
-        return (column + 0.5)[..., None] * along_u + (row + 0.5)[..., None] * along_v + through_origin
-
-    z = read(row, column)
-    z = torch.where(z.isfinite(), z, 1.0)
-    point = z[..., None] * ray(row, column)
-
-    # One tangent along the row and one along the column, each towards the neighbour that is closer in depth.
-    tangents = []
-    for down, right in ((0, 1), (1, 0)):
-        ahead = read(row + down, column + right)
-        behind = read(row - down, column - right)
-        use_ahead = (ahead - z).abs() <= (behind - z).abs()
-        step = torch.where(use_ahead, 1, -1)
-        z_near = torch.where(use_ahead, ahead, behind)
-
-        known = z_near.isfinite()
-        near = torch.where(known, z_near, z)[..., None] * ray(row + step * down, column + step * right)
-        tangents.append(torch.where(known[..., None], (near - point) * step[..., None], 0.0))
-
-    normal = torch.linalg.cross(tangents[0], tangents[1])
-    length = normal.norm(dim=-1, keepdim=True)
-    towards_camera = -point / point.norm(dim=-1, keepdim=True)
-    normal = torch.where(length > 0, normal / length, towards_camera)
-    return normal * torch.where((normal * towards_camera).sum(-1, keepdim=True) < 0, -1.0, 1.0)
+        wp.launch(
+            write_normals,
+            dim=num_envs << env_bits,
+            inputs=[
+                wp.from_torch(depth, return_ctype=True),
+                wp.from_torch(matrices, dtype=Matrix, return_ctype=True),
+                camera,
+                offset,
+                wp.from_torch(pixels, return_ctype=True),
+                env_bits,
+                wp.from_torch(normals, dtype=wp.vec3f, return_ctype=True),
+            ],
+            device=str(pixels.device),
+            stream=current_stream(pixels.device),
+        )
+        offset += depth.shape[1] * depth.shape[2]
+    return normals

@@ -1,8 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What is read at a cloud's pixels, against images and surfaces that are known."""
 
+from unittest import mock
+
+import numpy as np
 import pytest
 import torch
+import warp as wp
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from isaaclab.utils.math import quat_apply, random_orientation
 
 from isaaclab_pc.sensors.camera_matrices import ray_matrices
@@ -79,3 +85,69 @@ def test_images_without_neighbours_give_finite_normals(size: tuple[int, int]) ->
     pixels = torch.arange(size[0] * size[1], dtype=torch.int32)[None]
     normals = estimate_normals([depth], matrices, pixels)
     torch.testing.assert_close(normals.norm(dim=-1), torch.ones(1, size[0] * size[1]))
+
+
+def reference_normal(depth: np.ndarray, matrix: np.ndarray, row: int, column: int) -> np.ndarray:
+    """The rule of ``estimate_normals`` at one pixel of an image (H, W), in float64."""
+
+    def read(v: int, u: int) -> float:
+        inside = 0 <= v < depth.shape[0] and 0 <= u < depth.shape[1]
+        return float(depth[v, u]) if inside and 0 < depth[v, u] < np.inf else np.inf
+
+    def point(z: float, v: int, u: int) -> np.ndarray:
+        return z * (matrix[:, :3].astype(np.float64) @ [u + 0.5, v + 0.5, 1.0])
+
+    z = read(row, column)
+    z = 1.0 if z == np.inf else z
+    here = point(z, row, column)
+    tangents = []
+    for down, right in ((0, 1), (1, 0)):
+        sides = [(abs(read(row + s * down, column + s * right) - z), -s) for s in (1, -1)]
+        distance, sign = min(sides)
+        way = np.zeros(3)
+        if distance < np.inf:
+            v, u = row - sign * down, column - sign * right
+            way = -sign * (point(read(v, u), v, u) - here)
+        tangents.append(way)
+    normal = np.cross(*tangents)
+    normal = normal if normal.any() else -here
+    return normal / np.linalg.norm(normal) * (-1 if normal @ here > 0 else 1)
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+@given(num_envs=st.integers(1, 5), num_points=st.integers(1, 40), cameras=st.integers(1, 3), seed=st.integers(0, 2**31))
+@settings(max_examples=40, deadline=None)
+def test_normals_of_any_image_are_those_of_the_rule(
+    device: str, num_envs: int, num_points: int, cameras: int, seed: int
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    sizes = [(6, 7), (1, 5), (9, 4)][:cameras]
+    depths = []
+    for height, width in sizes:
+        # Steps as of a real camera, so that both sides are often equally close, in images that are views.
+        depth = 0.5 + 0.25 * torch.randint(0, 4, (num_envs, height, width, 2), generator=generator)
+        miss = torch.tensor([0.0, torch.inf, torch.nan, -1.0])[torch.randint(0, 4, depth.shape, generator=generator)]
+        depths.append(torch.where(torch.rand(depth.shape, generator=generator) < 0.2, miss, depth)[..., 0].to(device))
+    k = torch.tensor([[5.0, 0, 3], [0, 6, 2], [0, 0, 1]]).expand(num_envs, cameras, 3, 3)
+    quat = torch.randn(num_envs, cameras, 4, generator=generator)
+    matrices = ray_matrices(k, torch.zeros(num_envs, cameras, 3), quat).to(device)
+    ends = np.cumsum([height * width for height, width in sizes])
+    pixels = torch.randint(0, int(ends[-1]), (num_envs, num_points), generator=generator, dtype=torch.int32).to(device)
+
+    normals = estimate_normals(depths, matrices, pixels).cpu().numpy()
+    for env in range(num_envs):
+        for point in range(num_points):
+            camera = int(np.searchsorted(ends, pixels[env, point].item(), side="right"))
+            height, width = sizes[camera]
+            row, column = divmod(pixels[env, point].item() - int(ends[camera]) + height * width, width)
+            image = depths[camera][env].cpu().numpy()
+            expected = reference_normal(image, matrices[env, camera].cpu().numpy(), row, column)
+            np.testing.assert_allclose(normals[env, point], expected, atol=2e-5)
+
+
+def test_normals_take_one_launch_for_each_camera() -> None:
+    depth, matrices, _ = plane_scene(torch.tensor([[0.0, 0.0, -1.0]]))
+    pixels = torch.arange(8, dtype=torch.int32)[None]
+    with mock.patch.object(wp, "launch", wraps=wp.launch) as launch:
+        estimate_normals([depth, depth], matrices.expand(-1, 2, -1, -1), pixels)
+    assert launch.call_count == 2
