@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import warp as wp
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.sensors import warp_base_kernels as base
+from isaaclab_pc.sensors import warp_farthest_kernels as farthest_kernels
 from isaaclab_pc.sensors import warp_kernels as kernels
 from isaaclab_pc.sensors import warp_matrix_kernels as matrix_kernels
 from isaaclab_pc.sensors.depth_to_cloud import SAMPLERS
@@ -45,7 +47,8 @@ class WarpBackend:
 
     - valid pixels: 0.25, a bit each and 4 bytes for every 32 of them;
     - ``voxel``: 0.25 for the first pixels of voxels, and 5 per pixel of the environments that are sampled together;
-    - ``fps``: 4 per pixel of the environments that are sampled together.
+    - ``fps``: none on CUDA up to 4,096 pixels an environment, whose points stay in registers; else 4 per pixel of the
+      environments that are sampled together.
 
     As many environments are sampled together as fit into 2 bytes per pixel of all of them, but at least one. Each
     camera is rounded up to 32 pixels. The order of the pixels, 4 bytes each, is shared by all environments.
@@ -72,7 +75,12 @@ class WarpBackend:
         wp.load_module(kernels, device=self._device, block_dim=self._block_lanes)
         wp.load_module(matrix_kernels, device=self._device)
 
-        if operator.sampler in ("voxel", "fps"):
+        if operator.sampler == "fps":
+            wp.load_module(farthest_kernels, device=self._device, block_dim=self._block_lanes)
+
+        # Whether an environment may have more points than the registers of a block hold.
+        self._has_many = slots > farthest_kernels.POINTS_OF_LANE * self._block_lanes
+        if operator.sampler == "voxel" or (operator.sampler == "fps" and self._has_many):
             self._work = self._allocate_work(num_envs, len(operator.order), slots)
 
     def __call__(
@@ -122,8 +130,10 @@ class WarpBackend:
             )
         self._count_bits(self._valid, num_envs)
 
-        if self._sampler in ("voxel", "fps"):
-            self._search([*scene, wp_keys, wp_mask, self._valid], wp_keys, wp_pixels, num_envs, num_points)
+        if self._sampler == "voxel":
+            self._find_voxels([*scene, wp_keys, wp_mask, self._valid], wp_keys, num_envs, num_points)
+        elif self._sampler == "fps":
+            self._pick_farthest([*scene, wp_keys, wp_mask, self._valid], wp_pixels, num_envs)
 
         sampler = SAMPLERS.index(self._sampler)
         env_bits = _bits_of(num_points)
@@ -136,25 +146,29 @@ class WarpBackend:
             ],
         )
 
-    def _search(self, inputs: list[Any], keys: Any, pixels: Any, num_envs: int, num_points: int) -> None:
-        """Run a sampler that needs scratch memory, for as many environments at a time as there is memory for."""
-        is_voxel = self._sampler == "voxel"
+    def _find_voxels(self, inputs: list[Any], keys: Any, num_envs: int, num_points: int) -> None:
         slots = self._scene.order.shape[0]
-        if is_voxel:
-            self._first_words.zero_()
+        places = self._work.shape[1]
+        self._first_words.zero_()
+        for env, rows in self._rounds(num_envs):
+            self._launch(kernels.enter_voxels, (rows, slots), [env, *inputs, num_points, self._work])
+            self._launch(
+                kernels.collect_voxels, (rows, places), [env, slots, keys, self._valid, self._work, self._first]
+            )
+        self._count_bits(self._first, num_envs)
 
-        together, places = self._work.shape
+    def _pick_farthest(self, inputs: list[Any], pixels: Any, num_envs: int) -> None:
+        self._launch(farthest_kernels.pick_farthest_of_few, num_envs * self._block_lanes, [*inputs, pixels])
+        if self._has_many:
+            for env, rows in self._rounds(num_envs):
+                many = farthest_kernels.pick_farthest_of_many
+                self._launch(many, rows * self._block_lanes, [env, *inputs, self._work, pixels])
+
+    def _rounds(self, num_envs: int) -> Iterator[tuple[int, int]]:
+        """Yield the first of the environments that there is scratch memory for at a time, and how many they are."""
+        together = self._work.shape[0]
         for env in range(0, num_envs, together):
-            rows = min(together, num_envs - env)
-            if is_voxel:
-                self._launch(kernels.enter_voxels, (rows, slots), [env, *inputs, num_points, self._work])
-                entered = [keys, self._valid, self._work, self._first]
-                self._launch(kernels.collect_voxels, (rows, places), [env, slots, *entered])
-            else:
-                self._launch(kernels.pick_farthest, rows * self._block_lanes, [env, *inputs, self._work, pixels])
-
-        if is_voxel:
-            self._count_bits(self._first, num_envs)
+            yield env, min(together, num_envs - env)
 
     def _count_bits(self, bits: Any, num_envs: int) -> None:
         self._launch(kernels.count_bits, num_envs * self._block_lanes, [bits])

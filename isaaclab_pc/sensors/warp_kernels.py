@@ -39,7 +39,6 @@ VOXEL = wp.constant(2)
 
 FREE = wp.constant(-1)
 """An empty place of the table of voxels."""
-ALL_BITS = wp.constant(wp.uint32(0xFFFFFFFF))
 
 # A loop over the grid, which no launch of ours needs, would cost registers.
 # Products are rounded before they are added, as in numba: otherwise points at the faces of the crop or of voxels would
@@ -233,83 +232,6 @@ def voxel_slot(k: wp.int32, key: wp.uint32, env: wp.int32, valid: Bits, first: B
     return slot_of_rest(wp.where(rank >= others, rank - others, rank), valid, first, env)
 
 
-@wp.func
-def squared_distance(a: wp.vec3f, b: wp.vec3f) -> wp.float32:
-    d = a - b
-    return d[0] * d[0] + d[1] * d[1] + d[2] * d[2]
-
-
-@wp.func
-def distance_and_slot(distance: wp.float32, slot: wp.int32) -> wp.uint64:
-    """Pack a squared distance and a slot so that the largest is the farthest, of equals the first slot.
-
-    Negative distances, of a lane that has nothing to pick, come last.
-    """
-    if distance < 0.0:
-        return wp.uint64(0)
-    return (wp.uint64(wp.cast(distance, wp.uint32)) << wp.uint64(32)) | wp.uint64(ALL_BITS - wp.uint32(slot))
-
-
-@wp.kernel
-def pick_farthest(
-    first_env: wp.int32,
-    scene: Scene,
-    matrices: wp.array2d(dtype=Matrix),
-    keys: wp.array(dtype=wp.int32),
-    mask: wp.array(dtype=wp.bool),
-    valid: Bits,
-    distances: wp.array2d(dtype=wp.float32),
-    pixels: wp.array2d(dtype=wp.int32),
-):
-    """Write slots into ``pixels`` by the greedy farthest-point rule (Eldar et al. 1997), exactly.
-
-    One block for each environment from ``first_env`` on, one row of ``distances`` for each block. Ties go to the first
-    slot.
-    """
-    thread = wp.tid()
-    row = thread >> block_bits()
-    lane = lower_bits(thread, block_bits())
-    lanes = 1 << block_bits()
-    env = first_env + row
-    num_points = pixels.shape[1]
-    if not mask[env] or valid.total[env] <= num_points:
-        return
-
-    # A lane takes the same slots here and below, so it reads only distances that it wrote.
-    for slot in range(lane, scene.order.shape[0], lanes):
-        distances[row, slot] = wp.where(holds(slot, valid, env), wp.inf, -1.0)
-
-    pick = start_of(valid, env, wp.uint32(keys[env]))
-    for k in range(num_points):
-        if lane == 0:
-            pixels[env, k] = pick
-        picked = point_of(pick, scene, matrices, env)
-
-        best = wp.float32(-1.0)
-        best_slot = wp.int32(0)
-        begin = wp.int32(lane)
-        for c in range(scene.cameras.shape[0]):
-            camera = scene.cameras[c]
-            matrix = matrices[env, c]
-            end = (camera.first_word + camera.num_words) * 32
-            for slot in range(begin, end, lanes):
-                begin = slot + lanes
-                distance = distances[row, slot]
-                if distance >= 0.0:
-                    at = scene.order[slot]
-                    point = unprojected(depth_of(at, camera, env), at, matrix)
-                    distance = wp.min(distance, squared_distance(point, picked))
-                    if slot == pick:
-                        distance = wp.float32(-1.0)
-                    distances[row, slot] = distance
-                    if distance > best:
-                        best = distance
-                        best_slot = slot
-
-        farthest = wp.tile_extract(wp.tile_max(wp.tile(distance_and_slot(best, best_slot))), 0)
-        pick = wp.int32(ALL_BITS - wp.uint32(farthest))
-
-
 @wp.kernel
 def emit(
     scene: Scene,
@@ -362,7 +284,7 @@ def emit(
     elif sampler == VOXEL:
         slot = voxel_slot(k, key, env, valid, first)
     else:
-        slot = pixels[env, k]
+        slot = slot_of(pixels[env, k], valid, env)
 
     index = camera_of(slot, scene)
     camera = scene.cameras[index]

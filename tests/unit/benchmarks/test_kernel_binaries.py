@@ -13,6 +13,9 @@ from benchmarks.kernel_binaries import ARCHITECTURES, Binary, compile_kernels, k
 LEAST_OCCUPANCY = 0.5
 """Below half of its threads, a multiprocessor may have too few to hide the latency of memory behind."""
 
+OCCUPANCY_OF = {"pick_farthest_of_few": 0.25}
+"""A thread of it has 16 points in registers. They do not wait for each other, and so hide latency as threads would."""
+
 MOST_SHARED_BYTES = 8 * 1024
 """So that 12 blocks fit into the 100 KB of the smallest of these multiprocessors."""
 
@@ -36,7 +39,7 @@ def test_kernels_compile_and_leave_a_gpu_its_occupancy(module: str, tmp_path: Pa
     binaries = compile_kernels(module, ARCHITECTURES, tmp_path)
     assert {binary.architecture for binary in binaries} == set(ARCHITECTURES)
     for binary in binaries:
-        assert binary.occupancy >= LEAST_OCCUPANCY, binary
+        assert binary.occupancy >= OCCUPANCY_OF.get(binary.kernel, LEAST_OCCUPANCY), binary
         assert binary.stack_bytes == 0, binary
         assert 0 < binary.shared_bytes <= MOST_SHARED_BYTES, binary
 
