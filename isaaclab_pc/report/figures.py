@@ -42,8 +42,8 @@ _STEPS = "environment steps"
 _REWARD = "Episode_Reward/"
 _GIB = 2**30
 _MOST_LINES = 6
-_SPEEDS = {"environment": "Perf/env_fps", "with inference": "Perf/inference_fps", "with the update": "Perf/total_fps"}
 """Curves that one figure takes."""
+_SPEEDS = {"environment": "Perf/env_fps", "with inference": "Perf/inference_fps", "with the update": "Perf/total_fps"}
 
 
 def _draw_all(run: RunFacts, drawings: Sequence[Callable[[], PageFigure | None]]) -> list[PageFigure]:
