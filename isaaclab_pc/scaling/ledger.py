@@ -19,6 +19,7 @@ KINDS = (
     SIMULATION,
     "contact buffers",
     "camera buffers",
+    "renderer buffers",
     "clouds",
     "fault recorder",
     "rollout storage",
@@ -29,7 +30,7 @@ KINDS = (
 )
 """Names of a ledger's entries, in their order."""
 
-_SCENE_TENSORS = ("contact buffers", "camera buffers", "clouds")
+_SCENE_TENSORS = ("contact buffers", "camera buffers", "renderer buffers", "clouds")
 """Kinds of tensors that the environment makes, so they are in the reading after it was built."""
 
 

@@ -19,6 +19,7 @@ from isaaclab_pc.scaling.observation_size import cloud_shape, kept_bytes, observ
 from isaaclab_pc.scaling.preflight import rendered_cameras
 from isaaclab_pc.scaling.trial import Spaces
 from isaaclab_pc.sensors import DepthRealism, DepthToCloud
+from isaaclab_pc.sensors.scene_cameras import predicted_renderer_bytes
 from isaaclab_pc.tensor_bytes import tensor_bytes
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["find_spaces", "missing_kinds", "predict_memory"]
 
-_IMAGE_BYTES = {"rgb": 3, "rgba": 4, "depth": 4, "distance_to_image_plane": 4, "distance_to_camera": 4, "normals": 12}
-"""Bytes per pixel of the images that Isaac Lab's cameras hold; segmentation is 4, as ids or as colours."""
+_IMAGE_BYTES = {"normals": 12, "rgb_hdr": 12, "motion_vectors": 8}
+"""Bytes per pixel of the images that Isaac Lab's cameras hold, where they are not 4; ``rgb`` is a view of ``rgba``."""
 
 
 def predict_memory(run: RunConfigs, earlier: EarlierTrials) -> dict[str, Part]:
@@ -54,7 +55,7 @@ def predict_memory(run: RunConfigs, earlier: EarlierTrials) -> dict[str, Part]:
 
 
 def _scene_parts(run: RunConfigs) -> dict[str, Part]:
-    """Predict camera buffers, clouds and contact buffers."""
+    """Predict the buffers of cameras and renderer, clouds and contact buffers."""
     env_cfg = run.env_cfg
     parts: dict[str, Part] = {}
     is_our_task = hasattr(env_cfg, "obs")
@@ -63,16 +64,23 @@ def _scene_parts(run: RunConfigs) -> dict[str, Part]:
     # (height, width, kinds of image) of each camera. Our tasks choose the kinds by what the policy observes.
     images: list[tuple[int, int, list[str]]] = []
     our_kinds = list(points.data_types()) if points else ["depth"]
-    for _, camera, _ in rendered_cameras(env_cfg):
+    in_renderer: list[tuple[int, int]] = []
+    for _, camera, renderer in rendered_cameras(env_cfg):
         kinds = our_kinds if is_our_task else list(camera.data_types)
         images.append((camera.height, camera.width, kinds))
+        if renderer == "newton_warp":
+            in_renderer.append(predicted_renderer_bytes(camera.height, camera.width, kinds))
 
     if images:
         per_env = sum(
-            height * width * sum(_IMAGE_BYTES.get(kind, 4) for kind in kinds) for height, width, kinds in images
+            height * width * sum(_IMAGE_BYTES.get(kind, 4) for kind in {kind.replace("rgba", "rgb") for kind in kinds})
+            for height, width, kinds in images
         )
         note = ", ".join(f"{height} x {width} {' + '.join(kinds)}" for height, width, kinds in images)
         parts["camera buffers"] = (0, per_env, note)
+    if in_renderer:
+        fixed, growing = (sum(sizes) for sizes in zip(*in_renderer, strict=True))
+        parts["renderer buffers"] = (fixed, growing, "rays, poses, and for classes the shape at each pixel")
     if points is not None:
         parts["clouds"] = _clouds(points, [(height, width) for height, width, _ in images], run.device)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.tensor_bytes import tensor_bytes
 
 if TYPE_CHECKING:
     from isaaclab.scene import InteractiveScene
@@ -18,7 +19,15 @@ if TYPE_CHECKING:
 
     from isaaclab_pc.sensors.point_cloud_cfg import PointCloudCfg
 
-__all__ = ["SemanticLabels", "color_image", "depth_image", "find_camera", "first_miss_depth"]
+__all__ = [
+    "SemanticLabels",
+    "color_image",
+    "depth_image",
+    "find_camera",
+    "first_miss_depth",
+    "predicted_renderer_bytes",
+    "renderer_bytes",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +82,31 @@ def color_image(camera: Camera) -> torch.Tensor:
     output: Any = camera.data.output
     rendered_as = next(name for name in _RGB_TYPES if name in camera.cfg.data_types)
     return output[rendered_as].torch[..., :3]
+
+
+def renderer_bytes(camera: Camera) -> int:
+    """Return what Newton's renderer holds for a camera beside the images [bytes]; 0 for another renderer.
+
+    It holds the rays, the poses, and for a segmentation the shape at each pixel. The tree of all shapes is not counted:
+    the cameras share it, and Warp does not tell its size.
+    """
+    data: Any = getattr(camera, "_render_data", None)
+    if not hasattr(data, "camera_rays"):
+        return 0
+    return tensor_bytes(data.camera_rays, data.camera_transforms, data.outputs.shape_index_image)
+
+
+def predicted_renderer_bytes(height: int, width: int, kinds: Sequence[str]) -> tuple[int, int]:
+    """Predict :func:`renderer_bytes` of Newton's renderer: fixed bytes, and bytes per environment.
+
+    Args:
+        height: Rows of the camera's images.
+        width: Their columns.
+        kinds: What the camera renders.
+    """
+    # Origin and direction of a ray; a transform; a shape's index.
+    shapes = 4 * height * width if any("segmentation" in kind for kind in kinds) else 0
+    return 2 * 12 * height * width, 4 * 7 + shapes
 
 
 def first_miss_depth(camera: Camera) -> float:

@@ -16,6 +16,7 @@ from isaaclab_pc.guards.step_hooks import StepHook, add_step_hook
 from isaaclab_pc.physics.contacts import contact_buffer_bytes
 from isaaclab_pc.scaling.gpu import Gpu
 from isaaclab_pc.scaling.trial import MemoryReport, Phase, Progress, Spaces
+from isaaclab_pc.sensors.scene_cameras import renderer_bytes
 from isaaclab_pc.tensor_bytes import tensor_bytes
 
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ class ProbeWatch:
         tensors["camera buffers"] = tensor_bytes(
             [[output.torch for output in camera.data.output.values()] for camera in cameras]
         )
+        tensors["renderer buffers"] = sum(map(renderer_bytes, cameras))
         tensors["clouds"] = sum(sensor.nbytes for sensor in sensors if hasattr(sensor, "nbytes"))
         tensors["fault recorder"] = 0 if recorder is None else tensor_bytes(recorder)
         tensors["contact buffers"] = contact_buffer_bytes(env.unwrapped.cfg.sim.physics)

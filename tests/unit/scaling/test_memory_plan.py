@@ -83,6 +83,25 @@ def test_a_real_cameras_errors_are_planned_for(learner: LearnerMemory) -> None:
     assert least < more < 1.1 * least
 
 
+def test_what_the_renderer_holds_beside_the_images_is_planned_for(learner: LearnerMemory) -> None:
+    plain = resolve(settings_of(), 64, "reach")
+    camera = plain.env_cfg.scene.camera
+    pixels = camera.height * camera.width
+    plain.env_cfg.scene.points.remove = ()
+    parts = predict_memory(plain, NOTHING)
+    assert parts["camera buffers"][:2] == (0, 4 * pixels)
+    # Origin and direction of each ray; a pose.
+    assert parts["renderer buffers"][:2] == (24 * pixels, 28)
+
+    plain.env_cfg.scene.points.features = ("segmentation", "rgb")
+    parts = predict_memory(plain, NOTHING)
+    # Depth, classes, and colours with their alpha; the shape of each pixel, from which the classes are looked up.
+    assert parts["camera buffers"][:2] == (0, 12 * pixels)
+    assert parts["renderer buffers"][:2] == (24 * pixels, 28 + 4 * pixels)
+    plain.env_cfg.scene.camera.renderer_cfg.renderer_type = "isaac_rtx"
+    assert "renderer buffers" not in predict_memory(plain, NOTHING)
+
+
 def test_the_recorder_of_faults_is_planned_for(learner: LearnerMemory) -> None:
     resolved = resolve(settings_of(), 64, "reach")
     fixed, per_env, _ = predict_memory(resolved, NOTHING)["fault recorder"]
