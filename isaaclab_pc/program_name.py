@@ -7,6 +7,7 @@ Texts name them as in the repository, and are put right where they are shown.
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import shlex
 from collections.abc import Iterator
@@ -19,7 +20,8 @@ PROGRAM = "isaaclab-pc"
 
 _SCRIPT = re.compile(r"(?:python )?\bscripts/(\w+)\.py")
 
-_is_program: list[bool] = []
+_IS_PROGRAM = "ISAACLAB_PC_IS_PROGRAM"
+"""Environment variable that tells child processes, which speak to the user, too."""
 
 
 def in_repository() -> bool:
@@ -29,12 +31,19 @@ def in_repository() -> bool:
 
 @contextlib.contextmanager
 def started_as_program() -> Iterator[None]:
-    """Inside the block, the user has started the console script; in a repository there is one, too."""
-    _is_program.append(True)
+    """Inside the block, and in processes that it starts, the user has started the console script.
+
+    In a repository there is one, too.
+    """
+    before = os.environ.get(_IS_PROGRAM)
+    os.environ[_IS_PROGRAM] = "1"
     try:
         yield
     finally:
-        _is_program.pop()
+        if before is None:
+            del os.environ[_IS_PROGRAM]
+        else:
+            os.environ[_IS_PROGRAM] = before
 
 
 def as_started(text: str) -> str:
@@ -58,4 +67,4 @@ def command_line(script: str, *arguments: str | Path) -> str:
 
 
 def _by_scripts() -> bool:
-    return in_repository() and not _is_program
+    return in_repository() and _IS_PROGRAM not in os.environ

@@ -11,6 +11,7 @@ import pytest
 from isaaclab_pc import program_name
 from isaaclab_pc.__main__ import main
 from isaaclab_pc.commands import COMMANDS, new_task, play
+from isaaclab_pc.launch.child_process import run_child
 from isaaclab_pc.program_name import command_line, started_as_program
 
 SCRIPTS = Path(__file__).parents[3] / "scripts"
@@ -81,6 +82,18 @@ def test_a_command_line_is_one_that_can_be_typed(monkeypatch):
 
     monkeypatch.setattr(program_name, "in_repository", lambda: False)
     assert command_line("play") == "isaaclab-pc play"
+
+
+def test_a_worker_names_the_command_that_the_user_typed(capfd):
+    program = (
+        "from isaaclab_pc.program_name import command_line; print(command_line('replay', 'dump=a.npz'), flush=True)"
+    )
+    worker = [sys.executable, "-c", program]
+    with started_as_program():
+        assert run_child(worker) == 0
+    assert capfd.readouterr().out == "isaaclab-pc replay dump=a.npz\n"
+    assert run_child(worker) == 0
+    assert capfd.readouterr().out == "python scripts/replay.py dump=a.npz\n"
 
 
 def test_without_the_repository_no_task_is_written_into_the_installed_package(monkeypatch, capsys):
