@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator
 
-from isaaclab_pc.viz.svg_figure import BAD, INK, LINE, SERIES, draw_svg
+from isaaclab_pc.viz.svg_figure import BAD, INK, LINE, SERIES, draw_svg, legend_above
 
 __all__ = [
     "MOST_POINTS",
@@ -174,7 +174,7 @@ def curve_figure(
                 # Where that hides nothing, heights compare.
                 axes.set_ylim(bottom=0)
         if len(drawn) + len(marks) > 1:
-            axes.legend(loc="best")
+            legend_above(axes)
 
     note = f"Each point is the mean of {each} iterations." if each > 1 else ""
     columns, rows = _curve_table(x_label, y_label, drawn, marks)
@@ -270,10 +270,10 @@ def stacked_figure(key: str, title: str, x_label: str, y_label: str, parts: Sequ
             style = {"color": color, "label": part.name, "hatch": hatch, "edgecolor": LINE, "linewidth": 0.3}
             axes.bar(x, height, width, bottom=bottom, **style)
             bottom += height
-        axes.set(xlabel=x_label, ylabel=y_label, ylim=(0, 1.25 * max(float(bottom.max()), 1e-9)))
+        axes.set(xlabel=x_label, ylabel=y_label, ylim=(0, 1.05 * max(float(bottom.max()), 1e-9)))
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         axes.grid(visible=False, axis="x")
-        axes.legend(loc="upper right", ncols=len(drawn))
+        legend_above(axes)
 
     note = f"Each bar is the mean of {each} iterations." if each > 1 else ""
     rows = tuple(tuple(map(_number, row)) for row in zip(drawn[0].x, *(part.y for part in drawn), strict=True))

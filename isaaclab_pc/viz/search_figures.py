@@ -12,11 +12,14 @@ from matplotlib.ticker import EngFormatter, MaxNLocator
 from isaaclab_pc.scaling.ledger import Ledger, fit_line
 from isaaclab_pc.scaling.trial import Trial, format_size
 from isaaclab_pc.viz.run_figures import PageFigure
-from isaaclab_pc.viz.svg_figure import BAD, GOOD, INK, MUTED, SERIES, draw_svg
+from isaaclab_pc.viz.svg_figure import BAD, GOOD, INK, MUTED, SERIES, draw_svg, legend_above
 
 __all__ = ["ledger_figure", "memory_figure", "speed_figure"]
 
 _MIB = 2**20
+
+_SIZE_WIDTH = 0.5
+"""Width of the size beside a bar of the ledger, at most, as a part of the longest bar."""
 
 
 def ledger_figure(key: str, title: str, ledger: Ledger, budget: int | None) -> PageFigure:
@@ -34,17 +37,22 @@ def ledger_figure(key: str, title: str, ledger: Ledger, budget: int | None) -> P
         top = max(float(begins[-1]), (budget or 0) / _MIB)
         for index, entry in enumerate(ledger.entries):
             axes.barh(index, entry.total / _MIB, 0.6, left=begins[index], color=SERIES[0])
-            axes.text(begins[index + 1] + 0.015 * top, index, format_size(entry.total), va="center", color=INK)
+            end = float(begins[index + 1])
+            if budget is not None and end < budget / _MIB < end + _SIZE_WIDTH * top:
+                # The line of the budget would go through the text.
+                end = budget / _MIB
+            axes.text(end + 0.015 * top, index, format_size(entry.total), va="center", color=INK)
         names = [entry.kind for entry in ledger.entries]
         if budget is not None:
             axes.axvline(budget / _MIB, color=BAD, linestyle="--")
-            axes.text(budget / _MIB, len(names) - 0.35, f"budget {format_size(budget)} ", color=BAD, ha="right")
+            # In a row of its own below the last bar, which may end with the budget.
+            axes.text(budget / _MIB, len(names), f"budget {format_size(budget)} ", color=BAD, ha="right", va="center")
         axes.set_yticks(range(len(names)), names, color=INK)
-        axes.set(xlabel="memory [MiB]", xlim=(0, 1.25 * top), ylim=(len(names) - 0.1, -0.6))
+        axes.set(xlabel="memory [MiB]", xlim=(0, 1.25 * top), ylim=(len(names) + 0.4, -0.6))
         axes.xaxis.set_major_locator(MaxNLocator(4))
         axes.grid(visible=False, axis="y")
 
-    size = (4.6, 0.9 + 0.28 * len(ledger.entries))
+    size = (4.6, 1.0 + 0.28 * len(ledger.entries))
     rows = [(entry.kind, *map(_size, (entry.total, entry.fixed, entry.per_env))) for entry in ledger.entries]
     rows.append(("sum", format_size(ledger.total), "", ""))
     if budget is not None:
@@ -129,6 +137,6 @@ def _draw_trials(axes: Any, points: Sequence[tuple[Trial, float]], num_envs: int
 
     axes.set_xlabel("environments")
     axes.set_xlim(0, 1.1 * max(trial.num_envs for trial, _ in points))
-    axes.set_ylim(0, 1.35 * axes.get_ylim()[1])
+    axes.set_ylim(0, 1.05 * axes.get_ylim()[1])
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-    axes.legend(loc="upper left", ncols=2)
+    legend_above(axes)

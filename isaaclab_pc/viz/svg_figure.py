@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import html
 import io
+import math
 import re
 import warnings
 from collections.abc import Callable
@@ -14,7 +15,7 @@ import matplotlib as mpl
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-__all__ = ["BAD", "GOOD", "INK", "LINE", "MUTED", "SERIES", "draw_svg"]
+__all__ = ["BAD", "GOOD", "INK", "LINE", "MUTED", "SERIES", "draw_svg", "legend_above"]
 
 INK = "#a0a001"
 """Text, and what matters most."""
@@ -67,6 +68,33 @@ _STYLE: dict[Any, Any] = {
     "figure.facecolor": "none",
     "savefig.dpi": 150,
 }
+
+_LEGEND_LETTERS = 62
+"""Letters of the legend's size that are about as wide as a figure."""
+
+_LEGEND_SAMPLE = 7
+"""Width of a sample of a curve, and of the gap behind its name [letters]."""
+
+_LEGEND_ROW = 0.2
+"""Height of a row of the legend [inch]."""
+
+
+def legend_above(axes: Any) -> None:
+    """Put a legend above the axes, where it covers nothing; the figure grows by its height.
+
+    Args:
+        axes: matplotlib's axes; whatever has a label in them is named, by the beginning of a
+            label that is longer than the figure is wide.
+    """
+    handles, names = axes.get_legend_handles_labels()
+    most = _LEGEND_LETTERS - _LEGEND_SAMPLE
+    labels = [name if len(name) <= most else f"{name[: most - 1]}…" for name in names]
+    widest = max(map(len, labels)) + _LEGEND_SAMPLE
+    columns = min(max(_LEGEND_LETTERS // widest, 1), len(labels))
+    figure = axes.figure
+    width, height = figure.get_size_inches()
+    figure.set_size_inches(width, height + _LEGEND_ROW * math.ceil(len(labels) / columns))
+    axes.legend(handles, labels, loc="lower left", bbox_to_anchor=(0.0, 1.02), ncols=columns, borderaxespad=0.0)
 
 
 def draw_svg(

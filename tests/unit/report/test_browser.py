@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from isaaclab_pc.report.page import comparison_page, run_page
-from tests.unit.report.run_folder import make_faulty, make_run
+from tests.unit.report.run_folder import edit, make_faulty, make_run
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 FLAGS = (
@@ -43,7 +43,13 @@ def open_page(page: Path, profile: Path, *more: str) -> tuple[str, list[str]]:
 def test_the_pages_open_without_an_error_and_fit_a_phone(tmp_path):
     good = make_run(tmp_path / "good").folder
     faulty = make_faulty(tmp_path / "faulty").folder
-    pages = {"run.html": run_page(faulty), "comparison.html": comparison_page([good, faulty])}
+    unsearched = make_run(tmp_path / "unsearched", "obs=state", "points.num_points=64", "robot=franka").folder
+    edit(unsearched, trials=[])
+    pages = {
+        "run.html": run_page(faulty),
+        "unsearched.html": run_page(unsearched),
+        "comparison.html": comparison_page([good, faulty]),
+    }
     for name, page in pages.items():
         (tmp_path / name).write_text(page, encoding="utf-8")
         (tmp_path / "probe.html").write_text(PROBE.format(width=360, page=name), encoding="utf-8")
