@@ -71,6 +71,10 @@ class ChunkedEncoder(nn.Module):
         """Return the encoder, which TorchScript and ONNX can express."""
         return self.net
 
+    def at_once(self, batch: Tensor) -> int:
+        """Return how many samples of a batch (B, ...) have their activations held at once."""
+        return most_at_once(self.rows(batch), self.chunk)
+
     def forward(self, batch: Tensor) -> Tensor:
         """Encode samples.
 
@@ -82,6 +86,6 @@ class ChunkedEncoder(nn.Module):
         """
         rows = self.rows(batch)
         parts = split_batch(batch, rows, self.chunk)
-        if torch.is_grad_enabled() and batch.shape[0] > most_at_once(rows, self.chunk):
+        if torch.is_grad_enabled() and batch.shape[0] > self.at_once(batch):
             return torch.cat([evaluate_again(self.net, part) for part in parts])
         return torch.cat([self.net(part) for part in parts])

@@ -4,7 +4,7 @@
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -121,6 +121,7 @@ class ObservationEncoder(nn.Module):
         """
         super().__init__()
         most = None if chunk == "auto" else chunk
+        self._shapes = {name: tuple(shape) for name, shape in shapes.items() if len(shape) > 1}
         self.encoders = nn.ModuleDict()
         self.latent_dim = 0
         for name, shape in shapes.items():
@@ -151,6 +152,15 @@ class ObservationEncoder(nn.Module):
     def groups(self) -> list[str]:
         """Names of the groups that are encoded, in the order of their latents."""
         return list(self.encoders)
+
+    def samples_at_once(self) -> int:
+        """Return how many samples of a minibatch have their activations held at once; 0 without an encoder."""
+        counts = []
+        for name, shape in self._shapes.items():
+            encoder: Any = self.encoders[name]
+            device = next(encoder.parameters()).device
+            counts.append(encoder.at_once(torch.empty(1, *shape, device=device)))
+        return min(counts, default=0)
 
     def forward(self, obs: Mapping[str, Tensor]) -> list[Tensor]:
         """Encode every group.

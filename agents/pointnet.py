@@ -164,13 +164,13 @@ class PointNet(nn.Module):
             # A cache has to hold what the last layer reads as well: a row for each latent feature.
             rows = max(rows, self.latent_dim)
         parts = split_batch(points, rows, self.chunk)
-        if points.shape[0] > self._most_kept(points.device):
+        if points.shape[0] > self.at_once(points):
             return torch.cat([_EvaluatedAgain.apply(self, part, *self.parameters()) for part in parts])
         return torch.cat([self._latent(part) for part in parts])
 
-    def _most_kept(self, device: torch.device) -> int:
-        """Return for how many clouds the activations are held for the backward pass."""
-        if self.chunk is None and device.type != "cpu":
+    def at_once(self, points: Tensor) -> int:
+        """Return how many of the clouds (B, K, C) have their activations held for the backward pass at once."""
+        if self.chunk is None and points.device.type != "cpu":
             return max(1, _MOST_ROWS_ON_GPU // self.latent_dim)
         return most_at_once(self.latent_dim, self.chunk)
 

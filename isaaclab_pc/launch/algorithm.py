@@ -91,6 +91,7 @@ def teacher_settings(settings: RunSettings) -> RunSettings:
         "teacher": None,
         "replay_samples": None,
         "minibatch_size": None,
+        "chunk": None,
         "max_iterations": None,
         "visualizer": None,
         "agent_overrides": [],

@@ -18,6 +18,7 @@ __all__ = [
     "USUAL_NUM_ENVS",
     "EnvClock",
     "EpisodeStats",
+    "HasChunks",
     "HasClippingGroups",
     "HasPolicy",
     "IterationLog",
@@ -62,6 +63,15 @@ class HasPolicy(Protocol):
 
     def policy(self, obs: Mapping[str, Tensor]) -> Tensor:
         """Return the mean of the actions, shape (B, A), for these groups by name."""
+        ...
+
+
+@runtime_checkable
+class HasChunks(Protocol):
+    """Encoders of observations that pass a minibatch in parts."""
+
+    def samples_at_once(self) -> int:
+        """Return how many samples' activations are held at once; 0 where nothing is encoded."""
         ...
 
 

@@ -23,6 +23,9 @@ __all__ = ["apply_overrides", "cache_key_parts", "find_num_envs", "retry_overrid
 SMALLEST_REPLAY = 20_000
 """Samples below which a replay is not halved to save memory: it would forget what the student has yet to learn."""
 
+SMALLEST_CHUNK = 64
+"""Samples below which an encoder's chunk is not lowered to save memory: it holds little then, and is slow."""
+
 SMALLEST_MINIBATCH = 64
 """Samples below which a minibatch is not halved to save memory: its gradient would be too noisy."""
 
@@ -106,9 +109,10 @@ def retry_overrides(trial: Trial, overrides: Overrides, smallest: int = 0) -> Ov
     """Tell with which settings a size should be tried again.
 
     Contact buffers that overflowed, or have little room left, are enlarged from their high-water marks: a trained
-    policy makes more contacts than a fresh one. Where memory ran out in an update, not in a rollout, minibatches are
-    halved before the search goes to fewer environments. At its smallest usual size, and below it, the replay is halved
-    first: it takes more than those few environments.
+    policy makes more contacts than a fresh one. Where memory ran out in an update, not in a rollout, the encoders'
+    chunk is lowered once, which changes no gradient, and then minibatches are halved, before the search goes to fewer
+    environments. At its smallest usual size, and below it, the replay is halved first: it takes more than those few
+    environments.
 
     Args:
         trial: A size that was tried.
@@ -121,7 +125,8 @@ def retry_overrides(trial: Trial, overrides: Overrides, smallest: int = 0) -> Ov
     if trial.outcome in (Outcome.FITS, Outcome.OVERFLOW):
         new = _larger_contact_buffers(trial)
     elif trial.outcome in (Outcome.OOM, Outcome.OVER_BUDGET):
-        new = (_smaller_replay(trial) if trial.num_envs <= smallest else {}) or _smaller_minibatch(trial)
+        new = _smaller_replay(trial) if trial.num_envs <= smallest else {}
+        new = new or _smaller_chunk(trial, overrides) or _smaller_minibatch(trial)
     else:
         new = {}
     return {**overrides, **new} if new else None
@@ -133,6 +138,16 @@ def _larger_contact_buffers(trial: Trial) -> dict[str, int]:
         return {f"physics.{name}": capacity for name, capacity in grown(trial.contacts).items()}
     # Where PhysX named no size there is nothing to multiply.
     return {f"env.sim.physics.{name}": math.ceil(HEADROOM * size) for name, size in trial.physx_buffers.items() if size}
+
+
+def _smaller_chunk(trial: Trial, overrides: Overrides) -> dict[str, int]:
+    """Return the setting that leaves an encoder an eighth of what it holds, once, where an update ran out of memory."""
+    progress = trial.progress
+    if progress is None or progress.phase is not Phase.UPDATE or "chunk" in overrides:
+        return {}
+    at_once = min(progress.chunk, progress.minibatch_size)
+    chunk = max(at_once // 8, SMALLEST_CHUNK)
+    return {"chunk": chunk} if chunk < at_once else {}
 
 
 def _smaller_minibatch(trial: Trial) -> dict[str, int]:

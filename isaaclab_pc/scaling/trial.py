@@ -81,6 +81,8 @@ class Progress(JsonRecord):
     """Samples of each minibatch of its updates."""
     replay_samples: Count = 0
     """Samples that it keeps over iterations."""
+    chunk: Count = 0
+    """Samples whose activations the policy's encoders hold at once; 0: it has none, or they are not known."""
 
 
 @dataclass(frozen=True)
@@ -194,7 +196,8 @@ class Trial(JsonRecord):
             parts.append(self.detail)
 
         outcome = self.outcome.replace("_", " ")
-        return f"num_envs={self.num_envs}: {outcome} ({', '.join(parts)})"
+        given = "".join(f" {name}={value}" for name, value in self.overrides.items())
+        return f"num_envs={self.num_envs}{given}: {outcome} ({', '.join(parts)})"
 
 
 def format_size(size: float) -> str:

@@ -182,6 +182,10 @@ class RunSettings(Settings):
     """Samples of a minibatch, about; null: as the agent says, or less where num_envs=auto finds that updates need more
     memory than there is."""
 
+    chunk: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
+    """Clouds or images of a minibatch whose activations are held at once, with the same gradients; null: as the agent
+    says, or less where num_envs=auto finds that updates need more memory than there is."""
+
     device: Device = "auto"
     """auto is the first GPU where there is one, else the CPU."""
 

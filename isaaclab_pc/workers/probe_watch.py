@@ -14,6 +14,7 @@ import torch
 
 from isaaclab_pc.guards.step_hooks import StepHook, add_step_hook
 from isaaclab_pc.physics.contacts import contact_buffer_bytes
+from isaaclab_pc.runners.shared import HasChunks
 from isaaclab_pc.scaling.gpu import Gpu
 from isaaclab_pc.scaling.trial import MemoryReport, Phase, Progress, Spaces
 from isaaclab_pc.sensors.scene_cameras import renderer_bytes
@@ -98,6 +99,17 @@ class ProbeWatch:
         assert self._phases is not None
         add_step_hook(env.unwrapped, self._phases)
 
+    def after_runner(self, runner: Runner) -> None:
+        """Note how many samples the policy's encoders hold at once.
+
+        Args:
+            runner: The runner, just made.
+        """
+        encoders = (module for module in runner.policy().modules() if isinstance(module, HasChunks))
+        known = [samples for encoder in encoders if (samples := encoder.samples_at_once())]
+        assert self._phases is not None
+        self._phases.set_chunk(min(known, default=0))
+
     def memory(self, env: Any, runner: Runner, recorder: Recorder | None) -> MemoryReport:
         """Return the readings, and the bytes of those tensors whose purpose is known.
 
@@ -141,6 +153,9 @@ class _PhaseFile(StepHook):
         self._progress = progress
         self._steps = 0
         self._write(progress.phase)
+
+    def set_chunk(self, chunk: int) -> None:
+        self._progress = replace(self._progress, chunk=chunk)
 
     def before_step(self, action: torch.Tensor) -> None:
         if self._steps % self._horizon == 0:

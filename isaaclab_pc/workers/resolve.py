@@ -105,6 +105,7 @@ def resolve(settings: RunSettings, num_envs: int, experiment: str) -> Resolved:
     env_cfg, agent_cfg = _load_configs(settings)
     _choose_encoder(agent_cfg, settings)
     _choose_memory(agent_cfg, settings)
+    _choose_chunk(agent_cfg, settings)
 
     env_cfg.sim.device = settings.device
     env_cfg.seed = settings.seed
@@ -248,6 +249,17 @@ def _choose_memory(agent_cfg: Any, settings: RunSettings) -> None:
         )
     for network in found:
         network["rnn_type"] = settings.recurrent
+
+
+def _choose_chunk(agent_cfg: Any, settings: RunSettings) -> None:
+    """Write ``chunk`` into the configuration of every encoder."""
+    if settings.chunk is None:
+        return
+    found = list(_parts_with("chunk", agent_cfg))
+    if not found:
+        raise ConfigError(f"chunk={settings.chunk}: the agent of {settings.task} has no encoder of this package.")
+    for encoder in found:
+        encoder["chunk"] = settings.chunk
 
 
 def _parts_with(name: str, config: Any) -> Iterator[dict[str, Any]]:

@@ -104,6 +104,8 @@ def open_session(
             warnings += check_scene(env.unwrapped.scene, resolved.env_cfg.sim)
         with _named("the agent", resolved.overrides):
             runner = resolved.adapter.make(env, resolved.agent_cfg, run_dir, resolved.device)
+        if watch is not None:
+            watch.after_runner(runner)
         yield Session(resolved, env, runner, time.perf_counter() - start, warnings)
 
 

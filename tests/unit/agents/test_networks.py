@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The encoders against textbook formulations."""
 
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given
@@ -131,6 +133,19 @@ def test_a_gpu_keeps_the_activations_of_the_large_agents_minibatch(clouds: int, 
     rows = _rows_of_a_training_pass(net, torch.empty(clouds, points, 3, dtype=torch.float16, device="meta"))
     critical = 0 if points == 128 else 256
     assert sum(rows) == clouds * (points + critical)
+
+
+def test_the_encoders_tell_how_many_samples_they_hold_at_once() -> None:
+    def at_once(shapes: dict[str, tuple[int, ...]], device: str = "cpu", **changes: Any) -> int:
+        return ObservationEncoder(shapes, **{**ENCODER, **changes}).to(device).samples_at_once()
+
+    cloud = {"policy": (5,), "points": (128, 3)}
+    large = {"point_channels": (64, 128, 256)}
+    assert (at_once(cloud, **large), at_once(cloud, "meta", **large)) == (4096, 32_768)
+    assert at_once(cloud, point_encoder="dp3") == 8192
+    assert at_once({**cloud, "depth": (1, 64, 64)}, point_encoder="dp3") == 4096
+    assert at_once(cloud, chunk=100) == 100
+    assert at_once({"policy": (5,)}) == 0
 
 
 @pytest.mark.parametrize(("count", "again"), [(8, 8), (20, 16)])

@@ -54,6 +54,20 @@ def test_an_update_that_does_not_fit_gets_smaller_minibatches(outcome: Outcome) 
     assert retry_overrides(Trial(8, outcome), {}) is None
 
 
+@pytest.mark.parametrize("outcome", [Outcome.OOM, Outcome.OVER_BUDGET])
+def test_an_update_that_does_not_fit_gets_a_smaller_chunk_before_smaller_minibatches(outcome: Outcome) -> None:
+    trial = Trial(8, outcome, progress=Progress(Phase.UPDATE, 4096, chunk=32_768))
+    assert retry_overrides(trial, {}) == {"chunk": 512}, "no more than a minibatch is held at once"
+    assert retry_overrides(trial, {"chunk": 512}) == {"chunk": 512, "minibatch_size": 2048}
+    neighbourhoods = replace(trial, progress=Progress(Phase.UPDATE, 24_576, chunk=2048))
+    assert retry_overrides(neighbourhoods, {"physics.contacts": 80}) == {"physics.contacts": 80, "chunk": 256}
+    small = replace(trial, progress=Progress(Phase.UPDATE, 100, chunk=32_768))
+    assert retry_overrides(small, {}) == {"chunk": 64}
+    smallest = replace(trial, progress=Progress(Phase.UPDATE, 128, chunk=64))
+    assert retry_overrides(smallest, {}) == {"minibatch_size": 64}
+    assert retry_overrides(replace(trial, progress=Progress(Phase.ROLLOUT, 4096, chunk=32_768)), {}) is None
+
+
 @pytest.mark.parametrize("phase", Phase)
 def test_a_replay_is_halved_where_there_cannot_be_fewer_environments(phase: Phase) -> None:
     trial = Trial(32, Outcome.OVER_BUDGET, progress=Progress(phase, 100, replay_samples=80_000))
@@ -70,9 +84,14 @@ def test_other_failures_are_cured_by_no_setting() -> None:
 
 def test_overrides_reach_settings_groups_and_fields_of_the_task() -> None:
     settings = compose(["task=lift"])
-    overrides = {"minibatch_size": 64, "physics.contacts": 80, "env.sim.physics.gpu_max_rigid_patch_count": 1500}
+    overrides = {
+        "minibatch_size": 64,
+        "chunk": 128,
+        "physics.contacts": 80,
+        "env.sim.physics.gpu_max_rigid_patch_count": 1500,
+    }
     result = apply_overrides(settings, overrides)
-    assert result.minibatch_size == 64
+    assert (result.minibatch_size, result.chunk) == (64, 128)
     assert result.physics.contacts == 80
     assert result.env_overrides == ["env.sim.physics.gpu_max_rigid_patch_count=1500"]
     assert settings == compose(["task=lift"]), "the settings themselves stay"

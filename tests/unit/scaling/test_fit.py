@@ -13,6 +13,7 @@ import pytest
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.scaling import FitResult, Outcome, ProbeError, SearchSettings, Trial, fit, search_clock
+from isaaclab_pc.scaling.auto_num_envs import retry_overrides
 from isaaclab_pc.scaling.fit import RetryPolicy
 from isaaclab_pc.scaling.memory import FreeMemory
 from isaaclab_pc.scaling.trial import Overrides, format_size
@@ -150,6 +151,31 @@ def test_a_size_that_no_change_helps_does_not_fit(workshop: Workshop) -> None:
     code = OVERFLOWS.replace("n // 16", "(99 if n > 32 else 1)")
     assert workshop.fit(code, objective="memory", min=32, max=64, granule=32).num_envs == 32
     assert workshop.tried == [32, 64, 64, 64, 64]
+
+
+ACTIVATIONS = """
+minibatch = overrides.get("minibatch_size", 4096)
+held = min(overrides.get("chunk", 32_768), minibatch)
+with open(path.replace(".json", ".phase"), "w") as file:
+    json.dump({"phase": "update", "minibatch_size": minibatch, "chunk": held}, file)
+if 10 * n + held > 1800: raise MemoryError
+fits(n)
+"""
+"""A child whose memory is that of its environments and of the activations of a minibatch."""
+
+
+def test_an_update_that_does_not_fit_is_tried_with_a_smaller_chunk_before_fewer_environments(
+    workshop: Workshop,
+) -> None:
+    workshop.retry = retry_overrides
+    result = workshop.fit(ACTIVATIONS, objective="memory", max=128)
+    assert (result.num_envs, result.overrides) == (128, {"chunk": 512})
+    sizes = [(trial.num_envs, trial.outcome, dict(trial.overrides)) for trial in workshop.trials]
+    # The first trial may have compiled kernels, and is run twice.
+    assert sizes[:3] == [(32, Outcome.OOM, {}), (32, Outcome.OOM, {}), (32, Outcome.FITS, {"chunk": 512})]
+    assert all(outcome is Outcome.FITS for _, outcome, _ in sizes[3:])
+    assert str(workshop.trials[2]).startswith("num_envs=32 chunk=512: fits (")
+    assert workshop.fit("raise AssertionError", objective="memory", max=128).overrides == {"chunk": 512}
 
 
 def test_training_on_nan_stops_the_search(workshop: Workshop) -> None:

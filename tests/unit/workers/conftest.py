@@ -49,6 +49,7 @@ def fake_session(monkeypatch):
                 watch.before_env()
                 watch.start(session.resolved, num_envs)
                 watch.after_env(session.env)
+                watch.after_runner(session.runner)
             try:
                 yield session
             finally:

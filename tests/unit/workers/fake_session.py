@@ -57,6 +57,13 @@ class FakeEnv:
         pass
 
 
+class FakeEncoder(torch.nn.Module):
+    """Encodes nothing, 48 samples at once."""
+
+    def samples_at_once(self):
+        return 48
+
+
 class FakeRunner:
     """Iterates as adapters do; ``during`` is called within each iteration."""
 
@@ -88,7 +95,9 @@ class FakeRunner:
         return {}
 
     def policy(self):
-        return torch.nn.Module()
+        policy = torch.nn.Module()
+        policy.encoder = FakeEncoder()
+        return policy
 
     def act(self, obs):
         return obs["policy"]

@@ -66,7 +66,8 @@ def test_a_probe_leaves_word_of_what_it_is_doing(run, fake_session, tmp_path, mo
 
     session = fake_session(during)
     assert probe.probe(run, 16, tmp_path / "trial.json") == 0
-    rollout, update = ({"phase": phase, "minibatch_size": 64, "replay_samples": 0} for phase in ("rollout", "update"))
+    sizes = {"minibatch_size": 64, "replay_samples": 0, "chunk": 48}
+    rollout, update = ({"phase": phase, **sizes} for phase in ("rollout", "update"))
     assert phases == 2 * (63 * [rollout] + [update])
 
 

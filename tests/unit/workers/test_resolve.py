@@ -109,6 +109,20 @@ def test_the_encoder_reaches_the_agent_of_every_library(how):
         assert kinds == {there}
 
 
+@pytest.mark.parametrize(
+    "how",
+    [
+        ["algorithm=distill"],
+        ["algorithm=sac", "runner=skrl"],
+        *([f"runner={runner}", "algorithm=ppo"] for runner in RUNNERS),
+    ],
+)
+def test_the_chunk_reaches_the_agent_of_every_library(how):
+    for given, there in ((["chunk=128"], 128), ([], "auto")):
+        config = resolved("task=reach", *how, *given).agent_cfg
+        assert {encoder["chunk"] for encoder in resolving._parts_with("chunk", config)} == {there}
+
+
 def test_a_memory_is_asked_for_and_sized():
     result = resolved("recurrent=gru", num_envs=6, agent=["agent.actor.rnn_hidden_dim=32"])
     assert (result.agent_cfg.actor.rnn_type, result.agent_cfg.actor.rnn_hidden_dim) == ("gru", 32)
