@@ -317,7 +317,7 @@ def _library_settings(vec_env: IVecEnv, config: Mapping[str, Any], folder: str) 
 
 def _env_info(vec_env: IVecEnv) -> dict[str, Any]:
     """Return the spaces, with the types of the observation groups: Isaac Lab's wrapper says float32 of all of them."""
-    info = vec_env.get_env_info()
+    info: Any = vec_env.get_env_info()
     groups = info["observation_space"]
     if isinstance(groups, gymnasium.spaces.Dict):
         own = vec_env.unwrapped.single_observation_space  # type: ignore[attr-defined]

@@ -140,7 +140,7 @@ def test_the_encoders_tell_how_many_samples_they_hold_at_once() -> None:
         return ObservationEncoder(shapes, **{**ENCODER, **changes}).to(device).samples_at_once()
 
     cloud = {"policy": (5,), "points": (128, 3)}
-    large = {"point_channels": (64, 128, 256)}
+    large: dict[str, Any] = {"point_channels": (64, 128, 256)}
     assert (at_once(cloud, **large), at_once(cloud, "meta", **large)) == (4096, 32_768)
     assert at_once(cloud, point_encoder="dp3") == 8192
     assert at_once({**cloud, "depth": (1, 64, 64)}, point_encoder="dp3") == 4096
