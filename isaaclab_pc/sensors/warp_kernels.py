@@ -275,16 +275,20 @@ def emit(
 
     key = wp.uint32(keys[env])
     slot = wp.int32(0)
-    if total <= num_points:
-        slot = slot_of(k % total, valid, env)
-    elif sampler == RANDOM:
-        slot = slot_of(permuted(k, total, key), valid, env)
-    elif sampler == GRID:
-        slot = slot_of(stratum(k, num_points, total, key), valid, env)
-    elif sampler == VOXEL:
+    if sampler == VOXEL and total > num_points:
         slot = voxel_slot(k, key, env, valid, first)
     else:
-        slot = slot_of(pixels[env, k], valid, env)
+        rank = wp.int32(0)
+        if total <= num_points:
+            rank = k % total
+        elif sampler == RANDOM:
+            rank = permuted(k, total, key)
+        elif sampler == GRID:
+            rank = stratum(k, num_points, total, key)
+        else:
+            # That of a farthest point.
+            rank = pixels[env, k]
+        slot = slot_of(rank, valid, env)
 
     index = camera_of(slot, scene)
     camera = scene.cameras[index]
