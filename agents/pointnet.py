@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 from torch.nn import functional
 
 from isaaclab_pc.agents.chunks import most_at_once, split_batch
@@ -251,9 +252,23 @@ class _EvaluatedAgain(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         points, winners = ctx.saved_tensors
         needed = ctx.needs_input_grad[1:]
+        # Not the parameters themselves: hooks on them, such as the tripwire's, would be called for this part alone, and
+        # PyTorch's for several gradients raises then.
+        own = (points, *ctx.net.parameters())
+        inputs = [x.detach().requires_grad_(need) for x, need in zip(own, needed, strict=True)]
+        parameters = {f"net.{name}": x for (name, _), x in zip(ctx.net.named_parameters(), inputs[1:], strict=True)}
         with torch.enable_grad():
-            points = points.detach().requires_grad_(needed[0])
-            latent = ctx.net._latent(points, winners)
-        inputs = (points, *ctx.net.parameters())
-        found = iter(torch.autograd.grad(latent, [x for x, need in zip(inputs, needed, strict=True) if need], grads))
+            latent = functional_call(_KnownWinners(ctx.net), parameters, (inputs[0], winners))
+        found = iter(torch.autograd.grad(latent, [x for x in inputs if x.requires_grad], grads))
         return None, *(next(found) if need else None for need in needed)
+
+
+class _KnownWinners(nn.Module):
+    """An encoder as a module of clouds and the points that attain their maxima."""
+
+    def __init__(self, net: PointNet) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, points: Tensor, winners: Tensor) -> Tensor:
+        return self.net._latent(points, winners)

@@ -8,6 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
+from torch.autograd.graph import register_multi_grad_hook
 
 from isaaclab_pc.agents import chunks
 from isaaclab_pc.agents.networks import (
@@ -152,6 +153,21 @@ def test_the_encoders_tell_how_many_samples_they_hold_at_once() -> None:
 def test_what_is_evaluated_again_is_evaluated_twice(count: int, again: int) -> None:
     rows = _rows_of_a_training_pass(PointNet(3, (8, 16), chunk=3), torch.randn(7, count, 3))
     assert sum(rows) == 7 * (count + again)
+
+
+@pytest.mark.parametrize("points", [5, 40])
+def test_hooks_see_the_whole_gradient_once_where_activations_are_evaluated_again(points: int) -> None:
+    net = PointNet(3, (8, 16), chunk=2)
+    parameters = list(net.parameters())
+    seen: list[list[torch.Tensor]] = []
+    register_multi_grad_hook(
+        parameters, lambda grads: seen.append([grad.clone() for grad in grads if grad is not None])
+    )
+    net(torch.randn(7, points, 3)).sum().backward()
+    [grads] = seen
+    for grad, parameter in zip(grads, parameters, strict=True):
+        assert parameter.grad is not None
+        assert torch.equal(grad, parameter.grad)
 
 
 def test_a_part_of_a_frozen_encoder_has_no_gradient() -> None:
