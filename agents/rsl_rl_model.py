@@ -90,9 +90,11 @@ class PointCloudModel(MLPModel):
         if masks is None:
             return self.memory(self._see(obs)).squeeze(0)
 
-        seen = self._see(obs[masks])
+        # A mask would be searched, and its search waited for, each time that it selects.
+        steps = masks.nonzero(as_tuple=True)
+        seen = self._see(obs[steps])
         padded = seen.new_zeros(*masks.shape, seen.shape[-1])
-        padded[masks] = seen
+        padded[steps] = seen
         return self.memory(padded, masks, hidden_state)
 
     def reset(self, dones: Tensor | None = None, hidden_state: HiddenState = None) -> None:

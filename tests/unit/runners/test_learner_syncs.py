@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""How often our part of a learner would wait for a GPU, counted on the CPU over whole iterations of RSL-RL."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks.host_syncs import HostSyncs
+from isaaclab_pc.runners import Decision, Runner
+from tests.unit.runners import test_distill_runner, test_fine_tuning, test_recurrent, test_runners
+
+ITERATIONS = 2
+MINIBATCHES = test_runners.SETTINGS.num_epochs * test_runners.PLAN.num_minibatches
+
+ONCE = {
+    ("a number is read", "isaaclab_pc/runners/rsl_rl.py:log"): 1,
+    ("a number is read", "isaaclab_pc/runners/tripwire.py:end_iteration"): 1,
+    ("tolist()", "isaaclab_pc/runners/shared.py:_read_numbers"): 1,
+}
+"""Reads of what is logged: once an iteration each."""
+
+DISTILLATION = {**ONCE, ("tolist()", "isaaclab_pc/learning/distillation.py:update"): 1}
+
+MEMORY = {**ONCE, ("nonzero", "isaaclab_pc/agents/rsl_rl_model.py:get_latent"): MINIBATCHES}
+"""Trajectories that are padded to one length have as many real steps as only the device knows."""
+
+OF_THE_FAKE_TASK = ("host data becomes a tensor", "isaaclab_pc/learning/teacher.py:forward")
+"""Its expert makes tensors."""
+
+
+def ppo(folder: Path, obs: str = "points", **encoder: object) -> Runner:
+    encoder_settings = replace(test_runners.SETTINGS.encoder, **encoder)  # type: ignore[arg-type]
+    return test_runners.Bench("rsl_rl", folder, obs, encoder=encoder_settings).runner
+
+
+def recurrent(folder: Path) -> Runner:
+    return test_recurrent.make(test_recurrent.Policy("rsl_rl", "gru"), folder)[1]
+
+
+def fine_tuned(folder: Path) -> Runner:
+    student = folder / "student.pt"
+    distilled = test_fine_tuning.rsl_rl_cfg.make_distill_cfg(test_fine_tuning.STUDENT, "x")
+    test_fine_tuning.build(folder, distilled).save(student, {})
+    return test_fine_tuning.build(folder, test_fine_tuning.finetune_cfg(), student)
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        pytest.param(ppo, ONCE, id="pointnet"),
+        pytest.param(lambda folder: ppo(folder, chunk=4), ONCE, id="chunks"),
+        pytest.param(lambda folder: ppo(folder, point_encoder="dp3"), ONCE, id="dp3"),
+        pytest.param(lambda folder: ppo(folder, point_encoder="pointnet2"), ONCE, id="pointnet2"),
+        pytest.param(lambda folder: ppo(folder, point_encoder="transformer"), ONCE, id="transformer"),
+        pytest.param(lambda folder: ppo(folder, "depth"), ONCE, id="depth"),
+        pytest.param(recurrent, MEMORY, id="memory"),
+        pytest.param(fine_tuned, ONCE, id="fine-tuning"),
+        pytest.param(lambda folder: test_distill_runner.Bench(folder).runner, DISTILLATION, id="distillation"),
+    ],
+)
+def test_a_learner_of_ours_waits_for_the_log_alone(
+    make: Callable[[Path], Runner], expected: Mapping[tuple[str, str], int], tmp_path: Path
+) -> None:
+    syncs = HostSyncs()
+    with ExitStack() as counting:
+
+        def on_iteration(completed: int, metrics: Mapping[str, float]) -> Decision:
+            # Optimizers allocate their state in the first iteration.
+            if completed == 1:
+                counting.enter_context(syncs)
+            return Decision.CONTINUE
+
+        make(tmp_path).train(1 + ITERATIONS, on_iteration)
+
+    waits: Counter[tuple[str, str]] = Counter()
+    for sync, count in syncs.counts.items():
+        # A learner is all on one device, where to(device) copies nothing: most calls are those of PyTorch's clipping.
+        if sync.is_ours and sync.what != "to(device)":
+            waits[sync.what, sync.function] += count
+    del waits[OF_THE_FAKE_TASK]
+    assert waits == {place: ITERATIONS * count for place, count in expected.items()}
+    # The counter was at work: RSL-RL itself reads which episodes ended in every step.
+    assert any(sync.what == "nonzero" and not sync.is_ours for sync in syncs.counts)
