@@ -46,7 +46,8 @@ def ledger_figure(key: str, title: str, ledger: Ledger, budget: int | None) -> P
         if budget is not None:
             axes.axvline(budget / _MIB, color=BAD, linestyle="--")
             # In a row of its own below the last bar, which may end with the budget.
-            axes.text(budget / _MIB, len(names), f"budget {format_size(budget)} ", color=BAD, ha="right", va="center")
+            place = (budget / _MIB - 0.03 * top, len(names))
+            axes.text(*place, f"budget {format_size(budget)}", color=BAD, ha="right", va="center")
         axes.set_yticks(range(len(names)), names, color=INK)
         axes.set(xlabel="memory [MiB]", xlim=(0, 1.25 * top), ylim=(len(names) + 0.4, -0.6))
         axes.xaxis.set_major_locator(MaxNLocator(4))
