@@ -1,9 +1,18 @@
-# TAB completes settings behind `python scripts/<name>.py`, with .venv active:
+# TAB completes settings behind `python scripts/<name>.py` and `isaaclab-pc <name>`, with .venv active:
 #   source scripts/completion.bash
 
 _isaaclab_pc() {
     COMPREPLY=()
-    [[ ${COMP_WORDS[1]} == *scripts/*.py ]] || return
+    local python=${COMP_WORDS[0]}
+    local script=${COMP_WORDS[1]}
+    if [[ $python == *isaaclab-pc ]]; then
+        # The program stands beside its Python.
+        python=$(dirname "$(command -v "$python")")/python
+    elif [[ $script == *scripts/*.py ]]; then
+        script=$(basename "$script" .py)
+    else
+        return
+    fi
 
     # Bash takes the line apart at "=", and replaces only what stands behind it.
     local line=${COMP_LINE:0:COMP_POINT}
@@ -14,8 +23,8 @@ _isaaclab_pc() {
     local choice
     while read -r choice; do
         [[ -n $choice ]] && COMPREPLY+=("${choice#"$behind"}")
-    done < <("${COMP_WORDS[0]}" -m isaaclab_pc.launch.completion "$word" 2>/dev/null)
+    done < <("$python" -m isaaclab_pc.commands.completion "$script" "$word" 2>/dev/null)
     [[ ${COMPREPLY[0]} == *[=.] ]] && compopt -o nospace
 }
 
-complete -o default -F _isaaclab_pc python python3
+complete -o default -F _isaaclab_pc python python3 isaaclab-pc

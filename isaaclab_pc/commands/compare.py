@@ -17,7 +17,7 @@ from isaaclab_pc.commands.comparison import ComparedRun, differences, read_run, 
 from isaaclab_pc.commands.named_run import named_run
 from isaaclab_pc.errors import ConfigError, closest
 from isaaclab_pc.launch.child_process import ExitCode, run_script
-from isaaclab_pc.launch.command_line import split_own
+from isaaclab_pc.launch.command_line import Takes, split_own
 from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.run_folder import LOGS, make_folder, writing
 from isaaclab_pc.settings.base import ScriptSettings, settings_of
@@ -36,6 +36,8 @@ class CompareSettings(ScriptSettings):
     out: str | None = None
     """Folder for the files; null: logs/compare/<time>."""
 
+
+TAKES = Takes(CompareSettings)
 
 PICTURE_NAME = "curves.png"
 

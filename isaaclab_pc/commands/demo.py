@@ -13,7 +13,7 @@ from isaaclab_pc.cluster.kernel_cache import announce_first_start, begin_build, 
 from isaaclab_pc.demo_file import DemoFile
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
-from isaaclab_pc.launch.command_line import keys_of, parse_script_command
+from isaaclab_pc.launch.command_line import Takes, keys_of, parse_script_command
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
@@ -44,6 +44,8 @@ MAY_CHANGE = (
     *("physics.", "points.", "env."),
 )
 """Settings of a run, and groups of them, that a recording takes."""
+
+TAKES = Takes(DemoSettings, MAY_CHANGE)
 
 NUM_ENVS = 16
 """Environments of ``num_envs=auto``, at most."""

@@ -9,7 +9,7 @@ from isaaclab_pc.cluster.kernel_cache import announce_first_start, begin_build, 
 from isaaclab_pc.commands.trained_policy import SELECTS, changed_settings, check_policy, find_policy
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
-from isaaclab_pc.launch.command_line import keys_of, parse_command, refuse_flags
+from isaaclab_pc.launch.command_line import Takes, keys_of, parse_command, refuse_flags
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
@@ -21,6 +21,8 @@ __all__ = ["main"]
 
 MAY_CHANGE = ("physics.", "eval.seed", "points.num_points", "points.sampler")
 """Settings, and groups of them, that may differ from the run's."""
+
+TAKES = Takes(run=("run", *SELECTS, "resume", *MAY_CHANGE))
 
 HELP = f"""\
 Write a trained policy for programs without a simulator: policy.pt (TorchScript), policy.onnx, policy.json, which says
@@ -39,7 +41,7 @@ Examples
   python scripts/export.py run=logs/rsl_rl/lift/<time>       a certain run
   python examples/deploy_onnx.py logs/rsl_rl/lift/<time>/export    runs it on depth images, without Isaac Lab
 
-{settings_table(keys_of(*SELECTS, "resume", *MAY_CHANGE))}
+{settings_table(keys_of(*TAKES.run))}
 
 Exit codes: 0; 2 for wrong settings; 128 + N after a signal N; 1 otherwise.
 """

@@ -9,6 +9,7 @@ import gymnasium
 
 from isaaclab_pc.errors import ConfigError, closest
 from isaaclab_pc.launch.child_process import ExitCode, run_script
+from isaaclab_pc.launch.command_line import Takes
 from isaaclab_pc.launch.task_names import all_ids, our_tasks
 from isaaclab_pc.runners import RUNNERS, agent_key
 
@@ -23,7 +24,9 @@ List the tasks that scripts/train.py task=<name> takes.
 Exit codes: 0; 2 for an unknown option; 128 + N after a signal N; 1 otherwise.
 """
 
-_OPTIONS = ("--all", "--help", "-h")
+TAKES = Takes(options=("--all",))
+
+_OPTIONS = (*TAKES.options, "--help", "-h")
 
 
 def main(argv: Sequence[str]) -> int:

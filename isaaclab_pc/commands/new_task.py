@@ -13,10 +13,13 @@ import isaaclab_pc
 from isaaclab_pc.commands.task_template import FILES
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import ExitCode, run_script
+from isaaclab_pc.launch.command_line import Takes
 from isaaclab_pc.launch.task_names import PREFIX
 from isaaclab_pc.program_name import command_line, in_repository
 
 __all__ = ["main", "new_task"]
+
+TAKES = Takes()
 
 HELP = """\
 Write a new task: tasks/<name>/ with its environment, configuration and registration, and its line in tasks/__init__.py.

@@ -9,7 +9,7 @@ from isaaclab_pc.cluster.kernel_cache import announce_first_start, begin_build, 
 from isaaclab_pc.commands.trained_policy import SELECTS, changed_settings, check_policy, find_policy
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
-from isaaclab_pc.launch.command_line import Command, keys_of, parse_command, refuse_flags
+from isaaclab_pc.launch.command_line import Command, Takes, keys_of, parse_command, refuse_flags
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
@@ -25,6 +25,8 @@ MAY_CHANGE = (
     *("points.num_points", "points.sampler", "points.realism"),
 )
 """Settings, and groups of them, that may differ from the run's."""
+
+TAKES = Takes(run=(*SELECTS, "resume", *MAY_CHANGE, "env."))
 
 HELP = f"""\
 Evaluate a checkpoint: success at the end of the episodes and at any step of them, each with its 95 % interval (Wilson
@@ -48,7 +50,7 @@ Examples
   python scripts/play.py env.success_distance=0.02           a stricter task
   python scripts/play.py points.realism=stereo env.randomization=hard    a worse camera, and more variety
 
-{settings_table(keys_of(*SELECTS, "resume", *MAY_CHANGE))}
+{settings_table(keys_of(*TAKES.run))}
 
 Exit codes: 0; 2 for wrong settings; 128 + N after a signal N; 1 otherwise.
 """

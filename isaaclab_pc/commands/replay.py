@@ -13,7 +13,7 @@ from isaaclab_pc.cluster.kernel_cache import announce_first_start, check_kernel_
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.fault_dump import SIMULATION_PACKAGES, FaultDump
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
-from isaaclab_pc.launch.command_line import Command, keys_of, parse_script_command
+from isaaclab_pc.launch.command_line import Command, Takes, keys_of, parse_script_command
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
@@ -43,6 +43,8 @@ class ReplaySettings(ScriptSettings):
 
 MAY_CHANGE = ("physics.", "device", "visualizer", "host", "guard.max_abs")
 """Settings of the run, and groups of them, that may differ from the recorded ones."""
+
+TAKES = Takes(ReplaySettings, MAY_CHANGE)
 
 HELP = f"""\
 Run the last steps of an environment that failed again, alone, and say in which physics step, in which joint or body

@@ -11,7 +11,7 @@ from isaaclab_pc.commands.named_run import named_run
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.files import write_text_atomically
 from isaaclab_pc.launch.child_process import ExitCode, run_script
-from isaaclab_pc.launch.command_line import parse_script_command
+from isaaclab_pc.launch.command_line import Takes, parse_script_command
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.find_checkpoint import newest_run
 from isaaclab_pc.launch.help import settings_table
@@ -38,6 +38,8 @@ class ReportSettings(ScriptSettings):
 
 SELECTS = ("task", "runner", "obs")
 """Settings that find the latest run."""
+
+TAKES = Takes(ReportSettings, SELECTS)
 
 HELP = f"""\
 Write a run as one page of HTML: its settings, result, curves, speed, memory and health, and the commands to go on. With

@@ -22,7 +22,7 @@ from isaaclab_pc.commands.stability import measure_stability
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.algorithm import TRAIN, choose_algorithm
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
-from isaaclab_pc.launch.command_line import Command, parse_command, refuse_flags
+from isaaclab_pc.launch.command_line import EVERY_SETTING, Command, Takes, parse_command, refuse_flags
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
@@ -84,6 +84,8 @@ Exit codes: 0; 2 for wrong settings or where nothing fits; 128 + N after a signa
 """
 
 OPTIONS = ("--plan", "--list", "--stability")
+TAKES = Takes(run=EVERY_SETTING, options=OPTIONS)
+
 LEDGER_NAME = "ledger.json"
 
 

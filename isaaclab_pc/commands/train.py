@@ -28,7 +28,7 @@ from isaaclab_pc.launch.child_process import (
     was_stopped,
     worker_command,
 )
-from isaaclab_pc.launch.command_line import Command, parse_command, split_own
+from isaaclab_pc.launch.command_line import EVERY_SETTING, Command, Takes, parse_command, split_own
 from isaaclab_pc.launch.find_checkpoint import find_checkpoint, newest_checkpoint
 from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.platform import check_gpus, check_isaaclab, check_logger, choose_platform, gpu_count
@@ -98,6 +98,8 @@ Exit codes
   4 a storm, see guard.storm;  5 the disk is full;  75 stopped by Ctrl-C, SIGTERM, SIGUSR1, SIGUSR2 or SIGHUP:
   resume=<run> goes on.  3, 4 and 75 leave a checkpoint.
 """
+
+TAKES = Takes(SubmitSettings, EVERY_SETTING)
 
 GOOD_TEACHER = 0.5
 """Success of a teacher below which it is not imitated."""

@@ -22,7 +22,7 @@ from isaaclab_pc.commands.tune_results import Watch, report
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.algorithm import TRAIN, choose_algorithm
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
-from isaaclab_pc.launch.command_line import Command, keys_of, parse_command, parse_script_command
+from isaaclab_pc.launch.command_line import Command, Takes, keys_of, parse_command, parse_script_command
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
@@ -81,6 +81,8 @@ NOT_TAKEN = ("resume", "visualizer", "host", "force", "gpus", "nodes", "node_ran
 
 MAY_CHANGE = (*(key for key in SETTINGS if key not in NOT_TAKEN), "physics.", "env.", "agent.")
 """Settings of a run that this script takes."""
+
+TAKES = Takes(TuneSettings, MAY_CHANGE)
 
 TRIAL = ("-P", "-m", "isaaclab_pc.commands.trial")
 """Arguments of Python that train the run in a folder, which is added."""

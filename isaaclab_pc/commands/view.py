@@ -16,7 +16,7 @@ from isaaclab_pc.cluster.kernel_cache import announce_first_start, begin_build, 
 from isaaclab_pc.commands.trained_policy import SELECTS, changed_settings, check_policy, find_policy
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
-from isaaclab_pc.launch.command_line import Command, keys_of, parse_script_command
+from isaaclab_pc.launch.command_line import Command, Takes, keys_of, parse_script_command
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
@@ -69,6 +69,8 @@ MAY_CHANGE = (
 )
 """Settings of a run, and groups of them, that a view takes."""
 
+TAKES = Takes(ViewSettings, (*SELECTS, *MAY_CHANGE))
+
 CHANGES_OF_A_POLICY = (
     *("device", "num_envs", "host", "force", "robot", "seed", "physics.", "guard."),
     *("points.num_points", "points.sampler", "points.realism"),
@@ -93,7 +95,7 @@ Examples
   python scripts/view.py task=lift record=lift.mp4 num_envs=1         a film
   python scripts/view.py task=lift host=0.0.0.0                       also for a browser on another machine
 
-{settings_table(keys_of(*SELECTS, *MAY_CHANGE), ViewSettings)}
+{settings_table(keys_of(*TAKES.run), ViewSettings)}
 
 num_envs=auto is {NUM_ENVS_SHOWN}. env.* is as in scripts/train.py. A trained policy acts under its run's settings; of
 these, device, num_envs, seed, robot, physics.*, guard.*, points.num_points, points.sampler, points.realism and env.*
@@ -119,7 +121,7 @@ def _run(argv: Sequence[str]) -> int:
     """Show what a command line names; return the exit code."""
     check_isaaclab()
     check_kernel_cache()
-    own, command = parse_script_command(argv, ViewSettings, (*SELECTS, *MAY_CHANGE))
+    own, command = parse_script_command(argv, ViewSettings, TAKES.run)
     _check_outputs(own)
     settings, checkpoint = _settings(own, command)
     settings = choose_platform(_with_num_envs(settings))

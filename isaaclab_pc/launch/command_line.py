@@ -20,7 +20,9 @@ from isaaclab_pc.settings.base import Settings, check_value, settings_of, shown
 from isaaclab_pc.settings.run import CUDA_DEVICES, SETTINGS
 
 __all__ = [
+    "EVERY_SETTING",
     "Command",
+    "Takes",
     "keys_of",
     "parse_command",
     "parse_override",
@@ -50,6 +52,24 @@ _CHOICES = {"-c": _SHOWS, "--cfg": _SHOWS, "-i": _INFORMS, "--info": _INFORMS}
 
 _QUESTIONS = (("-m", "--multirun"), ("-r", "--run"), ("-c", "--cfg"), ("-i", "--info"))
 """Flags of Hydra of which there may be one, each with its long form."""
+
+
+EVERY_SETTING = (*SETTINGS, "env.", "agent.")
+"""What a script takes of a run, if it takes all of it."""
+
+
+@dataclass(frozen=True)
+class Takes:
+    """What the command line of a script may have: its ``TAKES``, which completion reads."""
+
+    own: type[Settings] | None = None
+    """Describes the script's own settings."""
+
+    run: Sequence[str] = ()
+    """Settings of a run, other names for them, and groups of settings, as for :func:`keys_of`."""
+
+    options: Sequence[str] = ()
+    """Words without a value, such as ``--list``, beside those that every script has."""
 
 
 @dataclass(frozen=True)
