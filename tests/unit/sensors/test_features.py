@@ -137,9 +137,10 @@ def test_normals_of_any_image_are_those_of_the_rule(
     normals = estimate_normals(depths, matrices, pixels).cpu().numpy()
     for env in range(num_envs):
         for point in range(num_points):
-            camera = int(np.searchsorted(ends, pixels[env, point].item(), side="right"))
+            pixel = int(pixels[env, point])
+            camera = int(np.searchsorted(ends, pixel, side="right"))
             height, width = sizes[camera]
-            row, column = divmod(pixels[env, point].item() - int(ends[camera]) + height * width, width)
+            row, column = divmod(pixel - int(ends[camera]) + height * width, width)
             image = depths[camera][env].cpu().numpy()
             expected = reference_normal(image, matrices[env, camera].cpu().numpy(), row, column)
             np.testing.assert_allclose(normals[env, point], expected, atol=2e-5)
