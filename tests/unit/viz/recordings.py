@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Reads a recording of rerun's back."""
 
-import contextlib
 import subprocess
 import time
 from pathlib import Path
@@ -14,7 +13,7 @@ from scipy.spatial.transform import Rotation
 from isaaclab_pc.viz.rerun_recording import TIMELINE
 from isaaclab_pc.workers.browser_visualizers import rerun_program
 
-_ARRIVES_S = 60.0
+_ARRIVES_S = 180.0
 """Time in which a viewer has what was sent to its server [s]."""
 
 
@@ -30,6 +29,11 @@ def read(path: Path, entity: str, component: str) -> dict[int, Any]:
     return found
 
 
+def entities_of(path: Path) -> set[str]:
+    """Return what a recording has entities of, without the slash in front."""
+    return {chunk.entity_path.removeprefix("/") for chunk in rr.recording.load_recording(path).chunks()}
+
+
 def received(address: str, path: Path, entity: str, component: str, steps: int) -> dict[int, Any]:
     """Return what one more viewer of a server gets, like :func:`read`, once it has so many steps.
 
@@ -42,13 +46,17 @@ def received(address: str, path: Path, entity: str, component: str, steps: int) 
     """
     end = time.monotonic() + _ARRIVES_S
     found: dict[int, Any] = {}
+    unreadable: Exception | None = None
     viewer = subprocess.Popen([rerun_program(), address, "--save", str(path)])
     try:
-        while len(found) < steps and time.monotonic() < end:
+        while len(found) < steps:
+            assert time.monotonic() < end, f"{path}: {sorted(found)} after {_ARRIVES_S:.0f} s, {unreadable!r}"
             time.sleep(0.2)
-            # It is still being written.
-            with contextlib.suppress(RuntimeError):
+            try:
                 found = read(path, entity, component)
+            except (RuntimeError, ValueError) as error:
+                # It is still being written.
+                unreadable = error
     finally:
         viewer.terminate()
         viewer.wait()

@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A view in rerun, from the settings to the end: what a recording and a browser get is what is simulated."""
+"""A view that is recorded, from the settings to the end: what the file holds is what is simulated."""
 
 import io
-import os
-import signal
-import socket
 
 import numpy as np
 import pytest
@@ -17,11 +14,9 @@ from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.platform import choose_platform
 from isaaclab_pc.terminal.screen import Lines, use
 from isaaclab_pc.viz.point_colors import colors_by_height
-from isaaclab_pc.viz.rerun_recording import RerunRecording
 from isaaclab_pc.viz.scene_reader import SceneReader
-from isaaclab_pc.workers import browser_visualizers
 from isaaclab_pc.workers.view import ViewOptions, view
-from tests.unit.viz.recordings import camera_points, read, received, rgb
+from tests.unit.viz.recordings import camera_points, entities_of, read, rgb
 
 pytestmark = pytest.mark.sim
 
@@ -52,7 +47,7 @@ def truth(monkeypatch):
             "points": result[0]["points"].float(),
             "tool_pos": env.tool_pos + origins,
             "tool_quat": env.tool_quat,
-            "goal": env._goal() + origins,
+            "target": env.scene["target"].data.root_pos_w.torch,
             "camera_pos": camera.pos_w.torch,
             "camera_quat": camera.quat_w_ros.torch,
             "origins": origins,
@@ -74,6 +69,8 @@ def test_a_recording_holds_the_policys_clouds_and_where_everything_is(settings_f
     with use(Lines(io.StringIO())) as screen:
         assert view(settings_file, ViewOptions(record=path, steps=STEPS), screen) == 0
     assert sorted(truth) == [1, 2, 3]
+    parts = sorted(name for name in entities_of(path) if name.startswith("bodies/"))
+    bodies = [read(path, part, "InstancePoses3D:translations") for part in parts]
 
     for env in range(ENVS):
         root = f"env_{env}"
@@ -84,7 +81,6 @@ def test_a_recording_holds_the_policys_clouds_and_where_everything_is(settings_f
             "tool_pos": read(path, f"{root}/gripper", "Transform3D:translation"),
             "camera_pos": read(path, f"{root}/camera", "Transform3D:translation"),
             "origins": read(path, f"{root}/crop", "Transform3D:translation"),
-            "goal": read(path, f"{root}/goal", "Points3D:positions"),
         }
         turned = {
             "tool_quat": read(path, f"{root}/gripper", "Transform3D:quaternion"),
@@ -98,6 +94,8 @@ def test_a_recording_holds_the_policys_clouds_and_where_everything_is(settings_f
             assert np.array_equal(rgb(colors[step]), colors_by_height(cloud[:, 2].astype(np.float32)))
             for name, logged in entities.items():
                 assert np.allclose(logged[step][0], now[name][env], rtol=0.0, atol=1e-5), name
+            drawn = np.concatenate([places[step] for places in bodies])
+            assert np.abs(drawn - now["target"][env]).max(axis=1).min() < 1e-5, "the target is drawn where it is"
             for name, logged in turned.items():
                 between = Rotation.from_quat(logged[step][0]).inv() * Rotation.from_quat(now[name][env])
                 assert between.magnitude() < 1e-5, name
@@ -107,39 +105,3 @@ def test_a_recording_holds_the_policys_clouds_and_where_everything_is(settings_f
             pixels = camera_points(path, f"{root}/camera", step)
             away = np.linalg.norm(cloud[:, None] - pixels[None], axis=-1).min(axis=1)
             assert away.max() < 2e-3, "float16 points"
-
-
-def test_a_browser_gets_every_step_from_this_machine_alone(settings_file, truth, monkeypatch):
-    servers = []
-    clouds = {}
-    serve, write = browser_visualizers.RerunServer, RerunRecording.write
-
-    def remember(*fields):
-        servers.append(serve(*fields))
-        return servers[-1]
-
-    def person(recording, frame):
-        """Look at three steps, and leave."""
-        write(recording, frame)
-        if frame.step == STEPS:
-            path = settings_file.with_name("seen.rrd")
-            address = servers[0].address
-            clouds.update(received(address, path, "env_1/cloud", "Points3D:positions", steps=STEPS + 1))
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    monkeypatch.setattr(browser_visualizers, "RerunServer", remember)
-    monkeypatch.setattr(RerunRecording, "write", person)
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        stream = io.StringIO()
-        with use(Lines(stream)) as screen:
-            code = view(settings_file, ViewOptions(visualizer="rerun", port=port), screen)
-
-    assert code == 128 + signal.SIGTERM
-    (server,) = servers
-    assert server.address.startswith("rerun+http://127.0.0.1:")
-    assert f"note: port {port} is taken, {server.web_port} is the next free one" in stream.getvalue()
-    assert f"expert acts; watch at {server.page}" in stream.getvalue()
-    assert sorted(clouds) == [0, *truth]
-    for step, now in truth.items():
-        assert np.allclose(clouds[step], now["cloud"][1], rtol=0.0, atol=1e-5)
