@@ -11,10 +11,13 @@ import rerun as rr
 from scipy.spatial.transform import Rotation
 
 from isaaclab_pc.viz.rerun_recording import TIMELINE
+from isaaclab_pc.web_address import free_port
 from isaaclab_pc.workers.browser_visualizers import rerun_program
 
-_ARRIVES_S = 180.0
+_ARRIVES_S = 60.0
 """Time in which a viewer has what was sent to its server [s]."""
+
+SECOND_VIEWERS_PORT = 19876
 
 
 def read(path: Path, entity: str, component: str) -> dict[int, Any]:
@@ -47,7 +50,9 @@ def received(address: str, path: Path, entity: str, component: str, steps: int) 
     end = time.monotonic() + _ARRIVES_S
     found: dict[int, Any] = {}
     unreadable: Exception | None = None
-    viewer = subprocess.Popen([rerun_program(), address, "--save", str(path)])
+    # It serves, too, and its usual port is that of the server.
+    own_port = str(free_port("127.0.0.1", SECOND_VIEWERS_PORT))
+    viewer = subprocess.Popen([rerun_program(), address, "--port", own_port, "--save", str(path)])
     try:
         while len(found) < steps:
             assert time.monotonic() < end, f"{path}: {sorted(found)} after {_ARRIVES_S:.0f} s, {unreadable!r}"
