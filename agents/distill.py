@@ -80,7 +80,7 @@ DEFAULT = DistillSettings()
 REACH = DistillSettings(max_iterations=30, expert_share_samples=40_000)
 """For ``reach``, which is learned in a few iterations."""
 
-PRECISE = DistillSettings(max_iterations=110, num_minibatches=8, small_error=0.02, action_std=0.05, fulfilled_steps=45)
+PRECISE = DistillSettings(max_iterations=170, num_minibatches=8, small_error=0.02, action_std=0.05, fulfilled_steps=150)
 """For ``peg_insert``, where millimetres count: what is small in another task's actions is learned as exactly as what is
 large, in more steps on fewer samples each."""
 
