@@ -180,8 +180,9 @@ def _settings(dump: FaultDump, command: Command) -> RunSettings:
     if recorded.guard.mode == "raise":
         # The replay reports faults itself, and must not stop at an exception.
         changes["guard.mode"] = "quarantine"
-    # The state is all that a replay looks at; cameras would only cost time.
-    return recorded.with_values(changes | {"obs": "state", "num_envs": 1})
+    # The state is all that a replay looks at; cameras would only cost time where nobody watches.
+    obs = "state" if changes["visualizer"] is None else recorded.obs
+    return recorded.with_values(changes | {"obs": obs, "num_envs": 1})
 
 
 def _make_folder(parent: Path) -> Path:

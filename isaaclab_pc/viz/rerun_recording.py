@@ -17,6 +17,7 @@ __all__ = ["RerunRecording"]
 
 APPLICATION = "isaaclab_pc"
 TIMELINE = "step"
+TIME = "time"
 
 POINT_RADIUS = 0.006
 """Of a cloud's points [m]."""
@@ -57,6 +58,7 @@ class RerunRecording:
         """
         self._layout = layout
         self._color = color
+        self._has_watched = False
         self._recording = rr.RecordingStream(APPLICATION)
         if isinstance(target, str):
             self._recording.connect_grpc(target, default_blueprint=_blueprint(layout, play_state="following"))
@@ -71,7 +73,7 @@ class RerunRecording:
         """Add a frame."""
         record = self._recording
         record.set_time(TIMELINE, sequence=int(frame.step))
-        record.set_time("time", duration=frame.step * self._layout.step_s)
+        record.set_time(TIME, duration=frame.step * self._layout.step_s)
 
         for part, poses in zip(self._layout.parts, frame.part_poses, strict=True):
             where = rr.InstancePoses3D(translations=poses[:, :3], quaternions=poses[:, 3:])
@@ -82,6 +84,9 @@ class RerunRecording:
         if frame.mark is not None:
             where = frame.mark.position[None]
             record.log("mark", rr.Points3D(where, radii=0.05, colors=_MARK_COLOR, labels=[frame.mark.text]))
+        if frame.watched and not self._has_watched:
+            self._has_watched = True
+            record.send_blueprint(_blueprint_of_replay(self._layout))
         for name, value in frame.watched.items():
             record.log(f"watched/{name}", rr.Scalars(value))
 
@@ -146,25 +151,41 @@ def _frame_axes(pose: Poses) -> tuple[rr.Transform3D, rr.Arrows3D]:
 
 def _blueprint(layout: SceneLayout, play_state: Literal["following"] | None = None) -> rrb.Blueprint:
     """Return the scene beside the curves of each environment, which are tabs."""
-    # Depth is an image here; in space, rerun would draw it as a second cloud.
-    space = rrb.Spatial3DView(name="scene", origin="/", contents=["+ /**", "- /*/*/depth"])
     tabs = [_environment_tab(f"env_{env}", layout.cameras) for env in range(layout.num_envs)]
     return rrb.Blueprint(
-        rrb.Horizontal(space, rrb.Tabs(*tabs, name="environments"), column_shares=[3, 2]),
+        rrb.Horizontal(_space(), rrb.Tabs(*tabs, name="environments"), column_shares=[3, 2]),
         rrb.TimePanel(timeline=TIMELINE, state="collapsed", play_state=play_state),
         collapse_panels=True,
     )
 
 
-def _environment_tab(root: str, cameras: Sequence[str]) -> rrb.Vertical:
-    depth = [
+def _blueprint_of_replay(layout: SceneLayout) -> rrb.Blueprint:
+    """Return the scene beside the values of what failed, over the time: a step of the environment has several."""
+    watched = rrb.TimeSeriesView(name="what failed", origin="watched")
+    return rrb.Blueprint(
+        rrb.Horizontal(_space(), rrb.Vertical(watched, *_depth_views("env_0", layout.cameras)), column_shares=[3, 2]),
+        rrb.TimePanel(timeline=TIME, state="expanded", play_state="following"),
+        collapse_panels=True,
+    )
+
+
+def _space() -> rrb.Spatial3DView:
+    # Depth is an image elsewhere; in space, rerun would draw it as a second cloud.
+    return rrb.Spatial3DView(name="scene", origin="/", contents=["+ /**", "- /*/*/depth"])
+
+
+def _depth_views(root: str, cameras: Sequence[str]) -> list[rrb.Spatial2DView]:
+    return [
         rrb.Spatial2DView(name=f"depth, {camera}", origin=f"{root}/{camera}", contents=["$origin/depth"])
         for camera in cameras
     ]
+
+
+def _environment_tab(root: str, cameras: Sequence[str]) -> rrb.Vertical:
     return rrb.Vertical(
         rrb.TimeSeriesView(name="reward", origin=f"{root}/reward"),
         rrb.TimeSeriesView(name="actions", origin=f"{root}/action"),
         rrb.TimeSeriesView(name="success and ends", contents=[f"{root}/success", f"{root}/done"]),
-        rrb.Horizontal(*depth, rrb.TextLogView(name="guard", origin=f"{root}/guard")),
+        rrb.Horizontal(*_depth_views(root, cameras), rrb.TextLogView(name="guard", origin=f"{root}/guard")),
         name=root,
     )

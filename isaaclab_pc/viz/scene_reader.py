@@ -94,7 +94,7 @@ class SceneReader:
     def after_physics_step(
         self, step: float, asset: str, name: str, text: str, watched: Mapping[str, float]
     ) -> SceneFrame:
-        """Return what is to see between two steps, without clouds and images.
+        """Return what is to see between two steps: what a policy would see then, too.
 
         Args:
             step: Steps, and the share of the one that runs.
@@ -103,7 +103,8 @@ class SceneReader:
             text: What is wrong there.
             watched: Values for the time line.
         """
-        frame = replace(self._read_scene(), step=step, watched=dict(watched))
+        observations = {} if self._env.point_cloud is None else {"points": self._env._observe_points()}
+        frame = replace(self._read(observations, {}), step=step, watched=dict(watched))
         if not text:
             return frame
         return replace(frame, mark=Mark(self._position_of(asset, name, frame), text))

@@ -3,6 +3,7 @@
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 
@@ -19,12 +20,13 @@ pytestmark = pytest.mark.sim
 KICK_STEP = 6
 KICK = 400.0
 """Upward speed of the cube after the kick: above the guard's bound [m/s]."""
+CUBE_RADIUS = 0.035
+"""From its centre to a corner [m]."""
 
 
 @pytest.fixture(scope="module")
 def env(make_env: Callable):
     def adjust(cfg) -> None:
-        cfg.obs = "state"
         cfg.drawn = True
 
     return make_env("IsaacPC-Lift-Cube-Franka-Direct", 1, adjust)
@@ -71,11 +73,13 @@ def test_a_replay_follows_the_recording_and_finds_the_first_bad_physics_step(env
     assert all(abs(point.value) < 10.0 for point in fault.trace)
 
 
-def test_who_watches_sees_the_body_that_fails_and_its_values(env, dump: FaultDump, monkeypatch) -> None:
+def test_who_watches_sees_the_body_that_fails_with_its_cloud_and_its_values(env, dump: FaultDump, monkeypatch) -> None:
     from isaaclab_pc.viz.scene_reader import SceneReader
 
     frames: list = []
-    monkeypatch.setattr(env, "live_view", LiveView(env, [frames.append], SceneReader(env)), raising=False)
+    cubes: list = []
+    outputs = [frames.append, lambda _: cubes.append((env.cube_pos + env.scene.env_origins)[0].numpy().copy())]
+    monkeypatch.setattr(env, "live_view", LiveView(env, outputs, SceneReader(env)), raising=False)
     history = History(env, dump, 0)
     fault = replay(env, history, scene_quantities(env), from_each_step=True).fault
     assert replay(env, history, scene_quantities(env), True, make_look(env, fault)).fault == fault
@@ -83,7 +87,11 @@ def test_who_watches_sees_the_body_that_fails_and_its_values(env, dump: FaultDum
     last = frames[-1]
     assert [frame.step * env.cfg.decimation for frame in frames] == [*range(1, len(frames) + 1)]
     assert last.step == pytest.approx(KICK_STEP + 1 / env.cfg.decimation)
-    assert len(last.part_poses) > 5, "the bodies are drawn, though no camera is there"
+    assert len(last.part_poses) > 5
+    for frame, cube in list(zip(frames, cubes, strict=True))[:-1]:
+        to_cube = np.linalg.norm(frame.cloud[0] - cube, axis=-1)
+        assert to_cube.min() < CUBE_RADIUS, "its cloud is that of the physics step"
+        assert (frame.cameras[0].depth > 0.0).any()
     assert last.mark.position == pytest.approx((env.cube_pos + env.scene.env_origins)[0].numpy(), abs=1e-3)
     assert last.watched == {"velocity [m/s]": pytest.approx(KICK, rel=0.05), "bound": 200.0}
     assert last.mark.text.endswith(", bound 200")

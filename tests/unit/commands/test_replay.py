@@ -155,7 +155,8 @@ def test_a_replay_that_is_watched_ends_with_ctrl_c_and_tells_its_finding(dump: P
     assert replay.main([f"dump={dump}", "visualizer=viser"]) == 0
     output = capsys.readouterr().out
     assert output.index("until Ctrl-C") < output.index("first fault: step 2 of 3")
-    assert RunSettings.load(Path(calls[0][2]) / "config.yaml").visualizer == "viser"
+    settings = RunSettings.load(Path(calls[0][2]) / "config.yaml")
+    assert (settings.visualizer, settings.obs) == ("viser", "points"), "who watches sees the clouds of the run, too"
     assert replay.main([f"dump={dump}"]) == 130, "without a visualizer Ctrl-C ends it"
 
 

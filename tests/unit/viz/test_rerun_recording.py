@@ -11,7 +11,7 @@ pytest.importorskip("rerun", reason="needs rerun: uv pip install -c constraints.
 import rerun.blueprint as rrb
 from scipy.spatial.transform import Rotation
 
-from isaaclab_pc.viz.rerun_recording import RerunRecording, _blueprint
+from isaaclab_pc.viz.rerun_recording import RerunRecording, _blueprint, _blueprint_of_replay
 from isaaclab_pc.viz.scene_frame import CameraView, Mark
 from tests.unit.viz import scenes
 from tests.unit.viz.recordings import camera_points, read, rgb
@@ -95,3 +95,4 @@ def test_what_a_replay_found_is_a_point_and_a_curve(tmp_path):
     recording.close()
     assert np.allclose(read(path, "mark", "Points3D:positions")[1], [0.5, 0.1, 0.2])
     assert read(path, "watched/velocity", "Scalars:scalars") == {1: [15.0]}
+    assert {"watched", "env_0/wrist_camera"} <= origins(_blueprint_of_replay(scenes.layout()).root_container)
