@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.sim, pytest.mark.physx]
 
 def test_killed_it_goes_on_by_itself_and_a_scheduler_can_stop_it(tmp_path: Path) -> None:
     with Training(tmp_path, "max_iterations=100000") as training:
-        killed = training.wait_for(5)
+        killed = training.wait_for_checkpoint()
         killed.kill()
 
         training.wait_for(8, after=killed.pid)
