@@ -53,6 +53,7 @@ def main(argv: Sequence[str]) -> int:
     if CHROMIUM is None:
         parser.error("there is no Chromium: apt-get install chromium")
 
+    args.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
         page = Path(scratch) / "report.html"
         page.write_text(run_page(args.run), encoding="utf-8")
