@@ -96,8 +96,14 @@ class Training:
                 return psutil.Process(beat["pid"])
             time.sleep(0.05)
 
+    def wait_for_event(self, name: str) -> None:
+        """Wait until an event stands in the run's log."""
+        self._wait(lambda _: bool(self.events(name)), 120.0)
+
     def events(self, name: str) -> list[dict[str, Any]]:
         path = self.run / "events.jsonl"
+        if not path.exists():
+            return []
         events = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
         return [event for event in events if event["event"] == name]
 
