@@ -3,18 +3,15 @@
 
 import json
 import math
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from isaaclab_pc.runners import RUNNERS
-from tests.sim.training import Training
+from tests.sim.training import Training, run_program
 
 pytestmark = [pytest.mark.sim, pytest.mark.physx, pytest.mark.slow]
 
-ROOT = Path(__file__).parents[2]
 SAMPLES_PER_UPDATE = 1024
 """So many that an iteration takes long enough to be killed in."""
 
@@ -35,7 +32,5 @@ def test_killed_it_goes_on_to_its_end_and_its_policy_is_exported(tmp_path: Path,
     assert counted == [(number, number * SAMPLES_PER_UPDATE) for number in (1, 2, 3)]
     assert all(math.isfinite(line["metrics"]["loss/value"]) for line in lines)
 
-    command = [sys.executable, str(ROOT / "scripts" / "export.py"), f"run={run.relative_to(tmp_path)}"]
-    exported = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
-    assert exported.returncode == 0, exported.stdout + exported.stderr
-    assert exported.stdout.count("actions as the runner's to ") == 2
+    exported = run_program(tmp_path, "scripts/export.py", f"run={run.relative_to(tmp_path)}")
+    assert exported.count("actions as the runner's to ") == 2

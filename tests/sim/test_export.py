@@ -2,34 +2,26 @@
 """Exports of real policies: the actions of the runner, from depth images without a simulator."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.sim.training import run_program
+
 pytestmark = [pytest.mark.sim, pytest.mark.physx, pytest.mark.slow]
 
-ROOT = Path(__file__).parents[2]
 ONE_ITERATION = [
     *("task=reach", "runner=rl_games", "algorithm=ppo", "obs=depth", "num_envs=4", "max_iterations=1"),
     *("agent.params.config.samples_per_update=64", "eval.episodes=4", "device=cpu", "env.episode_length_s=0.5"),
 ]
 
 
-def run(folder: Path, program: str, *arguments: str) -> str:
-    command = [sys.executable, str(ROOT / program), *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=500, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 def check_export(folder: Path, output: str) -> dict[str, Any]:
     """Check an export's files, run them on its sample, and return what ``policy.json`` says."""
     assert output.count("actions as the runner's to ") == 2
     exported = folder / output.splitlines()[-1].removeprefix("policy: ")
-    assert "as recorded to" in run(folder, "examples/deploy_onnx.py", str(exported))
+    assert "as recorded to" in run_program(folder, "examples/deploy_onnx.py", str(exported))
     content = json.loads((exported / "policy.json").read_text(encoding="utf-8"))
     for part in (content["inputs"][0], content["output"]):
         assert part["parts"][-1]["to"] == part["shape"][1]
@@ -37,7 +29,7 @@ def check_export(folder: Path, output: str) -> dict[str, Any]:
 
 
 def test_a_policy_of_clouds_leaves_the_house(tmp_path: Path) -> None:
-    content = check_export(tmp_path, run(tmp_path, "scripts/export.py", "run=pretrained", "task=lift"))
+    content = check_export(tmp_path, run_program(tmp_path, "scripts/export.py", "run=pretrained", "task=lift"))
     assert [entry["name"] for entry in content["inputs"]] == ["policy", "points"]
     assert content["cameras"]["camera"]["mounted_on"] == "env"
     assert content["cloud"]["removed_classes"] == ["robot"]
@@ -45,7 +37,9 @@ def test_a_policy_of_clouds_leaves_the_house(tmp_path: Path) -> None:
 
 
 def test_a_policy_of_depth_images_leaves_the_house(tmp_path: Path) -> None:
-    run(tmp_path, "scripts/train.py", *ONE_ITERATION)
-    content = check_export(tmp_path, run(tmp_path, "scripts/export.py", "task=reach", "runner=rl_games", "obs=depth"))
+    run_program(tmp_path, "scripts/train.py", *ONE_ITERATION)
+    content = check_export(
+        tmp_path, run_program(tmp_path, "scripts/export.py", "task=reach", "runner=rl_games", "obs=depth")
+    )
     assert [entry["name"] for entry in content["inputs"]] == ["policy", "depth"]
     assert "cloud" not in content

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A view with its page, from the first build to the end: the panel builds the environments again."""
 
-import io
 import os
 import signal
-import socket
 
 import pytest
 
@@ -13,10 +11,9 @@ pytest.importorskip("viser", reason="needs viser: uv pip install -c constraints.
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.platform import choose_platform
 from isaaclab_pc.physics.apply import physx_fragments
-from isaaclab_pc.terminal.screen import Lines, use
 from isaaclab_pc.viz.scene_reader import SceneReader
 from isaaclab_pc.viz.viser_page import ViserPage
-from isaaclab_pc.workers.view import ViewOptions, view
+from tests.sim.views import view_on_a_taken_port
 
 pytestmark = [pytest.mark.sim, pytest.mark.slow]
 
@@ -61,11 +58,7 @@ def test_the_panel_builds_again_with_what_fits_and_refuses_what_does_not(tmp_pat
 
     monkeypatch.setattr(ViserPage, "show", person)
     monkeypatch.setattr(SceneReader, "__init__", remember)
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        stream = io.StringIO()
-        with use(Lines(stream)) as screen:
-            code = view(tmp_path / "config.yaml", ViewOptions(port=port), screen)
+    code, port, text = view_on_a_taken_port(tmp_path / "config.yaml", "viser")
 
     assert code == 128 + signal.SIGTERM
     assert clouds[0][1] > 32
@@ -83,6 +76,5 @@ def test_the_panel_builds_again_with_what_fits_and_refuses_what_does_not(tmp_pat
 
     assert "not built again" in messages[0]
     assert "points.num_points=0: expected" in messages[0]
-    text = stream.getvalue()
     assert f"note: port {port} is taken" in text
     assert text.count("expert acts; watch at http://localhost:") == 2

@@ -4,7 +4,6 @@
 import io
 import os
 import signal
-import socket
 
 import numpy as np
 import pytest
@@ -21,6 +20,7 @@ from isaaclab_pc.viz.rerun_recording import RerunRecording
 from isaaclab_pc.viz.scene_reader import SceneReader
 from isaaclab_pc.workers import browser_visualizers
 from isaaclab_pc.workers.view import ViewOptions, view
+from tests.sim.views import view_on_a_taken_port
 from tests.unit.viz.recordings import camera_points, entities_of, read, received, rgb
 
 pytestmark = pytest.mark.sim
@@ -132,17 +132,13 @@ def test_a_browser_gets_every_step_from_this_machine_alone(settings_file, truth,
 
     monkeypatch.setattr(browser_visualizers, "RerunServer", remember)
     monkeypatch.setattr(RerunRecording, "write", person)
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        stream = io.StringIO()
-        with use(Lines(stream)) as screen:
-            code = view(settings_file, ViewOptions(visualizer="rerun", port=port), screen)
+    code, port, text = view_on_a_taken_port(settings_file, "rerun")
 
     assert code == 128 + signal.SIGTERM
     (server,) = servers
     assert server.address.startswith("rerun+http://127.0.0.1:")
-    assert f"note: port {port} is taken, {server.web_port} is the next free one" in stream.getvalue()
-    assert f"expert acts; watch at {server.page}" in stream.getvalue()
+    assert f"note: port {port} is taken, {server.web_port} is the next free one" in text
+    assert f"expert acts; watch at {server.page}" in text
     assert sorted(clouds) == [0, *truth]
     for step, now in truth.items():
         assert np.allclose(clouds[step], now["cloud"][1], rtol=0.0, atol=1e-5)

@@ -11,12 +11,21 @@ from typing import Any
 
 import psutil
 
-TRAIN = Path(__file__).parents[2] / "scripts" / "train.py"
+ROOT = Path(__file__).parents[2]
+TRAIN = ROOT / "scripts" / "train.py"
 SMALL = [
     *("physics=ovphysx", "device=cpu", "num_envs=16", "algorithm=ppo"),
     *("supervise.checkpoint_interval=1", "eval.episodes=16", "eval.best_share=0", "env.episode_length_s=1"),
 ]
 RECORDS = "logs/*/*/*/run.json"
+
+
+def run_program(folder: Path, program: str, *arguments: str) -> str:
+    """Run a program of the repository to its end, in a folder, and return what it printed."""
+    command = [sys.executable, str(ROOT / program), *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=500, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 class Training:
