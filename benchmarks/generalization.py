@@ -1,33 +1,47 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the pretrained policies do where they were not trained: other physics, randomization, cameras and clouds.
+"""What policies do where they were not trained, and experts where they were not written: physics, variety, cameras.
 
-    python benchmarks/generalization.py                            all tasks that come with a policy
-    python benchmarks/generalization.py --task lift --episodes 64  a quick look at one
+    python benchmarks/generalization.py                            the pretrained policies of all tasks
+    python benchmarks/generalization.py --policy expert            the experts, under what they notice
+    python benchmarks/generalization.py --task lift --condition Newton
     python benchmarks/generalization.py --report                   the table of what is there
 
-Each field of the table is one run of ``scripts/play.py`` in a folder of its own; what is there is not run again. Prints
-the table in Markdown.
+Each field of the table is one run of ``scripts/play.py`` in a folder of its own. What came of it is kept as a line of
+``<out>/generalization.csv``; a field that stands there is not measured again, on whatever machine: remove its line to
+have it measured anew. Prints the table in Markdown.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from isaaclab_pc.files import write_atomically
 from isaaclab_pc.launch.evaluation_result import Success
 from isaaclab_pc.launch.pretrained import policy_file, pretrained_tasks
+from isaaclab_pc.launch.task_names import expert_tasks
 from isaaclab_pc.runners import read_header
 
 PLAY = Path(__file__).parents[1] / "scripts" / "play.py"
-CONDITIONS = {
-    "as trained": (),
+TABLE = "generalization.csv"
+
+AS_TRAINED = "as trained"
+SEEN_BY_EXPERTS = {
+    AS_TRAINED: (),
     "Newton": ("physics=newton_mjwarp",),
     "randomization=default": ("env.randomization=default",),
     "randomization=hard": ("env.randomization=hard",),
+}
+"""Settings by the table's headline, for who reads the simulator's state."""
+
+CONDITIONS = {
+    **SEEN_BY_EXPERTS,
     "structured light": ("points.realism=structured_light",),
     "stereo": ("points.realism=stereo",),
     "half the points": ("points.num_points=HALF",),
@@ -35,54 +49,124 @@ CONDITIONS = {
     "sampler=voxel": ("points.sampler=voxel",),
     "sampler=fps": ("points.sampler=fps",),
 }
-"""Settings by the headline of the table's column."""
+"""Likewise, for who sees a cloud."""
 
 
-def measure(task: str, condition: str, args: argparse.Namespace) -> Success | None:
-    """Return the success of a task's policy; None where it was not measured, or failed."""
-    folder = args.folder / task / condition.replace(" ", "_")
-    results = sorted(folder.glob("logs/pretrained/*/*/result.json"))
-    if not results and not args.report:
-        num_points = read_header(policy_file(task))["observations"]["points"][0]
-        settings = [text.replace("HALF", str(num_points // 2)) for text in CONDITIONS[condition]]
-        # They were trained on PhysX.
-        physics = [] if any(text.startswith("physics") for text in settings) else ["physics=ovphysx"]
-        size = [f"num_envs={args.num_envs}", f"eval.episodes={args.episodes}", f"eval.seed={args.seed}"]
-        folder.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, str(PLAY.resolve()), f"task={task}", "resume=pretrained", *size, *physics, *settings]
-        subprocess.run(command, cwd=folder, check=False, stdout=subprocess.DEVNULL)
-        results = sorted(folder.glob("logs/pretrained/*/*/result.json"))
-    if not results:
+@dataclass(frozen=True)
+class Field:
+    """One number of the table."""
+
+    policy: str
+    """``pretrained`` or ``expert``."""
+    task: str
+    condition: str
+
+    def settings(self) -> list[str]:
+        """Return what ``scripts/play.py`` is given."""
+        changes = CONDITIONS[self.condition]
+        if any("HALF" in text for text in changes):
+            num_points = read_header(policy_file(self.task))["observations"]["points"][0]
+            changes = tuple(text.replace("HALF", str(num_points // 2)) for text in changes)
+        # The policies were trained on PhysX.
+        physics = () if any(text.startswith("physics") for text in changes) else ("physics=ovphysx",)
+        return [f"task={self.task}", f"resume={self.policy}", *physics, *changes]
+
+
+Results = dict[Field, tuple[Success, int]]
+"""Success, and over how many episodes."""
+
+
+def fields(policy: str, tasks: Sequence[str], conditions: Sequence[str]) -> list[Field]:
+    """Return the fields that make sense, condition by condition."""
+    known = SEEN_BY_EXPERTS if policy == "expert" else CONDITIONS
+    return [Field(policy, task, name) for name in conditions if name in known for task in tasks]
+
+
+def measure(field: Field, args: argparse.Namespace) -> tuple[Success, int] | None:
+    """Evaluate a policy under a condition; None where that failed."""
+    folder = args.folder / field.policy / field.task / field.condition.replace(" ", "_")
+    folder.mkdir(parents=True, exist_ok=True)
+    size = [f"num_envs={args.num_envs}", f"eval.episodes={args.episodes}", f"eval.seed={args.seed}"]
+    command = [sys.executable, str(PLAY.resolve()), *field.settings(), *size]
+    code = subprocess.run(command, cwd=folder, check=False, stdout=subprocess.DEVNULL).returncode
+    if code:
+        print(f"{field}: exit code {code}, see {folder}", file=sys.stderr)
         return None
 
-    success = Success(**json.loads(results[-1].read_text(encoding="utf-8"))["success"])
-    print(f"{task}, {condition}: {success}", flush=True)
-    return success
+    newest = max(folder.glob("logs/*/*/*/result.json"), key=lambda path: path.stat().st_mtime_ns)
+    result = json.loads(newest.read_text(encoding="utf-8"))
+    return Success(**result["success"]), result["episodes"]
 
 
-def table(found: dict[tuple[str, str], Success | None], tasks: Sequence[str]) -> str:
+def read_results(path: Path) -> Results:
+    """Return what a CSV holds; nothing where there is no such file."""
+    if not path.exists():
+        return {}
+    with path.open(newline="", encoding="utf-8") as file:
+        return {
+            Field(line["policy"], line["task"], line["condition"]): (
+                Success(float(line["success"]), float(line["lower"]), float(line["upper"])),
+                int(line["episodes"]),
+            )
+            for line in csv.DictReader(file)
+        }
+
+
+def write_results(results: Results, path: Path) -> None:
+    """Write a CSV with a line for each field."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with write_atomically(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["policy", "task", "condition", "success", "lower", "upper", "episodes"])
+        for field, (success, episodes) in results.items():
+            interval = [round(value, 4) for value in (success.rate, success.lower, success.upper)]
+            writer.writerow([field.policy, field.task, field.condition, *interval, episodes])
+
+
+def table(results: Results, policy: str, tasks: Sequence[str]) -> str:
     """Return a line for each condition and a column for each task, in percent."""
     lines = [f"| | {' | '.join(f'`{task}`' for task in tasks)} |", f"|---|{'---:|' * len(tasks)}"]
-    for condition in CONDITIONS:
-        cells = [found[task, condition] for task in tasks]
-        lines.append(f"| {condition} | {' | '.join('-' if cell is None else str(cell) for cell in cells)} |")
+    for name in dict.fromkeys(field.condition for field in fields(policy, tasks, list(CONDITIONS))):
+        found = [results.get(Field(policy, task, name)) for task in tasks]
+        cells = ["-" if result is None else f"{result[0]} of {result[1]}" for result in found]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def main() -> None:
+def main() -> int:
     """Measure what is not there, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--task", nargs="+", default=pretrained_tasks(), choices=pretrained_tasks())
+    parser.add_argument("--policy", default="pretrained", choices=("pretrained", "expert"))
+    parser.add_argument("--task", nargs="+", help="all that have such a policy")
+    parser.add_argument("--condition", nargs="+", default=list(CONDITIONS), choices=list(CONDITIONS))
     parser.add_argument("--episodes", type=int, default=256)
     parser.add_argument("--num_envs", type=int, default=128)
     parser.add_argument("--seed", type=int, default=1000)
-    parser.add_argument("--folder", type=Path, default=Path("logs/generalization"), help="where the results are kept")
+    parser.add_argument("--folder", type=Path, default=Path("logs/generalization"), help="where evaluations are kept")
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"), help="where the CSV goes")
     parser.add_argument("--report", action="store_true", help="report what is there, and measure nothing")
     args = parser.parse_args()
 
-    found = {(task, name): measure(task, name, args) for name in CONDITIONS for task in args.task}
-    print(f"\n{table(found, args.task)}")
+    known = list(expert_tasks()) if args.policy == "expert" else pretrained_tasks()
+    tasks = args.task or known
+    if strangers := sorted(set(tasks) - set(known)):
+        parser.error(f"no {args.policy} policy of {', '.join(strangers)}; there are {', '.join(known)}")
+
+    path = args.out / TABLE
+    failed = False
+    for field in [] if args.report else fields(args.policy, tasks, args.condition):
+        if field in read_results(path):
+            continue
+        result = measure(field, args)
+        failed |= result is None
+        if result is not None:
+            print(f"{field.policy}, {field.task}, {field.condition}: {result[0]} of {result[1]}", flush=True)
+            # Read again: another process may have measured meanwhile.
+            write_results({**read_results(path), field: result}, path)
+
+    print(f"\n{table(read_results(path), args.policy, tasks)}")
+    return int(failed)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``scripts/play.py``: evaluate a checkpoint under its run's settings. Loads no torch."""
+"""``scripts/play.py``: evaluate a checkpoint under its run's settings, or a task's expert. Loads no torch."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from isaaclab_pc.cluster.kernel_cache import announce_first_start, begin_build, check_kernel_cache
 from isaaclab_pc.commands.trained_policy import SELECTS, changed_settings, check_policy, find_policy
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.launch.algorithm import EXPERT
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
 from isaaclab_pc.launch.command_line import Command, Takes, keys_of, parse_command, refuse_flags
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
 from isaaclab_pc.launch.pretrained import PRETRAINED
-from isaaclab_pc.launch.run_folder import LOG_NAME, SETTINGS_NAME, make_folder
+from isaaclab_pc.launch.run_folder import LOG_NAME, LOGS, SETTINGS_NAME, make_folder
+from isaaclab_pc.launch.task_names import expert_tasks, short_name
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import current
 
@@ -25,6 +28,9 @@ MAY_CHANGE = (
     *("points.num_points", "points.sampler", "points.realism"),
 )
 """Settings, and groups of them, that may differ from the run's."""
+
+EXPERT_NUM_ENVS = 256
+"""Environments in which an expert acts, where nothing else is given."""
 
 TAKES = Takes(run=(*SELECTS, "resume", *MAY_CHANGE, "env."))
 
@@ -37,7 +43,9 @@ randomized, such as the objects' positions: where does the policy fail?
 
 Everything is as in the run that the checkpoint comes from, unless it is given here: the defaults below are those of
 training. resume is latest, and num_envs is not more than the episodes, or 4 with a visualizer. The result is written to
-the run's folder, in play/<time>/result.json; that of a pretrained policy to logs/pretrained/<task>/<time>.
+the run's folder, in play/<time>/result.json; that of a pretrained policy to logs/pretrained/<task>/<time>. With
+resume=expert the task's expert acts, which reads the simulator's state: what its students can reach; the result goes to
+logs/expert/<task>/<time>.
 
 Examples
   python scripts/play.py task=lift resume=pretrained visualizer=viser    watch a policy that comes with the package
@@ -45,6 +53,7 @@ Examples
   python scripts/play.py task=lift runner=rl_games           the latest run of another task and library
   python scripts/play.py resume=best eval.episodes=1000      its best checkpoint, over more episodes
   python scripts/play.py resume=logs/rsl_rl/reach/<time>/checkpoints/model_100.pt    a certain checkpoint
+  python scripts/play.py task=lift resume=expert env.randomization=hard      what is the expert's own success?
   python scripts/play.py visualizer=viser                    watch it in a browser
   python scripts/play.py physics=newton_mjwarp               does the policy survive another physics backend?
   python scripts/play.py env.success_distance=0.02           a stricter task
@@ -83,17 +92,17 @@ def run(command: Command) -> int:
     refuse_flags(command)
     check_isaaclab()
     check_kernel_cache()
-    asked = compose(command.settings)
-    policy = find_policy(asked.resume or "latest", asked, command)
-    checkpoint = policy.checkpoint
-    settings = _with_num_envs(changed_settings(policy.settings, asked, command, MAY_CHANGE), command)
-    check_policy(checkpoint, settings)
+    asked = compose(command.settings, command.env)
+    settings, checkpoint, folder = _expert(asked, command) if asked.resume == EXPERT else _trained(asked, command)
     settings = choose_platform(settings)
     announce_first_start(settings.device)
 
-    folder = make_folder(policy.folder if asked.resume == PRETRAINED else policy.folder / "play")
+    folder = make_folder(folder)
     settings.save(folder / SETTINGS_NAME)
-    current().decide(f"checkpoint: {checkpoint}", checkpoint=str(checkpoint))
+    if checkpoint is None:
+        current().decide("policy: the task's expert, which reads the simulator's state", policy=EXPERT)
+    else:
+        current().decide(f"checkpoint: {checkpoint}", checkpoint=str(checkpoint))
     log = folder / LOG_NAME
     begin_build(settings)
     code = run_child(worker_command("play", folder / SETTINGS_NAME, checkpoint=checkpoint), log=log)
@@ -103,6 +112,31 @@ def run(command: Command) -> int:
         show_log(log, code)
         code = ExitCode.FAILED
     return code
+
+
+def _trained(asked: RunSettings, command: Command) -> tuple[RunSettings, Path, Path]:
+    """Return what a trained policy acts under, its checkpoint, and the folder for results."""
+    policy = find_policy(asked.resume or "latest", asked, command)
+    settings = _with_num_envs(changed_settings(policy.settings, asked, command, MAY_CHANGE), command)
+    check_policy(policy.checkpoint, settings)
+    return settings, policy.checkpoint, policy.folder if asked.resume == PRETRAINED else policy.folder / "play"
+
+
+def _expert(asked: RunSettings, command: Command) -> tuple[RunSettings, None, Path]:
+    """Return what a task's expert acts under, and the folder for results."""
+    known = expert_tasks()
+    if asked.task not in known.values():
+        raise ConfigError(f"resume={EXPERT}: {asked.task} has no expert; these have one: {', '.join(sorted(known))}.")
+    allowed = keys_of("task", "obs", "resume", *MAY_CHANGE)
+    for key in (*sorted(command.given), *command.agent):
+        if not allowed(key):
+            raise ConfigError(f"{key} has no effect on the expert; --help shows what may be given.")
+
+    # Without cameras, unless they are asked for: the expert does not look.
+    settings = asked if "obs" in command.given else asked.with_values({"obs": "state"})
+    if "num_envs" not in command.given and not settings.visualizer:
+        settings = settings.with_values({"num_envs": min(EXPERT_NUM_ENVS, settings.eval.episodes)})
+    return _with_num_envs(settings, command), None, LOGS / EXPERT / short_name(settings.task)
 
 
 def _with_num_envs(settings: RunSettings, command: Command) -> RunSettings:

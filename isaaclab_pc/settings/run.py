@@ -169,7 +169,7 @@ class RunSettings(Settings):
 
     resume: PathText | None = None
     """latest, best, or a run's folder or checkpoint: the same run in the same folder, to its end. With
-    scripts/play.py also pretrained: the policy that comes with the task."""
+    scripts/play.py also pretrained: the policy that comes with the task; and expert: the task's expert."""
 
     num_envs: Literal["auto"] | NumEnvs = "auto"
     """Environments in parallel; auto measures what this machine does best, and remembers it."""

@@ -1,56 +1,98 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The table of what pretrained policies do elsewhere, around a stand-in for ``scripts/play.py``."""
+"""The table of what policies do elsewhere, around a stand-in for ``scripts/play.py``."""
 
-from argparse import Namespace
+import sys
+from pathlib import Path
 
 import pytest
 
 from benchmarks import generalization
-from benchmarks.generalization import CONDITIONS, measure, table
+from benchmarks.generalization import Field, main, read_results
 from isaaclab_pc.launch.evaluation_result import Success
-from isaaclab_pc.launch.pretrained import pretrained_tasks
 
 PLAY = """
 import json, sys
 from pathlib import Path
 
-with open("../../calls", "a") as calls:
+with open("calls", "a") as calls:
     print(*sys.argv[1:], file=calls)
+if "physics=newton_mjwarp" in sys.argv:
+    sys.exit(3)
 folder = Path("logs/pretrained/task/2026")
 folder.mkdir(parents=True)
-(folder / "result.json").write_text(json.dumps({"success": {"rate": 0.5, "lower": 0.4, "upper": 0.6}, "seed": 1}))
+result = {"success": {"rate": 0.5, "lower": 0.4, "upper": 0.6}, "episodes": 64}
+(folder / "result.json").write_text(json.dumps(result))
 """
-
-HALF = Success(rate=0.5, lower=0.4, upper=0.6)
 
 
 @pytest.fixture
-def args(tmp_path, monkeypatch):
+def run(tmp_path, monkeypatch):
+    """Measure in a folder; returns the exit code."""
     script = tmp_path / "play.py"
     script.write_text(PLAY, encoding="utf-8")
     monkeypatch.setattr(generalization, "PLAY", script)
-    return Namespace(folder=tmp_path, episodes=64, num_envs=32, seed=5, report=False)
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> int:
+        monkeypatch.setattr(sys, "argv", ["generalization.py", "--out", "results", *arguments])
+        return main()
+
+    return run
 
 
-def test_a_field_of_the_table_is_one_evaluation_which_is_not_run_again(args, tmp_path):
-    task = pretrained_tasks()[0]
-    assert measure(task, "half the points", args) == measure(task, "half the points", args) == HALF
-    (call,) = (tmp_path / "calls").read_text(encoding="utf-8").splitlines()
-    assert call.startswith(f"task={task} resume=pretrained num_envs=32 eval.episodes=64 eval.seed=5 physics=ovphysx")
+def calls(policy: str, task: str, condition: str) -> list[str]:
+    """Return how ``scripts/play.py`` was called for a field."""
+    path = Path("logs", "generalization", policy, task, condition, "calls")
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+def test_a_field_is_one_evaluation_which_is_not_run_again(run):
+    arguments = ("--task", "lift", "--condition", "half the points", "--episodes", "64", "--seed", "5")
+    assert run(*arguments) == 0
+    assert run(*arguments) == 0
+
+    (call,) = calls("pretrained", "lift", "half_the_points")
+    assert call.startswith("task=lift resume=pretrained physics=ovphysx points.num_points=")
+    assert call.endswith("num_envs=128 eval.episodes=64 eval.seed=5")
     assert "HALF" not in call
 
-
-def test_physics_is_that_of_the_training_unless_it_is_what_differs(args, tmp_path):
-    measure("lift", "Newton", args)
-    call = (tmp_path / "calls").read_text(encoding="utf-8").split()
-    assert [text for text in call if text.startswith("physics")] == ["physics=newton_mjwarp"]
+    found = read_results(Path("results/generalization.csv"))
+    assert found == {Field("pretrained", "lift", "half the points"): (Success(0.5, 0.4, 0.6), 64)}
 
 
-def test_the_report_measures_nothing(args, tmp_path):
-    args.report = True
-    assert measure("lift", "stereo", args) is None
-    assert not (tmp_path / "calls").exists()
+def test_one_that_fails_is_measured_again_and_the_others_stay(run, capsys):
+    assert run("--task", "lift", "--condition", "stereo", "Newton") == 1
+    assert run("--task", "lift", "--condition", "stereo", "Newton") == 1
 
-    text = table({("lift", name): HALF if name == "Newton" else None for name in CONDITIONS}, ["lift"])
-    assert "| Newton | 50.0 % [40.0, 60.0] |" in text
-    assert "| stereo | - |" in text
+    assert len(calls("pretrained", "lift", "Newton")) == 2
+    assert len(calls("pretrained", "lift", "stereo")) == 1
+    text = capsys.readouterr().out
+    assert "| stereo | 50.0 % [40.0, 60.0] of 64 |" in text
+    assert "| Newton | - |" in text
+
+
+def test_physics_is_that_of_the_training_unless_it_is_what_differs(run):
+    run("--task", "lift", "--condition", "Newton")
+    (call,) = calls("pretrained", "lift", "Newton")
+    assert [text for text in call.split() if text.startswith("physics")] == ["physics=newton_mjwarp"]
+
+
+def test_experts_have_no_rows_for_what_they_do_not_see(run, capsys):
+    assert run("--policy", "expert", "--task", "lift", "--condition", "stereo", "randomization=hard") == 0
+    (call,) = calls("expert", "lift", "randomization=hard")
+    assert call.startswith("task=lift resume=expert physics=ovphysx env.randomization=hard")
+    text = capsys.readouterr().out
+    assert "randomization=hard" in text
+    assert "stereo" not in text
+
+
+def test_the_report_measures_nothing(run, capsys):
+    assert run("--report", "--task", "lift") == 0
+    assert not Path("logs").exists()
+    assert "| stereo | - |" in capsys.readouterr().out
+
+
+def test_a_task_without_such_a_policy_is_refused(run, capsys):
+    with pytest.raises(SystemExit):
+        run("--task", "lift", "juggle")
+    assert "no pretrained policy of juggle; there are " in capsys.readouterr().err

@@ -133,3 +133,29 @@ def test_a_policy_that_comes_with_the_package_is_played_without_a_run(folder, se
     assert seen(result)["settings"]["eval"]["episodes"] == 100
     assert seen(result)["settings"]["algorithm"] == "distill"
     assert "result.json" in capsys.readouterr().out
+
+
+def test_the_expert_is_evaluated_without_a_run_and_without_cameras(folder, seen):
+    assert play.main(["resume=expert", "task=lift", "eval.episodes=512", "env.randomization=hard"]) == 0
+
+    (result,) = (folder / "logs" / "expert" / "lift").iterdir()
+    content = seen(result)
+    assert "--checkpoint" not in content["argv"]
+    settings = content["settings"]
+    assert (settings["obs"], settings["num_envs"]) == ("state", 256)
+    assert (settings["eval"]["episodes"], settings["env_overrides"]) == (512, ["env.randomization=hard"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["task=Isaac-Cartpole-Direct"], "has no expert; these have one: lift, open_drawer"),
+        (["runner=skrl"], "runner has no effect on the expert"),
+        (["agent.x=3"], "agent.x=3 has no effect on the expert"),
+        (["num_envs=auto"], "give a number here"),
+    ],
+)
+def test_what_has_no_meaning_for_the_expert_is_refused(folder, capsys, arguments, message):
+    assert play.main(["resume=expert", *arguments]) == 2
+    assert message in capsys.readouterr().err
+    assert not (folder / "logs").exists()
