@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from isaaclab_pc.agents.chunks import ChunkedEncoder
 from isaaclab_pc.agents.point_encoders import make_point_encoder
+from isaaclab_pc.agents.precision import Float32Conv2d, autocast
 from isaaclab_pc.runners.distributed import average, world_size
 
 __all__ = [
@@ -63,7 +64,8 @@ class DepthEncoder(nn.Module):
             # The first layer reduces the resolution most: a wide kernel with a large stride.
             kernel = 5 if index == 0 else 3
             stride = 4 if index == 0 else 2
-            layers += [nn.Conv2d(size_in, size_out, kernel, stride, padding=kernel // 2), nn.ReLU(inplace=True)]
+            convolution = Float32Conv2d if index == 0 else nn.Conv2d
+            layers += [convolution(size_in, size_out, kernel, stride, padding=kernel // 2), nn.ReLU(inplace=True)]
             height = math.ceil(height / stride)
             width = math.ceil(width / stride)
             size_in = size_out
@@ -101,6 +103,7 @@ class ObservationEncoder(nn.Module):
         depth_channels: Sequence[int],
         depth_latent: int,
         chunk: int | Literal["auto"],
+        precision: str,
     ) -> None:
         """Create the encoders.
 
@@ -115,11 +118,16 @@ class ObservationEncoder(nn.Module):
             depth_channels: Output channels of the depth encoder's convolutions.
             depth_latent: Size of the depth encoder's latent.
             chunk: Clouds or images whose activations are held at once, or ``auto``.
+            precision: What the encoders compute in: float32 or bf16.
 
         Raises:
-            ValueError: A group has neither one, two nor three dimensions, or there is no such kind of encoder.
+            ValueError: A group has neither one, two nor three dimensions, or there is no such kind of encoder or no
+                such precision.
         """
         super().__init__()
+        if precision not in ("float32", "bf16"):
+            raise ValueError(f"precision={precision!r}: there are float32 and bf16")
+        self.precision = precision
         most = None if chunk == "auto" else chunk
         self._shapes = {name: tuple(shape) for name, shape in shapes.items() if len(shape) > 1}
         self.encoders = nn.ModuleDict()
@@ -169,9 +177,13 @@ class ObservationEncoder(nn.Module):
             obs: Observation groups by name; those without an encoder are ignored.
 
         Returns:
-            The latents, each of shape (B, L), in the order of :attr:`groups`.
+            The latents, each of shape (B, L), float32, in the order of :attr:`groups`.
         """
-        return [encoder(obs[name]) for name, encoder in self.encoders.items()]
+        return [self._encode(encoder, obs[name]) for name, encoder in self.encoders.items()]
+
+    def _encode(self, encoder: nn.Module, batch: Tensor) -> Tensor:
+        with autocast(batch.device.type, self.precision):
+            return encoder(batch).float()
 
 
 class RunningNorm(nn.Module):

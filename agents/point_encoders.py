@@ -15,6 +15,7 @@ from torch.nn import functional
 from isaaclab_pc.agents.chunks import ChunkedEncoder
 from isaaclab_pc.agents.point_groups import group_points
 from isaaclab_pc.agents.pointnet import PointEmbedding, PointNet
+from isaaclab_pc.agents.precision import Float32Linear
 
 __all__ = ["Dp3", "PatchTransformer", "PointNet2", "make_point_encoder"]
 
@@ -41,8 +42,9 @@ class Dp3(nn.Module):
         super().__init__()
         self.embedding = embedding
         layers: list[nn.Module] = []
-        for size_in, size_out in itertools.pairwise([embedding.out_features, *channels]):
-            layers += [nn.Linear(size_in, size_out), nn.LayerNorm(size_out), nn.ReLU()]
+        for index, (size_in, size_out) in enumerate(itertools.pairwise([embedding.out_features, *channels])):
+            linear = Float32Linear if index == 0 else nn.Linear
+            layers += [linear(size_in, size_out), nn.LayerNorm(size_out), nn.ReLU()]
         self.each = nn.Sequential(*layers)
         self.projection = nn.Sequential(nn.Linear(channels[-1], channels[-1]), nn.LayerNorm(channels[-1]))
 
@@ -69,7 +71,7 @@ class PointNet2(nn.Module):
         super().__init__()
         self.patches = _Patches(in_features, embedding.scale, channels)
         self.embedding = embedding
-        self.last = nn.Linear(channels[-1] + embedding.out_features, channels[-1])
+        self.last = Float32Linear(channels[-1] + embedding.out_features, channels[-1])
 
     def rows(self, points: Tensor) -> int:
         """Return the rows of activations of a cloud."""
@@ -100,7 +102,7 @@ class PatchTransformer(nn.Module):
         super().__init__()
         self.patches = _Patches(in_features, embedding.scale, channels)
         self.embedding = embedding
-        self.position = nn.Linear(embedding.out_features, channels[-1])
+        self.position = Float32Linear(embedding.out_features, channels[-1])
         self.blocks = nn.ModuleList([_Block(channels[-1]) for _ in range(blocks)])
         self.norm = nn.LayerNorm(channels[-1])
 
@@ -132,8 +134,9 @@ class _Patches(nn.Module):
         self.scale = scale
         self.local_scale = _LOCAL_SCALE * scale
         layers: list[nn.Module] = []
-        for size_in, size_out in itertools.pairwise([in_features, *channels]):
-            layers += [nn.Linear(size_in, size_out), nn.ReLU()]
+        for index, (size_in, size_out) in enumerate(itertools.pairwise([in_features, *channels])):
+            linear = Float32Linear if index == 0 else nn.Linear
+            layers += [linear(size_in, size_out), nn.ReLU()]
         self.each = nn.Sequential(*layers)
 
     def rows(self, points: Tensor) -> int:

@@ -19,6 +19,7 @@ from torch.func import functional_call
 from torch.nn import functional
 
 from isaaclab_pc.agents.chunks import most_at_once, split_batch
+from isaaclab_pc.agents.precision import Float32Linear, same_autocast
 
 __all__ = ["DensePointNet", "PointEmbedding", "PointNet"]
 
@@ -133,9 +134,10 @@ class PointNet(nn.Module):
         self.embedding = PointEmbedding(in_features, scale, frequencies)
         layers: list[nn.Module] = []
         sizes = [self.embedding.out_features, *channels]
-        for size_in, size_out in itertools.pairwise(sizes[:-1]):
+        for index, (size_in, size_out) in enumerate(itertools.pairwise(sizes[:-1])):
+            linear = Float32Linear if index == 0 else nn.Linear
             # In place: a linear layer needs its input for the gradient, not its output.
-            layers += [nn.Linear(size_in, size_out), nn.ReLU(inplace=True)]
+            layers += [linear(size_in, size_out), nn.ReLU(inplace=True)]
         self.hidden = nn.Sequential(*layers)
         self.last = nn.Linear(sizes[-2], sizes[-1])
 
@@ -245,6 +247,7 @@ class _EvaluatedAgain(torch.autograd.Function):
     def forward(ctx: Any, net: PointNet, points: Tensor, *parameters: Tensor) -> Tensor:
         values, winners = net._features(points).max(dim=1)
         ctx.net = net
+        ctx.autocast = same_autocast(points.device.type)
         ctx.save_for_backward(points, winners.int())
         return (values + net.last.bias).relu()
 
@@ -257,7 +260,7 @@ class _EvaluatedAgain(torch.autograd.Function):
         own = (points, *ctx.net.parameters())
         inputs = [x.detach().requires_grad_(need) for x, need in zip(own, needed, strict=True)]
         parameters = {f"net.{name}": x for (name, _), x in zip(ctx.net.named_parameters(), inputs[1:], strict=True)}
-        with torch.enable_grad():
+        with torch.enable_grad(), ctx.autocast:
             latent = functional_call(_KnownWinners(ctx.net), parameters, (inputs[0], winners))
         found = iter(torch.autograd.grad(latent, [x for x in inputs if x.requires_grad], grads))
         return None, *(next(found) if need else None for need in needed)

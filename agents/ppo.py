@@ -40,6 +40,10 @@ class EncoderSettings:
     """Clouds or images whose activations are held at once, whatever the minibatch; where more need a gradient, the
     backward pass computes them again. auto: as many as make 2^20 rows of activations; ``pointnet`` on a GPU 2^23."""
 
+    precision: Literal["float32", "bf16"] = "float32"
+    """What the encoders compute in. bf16: autocast to bfloat16, which halves their activations; weights, positions and
+    latents stay float32."""
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists and numbers, as configs hold them."""
         return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}

@@ -2,7 +2,7 @@
 """What the encoders of clouds cost on a CPU, and what they see in the clouds of a real task.
 
 ``cost``: CPU time per 1000 clouds, and peak of the tensors of a batch of 1000, of a forward pass without gradients and
-of a forward and backward pass, in float32 and under bf16 autocast. The encoders take turns, so what runs beside them
+of a forward and backward pass, with ``precision`` float32 and bf16. The encoders take turns, so what runs beside them
 meets all alike; medians.
 
 ``sees``: each learns from the same clouds of resets, for the same number of gradient steps, to tell where the cube of
@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from isaaclab_pc.agents import ppo
 from isaaclab_pc.agents.networks import make_mlp
 from isaaclab_pc.agents.point_encoders import make_point_encoder
+from isaaclab_pc.agents.precision import autocast
 from isaaclab_pc.scaling.learner_memory import MemoryPeak
 from isaaclab_pc.settings.points import PointEncoder
 
@@ -53,7 +54,7 @@ def main() -> None:
 
     torch.set_num_threads(1)
     if args.what == "cost":
-        print("| points | encoder | arithmetic | infer [ms] | train [ms] | infer [MB] | train [MB] |")
+        print("| points | encoder | `precision` | infer [ms] | train [ms] | infer [MB] | train [MB] |")
         print("|---|---|---|---|---|---|---|")
         for points in args.points:
             print_costs(points, args.repeats)
@@ -76,7 +77,7 @@ def print_costs(points: int, repeats: int) -> None:
     """Measure all encoders on clouds of so many points; print a row for each and each arithmetic."""
     clouds = (torch.rand(1000, points, 3) * 0.4).half()
     few = clouds[:BATCH]
-    variants = [(kind, half) for kind in KINDS for half in (False, True)]
+    variants = [(kind, precision) for kind in KINDS for precision in ("float32", "bf16")]
     passes = {variant: (infer_pass(*variant, few), train_pass(*variant, few)) for variant in variants}
 
     times: dict[Any, tuple[list[float], list[float]]] = {variant: ([], []) for variant in variants}
@@ -88,31 +89,31 @@ def print_costs(points: int, repeats: int) -> None:
                 if repeat > 0:  # the first one warms up
                     found.append(time.process_time() - start)
 
-    for kind, half in variants:
-        milliseconds = [1e6 * statistics.median(found) / BATCH for found in times[kind, half]]
-        calls = (infer_pass(kind, half, clouds), train_pass(kind, half, clouds))
+    for kind, precision in variants:
+        milliseconds = [1e6 * statistics.median(found) / BATCH for found in times[kind, precision]]
+        calls = (infer_pass(kind, precision, clouds), train_pass(kind, precision, clouds))
         megabytes = [peak_bytes(call) / 1e6 for call in calls]
         numbers = " | ".join(f"{value:.1f}" for value in (*milliseconds, *megabytes))
-        print(f"| {points} | {kind} | {'bf16' if half else 'float32'} | {numbers} |", flush=True)
+        print(f"| {points} | {kind} | {precision} | {numbers} |", flush=True)
 
 
-def infer_pass(kind: str, half: bool, clouds: Tensor) -> Callable[[], None]:
+def infer_pass(kind: str, precision: str, clouds: Tensor) -> Callable[[], None]:
     """Return a forward pass as a rollout makes it."""
     net = make(kind)
 
     def infer() -> None:
-        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=half):
+        with torch.no_grad(), autocast("cpu", precision):
             net(clouds)
 
     return infer
 
 
-def train_pass(kind: str, half: bool, clouds: Tensor) -> Callable[[], None]:
+def train_pass(kind: str, precision: str, clouds: Tensor) -> Callable[[], None]:
     """Return a forward and backward pass."""
     net = make(kind)
 
     def train() -> None:
-        with torch.autocast("cpu", torch.bfloat16, enabled=half):
+        with autocast("cpu", precision):
             loss = net(clouds).float().square().sum()
         loss.backward()
 

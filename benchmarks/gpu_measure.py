@@ -20,7 +20,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -76,31 +76,30 @@ def operator(args: argparse.Namespace) -> dict[str, Any]:
 def encoder(args: argparse.Namespace) -> dict[str, Any]:
     """Time a large agent's encoder on a minibatch of its own, in float32, TF32 and bfloat16."""
     from isaaclab_pc.agents import distill, ppo
-    from isaaclab_pc.agents.pointnet import PointNet
+    from isaaclab_pc.agents.networks import ObservationEncoder
 
     sizes = ppo.sizes(ppo.DEFAULT) if args.agent == "ppo" else distill.distill_sizes(distill.DEFAULT)
     agent = sizes["large"]
-    settings = agent.encoder
+    settings = agent.encoder.to_dict()
     count = args.num_envs or agent.minibatch_size
-    net = PointNet(3, settings.point_channels, scale=settings.point_scale, frequencies=settings.point_frequencies).to(
-        args.device
-    )
-    clouds = torch.rand(count, CLOUD, 3, device=args.device).half()
+    clouds = {"points": torch.rand(count, CLOUD, 3, device=args.device).half()}
 
-    def infer() -> None:
-        with torch.no_grad():
-            net(clouds)
-
-    def train() -> None:
-        net(clouds).float().sum().backward()
-
-    result: dict[str, Any] = {"clouds": count, "frequencies": len(settings.point_frequencies)}
+    result: dict[str, Any] = {"clouds": count, "frequencies": len(agent.encoder.point_frequencies)}
     for name in ("float32", "tf32", "bfloat16"):
-        torch.backends.cuda.matmul.allow_tf32 = name == "tf32"
-        half = torch.autocast(args.device.partition(":")[0], torch.bfloat16) if name == "bfloat16" else nullcontext()
-        with half:
-            result[f"{name}_infer_ms"] = median_ms(infer, args)
-            result[f"{name}_train_ms"] = median_ms(train, args)
+        # What bfloat16 leaves in float32 is TF32 in a training, too.
+        torch.backends.cuda.matmul.allow_tf32 = name != "float32"
+        settings["precision"] = "bf16" if name == "bfloat16" else "float32"
+        net = ObservationEncoder({"points": (CLOUD, 3)}, **settings).to(args.device)
+
+        def infer(net: ObservationEncoder = net) -> None:
+            with torch.no_grad():
+                net(clouds)
+
+        def train(net: ObservationEncoder = net) -> None:
+            net(clouds)[0].sum().backward()
+
+        result[f"{name}_infer_ms"] = median_ms(infer, args)
+        result[f"{name}_train_ms"] = median_ms(train, args)
     return result
 
 

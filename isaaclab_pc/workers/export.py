@@ -20,7 +20,14 @@ from isaaclab_pc.sensors.scene_cameras import depth_image
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import Screen
 from isaaclab_pc.workers.cloud_recorder import CloudRecorder
-from isaaclab_pc.workers.exported_policy import PlainPolicy, compare, load_onnx, load_torchscript, milliseconds
+from isaaclab_pc.workers.exported_policy import (
+    PlainPolicy,
+    compare,
+    compute_in_float32,
+    load_onnx,
+    load_torchscript,
+    milliseconds,
+)
 from isaaclab_pc.workers.policy_description import describe_policy
 from isaaclab_pc.workers.session import Session, open_session
 
@@ -56,6 +63,7 @@ def export(settings_path: Path, checkpoint: Path, screen: Screen) -> int:
 
     with open_session(settings, 1, "export", folder) as session:
         header = session.runner.load_policy(checkpoint, {"task": settings.task})
+        compute_in_float32(session.runner.policy())
         frames = _record(session, settings.eval.seed)
         obs = {name: torch.cat([frame.obs[name] for frame in frames]) for name in frames[0].obs}
         expected = session.runner.act(obs).float().cpu()

@@ -16,7 +16,16 @@ from torch import Tensor, nn
 
 from isaaclab_pc.errors import ConfigError
 
-__all__ = ["TOLERANCE", "Agreement", "PlainPolicy", "compare", "load_onnx", "load_torchscript", "milliseconds"]
+__all__ = [
+    "TOLERANCE",
+    "Agreement",
+    "PlainPolicy",
+    "compare",
+    "compute_in_float32",
+    "load_onnx",
+    "load_torchscript",
+    "milliseconds",
+]
 
 TOLERANCE = 1e-5
 """Largest difference between exported actions and the runner's, relative to actions that are larger than 1."""
@@ -103,6 +112,13 @@ class _Reads(dict[str, Tensor]):
     def __getitem__(self, name: str) -> Tensor:
         self.names.add(name)
         return super().__getitem__(name)
+
+
+def compute_in_float32(policy: nn.Module) -> None:
+    """Let a policy compute in float32, as what is exported does, whatever the ``precision`` of its encoders."""
+    for module in policy.modules():
+        if hasattr(module, "precision"):
+            module.precision = "float32"
 
 
 def _densified(module: nn.Module) -> nn.Module:

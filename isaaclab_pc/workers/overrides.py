@@ -162,6 +162,7 @@ _BOUNDS: Mapping[str, Any] = {
     "agent.*.depth_latent": _Layer,
     "agent.*.point_encoder": PointEncoder,
     "agent.*.encoder.chunk": Literal["auto"] | _Count,
+    "agent.*.encoder.precision": Literal["float32", "bf16"],
     "agent.*.point_scale": _Positive,
     "agent.*_frequencies": list[Annotated[float, Field(ge=0, le=1e6)]],
     "agent.*.init_std": _Positive,

@@ -28,6 +28,7 @@ ENCODER = {
     "depth_channels": [4, 8],
     "depth_latent": 10,
     "chunk": "auto",
+    "precision": "float32",
 }
 
 

@@ -21,6 +21,7 @@ ENCODER = {
     "depth_channels": [4, 8],
     "depth_latent": 10,
     "chunk": "auto",
+    "precision": "float32",
 }
 GROUPS = {"points": ["policy", "points"], "depth": ["policy", "depth"], "state": ["policy"], "blind": ["points"]}
 BATCH = 5

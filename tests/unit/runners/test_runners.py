@@ -364,6 +364,24 @@ def test_every_encoder_trains_and_refuses_the_weights_of_another(name: str, kind
     torch.testing.assert_close(again.runner.act(observed), bench.runner.act(observed))
 
 
+def test_every_library_trains_encoders_in_bfloat16_and_their_checkpoints_go_on_in_float32(
+    name: str, tmp_path: Path
+) -> None:
+    half = Bench(name, tmp_path / "a", encoder=replace(SETTINGS.encoder, precision="bf16"))
+    first = half.act()
+    half.train(1)
+    assert not torch.allclose(half.act(), first)
+    half.runner.save(tmp_path / "a.pt", {})
+
+    full = Bench(name, tmp_path / "b")
+    full.runner.load(tmp_path / "a.pt")
+    observed = half.env.observe()
+    actions, rounded = full.runner.act(observed), half.runner.act(observed)
+    assert not torch.equal(actions, rounded)
+    torch.testing.assert_close(actions, rounded, rtol=0, atol=0.02)
+    full.train(2)
+
+
 @pytest.mark.parametrize("obs", ["points", "depth", "state"])
 def test_what_the_policy_sees_changes_its_action(name: str, tmp_path: Path, obs: str) -> None:
     bench = Bench(name, tmp_path, obs)

@@ -138,6 +138,21 @@ def test_a_chunk_of_the_encoder_lowers_the_prediction(kind: str, device: str) ->
     assert predicted(8) < 0.5 * predicted("auto")
 
 
+def test_bfloat16_lowers_the_prediction_for_a_cpu_alone() -> None:
+    spaces = Spaces({**VECTORS, **GROUPS["points"]}, 3)
+
+    def predicted(precision: str, device: str) -> int:
+        run = resolved(agent=["agent.actor.encoder.point_encoder=dp3", f"agent.actor.encoder.precision={precision}"])
+        run.plan = BatchPlan(horizon=4, num_minibatches=1, minibatch_size=64)
+        run.device = device
+        activations = learner_memory(run, spaces).activations
+        assert activations is not None
+        return activations
+
+    assert predicted("bf16", "cpu") < 0.7 * predicted("float32", "cpu")
+    assert predicted("bf16", "cuda:0") == predicted("float32", "cuda:0")
+
+
 def test_only_what_is_held_at_once_counts() -> None:
     with MemoryPeak() as peak:
         for _ in range(3):

@@ -2,6 +2,7 @@
 """Policies as TorchScript and ONNX files: the actions of the runner, for any number of observations."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,15 @@ from torch import Tensor, nn
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.runners import RUNNERS
-from isaaclab_pc.workers.exported_policy import PlainPolicy, compare, load_onnx, load_torchscript, milliseconds
-from tests.unit.runners.test_runners import Bench
+from isaaclab_pc.workers.exported_policy import (
+    PlainPolicy,
+    compare,
+    compute_in_float32,
+    load_onnx,
+    load_torchscript,
+    milliseconds,
+)
+from tests.unit.runners.test_runners import SETTINGS, Bench
 
 pytest.importorskip("onnxruntime")
 
@@ -39,6 +47,20 @@ def test_exported_actions_are_those_of_the_runner(name: str, obs: str, tmp_path:
     for run in runs:
         assert compare(run, inputs, bench.act()).observations == 4
         assert milliseconds(run, inputs, repeats=10) > 0.0
+
+
+@pytest.mark.parametrize("name", RUNNERS)
+def test_a_policy_that_trained_in_bfloat16_is_exported_in_float32(name: str, tmp_path: Path) -> None:
+    bench = Bench(name, tmp_path / "a", encoder=replace(SETTINGS.encoder, precision="bf16"))
+    same = Bench(name, tmp_path / "b")
+    observed = bench.env.observe()
+    compute_in_float32(bench.runner.policy())
+    torch.testing.assert_close(bench.act(), same.act(), rtol=0, atol=0)
+
+    policy = PlainPolicy(bench.runner.policy(), observed)
+    inputs = policy.inputs(observed)
+    policy.write_torchscript(tmp_path / "policy.pt", inputs)
+    compare(load_torchscript(tmp_path / "policy.pt"), inputs, same.act())
 
 
 def test_actions_that_differ_are_an_error() -> None:

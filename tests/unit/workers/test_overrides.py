@@ -168,7 +168,7 @@ LISTS = {key: kind for key, kind in _BOUNDS.items() if get_origin(_unpacked(kind
 
 def test_what_is_no_number_and_no_list_is_chosen_from_names():
     others = _BOUNDS.keys() - NUMBERS.keys() - LISTS.keys()
-    assert others == {"agent.*.point_encoder", "agent.*.encoder.chunk"}
+    assert others == {"agent.*.point_encoder", "agent.*.encoder.chunk", "agent.*.encoder.precision"}
 
 
 def refuse_all(pattern: str, kind: Any, present: Any, texts: Sequence[str]) -> None:
@@ -219,10 +219,8 @@ def test_whatever_is_written_is_taken_or_refused_by_the_fields_name(text: str):
             assert str(error).startswith(f"{key}=")  # noqa: PT017 (most texts are taken or refused as they please)
 
 
-ENCODERS = {
-    "actor": {"encoder": {"point_encoder": "pointnet", "chunk": "auto"}},
-    "models": {"policy": {"encoder": {"point_encoder": "pointnet", "chunk": "auto"}}},
-}
+ENCODER = {"point_encoder": "pointnet", "chunk": "auto", "precision": "float32"}
+ENCODERS = {"actor": {"encoder": ENCODER}, "models": {"policy": {"encoder": ENCODER}}}
 
 
 @pytest.mark.parametrize("where", ["agent.actor.encoder", "agent.models.policy.encoder"])
@@ -233,3 +231,11 @@ def test_encoders_are_chosen_by_name_and_bounded_by_a_number(where):
     for wrong in ("0", "2.5", "none", "all"):
         with pytest.raises(ConfigError, match="chunk="):
             check_overrides({"agent": ENCODERS}, [f"{where}.chunk={wrong}"])
+
+
+@pytest.mark.parametrize("where", ["agent.actor.encoder", "agent.models.policy.encoder"])
+def test_encoders_compute_in_float32_or_bfloat16(where):
+    check_overrides({"agent": ENCODERS}, [f"{where}.precision=bf16", f"{where}.precision=float32"])
+    for wrong in ("fp16", "16", "true"):
+        with pytest.raises(ConfigError, match=rf"precision={wrong}: expected .*float32.*bf16"):
+            check_overrides({"agent": ENCODERS}, [f"{where}.precision={wrong}"])
