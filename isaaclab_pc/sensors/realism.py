@@ -12,6 +12,7 @@ from isaaclab.utils.math import quat_apply, quat_from_angle_axis, quat_mul
 
 from isaaclab_pc.keyed_random import keyed_uniform
 from isaaclab_pc.sensors import realism_kernels as kernels
+from isaaclab_pc.sensors import warp_base_kernels
 from isaaclab_pc.sensors.realism_cfg import (
     DepthRealismCfg,
     GaussianNoiseCfg,
@@ -21,7 +22,6 @@ from isaaclab_pc.sensors.realism_cfg import (
     bounds,
     can_exceed_zero,
 )
-from isaaclab_pc.sensors.warp_base_kernels import WARP_LANES
 from isaaclab_pc.warp_stream import current_stream
 
 _PIXEL_STREAM = 0
@@ -144,12 +144,11 @@ class DepthRealism:
             self._expect("mask", mask, torch.bool, self.num_envs)
 
         # On a GPU a warp has one row or two, so that neighbouring threads read neighbouring pixels.
-        is_cuda = self.device.type == "cuda"
-        env_bits = height.bit_length() - 1 if is_cuda else 0
-        lanes = WARP_LANES if is_cuda else 1
+        _, warp_lanes = warp_base_kernels.lanes_on(str(self.device))
+        env_bits = height.bit_length() - 1 if warp_lanes > 1 else 0
         wp.launch(
             kernels.corrupt_depth,
-            dim=(self.num_envs << env_bits) * lanes,
+            dim=(self.num_envs << env_bits) * warp_lanes,
             inputs=[
                 wp.from_torch(depth),
                 wp.from_torch(intrinsics),

@@ -22,9 +22,6 @@ from isaaclab_pc.warp_stream import current_stream
 if TYPE_CHECKING:
     from isaaclab_pc.sensors.depth_to_cloud import DepthToCloud
 
-BLOCK_LANES = 256
-"""Threads of a block on CUDA: 2 to the ``block_bits`` of the kernels."""
-
 WORDS_OF_WARP = 4
 """Words that a warp looks at, at most, so that it reads a camera's matrix for several pixels a thread."""
 
@@ -59,8 +56,7 @@ class WarpBackend:
         wp.init()
         self._device = wp.device_from_torch(operator.device)
         self._torch_device = operator.device
-        self._block_lanes = 1 if self._device.is_cpu else BLOCK_LANES
-        self._warp_lanes = 1 if self._device.is_cpu else WARP_LANES
+        self._block_lanes, self._warp_lanes = base.lanes_on(str(operator.device))
         self._scratch: list[torch.Tensor] = []
         self._sampler = operator.sampler
 

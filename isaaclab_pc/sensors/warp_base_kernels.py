@@ -11,6 +11,9 @@ import warp as wp
 WARP_LANES = 32
 """Threads of a warp on CUDA, and slots of a word."""
 
+BLOCK_LANES = 256
+"""Threads of a block on CUDA: 2 to the ``block_bits`` of the kernels."""
+
 PERMUTATION_ROUNDS = wp.constant(6)
 GOLDEN = wp.constant(wp.uint32(0x9E3779B9))
 MIX_1 = wp.constant(wp.uint32(0x85EBCA6B))
@@ -18,6 +21,11 @@ MIX_2 = wp.constant(wp.uint32(0xC2B2AE35))
 
 Matrix = wp.types.matrix(shape=(3, 4), dtype=wp.float32)
 Rounds = wp.types.vector(length=PERMUTATION_ROUNDS, dtype=wp.uint32)
+
+
+def lanes_on(device: str) -> tuple[int, int]:
+    """Return the threads of a block and of a warp on a device; on the CPU both are one."""
+    return (BLOCK_LANES, WARP_LANES) if device.startswith("cuda") else (1, 1)
 
 
 @wp.struct

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Blocks of 256 threads make the CPU's clouds: what the GPU's compiler makes of the kernels, run in an interpreter."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from isaaclab_pc.sensors.depth_to_cloud import SAMPLERS
+from tests.ptx.launches import Interpreter
+from tests.unit.sensors.backend_helpers import Sizes, backends, operator, run, scene
+
+samplers = pytest.mark.parametrize("sampler", SAMPLERS)
+MANY_PIXELS = [(80, 64)]
+"""More pixels than the registers of a block hold points."""
+
+
+def without_holes(depth: torch.Tensor) -> torch.Tensor:
+    return depth.clamp(0.5, 1.3).nan_to_num(1.0)
+
+
+def assert_same(interpreter: Interpreter, both: tuple[Any, Any], num_points: int, inputs: list[Any]) -> None:
+    numba, warp = both
+    interpreter.allow(*inputs[0])
+    expected = run(numba, num_points, inputs, fill=7.0)
+    assert run(warp, num_points, inputs, fill=7.0) == expected
+
+
+@samplers
+@pytest.mark.parametrize(
+    ("sizes", "num_points"),
+    [([(1, 1)], 1), ([(7, 5)], 35), ([(24, 32)], 100), ([(17, 13), (24, 32), (3, 90)], 64)],
+)
+def test_images_of_any_size(interpreter: Interpreter, sampler: str, sizes: Sizes, num_points: int) -> None:
+    both = backends("cpu", 5, sizes, num_points, sampler)
+    for labelled, moved in ((False, False), (True, True)):
+        assert_same(interpreter, both, num_points, scene(5, sizes, labelled=labelled, moved=moved))
+
+
+@samplers
+def test_more_words_than_a_block_has_threads(interpreter: Interpreter, sampler: str) -> None:
+    sizes = [(96, 96)]
+    assert 96 * 96 > 32 * 256
+    assert_same(interpreter, backends("cpu", 2, sizes, 20, sampler), 20, scene(2, sizes))
+
+
+@samplers
+def test_full_empty_and_masked_environments_side_by_side(interpreter: Interpreter, sampler: str) -> None:
+    inputs = scene(5, MANY_PIXELS, labelled=False)
+    inputs[3] *= 0.1
+    inputs[0][0][:2] = without_holes(inputs[0][0][:2])
+    inputs[0][0][2] = torch.nan
+    # Fewer points than asked for.
+    inputs[0][0][3, 1:] = 0.0
+    inputs[6] = torch.tensor([True, False, True, True, True])
+    assert_same(interpreter, backends("cpu", 5, MANY_PIXELS, 70, sampler), 70, inputs)
+    if sampler == "fps":
+        assert interpreter.launched.count("pick_farthest_of_few") == 1
+        assert "pick_farthest_of_many" in interpreter.launched
+
+
+@pytest.mark.parametrize("is_full", [True, False])
+def test_equal_distances(interpreter: Interpreter, is_full: bool) -> None:
+    # Few depths, and a camera that sees the same twice: many distances are equal.
+    sizes = [(40, 56)] * 2
+    inputs = scene(2, sizes, labelled=False)
+    depth = without_holes(inputs[0][0]) if is_full else inputs[0][0]
+    inputs[0] = ((depth * 3).round() / 3,) * 2
+    inputs[3] = 0.1 * inputs[3][:, :1].expand(-1, 2, -1, -1)
+    assert_same(interpreter, backends("cpu", 2, sizes, 24, "fps"), 24, inputs)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_both_types_of_points(interpreter: Interpreter, dtype: Any) -> None:
+    sizes = [(24, 32), (17, 13)]
+    depths, _, _, _, _, keys, _ = scene(5, sizes)
+    intrinsics = torch.stack([torch.tensor([[40.0, 0, w / 2], [0, 35, h / 2], [0, 0, 1]]) for h, w in sizes])
+    generator = torch.Generator().manual_seed(0)
+    pos = torch.rand(5, 2, 3, generator=generator) - 0.5
+    quat = torch.nn.functional.normalize(torch.randn(5, 2, 4, generator=generator), dim=-1)
+    inputs = [depths, intrinsics.repeat(5, 1, 1, 1), pos, quat, keys]
+    interpreter.allow(*depths)
+    numba, warp = (operator(5, sizes, 64, "random", dtype=dtype, backend=name) for name in ("numba", "warp"))
+    for mask in (None, torch.tensor([True, False, True, False, False])):
+        inputs[4] = inputs[4] + 1
+        expected, cloud = (
+            one(*inputs, output_pos=pos[:, 0], output_quat=quat[:, 0], mask=mask) for one in (numba, warp)
+        )
+        assert cloud.points.dtype == expected.points.dtype == getattr(torch, dtype)
+        assert torch.equal(expected.pixels, cloud.pixels)
+        assert torch.equal(expected.points, cloud.points)
+
+
+def test_more_environments_than_there_is_memory_for(interpreter: Interpreter) -> None:
+    both = backends("cpu", 9, [(12, 20), (10, 10)], 50, "voxel", voxel_size=0.011)
+    assert both[1]._work.shape[0] < 9
+    assert_same(interpreter, both, 50, scene(9, [(12, 20), (10, 10)]))
