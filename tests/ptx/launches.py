@@ -8,12 +8,14 @@ import importlib
 import json
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
-import pytest
 import torch
 import warp as wp
+from warp._src.codegen import Struct
 
 from isaaclab_pc.sensors import warp_base_kernels
 from isaaclab_pc.sensors.warp_base_kernels import BLOCK_LANES, WARP_LANES
@@ -32,11 +34,8 @@ _launch: Any = wp.launch
 class Interpreter:
     """Stands in for ``wp.launch``. Kernels may access the arrays that they are given, and what :meth:`allow` names."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Take over all launches until the end of a test, with as many threads as on a GPU."""
-        monkeypatch.setattr(wp, "launch", self.launch)
-        monkeypatch.setattr(wp, "load_module", lambda *args, **kwargs: None)
-        monkeypatch.setattr(warp_base_kernels, "lanes_on", lambda device: (BLOCK_LANES, WARP_LANES))
+    def __init__(self) -> None:
+        """Make an interpreter that was asked for nothing yet."""
         self.launched: list[str] = []
         """Names of the kernels that were run."""
         self._known: list[tuple[int, int]] = []
@@ -103,7 +102,7 @@ def compiled(module: str) -> tuple[Module, dict[str, int]]:
 
 def extents_of(kind: Any, value: Any) -> Iterator[tuple[int, int]]:
     """Yield start and size [bytes] of the arrays that an argument is or has."""
-    if hasattr(kind, "vars"):
+    if isinstance(kind, Struct):
         for name, variable in kind.vars.items():
             yield from extents_of(variable.type, getattr(value, name))
     elif wp.types.is_array(kind):
@@ -111,3 +110,15 @@ def extents_of(kind: Any, value: Any) -> Iterator[tuple[int, int]]:
         if value.data and all(lengths):
             reach = sum((n - 1) * stride for n, stride in zip(lengths, value.strides, strict=False))
             yield value.data, reach + wp.types.type_size_in_bytes(kind.dtype)
+
+
+@contextmanager
+def interpreted() -> Iterator[Interpreter]:
+    """Run all launches of Warp kernels in the interpreter, with as many threads as on a GPU."""
+    interpreter = Interpreter()
+    with (
+        mock.patch.object(wp, "launch", interpreter.launch),
+        mock.patch.object(wp, "load_module"),
+        mock.patch.object(warp_base_kernels, "lanes_on", return_value=(BLOCK_LANES, WARP_LANES)),
+    ):
+        yield interpreter

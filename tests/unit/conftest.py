@@ -17,12 +17,3 @@ def has_visualizers(monkeypatch):
         monkeypatch.setattr(visualizers, "is_installed", lambda module: module in modules)
 
     return pretend
-
-
-@pytest.fixture
-def interpreter(monkeypatch):
-    """Run all launches of Warp kernels in the interpreter of their PTX, in blocks of 256 threads."""
-    # Late: most tests need no Warp.
-    from tests.ptx.launches import Interpreter
-
-    return Interpreter(monkeypatch)

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isaaclab_pc.keyed_random import keyed_hash, keyed_uniform
+from tests.ptx.launches import interpreted
 
 int64s = st.integers(-(2**63), 2**63 - 1)
 devices = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
@@ -47,6 +48,16 @@ def test_numbers_are_the_highest_bits_of_hashes(
     expected = [[(split_mix(seed, *part, stream, c) >> 40) / 2**24 for c in range(columns)] for part in parts]
     assert numbers.shape == (len(parts), columns)
     assert numbers.tolist() == expected
+
+
+def test_blocks_of_threads_draw_the_same() -> None:
+    # More than a block has threads, in what the GPU's compiler makes of the kernels.
+    env_ids, episode = torch.arange(300), torch.arange(300) % 7
+    hashes, numbers = keyed_hash(-5, env_ids, 3, episode), keyed_uniform(-5, env_ids, episode, 2**62, 4)
+    with interpreted() as interpreter:
+        assert torch.equal(keyed_hash(-5, env_ids, 3, episode), hashes)
+        assert torch.equal(keyed_uniform(-5, env_ids, episode, 2**62, 4), numbers)
+    assert interpreter.launched == ["hash_keys", "draw_uniform"]
 
 
 def test_draws_of_a_seed_stay_what_they_are() -> None:

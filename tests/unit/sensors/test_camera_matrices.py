@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from isaaclab_pc.sensors import camera_matrices
 from isaaclab_pc.sensors.camera_matrices import frame_change, ray_matrices
+from tests.ptx.launches import interpreted
 
 NUM_ENVS, CAMERAS = 5, 2
 
@@ -101,6 +102,23 @@ def test_the_kernels_give_the_bits_of_the_loop(
         kernels = both(device)
     for expected, result in zip(loop, kernels, strict=True):
         assert torch.equal(result.cpu().view(torch.int32), expected.view(torch.int32))
+
+
+def test_blocks_of_threads_give_the_bits_of_the_loop() -> None:
+    num_envs = 300
+    pos, quat = poses(num_envs, CAMERAS, seed=4)
+    frame, other = poses(num_envs, seed=5), poses(num_envs, seed=6)
+    k = 50.0 * torch.randn(num_envs, CAMERAS, 3, 3, generator=torch.Generator().manual_seed(7))
+
+    def both() -> list[torch.Tensor]:
+        return [ray_matrices(k, pos, quat, *frame), frame_change(*frame, *other, like=frame[0])]
+
+    loop = both()
+    with on_cuda(), interpreted() as interpreter:
+        kernels = both()
+    assert interpreter.launched == ["ray_transforms", "frame_changes"]
+    for expected, result in zip(loop, kernels, strict=True):
+        assert torch.equal(result.view(torch.int32), expected.view(torch.int32))
 
 
 class Operations(TorchDispatchMode):

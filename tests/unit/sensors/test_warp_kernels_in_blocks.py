@@ -1,18 +1,25 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Blocks of 256 threads make the CPU's clouds: what the GPU's compiler makes of the kernels, run in an interpreter."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
 
 from isaaclab_pc.sensors.depth_to_cloud import SAMPLERS
-from tests.ptx.launches import Interpreter
+from tests.ptx.launches import Interpreter, interpreted
 from tests.unit.sensors.backend_helpers import Sizes, backends, operator, run, scene
 
 samplers = pytest.mark.parametrize("sampler", SAMPLERS)
 MANY_PIXELS = [(80, 64)]
 """More pixels than the registers of a block hold points."""
+
+
+@pytest.fixture
+def interpreter() -> Iterator[Interpreter]:
+    with interpreted() as interpreter:
+        yield interpreter
 
 
 def without_holes(depth: torch.Tensor) -> torch.Tensor:
