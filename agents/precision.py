@@ -2,29 +2,31 @@
 """Encoders in bfloat16: the context they compute in, and the layers that stay in float32. Torch only."""
 
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.amp.autocast_mode import is_autocast_available
 from torch.nn import functional
 
 __all__ = ["Float32Conv2d", "Float32Linear", "autocast", "same_autocast"]
 
 
-def autocast(device_type: str, precision: str) -> AbstractContextManager[None]:
+def autocast(device_type: str, precision: str) -> AbstractContextManager[Any]:
     """Return the context that an encoder computes in.
 
     Args:
         device_type: ``cpu`` or ``cuda``. Others, such as ``meta``, know no autocast and compute in float32.
         precision: ``float32`` or ``bf16``. With ``float32`` an autocast around it, of a learning library, ends here.
     """
-    if not torch.amp.is_autocast_available(device_type):
+    if not is_autocast_available(device_type):
         return nullcontext()
     return torch.autocast(device_type, torch.bfloat16, enabled=precision == "bf16")
 
 
-def same_autocast(device_type: str) -> AbstractContextManager[None]:
+def same_autocast(device_type: str) -> AbstractContextManager[Any]:
     """Return a context that computes as it is computed now: a backward pass runs outside of the forward pass's."""
-    if not torch.amp.is_autocast_available(device_type):
+    if not is_autocast_available(device_type):
         return nullcontext()
     enabled = torch.is_autocast_enabled(device_type)
     return torch.autocast(device_type, torch.get_autocast_dtype(device_type), enabled=enabled)
@@ -38,7 +40,7 @@ class Float32Linear(nn.Linear):
 
     def forward(self, input: Tensor) -> Tensor:
         """Map (..., in_features) to (..., out_features)."""
-        if torch.jit.is_scripting():
+        if torch.jit.is_scripting():  # type: ignore[attr-defined]
             return functional.linear(input, self.weight, self.bias)
         else:
             with autocast(input.device.type, "float32"):
@@ -51,7 +53,7 @@ class Float32Conv2d(nn.Conv2d):
 
     def forward(self, input: Tensor) -> Tensor:
         """Map (B, in_channels, H, W) to (B, out_channels, H', W')."""
-        if torch.jit.is_scripting():
+        if torch.jit.is_scripting():  # type: ignore[attr-defined]
             return self._conv_forward(input, self.weight, self.bias)
         else:
             with autocast(input.device.type, "float32"):
@@ -61,6 +63,6 @@ class Float32Conv2d(nn.Conv2d):
 
 def _in_dtype_of_autocast(result: Tensor) -> Tensor:
     device_type = result.device.type
-    if torch.amp.is_autocast_available(device_type) and torch.is_autocast_enabled(device_type):
+    if is_autocast_available(device_type) and torch.is_autocast_enabled(device_type):
         return result.to(torch.get_autocast_dtype(device_type))
     return result

@@ -116,6 +116,7 @@ class _Reads(dict[str, Tensor]):
 
 def compute_in_float32(policy: nn.Module) -> None:
     """Let a policy compute in float32, as what is exported does, whatever the ``precision`` of its encoders."""
+    module: Any
     for module in policy.modules():
         if hasattr(module, "precision"):
             module.precision = "float32"
