@@ -12,10 +12,12 @@ from torch import Tensor, nn
 from isaaclab_pc.agents.chunks import ChunkedEncoder
 from isaaclab_pc.agents.point_encoders import make_point_encoder
 from isaaclab_pc.agents.precision import Float32Conv2d, autocast
+from isaaclab_pc.runners import split_history
 from isaaclab_pc.runners.distributed import average, world_size
 
 __all__ = [
     "DepthEncoder",
+    "FrameEncoder",
     "ObservationEncoder",
     "RunningNorm",
     "StatePredictor",
@@ -89,8 +91,46 @@ class DepthEncoder(nn.Module):
         return self.layers(depth.float())
 
 
+class FrameEncoder(nn.Module):
+    """Encodes several frames of clouds or images with one encoder, as 3D Diffusion Policy does (Ze et al. 2024).
+
+    The latents stand side by side, the oldest frame first: their place tells the time. In one cloud of all frames, only
+    one of them could set each feature of the maximum.
+    """
+
+    def __init__(self, encoder: nn.Module, frames: int, latent_dim: int) -> None:
+        """Wrap an encoder.
+
+        Args:
+            encoder: Maps frames (B, ...) to latents (B, L).
+            frames: Frames of an observation, T.
+            latent_dim: Size of all its latents, T * L.
+        """
+        super().__init__()
+        self.encoder = encoder
+        self.frames = frames
+        self.latent_dim = latent_dim
+
+    def dense(self) -> nn.Module:
+        """Return the encoder of what TorchScript and ONNX can express."""
+        encoder: Any = self.encoder
+        return FrameEncoder(encoder.dense(), self.frames, self.latent_dim)
+
+    def at_once(self, batch: Tensor) -> int:
+        """Return how many samples of a batch (B, T, ...) have their activations held at once."""
+        encoder: Any = self.encoder
+        return max(1, encoder.at_once(batch.flatten(0, 1)) // self.frames)
+
+    def forward(self, batch: Tensor) -> Tensor:
+        """Encode samples (B, T, ...) of any float dtype to latents (B, T * L)."""
+        return self.encoder(batch.flatten(0, 1)).reshape(-1, self.latent_dim)
+
+
 class ObservationEncoder(nn.Module):
-    """One encoder for each observation group that is not a vector: points (K, C), or a depth image (1, H, W)."""
+    """One encoder for each observation group that is not a vector.
+
+    A group is points (K, C), a depth image (1, H, W), or several frames of either, (T, K, C) or (T, 1, H, W).
+    """
 
     def __init__(
         self,
@@ -121,7 +161,7 @@ class ObservationEncoder(nn.Module):
             precision: What the encoders compute in: float32 or bf16.
 
         Raises:
-            ValueError: A group has neither one, two nor three dimensions, or there is no such kind of encoder or no
+            ValueError: A group is neither a vector nor what this class names, or there is no such kind of encoder or no
                 such precision.
         """
         super().__init__()
@@ -132,10 +172,8 @@ class ObservationEncoder(nn.Module):
         self._shapes = {name: tuple(shape) for name, shape in shapes.items() if len(shape) > 1}
         self.encoders = nn.ModuleDict()
         self.latent_dim = 0
-        for name, shape in shapes.items():
-            if len(shape) == 1:
-                continue
-
+        for name, full_shape in self._shapes.items():
+            frames, shape = split_history(full_shape)
             if len(shape) == 2:
                 encoder = make_point_encoder(
                     point_encoder,
@@ -145,16 +183,17 @@ class ObservationEncoder(nn.Module):
                     frequencies=point_frequencies,
                     chunk=most,
                 )
-            elif len(shape) == 3:
+            elif len(shape) == 3 and shape[0] == 1:
                 images = DepthEncoder(shape[1], shape[2], depth_channels, depth_latent)
                 encoder = ChunkedEncoder(images, images.rows, depth_latent, most)
             else:
                 raise ValueError(
-                    f"observation group '{name}' has shape {tuple(shape)}: there are encoders for points (K, C) and "
-                    "depth images (1, H, W) only"
+                    f"observation group '{name}' has shape {full_shape}: there are encoders for points (K, C) and "
+                    "depth images (1, H, W), one or several, only"
                 )
-            self.encoders[name] = encoder
-            self.latent_dim += encoder.latent_dim
+            latent_dim = frames * encoder.latent_dim
+            self.encoders[name] = encoder if frames == 1 else FrameEncoder(encoder, frames, latent_dim)
+            self.latent_dim += latent_dim
 
     @property
     def groups(self) -> list[str]:

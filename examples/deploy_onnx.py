@@ -6,11 +6,11 @@
 
 Needs onnxruntime and, as examples/clouds_of_depth_images.py, torch, Warp, NumPy, lazy_loader and numba: no Isaac Lab.
 
-The recording is the sample.npz that the export wrote, or one of your own with the same arrays, one row for each frame;
-with ``actions`` in it, those of the policy must be equal to them. What stands in ``world`` may stand in any frame that
-does not move, such as the robot's base:
+The recording is the sample.npz that the export wrote, or one of your own with the same arrays, one row for each frame,
+the frames of an episode from its start; with ``actions`` in it, those of the policy must be equal to them. What stands
+in ``world`` may stand in any frame that does not move, such as the robot's base:
 
-    policy                  proprioception, as policy.json says                                         (F, P)
+    policy                  proprioception of the frame, as policy.json says                            (F, P)
     depth_<camera>          distance to the image plane [m], 0 where there is none                      (F, H, W)
     removed_<camera>        bool; True where the robot is, or whatever else gives no point; optional    (F, H, W)
     intrinsics_<camera>     pinhole matrix [px], counted from the corner of the first pixel             (F, 3, 3)
@@ -68,6 +68,19 @@ def main() -> None:
 
 def _input(entry: dict[str, Any], policy: dict[str, Any], recording: dict[str, np.ndarray]) -> np.ndarray:
     """Return one of the policy's inputs, shape (F, ...), float32."""
+    frames = _frames(entry, policy, recording)
+    length = policy.get("history", {"length": 1})["length"]
+    if length == 1:
+        return frames
+
+    # The oldest one first. What was before an episode is its first frame.
+    index = np.arange(len(frames))[:, None] + np.arange(1 - length, 1)
+    stacked = frames[index.clip(min=0)]
+    return stacked.reshape(len(frames), -1) if frames.ndim == 2 else stacked
+
+
+def _frames(entry: dict[str, Any], policy: dict[str, Any], recording: dict[str, np.ndarray]) -> np.ndarray:
+    """Return what an input holds of each frame, shape (F, ...), float32."""
     if entry["name"] == "points":
         return _clouds(policy["cloud"], policy["cameras"], recording)
     if entry["name"] == "depth":

@@ -20,6 +20,7 @@ from isaaclab.sensors import Camera
 from isaaclab_pc.constant_tensor import constant_tensor
 from isaaclab_pc.envs.arm_control import ArmControl, arm_action_size, finger_targets, joint_ids
 from isaaclab_pc.envs.episode_tracker import EpisodeTracker
+from isaaclab_pc.envs.observation_history import ObservationHistory
 from isaaclab_pc.envs.point_cloud_env_cfg import PointCloudEnvCfg, keep_what_is_observed
 from isaaclab_pc.envs.quantities import Quantity
 from isaaclab_pc.envs.randomization import Randomizer, randomize_sizes
@@ -56,13 +57,17 @@ class PointCloudEnv(DirectRLEnv):
     7. Rewards are computed and checked; a bad one becomes 0 and ends its episode too (:meth:`_get_rewards`).
     8. Environments that are done are reset, with draws keyed by (seed, environment, episode) (:meth:`_reset_idx`).
     9. The cameras render, the point cloud is made of their images, and the guard checks depth and all observation
-       groups; bad ones become zeros and end their episodes (:meth:`_get_observations`).
+       groups; bad ones become zeros and end their episodes. With ``cfg.history_length`` the frames of earlier steps
+       are added (:meth:`_get_observations`).
     10. The bench is updated, and ``extras["log"]`` gets the metrics.
 
     Observations are flat groups: ``policy`` (N, P) and ``critic`` (N, S), float32, and with ``obs=points`` also
-    ``points`` (N, K, 3), with ``obs=depth`` also ``depth`` (N, 1, H, W). With ``obs=state``, ``policy`` is the
-    privileged state. Actions are (N, A) in [-1, 1]: the arm's part (see :class:`ArmControl`), then, with ``gripper``,
-    one command of the gripper.
+    ``points`` (N, K, 3), with ``obs=depth`` also ``depth`` (N, 1, rows, columns). With ``obs=state``, ``policy`` is the
+    privileged state. With a ``cfg.history_length`` H above 1 they are ``policy`` (N, H * P), ``points`` (N, H, K, 3)
+    and ``depth`` (N, H, 1, rows, columns), the oldest frame first and the present one last.
+
+    Actions are (N, A) in [-1, 1]: the arm's part (see :class:`ArmControl`), then, with ``gripper``, one command of the
+    gripper.
 
     Valid where an environment is done in this step: :attr:`episode_success` and :attr:`episode_time_to_success`.
     """
@@ -218,7 +223,7 @@ class PointCloudEnv(DirectRLEnv):
         self._allocate()
 
         # The sizes of the spaces are those of an observation.
-        observation = self._observe()
+        observation = self._with_history(self._observe())
         self.cfg.observation_space = observation["policy"].shape[1]
         self.cfg.state_space = observation["critic"].shape[1]
         super()._configure_gym_env_spaces()
@@ -250,6 +255,10 @@ class PointCloudEnv(DirectRLEnv):
         """Number of the running episode since the last seeded reset, shape (N,): a key of all random draws."""
         self.actions = torch.zeros(n, self.cfg.action_space, device=self.device)
         """The actions of the last step, checked and clipped, shape (N, A); 0 after a reset."""
+        self.history: ObservationHistory | None = None
+        """The last frames of what the policy observes; None where that is the present one alone."""
+        if self.cfg.history_length > 1:
+            self.history = ObservationHistory(self.cfg.history_length, n, self.device)
         self.reward_terms: dict[str, torch.Tensor] = {}
         """The summands of the last step's reward by name, each (N,); 0 where the guard excluded the environment."""
         self.episode_tracker = EpisodeTracker(n, self.step_dt, self.device)
@@ -330,6 +339,8 @@ class PointCloudEnv(DirectRLEnv):
         self.episode_index[ids] += 1
         self.step_guard.on_reset(ids)
         self.actions.index_fill_(0, ids, 0.0)
+        if self.history is not None:
+            self.history.reset(ids)
         self.randomizer.reset(ids)
         self._reset_robot(ids)
         self._reset_task(ids)
@@ -356,7 +367,14 @@ class PointCloudEnv(DirectRLEnv):
         if not self._makes_final_observation:
             self.step_guard.end_step()
             self._log()
-        return observation
+        return self._with_history(observation)
+
+    def _with_history(self, frame: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Return an observation: its frame, with those of the episode's last steps where the policy reads them."""
+        if self.history is None:
+            return frame
+        # The same step makes another frame, after the resets.
+        return self.history.with_last(frame) if self._makes_final_observation else self.history.append(frame)
 
     def _handle_bad_observations(self, observation: dict[str, torch.Tensor]) -> None:
         """Fill the observations of environments in which one is bad with zeros, and end their episodes."""

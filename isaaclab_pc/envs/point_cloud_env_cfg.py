@@ -154,6 +154,11 @@ class PointCloudEnvCfg(DirectRLEnvCfg):
     obs: Literal["points", "depth", "state"] = "points"
     """What the policy observes beside proprioception: a point cloud, the depth image, or the privileged state."""
 
+    history_length: int = 1
+    """Frames of proprioception and cloud or depth image that the policy observes at once, the present one among them,
+    with ``obs=points`` and ``obs=depth``. All are the present one in the first step of an episode. The critic, which
+    is told the state, has no history."""
+
     reward: Literal["dense", "sparse"] = "dense"
     """``dense``: the sum of the task's terms; ``sparse``: 1 in a step in which the task is fulfilled, else 0."""
 
@@ -205,7 +210,7 @@ class PointCloudEnvCfg(DirectRLEnvCfg):
     """Depth beyond which ``obs=depth`` reads 0, like a miss [m]."""
 
     def check(self) -> None:
-        """Refuse a name that is not among its field's choices.
+        """Refuse a name that is not among its field's choices, and a history that there is not.
 
         Raises:
             ConfigError: The message names the field, its value and the near names.
@@ -214,6 +219,13 @@ class PointCloudEnvCfg(DirectRLEnvCfg):
             value = getattr(self, name)
             if value not in choices:
                 raise ConfigError(f"env.{name}={value} is unknown: {closest(str(value), choices)}")
+        if self.history_length < 1:
+            raise ConfigError(f"env.history_length={self.history_length} must be at least 1, the present frame alone.")
+        if self.history_length > 1 and self.obs == "state":
+            raise ConfigError(
+                f"env.history_length={self.history_length} with obs=state: the state is no camera's, and has no "
+                "history. Leave it out, or use obs=points or obs=depth."
+            )
 
     def unseen(self) -> tuple[str, ...]:
         """Return the names of the scene's sensors that ``obs`` does not need: they are removed before it is built."""

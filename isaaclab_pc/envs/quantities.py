@@ -60,13 +60,13 @@ GOAL_QUANTITIES = (
 
 
 def vector_quantities(env: PointCloudEnv) -> list[Quantity]:
-    """Return what the observation group ``policy`` is made of, in its order.
+    """Return what a frame of the observation group ``policy`` is made of, in its order.
 
     Args:
         env: One of this package's tasks.
 
     Returns:
-        Quantities whose sizes add up to the size of the group.
+        Quantities whose sizes add up to the size of the group, or with ``env.history_length`` to that of one frame.
     """
     arm = len(env.arm.joints)
     quantities = [Quantity("arm_joint_pos", arm, "rad", "position of each arm joint, minus its default")]
@@ -84,7 +84,7 @@ def vector_quantities(env: PointCloudEnv) -> list[Quantity]:
     ]
 
     spaces: Any = env.single_observation_space
-    left = spaces["policy"].shape[0] - sum(quantity.size for quantity in quantities)
+    left = spaces["policy"].shape[0] // env.cfg.history_length - sum(quantity.size for quantity in quantities)
     if left > 0:
         source = "_task_state: known to a simulator only" if env.cfg.obs == "state" else "_task_proprioception"
         quantities.append(Quantity("task", left, "", f"what the task returns in {source}"))

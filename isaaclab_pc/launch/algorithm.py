@@ -76,8 +76,8 @@ def choose_algorithm(settings: RunSettings, *, begins: bool = True) -> RunSettin
 def teacher_settings(settings: RunSettings) -> RunSettings:
     """Return the settings of the run that trains the teacher of ``teacher=train``.
 
-    It has the same task, robot, physics and actions. What is about the cloud, the student's learning or its length is
-    left out, and so is who watches: PPO would learn nothing in the few environments that are drawn.
+    It has the same task, robot, physics and actions. What is about the cloud, earlier frames, the student's learning or
+    its length is left out, and so is who watches: PPO would learn nothing in the few environments that are drawn.
 
     Args:
         settings: The student's settings.
@@ -94,6 +94,7 @@ def teacher_settings(settings: RunSettings) -> RunSettings:
         "chunk": None,
         "max_iterations": None,
         "visualizer": None,
+        "env_overrides": [text for text in settings.env_overrides if not text.startswith("env.history_length=")],
         "agent_overrides": [],
     }
     return settings.with_values(cloud | others)

@@ -11,7 +11,15 @@ from dataclasses import dataclass
 from isaaclab_pc.errors import ConfigError, closest
 from isaaclab_pc.packages import is_installed
 from isaaclab_pc.runners.checkpoint_file import NonFiniteError, check_header, check_intact, read_header
-from isaaclab_pc.runners.interface import Adapter, Decision, OnIteration, Runner, TeacherPolicy, policy_groups
+from isaaclab_pc.runners.interface import (
+    Adapter,
+    Decision,
+    OnIteration,
+    Runner,
+    TeacherPolicy,
+    policy_groups,
+    split_history,
+)
 
 __all__ = [
     "RUNNERS",
@@ -29,6 +37,7 @@ __all__ = [
     "policy_groups",
     "read_header",
     "require_library",
+    "split_history",
 ]
 
 

@@ -4,7 +4,7 @@
 Loads no torch.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from isaaclab_pc.scaling import BatchPlan
 
-__all__ = ["Adapter", "Decision", "OnIteration", "Runner", "TeacherPolicy", "policy_groups"]
+__all__ = ["Adapter", "Decision", "OnIteration", "Runner", "TeacherPolicy", "policy_groups", "split_history"]
 
 
 class Decision(Enum):
@@ -53,6 +53,20 @@ def policy_groups(obs: str) -> list[str]:
         Names of the groups. For ``state``, the environment puts the objects' state into ``policy`` itself.
     """
     return ["policy"] if obs == "state" else ["policy", obs]
+
+
+def split_history(shape: Sequence[int]) -> tuple[int, tuple[int, ...]]:
+    """Return how many frames an observation group holds, and the shape of one.
+
+    Args:
+        shape: That of one observation, without the batch dimension: a vector (P,), a cloud (K, C), a depth image
+            (1, rows, columns), or several clouds or images, which have a dimension for time in front.
+
+    Returns:
+        1 and the shape, or the number of frames and the shape without it. Vectors of several frames are one vector.
+    """
+    is_one = len(shape) <= 2 or (len(shape) == 3 and shape[0] == 1)
+    return (1, tuple(shape)) if is_one else (shape[0], tuple(shape[1:]))
 
 
 class Runner(Protocol):

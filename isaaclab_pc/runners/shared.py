@@ -14,6 +14,8 @@ import psutil
 import torch
 from torch import Tensor, nn
 
+from isaaclab_pc.runners.interface import split_history
+
 __all__ = [
     "USUAL_NUM_ENVS",
     "EnvClock",
@@ -358,13 +360,16 @@ def without_num_points(header: Mapping[str, Any]) -> dict[str, Any]:
     """Return a header in which clouds have no number of points: a policy reads clouds of any size.
 
     Args:
-        header: A checkpoint's header, or what :func:`checkpoint_identity` returns. Observations with two dimensions
-            are clouds.
+        header: A checkpoint's header, or what :func:`checkpoint_identity` returns. Observations whose frames have two
+            dimensions are clouds.
     """
     observations = header.get("observations")
     if not isinstance(observations, Mapping):
         return dict(header)
-    shapes = {name: ["points", shape[1]] if len(shape) == 2 else shape for name, shape in observations.items()}
+    shapes = {
+        name: [*shape[:-2], "points", shape[-1]] if len(split_history(shape)[1]) == 2 else shape
+        for name, shape in observations.items()
+    }
     return {**header, "observations": shapes}
 
 

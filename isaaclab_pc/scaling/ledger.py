@@ -13,6 +13,7 @@ Part = tuple[float, float, str]
 
 OVERHEAD = "libraries and runtime"
 SIMULATION = "simulation and renderer"
+HISTORY = "observation history"
 TRAINING = "activations, gradients and the rest"
 KINDS = (
     OVERHEAD,
@@ -21,6 +22,7 @@ KINDS = (
     "camera buffers",
     "renderer buffers",
     "clouds",
+    HISTORY,
     "fault recorder",
     "rollout storage",
     "replay",
@@ -30,7 +32,7 @@ KINDS = (
 )
 """Names of a ledger's entries, in their order."""
 
-_SCENE_TENSORS = ("contact buffers", "camera buffers", "renderer buffers", "clouds")
+_SCENE_TENSORS = ("contact buffers", "camera buffers", "renderer buffers", "clouds", HISTORY)
 """Kinds of tensors that the environment makes, so they are in the reading after it was built."""
 
 

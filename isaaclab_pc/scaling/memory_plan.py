@@ -12,10 +12,11 @@ import torch
 
 from isaaclab_pc.guards.recorder import RecorderCfg, recorder_bytes
 from isaaclab_pc.physics.contacts import predicted_contact_buffer_bytes
+from isaaclab_pc.runners import split_history
 from isaaclab_pc.scaling.earlier_trials import EarlierTrials
 from isaaclab_pc.scaling.learner_memory import LearnerMemory, RunConfigs, learner_memory
-from isaaclab_pc.scaling.ledger import KINDS, OVERHEAD, SIMULATION, TRAINING, Entry, Part, measured_ledger
-from isaaclab_pc.scaling.observation_size import cloud_shape, kept_bytes, observation_bytes
+from isaaclab_pc.scaling.ledger import HISTORY, KINDS, OVERHEAD, SIMULATION, TRAINING, Entry, Part, measured_ledger
+from isaaclab_pc.scaling.observation_size import cloud_shape, history_length, kept_bytes, observation_bytes
 from isaaclab_pc.scaling.preflight import rendered_cameras
 from isaaclab_pc.scaling.trial import Spaces
 from isaaclab_pc.sensors import DepthRealism, DepthToCloud
@@ -45,6 +46,9 @@ def predict_memory(run: RunConfigs, earlier: EarlierTrials) -> dict[str, Part]:
     parts = _scene_parts(run)
 
     spaces = find_spaces(run.env_cfg, earlier.spaces)
+    frames = history_length(run.env_cfg)
+    if spaces is not None and frames > 1:
+        parts[HISTORY] = (0, _history_bytes(spaces), f"the last {frames} frames of each environment")
     recorder = _fault_recorder(run, spaces)
     if recorder is not None:
         parts["fault recorder"] = recorder
@@ -143,7 +147,7 @@ def find_spaces(env_cfg: Any, measured: Spaces | None) -> Spaces | None:
 
     Clouds and depth images follow from the config of this package's tasks. The sizes of vectors are those of a trial,
     or else those that the task's config declares as Isaac Lab's direct tasks do: ``observation_space`` and
-    ``state_space``.
+    ``state_space``, those of one frame.
 
     Args:
         env_cfg: Isaac Lab's environment config, resolved.
@@ -157,12 +161,29 @@ def find_spaces(env_cfg: Any, measured: Spaces | None) -> Spaces | None:
         return None
 
     groups = dict(spaces.observations)
-    if getattr(env_cfg, "obs", None) == "points":
+    obs = getattr(env_cfg, "obs", None)
+    if obs not in ("points", "depth"):
+        return spaces
+
+    # The trial may have been one with another history; what the config declares is one frame.
+    tried, _ = split_history(groups[obs][0] if obs in groups else ())
+    frames = history_length(env_cfg)
+    (size,), dtype = groups["policy"]
+    groups["policy"] = ((size // tried * frames,), dtype)
+
+    time = (frames,) if frames > 1 else ()
+    if obs == "points":
         rows, channels, itemsize = cloud_shape(env_cfg.scene.points)
-        groups["points"] = ((rows, channels), f"float{8 * itemsize}")
-    elif getattr(env_cfg, "obs", None) == "depth":
-        groups["depth"] = ((1, env_cfg.scene.camera.height, env_cfg.scene.camera.width), "float32")
+        groups["points"] = ((*time, rows, channels), f"float{8 * itemsize}")
+    else:
+        groups["depth"] = ((*time, 1, env_cfg.scene.camera.height, env_cfg.scene.camera.width), "float32")
     return Spaces(groups, spaces.num_actions)
+
+
+def _history_bytes(spaces: Spaces) -> int:
+    """Return what an environment keeps of earlier frames [bytes]: as much as the policy observes at once."""
+    seen = [(shape, dtype) for name, (shape, dtype) in spaces.observations.items() if name != "critic"]
+    return sum(math.prod(shape) * getattr(torch, dtype).itemsize for shape, dtype in seen)
 
 
 def _declared_spaces(env_cfg: Any) -> Spaces | None:

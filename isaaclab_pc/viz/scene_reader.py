@@ -12,6 +12,7 @@ import torch
 from isaaclab.utils.math import quat_apply
 
 from isaaclab_pc.envs import PointCloudEnv
+from isaaclab_pc.envs.observation_history import newest_frame
 from isaaclab_pc.guards.causes import Cause
 from isaaclab_pc.sensors.scene_cameras import depth_image
 from isaaclab_pc.viz.point_colors import PointColors
@@ -67,7 +68,7 @@ class SceneReader:
 
     def after_reset(self, observations: Mapping[str, torch.Tensor]) -> SceneFrame:
         """Return what is to see after ``env.reset``, which returned the observations."""
-        return self._read(observations, {})
+        return self._read(self._present(observations), {})
 
     def after_step(self, actions: torch.Tensor, result: tuple[Any, ...]) -> SceneFrame:
         """Return what is to see after a step; environments that were done show the start of their next episode.
@@ -89,7 +90,7 @@ class SceneReader:
             "success": _array(success),
             "done": _array(done),
         }
-        return self._read(observations, outcome)
+        return self._read(self._present(observations), outcome)
 
     def after_physics_step(
         self, step: float, asset: str, name: str, text: str, watched: Mapping[str, float]
@@ -108,6 +109,10 @@ class SceneReader:
         if not text:
             return frame
         return replace(frame, mark=Mark(self._position_of(asset, name, frame), text))
+
+    def _present(self, observations: Mapping[str, torch.Tensor]) -> Mapping[str, torch.Tensor]:
+        """Return what was observed, without the frames of earlier steps."""
+        return newest_frame(observations, self._env.cfg.history_length)
 
     def _position_of(self, asset: str, name: str, frame: SceneFrame) -> np.ndarray:
         """Return where a joint or body of the first environment is [m], shape (3,)."""

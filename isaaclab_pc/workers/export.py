@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from isaaclab_pc.envs import PointCloudEnv
+from isaaclab_pc.envs.observation_history import newest_frame
 from isaaclab_pc.files import write_atomically, write_text_atomically
 from isaaclab_pc.launch.child_process import ExitCode
 from isaaclab_pc.launch.run_record import git_commit, versions
@@ -39,8 +40,8 @@ FORMAT = 1
 _STEPS = 64
 """Steps of the policy whose observations are compared."""
 
-_SAMPLE_EVERY = 8
-"""Of these, every so many are kept in the sample."""
+_SAMPLE = 8
+"""Of these, so many are kept in the sample: the first ones, as what a policy remembers begins with an episode."""
 
 
 def export(settings_path: Path, checkpoint: Path, screen: Screen) -> int:
@@ -84,7 +85,7 @@ def export(settings_path: Path, checkpoint: Path, screen: Screen) -> int:
             "git": git_commit(),
         }
         write_text_atomically(folder / "policy.json", json.dumps(content, indent=2) + "\n")
-        _write_sample(folder / "sample.npz", frames[::_SAMPLE_EVERY], expected[::_SAMPLE_EVERY])
+        _write_sample(folder / "sample.npz", frames[:_SAMPLE], expected[:_SAMPLE])
     return ExitCode.OK
 
 
@@ -113,10 +114,12 @@ def _write_policies(
 
 
 class _Frame:
-    """One step: what the policy read, and what the cameras saw."""
+    """One step: what the policy read, what of it is of this step, and what the cameras saw."""
 
     def __init__(self, obs: Mapping[str, torch.Tensor], recorder: CloudRecorder | None, base: Any) -> None:
         self.obs = {name: value.clone() for name, value in obs.items()}
+        length = base.cfg.history_length if isinstance(base, PointCloudEnv) else 1
+        self.newest = newest_frame(self.obs, length)
         self.seen: dict[str, np.ndarray] = {}
         if recorder is not None:
             self.seen = recorder.frame
@@ -140,8 +143,10 @@ def _record(session: Session, seed: int) -> list[_Frame]:
 
 
 def _write_sample(path: Path, frames: list[_Frame], actions: torch.Tensor) -> None:
-    """Write some frames, one row each, for a program that wants to see whether it acts alike."""
-    rows = [{**{name: value[0].cpu().numpy() for name, value in frame.obs.items()}, **frame.seen} for frame in frames]
+    """Write frames, one row each, for a program that wants to see whether it acts alike."""
+    rows = [
+        {**{name: value[0].cpu().numpy() for name, value in frame.newest.items()}, **frame.seen} for frame in frames
+    ]
     arrays: dict[str, Any] = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
     arrays.pop("critic", None)
     with write_atomically(path) as partial, partial.open("wb") as file:

@@ -124,10 +124,12 @@ def compute_in_float32(policy: nn.Module) -> None:
 
 def _densified(module: nn.Module) -> nn.Module:
     """Replace every submodule that TorchScript and ONNX cannot express by its ``dense()``."""
+    dense: Any = getattr(module, "dense", None)
+    if dense is not None:
+        return dense()
     for name, child in module.named_children():
         setattr(module, name, _densified(child))
-    dense: Any = getattr(module, "dense", None)
-    return dense() if dense is not None else module
+    return module
 
 
 def load_torchscript(path: Path) -> Run:

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from scipy.spatial.transform import Rotation
 
+from isaaclab_pc.envs.observation_history import newest_frame
 from isaaclab_pc.viz.films import MOST_FRAMES, Film
 
 __all__ = ["FilmRecorder", "film_of_now", "sees_pictures"]
@@ -112,12 +113,13 @@ def _read(base: Any, observations: Mapping[str, torch.Tensor], num_envs: int) ->
     }
     if (goal := base._goal()) is not None:
         read["goal"] = goal[:num_envs]
+    seen = newest_frame(observations, base.cfg.history_length)
     if base.cfg.obs == "depth":
-        depth = observations["depth"][:num_envs, 0]
+        depth = seen["depth"][:num_envs, 0]
         rows, columns = (-(-size // MOST_PIXELS) for size in depth.shape[1:])
         read["depth"] = depth[:, ::rows, ::columns].half()
     else:
-        points = observations["points"][:num_envs, :, :3]
+        points = seen["points"][:num_envs, :, :3]
         # Evenly: some samplers put neighbours beside each other.
         read["points"] = points[:, :: -(-points.shape[1] // MOST_POINTS)].half()
         pos, quat = base.point_cloud.frame_pose(base.point_cloud.cfg.frame)

@@ -84,6 +84,7 @@ _BOUNDS: Mapping[str, Any] = {
     "env.tool_rotation": _Positive,
     "env.joint_delta": _Positive,
     "env.reset_joint_noise": _NotNegative,
+    "env.history_length": Annotated[int, Field(ge=1, le=64)],
     "env.goal_points": Annotated[int, Field(ge=0, le=100_000)],
     "env.goal_radius": _Positive,
     "agent.samples_per_update": _Count,

@@ -19,6 +19,10 @@ _PIXELS = (
     "their cx and cy"
 )
 _REMOVED = "pixels of these classes give no point; on a robot, a self-filter finds them"
+_HISTORY = (
+    "each input holds so many frames, one a step, the oldest first and the present one last; in the first step of an "
+    "episode all are the present one"
+)
 _ENV_FRAME = "the robot's base stands at robot.base_pos, robot.base_quat in it; z is up"
 
 
@@ -32,7 +36,8 @@ def describe_policy(env: Any, inputs: Mapping[str, torch.Tensor], num_actions: i
         robot: The setting that chose the arm.
 
     Returns:
-        ``inputs``, ``output`` and, for this package's tasks, ``frames``, ``robot``, ``cameras`` and ``cloud``.
+        ``inputs``, ``output`` and, for this package's tasks, ``history``, ``frames``, ``robot``, ``cameras`` and
+        ``cloud``.
     """
     is_ours = isinstance(env, PointCloudEnv)
     content: dict[str, Any] = {
@@ -56,6 +61,7 @@ def describe_policy(env: Any, inputs: Mapping[str, torch.Tensor], num_actions: i
         return content
 
     content["output"] |= {"clip": [-1.0, 1.0], "parts": _slices([part.to_dict() for part in action_parts(env)])}
+    content["history"] = {"length": env.cfg.history_length, "meaning": _HISTORY}
     content["frames"] = {"env": _ENV_FRAME, "tool centre": "robot.tcp_offset [m] along the z axis of robot.hand"}
     content["robot"] = {"name": robot, **_describe_robot(env)}
     sensors = [name for name in inputs if name in ("points", "depth")]
@@ -69,7 +75,9 @@ def describe_policy(env: Any, inputs: Mapping[str, torch.Tensor], num_actions: i
 
 def _describe_group(env: PointCloudEnv, name: str) -> dict[str, Any]:
     if name == "policy":
-        return {"parts": _slices([quantity.to_dict() for quantity in vector_quantities(env)])}
+        quantities = [quantity.to_dict() for quantity in vector_quantities(env)]
+        steps_ago = reversed(range(env.cfg.history_length))
+        return {"parts": _slices([{**part, "steps_ago": ago} for ago in steps_ago for part in quantities])}
     if name == "points":
         assert env.point_cloud is not None
         return {"unit": "m", "frame": env.point_cloud.cfg.frame, "meaning": "made as cloud says"}

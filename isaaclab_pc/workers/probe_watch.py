@@ -127,6 +127,8 @@ class ProbeWatch:
         )
         tensors["renderer buffers"] = sum(map(renderer_bytes, cameras))
         tensors["clouds"] = sum(sensor.nbytes for sensor in sensors if hasattr(sensor, "nbytes"))
+        history = getattr(env.unwrapped, "history", None)
+        tensors["observation history"] = 0 if history is None else tensor_bytes(history.tensors)
         tensors["fault recorder"] = 0 if recorder is None else tensor_bytes(recorder)
         tensors["contact buffers"] = contact_buffer_bytes(env.unwrapped.cfg.sim.physics)
 

@@ -13,6 +13,7 @@ from torch.autograd.graph import register_multi_grad_hook
 from isaaclab_pc.agents import chunks
 from isaaclab_pc.agents.networks import (
     DepthEncoder,
+    FrameEncoder,
     ObservationEncoder,
     RunningNorm,
     StatePredictor,
@@ -217,6 +218,24 @@ def test_observation_encoder_takes_each_group_to_its_encoder() -> None:
 def test_observation_encoder_refuses_other_shapes() -> None:
     with pytest.raises(ValueError, match="'video'"):
         ObservationEncoder({"video": (2, 3, 16, 16)}, **ENCODER)
+
+
+@pytest.mark.parametrize("chunk", ["auto", 5])
+def test_each_frame_of_a_history_has_the_latent_that_it_has_alone(chunk: Any) -> None:
+    torch.manual_seed(0)
+    shapes = {"policy": (6,), "points": (3, 40, 3), "depth": (2, 1, 16, 16)}
+    encoder = ObservationEncoder(shapes, **{**ENCODER, "chunk": chunk})
+    obs = {name: torch.rand(4, *shape) for name, shape in shapes.items()}
+    latents = encoder(obs)
+    assert encoder.latent_dim == 3 * 16 + 2 * 10
+
+    for latent, name in zip(latents, ("points", "depth"), strict=True):
+        frames = encoder.encoders[name]
+        assert isinstance(frames, FrameEncoder)
+        each = [frames.encoder(obs[name][:, frame]) for frame in range(shapes[name][0])]
+        torch.testing.assert_close(latent, torch.cat(each, dim=1))
+    # A sample holds the activations of all its frames.
+    assert encoder.samples_at_once() == (1 if chunk == 5 else (1 << 20) // 16 // 3)
 
 
 def test_running_norm_counts_from_the_next_rollout_on() -> None:

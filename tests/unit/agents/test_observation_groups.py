@@ -188,6 +188,24 @@ def test_the_order_of_the_points_does_not_change_the_action(make: Callable[[str,
             torch.testing.assert_close(policy({**obs, name: shuffled}), action)
 
 
+@pytest.mark.parametrize("kind", get_args(PointEncoder))
+@every_library
+def test_the_frames_of_a_history_are_told_apart(make: Callable[[str, Shapes], Policy], kind: str) -> None:
+    torch.manual_seed(0)
+    actor = {"policy": (10,), "points": (3, 12, 4), "depth": (2, 1, 16, 16)}
+    policy = make(kind, actor)
+    obs = observe(actor)
+    with torch.no_grad():
+        action = policy(obs)
+        for name in ("points", "depth"):
+            for frame in range(actor[name][0]):
+                changed = obs[name].clone()
+                changed[:, frame] = torch.rand_like(changed[:, frame])
+                assert not torch.allclose(policy({**obs, name: changed}), action), (name, frame)
+            assert not torch.allclose(policy({**obs, name: obs[name].flip(1)}), action), name
+        torch.testing.assert_close(policy({**obs, "points": obs["points"].flip(2)}), action)
+
+
 @every_library
 def test_what_a_second_camera_sees_changes_the_action(make: Callable[[str, Shapes], Policy]) -> None:
     torch.manual_seed(0)

@@ -19,8 +19,11 @@ EPISODE = 6
 class FakeEnv(VecEnv):
     """Observations of the real environments, dynamics from a counter."""
 
-    def __init__(self, num_envs: int = 4, obs: str = "points", num_points: int = NUM_POINTS) -> None:
+    def __init__(
+        self, num_envs: int = 4, obs: str = "points", num_points: int = NUM_POINTS, history_length: int = 1
+    ) -> None:
         self.num_envs = num_envs
+        self.history_length = history_length
         self.num_actions = ACTIONS
         self.max_episode_length = EPISODE
         self.device = "cpu"
@@ -41,7 +44,17 @@ class FakeEnv(VecEnv):
         self.count = torch.arange(self.num_envs) * 100
 
     def observe(self) -> dict[str, torch.Tensor]:
-        phase = self.count[:, None] * torch.tensor([0.7, 1.3, 2.9])
+        if self.history_length == 1:
+            return self._frame(self.count)
+
+        first = self.count - self.episode_length_buf
+        ages = range(self.history_length - 1, -1, -1)
+        frames = [self._frame(torch.maximum(self.count - age, first)) for age in ages]
+        stacked = {name: torch.stack([frame[name] for frame in frames], dim=1) for name in frames[0]}
+        return {**stacked, "policy": stacked["policy"].flatten(1), "critic": frames[-1]["critic"]}
+
+    def _frame(self, count: torch.Tensor) -> dict[str, torch.Tensor]:
+        phase = count[:, None] * torch.tensor([0.7, 1.3, 2.9])
         centre = 0.2 * torch.sin(phase)
         offsets = 0.02 * torch.sin(torch.arange(self.num_points * 3, dtype=torch.float32)).view(-1, 3)
         policy = torch.cos(phase)[:, :2]

@@ -37,8 +37,8 @@ SETTINGS = DistillSettings(
 class TaughtEnv(FakeEnv):
     """The fake task with an expert: the centre of the cloud, or with a gripper the sign of its height."""
 
-    def __init__(self, obs: str = "points", gripper: bool = False) -> None:
-        super().__init__(NUM_ENVS, obs)
+    def __init__(self, obs: str = "points", gripper: bool = False, history_length: int = 1) -> None:
+        super().__init__(NUM_ENVS, obs, history_length=history_length)
         self.has_gripper = gripper
         self.cfg = SimpleNamespace(is_finite_horizon=False, gripper=gripper, gripper_action="binary")
         self.done_by: list[torch.Tensor] = []
@@ -87,9 +87,9 @@ class Bench:
         return float(difference.abs().mean())
 
 
-@pytest.mark.parametrize("obs", ["points", "state"])
-def test_the_student_learns_what_the_expert_does(obs: str, tmp_path: Path) -> None:
-    bench = Bench(tmp_path, obs)
+@pytest.mark.parametrize(("obs", "frames"), [("points", 1), ("points", 2), ("state", 1)])
+def test_the_student_learns_what_the_expert_does(obs: str, frames: int, tmp_path: Path) -> None:
+    bench = Bench(tmp_path, obs, history_length=frames)
     before = bench.error()
     calls = bench.train(20)
     assert before > 0.4

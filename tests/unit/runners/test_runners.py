@@ -70,14 +70,20 @@ class Bench:
     """One library with a fake environment."""
 
     def __init__(
-        self, name: str, folder: Path, obs: str = "points", num_points: int = NUM_POINTS, **settings: Any
+        self,
+        name: str,
+        folder: Path,
+        obs: str = "points",
+        num_points: int = NUM_POINTS,
+        history_length: int = 1,
+        **settings: Any,
     ) -> None:
         self.name = name
         self.folder = folder
         self.cfg = CONFIGS[name](replace(SETTINGS, **settings), "x")
         adapter = load_adapter(name)
         adapter.configure(self.cfg, obs=obs, seed=3, max_iterations=None, device="cpu", plan=PLAN, experiment="fake")
-        self.env = FakeEnv(NUM_ENVS, obs, num_points)
+        self.env = FakeEnv(NUM_ENVS, obs, num_points, history_length)
         torch.manual_seed(3)
         self.runner: Runner = adapter.make(ENVS[name](self.env), self.cfg, folder, "cpu")
 
@@ -137,6 +143,26 @@ def test_the_policy_is_a_module_that_acts_alike_and_changes_nothing(name: str, o
     torch.testing.assert_close(policy.state_dict(), before, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("obs", ["points", "depth"])
+def test_a_policy_of_several_frames_is_trained_and_acts_on_each(name: str, obs: str, tmp_path: Path) -> None:
+    bench = Bench(name, tmp_path, obs, history_length=3)
+    bench.train(2)
+    bench.runner.save(tmp_path / "2.pt", {})
+    played = Bench(name, tmp_path / "played", obs, num_points=NUM_POINTS // 2, history_length=3)
+    played.runner.load_policy(tmp_path / "2.pt")
+
+    observed = {group: value.float() for group, value in bench.env.observe().items()}
+    for runner in (bench.runner, played.runner):
+        action = runner.act(observed)
+        for age in range(3):
+            seen = observed[obs].clone()
+            seen[:, age] += 0.1
+            assert not torch.allclose(runner.act({**observed, obs: seen}), action), age
+    other = Bench(name, tmp_path / "other", obs, history_length=2)
+    with pytest.raises(ConfigError, match="observations"):
+        other.runner.load_policy(tmp_path / "2.pt")
+
+
 def test_memory_is_told_by_kind(name: str, tmp_path: Path) -> None:
     bench = Bench(name, tmp_path)
     bench.train(1)
@@ -188,6 +214,19 @@ def test_rsl_rl_keeps_clouds_as_float16(tmp_path: Path) -> None:
         "critic": torch.float32,
     }
     assert storage.observations["points"].nbytes == PLAN.horizon * NUM_ENVS * NUM_POINTS * 3 * 2
+
+
+def test_several_frames_take_as_many_times_the_memory_and_no_more(name: str, tmp_path: Path) -> None:
+    def storage(frames: int) -> int:
+        bench = Bench(name, tmp_path / str(frames), history_length=frames)
+        bench.train(1)
+        return tensor_bytes(bench.runner.holders()["rollout storage"])
+
+    one, two, three = (storage(frames) for frames in (1, 2, 3))
+    # A frame of two numbers as float32 and of a cloud as float16. RL-Games keeps the last observation besides.
+    frame = NUM_ENVS * (2 * 4 + NUM_POINTS * 3 * 2)
+    assert two - one == three - two
+    assert PLAN.horizon * frame <= two - one <= (PLAN.horizon + 2) * frame
 
 
 def test_rsl_rl_logs_no_episode_that_was_cut_short_between_two_calls(tmp_path: Path) -> None:

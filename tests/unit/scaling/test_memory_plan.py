@@ -13,7 +13,7 @@ from isaaclab_pc.scaling.earlier_trials import EarlierTrials, RunKind, TrialsFil
 from isaaclab_pc.scaling.learner_memory import LearnerMemory
 from isaaclab_pc.scaling.ledger import OVERHEAD, SIMULATION, TRAINING
 from isaaclab_pc.scaling.memory_plan import find_spaces, missing_kinds, predict_memory
-from isaaclab_pc.scaling.observation_size import cloud_shape
+from isaaclab_pc.scaling.observation_size import cloud_shape, kept_bytes, observation_bytes
 from isaaclab_pc.scaling.trial import MemoryReport, Spaces
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.workers.resolve import resolve
@@ -113,6 +113,27 @@ def test_the_recorder_of_faults_is_planned_for(learner: LearnerMemory) -> None:
     assert many[1] * (1 << 16) < 200 * MIB
     for off in ("guard.dump=0", "guard.mode=disabled"):
         assert "fault recorder" not in predict_memory(resolve(settings_of(off), 64, "reach"), NOTHING)
+
+
+@pytest.mark.parametrize("obs", ["points", "depth"])
+def test_earlier_frames_are_planned_for(learner: LearnerMemory, obs: str) -> None:
+    given = ["task=reach", "device=cpu", "physics=newton_mjwarp", f"obs={obs}"]
+    one = resolve(compose(given), 64, "reach")
+    three = resolve(compose(given, ["env.history_length=3"]), 64, "reach")
+    assert "observation history" not in predict_memory(one, NOTHING)
+
+    points, camera = three.env_cfg.scene.points, three.env_cfg.scene.camera
+    seen = 2 * 3 * points.num_points if obs == "points" else 4 * camera.height * camera.width
+    assert predict_memory(three, NOTHING)["observation history"][:2] == (0, 3 * (seen + 4 * 24))
+    assert observation_bytes(three.env_cfg) == 3 * observation_bytes(one.env_cfg) == 3 * seen
+    assert kept_bytes(three.env_cfg) == 3 * kept_bytes(one.env_cfg)
+
+    spaces = find_spaces(three.env_cfg, None)
+    assert spaces is not None
+    assert spaces.observations["policy"] == ((3 * 24,), "float32")
+    # A trial's vectors are those of its own history.
+    assert find_spaces(three.env_cfg, spaces) == spaces
+    assert find_spaces(one.env_cfg, spaces) == find_spaces(one.env_cfg, None)
 
 
 def test_a_replay_is_planned_for(learner: LearnerMemory, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -247,6 +247,13 @@ def test_a_rollout_that_does_not_fit_is_an_error_and_one_that_hardly_does_a_warn
     assert "48.0 MiB" in str(finding)
 
 
+def test_several_frames_take_as_many_times_the_memory_and_can_be_fewer() -> None:
+    cfg = reach_cfg(history_length=3)
+    cfg.scene.points.num_points, cfg.scene.points.dtype = 1024, "float16"
+    assert "72.0 MiB" in str(only(cfg, machine=Machine(10 << 20, 2, 2)))
+    assert "env.history_length=3" in str(only(cfg, machine=Machine(10 << 20, 2, 2)))
+
+
 def test_half_the_precision_takes_half_the_memory() -> None:
     cfg = reach_cfg()
     cfg.scene.points.num_points, cfg.scene.points.dtype = 1024, "float16"

@@ -21,7 +21,7 @@ class SeenEnv(FakeEnv):
     def __init__(self, lengths, succeeds, points=4, obs="points"):
         super().__init__(lengths, succeeds)
         self.max_episode_length = max(lengths)
-        self.cfg = SimpleNamespace(obs=obs)
+        self.cfg = SimpleNamespace(obs=obs, history_length=1)
         self.scene = SimpleNamespace(env_origins=torch.tensor([[0.0, 10.0 * i, 0.0] for i in range(self.num_envs)]))
         self.tool_pos = torch.full((self.num_envs, 3), 0.25)
         self.tool_quat = torch.tensor([[1.0, 0.0, 0.0, 0.0]] * self.num_envs)

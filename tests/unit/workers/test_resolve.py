@@ -179,6 +179,8 @@ def test_two_runs_share_no_config():
         ([], ["env.reward=spars"], [], r"env\.reward=spars is unknown: did you mean sparse"),
         ([], ["env.decimation=fast"], [], r"^env\.decimation=fast: expected a whole number from 1 to 1,000, like"),
         ([], ["env.sim.dt=0"], [], r"^env\.sim\.dt=0: expected a number from 1e-05 to 0\.1, like the present"),
+        ([], ["env.history_length=0"], [], r"^env\.history_length=0: "),
+        (["obs=state"], ["env.history_length=2"], [], r"^env\.history_length=2 with obs=state"),
         ([], ["env.episode_length_s=nan"], [], r"^env\.episode_length_s=nan: expected a number above 0"),
         ([], ["env.scene.camera.width=100000"], [], r"expected a whole number from 1 to 4,096"),
         ([], [], ["agent.algorithm.gamma=1.5"], r"^agent\.algorithm\.gamma=1\.5: expected a number from 0 to 1"),
