@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tests.ptx.arithmetic import DTYPES, Array
-from tests.ptx.memory import SHARED_BASE, GlobalMemory, SharedMemory
+from tests.ptx.memory import SHARED_BASE, Bytes, GlobalMemory, SharedMemory
 from tests.ptx.parser import Instruction, UnknownPtxError
 from tests.ptx.threads import Threads
 
@@ -46,11 +46,10 @@ class Accesses:
         def step(lanes: Array) -> None:
             starts = addresses(lanes)
             for index, write in enumerate(writers):
-                places = starts + np.uint64(index * dtype.itemsize)
-                value = np.empty(len(lanes), dtype)
-                for positions, view, indices in self._find(places, lanes, dtype, writes=False):
-                    value[positions] = view[indices]
-                write(lanes, value)
+                values = np.empty(len(lanes), dtype)
+                for positions, memory, places in self._find(starts + np.uint64(index * dtype.itemsize), lanes, dtype):
+                    values[positions] = memory.load(places, dtype, lanes[positions])
+                write(lanes, values)
 
         return step
 
@@ -62,9 +61,9 @@ class Accesses:
         read = self._threads.reader(source, dtype)
 
         def step(lanes: Array) -> None:
-            value = np.broadcast_to(read(lanes), lanes.shape)
-            for positions, view, indices in self._find(addresses(lanes), lanes, dtype, writes=True):
-                view[indices] = value[positions]
+            values = np.broadcast_to(read(lanes), lanes.shape)
+            for positions, memory, places in self._find(addresses(lanes), lanes, dtype):
+                memory.store(places, values[positions], lanes[positions])
 
         return step
 
@@ -81,10 +80,9 @@ class Accesses:
             lanes = self._order.permutation(lanes)
             values = [np.broadcast_to(read(lanes), lanes.shape) for read in readers]
             old = np.empty(len(lanes), dtype)
-            for positions, view, indices in self._find(addresses(lanes), lanes, dtype, writes=True, is_atomic=True):
-                for position, index in zip(positions, indices, strict=True):
-                    old[position] = view[index]
-                    view[index] = function(view[index], *(value[position] for value in values))
+            for positions, memory, places in self._find(addresses(lanes), lanes, dtype):
+                operands = [value[positions] for value in values]
+                old[positions] = memory.update(places, lanes[positions], function, operands)
             write(lanes, old)
 
         return step
@@ -96,18 +94,13 @@ class Accesses:
             raise UnknownPtxError(instruction.text)
         return DTYPES[kind]
 
-    def _find(
-        self, addresses: Array, lanes: Array, dtype: np.dtype[Any], *, writes: bool, is_atomic: bool = False
-    ) -> Iterator[tuple[Array, Array, Array]]:
-        """Yield (positions, view, indices) as ``GlobalMemory.find`` does, whatever memory the addresses are of."""
+    def _find(self, addresses: Array, lanes: Array, dtype: np.dtype[Any]) -> Iterator[tuple[Array, Bytes, Array]]:
+        """Yield what :meth:`GlobalMemory.find` does, whatever memory the addresses are of."""
         is_shared = addresses >= np.uint64(SHARED_BASE)
         if is_shared.any():
             positions = np.flatnonzero(is_shared)
-            threads = lanes[positions]
-            view, indices = self._shared.find(addresses[positions], self._threads.block[threads], dtype)
-            self._shared.note(indices, threads, dtype, writes=writes, is_atomic=is_atomic)
-            yield positions, view, indices
+            yield positions, *self._shared.find(addresses[positions], self._threads.block[lanes[positions]], dtype)
         if not is_shared.all():
             others = np.flatnonzero(~is_shared)
-            for positions, view, indices in self._memory.find(addresses[others], dtype):
-                yield others[positions], view, indices
+            for positions, memory, places in self._memory.find(addresses[others], dtype):
+                yield others[positions], memory, places

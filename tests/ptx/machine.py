@@ -160,7 +160,10 @@ class Machine:
             self._wait(pc, lanes, WAITS_FOR_WARP)
             arrived = (self._state == WAITS_FOR_WARP) & (self._pc == pc)
             lanes = np.flatnonzero(arrived)
-            awaited = self._threads.members(lanes, members(lanes)) & (self._state != HAS_EXITED)
+            masks = np.broadcast_to(members(lanes), lanes.shape)
+            if not self._threads.names_itself(lanes, masks).all():
+                raise self._error(pc, "names threads, and not the one that runs it")
+            awaited = self._threads.members(lanes, masks) & (self._state != HAS_EXITED)
             missing = np.isin(self._threads.warp, self._threads.warp[awaited & ~arrived])
             lanes = np.flatnonzero(arrived & ~missing)
             if len(lanes):

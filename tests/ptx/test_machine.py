@@ -111,6 +111,8 @@ def test_atomics_count_every_thread() -> None:
 @pytest.mark.parametrize(
     ("code", "message"),
     [
+        ("st.global.u32 [%rd1], %r1;", "no barrier between"),
+        ("ld.global.u32 %r9, [%rd1]; add.s32 %r9, %r9, 1;", "no barrier between"),
         ("st.shared.u32 [%rd6], %r1; ld.shared.u32 %r9, [box];", "no barrier between"),
         ("ld.shared.u32 %r9, [box]; st.shared.u32 [box+0], %r1;", "no barrier between"),
         ("ld.shared.u32 %r9, [%rd6+252];", "shared memory is out of range"),
@@ -120,6 +122,7 @@ def test_atomics_count_every_thread() -> None:
             "setp.lt.u32 %p1, %r1, 9; @%p1 bra $L_1; bar.sync 0; bra.uni $L_2; $L_1: bar.sync 0; $L_2:",
             "another barrier",
         ),
+        ("setp.lt.u32 %p1, %r1, 9; vote.sync.ballot.b32 %r9, %p1, 1;", "not the one that runs it"),
         (
             "setp.lt.u32 %p1, %r1, 9; @%p1 bra $L_1; vote.sync.ballot.b32 %r9, %p1, -1; $L_1: bar.sync 0;",
             "never come",

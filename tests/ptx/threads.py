@@ -10,13 +10,10 @@ from typing import Any
 import numpy as np
 
 from tests.ptx.arithmetic import DTYPES, Array
-from tests.ptx.memory import PARAM_BASE, SHARED_BASE
+from tests.ptx.memory import PARAM_BASE, PATTERN, SHARED_BASE
 from tests.ptx.parser import Address, Entry, Module, Operand, UnknownPtxError
 
 WARP_LANES = 32
-
-PATTERN = 0xA5
-"""Bytes of registers and shared memory that were not written: any value may stand there."""
 
 Reader = Callable[[Array], Array]
 """Returns an operand's value for threads of the given numbers; a single element holds for all."""
@@ -92,9 +89,12 @@ class Threads:
     def members(self, lanes: Array, masks: Array) -> Array:
         """Return which of all threads the masks of some threads name, shape (threads,)."""
         of_warp = np.zeros(self.count // WARP_LANES, np.uint32)
-        np.bitwise_or.at(of_warp, self.warp[lanes], np.broadcast_to(masks, lanes.shape))
-        bits = np.arange(self.count, dtype=np.uint32) % np.uint32(WARP_LANES)
-        return (of_warp[self.warp] >> bits & np.uint32(1)) != 0
+        np.bitwise_or.at(of_warp, self.warp[lanes], masks)
+        return self.names_itself(np.arange(self.count), of_warp[self.warp])
+
+    def names_itself(self, lanes: Array, masks: Array) -> Array:
+        """Return for each of some threads whether its own bit is set in its mask."""
+        return (masks >> (lanes % WARP_LANES).astype(np.uint32) & np.uint32(1)) != 0
 
     def writer(self, operand: Operand | Address) -> Writer:
         """Return what writes a register; a narrower number is widened by its own type, as a load does."""

@@ -7,8 +7,9 @@ import numpy as np
 
 from tests.ptx.accesses import Step
 from tests.ptx.arithmetic import Array
+from tests.ptx.memory import PATTERN
 from tests.ptx.parser import Instruction, UnknownPtxError
-from tests.ptx.threads import PATTERN, WARP_LANES, Reader, Threads
+from tests.ptx.threads import WARP_LANES, Reader, Threads
 
 UINT32 = np.dtype(np.uint32)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The guard finds the same with 256 threads in a block: what the GPU's compiler makes of its kernels, interpreted."""
+"""The guard finds the same with 256 threads in a block: its kernels' PTX, run in an interpreter."""
 
 import math
 from types import SimpleNamespace

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Normals and a camera's errors with 256 threads in a block: what the GPU's compiler makes of the kernels, run step by step.
+"""Normals and a camera's errors with 256 threads in a block: the kernels' PTX, run in an interpreter.
 
 Unlike those of the clouds, these kernels may fuse a product and a sum, and then differ from the CPU in the last bits.
 """
-
-from typing import Any
 
 import pytest
 import torch
@@ -50,9 +48,8 @@ def test_errors_of_a_camera(noise: str, masked: bool) -> None:
 
     def corrupted() -> torch.Tensor:
         realism = make(cfg, num_envs, height, width)
-        arguments: Any = (0, depth, pinhole(num_envs, width), make_keys(num_envs))
         realism.redraw(torch.ones(num_envs, dtype=torch.bool), make_keys(num_envs).long())
-        return realism.corrupt(*arguments, mask)
+        return realism.corrupt(0, depth, pinhole(num_envs, width), make_keys(num_envs), mask)
 
     expected = corrupted()
     with interpreted() as interpreter:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Blocks of 256 threads make the CPU's clouds: what the GPU's compiler makes of the kernels, run in an interpreter."""
+"""Blocks of 256 threads make the CPU's clouds: the kernels' PTX, run in an interpreter."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from isaaclab_pc.sensors.depth_to_cloud import SAMPLERS
-from tests.ptx.launches import Interpreter, interpreted
+from tests.ptx.launches import Interpreter, compiled, interpreted
 from tests.unit.sensors.backend_helpers import Sizes, backends, operator, run, scene
 
 samplers = pytest.mark.parametrize("sampler", SAMPLERS)
@@ -102,3 +102,17 @@ def test_more_environments_than_there_is_memory_for(interpreter: Interpreter) ->
     both = backends("cpu", 9, [(12, 20), (10, 10)], 50, "voxel", voxel_size=0.011)
     assert both[1]._work.shape[0] < 9
     assert_same(interpreter, both, 50, scene(9, [(12, 20), (10, 10)]))
+
+
+@pytest.mark.parametrize("module", ["warp_kernels", "warp_farthest_kernels", "warp_matrix_kernels"])
+def test_the_assembler_may_not_fuse_products_and_sums(module: str) -> None:
+    # Those without a rounding it may; the pixels would no longer be the CPU's.
+    entries = compiled(f"isaaclab_pc.sensors.{module}")[0].entries.values()
+    sums = [
+        instruction
+        for entry in entries
+        for instruction in entry.instructions
+        if instruction.opcode[0] in ("add", "sub", "mul", "fma") and instruction.opcode[-1] == "f32"
+    ]
+    assert len(sums) > 50
+    assert {instruction.opcode[:2] for instruction in sums} <= {("add", "rn"), ("sub", "rn"), ("mul", "rn")}
