@@ -16,12 +16,15 @@ from isaaclab_pc.sensors.warp_base_kernels import (
     below,
     block_bits,
     camera_of,
+    depth_at,
     depth_of,
     holds,
+    image_of,
     lower_bits,
     mix,
     permuted,
     pixel_of,
+    place_of,
     point_of,
     popcount,
     rank_of,
@@ -48,13 +51,13 @@ wp.set_module_options({"enable_backward": False, "fuse_fp": False, "fast_math": 
 
 @wp.func_native("""
 #if defined(__CUDA_ARCH__)
-    return __ballot_sync(0xffffffffu, bits != 0u);
+    return __ballot_sync(0xffffffffu, value);
 #else
-    return bits;
+    return bits | (wp::uint32(value) << bit);
 #endif
 """)
-def join_bits(bits: wp.uint32) -> wp.uint32:
-    """Join the words of a warp's lanes, of which lane i has set no bit but bit i. All 32 lanes must call this."""
+def with_bit(bits: wp.uint32, bit: wp.int32, value: wp.bool) -> wp.uint32:
+    """Return a word to which a bit is added; on CUDA the bits of all 32 lanes of a warp, which must call this."""
     ...
 
 
@@ -63,6 +66,34 @@ def is_removed(label: wp.int32, removed: wp.array2d(dtype=wp.bool), camera: wp.i
     if label < 0 or label >= removed.shape[1]:
         return False
     return removed[camera, label]
+
+
+@wp.func
+def is_valid(
+    at: wp.int32,
+    env: wp.int32,
+    index: wp.int32,
+    camera: Camera,
+    image: wp.uint64,
+    matrix: Matrix,
+    labels: wp.array3d(dtype=wp.int32),
+    removed: wp.array2d(dtype=wp.bool),
+    lower: wp.vec3f,
+    upper: wp.vec3f,
+) -> wp.bool:
+    """Return whether a pixel of an environment's image has a point in the crop that no class removes."""
+    if at < 0:
+        return False
+    z = depth_at(image, pixel_of(at, camera.width))
+    p = unprojected(z, at, matrix)
+    inside = z > camera.near and z < camera.far
+    inside = inside and p[0] >= lower[0] and p[1] >= lower[1] and p[2] >= lower[2]
+    inside = inside and p[0] <= upper[0] and p[1] <= upper[1] and p[2] <= upper[2]
+    # One after the other: joined by `and`, they would take five instructions more for every pixel.
+    if removed.shape[1] > 0:  # noqa: SIM102
+        if inside:
+            inside = not is_removed(labels[env, at >> 16, at & 0xFFFF], removed, index)
+    return inside
 
 
 @wp.kernel
@@ -94,23 +125,15 @@ def mark(
     lower = scene.crop_lower
     upper = scene.crop_upper
     matrix = matrices[env, index]
+    image = image_of(camera, env)
     word = lower_bits(warp, env_bits)
     while word < camera.num_words:
         bits = wp.uint32(0)
         for bit in range(lane, 32, 1 << warp_bits()):
-            at = scene.order[(camera.first_word + word) * 32 + bit]
-            if at >= 0:
-                z = depth_of(at, camera, env)
-                p = unprojected(z, at, matrix)
-                inside = z > camera.near and z < camera.far
-                inside = inside and p[0] >= lower[0] and p[1] >= lower[1] and p[2] >= lower[2]
-                inside = inside and p[0] <= upper[0] and p[1] <= upper[1] and p[2] <= upper[2]
-                if inside and removed.shape[1] > 0:
-                    inside = not is_removed(labels[env, at >> 16, at & 0xFFFF], removed, index)
-                if inside:
-                    bits |= wp.uint32(1) << wp.uint32(bit)
+            at = place_of((camera.first_word + word) * 32 + bit, scene.order)
+            inside = is_valid(at, env, index, camera, image, matrix, labels, removed, lower, upper)
+            bits = with_bit(bits, bit, inside)
 
-        bits = join_bits(bits)
         if lane == 0:
             valid.words[env, camera.first_word + word] = bits
         word += 1 << env_bits
