@@ -29,6 +29,7 @@ LIBRARY_ENV = (
     "PYTEST_",
     "TORCHINDUCTOR_",
     "TRITON_",
+    "_TORCHINDUCTOR_",
 )
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP)
 GRACE_S = 3.0

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from torch._dynamo.utils import counters
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from benchmarks.host_syncs import HostSyncs
@@ -227,6 +228,29 @@ def test_several_frames_take_as_many_times_the_memory_and_no_more(name: str, tmp
     frame = NUM_ENVS * (2 * 4 + NUM_POINTS * 3 * 2)
     assert two - one == three - two
     assert PLAN.horizon * frame <= two - one <= (PLAN.horizon + 2) * frame
+
+
+@pytest.mark.slow
+def test_rsl_rl_trains_compiled_networks_as_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = Bench("rsl_rl", tmp_path / "a")
+    plain.train(1)
+
+    def compiled(settings: ppo.PpoSettings, experiment: str) -> Any:
+        cfg = rsl_rl_cfg.make_cfg(settings, experiment)
+        cfg.torch_compile_mode = "default"
+        return cfg
+
+    monkeypatch.setitem(CONFIGS, "rsl_rl", compiled)
+    counters.clear()
+    bench = Bench("rsl_rl", tmp_path / "b")
+    bench.train(1)
+    assert counters["stats"]["unique_graphs"] >= 2
+    assert not counters["graph_break"]
+    torch.testing.assert_close(bench.act(), plain.act(), rtol=1e-3, atol=1e-3)
+
+    bench.runner.save(tmp_path / "a.pt", {})
+    plain.runner.load(tmp_path / "a.pt")
+    torch.testing.assert_close(plain.act(), bench.act())
 
 
 def test_rsl_rl_logs_no_episode_that_was_cut_short_between_two_calls(tmp_path: Path) -> None:
