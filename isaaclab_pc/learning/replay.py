@@ -80,8 +80,8 @@ class Replay:
         wanted = count * size
         passes = [torch.randperm(len(self), device=self._labels.device) for _ in range(math.ceil(wanted / len(self)))]
         for chosen in torch.cat(passes)[:wanted].split(size):
-            groups = {name: ring[chosen] for name, ring in self._groups.items()}
-            yield TensorDict(groups, batch_size=[size]), self._labels[chosen]
+            groups = {name: ring.index_select(0, chosen) for name, ring in self._groups.items()}
+            yield TensorDict(groups, batch_size=[size]), self._labels.index_select(0, chosen)
 
     def newest(self, count: int, names: Sequence[str]) -> TensorDict:
         """Return the samples that were added last.

@@ -76,8 +76,8 @@ class GroupMemory(RandomMemory):
     def _rows_of(self, name: str, rows: Tensor) -> Any:
         """Return samples of a tensor or of a dictionary of groups; None where there is neither."""
         if name in self._groups:
-            return {group: self.tensors_view[f"{name}/{group}"][rows] for group in self._groups[name]}
-        return self.tensors_view[name][rows] if name in self.tensors_view else None
+            return {group: self.tensors_view[f"{name}/{group}"].index_select(0, rows) for group in self._groups[name]}
+        return self.tensors_view[name].index_select(0, rows) if name in self.tensors_view else None
 
 
 class PolicySchedule(KLAdaptiveLR):
