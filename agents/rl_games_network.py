@@ -14,6 +14,7 @@ from rl_games.algos_torch import model_builder
 from torch import Tensor, nn
 
 from isaaclab_pc.agents.actor_critic import ActorCritic
+from isaaclab_pc.agents.recurrent import State, initial_state, run_rnn
 
 __all__ = ["NETWORK", "PointCloudNetwork", "register"]
 
@@ -58,12 +59,12 @@ class PointCloudNetwork(ActorCritic):
             kind = {"gru": nn.GRU, "lstm": nn.LSTM}[rnn_type]
             self.memory = kind(self.latent_dim, rnn_hidden_dim, rnn_num_layers)
 
-        self._state_shape = (rnn_num_layers, num_envs, rnn_hidden_dim)
-        self._acting: tuple[Tensor, ...] | None = None
+        self._num_envs = num_envs
+        self._acting: State | None = None
 
     def forward(  # type: ignore[override]
         self, input_dict: Mapping[str, Any]
-    ) -> tuple[Tensor, Tensor, Tensor, tuple[Tensor, ...] | None]:
+    ) -> tuple[Tensor, Tensor, Tensor, State | None]:
         """Compute what RL-Games asks for, and update the normalizers.
 
         Args:
@@ -96,11 +97,28 @@ class PointCloudNetwork(ActorCritic):
         if self.memory is None:
             return super().policy(obs)
 
-        latent = self.next_latent(obs)[None]
-        states = self._acting or self._fresh_states(latent.shape[1], latent.device)
-        remembered, self._acting = self._remember(latent, states)
-        actions: Tensor = self.actor(remembered[0])
+        state = self._acting or self.initial_state(len(next(iter(obs.values()))))
+        actions, self._acting = self.act_from(obs, state)
         return actions
+
+    def initial_state(self, batch: int) -> State:
+        """Return the memory before the first step of an episode, for a number of environments."""
+        assert self.memory is not None
+        return initial_state(self.memory, batch)
+
+    def act_from(self, obs: Mapping[str, Tensor], state: State) -> tuple[Tensor, State]:
+        """Do as :meth:`policy`, with a memory that is given; nothing is changed.
+
+        Args:
+            obs: The groups that the policy reads, by name, each with batch size B.
+            state: The memory before.
+
+        Returns:
+            Actions, shape (B, A), and the memory after.
+        """
+        assert self.memory is not None
+        remembered, after = run_rnn(self.memory, self.next_latent(obs)[None], state)
+        return self.actor(remembered[0]), after
 
     def reset(self, dones: Tensor | None = None) -> None:
         """Forget what :meth:`policy` saw.
@@ -117,18 +135,11 @@ class PointCloudNetwork(ActorCritic):
         """Tell RL-Games whether there is a memory."""
         return self.is_recurrent
 
-    def get_default_rnn_state(self) -> tuple[Tensor, ...]:
+    def get_default_rnn_state(self) -> State:
         """Return the memory before the first step: one tensor (M, N, H), two for an LSTM."""
-        return self._fresh_states(self._state_shape[1], self.log_std.device)
+        return self.initial_state(self._num_envs)
 
-    def _fresh_states(self, num_envs: int, device: torch.device) -> tuple[Tensor, ...]:
-        layers, _, size = self._state_shape
-        count = 2 if isinstance(self.memory, nn.LSTM) else 1
-        return tuple(torch.zeros(layers, num_envs, size, device=device) for _ in range(count))
-
-    def _remember(
-        self, latent: Tensor, states: tuple[Tensor, ...], began: Tensor | None = None
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def _remember(self, latent: Tensor, states: State, began: Tensor | None = None) -> tuple[Tensor, State]:
         """Pass sequences through the memory.
 
         Args:
@@ -149,9 +160,7 @@ class PointCloudNetwork(ActorCritic):
         for start, end in itertools.pairwise(cuts):
             if began is not None:
                 states = tuple(torch.where(began[start, :, None], 0.0, state) for state in states)
-            before: Any = states if isinstance(self.memory, nn.LSTM) else states[0]
-            part, after = self.memory(latent[start:end], before)
-            states = after if isinstance(after, tuple) else (after,)
+            part, states = run_rnn(self.memory, latent[start:end], states)
             parts.append(part)
         return torch.cat(parts), states
 

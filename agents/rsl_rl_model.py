@@ -12,6 +12,7 @@ from tensordict import TensorDict
 from torch import Tensor, nn
 
 from isaaclab_pc.agents.networks import ObservationEncoder, StatePredictor
+from isaaclab_pc.agents.recurrent import State, initial_state, run_rnn
 
 __all__ = ["PointCloudModel"]
 
@@ -121,7 +122,27 @@ class PointCloudModel(MLPModel):
         if self.memory is not None:
             self.memory.detach_hidden_state(dones)
 
-    def _see(self, obs: TensorDict) -> Tensor:
+    def initial_state(self, batch: int) -> State:
+        """Return the memory before the first step of an episode, for a number of environments."""
+        assert self.memory is not None
+        return initial_state(self.memory.rnn, batch)
+
+    def act_from(self, obs: Mapping[str, Tensor], state: State) -> tuple[Tensor, State]:
+        """Compute the deterministic actions with a memory that is given; nothing is changed.
+
+        Args:
+            obs: Observations by group, batch (B,).
+            state: The memory before.
+
+        Returns:
+            Actions, shape (B, A), and the memory after.
+        """
+        assert self.memory is not None
+        remembered, after = run_rnn(self.memory.rnn, self._see(obs)[None], state)
+        output = self.mlp(remembered[0])
+        return output if self.distribution is None else self.distribution.deterministic_output(output), after
+
+    def _see(self, obs: Any) -> Tensor:
         """Concatenate the normalized vectors and the encoded groups, (B, D)."""
         parts = self.encoder(obs)
         if self.obs_groups:

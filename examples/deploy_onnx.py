@@ -53,7 +53,7 @@ def main() -> None:
     session = onnxruntime.InferenceSession(given.folder / "policy.onnx", providers=["CPUExecutionProvider"])
 
     inputs = {entry["name"]: _input(entry, policy, recording) for entry in policy["inputs"]}
-    actions: Any = session.run(["actions"], inputs)[0]
+    actions = _act(session, inputs, policy["memory"])
     # What is sent to the robot; the scale and the meaning of each number stand in policy.json.
     commands = np.clip(actions, *policy["output"].get("clip", (-np.inf, np.inf)))
     for index, command in enumerate(commands):
@@ -64,6 +64,28 @@ def main() -> None:
         print(f"as recorded to {difference:.1e}, over {len(actions)} frames")
         if not difference <= TOLERANCE:
             raise SystemExit(f"the actions differ from the recorded ones by more than {TOLERANCE:g}.")
+
+
+def _act(
+    session: onnxruntime.InferenceSession, inputs: dict[str, np.ndarray], memory: list[dict[str, Any]]
+) -> np.ndarray:
+    """Return the actions in all frames, shape (F, A); a policy with a memory sees them one after the other."""
+    if not memory:
+        return np.asarray(session.run(["actions"], inputs)[0])
+
+    # What it remembers at the start of an episode: nothing. Do the same whenever an episode begins.
+    state = {
+        entry["input"]: np.zeros([1 if size == "batch" else size for size in entry["shape"]], np.float32)
+        for entry in memory
+    }
+    outputs = ["actions", *(entry["output"] for entry in memory)]
+    actions = []
+    for frame in range(len(next(iter(inputs.values())))):
+        seen = {name: value[frame : frame + 1] for name, value in inputs.items()}
+        action, *after = session.run(outputs, {**seen, **state})
+        state = dict(zip(state, after, strict=True))
+        actions.append(action)
+    return np.concatenate(actions)
 
 
 def _input(entry: dict[str, Any], policy: dict[str, Any], recording: dict[str, np.ndarray]) -> np.ndarray:

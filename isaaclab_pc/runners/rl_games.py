@@ -177,7 +177,9 @@ class RlGamesRunner:
         self._groups = list((params["env"].get("obs_groups") or {"obs": ["policy"]})["obs"])
         shapes = {"obs": space.shape} if self._concatenate else {name: space[name].shape for name in self._groups}
         self._identity = checkpoint_identity(ADAPTER.name, shapes, self._agent.actions_num)
-        self._policy = _Policy(self._agent, self._groups, self._concatenate)
+        has_state = getattr(self._agent.model.a2c_network, "is_recurrent", False)
+        kind = _RecurrentPolicy if has_state else _Policy
+        self._policy = kind(self._agent, self._groups, self._concatenate)
 
     def train(self, max_iterations: int, on_iteration: OnIteration) -> None:
         """Train; see :meth:`~isaaclab_pc.runners.interface.Runner.train`."""
@@ -284,17 +286,37 @@ class _Policy(nn.Module):
 
     def forward(self, obs: Mapping[str, Tensor]) -> Tensor:
         """Compute actions, shape (N, A), of observation groups by name."""
-        batch: Any = {name: obs[name] for name in self.groups}
-        if self.concatenate:
-            batch = torch.cat(list(batch.values()), dim=-1)
-        batch = self.model.norm_obs(batch)
-
+        batch = self._batch(obs)
         network = self.model.a2c_network
         if isinstance(network, HasPolicy):
             mean = network.policy(batch)
         else:
             mean = network({"is_train": False, "prev_actions": None, "obs": batch, "rnn_states": None})[0]
+        return self._actions(mean)
+
+    def _batch(self, obs: Mapping[str, Tensor]) -> Any:
+        """Return what the network is given of the observation groups."""
+        batch: Any = {name: obs[name] for name in self.groups}
+        if self.concatenate:
+            batch = torch.cat(list(batch.values()), dim=-1)
+        return self.model.norm_obs(batch)
+
+    def _actions(self, mean: Tensor) -> Tensor:
+        """Do to the network's mean what the agent does to actions."""
         return rescale_actions(self.low, self.high, mean.clamp(-1.0, 1.0)) if self.clips else mean
+
+
+class _RecurrentPolicy(_Policy):
+    """The same with a memory; see :class:`~isaaclab_pc.runners.shared.ActsFromState`."""
+
+    def initial_state(self, batch: int) -> tuple[Tensor, ...]:
+        """Return the memory before the first step of an episode."""
+        return self.model.a2c_network.initial_state(batch)
+
+    def act_from(self, obs: Mapping[str, Tensor], state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Do as :meth:`forward`, with a memory that is given."""
+        mean, after = self.model.a2c_network.act_from(self._batch(obs), state)
+        return self._actions(mean), after
 
 
 def _library_settings(vec_env: IVecEnv, config: Mapping[str, Any], folder: str) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from isaaclab_pc.runners.interface import split_history
 
 __all__ = [
     "USUAL_NUM_ENVS",
+    "ActsFromState",
     "EnvClock",
     "EpisodeStats",
     "HasChunks",
@@ -82,6 +83,22 @@ class HasMemory(Protocol):
 
     def reset(self, dones: Tensor | None = None) -> None:
         """Forget what was seen in these environments, shape (N,), bool; None: in all."""
+        ...
+
+
+@runtime_checkable
+class ActsFromState(Protocol):
+    """A policy with a memory that is given from outside, as programs without its library do.
+
+    The memory is the hidden state and, of an LSTM, the cell state, each (M, B, H) with M layers.
+    """
+
+    def initial_state(self, batch: int) -> tuple[Tensor, ...]:
+        """Return the memory before the first step of an episode, for a number of environments B."""
+        ...
+
+    def act_from(self, obs: Mapping[str, Tensor], state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Return actions, shape (B, A), and the memory after the step, for groups by name and the memory before."""
         ...
 
 

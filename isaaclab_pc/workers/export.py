@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +22,17 @@ from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import Screen
 from isaaclab_pc.workers.cloud_recorder import CloudRecorder
 from isaaclab_pc.workers.exported_policy import (
+    Agreement,
     PlainPolicy,
+    Run,
     compare,
+    compare_episodes,
     compute_in_float32,
     load_onnx,
     load_torchscript,
     milliseconds,
 )
-from isaaclab_pc.workers.policy_description import describe_policy
+from isaaclab_pc.workers.policy_description import describe_memory, describe_policy
 from isaaclab_pc.workers.session import Session, open_session
 
 __all__ = ["export"]
@@ -67,11 +70,16 @@ def export(settings_path: Path, checkpoint: Path, screen: Screen) -> int:
         compute_in_float32(session.runner.policy())
         frames = _record(session, settings.eval.seed)
         obs = {name: torch.cat([frame.obs[name] for frame in frames]) for name in frames[0].obs}
-        expected = session.runner.act(obs).float().cpu()
+        actions = torch.cat([frame.action for frame in frames])
         policy = PlainPolicy(session.runner.policy(), obs)
         inputs = policy.inputs(obs)
 
-        checks = _write_policies(folder, policy, inputs, expected, screen)
+        def check(run: Run) -> Agreement:
+            if not policy.state:
+                return compare(run, inputs, actions)
+            return compare_episodes(run, inputs, policy.state, [frame.is_first for frame in frames], actions)
+
+        checks = _write_policies(folder, policy, inputs, check, screen)
         content = {
             "format": FORMAT,
             "task": settings.task,
@@ -79,33 +87,39 @@ def export(settings_path: Path, checkpoint: Path, screen: Screen) -> int:
             "algorithm": settings.algorithm,
             "checkpoint": checkpoint.name,
             "iteration": header.get("iteration"),
-            **describe_policy(session.env.unwrapped, inputs, expected.shape[1], settings.robot),
+            **describe_policy(session.env.unwrapped, inputs, actions.shape[1], settings.robot),
+            "memory": describe_memory(policy.state),
             "checks": checks,
             "versions": versions() | installed_versions(("onnx", "onnxruntime")),
             "git": git_commit(),
         }
         write_text_atomically(folder / "policy.json", json.dumps(content, indent=2) + "\n")
-        _write_sample(folder / "sample.npz", frames[:_SAMPLE], expected[:_SAMPLE])
+        _write_sample(folder / "sample.npz", frames[:_SAMPLE], actions[:_SAMPLE])
     return ExitCode.OK
 
 
 def _write_policies(
-    folder: Path, policy: PlainPolicy, inputs: Mapping[str, torch.Tensor], expected: torch.Tensor, screen: Screen
+    folder: Path,
+    policy: PlainPolicy,
+    inputs: Mapping[str, torch.Tensor],
+    check: Callable[[Run], Agreement],
+    screen: Screen,
 ) -> dict[str, dict[str, float]]:
     """Write both files, and return what their checks found, by the files' names."""
     files = {
         "policy.pt": (policy.write_torchscript, load_torchscript),
         "policy.onnx": (policy.write_onnx, load_onnx),
     }
+    first = {**{name: value[:1] for name, value in inputs.items()}, **policy.state}
     checks = {}
     for name, (write, load) in files.items():
         # A file that fails its check is not moved to its place.
         with write_atomically(folder / name) as partial:
             write(partial, inputs)
             run = load(partial)
-            agreement = compare(run, inputs, expected)
+            agreement = check(run)
 
-        checks[name] = {**vars(agreement), "milliseconds": milliseconds(run, inputs)}
+        checks[name] = {**vars(agreement), "milliseconds": milliseconds(run, first)}
         screen.say(
             f"{name}: actions as the runner's to {agreement.difference:.1e} over {agreement.observations} "
             f"observations, {checks[name]['milliseconds']:.2f} ms per action on one thread"
@@ -114,9 +128,13 @@ def _write_policies(
 
 
 class _Frame:
-    """One step: what the policy read, what of it is of this step, and what the cameras saw."""
+    """One step: what the policy read and did, what it read of this step alone, and what the cameras saw."""
+
+    action: torch.Tensor
+    """Shape (1, A), float32."""
 
     def __init__(self, obs: Mapping[str, torch.Tensor], recorder: CloudRecorder | None, base: Any) -> None:
+        self.is_first = bool(base.episode_length_buf[0] == 0)
         self.obs = {name: value.clone() for name, value in obs.items()}
         length = base.cfg.history_length if isinstance(base, PointCloudEnv) else 1
         self.newest = newest_frame(self.obs, length)
@@ -137,8 +155,11 @@ def _record(session: Session, seed: int) -> list[_Frame]:
     with torch.no_grad():
         obs, _ = session.env.reset(seed=seed)
         for _ in range(_STEPS):
-            frames.append(_Frame(obs, recorder, base))
-            obs, *_ = session.env.step(session.runner.act(obs))
+            frame = _Frame(obs, recorder, base)
+            action = session.runner.act(obs)
+            frame.action = action.float().cpu().clone()
+            frames.append(frame)
+            obs, *_ = session.env.step(action)
     return frames
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import copy
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,16 +15,19 @@ import torch
 from torch import Tensor, nn
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.runners.shared import ActsFromState
 
 __all__ = [
     "TOLERANCE",
     "Agreement",
     "PlainPolicy",
     "compare",
+    "compare_episodes",
     "compute_in_float32",
     "load_onnx",
     "load_torchscript",
     "milliseconds",
+    "output_of_state",
 ]
 
 TOLERANCE = 1e-5
@@ -32,12 +35,24 @@ TOLERANCE = 1e-5
 
 _OUTPUT = "actions"
 
-Run = Callable[[Mapping[str, Tensor]], Tensor]
-"""Takes inputs by name, each (B, ...), float32, and returns actions, shape (B, A)."""
+_STATES = ("hidden", "cell")
+"""Names of what a policy remembers: a GRU has the first one, an LSTM both."""
+
+Run = Callable[[Mapping[str, Tensor]], Sequence[Tensor]]
+"""Takes inputs by name, each (B, ...), float32, and returns actions, shape (B, A). A policy with a memory takes that as
+well, each part (M, B, H), and returns it after the actions."""
+
+
+def output_of_state(name: str) -> str:
+    """Return the name of the output that is given to an input for the memory in the next step."""
+    return f"next_{name}"
 
 
 class PlainPolicy(nn.Module):
-    """A copy of a runner's policy that can be exported: on the CPU, one float32 tensor for each observation group."""
+    """A copy of a runner's policy that can be exported: on the CPU, one float32 tensor for each observation group.
+
+    What a policy remembers is given as well, and returned after the actions.
+    """
 
     def __init__(self, policy: nn.Module, obs: Mapping[str, Tensor]) -> None:
         """Copy a policy and find out which groups it reads.
@@ -48,58 +63,97 @@ class PlainPolicy(nn.Module):
             obs: Observation groups by name, those that it does not read included.
 
         Raises:
-            ConfigError: The policy remembers what it saw.
+            ConfigError: The policy remembers what it saw, and cannot be given that.
         """
         super().__init__()
         self.policy = _densified(copy.deepcopy(policy).cpu().float().eval())
+        self.state: dict[str, Tensor] = {}
+        """What is remembered before the first step of an episode, by the names of the inputs, each (M, 1, H)."""
         if any(isinstance(module, nn.RNNBase) for module in self.policy.modules()):
-            raise ConfigError("this policy is recurrent: only policies without a memory can be exported.")
+            if not isinstance(self.policy, ActsFromState):
+                raise ConfigError("this policy is recurrent, and none of this package's: it cannot be exported.")
+            self.state = dict(zip(_STATES, self.policy.initial_state(1), strict=False))
 
         reads = _Reads({name: value.float().cpu() for name, value in obs.items()})
         with torch.no_grad():
-            self.policy(reads)
+            self._act(reads, self._states_of(len(next(iter(obs.values())))))
         self.groups = [name for name in obs if name in reads.names]
-        """Names of the inputs, in their order."""
+        """Names of the inputs for what is observed, in their order; those of :attr:`state` come after them."""
 
-    def forward(self, *inputs: Tensor) -> Tensor:
-        """Compute actions, shape (B, A), of the groups in the order of :attr:`groups`, each (B, ...)."""
-        return self.policy(dict(zip(self.groups, inputs, strict=True)))
+    def forward(self, *inputs: Tensor) -> Tensor | tuple[Tensor, ...]:
+        """Compute actions, shape (B, A), of the groups in the order of :attr:`groups`, each (B, ...).
+
+        With a memory its parts, each (M, B, H), come after the groups, and those of the next step after the actions.
+        """
+        seen = len(self.groups)
+        return self._act(dict(zip(self.groups, inputs[:seen], strict=True)), inputs[seen:])
+
+    def _act(self, obs: Mapping[str, Tensor], state: tuple[Tensor, ...]) -> Tensor | tuple[Tensor, ...]:
+        if not self.state:
+            return self.policy(obs)
+        policy: Any = self.policy
+        actions, after = policy.act_from(obs, state)
+        # The exporter to ONNX is wrong about the shape of what an LSTM remembers, if it is not told.
+        layers, _, size = next(iter(self.state.values())).shape
+        return actions, *(part.reshape(layers, -1, size) for part in after)
+
+    def _states_of(self, batch: int) -> tuple[Tensor, ...]:
+        """Return what is remembered before a first step, for a number of environments."""
+        return tuple(part.expand(-1, batch, -1).contiguous() for part in self.state.values())
 
     def inputs(self, obs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the groups that are read, by name, as float32 on the CPU."""
         return {name: obs[name].float().cpu() for name in self.groups}
 
     def write_torchscript(self, path: Path, inputs: Mapping[str, Tensor]) -> None:
-        """Write a TorchScript file whose ``forward`` takes one tensor for each of :attr:`groups`.
+        """Write a TorchScript file whose ``forward`` takes and returns what that of this class does.
 
         Args:
             path: Where to.
             inputs: What :meth:`inputs` returned, at least two observations.
         """
         with torch.no_grad():
-            traced: Any = torch.jit.trace(self, tuple(inputs.values()), check_trace=False)
+            traced: Any = torch.jit.trace(self, self._example(inputs), check_trace=False)
         traced.save(str(path))
 
     def write_onnx(self, path: Path, inputs: Mapping[str, Tensor]) -> None:
-        """Write an ONNX file with an input for each of :attr:`groups` and the output ``actions``.
+        """Write an ONNX file with an input for each of :attr:`groups` and :attr:`state`.
+
+        Its outputs are ``actions`` and, with a memory, what :func:`output_of_state` names.
 
         Args:
             path: Where to.
             inputs: As for :meth:`write_torchscript`.
         """
         batch = torch.export.Dim("batch")
+        of_states: list[dict[int, Any]] = [{1: batch} for _ in self.state]
         with torch.no_grad():
             torch.onnx.export(
                 self,
-                tuple(inputs.values()),
+                self._example(inputs),
                 str(path),
-                input_names=self.groups,
-                output_names=[_OUTPUT],
-                dynamic_shapes=(tuple({0: batch} for _ in inputs),),
+                input_names=[*self.groups, *self.state],
+                output_names=[_OUTPUT, *map(output_of_state, self.state)],
+                dynamic_shapes=((*({0: batch} for _ in inputs), *of_states),),
                 dynamo=True,
                 external_data=False,
                 verbose=False,
             )
+        if self.state:
+            _drop_inner_shapes(path)
+
+    def _example(self, inputs: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
+        """Return what the first step of several environments is given."""
+        return *inputs.values(), *self._states_of(len(next(iter(inputs.values()))))
+
+
+def _drop_inner_shapes(path: Path) -> None:
+    """Leave it to whoever reads an ONNX file to find the shapes within: those of an LSTM are written wrongly."""
+    import onnx
+
+    model = onnx.load(path)
+    del model.graph.value_info[:]
+    onnx.save(model, path)
 
 
 class _Reads(dict[str, Tensor]):
@@ -136,9 +190,10 @@ def load_torchscript(path: Path) -> Run:
     """Return what runs a TorchScript file."""
     module: Any = torch.jit.load(str(path))
 
-    def run(inputs: Mapping[str, Tensor]) -> Tensor:
+    def run(inputs: Mapping[str, Tensor]) -> Sequence[Tensor]:
         with torch.no_grad():
-            return module(*inputs.values())
+            outputs = module(*inputs.values())
+        return outputs if isinstance(outputs, tuple) else (outputs,)
 
     return run
 
@@ -152,9 +207,9 @@ def load_onnx(path: Path) -> Run:
     options.inter_op_num_threads = 1
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
-    def run(inputs: Mapping[str, Tensor]) -> Tensor:
-        actions: Any = session.run([_OUTPUT], {name: value.numpy() for name, value in inputs.items()})[0]
-        return torch.from_numpy(actions)
+    def run(inputs: Mapping[str, Tensor]) -> Sequence[Tensor]:
+        outputs: Any = session.run(None, {name: value.numpy() for name, value in inputs.items()})
+        return [torch.from_numpy(output) for output in outputs]
 
     return run
 
@@ -185,18 +240,57 @@ def compare(run: Run, inputs: Mapping[str, Tensor], expected: Tensor) -> Agreeme
         RuntimeError: They differ by more than :data:`TOLERANCE`, or have another shape.
     """
     count = len(expected)
-    together = run(inputs)
-    alone = torch.cat([run({name: value[i : i + 1] for name, value in inputs.items()}) for i in range(count)])
+    together = run(inputs)[0]
+    alone = torch.cat([run({name: value[i : i + 1] for name, value in inputs.items()})[0] for i in range(count)])
+    return _agreement([together, alone], expected)
 
-    for actions in (together, alone):
+
+def compare_episodes(
+    run: Run, inputs: Mapping[str, Tensor], state: Mapping[str, Tensor], began: Sequence[bool], expected: Tensor
+) -> Agreement:
+    """Compare the actions of an exported policy with a memory with the runner's, step by step.
+
+    Args:
+        run: The exported policy.
+        inputs: What it observes by name, each (T, ...), float32, T steps one after the other.
+        state: What it remembers before the first step of an episode: :attr:`PlainPolicy.state`.
+        began: Whether an episode began with a step, T values, the first one true.
+        expected: The runner's actions, shape (T, A).
+
+    Returns:
+        The agreement, of one environment alone and of several at once.
+
+    Raises:
+        RuntimeError: As for :func:`compare`.
+    """
+    batches = []
+    for size in (1, 3):
+        remembered: dict[str, Tensor] = {}
+        steps = []
+        for step, is_first in enumerate(began):
+            if is_first:
+                remembered = {name: part.repeat(1, size, 1) for name, part in state.items()}
+            seen = {
+                name: value[step : step + 1].repeat(size, *[1] * (value.dim() - 1)) for name, value in inputs.items()
+            }
+            actions, *after = run({**seen, **remembered})
+            remembered = dict(zip(state, after, strict=True))
+            steps.append(actions)
+        batches += torch.stack(steps).unbind(dim=1)
+    return _agreement(batches, expected)
+
+
+def _agreement(batches: Sequence[Tensor], expected: Tensor) -> Agreement:
+    """Return how far actions, each (B, A), are from those that are expected."""
+    for actions in batches:
         if actions.shape != expected.shape:
             raise RuntimeError(f"exported actions have shape {tuple(actions.shape)}, not {tuple(expected.shape)}")
-    differences = (torch.stack([together, alone]) - expected).abs() / expected.abs().clamp_min(1.0)
+    differences = (torch.stack(list(batches)) - expected).abs() / expected.abs().clamp_min(1.0)
     largest = float(differences.max())
     # Not "above": NaN is no agreement either.
     if not largest <= TOLERANCE:
         raise RuntimeError(f"exported actions differ from the runner's by {largest:.1e}, more than {TOLERANCE:.0e}")
-    return Agreement(largest, count)
+    return Agreement(largest, len(expected))
 
 
 def milliseconds(run: Run, inputs: Mapping[str, Tensor], repeats: int = 200) -> float:
@@ -204,16 +298,15 @@ def milliseconds(run: Run, inputs: Mapping[str, Tensor], repeats: int = 200) -> 
 
     Args:
         run: The exported policy.
-        inputs: Its inputs by name; the first observation is used.
+        inputs: Its inputs by name, of one observation.
         repeats: How often it is timed.
     """
-    first = {name: value[:1] for name, value in inputs.items()}
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         for _ in range(repeats // 10):
-            run(first)
-        return 1000.0 * statistics.median(_seconds(run, first) for _ in range(repeats))
+            run(inputs)
+        return 1000.0 * statistics.median(_seconds(run, inputs) for _ in range(repeats))
     finally:
         torch.set_num_threads(threads)
 

@@ -11,8 +11,9 @@ import torch
 from isaaclab_pc.envs import PointCloudEnv
 from isaaclab_pc.envs.quantities import action_parts, vector_quantities
 from isaaclab_pc.sensors.scene_cameras import first_miss_depth
+from isaaclab_pc.workers.exported_policy import output_of_state
 
-__all__ = ["describe_policy"]
+__all__ = ["describe_memory", "describe_policy"]
 
 _PIXELS = (
     "counted from the corner of the first pixel: calibrations of OpenCV and ROS count from its middle, so add 0.5 to "
@@ -23,6 +24,7 @@ _HISTORY = (
     "each input holds so many frames, one a step, the oldest first and the present one last; in the first step of an "
     "episode all are the present one"
 )
+_MEMORY = "zeros in the first step of an episode; later what the output was in the step before"
 _ENV_FRAME = "the robot's base stands at robot.base_pos, robot.base_quat in it; z is up"
 
 
@@ -71,6 +73,27 @@ def describe_policy(env: Any, inputs: Mapping[str, torch.Tensor], num_actions: i
     if "points" in sensors:
         content["cloud"] = _describe_cloud(env)
     return content
+
+
+def describe_memory(state: Mapping[str, torch.Tensor]) -> list[dict[str, Any]]:
+    """Describe what a policy remembers as JSON values.
+
+    Args:
+        state: That before the first step of an episode, by the names of the inputs, each (M, 1, H).
+
+    Returns:
+        An input and an output for each part; they come after the other ones, in this order.
+    """
+    return [
+        {
+            "input": name,
+            "output": output_of_state(name),
+            "shape": [value.shape[0], "batch", value.shape[2]],
+            "dtype": "float32",
+            "meaning": _MEMORY,
+        }
+        for name, value in state.items()
+    ]
 
 
 def _describe_group(env: PointCloudEnv, name: str) -> dict[str, Any]:

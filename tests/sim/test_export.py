@@ -17,6 +17,12 @@ ONE_ITERATION = [
 ]
 
 
+TWO_FRAMES_AND_A_MEMORY = [
+    *("task=reach", "recurrent=lstm", "num_envs=4", "max_iterations=1", "agent.samples_per_update=64", "device=cpu"),
+    *("eval.episodes=4", "env.history_length=2", "env.episode_length_s=0.5"),
+]
+
+
 def check_export(folder: Path, output: str) -> dict[str, Any]:
     """Check an export's files, run them on its sample, and return what ``policy.json`` says."""
     assert output.count("actions as the runner's to ") == 2
@@ -43,3 +49,16 @@ def test_a_policy_of_depth_images_leaves_the_house(tmp_path: Path) -> None:
     )
     assert [entry["name"] for entry in content["inputs"]] == ["policy", "depth"]
     assert "cloud" not in content
+    assert (content["history"]["length"], content["memory"]) == (1, [])
+
+
+def test_a_policy_that_remembers_leaves_the_house(tmp_path: Path) -> None:
+    run_program(tmp_path, "scripts/train.py", *TWO_FRAMES_AND_A_MEMORY)
+    content = check_export(tmp_path, run_program(tmp_path, "scripts/export.py", "task=reach"))
+    assert content["history"]["length"] == 2
+    assert {entry["name"]: entry["shape"][1] for entry in content["inputs"]} == {"policy": 48, "points": 2}
+    assert {part["steps_ago"] for part in content["inputs"][0]["parts"]} == {0, 1}
+    assert [(entry["input"], entry["output"], entry["shape"]) for entry in content["memory"]] == [
+        ("hidden", "next_hidden", [1, "batch", 256]),
+        ("cell", "next_cell", [1, "batch", 256]),
+    ]

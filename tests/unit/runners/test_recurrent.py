@@ -37,10 +37,10 @@ def policy(request: pytest.FixtureRequest) -> Policy:
     return request.param
 
 
-def make(policy: Policy, folder: Path, **settings: Any) -> tuple[FakeEnv, Runner]:
+def make(policy: Policy, folder: Path, rnn_num_layers: int = 1, **settings: Any) -> tuple[FakeEnv, Runner]:
     cfg = CONFIGS[policy.library](replace(SETTINGS, **settings), "x")
     network = vars(cfg.actor) if policy.library == "rsl_rl" else cfg["params"]["network"]
-    network.update(rnn_type=policy.kind, rnn_hidden_dim=8)
+    network.update(rnn_type=policy.kind, rnn_hidden_dim=8, rnn_num_layers=rnn_num_layers)
     adapter = load_adapter(policy.library)
     adapter.configure(cfg, obs="points", seed=3, max_iterations=None, device="cpu", plan=PLAN, experiment="fake")
     env = FakeEnv(NUM_ENVS)

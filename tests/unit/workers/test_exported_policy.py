@@ -14,14 +14,18 @@ from isaaclab_pc.runners import RUNNERS
 from isaaclab_pc.workers.exported_policy import (
     PlainPolicy,
     compare,
+    compare_episodes,
     compute_in_float32,
     load_onnx,
     load_torchscript,
     milliseconds,
 )
+from tests.unit.runners.fake_env import EPISODE
+from tests.unit.runners.test_recurrent import Policy, go_on, make
 from tests.unit.runners.test_runners import SETTINGS, Bench
 
 pytest.importorskip("onnxruntime")
+onnx = pytest.importorskip("onnx")
 
 
 @pytest.mark.parametrize(
@@ -48,7 +52,7 @@ def test_exported_actions_are_those_of_the_runner(name: str, obs: str, frames: i
         runs.append(load_onnx(tmp_path / "policy.onnx"))
     for run in runs:
         assert compare(run, inputs, bench.act()).observations == 4
-        assert milliseconds(run, inputs, repeats=10) > 0.0
+        assert milliseconds(run, {name: value[:1] for name, value in inputs.items()}, repeats=10) > 0.0
 
 
 @pytest.mark.parametrize("name", RUNNERS)
@@ -67,16 +71,52 @@ def test_a_policy_that_trained_in_bfloat16_is_exported_in_float32(name: str, tmp
 
 def test_actions_that_differ_are_an_error() -> None:
     inputs = {"policy": torch.ones(3, 2)}
-    compare(lambda given: given["policy"], inputs, torch.ones(3, 2))
+    compare(lambda given: [given["policy"]], inputs, torch.ones(3, 2))
     with pytest.raises(RuntimeError, match=r"differ from the runner's by 2\.0e-05"):
-        compare(lambda given: given["policy"] + 2e-5, inputs, torch.ones(3, 2))
+        compare(lambda given: [given["policy"] + 2e-5], inputs, torch.ones(3, 2))
     with pytest.raises(RuntimeError, match="differ"):
-        compare(lambda given: given["policy"] * torch.nan, inputs, torch.ones(3, 2))
+        compare(lambda given: [given["policy"] * torch.nan], inputs, torch.ones(3, 2))
     with pytest.raises(RuntimeError, match="shape"):
-        compare(lambda given: given["policy"][:, :1], inputs, torch.ones(3, 2))
+        compare(lambda given: [given["policy"][:, :1]], inputs, torch.ones(3, 2))
 
 
-def test_a_policy_with_a_memory_is_refused() -> None:
+@pytest.mark.parametrize(("kind", "layers"), [("gru", 1), ("lstm", 2)])
+@pytest.mark.parametrize("library", ["rsl_rl", "rl_games"])
+def test_a_policy_with_a_memory_is_given_it_and_acts_as_the_runner(
+    library: str, kind: str, layers: int, tmp_path: Path
+) -> None:
+    policy_of = Policy(library, kind)
+    _, trained = make(policy_of, tmp_path / "run", rnn_num_layers=layers)
+    trained.train(2, go_on)
+    trained.save(tmp_path / "model.pt", {})
+    env, runner = make(policy_of, tmp_path / "export", rnn_num_layers=layers)
+    runner.load_policy(tmp_path / "model.pt")
+
+    env.reset()
+    observed, actions, began = [], [], []
+    for _ in range(10):
+        observed.append(env.observe())
+        # The other environments are at other places of the same episode.
+        began.append(bool(env.episode_length_buf[0] == 0))
+        actions.append(runner.act(observed[-1])[:1].clone())
+        env.step(actions[-1].expand(env.num_envs, -1))
+    assert began == [step % EPISODE == 0 for step in range(10)]
+
+    policy = PlainPolicy(runner.policy(), observed[0])
+    inputs = policy.inputs({name: torch.cat([obs[name][:1] for obs in observed]) for name in observed[0]})
+    names = ["hidden"] if kind == "gru" else ["hidden", "cell"]
+    assert {name: tuple(value.shape) for name, value in policy.state.items()} == dict.fromkeys(names, (layers, 1, 8))
+
+    policy.write_torchscript(tmp_path / "policy.pt", inputs)
+    policy.write_onnx(tmp_path / "policy.onnx", inputs)
+    onnx.checker.check_model(str(tmp_path / "policy.onnx"), full_check=True)
+    for run in (load_torchscript(tmp_path / "policy.pt"), load_onnx(tmp_path / "policy.onnx")):
+        assert compare_episodes(run, inputs, policy.state, began, torch.cat(actions)).observations == 10
+        with pytest.raises(RuntimeError, match="differ"):
+            compare_episodes(run, inputs, policy.state, [True] * 10, torch.cat(actions))
+
+
+def test_a_memory_of_another_package_is_refused() -> None:
     class Remembers(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -85,5 +125,5 @@ def test_a_policy_with_a_memory_is_refused() -> None:
         def forward(self, obs: Mapping[str, Tensor]) -> Tensor:
             return self.memory(obs["policy"])[0]
 
-    with pytest.raises(ConfigError, match="recurrent"):
+    with pytest.raises(ConfigError, match="none of this package's"):
         PlainPolicy(Remembers(), {"policy": torch.ones(3, 2)})
