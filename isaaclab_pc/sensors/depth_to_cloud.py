@@ -54,7 +54,7 @@ class DepthToCloud:
 
     Runs in numba on the CPU, on as many threads as torch may use, and in Warp on CUDA, on torch's current stream and
     without host syncs; both take the same pixels. On the CPU the memory beside the output is one environment's scratch
-    for each thread. On CUDA it is at most 2 bytes a pixel of all environments (``random`` and ``grid``: 0.25), but that
+    for each thread. On CUDA it is at most 2 bytes a pixel of all environments (``random`` and ``grid``: 0.13), but that
     of one environment at the least.
 
     Arithmetic is float32. A coordinate is off by a few units in the last place of the largest number it is made of,

@@ -15,15 +15,18 @@ from isaaclab_pc.sensors import warp_base_kernels as base
 from isaaclab_pc.sensors import warp_farthest_kernels as farthest_kernels
 from isaaclab_pc.sensors import warp_kernels as kernels
 from isaaclab_pc.sensors import warp_matrix_kernels as matrix_kernels
-from isaaclab_pc.sensors.depth_to_cloud import SAMPLERS
+from isaaclab_pc.sensors import warp_rank_kernels as rank_kernels
 from isaaclab_pc.sensors.warp_base_kernels import WARP_LANES
 from isaaclab_pc.warp_stream import current_stream
 
 if TYPE_CHECKING:
     from isaaclab_pc.sensors.depth_to_cloud import DepthToCloud
 
-WORDS_OF_WARP = 4
-"""Words that a warp looks at, at most, so that it reads a camera's matrix for several pixels a thread."""
+WORDS_OF_WARP = (4, 16)
+"""Least and most words that a warp looks at. It reads a camera's matrix once for all of them."""
+
+WARPS_OF_GPU = 2**14
+"""Warps from which on they get more words each: twice what the 132 multiprocessors of an H100 hold at a time."""
 
 MOST_ROWS = 2**15
 MOST_COLUMNS = 2**16
@@ -42,7 +45,7 @@ class WarpBackend:
     All scratch memory is allocated once. A call allocates nothing and waits for nothing, so it can be captured in a
     CUDA graph. In bytes per pixel of all environments:
 
-    - valid pixels: 0.25, a bit each and 4 bytes for every 32 of them;
+    - valid pixels: 0.125, a bit each, and for ``voxel`` and ``fps`` 0.125 more, 4 bytes for every 32 of them;
     - ``voxel``: 0.25 for the first pixels of voxels, and 5 per pixel of the environments that are sampled together;
     - ``fps``: none on CUDA up to 4,096 pixels an environment, whose points stay in registers; else 4 per pixel of the
       environments that are sampled together.
@@ -59,18 +62,20 @@ class WarpBackend:
         self._block_lanes, self._warp_lanes = base.lanes_on(str(operator.device))
         self._scratch: list[torch.Tensor] = []
         self._sampler = operator.sampler
+        self._takes_ranks = operator.sampler in ("random", "grid")
 
         self._make_scene(operator)
         num_envs = operator.num_envs
         slots = self._scene.order.shape[0]
-        self._valid = self._make_bits(num_envs, slots)
+        self._valid = self._make_bits(num_envs, slots, is_counted=not self._takes_ranks)
         self._first = self._make_bits(num_envs if operator.sampler == "voxel" else 0, slots)
         self._first_words = wp.to_torch(self._first.words)
 
         # Kernels cannot be compiled while a CUDA graph is captured.
         wp.load_module(kernels, device=self._device, block_dim=self._block_lanes)
         wp.load_module(matrix_kernels, device=self._device)
-
+        if self._takes_ranks:
+            wp.load_module(rank_kernels, device=self._device, block_dim=self._block_lanes)
         if operator.sampler == "fps":
             wp.load_module(farthest_kernels, device=self._device, block_dim=self._block_lanes)
 
@@ -106,7 +111,6 @@ class WarpBackend:
         wp_to_output = _array(to_output, base.Matrix)
         wp_keys = _array(keys, wp.int32)
         wp_mask = _array(mask, wp.bool)
-        wp_removed = _array(removed, wp.bool)
         dtype = wp.dtype_from_torch(points.dtype)
         wp_kept = _array(kept, dtype)
         wp_points = _array(points, dtype)
@@ -114,33 +118,37 @@ class WarpBackend:
         wp_count = _array(count, wp.int32)
         scene = [self._scene, wp_matrices]
 
-        for index, (camera, image, classes) in enumerate(zip(self._cameras, depths, labels, strict=True)):
+        self._mark(scene, depths, labels, _array(removed, wp.bool), wp_mask)
+        inputs = [*scene, wp_to_output, wp_keys, wp_mask]
+        outputs = [wp_kept, wp_points, wp_pixels, wp_count]
+        if self._takes_ranks:
+            is_random = self._sampler == "random"
+            arguments = [*inputs, self._valid.words, is_random, *outputs]
+            self._launch(rank_kernels.SAMPLE[dtype], num_envs * self._block_lanes, arguments)
+            return
+
+        is_voxel = self._sampler == "voxel"
+        self._count_bits(self._valid, num_envs)
+        if is_voxel:
+            self._find_voxels([*scene, wp_keys, wp_mask, self._valid], wp_keys, num_envs, num_points)
+        else:
+            self._pick_farthest([*scene, wp_keys, wp_mask, self._valid], wp_pixels, num_envs)
+        env_bits = _bits_of(num_points)
+        arguments = [*inputs, self._valid, is_voxel, self._first, env_bits, *outputs]
+        self._launch(kernels.EMIT[dtype], num_envs << env_bits, arguments)
+
+    def _mark(self, scene: list[Any], depths: Any, labels: Any, removed: Any, mask: Any) -> None:
+        """Set the bits of the valid pixels of all cameras."""
+        num_envs = self._valid.words.shape[0]
+        images = zip(self._cameras, self._env_bits, depths, labels, strict=True)
+        for index, (camera, env_bits, image, classes) in enumerate(images):
             camera.images = image.data_ptr()
             camera.stride = image.stride(0) * image.element_size()
-            env_bits = _bits_of(_ceil_div(camera.num_words, WORDS_OF_WARP))
-            removal = [_array(classes, wp.int32), wp_removed]
             self._launch(
                 kernels.mark,
                 (num_envs << env_bits) * self._warp_lanes,
-                [index, camera, *removal, env_bits, *scene, wp_mask, self._valid],
+                [index, camera, _array(classes, wp.int32), removed, env_bits, *scene, mask, self._valid],
             )
-        self._count_bits(self._valid, num_envs)
-
-        if self._sampler == "voxel":
-            self._find_voxels([*scene, wp_keys, wp_mask, self._valid], wp_keys, num_envs, num_points)
-        elif self._sampler == "fps":
-            self._pick_farthest([*scene, wp_keys, wp_mask, self._valid], wp_pixels, num_envs)
-
-        sampler = SAMPLERS.index(self._sampler)
-        env_bits = _bits_of(num_points)
-        self._launch(
-            kernels.EMIT[dtype],
-            num_envs << env_bits,
-            [
-                *(*scene, wp_to_output, wp_keys, wp_mask, self._valid, sampler, self._first, env_bits),
-                *(wp_kept, wp_points, wp_pixels, wp_count),
-            ],
-        )
 
     def _find_voxels(self, inputs: list[Any], keys: Any, num_envs: int, num_points: int) -> None:
         slots = self._scene.order.shape[0]
@@ -175,6 +183,8 @@ class WarpBackend:
 
     def _make_scene(self, operator: DepthToCloud) -> None:
         self._cameras = []
+        # Logarithm of the warps for each environment.
+        self._env_bits: list[int] = []
         order = []
         first_pixel = 0
         first_word = 0
@@ -193,6 +203,8 @@ class WarpBackend:
             camera.near = float(near)
             camera.far = float(far)
             self._cameras.append(camera)
+            words_of_warp = np.clip(operator.num_envs * camera.num_words // WARPS_OF_GPU, *WORDS_OF_WARP)
+            self._env_bits.append(_bits_of(_ceil_div(camera.num_words, int(words_of_warp))))
 
             # Slots after the camera's last pixel stay empty.
             pixels = np.full(WARP_LANES * camera.num_words, -1, dtype=np.int32)
@@ -227,11 +239,12 @@ class WarpBackend:
         rows = _ceil_div(num_envs, _ceil_div(num_envs, most_rows))
         return self._allocate((rows, columns), dtype, fill=kernels.FREE)
 
-    def _make_bits(self, num_envs: int, slots: int) -> Any:
+    def _make_bits(self, num_envs: int, slots: int, *, is_counted: bool = True) -> Any:
         bits = base.Bits()
         bits.words = self._allocate((num_envs, slots // WARP_LANES), torch.int32, wp.uint32)
-        bits.before = self._allocate((num_envs, slots // WARP_LANES), torch.int32)
-        bits.total = self._allocate((num_envs,), torch.int32)
+        counted = num_envs if is_counted else 0
+        bits.before = self._allocate((counted, slots // WARP_LANES), torch.int32)
+        bits.total = self._allocate((counted,), torch.int32)
         return bits
 
     def _allocate(self, shape: tuple[int, ...], dtype: torch.dtype, wp_dtype: Any = None, fill: int = 0) -> wp.array:

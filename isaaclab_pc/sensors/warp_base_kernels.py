@@ -6,6 +6,8 @@ word, and the slots after its last pixel stay empty. A set of pixels has one bit
 finds the slot of a rank. Points are computed again wherever they are needed: a depth is 4 bytes, a point 12.
 """
 
+from typing import Any
+
 import warp as wp
 
 WARP_LANES = 32
@@ -300,3 +302,56 @@ def point_of(slot: wp.int32, scene: Scene, matrices: wp.array2d(dtype=Matrix), e
     camera = scene.cameras[index]
     at = scene.order[slot]
     return unprojected(depth_of(at, camera, env), at, matrices[env, index])
+
+
+@wp.func
+def keep_point(env: wp.int32, k: wp.int32, kept: wp.array3d(dtype=Any), points: wp.array3d(dtype=Any)):
+    """Write the last point of an environment that is not masked once more."""
+    for axis in range(3):
+        points[env, k, axis] = kept[env, k, axis]
+
+
+@wp.func
+def clear_point(
+    env: wp.int32,
+    k: wp.int32,
+    kept: wp.array3d(dtype=Any),
+    points: wp.array3d(dtype=Any),
+    pixels: wp.array2d(dtype=wp.int32),
+):
+    """Write a point of an environment that has no valid pixel."""
+    for axis in range(3):
+        kept[env, k, axis] = kept.dtype(0.0)
+        points[env, k, axis] = points.dtype(0.0)
+    pixels[env, k] = 0
+
+
+@wp.func
+def write_point(
+    env: wp.int32,
+    k: wp.int32,
+    slot: wp.int32,
+    scene: Scene,
+    matrices: wp.array2d(dtype=Matrix),
+    to_output: wp.array(dtype=Matrix),
+    kept: wp.array3d(dtype=Any),
+    points: wp.array3d(dtype=Any),
+    pixels: wp.array2d(dtype=wp.int32),
+):
+    """Write the k-th point of an environment, that of a slot, and its pixel."""
+    index = camera_of(slot, scene)
+    camera = scene.cameras[index]
+    at = scene.order[slot]
+    pixels[env, k] = camera.first_pixel + pixel_of(at, camera.width)
+    p = unprojected(depth_of(at, camera, env), at, matrices[env, index])
+
+    if to_output.shape[0] > 0:
+        m = to_output[env]
+        p = wp.vec3f(
+            m[0, 0] * p[0] + m[0, 1] * p[1] + m[0, 2] * p[2] + m[0, 3],
+            m[1, 0] * p[0] + m[1, 1] * p[1] + m[1, 2] * p[2] + m[1, 3],
+            m[2, 0] * p[0] + m[2, 1] * p[1] + m[2, 2] * p[2] + m[2, 3],
+        )
+    for axis in range(3):
+        kept[env, k, axis] = kept.dtype(p[axis])
+        points[env, k, axis] = points.dtype(p[axis])

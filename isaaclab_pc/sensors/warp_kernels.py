@@ -15,11 +15,11 @@ from isaaclab_pc.sensors.warp_base_kernels import (
     Scene,
     below,
     block_bits,
-    camera_of,
+    clear_point,
     depth_at,
-    depth_of,
     holds,
     image_of,
+    keep_point,
     lower_bits,
     mix,
     permuted,
@@ -31,14 +31,10 @@ from isaaclab_pc.sensors.warp_base_kernels import (
     slot_of,
     slot_of_rest,
     start_of,
-    stratum,
     unprojected,
     warp_bits,
+    write_point,
 )
-
-RANDOM = wp.constant(0)
-GRID = wp.constant(1)
-VOXEL = wp.constant(2)
 
 FREE = wp.constant(-1)
 """An empty place of the table of voxels."""
@@ -263,7 +259,7 @@ def emit(
     keys: wp.array(dtype=wp.int32),
     mask: wp.array(dtype=wp.bool),
     valid: Bits,
-    sampler: wp.int32,
+    is_voxel: wp.bool,
     first: Bits,
     env_bits: wp.int32,
     kept: wp.array3d(dtype=Any),
@@ -271,9 +267,10 @@ def emit(
     pixels: wp.array2d(dtype=wp.int32),
     count: wp.array(dtype=wp.int32),
 ):
-    """Write one point and its pixel a thread, with 2 ** ``env_bits`` threads for each environment.
+    """Write one point of ``voxel`` or ``fps`` and its pixel a thread, 2 ** ``env_bits`` threads for each environment.
 
-    ``kept`` holds the last points of the environments that are not masked, and is updated.
+    ``kept`` holds the last points of the environments that are not masked, and is updated. For ``fps`` ``pixels`` holds
+    the ranks of the picks.
     """
     thread = wp.tid()
     env = thread >> env_bits
@@ -282,53 +279,25 @@ def emit(
     if k >= num_points:
         return
     if not mask[env]:
-        for axis in range(3):
-            points[env, k, axis] = kept[env, k, axis]
+        keep_point(env, k, kept, points)
         return
 
     total = valid.total[env]
     if k == 0:
         count[env] = wp.min(total, num_points)
     if total == 0:
-        for axis in range(3):
-            kept[env, k, axis] = kept.dtype(0.0)
-            points[env, k, axis] = points.dtype(0.0)
-        pixels[env, k] = 0
+        clear_point(env, k, kept, points, pixels)
         return
 
-    key = wp.uint32(keys[env])
     slot = wp.int32(0)
-    if sampler == VOXEL and total > num_points:
-        slot = voxel_slot(k, key, env, valid, first)
+    if is_voxel and total > num_points:
+        slot = voxel_slot(k, wp.uint32(keys[env]), env, valid, first)
     else:
-        rank = wp.int32(0)
-        if total <= num_points:
-            rank = k % total
-        elif sampler == RANDOM:
-            rank = permuted(k, total, key)
-        elif sampler == GRID:
-            rank = stratum(k, num_points, total, key)
-        else:
-            # That of a farthest point.
+        rank = k
+        if total > num_points:
             rank = pixels[env, k]
-        slot = slot_of(rank, valid, env)
-
-    index = camera_of(slot, scene)
-    camera = scene.cameras[index]
-    at = scene.order[slot]
-    pixels[env, k] = camera.first_pixel + pixel_of(at, camera.width)
-    p = unprojected(depth_of(at, camera, env), at, matrices[env, index])
-
-    if to_output.shape[0] > 0:
-        m = to_output[env]
-        p = wp.vec3f(
-            m[0, 0] * p[0] + m[0, 1] * p[1] + m[0, 2] * p[2] + m[0, 3],
-            m[1, 0] * p[0] + m[1, 1] * p[1] + m[1, 2] * p[2] + m[1, 3],
-            m[2, 0] * p[0] + m[2, 1] * p[1] + m[2, 2] * p[2] + m[2, 3],
-        )
-    for axis in range(3):
-        kept[env, k, axis] = kept.dtype(p[axis])
-        points[env, k, axis] = points.dtype(p[axis])
+        slot = slot_of(rank % total, valid, env)
+    write_point(env, k, slot, scene, matrices, to_output, kept, points, pixels)
 
 
 EMIT = {

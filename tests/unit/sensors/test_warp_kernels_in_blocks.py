@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from isaaclab_pc.sensors import warp_backend
 from isaaclab_pc.sensors.depth_to_cloud import SAMPLERS
 from tests.ptx.launches import Interpreter, compiled, interpreted
 from tests.unit.sensors.backend_helpers import Sizes, backends, operator, run, scene
@@ -98,13 +99,24 @@ def test_both_types_of_points(interpreter: Interpreter, dtype: Any) -> None:
         assert torch.equal(expected.points, cloud.points)
 
 
+def test_a_warp_may_look_at_many_words(interpreter: Interpreter, monkeypatch: pytest.MonkeyPatch) -> None:
+    # As with thousands of environments.
+    monkeypatch.setattr(warp_backend, "WARPS_OF_GPU", 1)
+    sizes = [(48, 40), (17, 13)]
+    both = backends("cpu", 3, sizes, 50, "grid")
+    assert both[1]._env_bits == [2, 0]
+    assert_same(interpreter, both, 50, scene(3, sizes))
+
+
 def test_more_environments_than_there_is_memory_for(interpreter: Interpreter) -> None:
     both = backends("cpu", 9, [(12, 20), (10, 10)], 50, "voxel", voxel_size=0.011)
     assert both[1]._work.shape[0] < 9
     assert_same(interpreter, both, 50, scene(9, [(12, 20), (10, 10)]))
 
 
-@pytest.mark.parametrize("module", ["warp_kernels", "warp_farthest_kernels", "warp_matrix_kernels"])
+@pytest.mark.parametrize(
+    "module", ["warp_kernels", "warp_rank_kernels", "warp_farthest_kernels", "warp_matrix_kernels"]
+)
 def test_the_assembler_may_not_fuse_products_and_sums(module: str) -> None:
     # Those without a rounding it may; the pixels would no longer be the CPU's.
     entries = compiled(f"isaaclab_pc.sensors.{module}")[0].entries.values()
