@@ -154,7 +154,8 @@ class PointCloudNetwork(ActorCritic):
         steps = latent.shape[0]
         cuts = [0, steps]
         if began is not None:
-            cuts = [0, *(began[1:].any(dim=1).nonzero()[:, 0] + 1).tolist(), steps]
+            begins = began[1:].any(dim=1).tolist()
+            cuts = [0, *(step for step, begin in enumerate(begins, start=1) if begin), steps]
 
         parts = []
         for start, end in itertools.pairwise(cuts):

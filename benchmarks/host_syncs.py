@@ -43,7 +43,7 @@ from isaaclab_pc.settings.physics import Backend
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 OURS = ("isaaclab_pc", "tasks", "agents")
-THEIRS = ("isaaclab", "newton", "mujoco_warp", "rsl_rl")
+THEIRS = ("isaaclab", "newton", "mujoco_warp", "rsl_rl", "rl_games", "skrl", "stable_baselines3")
 """How the names of the packages begin that we look at."""
 
 

@@ -6,10 +6,11 @@ Without a process group, there is one process and nothing to share. Torch only.
 
 from collections.abc import Iterable
 
+import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-__all__ = ["average", "average_gradients", "broadcast_module", "world_rank", "world_size"]
+__all__ = ["average", "average_gradients", "average_number", "broadcast_module", "world_rank", "world_size"]
 
 
 def world_size() -> int:
@@ -33,6 +34,11 @@ def average(values: Tensor) -> Tensor:
     total = values.detach().clone()
     dist.all_reduce(total)
     return total / world_size()
+
+
+def average_number(value: float) -> float:
+    """Return the mean of a number of the host over all processes."""
+    return float(average(torch.tensor(value))) if world_size() > 1 else value
 
 
 def average_gradients(parameters: Iterable[nn.Parameter]) -> None:

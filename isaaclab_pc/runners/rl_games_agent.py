@@ -24,12 +24,13 @@ from rl_games.common.schedulers import AdaptiveScheduler
 from torch import Tensor, nn
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.runners.distributed import average, average_gradients, broadcast_module, world_size
+from isaaclab_pc.runners.distributed import average_gradients, average_number, broadcast_module, world_size
 from isaaclab_pc.runners.shared import (
     HasClippingGroups,
     IterationLog,
     memory_in_use,
     random_first_lengths,
+    read_numbers,
     speeds,
     success_rate,
     tensor_cores,
@@ -133,7 +134,7 @@ class PolicySchedule(AdaptiveScheduler):
     ) -> tuple[float, float]:
         """Return the next learning rate and the entropy coefficient."""
         # Also where it is ignored: all processes have to take part.
-        kl_dist = float(average(torch.tensor(kl_dist)))
+        kl_dist = average_number(kl_dist)
         if epoch != self._last_epoch:
             self._last_epoch = epoch
             return current_lr, entropy_coef
@@ -248,6 +249,9 @@ class Agent(A2CAgent):
         super().write_stats(*timings, a_losses, c_losses, entropies, kls, last_lr, lr_mul, frame, *rest)
 
         env_log = {**self.algo_observer.env_log.take_means(), **self.tripwire.end_iteration()}
+        action_std, value_loss, surrogate_loss, entropy = read_numbers(
+            [self.train_result[7], *(mean_list(losses) for losses in (c_losses, a_losses, entropies))]
+        )
         episodes_ended = self.game_rewards.current_size > 0
         metrics = {
             **env_log,
@@ -259,10 +263,10 @@ class Agent(A2CAgent):
             **speeds(self.curr_frames, env_s=step_time, collect_s=play_time, learn_s=update_time),
             **memory_in_use(self.ppo_device),
             "learning_rate": float(self.last_lr),
-            "action_std": float(self.train_result[7].mean()),
-            "loss/value": float(mean_list(c_losses).detach()),
-            "loss/surrogate": float(mean_list(a_losses).detach()),
-            "loss/entropy": float(mean_list(entropies).detach()),
+            "action_std": action_std,
+            "loss/value": value_loss,
+            "loss/surrogate": surrogate_loss,
+            "loss/entropy": entropy,
         }
         write_metrics(self.writer, metrics, frame)
         self.after_iteration(metrics)

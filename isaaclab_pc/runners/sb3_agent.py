@@ -28,7 +28,7 @@ from stable_baselines3.common.logger import Logger
 from torch import Tensor, nn
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.runners.distributed import average, average_gradients, broadcast_module, world_size
+from isaaclab_pc.runners.distributed import average_gradients, average_number, broadcast_module, world_size
 from isaaclab_pc.runners.interface import Decision
 from isaaclab_pc.runners.sb3_env import GroupEnv
 from isaaclab_pc.runners.shared import HasClippingGroups, HasPolicy, random_first_lengths, tensor_cores
@@ -197,7 +197,7 @@ class Agent(PPO):
 
     def _adapt_learning_rate(self, divergence: float, desired: float) -> None:
         """Keep the policy's change near what is desired."""
-        divergence = float(average(torch.tensor(float(divergence))))
+        divergence = average_number(float(divergence))
         lowest, highest = _LEARNING_RATES
         rate = self.present_learning_rate
         if divergence > 2.0 * desired:

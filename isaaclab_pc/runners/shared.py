@@ -31,6 +31,7 @@ __all__ = [
     "memory_in_use",
     "no_output",
     "random_first_lengths",
+    "read_numbers",
     "resume_training",
     "speeds",
     "success_rate",
@@ -178,7 +179,7 @@ class IterationLog:
         logged = [item for entry in self._entries for item in entry.items()]
         self._entries = []
 
-        numbers = _read_numbers([value for _, value in logged])
+        numbers = read_numbers([value for _, value in logged])
         by_key: dict[str, list[float]] = {key: [] for key, _ in logged}
         for (key, _), number in zip(logged, numbers, strict=True):
             # A step in which no episode ended logs NaN for its success rate.
@@ -187,8 +188,8 @@ class IterationLog:
         return {key: sum(finite) / len(finite) if finite else math.nan for key, finite in by_key.items()}
 
 
-def _read_numbers(values: Sequence[Any]) -> list[float]:
-    """Return numbers, and the means of tensors; the tensors of a device are read at once."""
+def read_numbers(values: Sequence[Any]) -> list[float]:
+    """Return numbers, and the means of tensors, which are read together: the host waits for each device once."""
     numbers = [math.nan if isinstance(value, Tensor) else float(value) for value in values]
 
     means: dict[torch.device, dict[int, Tensor]] = {}

@@ -25,7 +25,7 @@ from skrl.resources.schedulers.torch import KLAdaptiveLR
 from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
 
-from isaaclab_pc.runners.distributed import average, average_gradients, broadcast_module
+from isaaclab_pc.runners.distributed import average_gradients, average_number, broadcast_module
 from isaaclab_pc.runners.shared import EpisodeStats, HasClippingGroups, IterationLog, tensor_cores
 from isaaclab_pc.runners.tripwire import Tripwire
 
@@ -85,7 +85,7 @@ class PolicySchedule(KLAdaptiveLR):
 
     def step(self, kl: Any = None, *, epoch: int | None = None) -> None:
         """Adapt the learning rate to the KL divergence of an epoch."""
-        super().step(None if kl is None else float(average(torch.tensor(float(kl)))), epoch=epoch)
+        super().step(None if kl is None else average_number(float(kl)), epoch=epoch)
 
 
 class MeasuredAgent(skrl_agents.Agent):

@@ -19,7 +19,7 @@ from skrl.agents.torch.sac import SAC
 from torch import Tensor, nn
 
 from isaaclab_pc.runners.distributed import world_rank
-from isaaclab_pc.runners.shared import tensor_cores
+from isaaclab_pc.runners.shared import read_numbers, tensor_cores
 from isaaclab_pc.runners.skrl_agent import GroupMemory, MeasuredAgent
 from isaaclab_pc.runners.tripwire import Tripwire
 from isaaclab_pc.terminal.screen import current
@@ -195,9 +195,10 @@ class SacAgent(MeasuredAgent, SAC):
 
     def take_metrics(self) -> dict[str, float]:
         """Return what the last gradient step measured; no losses where there was none."""
+        action_std, entropy_coefficient = read_numbers([self._log_std.exp(), self._entropy_coefficient])
         metrics = {
             "learning_rate": float(self.policy_optimizer.param_groups[0]["lr"]),
-            "action_std": float(self._log_std.exp().mean()),
+            "action_std": action_std,
         }
         tracked = {key: float(values[-1]) for key, values in self.tracking_data.items()}
         self.tracking_data.clear()
@@ -206,7 +207,7 @@ class SacAgent(MeasuredAgent, SAC):
                 "loss/value": tracked["Loss / Critic loss"],
                 "loss/policy": tracked["Loss / Policy loss"],
                 "Learner/mean_value": tracked["Q-network / Q1 (mean)"],
-                "Learner/entropy_coefficient": float(self._entropy_coefficient),
+                "Learner/entropy_coefficient": entropy_coefficient,
             }
         return metrics
 
