@@ -8,8 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.packages import installed_versions, is_installed
+from isaaclab_pc.packages import installed_versions
 from isaaclab_pc.program_name import command_line
 from isaaclab_pc.report import sections
 from isaaclab_pc.report.comparison import differing_settings, measures, run_names
@@ -23,9 +22,6 @@ REPORT_NAME = "report.html"
 
 _SECTIONS = ("result", "seen", "learning", "speed", "memory", "health")
 """Sections of a page that have figures."""
-
-_LIBRARIES = ("jinja2", "matplotlib")
-"""What a page is made with; the names are those of ``pip`` as well."""
 
 MOST_RUNS = 6
 """Runs that one page compares: so many curves are told apart."""
@@ -41,9 +37,8 @@ def run_page(folder: Path) -> str:
         HTML, complete in itself.
 
     Raises:
-        ConfigError: The folder has no record of a run, or a library is missing.
+        ConfigError: The folder has no record of a run.
     """
-    _check_libraries()
     return _render("run.html", _run_page(read_run(folder)))
 
 
@@ -57,23 +52,13 @@ def comparison_page(folders: Sequence[Path]) -> str:
         HTML, complete in itself.
 
     Raises:
-        ConfigError: A folder has no record of a run, or a library is missing.
+        ConfigError: A folder has no record of a run.
     """
-    _check_libraries()
     return _render("comparison.html", _comparison_page([read_run(folder) for folder in folders]))
 
 
-def _check_libraries() -> None:
-    """Refuse to begin where a library is missing: a report would fail in its middle."""
-    missing = [name for name in _LIBRARIES if not is_installed(name)]
-    if missing:
-        raise ConfigError(
-            f"{', '.join(missing)} is not installed, and a report needs it: pip install {' '.join(missing)}."
-        )
-
-
 def _render(template: str, content: dict[str, Any]) -> str:
-    # Late: what it lacks has been named by then.
+    # Late: it takes a while to load, as matplotlib does.
     import jinja2
 
     environment = jinja2.Environment(

@@ -4,7 +4,6 @@
 import hashlib
 import json
 import os
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -16,6 +15,7 @@ from isaaclab_pc.files import write_text_atomically
 from isaaclab_pc.json_record import Count, JsonRecord, NonNegative, Size
 from isaaclab_pc.scaling.search import StopReason
 from isaaclab_pc.scaling.trial import Overrides, Trial
+from isaaclab_pc.terminal.screen import current
 
 __all__ = ["CacheMode", "Profile", "ProfileCache", "cache_key", "default_path"]
 
@@ -144,7 +144,7 @@ class ProfileCache:
 
     def _warn_once(self, reason: str) -> None:
         if not self._warned:
-            warnings.warn(f"profile cache {self.path}: {reason}", stacklevel=3)
+            current().warn(f"profile cache {self.path}: {reason}")
             self._warned = True
 
 

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.report import page as page_module
 from isaaclab_pc.report.at_end import report_at_end
 from isaaclab_pc.report.comparison import run_names
 from isaaclab_pc.report.page import comparison_page, run_page
@@ -308,16 +306,6 @@ def test_a_report_that_fails_is_one_line_and_the_command_that_writes_it(tmp_path
     assert output.out == f"python scripts/report.py {tmp_path}/nowhere writes its report\n"
     assert output.err.startswith("warning: no report was written (ConfigError: ")
     assert output.err.count("\n") == 1
-
-
-@pytest.mark.parametrize("missing", [["jinja2"], ["jinja2", "matplotlib"]])
-def test_what_a_report_needs_and_is_not_installed_is_named_with_the_command_that_installs_it(
-    tmp_path, monkeypatch, missing
-):
-    monkeypatch.setattr(page_module, "is_installed", lambda module: module not in missing)
-    names = " ".join(missing)
-    with pytest.raises(ConfigError, match=f"is not installed, and a report needs it: pip install {names}\\.$"):
-        run_page(make_run(tmp_path / "run").folder)
 
 
 # Several runs
