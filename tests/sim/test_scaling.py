@@ -38,7 +38,9 @@ def scale(folder: Path, *arguments: str, codes: Sequence[int] = (0,)) -> tuple[P
 # A trial on ovphysx is one of test_workflows.py.
 @pytest.mark.parametrize("backend", ["newton_mjwarp"])
 def test_a_trial_tells_its_memory_and_its_contacts(tmp_path: Path, backend: str) -> None:
-    result, trials = scale(tmp_path, "task=lift", "num_envs=4", f"physics={backend}", "agent.samples_per_update=64")
+    of_env = "env.history_length=2"
+    few = ["num_envs=4", "agent.samples_per_update=64", of_env]
+    result, trials = scale(tmp_path, "task=lift", f"physics={backend}", *few)
     trial = trials[-1]
     assert (trial["num_envs"], trial["outcome"]) == (4, "fits")
     assert trial["progress"]["phase"] == "update"
@@ -48,9 +50,10 @@ def test_a_trial_tells_its_memory_and_its_contacts(tmp_path: Path, backend: str)
     assert entries["libraries and runtime"] > 200 << 20
     # 4 images of 36 x 48 pixels, each with a depth and a class of 4 bytes.
     assert entries["camera buffers"] == 4 * 36 * 48 * 8
-    settings = compose(["task=lift", "num_envs=4", "device=cpu", f"physics={backend}"])
+    settings = compose(["task=lift", "num_envs=4", "device=cpu", f"physics={backend}"], [of_env])
     parts = predict_memory(resolve(settings, 4, "lift"), EarlierTrials())
-    for kind in ("camera buffers", "renderer buffers", "clouds", "fault recorder", "contact buffers"):
+    scene = ("camera buffers", "renderer buffers", "clouds", "observation history", "contact buffers")
+    for kind in (*scene, "fault recorder"):
         fixed, per_env, _ = parts[kind]
         # The cloud's tables of classes have some 200 bytes, whatever the number of environments.
         assert entries[kind] == pytest.approx(fixed + 4 * per_env, abs=512), kind

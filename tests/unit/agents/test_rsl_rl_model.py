@@ -34,7 +34,9 @@ def obs() -> TensorDict:
     return TensorDict({name: torch.randn(BATCH, *shape) for name, shape in shapes.items()}, batch_size=[BATCH])
 
 
-def make(obs: TensorDict, kind: str, aux_coef: float = 0.0, encoder: str = "pointnet") -> PointCloudModel:
+def make(
+    obs: TensorDict, kind: str, aux_coef: float = 0.0, encoder: str = "pointnet", **memory: Any
+) -> PointCloudModel:
     return PointCloudModel(
         obs,
         {"actor": GROUPS[kind]},
@@ -45,6 +47,7 @@ def make(obs: TensorDict, kind: str, aux_coef: float = 0.0, encoder: str = "poin
         hidden_dims=[16],
         obs_normalization=kind != "blind",
         distribution_cfg={"class_name": "GaussianDistribution", "init_std": 0.5, "std_type": "log"},
+        **memory,
     )
 
 
@@ -111,3 +114,29 @@ def test_exports_act_like_the_model(obs: TensorDict, kind: str, encoder: str, tm
     assert onnx.input_names == ["obs", kind]
     assert [tuple(x.shape) for x in onnx.get_dummy_inputs()] == [(1, 6), (1, *obs[kind].shape[1:])]
     torch.testing.assert_close(onnx(obs["policy"], obs[kind]), expected)
+
+
+@pytest.mark.parametrize("kind", ["gru", "lstm"])
+def test_exports_of_a_policy_with_a_memory_and_several_frames_act_like_the_model(kind: str) -> None:
+    torch.manual_seed(0)
+    steps = [
+        TensorDict({"policy": torch.randn(1, 6), "points": torch.randn(1, 2, 12, 3)}, batch_size=[1]) for _ in range(4)
+    ]
+    model = make(steps[0], "points", rnn_type=kind, rnn_hidden_dim=8, rnn_num_layers=2)
+    scripted: Any = torch.jit.script(model.as_jit())
+    onnx: Any = model.as_onnx()
+    states = ["h", "c"][: 1 if kind == "gru" else 2]
+    assert onnx.input_names == ["obs", "points", *(f"{name}_in" for name in states)]
+    assert onnx.output_names == ["actions", *(f"{name}_out" for name in states)]
+
+    for _ in range(2):
+        model.reset()
+        scripted.reset()
+        state = onnx.get_dummy_inputs()[2:]
+        assert len(state) == len(states)
+        with torch.no_grad():
+            for obs in steps:
+                expected = model(obs)
+                torch.testing.assert_close(scripted(obs["policy"], [obs["points"]]), expected)
+                actions, *state = onnx(obs["policy"], obs["points"], *state)
+                torch.testing.assert_close(actions, expected)
