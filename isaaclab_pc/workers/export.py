@@ -165,9 +165,7 @@ def _record(session: Session, seed: int) -> list[_Frame]:
 
 def _write_sample(path: Path, frames: list[_Frame], actions: torch.Tensor) -> None:
     """Write frames, one row each, for a program that wants to see whether it acts alike."""
-    rows = [
-        {**{name: value[0].cpu().numpy() for name, value in frame.newest.items()}, **frame.seen} for frame in frames
-    ]
+    rows = [{name: value[0].cpu().numpy() for name, value in frame.newest.items()} | frame.seen for frame in frames]
     arrays: dict[str, Any] = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
     arrays.pop("critic", None)
     with write_atomically(path) as partial, partial.open("wb") as file:

@@ -270,9 +270,7 @@ def compare_episodes(
         for step, is_first in enumerate(began):
             if is_first:
                 remembered = {name: part.repeat(1, size, 1) for name, part in state.items()}
-            seen = {
-                name: value[step : step + 1].repeat(size, *[1] * (value.dim() - 1)) for name, value in inputs.items()
-            }
+            seen = {name: value[[step] * size] for name, value in inputs.items()}
             actions, *after = run({**seen, **remembered})
             remembered = dict(zip(state, after, strict=True))
             steps.append(actions)
