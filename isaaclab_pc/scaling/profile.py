@@ -144,7 +144,7 @@ class ProfileCache:
 
     def _warn_once(self, reason: str) -> None:
         if not self._warned:
-            current().warn(f"profile cache {self.path}: {reason}")
+            current().warn(f"warning: profile cache {self.path}: {reason}")
             self._warned = True
 
 
