@@ -9,6 +9,7 @@ import runpy
 import subprocess
 import sys
 import venv
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 
@@ -156,6 +157,8 @@ def exported(tmp_path: Path) -> Path:
         "output": {"clip": [-1.0, 1.0]},
         "cameras": {"camera": {"height": 12, "width": 16, "miss_from": 5.0}},
         "cloud": settings,
+        "history": {"length": 1},
+        "memory": [],
     }
     (tmp_path / "policy.json").write_text(json.dumps(content), encoding="utf-8")
 
@@ -205,3 +208,42 @@ def test_actions_that_differ_from_the_recorded_ones_are_told(exported: Path, mon
 
     with pytest.raises(SystemExit, match="differ from the recorded ones"):
         runpy.run_path(str(script), run_name="__main__")
+
+
+def test_earlier_frames_and_a_memory_are_fed_as_the_export_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """The action is the sum of two frames and of what is remembered: the sum of the actions before."""
+    nodes = [
+        helper.make_node("ReduceSum", ["policy", "axis"], ["sum"], keepdims=1),
+        helper.make_node("Squeeze", ["hidden", "first"], ["before"]),
+        helper.make_node("Add", ["sum", "before"], ["actions"]),
+        helper.make_node("Unsqueeze", ["actions", "first"], ["added"]),
+        helper.make_node("Add", ["hidden", "added"], ["next_hidden"]),
+    ]
+    float_info = partial(helper.make_tensor_value_info, elem_type=TensorProto.FLOAT)
+    graph = helper.make_graph(
+        nodes,
+        "policy",
+        [float_info("policy", shape=["batch", 2]), float_info("hidden", shape=[1, "batch", 1])],
+        [float_info("actions", shape=["batch", 1]), float_info("next_hidden", shape=[1, "batch", 1])],
+        [helper.make_tensor(name, TensorProto.INT64, [1], [axis]) for name, axis in (("axis", 1), ("first", 0))],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, str(tmp_path / "policy.onnx"))
+    content = {
+        "format": 1,
+        "inputs": [{"name": "policy"}],
+        "output": {},
+        "history": {"length": 2},
+        "memory": [{"input": "hidden", "output": "next_hidden", "shape": [1, "batch", 1]}],
+    }
+    (tmp_path / "policy.json").write_text(json.dumps(content), encoding="utf-8")
+    # The frame before the first one is the first one: 1 + 1, 1 + 3 + (2), 3 + 7 + (2 + 6).
+    actions = np.array([[2.0], [6.0], [18.0]], dtype=np.float32)
+    np.savez(tmp_path / "sample.npz", policy=np.array([[1.0], [3.0], [7.0]], dtype=np.float32), actions=actions)
+
+    script = ROOT / "examples" / "deploy_onnx.py"
+    monkeypatch.setattr(sys, "argv", [str(script), str(tmp_path)])
+    runpy.run_path(str(script), run_name="__main__")
+    assert "as recorded to 0.0e+00, over 3 frames" in capsys.readouterr().out
