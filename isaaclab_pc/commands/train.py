@@ -3,28 +3,24 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from isaaclab_pc.cluster.causes import Cause
 from isaaclab_pc.cluster.kernel_cache import announce_first_start, check_kernel_cache
 from isaaclab_pc.cluster.nodes import lend_gpus
 from isaaclab_pc.cluster.place import Place, find_place
 from isaaclab_pc.cluster.ranks import ranks_command
 from isaaclab_pc.cluster.slurm import is_submitted, submit
-from isaaclab_pc.cluster.start import check_cluster, start_command
-from isaaclab_pc.cluster.supervisor import supervise
+from isaaclab_pc.cluster.start import check_cluster
 from isaaclab_pc.commands.same_run import MAY_CHANGE, MAY_HARDEN, check_checkpoint, check_same_run
+from isaaclab_pc.commands.train_to_end import train_to_end
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.algorithm import TRAIN, choose_algorithm, teacher_settings
 from isaaclab_pc.launch.child_process import (
     GRACE_SECONDS,
     ExitCode,
     run_script,
-    show_log,
     was_stopped,
     worker_command,
 )
@@ -34,7 +30,6 @@ from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.platform import check_gpus, check_isaaclab, check_logger, choose_platform, gpu_count
 from isaaclab_pc.launch.probe_child import probe_command
 from isaaclab_pc.launch.run_folder import (
-    LOG_NAME,
     LOGS,
     RESUME_SETTINGS_NAME,
     SETTINGS_NAME,
@@ -46,7 +41,7 @@ from isaaclab_pc.launch.run_folder import (
 )
 from isaaclab_pc.launch.run_record import CHECKPOINT_FOLDER, RECORD_NAME, RunRecord
 from isaaclab_pc.launch.sweep import run_each
-from isaaclab_pc.report.at_end import report_at_end, report_later
+from isaaclab_pc.report.at_end import report_later
 from isaaclab_pc.runners import require_library
 from isaaclab_pc.scaling import ProbeError, SearchSettings
 from isaaclab_pc.scaling.auto_num_envs import apply_overrides, find_num_envs
@@ -55,7 +50,7 @@ from isaaclab_pc.scaling.several_gpus import find_num_envs_for_gpus
 from isaaclab_pc.settings import RunSettings, SubmitSettings
 from isaaclab_pc.terminal.screen import current
 
-__all__ = ["main", "train_to_end"]
+__all__ = ["main"]
 
 HELP = f"""\
 Train a manipulation policy from depth-camera point clouds.
@@ -348,58 +343,6 @@ def _go_on(asked: RunSettings, command: Command, record: RunRecord, checkpoint: 
     return code
 
 
-def train_to_end(record: RunRecord, checkpoint: Path | None, settings: Path) -> int:
-    """Train, close the run's record, and write its report, whatever became of the training.
-
-    A run that was stopped has no time for a report, and one without an iteration has little to show: the command that
-    writes it is said instead.
-
-    Args:
-        record: The run's record; its folder is locked.
-        checkpoint: Where to go on; None: from the start.
-        settings: The settings file in the run's folder.
-
-    Returns:
-        The exit code.
-    """
-    code = _train(record, checkpoint, settings)
-    if code == ExitCode.REFUSED:
-        return code
-    if record.data.completed_iterations > 0 and not was_stopped(code):
-        report_at_end(record.folder)
-    else:
-        report_later(record.folder)
-    return code
-
-
-def _train(record: RunRecord, checkpoint: Path | None, settings: Path) -> int:
-    """Train, and close the run's record; returns the exit code."""
-    folder = record.folder
-    log = folder / LOG_NAME
-    if not RunSettings.load(settings).supervise.enabled:
-        return _train_here(record, checkpoint, settings)
-
-    code, death = supervise(record, checkpoint, settings, _worker_command)
-    if code == ExitCode.OK:
-        current().made("run", folder)
-    if death is None and code in (ExitCode.OK, ExitCode.REFUSED):
-        return code
-    if death is not None and death.cause is not Cause.STORM:
-        record.finish("failed", f"{death.cause}: {death.detail}")
-        show_log(log, code)
-        code = ExitCode.FAILED
-    elif code == ExitCode.DISK_FULL:
-        # There may be no room for this either.
-        with contextlib.suppress(OSError):
-            record.finish("failed", "the disk was full")
-    elif record.data.status == "running":
-        record.finish("interrupted")
-    latest = record.data.checkpoints.latest
-    if latest is not None and record.checkpoint("latest") is not None:
-        current().decide(f"resume={folder} goes on after iteration {latest.iteration}", resume=str(folder))
-    return code
-
-
 def _lend_gpus(settings: RunSettings, place: Place) -> int:
     """Train along with a run that another node leads, which also knows its settings."""
     check_gpus(choose_platform(settings))
@@ -408,27 +351,3 @@ def _lend_gpus(settings: RunSettings, place: Place) -> int:
         return ranks_command(settings.gpus, worker_command("train", path), place, patience)
 
     return lend_gpus(settings, place, command)
-
-
-def _worker_command(path: Path, checkpoint: Path | None) -> list[str]:
-    """Return the command line of the processes that train, one for each GPU."""
-    worker = worker_command("train", path, checkpoint=checkpoint)
-    return start_command(RunSettings.load(path), path.parent, worker, begins=checkpoint is None)
-
-
-def _train_here(record: RunRecord, checkpoint: Path | None, settings: Path) -> int:
-    """Train in this process, for debuggers: nothing is diverted to a log, and an error is raised as it is."""
-    # By its name: this module loads without torch.
-    worker = importlib.import_module("isaaclab_pc.workers.train")
-    try:
-        return worker.train(settings, checkpoint, current())
-    except ConfigError as error:
-        current().fail(str(error))
-        return ExitCode.REFUSED
-    except BaseException as error:
-        # The worker writes the record while it trains.
-        status = "interrupted" if isinstance(error, SystemExit) else "failed"
-        RunRecord.load(record.folder).finish(status, f"{type(error).__name__}: {error}")
-        raise
-    finally:
-        record.data = RunRecord.load(record.folder).data

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from isaaclab_pc.commands.train import train_to_end
+from isaaclab_pc.commands.train_to_end import train_to_end
 from isaaclab_pc.launch.child_process import GRACE_SECONDS, ExitCode, exit_code_of, was_stopped
 from isaaclab_pc.launch.find_checkpoint import newest_checkpoint
 from isaaclab_pc.launch.run_folder import SCRIPT_LOCK, SETTINGS_NAME, experiment_name, locked, wait_for_worker

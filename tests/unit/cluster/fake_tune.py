@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from isaaclab_pc.cluster import supervisor
-from isaaclab_pc.commands import train, trial, tune
+from isaaclab_pc.commands import train_to_end, trial, tune
 from isaaclab_pc.scaling import FitResult
 
 TRAINER = Path(__file__).with_name("fake_trainer.py")
@@ -23,7 +23,7 @@ def found(settings, command, search, versions, on_trial):
 
 
 if __name__ == "__main__":
-    train.worker_command = tune.worker_command = command
+    train_to_end.worker_command = tune.worker_command = command
     tune.find_num_envs = found
     supervisor.LONGEST_PAUSE = 0.1
     if sys.argv[1] == "trial":

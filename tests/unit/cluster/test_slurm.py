@@ -54,13 +54,13 @@ def node_run(trainer):
     # Pickled as it stands here, so it imports what it needs on the node.
     def run(settings, command, name, requeued):
 
-        from isaaclab_pc.commands import train
+        from isaaclab_pc.commands import train, train_to_end
 
         def command_of(mode, path, checkpoint=None):
             start = [] if checkpoint is None else ["--checkpoint", str(checkpoint)]
             return [sys.executable, trainer, str(path), *start]
 
-        train.worker_command = command_of
+        train_to_end.worker_command = command_of
         return train.run(settings, command, name, requeued)
 
     return run

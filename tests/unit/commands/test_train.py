@@ -16,7 +16,7 @@ import psutil
 import pytest
 from filelock import FileLock
 
-from isaaclab_pc.commands import play, train
+from isaaclab_pc.commands import play, train, train_to_end
 from isaaclab_pc.commands.train import main
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch import algorithm, run_folder, run_record
@@ -29,9 +29,9 @@ DRIVER = """\
 import sys
 sys.path.insert(0, {folder!r})
 from conftest import fake_command
-from isaaclab_pc.commands import train
+from isaaclab_pc.commands import train, train_to_end
 from isaaclab_pc.launch import probe_child
-train.worker_command = probe_child.worker_command = fake_command
+train_to_end.worker_command = probe_child.worker_command = fake_command
 sys.exit(train.main(["num_envs={num_envs}", "device=cpu", "seed=1", "scaling.cache=ignore"]))
 """
 
@@ -185,7 +185,7 @@ def test_what_has_a_checkpoint_is_never_removed(folder, runs, monkeypatch):
         (record.folder / "checkpoints" / "model_3.pt").touch()
         raise ConfigError("run.json cannot be read")
 
-    monkeypatch.setattr(train, "supervise", supervise)
+    monkeypatch.setattr(train_to_end, "supervise", supervise)
     assert main(["num_envs=8", "device=cpu"]) == 2
     assert (runs()[0] / "checkpoints" / "model_3.pt").exists()
 
@@ -233,14 +233,14 @@ def test_a_crash_shows_the_end_of_the_log_and_is_recorded(folder, capsys, runs, 
 
 
 def test_a_crash_with_the_code_of_a_storm_is_a_crash(folder, capsys, runs, record, monkeypatch):
-    monkeypatch.setattr(train, "worker_command", lambda *_, **__: [sys.executable, "-c", "raise SystemExit(4)"])
+    monkeypatch.setattr(train_to_end, "worker_command", lambda *_, **__: [sys.executable, "-c", "raise SystemExit(4)"])
     assert main(["num_envs=8", "device=cpu"]) == 1
     assert record(runs()[0])["status"] == "failed"
     assert "the worker ended with exit code 4" in capsys.readouterr().err
 
 
 def test_a_disk_that_fills_while_training_is_recorded_where_that_is_possible(capsys, runs, record, monkeypatch):
-    monkeypatch.setattr(train, "worker_command", lambda *_, **__: [sys.executable, "-c", "raise SystemExit(5)"])
+    monkeypatch.setattr(train_to_end, "worker_command", lambda *_, **__: [sys.executable, "-c", "raise SystemExit(5)"])
     assert main(["num_envs=8", "device=cpu"]) == 5
     (run,) = runs()
     assert (record(run)["status"], record(run)["error"]) == ("failed", "the disk was full")

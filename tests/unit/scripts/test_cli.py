@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from isaaclab_pc.commands import demo, export, play, replay, scale, train
+from isaaclab_pc.commands import demo, export, play, replay, scale, train, train_to_end
 
 SCRIPTS = Path(__file__).parents[3] / "scripts"
 
@@ -90,7 +90,7 @@ REFUSED = [
 @pytest.mark.parametrize(("arguments", "message"), REFUSED, ids=lambda value: str(value)[:60])
 def test_wrong_settings_are_one_line_that_names_them(tmp_path, monkeypatch, capsys, arguments, message):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(train, "supervise", lambda *_, **__: pytest.fail("a child was started"))
+    monkeypatch.setattr(train_to_end, "supervise", lambda *_, **__: pytest.fail("a child was started"))
     assert train.main(arguments) == 2
     output = capsys.readouterr()
     assert output.err.startswith("error: ")
