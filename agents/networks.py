@@ -98,23 +98,21 @@ class FrameEncoder(nn.Module):
     one of them could set each feature of the maximum.
     """
 
-    def __init__(self, encoder: nn.Module, frames: int, latent_dim: int) -> None:
+    def __init__(self, encoder: nn.Module, frames: int) -> None:
         """Wrap an encoder.
 
         Args:
             encoder: Maps frames (B, ...) to latents (B, L).
             frames: Frames of an observation, T.
-            latent_dim: Size of all its latents, T * L.
         """
         super().__init__()
         self.encoder = encoder
         self.frames = frames
-        self.latent_dim = latent_dim
 
     def dense(self) -> nn.Module:
         """Return the encoder of what TorchScript and ONNX can express."""
         encoder: Any = self.encoder
-        return FrameEncoder(encoder.dense(), self.frames, self.latent_dim)
+        return FrameEncoder(encoder.dense(), self.frames)
 
     def at_once(self, batch: Tensor) -> int:
         """Return how many samples of a batch (B, T, ...) have their activations held at once."""
@@ -123,7 +121,7 @@ class FrameEncoder(nn.Module):
 
     def forward(self, batch: Tensor) -> Tensor:
         """Encode samples (B, T, ...) of any float dtype to latents (B, T * L)."""
-        return self.encoder(batch.flatten(0, 1)).reshape(-1, self.latent_dim)
+        return self.encoder(batch.flatten(0, 1)).unflatten(0, (-1, self.frames)).flatten(1)
 
 
 class ObservationEncoder(nn.Module):
@@ -191,9 +189,8 @@ class ObservationEncoder(nn.Module):
                     f"observation group '{name}' has shape {full_shape}: there are encoders for points (K, C) and "
                     "depth images (1, H, W), one or several, only"
                 )
-            latent_dim = frames * encoder.latent_dim
-            self.encoders[name] = encoder if frames == 1 else FrameEncoder(encoder, frames, latent_dim)
-            self.latent_dim += latent_dim
+            self.encoders[name] = encoder if frames == 1 else FrameEncoder(encoder, frames)
+            self.latent_dim += frames * encoder.latent_dim
 
     @property
     def groups(self) -> list[str]:

@@ -11,14 +11,13 @@ from pydantic import Field
 
 from isaaclab_pc.cluster.kernel_cache import announce_first_start, begin_build, check_kernel_cache
 from isaaclab_pc.demo_file import DemoFile
-from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
 from isaaclab_pc.launch.command_line import Takes, keys_of, parse_script_command
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
 from isaaclab_pc.launch.run_folder import LOG_NAME, LOGS, SETTINGS_NAME, experiment_name, make_folder
-from isaaclab_pc.launch.task_names import expert_tasks
+from isaaclab_pc.launch.task_names import require_expert
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.base import ScriptSettings
 from isaaclab_pc.terminal.screen import current
@@ -98,7 +97,7 @@ def _run(argv: Sequence[str]) -> int:
     check_kernel_cache()
     own, command = parse_script_command(argv, DemoSettings, MAY_CHANGE)
     settings = compose(command.settings, command.env)
-    _check_task(settings.task)
+    require_expert(settings.task, "task")
     settings = choose_platform(settings)
     announce_first_start(settings.device)
     if settings.num_envs == "auto":
@@ -164,9 +163,3 @@ def _report(file: DemoFile, episodes: int, code: int) -> None:
     if code and progress.episodes < episodes:
         current().warn(f"stopped at {progress.episodes} of {episodes} episodes; the same command goes on")
     current().made("demos", file.path, f"{progress.episodes} episodes, {progress.rate}, {size / 1e6:.1f} MB")
-
-
-def _check_task(task: str) -> None:
-    known = expert_tasks()
-    if task not in known.values():
-        raise ConfigError(f"task: {task} has no expert; these have one: {', '.join(sorted(known))}.")

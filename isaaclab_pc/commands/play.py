@@ -17,7 +17,7 @@ from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
 from isaaclab_pc.launch.pretrained import PRETRAINED
 from isaaclab_pc.launch.run_folder import LOG_NAME, LOGS, SETTINGS_NAME, make_folder
-from isaaclab_pc.launch.task_names import expert_tasks, short_name
+from isaaclab_pc.launch.task_names import require_expert, short_name
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import current
 
@@ -124,18 +124,15 @@ def _trained(asked: RunSettings, command: Command) -> tuple[RunSettings, Path, P
 
 def _expert(asked: RunSettings, command: Command) -> tuple[RunSettings, None, Path]:
     """Return what a task's expert acts under, and the folder for results."""
-    known = expert_tasks()
-    if asked.task not in known.values():
-        raise ConfigError(f"resume={EXPERT}: {asked.task} has no expert; these have one: {', '.join(sorted(known))}.")
+    require_expert(asked.task, f"resume={EXPERT}")
     allowed = keys_of("task", "obs", "resume", *MAY_CHANGE)
     for key in (*sorted(command.given), *command.agent):
         if not allowed(key):
             raise ConfigError(f"{key} has no effect on the expert; --help shows what may be given.")
 
     # Without cameras, unless they are asked for: the expert does not look.
-    settings = asked if "obs" in command.given else asked.with_values({"obs": "state"})
-    if "num_envs" not in command.given and not settings.visualizer:
-        settings = settings.with_values({"num_envs": min(EXPERT_NUM_ENVS, settings.eval.episodes)})
+    defaults = {"obs": "state", "num_envs": EXPERT_NUM_ENVS}
+    settings = asked.with_values({key: value for key, value in defaults.items() if key not in command.given})
     return _with_num_envs(settings, command), None, LOGS / EXPERT / short_name(settings.task)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from isaaclab_pc.errors import ConfigError, closest
 
-__all__ = ["all_ids", "expert_tasks", "our_tasks", "resolve_task", "short_name"]
+__all__ = ["all_ids", "expert_tasks", "our_tasks", "require_expert", "resolve_task", "short_name"]
 
 PREFIX = "IsaacPC-"
 """Begins the gym ids of this package's tasks."""
@@ -42,6 +42,21 @@ def expert_tasks() -> dict[str, str]:
         for short, task_id in our_tasks().items()
         if importlib.util.find_spec(f"{_package(task_id)}.expert") is not None
     }
+
+
+def require_expert(task_id: str, asked: str) -> None:
+    """Refuse a task without an expert.
+
+    Args:
+        task_id: A gym id.
+        asked: What asks for the expert, for the message.
+
+    Raises:
+        ConfigError: The task has none; the message names those that have one.
+    """
+    known = expert_tasks()
+    if task_id not in known.values():
+        raise ConfigError(f"{asked}: {task_id} has no expert; these have one: {', '.join(sorted(known))}.")
 
 
 def _package(task_id: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from isaaclab_pc.agents.networks import ObservationEncoder
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.runners.shared import ActsFromState
 
@@ -170,9 +171,8 @@ class _Reads(dict[str, Tensor]):
 
 def compute_in_float32(policy: nn.Module) -> None:
     """Let a policy compute in float32, as what is exported does, whatever the ``precision`` of its encoders."""
-    module: Any
     for module in policy.modules():
-        if hasattr(module, "precision"):
+        if isinstance(module, ObservationEncoder):
             module.precision = "float32"
 
 

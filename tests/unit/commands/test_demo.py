@@ -8,6 +8,7 @@ import pytest
 
 from isaaclab_pc.commands import demo
 from isaaclab_pc.demos import Episodes
+from isaaclab_pc.launch import task_names
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.base import settings_of
 
@@ -110,7 +111,7 @@ def test_bad_input_is_refused_at_once(child, tmp_path: Path, capsys, arguments: 
 
 
 def test_a_task_without_an_expert_is_refused(child, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
-    monkeypatch.setattr(demo, "expert_tasks", lambda: {"reach": "IsaacPC-Reach-Franka-Direct"})
+    monkeypatch.setattr(task_names, "expert_tasks", lambda: {"reach": "IsaacPC-Reach-Franka-Direct"})
     assert demo.main(LIFT) == 2
     message = "task: IsaacPC-Lift-Cube-Franka-Direct has no expert; these have one: reach."
     assert message in capsys.readouterr().err

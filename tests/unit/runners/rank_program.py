@@ -16,7 +16,8 @@ from isaaclab_pc.runners.distributed import average_gradients
 from isaaclab_pc.runners.tripwire import Tripwire
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.workers.ranks import Order, Ranks, follow
-from tests.unit.runners import test_distill_runner, test_runners, test_skrl_sac
+from tests.unit.runners import test_distill_runner, test_skrl_sac
+from tests.unit.runners.bench import Bench
 
 NUM_ENVS = 5
 FEATURES = 3
@@ -129,7 +130,7 @@ def main(folder: Path) -> None:
         own_folder = folder / f"{name}_{ranks.rank}"
         own_folder.mkdir()
         torch.manual_seed(ranks.rank)
-        results[name] = train(test_runners.Bench(name, own_folder), ranks.rank)
+        results[name] = train(Bench(name, own_folder), ranks.rank)
     distill_folder = folder / f"distill_{ranks.rank}"
     distill_folder.mkdir()
     bench = test_distill_runner.Bench(distill_folder)

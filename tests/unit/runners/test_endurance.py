@@ -16,8 +16,8 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 
 from isaaclab_pc.agents.networks import ObservationEncoder, RunningNorm
 from isaaclab_pc.runners import RUNNERS, Decision
+from tests.unit.runners.bench import NUM_ENVS, PLAN, Bench
 from tests.unit.runners.fake_env import FakeEnv
-from tests.unit.runners.test_runners import NUM_ENVS, PLAN, Bench
 
 WARM_UP = 100
 MORE = 200

@@ -14,10 +14,10 @@ import pytest
 
 from benchmarks.host_syncs import OURS, HostSyncs
 from isaaclab_pc.runners import Decision, Runner
-from tests.unit.runners import test_distill_runner, test_fine_tuning, test_recurrent, test_runners, test_skrl_sac
+from tests.unit.runners import bench, test_distill_runner, test_fine_tuning, test_recurrent, test_skrl_sac
 
 ITERATIONS = 2
-MINIBATCHES = test_runners.SETTINGS.num_epochs * test_runners.PLAN.num_minibatches
+MINIBATCHES = bench.SETTINGS.num_epochs * bench.PLAN.num_minibatches
 
 LOGGED = ("tolist()", "isaaclab_pc/runners/shared.py:read_numbers")
 SKIPPED_UPDATES = ("a number is read", "isaaclab_pc/runners/tripwire.py:end_iteration")
@@ -54,8 +54,8 @@ SAC = {**EPISODES, SKIPPED_UPDATES: 3, LOGGED: 2}
 
 
 def ppo(folder: Path, obs: str = "points", library: str = "rsl_rl", **encoder: object) -> Runner:
-    encoder_settings = replace(test_runners.SETTINGS.encoder, **encoder)  # type: ignore[arg-type]
-    return test_runners.Bench(library, folder, obs, encoder=encoder_settings).runner
+    encoder_settings = replace(bench.SETTINGS.encoder, **encoder)  # type: ignore[arg-type]
+    return bench.Bench(library, folder, obs, encoder=encoder_settings).runner
 
 
 def recurrent(folder: Path, library: str = "rsl_rl") -> Runner:

@@ -15,8 +15,8 @@ from isaaclab_pc.agents.rl_games_network import PointCloudNetwork
 from isaaclab_pc.agents.rsl_rl_model import PointCloudModel
 from isaaclab_pc.runners import Decision, Runner, load_adapter
 from isaaclab_pc.scaling import BatchPlan
+from tests.unit.runners.bench import CONFIGS, ENVS, SETTINGS
 from tests.unit.runners.fake_env import EPISODE, FakeEnv
-from tests.unit.runners.test_runners import CONFIGS, ENVS, SETTINGS
 
 NUM_ENVS = 4
 PLAN = BatchPlan(horizon=EPISODE + 2, num_minibatches=2, minibatch_size=2 * (EPISODE + 2))

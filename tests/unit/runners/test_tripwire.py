@@ -13,7 +13,7 @@ from torch import nn
 
 from isaaclab_pc.runners import RUNNERS, Decision, NonFiniteError
 from isaaclab_pc.runners.tripwire import Tripwire
-from tests.unit.runners.test_runners import Bench
+from tests.unit.runners.bench import Bench
 
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "adam": torch.optim.Adam,

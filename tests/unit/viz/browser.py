@@ -61,14 +61,23 @@ class Browser:
             time.sleep(0.2)
 
     def click(self, text: str) -> None:
-        """Click what has a text, such as a button or a tab."""
+        """Click what has a text, such as a button or a tab, once it stands still."""
+        x, y = self._middle_of(text)
+        # A page that is still filling would move it away from under the pointer.
+        time.sleep(0.2)
+        while (now := self._middle_of(text)) != (x, y):
+            x, y = now
+            time.sleep(0.2)
+        for kind in ("mousePressed", "mouseReleased"):
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+    def _middle_of(self, text: str) -> tuple[float, float]:
         find = f"[...document.querySelectorAll('*')].filter(e => e.innerText?.trim() === {text!r}).pop()"
         box = f"(r => [r.x + r.width / 2, r.y + r.height / 2])({find}.getBoundingClientRect())"
         answer = self.call("Runtime.evaluate", expression=box, returnByValue=True)
         assert "exceptionDetails" not in answer, f"nothing on the page is {text!r}"
         x, y = answer["result"]["value"]
-        for kind in ("mousePressed", "mouseReleased"):
-            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+        return x, y
 
     def press(self, key: str) -> None:
         """Press a letter and let it go."""

@@ -20,9 +20,9 @@ from isaaclab_pc.workers.exported_policy import (
     load_torchscript,
     milliseconds,
 )
+from tests.unit.runners.bench import SETTINGS, Bench
 from tests.unit.runners.fake_env import EPISODE
 from tests.unit.runners.test_recurrent import Policy, go_on, make
-from tests.unit.runners.test_runners import SETTINGS, Bench
 
 pytest.importorskip("onnxruntime")
 onnx = pytest.importorskip("onnx")
