@@ -149,7 +149,7 @@ class Runner(Protocol):
         Its ``forward`` takes observation groups by name, each with batch size N on the device of the networks, reads
         those that it needs, and returns actions, shape (N, A): normalization, and whatever the library does to the
         actions of a deterministic policy, are inside. It takes any N and changes nothing, buffers included; one with a
-        memory changes that, and has :meth:`~isaaclab_pc.runners.shared.ActsFromState.act_from` besides.
+        memory changes that, and has :meth:`~isaaclab_pc.runners.policy_protocols.ActsFromState.act_from` besides.
 
         What TorchScript and ONNX cannot express, it may do where gradients are off: a submodule with a method
         ``dense()`` is replaced by what that returns before the policy is exported.

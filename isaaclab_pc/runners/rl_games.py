@@ -31,12 +31,11 @@ from isaaclab_pc.runners.checkpoint_file import (
 )
 from isaaclab_pc.runners.distributed import world_rank
 from isaaclab_pc.runners.interface import Adapter, Decision, OnIteration, TeacherPolicy, policy_groups
+from isaaclab_pc.runners.policy_protocols import HasPolicy, forget_past_episodes
 from isaaclab_pc.runners.shared import (
     USUAL_NUM_ENVS,
-    HasPolicy,
     StopTraining,
     checkpoint_identity,
-    forget_past_episodes,
     no_output,
     resume_training,
     training_state,
@@ -307,7 +306,7 @@ class _Policy(nn.Module):
 
 
 class _RecurrentPolicy(_Policy):
-    """The same with a memory; see :class:`~isaaclab_pc.runners.shared.ActsFromState`."""
+    """The same with a memory; see :class:`~isaaclab_pc.runners.policy_protocols.ActsFromState`."""
 
     def initial_state(self, batch: int) -> tuple[Tensor, ...]:
         """Return the memory before the first step of an episode."""

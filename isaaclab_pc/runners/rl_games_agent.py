@@ -25,17 +25,16 @@ from torch import Tensor, nn
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.runners.distributed import average_gradients, average_number, broadcast_module, world_size
-from isaaclab_pc.runners.shared import (
-    HasClippingGroups,
+from isaaclab_pc.runners.iteration_metrics import (
     IterationLog,
     memory_in_use,
-    random_first_lengths,
     read_numbers,
     speeds,
     success_rate,
-    tensor_cores,
     write_metrics,
 )
+from isaaclab_pc.runners.policy_protocols import HasClippingGroups
+from isaaclab_pc.runners.shared import random_first_lengths, tensor_cores
 from isaaclab_pc.runners.tripwire import Tripwire
 
 __all__ = ["Agent", "LogObserver", "PolicySchedule", "ShuffledDataset", "SilentWriter"]

@@ -33,18 +33,14 @@ from isaaclab_pc.runners.checkpoint_file import (
 )
 from isaaclab_pc.runners.distributed import world_rank, world_size
 from isaaclab_pc.runners.interface import Adapter, Decision, OnIteration, TeacherPolicy, policy_groups
+from isaaclab_pc.runners.iteration_metrics import EnvClock, IterationLog, memory_in_use, speeds, success_rate
+from isaaclab_pc.runners.policy_protocols import forget_past_episodes
 from isaaclab_pc.runners.shared import (
     USUAL_NUM_ENVS,
-    EnvClock,
-    IterationLog,
     StopTraining,
     checkpoint_identity,
-    forget_past_episodes,
-    memory_in_use,
     no_output,
     resume_training,
-    speeds,
-    success_rate,
     tensor_cores,
     training_state,
     without_num_points,

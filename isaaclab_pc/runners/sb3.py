@@ -29,16 +29,15 @@ from isaaclab_pc.runners.checkpoint_file import (
 )
 from isaaclab_pc.runners.distributed import world_rank
 from isaaclab_pc.runners.interface import Adapter, Decision, OnIteration, TeacherPolicy, policy_groups
+from isaaclab_pc.runners.iteration_metrics import iteration_metrics, write_metrics
 from isaaclab_pc.runners.sb3_agent import Agent, GroupRollout, read_groups
 from isaaclab_pc.runners.sb3_env import GroupEnv
 from isaaclab_pc.runners.shared import (
     USUAL_NUM_ENVS,
     checkpoint_identity,
-    iteration_metrics,
     resume_training,
     training_state,
     without_num_points,
-    write_metrics,
 )
 
 if TYPE_CHECKING:

@@ -30,8 +30,9 @@ from torch import Tensor, nn
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.runners.distributed import average_gradients, average_number, broadcast_module, world_size
 from isaaclab_pc.runners.interface import Decision
+from isaaclab_pc.runners.policy_protocols import HasClippingGroups, HasPolicy
 from isaaclab_pc.runners.sb3_env import GroupEnv
-from isaaclab_pc.runners.shared import HasClippingGroups, HasPolicy, random_first_lengths, tensor_cores
+from isaaclab_pc.runners.shared import random_first_lengths, tensor_cores
 from isaaclab_pc.runners.tripwire import Tripwire
 
 __all__ = ["Agent", "GroupRollout", "read_groups"]

@@ -10,7 +10,8 @@ import torch
 from stable_baselines3.common.vec_env import VecEnv
 from torch import Tensor
 
-from isaaclab_pc.runners.shared import EnvClock, EpisodeStats, IterationLog, tensor_cores
+from isaaclab_pc.runners.iteration_metrics import EnvClock, EpisodeStats, IterationLog
+from isaaclab_pc.runners.shared import tensor_cores
 
 __all__ = ["GroupEnv"]
 

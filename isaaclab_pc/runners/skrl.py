@@ -33,17 +33,15 @@ from isaaclab_pc.runners.checkpoint_file import (
 )
 from isaaclab_pc.runners.distributed import world_rank
 from isaaclab_pc.runners.interface import Adapter, Decision, OnIteration, TeacherPolicy, policy_groups
+from isaaclab_pc.runners.iteration_metrics import EnvClock, iteration_metrics, write_metrics
+from isaaclab_pc.runners.policy_protocols import HasPolicy
 from isaaclab_pc.runners.shared import (
     USUAL_NUM_ENVS,
-    EnvClock,
-    HasPolicy,
     checkpoint_identity,
-    iteration_metrics,
     random_first_lengths,
     resume_training,
     training_state,
     without_num_points,
-    write_metrics,
 )
 
 if "WORLD_SIZE" in os.environ:

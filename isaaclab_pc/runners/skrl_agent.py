@@ -26,7 +26,9 @@ from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
 
 from isaaclab_pc.runners.distributed import average_gradients, average_number, broadcast_module
-from isaaclab_pc.runners.shared import EpisodeStats, HasClippingGroups, IterationLog, tensor_cores
+from isaaclab_pc.runners.iteration_metrics import EpisodeStats, IterationLog
+from isaaclab_pc.runners.policy_protocols import HasClippingGroups
+from isaaclab_pc.runners.shared import tensor_cores
 from isaaclab_pc.runners.tripwire import Tripwire
 
 __all__ = ["GroupMemory", "MeasuredAgent", "PolicySchedule", "PpoAgent"]

@@ -19,7 +19,8 @@ from skrl.agents.torch.sac import SAC
 from torch import Tensor, nn
 
 from isaaclab_pc.runners.distributed import world_rank
-from isaaclab_pc.runners.shared import read_numbers, tensor_cores
+from isaaclab_pc.runners.iteration_metrics import read_numbers
+from isaaclab_pc.runners.shared import tensor_cores
 from isaaclab_pc.runners.skrl_agent import GroupMemory, MeasuredAgent
 from isaaclab_pc.runners.tripwire import Tripwire
 from isaaclab_pc.terminal.screen import current

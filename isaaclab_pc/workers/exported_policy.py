@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from isaaclab_pc.agents.networks import ObservationEncoder
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.runners.shared import ActsFromState
+from isaaclab_pc.runners.policy_protocols import ActsFromState
 
 __all__ = [
     "TOLERANCE",

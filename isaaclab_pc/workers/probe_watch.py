@@ -14,7 +14,7 @@ import torch
 
 from isaaclab_pc.guards.step_hooks import StepHook, add_step_hook
 from isaaclab_pc.physics.contacts import contact_buffer_bytes
-from isaaclab_pc.runners.shared import HasChunks
+from isaaclab_pc.runners.policy_protocols import HasChunks
 from isaaclab_pc.scaling.gpu import Gpu
 from isaaclab_pc.scaling.trial import MemoryReport, Phase, Progress, Spaces
 from isaaclab_pc.sensors.scene_cameras import renderer_bytes

@@ -12,7 +12,7 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from benchmarks.host_syncs import HostSyncs
-from isaaclab_pc.runners.shared import EpisodeStats, IterationLog, write_metrics
+from isaaclab_pc.runners.iteration_metrics import EpisodeStats, IterationLog, write_metrics
 from tests.unit.runners.bench import NUM_ENVS, PLAN, Bench
 from tests.unit.runners.fake_env import FakeEnv
 

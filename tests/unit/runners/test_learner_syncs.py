@@ -19,7 +19,7 @@ from tests.unit.runners import bench, test_distill_runner, test_fine_tuning, tes
 ITERATIONS = 2
 MINIBATCHES = bench.SETTINGS.num_epochs * bench.PLAN.num_minibatches
 
-LOGGED = ("tolist()", "isaaclab_pc/runners/shared.py:read_numbers")
+LOGGED = ("tolist()", "isaaclab_pc/runners/iteration_metrics.py:read_numbers")
 SKIPPED_UPDATES = ("a number is read", "isaaclab_pc/runners/tripwire.py:end_iteration")
 
 ONCE = {("a number is read", "isaaclab_pc/runners/rsl_rl.py:log"): 1, SKIPPED_UPDATES: 1, LOGGED: 1}
@@ -37,8 +37,8 @@ RL_GAMES_MEMORY = {**RL_GAMES, ("tolist()", "isaaclab_pc/agents/rl_games_network
 """Sequences are cut where an episode began, which only the device knows."""
 
 EPISODES = {
-    ("a boolean mask selects", "isaaclab_pc/runners/shared.py:means"): 1,
-    ("tolist()", "isaaclab_pc/runners/shared.py:means"): 1,
+    ("a boolean mask selects", "isaaclab_pc/runners/iteration_metrics.py:means"): 1,
+    ("tolist()", "isaaclab_pc/runners/iteration_metrics.py:means"): 1,
 }
 """skrl does not count the episodes of Isaac Lab's environments."""
 
