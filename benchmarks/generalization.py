@@ -3,6 +3,7 @@
 
     python benchmarks/generalization.py                            the pretrained policies of all tasks
     python benchmarks/generalization.py --policy expert            the experts, under what they notice
+    python benchmarks/generalization.py --policy varied --run <run of train.py>     another policy, under that name
     python benchmarks/generalization.py --task lift --condition Newton
     python benchmarks/generalization.py --report                   the table of what is there
 
@@ -25,29 +26,33 @@ from pathlib import Path
 from isaaclab_pc.files import write_atomically
 from isaaclab_pc.launch.evaluation_result import Success
 from isaaclab_pc.launch.pretrained import policy_file, pretrained_tasks
-from isaaclab_pc.launch.task_names import expert_tasks
+from isaaclab_pc.launch.run_record import RunRecord
+from isaaclab_pc.launch.task_names import expert_tasks, short_name
 from isaaclab_pc.runners import read_header
 
 PLAY = Path(__file__).parents[1] / "scripts" / "play.py"
 TABLE = "generalization.csv"
 
-AS_TRAINED = "as trained"
-SEEN_BY_EXPERTS = {
-    AS_TRAINED: (),
-    "Newton": ("physics=newton_mjwarp",),
-    "randomization=default": ("env.randomization=default",),
-    "randomization=hard": ("env.randomization=hard",),
-}
-"""Settings by the table's headline, for who reads the simulator's state."""
+PLAIN = {"physics": "ovphysx", "env.randomization": "none"}
+"""What the policies that come with the tasks were trained with, and the experts written for."""
 
+SEEN_BY_EXPERTS = {
+    "plain": {},
+    "Newton": {"physics": "newton_mjwarp"},
+    "randomization=default": {"env.randomization": "default"},
+    "randomization=hard": {"env.randomization": "hard"},
+}
+"""What is changed by the name of the table's line, for who reads the simulator's state."""
+
+HALF = "half of them"
 CONDITIONS = {
     **SEEN_BY_EXPERTS,
-    "structured light": ("points.realism=structured_light",),
-    "stereo": ("points.realism=stereo",),
-    "half the points": ("points.num_points=HALF",),
-    "sampler=grid": ("points.sampler=grid",),
-    "sampler=voxel": ("points.sampler=voxel",),
-    "sampler=fps": ("points.sampler=fps",),
+    "structured light": {"points.realism": "structured_light"},
+    "stereo": {"points.realism": "stereo"},
+    "half the points": {"points.num_points": HALF},
+    "sampler=grid": {"points.sampler": "grid"},
+    "sampler=voxel": {"points.sampler": "voxel"},
+    "sampler=fps": {"points.sampler": "fps"},
 }
 """Likewise, for who sees a cloud."""
 
@@ -57,19 +62,23 @@ class Field:
     """One number of the table."""
 
     policy: str
-    """``pretrained`` or ``expert``."""
+    """``pretrained``, ``expert``, or the name of another one."""
     task: str
     condition: str
 
-    def settings(self) -> list[str]:
-        """Return what ``scripts/play.py`` is given."""
-        changes = CONDITIONS[self.condition]
-        if any("HALF" in text for text in changes):
-            num_points = read_header(policy_file(self.task))["observations"]["points"][0]
-            changes = tuple(text.replace("HALF", str(num_points // 2)) for text in changes)
-        # The policies were trained on PhysX.
-        physics = () if any(text.startswith("physics") for text in changes) else ("physics=ovphysx",)
-        return [f"task={self.task}", f"resume={self.policy}", *physics, *changes]
+    def settings(self, run: RunRecord | None) -> list[str]:
+        """Return what ``scripts/play.py`` is given; the run is that of a policy with a name of its own."""
+        resume = self.policy if run is None else str(run.folder.resolve())
+        settings = {"task": self.task, "resume": resume, **PLAIN}
+        if self.policy != "expert":
+            settings["points.realism"] = "none"
+        settings |= CONDITIONS[self.condition]
+
+        if HALF in settings.values():
+            checkpoint = policy_file(self.task) if run is None else run.checkpoint("latest")
+            assert checkpoint is not None
+            settings["points.num_points"] = str(read_header(checkpoint)["observations"]["points"][0] // 2)
+        return [f"{name}={value}" for name, value in settings.items()]
 
 
 Results = dict[Field, tuple[Success, int]]
@@ -82,12 +91,12 @@ def fields(policy: str, tasks: Sequence[str], conditions: Sequence[str]) -> list
     return [Field(policy, task, name) for name in conditions if name in known for task in tasks]
 
 
-def measure(field: Field, args: argparse.Namespace) -> tuple[Success, int] | None:
+def measure(field: Field, run: RunRecord | None, args: argparse.Namespace) -> tuple[Success, int] | None:
     """Evaluate a policy under a condition; None where that failed."""
     folder = args.folder / field.policy / field.task / field.condition.replace(" ", "_")
     folder.mkdir(parents=True, exist_ok=True)
     size = [f"num_envs={args.num_envs}", f"eval.episodes={args.episodes}", f"eval.seed={args.seed}"]
-    command = [sys.executable, str(PLAY.resolve()), *field.settings(), *size]
+    command = [sys.executable, str(PLAY.resolve()), *field.settings(run), *size]
     code = subprocess.run(command, cwd=folder, check=False, stdout=subprocess.DEVNULL).returncode
     if code:
         print(f"{field}: exit code {code}, see {folder}", file=sys.stderr)
@@ -136,7 +145,8 @@ def table(results: Results, policy: str, tasks: Sequence[str]) -> str:
 def main() -> int:
     """Measure what is not there, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--policy", default="pretrained", choices=("pretrained", "expert"))
+    parser.add_argument("--policy", default="pretrained", help="pretrained, expert, or a name for that of --run")
+    parser.add_argument("--run", type=Path, help="folder of the run whose policy is measured")
     parser.add_argument("--task", nargs="+", help="all that have such a policy")
     parser.add_argument("--condition", nargs="+", default=list(CONDITIONS), choices=list(CONDITIONS))
     parser.add_argument("--episodes", type=int, default=256)
@@ -147,17 +157,24 @@ def main() -> int:
     parser.add_argument("--report", action="store_true", help="report what is there, and measure nothing")
     args = parser.parse_args()
 
-    known = list(expert_tasks()) if args.policy == "expert" else pretrained_tasks()
+    path = args.out / TABLE
+    run = None if args.run is None else RunRecord.load(args.run)
+    own_names = {"pretrained": pretrained_tasks(), "expert": list(expert_tasks())}
+    if run is not None and args.policy in own_names:
+        parser.error(f"--run={args.run} needs a name of its own: --policy=<name>")
+    measured = dict.fromkeys(field.task for field in read_results(path) if field.policy == args.policy)
+    known = own_names.get(args.policy, list(measured)) if run is None else [short_name(run.data.task)]
+    if not known:
+        parser.error(f"--policy={args.policy} needs --run=<folder of a run>; pretrained and expert need none")
     tasks = args.task or known
     if strangers := sorted(set(tasks) - set(known)):
         parser.error(f"no {args.policy} policy of {', '.join(strangers)}; there are {', '.join(known)}")
 
-    path = args.out / TABLE
     failed = False
     for field in [] if args.report else fields(args.policy, tasks, args.condition):
         if field in read_results(path):
             continue
-        result = measure(field, args)
+        result = measure(field, run, args)
         failed |= result is None
         if result is not None:
             print(f"{field.policy}, {field.task}, {field.condition}: {result[0]} of {result[1]}", flush=True)

@@ -9,6 +9,7 @@ import pytest
 from benchmarks import generalization
 from benchmarks.generalization import Field, main, read_results
 from isaaclab_pc.launch.evaluation_result import Success
+from tests.unit.benchmarks.fake_training import write_run
 
 PLAY = """
 import json, sys
@@ -52,9 +53,10 @@ def test_a_field_is_one_evaluation_which_is_not_run_again(run):
     assert run(*arguments) == 0
 
     (call,) = calls("pretrained", "lift", "half_the_points")
-    assert call.startswith("task=lift resume=pretrained physics=ovphysx points.num_points=")
+    plain = "physics=ovphysx env.randomization=none points.realism=none"
+    assert call.startswith(f"task=lift resume=pretrained {plain} points.num_points=")
     assert call.endswith("num_envs=128 eval.episodes=64 eval.seed=5")
-    assert "HALF" not in call
+    assert "half" not in call
 
     found = read_results(Path("results/generalization.csv"))
     assert found == {Field("pretrained", "lift", "half the points"): (Success(0.5, 0.4, 0.6), 64)}
@@ -80,7 +82,7 @@ def test_physics_is_that_of_the_training_unless_it_is_what_differs(run):
 def test_experts_have_no_rows_for_what_they_do_not_see(run, capsys):
     assert run("--policy", "expert", "--task", "lift", "--condition", "stereo", "randomization=hard") == 0
     (call,) = calls("expert", "lift", "randomization=hard")
-    assert call.startswith("task=lift resume=expert physics=ovphysx env.randomization=hard")
+    assert call.startswith("task=lift resume=expert physics=ovphysx env.randomization=hard num_envs=")
     text = capsys.readouterr().out
     assert "randomization=hard" in text
     assert "stereo" not in text
@@ -90,6 +92,30 @@ def test_the_report_measures_nothing(run, capsys):
     assert run("--report", "--task", "lift") == 0
     assert not Path("logs").exists()
     assert "| stereo | - |" in capsys.readouterr().out
+
+
+def test_the_policy_of_a_run_is_measured_under_a_name_and_reported_without_the_run(run, capsys):
+    folder = Path("logs/lift").resolve()
+    write_run(folder, ["task=lift"], completed=True)
+    assert run("--policy", "varied", "--run", str(folder), "--condition", "stereo") == 0
+    (call,) = calls("varied", "lift", "stereo")
+    assert f"task=lift resume={folder} " in call
+    assert "points.realism=stereo" in call
+
+    capsys.readouterr()
+    assert run("--policy", "varied", "--report") == 0
+    assert "| stereo | 50.0 % [40.0, 60.0] of 64 |" in capsys.readouterr().out
+
+
+def test_a_run_needs_a_name_of_its_own_and_a_name_needs_a_run(run, capsys):
+    folder = Path("logs/lift").resolve()
+    write_run(folder, ["task=lift"], completed=True)
+    with pytest.raises(SystemExit):
+        run("--run", str(folder))
+    assert "needs a name of its own: --policy=<name>" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        run("--policy", "varied")
+    assert "--policy=varied needs --run=" in capsys.readouterr().err
 
 
 def test_a_task_without_such_a_policy_is_refused(run, capsys):
