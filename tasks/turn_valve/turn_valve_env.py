@@ -22,8 +22,8 @@ _POSE_STREAM = TASK_STREAM
 _YAW_STREAM = TASK_STREAM + 1
 _TARGET_STREAM = TASK_STREAM + 2
 
-_PAID_BEYOND = 0.15
-"""How far beyond the target angle turning is paid [rad]: a student of a policy that stops right there falls short."""
+_AIM_BEYOND = 0.15
+"""How far beyond the target angle the reward leads [rad]: a student of a policy that stops right there falls short."""
 
 
 class TurnValveEnv(PointCloudEnv):
@@ -36,8 +36,9 @@ class TurnValveEnv(PointCloudEnv):
     direction. Episodes end at their time limit and count as their last step.
 
     The reward follows ManiSkill's TurnFaucet and RotateValve (https://github.com/haosulab/ManiSkill): ``reach`` the
-    knob, and ``turn`` it, paid by the share of the target angle and somewhat more; ``success`` is a term of its own.
-    A grasp is not rewarded: the knob may be pushed as well.
+    knob, and ``turn`` it, paid by how near the valve is to an angle somewhat beyond the target; ``success`` is a term
+    of its own. Going on is not paid, unlike there: in a cloud, a valve that was turned far beyond its goal looks like
+    one that is to be turned the other way. A grasp is not rewarded: the knob may be pushed as well.
     """
 
     cfg: TurnValveEnvCfg
@@ -135,10 +136,11 @@ class TurnValveEnv(PointCloudEnv):
 
     def _reward_terms(self) -> dict[str, torch.Tensor]:
         reach = closeness(torch.linalg.vector_norm(self.knob_pos - self.tool_pos, dim=1))
-        paid_angle = self.target + _PAID_BEYOND * self.target.sign()
+        aim = self.target + _AIM_BEYOND * self.target.sign()
+        missing = ((aim - self.angle) / aim).abs()
         return {
             "reach": 0.3 * reach,
-            "turn": 0.7 * (self.angle / paid_angle).clamp(0.0, 1.0),
+            "turn": 0.7 * (1.0 - missing).clamp_min(0.0),
             "success": 0.5 * self._success().float(),
             "action": -0.005 * self.actions[:, :-1].square().sum(dim=1),
         }
