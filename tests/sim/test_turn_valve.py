@@ -71,6 +71,16 @@ def test_the_knob_at_its_goal_is_success(env) -> None:
     torch.testing.assert_close(env.angle_of(env.goal_pos), env.target, rtol=0.0, atol=1e-4)
 
 
+def test_the_reward_leads_a_little_beyond_the_goal_and_not_on(env) -> None:
+    env.reset(seed=5)
+    paid = []
+    for beyond in (-0.3, 0.0, 0.15, 0.3, 0.5):
+        turn_to(env, env.target + beyond * env.target.sign())
+        paid.append(env._reward_terms()["turn"])
+    short, at_goal, beyond_it, further, furthest = paid
+    assert ((short < at_goal) & (at_goal < beyond_it) & (beyond_it > further) & (further > furthest)).all()
+
+
 def test_resets_are_valid_and_differ(env) -> None:
     ids = torch.arange(NUM_ENVS)
     lower, upper = torch.tensor(env.cfg.valve_lower), torch.tensor(env.cfg.valve_upper)
