@@ -149,7 +149,7 @@ class ObservationEncoder(nn.Module):
 
         Args:
             shapes: Shape of one observation of each group, without the batch dimension. Vectors are left out.
-            point_encoder: Kind of the point-cloud encoder: pointnet, dp3, pointnet2 or transformer.
+            point_encoder: Kind of the point-cloud encoder: pointnet or dp3.
             point_channels: Layers of the point-cloud perceptron; the last one is the size of the latent.
             point_scale: Factor on the points' coordinates [1/m].
             point_frequencies: Spatial frequencies of the points' sines and cosines [1/m].

@@ -13,7 +13,7 @@ __all__ = ["PointEncoder", "PointsSettings"]
 
 Feature = Literal["rgb", "normals", "segmentation", "camera"]
 
-PointEncoder = Literal["pointnet", "dp3", "pointnet2", "transformer"]
+PointEncoder = Literal["pointnet", "dp3"]
 """Kinds of encoders of clouds."""
 
 _FURTHEST = 100.0

@@ -16,9 +16,14 @@ from isaaclab_pc.agents.networks import DepthEncoder
 from isaaclab_pc.agents.point_encoders import make_point_encoder
 from isaaclab_pc.scaling.learner_memory import MemoryPeak
 from isaaclab_pc.settings.points import PointEncoder
-from tests.unit.agents.test_point_groups import lattice
 
 LATENT = 16
+
+
+def lattice(seed: int, batch: int, count: int, features: int = 3) -> torch.Tensor:
+    """Draw points with many equal coordinates, as pixels of a plane in float16 have, and with some points twice."""
+    generator = torch.Generator().manual_seed(seed)
+    return 0.05 * torch.randint(-3, 4, (batch, count, features), generator=generator).float()
 
 
 def make(kind: str, features: int = 3, chunk: int | None = None) -> nn.Module:
@@ -121,12 +126,12 @@ def test_the_peak_of_activations_does_not_grow_with_the_batch(each: str) -> None
     assert bytes_per_sample(make(each), shape) > 6 * latent_bytes
 
 
-@pytest.mark.parametrize("each", ["pointnet", "dp3"])
+@pytest.mark.parametrize("each", get_args(PointEncoder))
 def test_without_a_chunk_a_large_batch_is_bounded_too(each: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunks, "_MOST_ROWS", 64)
     assert bytes_per_sample(make(each), (8, 3)) <= 16 * LATENT
 
 
 def test_unknown_kinds_are_refused() -> None:
-    with pytest.raises(ValueError, match="there are pointnet, dp3"):
+    with pytest.raises(ValueError, match="there are pointnet and dp3"):
         make("voxels")

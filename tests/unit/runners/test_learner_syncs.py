@@ -76,8 +76,6 @@ def fine_tuned(folder: Path) -> Runner:
         pytest.param(lambda folder: ppo(folder, chunk=4), ONCE, id="chunks"),
         pytest.param(lambda folder: ppo(folder, chunk=4, precision="bf16"), ONCE, id="bf16"),
         pytest.param(lambda folder: ppo(folder, point_encoder="dp3"), ONCE, id="dp3"),
-        pytest.param(lambda folder: ppo(folder, point_encoder="pointnet2"), ONCE, id="pointnet2"),
-        pytest.param(lambda folder: ppo(folder, point_encoder="transformer"), ONCE, id="transformer"),
         pytest.param(lambda folder: ppo(folder, "depth"), ONCE, id="depth"),
         pytest.param(recurrent, MEMORY, id="memory"),
         pytest.param(fine_tuned, ONCE, id="fine-tuning"),

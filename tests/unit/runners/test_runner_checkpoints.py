@@ -159,16 +159,15 @@ def test_clouds_of_another_architecture_are_refused(name: str, tmp_path: Path) -
     assert torch.equal(bench.act(), before)
 
 
-@pytest.mark.parametrize("kind", ["dp3", "pointnet2", "transformer"])
-def test_every_encoder_trains_and_refuses_the_weights_of_another(name: str, kind: Any, tmp_path: Path) -> None:
+def test_another_encoder_trains_and_refuses_the_weights_of_the_default_one(name: str, tmp_path: Path) -> None:
     Bench(name, tmp_path / "a").runner.save(tmp_path / "a.pt", {})
-    bench = Bench(name, tmp_path / "b", encoder=replace(SETTINGS.encoder, point_encoder=kind, chunk=4))
+    bench = Bench(name, tmp_path / "b", encoder=replace(SETTINGS.encoder, point_encoder="dp3", chunk=4))
     with pytest.raises(ConfigError, match=r"other networks: \S+\.encoder\.encoders\.points\.\S+ has shape"):
         bench.runner.load(tmp_path / "a.pt")
 
     bench.train(1)
     bench.runner.save(tmp_path / "b.pt", {})
-    again = Bench(name, tmp_path / "c", encoder=replace(SETTINGS.encoder, point_encoder=kind))
+    again = Bench(name, tmp_path / "c", encoder=replace(SETTINGS.encoder, point_encoder="dp3"))
     again.runner.load(tmp_path / "b.pt")
     observed = bench.env.observe()
     torch.testing.assert_close(again.runner.act(observed), bench.runner.act(observed))

@@ -226,7 +226,7 @@ ENCODERS = {"actor": {"encoder": ENCODER}, "models": {"policy": {"encoder": ENCO
 @pytest.mark.parametrize("where", ["agent.actor.encoder", "agent.models.policy.encoder"])
 def test_encoders_are_chosen_by_name_and_bounded_by_a_number(where):
     check_overrides({"agent": ENCODERS}, [f"{where}.point_encoder=dp3", f"{where}.chunk=64", f"{where}.chunk=auto"])
-    with pytest.raises(ConfigError, match=r"point_encoder=voxels: expected .*pointnet2"):
+    with pytest.raises(ConfigError, match=r"point_encoder=voxels: expected .*dp3"):
         check_overrides({"agent": ENCODERS}, [f"{where}.point_encoder=voxels"])
     for wrong in ("0", "2.5", "none", "all"):
         with pytest.raises(ConfigError, match="chunk="):

@@ -199,8 +199,8 @@ def test_two_runs_share_no_config():
         (
             ["encoder=dp3"],
             [],
-            ["agent.actor.encoder.point_encoder=pointnet2"],
-            r"^encoder=dp3 and agent\.actor\..*=pointnet2 choose the same; give one of them",
+            ["agent.actor.encoder.point_encoder=pointnet"],
+            r"^encoder=dp3 and agent\.actor\..*=pointnet choose the same; give one of them",
         ),
         (["minibatch_size=100000000"], [], [], r"^minibatch_size=100000000 is more than the \d+ samples of an update"),
         (
