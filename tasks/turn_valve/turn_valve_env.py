@@ -22,7 +22,7 @@ _POSE_STREAM = TASK_STREAM
 _YAW_STREAM = TASK_STREAM + 1
 _TARGET_STREAM = TASK_STREAM + 2
 
-_AIM_BEYOND = 0.15
+_AIM_BEYOND = 0.3
 """How far beyond the target angle the reward leads [rad]: a student of a policy that stops right there falls short."""
 
 
