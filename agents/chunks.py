@@ -22,7 +22,7 @@ def most_at_once(rows: int, chunk: int | None) -> int:
     """Return how many samples' activations are held at once.
 
     Args:
-        rows: Rows of activations that one sample makes: points, pairs of a point and a centre, or pixels.
+        rows: Rows of activations that one sample makes: points or pixels.
         chunk: The samples, if they were chosen; None: as many as make 2^20 rows.
     """
     return chunk or max(1, _MOST_ROWS // rows)

@@ -77,7 +77,7 @@ class Field:
         if HALF in settings.values():
             checkpoint = policy_file(self.task) if run is None else run.checkpoint("latest")
             assert checkpoint is not None
-            settings["points.num_points"] = str(read_header(checkpoint)["observations"]["points"][0] // 2)
+            settings["points.num_points"] = str(read_header(checkpoint)["observations"]["points"][-2] // 2)
         return [f"{name}={value}" for name, value in settings.items()]
 
 

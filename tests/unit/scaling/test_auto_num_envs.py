@@ -59,8 +59,8 @@ def test_an_update_that_does_not_fit_gets_a_smaller_chunk_before_smaller_minibat
     trial = Trial(8, outcome, progress=Progress(Phase.UPDATE, 4096, chunk=32_768))
     assert retry_overrides(trial, {}) == {"chunk": 512}, "no more than a minibatch is held at once"
     assert retry_overrides(trial, {"chunk": 512}) == {"chunk": 512, "minibatch_size": 2048}
-    neighbourhoods = replace(trial, progress=Progress(Phase.UPDATE, 24_576, chunk=2048))
-    assert retry_overrides(neighbourhoods, {"physics.contacts": 80}) == {"physics.contacts": 80, "chunk": 256}
+    large_minibatch = replace(trial, progress=Progress(Phase.UPDATE, 24_576, chunk=2048))
+    assert retry_overrides(large_minibatch, {"physics.contacts": 80}) == {"physics.contacts": 80, "chunk": 256}
     small = replace(trial, progress=Progress(Phase.UPDATE, 100, chunk=32_768))
     assert retry_overrides(small, {}) == {"chunk": 64}
     smallest = replace(trial, progress=Progress(Phase.UPDATE, 128, chunk=64))
