@@ -33,8 +33,11 @@ from isaaclab_pc.runners import read_header
 PLAY = Path(__file__).parents[1] / "scripts" / "play.py"
 TABLE = "generalization.csv"
 
-PLAIN = {"physics": "ovphysx", "env.randomization": "none"}
-"""What the policies that come with the tasks were trained with, and the experts written for."""
+PLAIN = {"physics": "ovphysx", "env.randomization": "'none'"}
+"""What the policies that come with the tasks were trained with, and the experts written for.
+
+Without its quotes, Isaac Lab reads the word none as no value at all.
+"""
 
 SEEN_BY_EXPERTS = {
     "plain": {},
@@ -102,7 +105,8 @@ def measure(field: Field, run: RunRecord | None, args: argparse.Namespace) -> tu
         print(f"{field}: exit code {code}, see {folder}", file=sys.stderr)
         return None
 
-    newest = max(folder.glob("logs/*/*/*/result.json"), key=lambda path: path.stat().st_mtime_ns)
+    results = folder.glob("logs/*/*/*/result.json") if run is None else run.folder.glob("play/*/result.json")
+    newest = max(results, key=lambda path: path.stat().st_mtime_ns)
     result = json.loads(newest.read_text(encoding="utf-8"))
     return Success(**result["success"]), result["episodes"]
 

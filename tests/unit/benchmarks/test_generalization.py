@@ -21,7 +21,9 @@ with open("calls", "a") as calls:
     print(*sys.argv[1:], file=calls)
 if "physics=newton_mjwarp" in sys.argv:
     sys.exit(3)
-folder = Path("logs/pretrained/task/2026")
+resume = next(text.removeprefix("resume=") for text in sys.argv if text.startswith("resume="))
+own = Path("logs") / resume / "task" / "2026"
+folder = Path(resume) / "play" / "2026" if Path(resume).is_dir() else own
 folder.mkdir(parents=True)
 result = {"success": {"rate": 0.5, "lower": 0.4, "upper": 0.6}, "episodes": 64}
 (folder / "result.json").write_text(json.dumps(result))
@@ -55,7 +57,7 @@ def test_a_field_is_one_evaluation_which_is_not_run_again(run):
     assert run(*arguments) == 0
 
     (call,) = calls("pretrained", "lift", "half_the_points")
-    plain = "physics=ovphysx env.randomization=none points.realism=none"
+    plain = "physics=ovphysx env.randomization='none' points.realism=none"
     assert call.startswith(f"task=lift resume=pretrained {plain} ")
     assert call.endswith("num_envs=128 eval.episodes=64 eval.seed=5")
     num_points = read_header(policy_file("lift"))["observations"]["points"][-2]
