@@ -33,11 +33,8 @@ from isaaclab_pc.runners import read_header
 PLAY = Path(__file__).parents[1] / "scripts" / "play.py"
 TABLE = "generalization.csv"
 
-PLAIN = {"physics": "ovphysx", "env.randomization": "'none'"}
-"""What the policies that come with the tasks were trained with, and the experts written for.
-
-Without its quotes, Isaac Lab reads the word none as no value at all.
-"""
+PLAIN = {"physics": "ovphysx", "env.randomization": "none"}
+"""What the policies that come with the tasks were trained with, and the experts written for."""
 
 SEEN_BY_EXPERTS = {
     "plain": {},

@@ -176,7 +176,7 @@ def check_overrides(
     overrides: Sequence[str],
     unresolved: Mapping[str, Any] | None = None,
     preset_type: type | tuple[()] = (),
-) -> None:
+) -> list[str]:
     """Refuse overrides of fields that do not exist, and values of another type or beyond the known bounds.
 
     Args:
@@ -185,11 +185,16 @@ def check_overrides(
         unresolved: The same configs before Isaac Lab chose among presets; None: they have none.
         preset_type: Class of a field that is a choice of presets.
 
+    Returns:
+        The overrides, with the words none and null in quotes where a field takes nothing but text: Isaac Lab's parser
+        reads them as no value.
+
     Raises:
         ConfigError: The message names the field and the near ones, or what was expected.
     """
+    checked = []
     for override in overrides:
-        key = override.partition("=")[0]
+        key, _, text = override.partition("=")
         if key in _SET_ELSEWHERE:
             raise ConfigError(f"{override} would have no effect: set {_SET_ELSEWHERE[key]} instead.")
 
@@ -206,9 +211,14 @@ def check_overrides(
             owner = present
             present = fields[name]
 
+        if _parse(text) is None and isinstance(present, str) and not _may_be_none(owner, path[-1], present):
+            override = f"{key}={text!r}"
+
         preset = _at((unresolved or {}).get(root), path)
         choices = list(_fields(preset)) if preset_type and isinstance(preset, preset_type) else []
         _check_value(override, owner, path[-1], present, choices)
+        checked.append(override)
+    return checked
 
 
 def _check_value(override: str, owner: Any, name: str, present: Any, presets: Sequence[str]) -> None:

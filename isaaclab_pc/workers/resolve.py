@@ -204,8 +204,8 @@ def _load_configs(settings: RunSettings) -> tuple[Any, Any]:
         selectors = [f"physics={settings.physics.backend}"] if has_presets else []
         env_cfg, agent_cfg = resolve_task_config(task, entry_point, overrides=selectors)
         configs = {"env": env_cfg, "agent": agent_cfg}
-        check_overrides(configs, overrides, {"env": unresolved}, PresetCfg)
-        env_cfg, agent_cfg = resolve_task_config(task, entry_point, overrides=[*selectors, *overrides])
+        checked = check_overrides(configs, overrides, {"env": unresolved}, PresetCfg)
+        env_cfg, agent_cfg = resolve_task_config(task, entry_point, overrides=[*selectors, *checked])
     except ConfigError:
         raise
     except Exception as error:

@@ -57,7 +57,7 @@ def test_a_field_is_one_evaluation_which_is_not_run_again(run):
     assert run(*arguments) == 0
 
     (call,) = calls("pretrained", "lift", "half_the_points")
-    plain = "physics=ovphysx env.randomization='none' points.realism=none"
+    plain = "physics=ovphysx env.randomization=none points.realism=none"
     assert call.startswith(f"task=lift resume=pretrained {plain} ")
     assert call.endswith("num_envs=128 eval.episodes=64 eval.seed=5")
     num_points = read_header(policy_file("lift"))["observations"]["points"][-2]

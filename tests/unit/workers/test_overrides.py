@@ -114,6 +114,17 @@ def test_others_are_refused_by_name(override, message):
         check_overrides(CONFIGS, [override])
 
 
+@pytest.mark.parametrize("word", ["none", "None", "null"])
+def test_none_is_a_word_where_a_field_takes_nothing_but_text(word):
+    assert check_overrides(nested("env.randomization", "hard"), [f"env.randomization={word}"]) == [
+        f"env.randomization='{word}'"
+    ]
+    assert check_overrides(CONFIGS, [f"env.inner.name={word}", "env.inner.width=64"]) == [
+        f"env.inner.name={word}",
+        "env.inner.width=64",
+    ]
+
+
 @dataclass
 class Presets:
     """A choice among presets, as Isaac Lab's PresetCfg."""
