@@ -31,14 +31,14 @@ class TurnValveEnv(PointCloudEnv):
 
     Randomization: arm joints around their defaults, the valve's x and y on the table, where its knob stands (all
     around), the angle to turn by and its direction. The valve is in the cloud and in the critic's state; the policy's
-    proprioception holds the goal, which is where the knob is once the angle is reached, and the vector from the tool
-    centre to it. Success, as in ManiSkill's RotateValve: the valve is turned by at least the target angle, in its
-    direction. Episodes end at their time limit and count as their last step.
+    proprioception holds the goal, which is where the knob is once the angle is reached, the vector from the tool
+    centre to it, and the direction: a valve beyond its goal looks like one that is to be turned the other way. Success,
+    as in ManiSkill's RotateValve: the valve is turned by at least the target angle, in its direction. Episodes end at
+    their time limit and count as their last step.
 
     The reward follows ManiSkill's TurnFaucet and RotateValve (https://github.com/haosulab/ManiSkill): ``reach`` the
     knob, and ``turn`` it, paid by how near the valve is to an angle somewhat beyond the target; ``success`` is a term
-    of its own. Going on is not paid, unlike there: in a cloud, a valve that was turned far beyond its goal looks like
-    one that is to be turned the other way. A grasp is not rewarded: the knob may be pushed as well.
+    of its own. Going on is not paid, unlike there. A grasp is not rewarded: the knob may be pushed as well.
     """
 
     cfg: TurnValveEnvCfg
@@ -53,6 +53,11 @@ class TurnValveEnv(PointCloudEnv):
     def angle(self) -> torch.Tensor:
         """How far the valve is turned since the reset, positive about z [rad], shape (N,)."""
         return self.valve.data.joint_pos.torch[:, 0]
+
+    @property
+    def direction(self) -> torch.Tensor:
+        """Which way the valve is to be turned, seen from above: 1 anticlockwise, -1 clockwise, shape (N,)."""
+        return self.target.sign()
 
     @property
     def turned(self) -> torch.Tensor:
@@ -122,11 +127,12 @@ class TurnValveEnv(PointCloudEnv):
 
     def _task_proprioception(self) -> torch.Tensor:
         goal = self.goal_pos
-        return torch.cat([goal, goal - self.tool_pos], dim=1)
+        return torch.cat([goal, goal - self.tool_pos, self.direction[:, None]], dim=1)
 
     def task_quantities(self) -> tuple[Quantity, ...]:
-        """Return what the policy is told of the goal."""
-        return GOAL_QUANTITIES
+        """Return what the policy is told of the goal and of the way to it."""
+        meaning = "which way the valve is to be turned, seen from above: 1 anticlockwise, -1 clockwise"
+        return (*GOAL_QUANTITIES, Quantity("turning_direction", 1, "", meaning))
 
     def _task_state(self) -> torch.Tensor:
         knob = self.knob_pos
@@ -136,7 +142,7 @@ class TurnValveEnv(PointCloudEnv):
 
     def _reward_terms(self) -> dict[str, torch.Tensor]:
         reach = closeness(torch.linalg.vector_norm(self.knob_pos - self.tool_pos, dim=1))
-        aim = self.target + _AIM_BEYOND * self.target.sign()
+        aim = self.target + _AIM_BEYOND * self.direction
         missing = ((aim - self.angle) / aim).abs()
         return {
             "reach": 0.3 * reach,

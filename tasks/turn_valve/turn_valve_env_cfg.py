@@ -30,8 +30,8 @@ class TurnValveEnvCfg(PointCloudEnvCfg):
     scene: TurnValveSceneCfg = TurnValveSceneCfg()
     episode_length_s: float = 5.0
     gripper: bool = True
-    observation_space: int = 35
-    state_space: int = 51
+    observation_space: int = 36
+    state_space: int = 52
 
     valve_lower: tuple[float, float] = (0.46, -0.12)
     """Smallest x and y of the valve after a reset, in the environment frame [m]."""
@@ -43,4 +43,4 @@ class TurnValveEnvCfg(PointCloudEnvCfg):
     """Smallest angle to turn by, in either direction [rad]."""
 
     target_upper: float = math.radians(120.0)
-    """Largest angle to turn by, in either direction [rad]: below half a turn the goal alone tells the direction."""
+    """Largest angle to turn by, in either direction [rad]."""

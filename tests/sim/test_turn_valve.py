@@ -9,6 +9,7 @@ import torch
 from isaaclab.utils.math import quat_apply, wrap_to_pi
 
 from isaaclab_pc.assets.author_articulated import KNOB_CENTER, KNOB_RADIUS, KNOB_RANGE
+from isaaclab_pc.envs.quantities import vector_quantities
 
 pytestmark = pytest.mark.sim
 
@@ -79,6 +80,13 @@ def test_the_reward_leads_a_little_beyond_the_goal_and_not_on(env) -> None:
         paid.append(env._reward_terms()["turn"])
     short, at_goal, beyond_it, further, furthest = paid
     assert ((short < at_goal) & (at_goal < beyond_it) & (beyond_it > further) & (further > furthest)).all()
+
+
+def test_the_policy_is_told_which_way_to_turn(env) -> None:
+    obs, _ = env.reset(seed=6)
+    assert vector_quantities(env)[-1].name == "turning_direction"
+    torch.testing.assert_close(obs["policy"][:, -1], env.target.sign())
+    assert len(env.target.sign().unique()) == 2
 
 
 def test_resets_are_valid_and_differ(env) -> None:
