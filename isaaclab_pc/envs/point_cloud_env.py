@@ -20,11 +20,11 @@ from isaaclab.sensors import Camera
 from isaaclab_pc.constant_tensor import constant_tensor
 from isaaclab_pc.envs.arm_control import ArmControl, arm_action_size, finger_targets, joint_ids
 from isaaclab_pc.envs.episode_tracker import EpisodeTracker
+from isaaclab_pc.envs.observation import observe_depth, observe_points, observe_robot
 from isaaclab_pc.envs.observation_history import ObservationHistory
 from isaaclab_pc.envs.point_cloud_env_cfg import PointCloudEnvCfg, keep_what_is_observed
 from isaaclab_pc.envs.quantities import Quantity
 from isaaclab_pc.envs.randomization import Randomizer, randomize_sizes
-from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.guards import Guard, SceneState, make_step_guard
 from isaaclab_pc.keyed_random import keyed_uniform
 from isaaclab_pc.physics import monitor_contacts
@@ -244,7 +244,8 @@ class PointCloudEnv(DirectRLEnv):
         """Indices of the finger joints, shape (F,)."""
         self.finger_limits = self.robot.data.soft_joint_pos_limits.torch[:, self.fingers].clone()
         """Smallest and largest positions of the finger joints [rad or m], shape (N, F, 2)."""
-        self._goal_sphere = sphere_points(self.cfg.goal_points, self.cfg.goal_radius).to(self.device)
+        self.goal_sphere = sphere_points(self.cfg.goal_points, self.cfg.goal_radius).to(self.device)
+        """What shows the goal in a cloud, relative to it [m], shape (goal_points, 3)."""
         fit_broadphase(self.cfg.sim.physics)
         self.randomizer = Randomizer(self)
 
@@ -395,47 +396,12 @@ class PointCloudEnv(DirectRLEnv):
         self.step_guard.reset_later(found.ended)
 
     def _observe(self) -> dict[str, torch.Tensor]:
-        proprioception = torch.cat([self._robot_state(), self._task_proprioception()], dim=1)
+        proprioception = torch.cat([observe_robot(self), self._task_proprioception()], dim=1)
         state = torch.cat([proprioception, self._task_state()], dim=1)
         if self.cfg.obs == "state":
             return {"policy": state, "critic": state.clone()}
-        visual = self._observe_points() if self.cfg.obs == "points" else self._observe_depth()
+        visual = observe_points(self) if self.cfg.obs == "points" else observe_depth(self)
         return {"policy": proprioception, self.cfg.obs: visual, "critic": state}
-
-    def _robot_state(self) -> torch.Tensor:
-        joints = torch.cat([self.arm.joints, self.fingers]) if self.cfg.gripper else self.arm.joints
-        pos = self.robot.data.joint_pos.torch - self.robot.data.default_joint_pos.torch
-        vel = self.robot.data.joint_vel.torch
-        return torch.cat([pos[:, joints], 0.1 * vel[:, joints], self.tool_pos, self.tool_quat, self.actions], dim=1)
-
-    def _read_depth(self) -> torch.Tensor:
-        """Return planar depth [m], shape (N, H, W), checked."""
-        assert self.camera is not None
-        output: Any = self.camera.data.output
-        depth = output["depth"].torch.squeeze(-1)
-        self.step_guard.check_depth(depth)
-        return depth
-
-    def _observe_depth(self) -> torch.Tensor:
-        depth = self._read_depth()
-        seen = (depth > 0.0) & (depth <= self.cfg.max_depth)
-        return torch.where(seen, depth, 0.0).unsqueeze(1)
-
-    def _observe_points(self) -> torch.Tensor:
-        assert self.point_cloud is not None
-        if self.cfg.goal_points > 0:
-            self._show_goal(self.point_cloud)
-        self._read_depth()
-        return self.point_cloud.data.points.torch.clone()
-
-    def _show_goal(self, cloud: PointCloud) -> None:
-        goal = self._goal()
-        if goal is None:
-            raise ConfigError(
-                f"env.goal_points={self.cfg.goal_points}: {type(self).__name__} has no goal point to show. "
-                "Set env.goal_points=0, or implement its _goal()."
-            )
-        cloud.given["goal"][:] = (goal + self.scene.env_origins)[:, None] + self._goal_sphere
 
     def _log(self) -> None:
         log = self.episode_tracker.metrics(self.max_episode_length_s)

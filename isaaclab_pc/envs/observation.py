@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a policy observes of any task: the robot's own state, and a depth image or a point cloud."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from isaaclab_pc.errors import ConfigError
+
+if TYPE_CHECKING:
+    from isaaclab_pc.envs.point_cloud_env import PointCloudEnv
+
+__all__ = ["observe_depth", "observe_points", "observe_robot"]
+
+
+def observe_robot(env: PointCloudEnv) -> torch.Tensor:
+    """Return joints, tool pose and last action, shape (N, P); :func:`vector_quantities` says what each number is."""
+    joints = torch.cat([env.arm.joints, env.fingers]) if env.cfg.gripper else env.arm.joints
+    pos = env.robot.data.joint_pos.torch - env.robot.data.default_joint_pos.torch
+    vel = env.robot.data.joint_vel.torch
+    return torch.cat([pos[:, joints], 0.1 * vel[:, joints], env.tool_pos, env.tool_quat, env.actions], dim=1)
+
+
+def observe_depth(env: PointCloudEnv) -> torch.Tensor:
+    """Return planar depth [m], shape (N, 1, rows, columns); 0 where nothing is within ``cfg.max_depth``."""
+    depth = _read_depth(env)
+    seen = (depth > 0.0) & (depth <= env.cfg.max_depth)
+    return torch.where(seen, depth, 0.0).unsqueeze(1)
+
+
+def observe_points(env: PointCloudEnv) -> torch.Tensor:
+    """Return the cloud, shape (N, K, 3) or with its further features; the frame is that of ``cfg.scene.points``.
+
+    Raises:
+        ConfigError: ``env.goal_points`` asks for a goal that the task does not have.
+    """
+    cloud = env.point_cloud
+    assert cloud is not None
+
+    if env.cfg.goal_points > 0:
+        goal = env._goal()
+        if goal is None:
+            raise ConfigError(
+                f"env.goal_points={env.cfg.goal_points}: {type(env).__name__} has no goal point to show. "
+                "Set env.goal_points=0, or implement its _goal()."
+            )
+        cloud.given["goal"][:] = (goal + env.scene.env_origins)[:, None] + env.goal_sphere
+
+    # Checks the images that the cloud is made of.
+    _read_depth(env)
+    return cloud.data.points.torch.clone()
+
+
+def _read_depth(env: PointCloudEnv) -> torch.Tensor:
+    """Return planar depth [m], shape (N, rows, columns), checked."""
+    assert env.camera is not None
+    output: Any = env.camera.data.output
+    depth = output["depth"].torch.squeeze(-1)
+    env.step_guard.check_depth(depth)
+    return depth
