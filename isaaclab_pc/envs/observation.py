@@ -16,7 +16,10 @@ __all__ = ["observe_depth", "observe_points", "observe_robot"]
 
 
 def observe_robot(env: PointCloudEnv) -> torch.Tensor:
-    """Return joints, tool pose and last action, shape (N, P); :func:`vector_quantities` says what each number is."""
+    """Return joints, tool pose and last action, shape (N, P).
+
+    :func:`~isaaclab_pc.envs.quantities.vector_quantities` says what each number is.
+    """
     joints = torch.cat([env.arm.joints, env.fingers]) if env.cfg.gripper else env.arm.joints
     pos = env.robot.data.joint_pos.torch - env.robot.data.default_joint_pos.torch
     vel = env.robot.data.joint_vel.torch

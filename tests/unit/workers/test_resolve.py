@@ -82,6 +82,10 @@ def test_the_reward_is_the_tasks_own_unless_it_is_set():
     assert resolved("reward=dense", env=["env.reward=sparse"]).env_cfg.reward == "dense"
 
 
+def test_the_word_none_chooses_the_level_of_that_name():
+    assert resolved(env=["env.randomization=none"]).env_cfg.randomization == "none"
+
+
 def test_a_preset_fills_in_what_was_not_given():
     result = resolved("physics.preset=robust", "physics.position_iterations=3")
     values = PRESETS["newton_mjwarp"]["robust"]
