@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.files import write_atomically
 from isaaclab_pc.launch.evaluation_result import Success
 from isaaclab_pc.launch.pretrained import policy_file, pretrained_tasks
@@ -159,7 +160,10 @@ def main() -> int:
     args = parser.parse_args()
 
     path = args.out / TABLE
-    run = None if args.run is None else RunRecord.load(args.run)
+    try:
+        run = None if args.run is None else RunRecord.load(args.run)
+    except ConfigError as error:
+        parser.error(f"--run: {error}")
     own_names = {"pretrained": pretrained_tasks(), "expert": list(expert_tasks())}
     if run is not None and args.policy in own_names:
         parser.error(f"--run={args.run} needs a name of its own: --policy=<name>")

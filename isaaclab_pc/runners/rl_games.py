@@ -20,10 +20,7 @@ from torch.utils.tensorboard import SummaryWriter
 
 from isaaclab_pc.packages import is_installed
 from isaaclab_pc.runners.checkpoint_file import (
-    check_header,
     check_weights,
-    load_checkpoint,
-    read_header,
     restoring,
     rng_state,
     save_checkpoint,
@@ -37,9 +34,10 @@ from isaaclab_pc.runners.shared import (
     StopTraining,
     checkpoint_identity,
     no_output,
+    read_policy,
+    read_training,
     resume_training,
     training_state,
-    without_num_points,
 )
 
 if not is_installed("gym"):
@@ -214,8 +212,7 @@ class RlGamesRunner:
 
     def load(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Restore a checkpoint; see :meth:`~isaaclab_pc.runners.interface.Runner.load`."""
-        check_header(read_header(path), {**(expected or {}), **self._identity}, path)
-        state, header = load_checkpoint(path, self._device, _STATE_KEYS)
+        state, header = read_training(path, self._device, {**(expected or {}), **self._identity}, _STATE_KEYS)
         check_weights(path, {"model": self._agent.model.state_dict()}, state.get("algorithm"))
 
         # Everything was checked: from here on, the runner changes.
@@ -230,9 +227,7 @@ class RlGamesRunner:
 
     def load_policy(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Restore what acts; see :meth:`~isaaclab_pc.runners.interface.Runner.load_policy`."""
-        identity = without_num_points(self._identity)
-        check_header(without_num_points(read_header(path)), {**(expected or {}), **identity}, path)
-        state, header = load_checkpoint(path, self._device, ("algorithm",))
+        state, header = read_policy(path, self._device, {**(expected or {}), **self._identity})
         check_weights(path, {"model": self._agent.model.state_dict()}, state["algorithm"])
 
         self._agent.model.load_state_dict(state["algorithm"]["model"])

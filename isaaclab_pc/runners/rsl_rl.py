@@ -22,10 +22,7 @@ from torch import Tensor, nn
 from torch.utils.tensorboard import SummaryWriter
 
 from isaaclab_pc.runners.checkpoint_file import (
-    check_header,
     check_weights,
-    load_checkpoint,
-    read_header,
     restoring,
     rng_state,
     save_checkpoint,
@@ -40,10 +37,11 @@ from isaaclab_pc.runners.shared import (
     StopTraining,
     checkpoint_identity,
     no_output,
+    read_policy,
+    read_training,
     resume_training,
     tensor_cores,
     training_state,
-    without_num_points,
 )
 from isaaclab_pc.runners.tripwire import Tripwire
 
@@ -207,8 +205,7 @@ class RslRlRunner:
 
     def load(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Restore a checkpoint; see :meth:`~isaaclab_pc.runners.interface.Runner.load`."""
-        check_header(read_header(path), {**(expected or {}), **self._identity}, path)
-        state, header = load_checkpoint(path, self._device, _STATE_KEYS)
+        state, header = read_training(path, self._device, {**(expected or {}), **self._identity}, _STATE_KEYS)
         networks = {key: value for key, value in self._library.alg.save().items() if "optimizer" not in key}
         check_weights(path, networks, state.get("algorithm"))
 
@@ -224,9 +221,7 @@ class RslRlRunner:
 
     def load_policy(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Restore what acts; see :meth:`~isaaclab_pc.runners.interface.Runner.load_policy`."""
-        identity = without_num_points(self._identity)
-        check_header(without_num_points(read_header(path)), {**(expected or {}), **identity}, path)
-        state, header = load_checkpoint(path, self._device, ("algorithm",))
+        state, header = read_policy(path, self._device, {**(expected or {}), **self._identity})
         name = "student_state_dict" if isinstance(self._library.alg, Distillation) else "actor_state_dict"
         check_weights(path, {name: self._library.alg.save()[name]}, state["algorithm"])
 

@@ -18,10 +18,7 @@ from torch.utils.tensorboard import SummaryWriter
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.runners.checkpoint_file import (
-    check_header,
     check_weights,
-    load_checkpoint,
-    read_header,
     restoring,
     rng_state,
     save_checkpoint,
@@ -35,9 +32,10 @@ from isaaclab_pc.runners.sb3_env import GroupEnv
 from isaaclab_pc.runners.shared import (
     USUAL_NUM_ENVS,
     checkpoint_identity,
+    read_policy,
+    read_training,
     resume_training,
     training_state,
-    without_num_points,
 )
 
 if TYPE_CHECKING:
@@ -184,8 +182,7 @@ class Sb3Runner:
 
     def load(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Restore a checkpoint; see :meth:`~isaaclab_pc.runners.interface.Runner.load`."""
-        check_header(read_header(path), {**(expected or {}), **self._identity}, path)
-        state, header = load_checkpoint(path, self._device, _STATE_KEYS)
+        state, header = read_training(path, self._device, {**(expected or {}), **self._identity}, _STATE_KEYS)
         policy = self._agent.policy
         check_weights(path, {"model": policy.state_dict()}, state.get("algorithm"))
 
@@ -200,9 +197,7 @@ class Sb3Runner:
 
     def load_policy(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Restore what acts; see :meth:`~isaaclab_pc.runners.interface.Runner.load_policy`."""
-        identity = without_num_points(self._identity)
-        check_header(without_num_points(read_header(path)), {**(expected or {}), **identity}, path)
-        state, header = load_checkpoint(path, self._device, ("algorithm",))
+        state, header = read_policy(path, self._device, {**(expected or {}), **self._identity})
         policy = self._agent.policy
         check_weights(path, {"model": policy.state_dict()}, state["algorithm"])
 

@@ -5,10 +5,12 @@ import contextlib
 import operator
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 
+from isaaclab_pc.runners.checkpoint_file import check_header, load_checkpoint, read_header
 from isaaclab_pc.runners.interface import split_history
 
 __all__ = [
@@ -17,10 +19,11 @@ __all__ = [
     "checkpoint_identity",
     "no_output",
     "random_first_lengths",
+    "read_policy",
+    "read_training",
     "resume_training",
     "tensor_cores",
     "training_state",
-    "without_num_points",
 ]
 
 USUAL_NUM_ENVS = 4096
@@ -56,21 +59,43 @@ def checkpoint_identity(runner: str, shapes: Mapping[str, Sequence[int]], num_ac
     return {"runner": runner, "observations": observations, "num_actions": num_actions}
 
 
-def without_num_points(header: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a header in which clouds have no number of points: a policy reads clouds of any size.
+def read_training(
+    path: Path, device: str, expected: Mapping[str, Any], keys: Sequence[str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Read a checkpoint that a training goes on from.
 
     Args:
-        header: A checkpoint's header, or what :func:`checkpoint_identity` returns. Observations whose frames have two
-            dimensions are clouds.
+        path: The checkpoint.
+        device: Where the tensors go.
+        expected: What its header must say: what :func:`checkpoint_identity` returned, and what the caller asks for.
+        keys: Entries that the state must have.
+
+    Returns:
+        The state and the header.
+
+    Raises:
+        ConfigError: It belongs to something else, is damaged, or is no checkpoint.
     """
-    observations = header.get("observations")
-    if not isinstance(observations, Mapping):
-        return dict(header)
-    shapes = {
-        name: [*shape[:-2], "points", shape[-1]] if len(split_history(shape)[1]) == 2 else shape
-        for name, shape in observations.items()
-    }
-    return {**header, "observations": shapes}
+    check_header(read_header(path), expected, path)
+    return load_checkpoint(path, device, keys)
+
+
+def read_policy(path: Path, device: str, expected: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Read a checkpoint for what acts, which may have been trained on clouds of another number of points.
+
+    Args:
+        path: As for :func:`read_training`.
+        device: Likewise.
+        expected: Likewise.
+
+    Returns:
+        The state, whose ``algorithm`` holds the weights, and the header.
+
+    Raises:
+        ConfigError: As for :func:`read_training`.
+    """
+    check_header(_without_num_points(read_header(path)), _without_num_points(expected), path)
+    return load_checkpoint(path, device, ("algorithm",))
 
 
 def training_state(env: Any) -> dict[str, Any]:
@@ -124,3 +149,20 @@ def no_output() -> Iterator[None]:
     """Drop what a library prints: progress is shown by whoever asked for the training."""
     with open(os.devnull, "w", encoding="utf-8") as sink, contextlib.redirect_stdout(sink):
         yield
+
+
+def _without_num_points(header: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a header in which clouds have no number of points: a policy reads clouds of any size.
+
+    Args:
+        header: A checkpoint's header, or what :func:`checkpoint_identity` returns. Observations whose frames have two
+            dimensions are clouds.
+    """
+    observations = header.get("observations")
+    if not isinstance(observations, Mapping):
+        return dict(header)
+    shapes = {
+        name: [*shape[:-2], "points", shape[-1]] if len(split_history(shape)[1]) == 2 else shape
+        for name, shape in observations.items()
+    }
+    return {**header, "observations": shapes}

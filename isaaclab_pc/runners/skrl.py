@@ -22,10 +22,7 @@ from torch.utils.tensorboard import SummaryWriter
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.runners.checkpoint_file import (
-    check_header,
     check_weights,
-    load_checkpoint,
-    read_header,
     restoring,
     rng_state,
     save_checkpoint,
@@ -39,9 +36,10 @@ from isaaclab_pc.runners.shared import (
     USUAL_NUM_ENVS,
     checkpoint_identity,
     random_first_lengths,
+    read_policy,
+    read_training,
     resume_training,
     training_state,
-    without_num_points,
 )
 
 if "WORLD_SIZE" in os.environ:
@@ -252,8 +250,7 @@ class SkrlRunner:
 
     def load(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Restore a checkpoint; see :meth:`~isaaclab_pc.runners.interface.Runner.load`."""
-        check_header(read_header(path), {**(expected or {}), **self._identity}, path)
-        state, header = load_checkpoint(path, self._device, _STATE_KEYS)
+        state, header = read_training(path, self._device, {**(expected or {}), **self._identity}, _STATE_KEYS)
         check_weights(path, self._networks(), state.get("algorithm"))
 
         # Everything was checked: from here on, the runner changes.
@@ -268,9 +265,7 @@ class SkrlRunner:
 
     def load_policy(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Restore what acts; see :meth:`~isaaclab_pc.runners.interface.Runner.load_policy`."""
-        identity = without_num_points(self._identity)
-        check_header(without_num_points(read_header(path)), {**(expected or {}), **identity}, path)
-        state, header = load_checkpoint(path, self._device, ("algorithm",))
+        state, header = read_policy(path, self._device, {**(expected or {}), **self._identity})
         # The critics of SAC only train.
         networks = {name: own for name, own in self._networks().items() if name in _ACTING}
         check_weights(path, networks, state["algorithm"])

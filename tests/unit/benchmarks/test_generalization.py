@@ -123,6 +123,12 @@ def test_a_run_needs_a_name_of_its_own_and_a_name_needs_a_run(run, capsys):
     assert "--policy=varied needs --run=" in capsys.readouterr().err
 
 
+def test_a_folder_that_is_no_run_is_refused(run, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        run("--policy", "varied", "--run", str(tmp_path))
+    assert f"--run: {tmp_path} is not a run's folder" in capsys.readouterr().err
+
+
 def test_a_task_without_such_a_policy_is_refused(run, capsys):
     with pytest.raises(SystemExit):
         run("--task", "lift", "juggle")
