@@ -130,7 +130,7 @@ def write_results(results: Results, path: Path) -> None:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["policy", "task", "condition", "success", "lower", "upper", "episodes"])
         for field, (success, episodes) in results.items():
-            interval = [round(value, 4) for value in (success.rate, success.lower, success.upper)]
+            interval = [round(value, 6) for value in (success.rate, success.lower, success.upper)]
             writer.writerow([field.policy, field.task, field.condition, *interval, episodes])
 
 
