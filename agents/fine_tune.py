@@ -20,6 +20,12 @@ class FineTuneSettings(PpoSettings):
     critic_learning_rate: float
     """Learning rate in these iterations."""
 
+    reference_coef: float
+    """Weight of the KL divergence from the policy that the actor began as, when it begins to learn."""
+
+    reference_iterations: int
+    """Iterations of the actor until that weight has fallen to 0, in a line."""
+
 
 def fine_tuning(rewards: PpoSettings, student: DistillSettings) -> FineTuneSettings:
     """Return the hyperparameters for a task.
@@ -42,4 +48,10 @@ def fine_tuning(rewards: PpoSettings, student: DistillSettings) -> FineTuneSetti
         "activation": student.activation,
         "encoder": student.encoder,
     }
-    return FineTuneSettings(**{**inherited, **changes}, critic_iterations=10, critic_learning_rate=1e-3)
+    return FineTuneSettings(
+        **{**inherited, **changes},
+        critic_iterations=10,
+        critic_learning_rate=1e-3,
+        reference_coef=1.0,
+        reference_iterations=90,
+    )

@@ -72,6 +72,12 @@ class FineTuneAlgorithmCfg(RslRlPpoAlgorithmCfg):
     critic_learning_rate: float = MISSING  # type: ignore[assignment]
     """Learning rate in these iterations."""
 
+    reference_coef: float = MISSING  # type: ignore[assignment]
+    """Weight of the divergence from the policy that the actor began as, when it begins to learn."""
+
+    reference_iterations: int = MISSING  # type: ignore[assignment]
+    """Iterations of the actor until that weight has fallen to 0, in a line."""
+
 
 @configclass
 class DistillAlgorithmCfg:
@@ -187,6 +193,8 @@ def make_finetune_cfg(settings: FineTuneSettings, experiment: str) -> PpoRunnerC
         **inherited,
         critic_iterations=settings.critic_iterations,
         critic_learning_rate=settings.critic_learning_rate,
+        reference_coef=settings.reference_coef,
+        reference_iterations=settings.reference_iterations,
     )
     return cfg
 

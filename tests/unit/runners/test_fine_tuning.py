@@ -107,6 +107,44 @@ def test_a_resumed_run_goes_on_with_its_own_actor(student: Path, tmp_path: Path)
     assert not same(weights(resumed, tmp_path / "b", "actor"), before)
 
 
+def drift(folder: Path, student: Path, reference_coef: float) -> float:
+    """Return how far a few updates of the actor lead its actions away from the student's."""
+    torch.manual_seed(4)
+    cfg = finetune_cfg()
+    cfg.algorithm.reference_coef = reference_coef
+    runner = build(folder, cfg, student)
+    obs = FakeEnv(NUM_ENVS, "points").observe()
+    train(runner, CRITIC_ITERATIONS)
+    first = runner.act(obs)
+    train(runner, CRITIC_ITERATIONS + 5)
+    return float((runner.act(obs) - first).square().mean().sqrt())
+
+
+def test_the_first_policy_holds_the_actor_by_its_weight(student: Path, tmp_path: Path) -> None:
+    assert drift(tmp_path / "held", student, 100.0) < 0.5 * drift(tmp_path / "free", student, 0.0)
+
+
+def test_the_weight_of_the_first_policy_falls_and_is_kept_by_a_resume(student: Path, tmp_path: Path) -> None:
+    cfg = finetune_cfg()
+    cfg.algorithm.reference_coef = 2.0
+    cfg.algorithm.reference_iterations = 4
+    runner = build(tmp_path / "a", cfg, student)
+    algorithm: Any = runner._library.alg  # type: ignore[attr-defined]
+    seen = []
+    for completed in range(1, CRITIC_ITERATIONS + 6):
+        seen.append(algorithm.reference_coef)
+        (metrics,) = train(runner, completed)
+        assert metrics["loss/reference"] >= 0.0
+    assert seen == [2.0] * (CRITIC_ITERATIONS + 1) + [1.5, 1.0, 0.5, 0.0]
+    first = weights(runner, tmp_path / "a", "reference")
+    assert same(first, load_checkpoint(student, "cpu")[0]["algorithm"]["student_state_dict"])
+
+    resumed = build(tmp_path / "b", cfg, student)
+    resumed.load(tmp_path / "a" / "now.pt")
+    train(resumed, CRITIC_ITERATIONS + 6)
+    assert same(weights(resumed, tmp_path / "b", "reference"), first)
+
+
 def test_a_policy_with_another_network_is_refused_by_its_first_layer(student: Path, tmp_path: Path) -> None:
     runner = build(tmp_path, finetune_cfg(DistillSettings(hidden=(8,), encoder=STUDENT.encoder)), student)
     with pytest.raises(
