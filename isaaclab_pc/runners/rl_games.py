@@ -212,7 +212,7 @@ class RlGamesRunner:
 
     def load(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Restore a checkpoint; see :meth:`~isaaclab_pc.runners.interface.Runner.load`."""
-        state, header = read_training(path, self._device, {**(expected or {}), **self._identity}, _STATE_KEYS)
+        state, header = read_training(path, self._device, self._identity, expected, _STATE_KEYS)
         check_weights(path, {"model": self._agent.model.state_dict()}, state.get("algorithm"))
 
         # Everything was checked: from here on, the runner changes.
@@ -227,7 +227,7 @@ class RlGamesRunner:
 
     def load_policy(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Restore what acts; see :meth:`~isaaclab_pc.runners.interface.Runner.load_policy`."""
-        state, header = read_policy(path, self._device, {**(expected or {}), **self._identity})
+        state, header = read_policy(path, self._device, self._identity, expected)
         check_weights(path, {"model": self._agent.model.state_dict()}, state["algorithm"])
 
         self._agent.model.load_state_dict(state["algorithm"]["model"])

@@ -205,7 +205,7 @@ class RslRlRunner:
 
     def load(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Restore a checkpoint; see :meth:`~isaaclab_pc.runners.interface.Runner.load`."""
-        state, header = read_training(path, self._device, {**(expected or {}), **self._identity}, _STATE_KEYS)
+        state, header = read_training(path, self._device, self._identity, expected, _STATE_KEYS)
         networks = {key: value for key, value in self._library.alg.save().items() if "optimizer" not in key}
         check_weights(path, networks, state.get("algorithm"))
 
@@ -221,7 +221,7 @@ class RslRlRunner:
 
     def load_policy(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Restore what acts; see :meth:`~isaaclab_pc.runners.interface.Runner.load_policy`."""
-        state, header = read_policy(path, self._device, {**(expected or {}), **self._identity})
+        state, header = read_policy(path, self._device, self._identity, expected)
         name = "student_state_dict" if isinstance(self._library.alg, Distillation) else "actor_state_dict"
         check_weights(path, {name: self._library.alg.save()[name]}, state["algorithm"])
 

@@ -182,7 +182,7 @@ class Sb3Runner:
 
     def load(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Restore a checkpoint; see :meth:`~isaaclab_pc.runners.interface.Runner.load`."""
-        state, header = read_training(path, self._device, {**(expected or {}), **self._identity}, _STATE_KEYS)
+        state, header = read_training(path, self._device, self._identity, expected, _STATE_KEYS)
         policy = self._agent.policy
         check_weights(path, {"model": policy.state_dict()}, state.get("algorithm"))
 
@@ -197,7 +197,7 @@ class Sb3Runner:
 
     def load_policy(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Restore what acts; see :meth:`~isaaclab_pc.runners.interface.Runner.load_policy`."""
-        state, header = read_policy(path, self._device, {**(expected or {}), **self._identity})
+        state, header = read_policy(path, self._device, self._identity, expected)
         policy = self._agent.policy
         check_weights(path, {"model": policy.state_dict()}, state["algorithm"])
 

@@ -60,14 +60,19 @@ def checkpoint_identity(runner: str, shapes: Mapping[str, Sequence[int]], num_ac
 
 
 def read_training(
-    path: Path, device: str, expected: Mapping[str, Any], keys: Sequence[str]
+    path: Path,
+    device: str,
+    identity: Mapping[str, Any],
+    expected: Mapping[str, Any] | None,
+    keys: Sequence[str],
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Read a checkpoint that a training goes on from.
 
     Args:
         path: The checkpoint.
         device: Where the tensors go.
-        expected: What its header must say: what :func:`checkpoint_identity` returned, and what the caller asks for.
+        identity: What :func:`checkpoint_identity` returned; the header must say the same.
+        expected: What else the caller wants the header to say.
         keys: Entries that the state must have.
 
     Returns:
@@ -76,16 +81,19 @@ def read_training(
     Raises:
         ConfigError: It belongs to something else, is damaged, or is no checkpoint.
     """
-    check_header(read_header(path), expected, path)
+    check_header(read_header(path), {**(expected or {}), **identity}, path)
     return load_checkpoint(path, device, keys)
 
 
-def read_policy(path: Path, device: str, expected: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def read_policy(
+    path: Path, device: str, identity: Mapping[str, Any], expected: Mapping[str, Any] | None
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Read a checkpoint for what acts, which may have been trained on clouds of another number of points.
 
     Args:
         path: As for :func:`read_training`.
         device: Likewise.
+        identity: Likewise.
         expected: Likewise.
 
     Returns:
@@ -94,7 +102,8 @@ def read_policy(path: Path, device: str, expected: Mapping[str, Any]) -> tuple[d
     Raises:
         ConfigError: As for :func:`read_training`.
     """
-    check_header(_without_num_points(read_header(path)), _without_num_points(expected), path)
+    wanted = _without_num_points({**(expected or {}), **identity})
+    check_header(_without_num_points(read_header(path)), wanted, path)
     return load_checkpoint(path, device, ("algorithm",))
 
 

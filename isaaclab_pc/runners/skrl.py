@@ -250,7 +250,7 @@ class SkrlRunner:
 
     def load(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Restore a checkpoint; see :meth:`~isaaclab_pc.runners.interface.Runner.load`."""
-        state, header = read_training(path, self._device, {**(expected or {}), **self._identity}, _STATE_KEYS)
+        state, header = read_training(path, self._device, self._identity, expected, _STATE_KEYS)
         check_weights(path, self._networks(), state.get("algorithm"))
 
         # Everything was checked: from here on, the runner changes.
@@ -265,7 +265,7 @@ class SkrlRunner:
 
     def load_policy(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Restore what acts; see :meth:`~isaaclab_pc.runners.interface.Runner.load_policy`."""
-        state, header = read_policy(path, self._device, {**(expected or {}), **self._identity})
+        state, header = read_policy(path, self._device, self._identity, expected)
         # The critics of SAC only train.
         networks = {name: own for name, own in self._networks().items() if name in _ACTING}
         check_weights(path, networks, state["algorithm"])
