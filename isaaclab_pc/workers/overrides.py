@@ -21,7 +21,7 @@ from isaaclab_pc.errors import ConfigError, closest
 from isaaclab_pc.settings.base import describe_type
 from isaaclab_pc.settings.points import PointEncoder
 
-__all__ = ["check_overrides"]
+__all__ = ["check_overrides", "parse_value"]
 
 _CODE = re.compile(r"\s*(lambda\b|[\w.{}]+:[A-Za-z_][\w.]*\s*$)")
 """What Isaac Lab and RSL-RL import or evaluate: ``module:name`` and lambda expressions."""
@@ -111,6 +111,8 @@ _BOUNDS: Mapping[str, Any] = {
     "agent.algorithm.small_error": _Positive,
     "agent.algorithm.critic_iterations": Annotated[int, Field(ge=0, le=1_000_000_000)],
     "agent.algorithm.critic_learning_rate": Annotated[float, Field(gt=0, le=1)],
+    "agent.algorithm.reference_coef": _NotNegative,
+    "agent.algorithm.reference_iterations": _Count,
     "agent.params.config.samples_per_update": _Count,
     "agent.params.config.num_minibatches": _Count,
     "agent.params.config.horizon_length": _Count,
@@ -211,7 +213,7 @@ def check_overrides(
             owner = present
             present = fields[name]
 
-        if _parse(text) is None and isinstance(present, str) and not _may_be_none(owner, path[-1], present):
+        if parse_value(text) is None and isinstance(present, str) and not _may_be_none(owner, path[-1], present):
             override = f"{key}={text!r}"
 
         preset = _at((unresolved or {}).get(root), path)
@@ -223,7 +225,7 @@ def check_overrides(
 
 def _check_value(override: str, owner: Any, name: str, present: Any, presets: Sequence[str]) -> None:
     key, _, text = override.partition("=")
-    value = _parse(text)
+    value = parse_value(text)
     if _names_code(key, present, value):
         raise ConfigError(
             f"{override}: a setting cannot name code, because settings come with run folders that others made. Name it "
@@ -294,8 +296,12 @@ def _at(value: Any, path: Sequence[str]) -> Any:
     return value
 
 
-def _parse(text: str) -> Any:
-    """Read a value as Isaac Lab does."""
+def parse_value(text: str) -> Any:
+    """Read a value as Isaac Lab does.
+
+    Args:
+        text: What stands after the override's ``=``.
+    """
     if text.lower() in _LITERALS:
         return _LITERALS[text.lower()]
     try:

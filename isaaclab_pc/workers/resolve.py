@@ -18,8 +18,9 @@ from isaaclab_pc.physics import apply_physics
 from isaaclab_pc.physics.apply import check_time_steps
 from isaaclab_pc.runners import Adapter, TeacherPolicy, agent_key, load_adapter
 from isaaclab_pc.scaling import BatchPlan, most_envs, plan_batch
-from isaaclab_pc.settings import GuardSettings, PointsSettings, RunSettings
+from isaaclab_pc.settings import GuardSettings, RunSettings
 from isaaclab_pc.workers.overrides import check_overrides
+from isaaclab_pc.workers.points import apply_points, check_crop, is_of_realism
 
 if TYPE_CHECKING:
     from isaaclab_pc.guards import GuardCfg
@@ -197,7 +198,8 @@ def _load_configs(settings: RunSettings) -> tuple[Any, Any]:
         known = sorted(key for key in registered if key.endswith("_cfg_entry_point"))
         raise ConfigError(f"{task} has no agent for {asked}: it registers {', '.join(known)}.")
 
-    overrides = [*settings.env_overrides, *settings.agent_overrides]
+    env_overrides = [text for text in settings.env_overrides if not is_of_realism(text)]
+    overrides = [*env_overrides, *settings.agent_overrides]
     try:
         unresolved: Any = load_cfg_from_registry(task, "env_cfg_entry_point")
         has_presets = isinstance(unresolved.sim.physics, PresetCfg)
@@ -310,6 +312,7 @@ def _check_foreign(settings: RunSettings) -> None:
     ours |= {f"points.{name}": value for name, value in settings.points.model_dump().items()}
 
     given = sorted(key for key, value in ours.items() if value is not None)
+    given += filter(is_of_realism, settings.env_overrides)
     if given:
         raise ConfigError(
             f"{settings.task} is not one of this package's tasks, so {', '.join(given)} cannot be set: "
@@ -343,7 +346,7 @@ def _apply_task_settings(env_cfg: Any, settings: RunSettings) -> None:
         env_cfg.reward = settings.reward
     env_cfg.check()
 
-    _apply_points(env_cfg.scene.points, settings.points)
+    apply_points(env_cfg, settings.points, settings.env_overrides)
     _apply_guard(env_cfg.guard, settings.guard)
     _apply_robot(env_cfg, settings)
     _check_preset(settings)
@@ -352,7 +355,7 @@ def _apply_task_settings(env_cfg: Any, settings: RunSettings) -> None:
     camera = env_cfg.scene.camera
     if settings.obs == "points" and camera is not None:
         check_points(env_cfg)
-        _check_crop(camera, settings.points)
+        check_crop(camera, settings.points)
 
 
 def _check_preset(settings: RunSettings) -> None:
@@ -386,35 +389,3 @@ def _apply_robot(env_cfg: Any, settings: RunSettings) -> None:
     from isaaclab_pc.envs.point_cloud_env_cfg import use_robot
 
     use_robot(env_cfg, robot.make_cfg(settings.physics.backend))
-
-
-def _apply_points(points: Any, settings: PointsSettings) -> None:
-    for name in ("num_points", "sampler", "frame", "features", "dtype"):
-        value = getattr(settings, name)
-        if value is not None:
-            setattr(points, name, value)
-
-    if settings.crop is not None:
-        points.crop_lower, points.crop_upper = zip(*settings.crop, strict=True)
-    if settings.remove_robot is not None:
-        others = tuple(name for name in points.remove if name != "robot")
-        points.remove = ("robot", *others) if settings.remove_robot else others
-    if settings.realism is not None:
-        from isaaclab_pc.sensors import stereo, structured_light
-
-        cameras = {"none": lambda: None, "stereo": stereo, "structured_light": structured_light}
-        points.realism = cameras[settings.realism]()
-
-
-def _check_crop(camera: Any, settings: PointsSettings) -> None:
-    """Refuse a workspace that the scene's fixed camera cannot see: every cloud would be empty."""
-    if settings.crop is None or camera.offset.convention != "ros":
-        return
-    from isaaclab_pc.sensors.visibility import can_see_box
-
-    lower, upper = zip(*settings.crop, strict=True)
-    if not can_see_box(camera, lower, upper):
-        raise ConfigError(
-            f"points.crop={settings.crop}: no pixel of the camera at {list(camera.offset.pos)} m can be in it, so each "
-            "cloud would be empty. Give a box in front of the camera, in the environment's frame."
-        )

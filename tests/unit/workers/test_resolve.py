@@ -76,6 +76,17 @@ def test_overrides_reach_the_field_that_they_name_physics_presets_included():
     assert result.agent_cfg.algorithm.gamma == 0.9
 
 
+def test_single_errors_of_a_camera_are_set_after_the_camera_itself():
+    realism = "env.scene.points.realism"
+    result = resolved(
+        "points.realism=structured_light",
+        env=[f"{realism}.flying_pixels=0", f"{realism}.dropout=[0,0.1]", f"{realism}.noise.scale=2"],
+    ).env_cfg.scene.points.realism
+    assert (result.flying_pixels, result.dropout, result.noise.scale) == (0, [0, 0.1], 2)
+    assert (result.min_range, result.latency) == (0.4, (0, 1))
+    assert resolved("points.realism=stereo", env=[f"{realism}.noise=null"]).env_cfg.scene.points.realism.noise is None
+
+
 def test_the_reward_is_the_tasks_own_unless_it_is_set():
     assert resolved().env_cfg.reward == "dense"
     assert resolved(env=["env.reward=sparse"]).env_cfg.reward == "sparse"
@@ -214,6 +225,42 @@ def test_two_runs_share_no_config():
             r"^points\.crop=.*: no pixel of the camera at .* can be in it",
         ),
         (["obs=state", "points.crop=[[99,100],[0,1],[0,1]]"], [], [], None),
+        (
+            [],
+            ["env.scene.points.realism.dropout=0.1"],
+            [],
+            r"^env\.scene\.points\.realism\.dropout=0\.1: the camera has no errors\. Give points\.realism=",
+        ),
+        (
+            ["points.realism=stereo"],
+            ["env.scene.points.realism.flying=0"],
+            [],
+            r"^env\.scene\.points\.realism\.flying: \S+ has no field flying: did you mean flying_pixels\?",
+        ),
+        (
+            ["points.realism=stereo"],
+            ["env.scene.points.realism.noise.scales.x=0"],
+            [],
+            r"noise\.scales has no field x",
+        ),
+        (
+            ["points.realism=stereo"],
+            ["env.scene.points.realism.noise=here:Noise"],
+            [],
+            r"^env\.scene\.points\.realism\.noise='here:Noise' must be None, or a GaussianNoiseCfg",
+        ),
+        (
+            ["points.realism=stereo"],
+            ["env.scene.points.realism.dropout=2"],
+            [],
+            r"^env\.scene\.points\.realism\.dropout=2 must be in \[0, 1\] and finite",
+        ),
+        (
+            ["task=Isaac-Cartpole-Direct"],
+            ["env.scene.points.realism.dropout=0.1"],
+            [],
+            r"not one of this package's tasks, so env\.scene\.points\.realism\.dropout=0\.1 cannot be set",
+        ),
         (["physics.velocity_iterations=1"], [], [], r"physics\.velocity_iterations does not exist on newton_mjwarp"),
     ],
 )

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Write the settings of the clouds into the config of a task of this package."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+from isaaclab_pc.errors import ConfigError, closest
+from isaaclab_pc.settings import PointsSettings
+from isaaclab_pc.workers.overrides import parse_value
+
+__all__ = ["apply_points", "check_crop", "is_of_realism"]
+
+_REALISM = "env.scene.points.realism."
+
+
+def is_of_realism(override: str) -> bool:
+    """Tell whether an override sets one error of the camera, which is there only after ``points.realism``."""
+    return override.startswith(_REALISM)
+
+
+def apply_points(env_cfg: Any, settings: PointsSettings, overrides: Sequence[str]) -> None:
+    """Write what ``points.*`` says, and after ``points.realism`` the overrides of its fields.
+
+    Args:
+        env_cfg: The task's config.
+        settings: What the user gave.
+        overrides: The user's ``env.*``; only those are read of which :func:`is_of_realism` is true.
+
+    Raises:
+        ConfigError: An override names no error of a camera, or a value that none can have.
+    """
+    points = env_cfg.scene.points
+    for name in ("num_points", "sampler", "frame", "features", "dtype"):
+        value = getattr(settings, name)
+        if value is not None:
+            setattr(points, name, value)
+
+    if settings.crop is not None:
+        points.crop_lower, points.crop_upper = zip(*settings.crop, strict=True)
+    if settings.remove_robot is not None:
+        others = tuple(name for name in points.remove if name != "robot")
+        points.remove = ("robot", *others) if settings.remove_robot else others
+    if settings.realism is not None:
+        from isaaclab_pc.sensors import stereo, structured_light
+
+        cameras = {"none": lambda: None, "stereo": stereo, "structured_light": structured_light}
+        points.realism = cameras[settings.realism]()
+    _override_realism(points.realism, [text for text in overrides if is_of_realism(text)])
+
+
+def _override_realism(realism: Any, overrides: Sequence[str]) -> None:
+    if not overrides:
+        return
+    if realism is None:
+        raise ConfigError(
+            f"{overrides[0]}: the camera has no errors. Give points.realism=structured_light or points.realism=stereo, "
+            "whose errors this then changes."
+        )
+
+    for override in overrides:
+        key, _, text = override.partition("=")
+        *owners, name = key.removeprefix(_REALISM).split(".")
+        owner = functools.reduce(lambda part, field: getattr(part, field, None), owners, realism)
+        known = getattr(owner, "__dataclass_fields__", {})
+        if name not in known:
+            raise ConfigError(f"{key}: {key.rpartition('.')[0]} has no field {name}: {closest(name, known)}")
+        setattr(owner, name, parse_value(text))
+    realism.check(_REALISM.rstrip("."))
+
+
+def check_crop(camera: Any, settings: PointsSettings) -> None:
+    """Refuse a workspace that the scene's fixed camera cannot see: every cloud would be empty.
+
+    Args:
+        camera: Its config.
+        settings: What the user gave.
+
+    Raises:
+        ConfigError: The message says where the camera stands.
+    """
+    if settings.crop is None or camera.offset.convention != "ros":
+        return
+    from isaaclab_pc.sensors.visibility import can_see_box
+
+    lower, upper = zip(*settings.crop, strict=True)
+    if not can_see_box(camera, lower, upper):
+        raise ConfigError(
+            f"points.crop={settings.crop}: no pixel of the camera at {list(camera.offset.pos)} m can be in it, so each "
+            "cloud would be empty. Give a box in front of the camera, in the environment's frame."
+        )
