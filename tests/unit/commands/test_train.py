@@ -2,24 +2,20 @@
 """The parent of a run, with a fake worker behind the process boundary."""
 
 import errno
-import json
 import os
 import signal
 import subprocess
 import sys
 import time
-import zipfile
 from pathlib import Path
-from types import SimpleNamespace
 
 import psutil
 import pytest
-from filelock import FileLock
 
-from isaaclab_pc.commands import play, train, train_to_end
+from isaaclab_pc.commands import train, train_to_end
 from isaaclab_pc.commands.train import main
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch import algorithm, run_folder, run_record
+from isaaclab_pc.launch import algorithm, run_record
 from isaaclab_pc.launch.child_process import STOP_SIGNALS
 from isaaclab_pc.physics import backends
 from isaaclab_pc.report import page
@@ -292,132 +288,6 @@ def test_several_values_are_several_runs_and_children_see_one_each(folder, runs,
 def test_a_failing_run_does_not_stop_a_sweep_but_fails_it(folder, runs, record):
     assert main(["-m", "num_envs=8", "device=cpu", "seed=3,5"]) == 1
     assert [record(run)["status"] for run in runs()] == ["failed", "completed"]
-
-
-def test_resuming_goes_on_in_the_same_folder(folder, runs, seen, record):
-    assert main(["num_envs=8", "device=cpu", "seed=7", "guard.max_abs=50"]) == 0
-    assert main(["resume=latest", "max_iterations=9"]) == 0
-    (run,) = runs()
-    checkpoint = run.relative_to(folder) / "checkpoints" / "model_3.pt"
-    assert seen(run)["argv"][2:] == ["--checkpoint", str(checkpoint)]
-    settings = seen(run)["settings"]
-    assert (settings["num_envs"], settings["seed"], settings["max_iterations"]) == (8, 7, 9)
-    assert settings["guard"]["max_abs"] == 50
-    assert record(run)["resumed"] == ["model_3.pt"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["resume=latest"], "has all of its 3 iterations"),
-        (["resume=latest", "num_envs=16", "max_iterations=9"], "a run with num_envs=8, which stays"),
-        (["resume=latest", "max_iterations=9", "seed=1"], "seed: a resumed run keeps its settings"),
-        (["resume=latest", "max_iterations=9", "physics.contacts=9"], "physics.contacts: a resumed run keeps"),
-        (["resume=latest", "max_iterations=9", "env.x=1"], "env.x=1: a resumed run keeps its settings"),
-        (["resume=latest", "task=lift"], "no run with a checkpoint"),
-        (["resume=RUN", "task=lift", "max_iterations=9"], "a run with task=IsaacPC-Reach-Franka-Direct"),
-        (["resume=RUN", "obs=state", "max_iterations=9"], "a run with obs=points, not state"),
-    ],
-)
-def test_what_would_make_it_another_run_is_refused(folder, capsys, arguments, message, runs):
-    assert main(["num_envs=8", "device=cpu"]) == 0
-    (run,) = runs()
-    before = (run / "config.yaml").read_bytes(), (run / "run.json").read_bytes()
-    assert main([argument.replace("RUN", str(run)) for argument in arguments]) == 2
-    assert message in capsys.readouterr().err
-    assert ((run / "config.yaml").read_bytes(), (run / "run.json").read_bytes()) == before
-
-
-@pytest.mark.parametrize("given", [[], ["max_iterations=3"]])
-def test_a_run_that_was_stopped_in_its_last_evaluation_goes_on_with_it(runs, seen, record, given):
-    assert main(["num_envs=8", "device=cpu"]) == 0
-    (run,) = runs()
-    (run / "run.json").write_text(json.dumps({**record(run), "status": "interrupted"}), encoding="utf-8")
-    assert main([f"resume={run}", *given]) == 0
-    assert seen(run)["argv"][2:] == ["--checkpoint", str(run / "checkpoints" / "model_3.pt")]
-    assert record(run)["status"] == "completed"
-    assert main([f"resume={run}", *given]) == 2, "now it is done"
-
-
-def test_fewer_iterations_than_an_unfinished_run_has_are_refused(runs, record, capsys):
-    assert main(["num_envs=8", "device=cpu"]) == 0
-    (run,) = runs()
-    (run / "run.json").write_text(json.dumps({**record(run), "status": "interrupted"}), encoding="utf-8")
-    assert main([f"resume={run}", "max_iterations=2"]) == 2
-    assert "has all of its 3 iterations: give a larger max_iterations" in capsys.readouterr().err
-
-
-def test_a_resume_that_the_worker_refuses_changes_nothing(folder, runs, seen, monkeypatch):
-    assert main(["num_envs=8", "device=cpu"]) == 0
-    (run,) = runs()
-    before = (run / "config.yaml").read_bytes(), (run / "run.json").read_bytes()
-    with monkeypatch.context() as patch:
-        patch.setenv("refuses", "1")
-        assert main(["resume=latest", "max_iterations=9", "physics.dt=0.005", "physics.decimation=7"]) == 2
-    assert seen(run)["settings"]["physics"]["dt"] == 0.005, "the worker was asked"
-    assert ((run / "config.yaml").read_bytes(), (run / "run.json").read_bytes()) == before
-    assert not (run / "resume.yaml").exists()
-
-    assert main(["resume=latest", "max_iterations=9"]) == 0
-    assert "max_iterations: 9" in (run / "config.yaml").read_text()
-    assert not (run / "resume.yaml").exists()
-
-
-@pytest.mark.parametrize(
-    ("header", "message"),
-    [
-        ({"format": 1, "task": "IsaacPC-Lift-Cube-Franka-Direct"}, "has task=IsaacPC-Lift-Cube-Franka-Direct"),
-        ({"format": 1, "runner": "rl_games"}, "has runner=rl_games, this run has runner=rsl_rl"),
-        (None, "is not a checkpoint of isaaclab_pc"),
-    ],
-)
-def test_a_checkpoint_that_does_not_fit_is_refused_before_a_worker_starts(folder, capsys, runs, header, message):
-    assert main(["num_envs=8", "device=cpu"]) == 0
-    (run,) = runs()
-    (run / "seen.json").unlink()
-    checkpoint = run / "checkpoints" / "model_3.pt"
-    checkpoint.write_bytes(b"")
-    if header is not None:
-        with zipfile.ZipFile(checkpoint, "w") as archive:
-            archive.writestr("archive/header.json", json.dumps(header))
-    assert main(["resume=latest", "max_iterations=9"]) == 2
-    assert play.main([]) == 2
-    assert capsys.readouterr().err.count(message) == 2
-    assert not (run / "seen.json").exists()
-
-
-def test_a_run_is_not_trained_twice_at_the_same_time(folder, capsys, runs):
-    assert main(["num_envs=8", "device=cpu"]) == 0
-    (run,) = runs()
-    with FileLock(run / ".lock"):
-        assert main(["resume=latest", "max_iterations=9"]) == 2
-    assert "is being trained by another process" in capsys.readouterr().err
-
-
-def test_a_resume_waits_for_a_worker_that_outlives_its_script(folder, monkeypatch, runs):
-    assert main(["num_envs=8", "device=cpu"]) == 0
-    (run,) = runs()
-    held = FileLock(run / ".worker.lock", thread_local=False)
-    held.acquire()
-    said = []
-
-    def say(text):
-        said.append(text)
-        held.release()
-
-    monkeypatch.setattr(run_folder, "current", lambda: SimpleNamespace(say=say))
-    assert main(["resume=latest", "max_iterations=9"]) == 0
-    (waits,) = said
-    assert "waiting for the worker of a script that was killed" in waits
-
-
-def test_a_lock_that_cannot_be_made_is_said_in_one_line(folder, capsys, runs):
-    assert main(["num_envs=8", "device=cpu"]) == 0
-    (run,) = runs()
-    (run / ".lock").unlink(missing_ok=True)
-    (run / ".lock").symlink_to(".lock")
-    assert main(["resume=latest", "max_iterations=9"]) == 2
-    assert f"{run.relative_to(folder) / '.lock'} cannot be locked" in capsys.readouterr().err
 
 
 def test_physx_without_isaac_sim_runs_ovphysx_and_says_so(folder, capsys, monkeypatch, runs, seen):
