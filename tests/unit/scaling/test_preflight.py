@@ -28,8 +28,7 @@ from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.physics import apply_physics
 from isaaclab_pc.scaling import BatchPlan, Outcome, plan_batch, preflight
 from isaaclab_pc.scaling.classify import classify_exit
-from isaaclab_pc.scaling.machine import Machine, usable_cores
-from isaaclab_pc.scaling.memory import Cgroup, FreeMemory
+from isaaclab_pc.scaling.machine import Machine
 from isaaclab_pc.scaling.observation_size import kept_bytes
 from isaaclab_pc.scaling.preflight import Finding, check_run
 from isaaclab_pc.sensors import GivenPointsCfg, PointCloud
@@ -379,27 +378,6 @@ def test_more_threads_than_cores_give_a_warning() -> None:
     assert "OMP_NUM_THREADS=4" in str(finding)
 
 
-@pytest.mark.parametrize(("quota", "cores"), [("max 100000", 64), ("250000 100000", 3), ("10000 100000", 1)])
-def test_cores_follow_the_quota_of_a_cgroup(tmp_path, monkeypatch, quota: str, cores: int) -> None:
-    monkeypatch.setattr("os.sched_getaffinity", lambda pid: set(range(64)))
-    (tmp_path / "cpu.max").write_text(f"{quota}\n")
-    assert usable_cores([Cgroup(tmp_path, 2)], tmp_path / "none") == cores
-
-
-@pytest.mark.parametrize(("quota", "cores"), [("-1", 64), ("150000", 2)])
-def test_cores_follow_the_quota_of_version_1(tmp_path, monkeypatch, quota: str, cores: int) -> None:
-    monkeypatch.setattr("os.sched_getaffinity", lambda pid: set(range(64)))
-    (tmp_path / "cpu.cfs_quota_us").write_text(f"{quota}\n")
-    (tmp_path / "cpu.cfs_period_us").write_text("100000\n")
-    assert usable_cores([], tmp_path) == cores
-
-
-def test_cores_are_at_most_the_affinity(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {3})
-    (tmp_path / "cpu.max").write_text("250000 100000\n")
-    assert usable_cores([Cgroup(tmp_path, 2)], tmp_path / "none") == 1
-
-
 # What becomes of findings
 
 
@@ -459,22 +437,6 @@ def test_a_replay_keeps_clouds_and_images_as_float16() -> None:
     assert kept_bytes(cfg) == 2 * cfg.scene.camera.width * cfg.scene.camera.height
     cfg.obs = "state"
     assert kept_bytes(cfg) == 0
-
-
-@pytest.mark.parametrize(("is_integrated", "free"), [(0, 5 << 30), (1, 9 << 30)])
-def test_a_gpu_that_shares_the_machines_memory_has_what_is_free_there(
-    monkeypatch: pytest.MonkeyPatch, is_integrated: int, free: int
-) -> None:
-    import torch
-
-    from isaaclab_pc.scaling import machine
-
-    monkeypatch.setattr(
-        torch.cuda, "get_device_properties", lambda device: SimpleNamespace(is_integrated=is_integrated)
-    )
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (5 << 30, 16 << 30))
-    monkeypatch.setattr(machine, "free_host_memory", lambda: FreeMemory(9 << 30, "memory"))
-    assert Machine.here("cuda:0").free_bytes == free
 
 
 def test_the_machine_is_seen_as_it_is() -> None:
