@@ -226,7 +226,7 @@ def keep(cell: Cell, record: RunRecord, out: Path) -> None:
 
 def write_rows(rows: Sequence[Row], path: Path) -> None:
     """Write a CSV with a line for each row, in the order of the cells."""
-    order = [*our_tasks(), *OBSERVATIONS, *LEARNERS]
+    order = [*sorted(our_tasks()), *OBSERVATIONS, *LEARNERS]
     by_cell = sorted(rows, key=lambda line: (*(order.index(line[name]) for name in CELL_NAMES), int(line["seed"])))
 
     path.parent.mkdir(parents=True, exist_ok=True)
