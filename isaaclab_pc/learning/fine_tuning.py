@@ -26,8 +26,9 @@ class FineTuning(PPO):
     """PPO whose actor begins as a trained policy, and whose critic first learns alone.
 
     The critic has seen nothing when the run begins, and its advantages would be noise: the actor would lose in a few
-    updates what it can do. So it is left as it is until the critic knows what its actions are worth. The actions'
-    standard deviation is that of the configuration, not the one that the policy was trained with.
+    updates what it can do. So it is left as it is until the critic knows what its actions are worth. Its statistics of
+    the observations stay for good. The actions' standard deviation is that of the configuration, not the one that the
+    policy was trained with.
 
     From then on, the actor is held near the policy that it began as, ever less: the divergence from it is a further
     loss, as in kickstarting (Schmitt et al., arXiv 1803.03835).
@@ -86,6 +87,8 @@ class FineTuning(PPO):
             ConfigError: It is no checkpoint, or one of another network; the message names the first layer that differs.
         """
         super().train_mode()
+        # Statistics of what PPO sees would change the inputs of a network that was trained with others.
+        self._raw_actor.obs_normalizer.eval()
         if self.num_updates == 0:
             self._load_actor()
 

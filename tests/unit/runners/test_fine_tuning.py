@@ -52,12 +52,11 @@ def train(runner: Runner, until: int) -> list[dict[str, float]]:
 
 
 def weights(runner: Runner, folder: Path, network: str) -> dict[str, torch.Tensor]:
-    """Return what a checkpoint holds of a network, without the statistics of the observations."""
+    """Return what a checkpoint holds of a network, the statistics of the observations included."""
     path = folder / "now.pt"
     runner.save(path, {})
     state, _ = load_checkpoint(path, "cpu")
-    found = state["algorithm"][f"{network}_state_dict"]
-    return {name: value for name, value in found.items() if "normalizer" not in name}
+    return state["algorithm"][f"{network}_state_dict"]
 
 
 def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
