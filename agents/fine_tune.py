@@ -18,7 +18,7 @@ class FineTuneSettings(PpoSettings):
     away from what it can do."""
 
     critic_learning_rate: float
-    """Learning rate in these iterations."""
+    """The critic's learning rate; the actor's follows the policy's change."""
 
     reference_coef: float
     """Weight of the KL divergence from the policy that the actor began as, when it begins to learn."""
@@ -40,7 +40,7 @@ def fine_tuning(rewards: PpoSettings, student: DistillSettings) -> FineTuneSetti
     inherited = {field.name: getattr(rewards, field.name) for field in fields(rewards)}
     changes = {
         "max_iterations": 100,
-        "learning_rate": 1e-4,
+        "learning_rate": 1e-5,
         "schedule": "adaptive",
         "init_std": student.action_std,
         "aux_coef": 0.0,

@@ -70,7 +70,7 @@ class FineTuneAlgorithmCfg(RslRlPpoAlgorithmCfg):
     """Iterations in which the critic learns alone."""
 
     critic_learning_rate: float = MISSING  # type: ignore[assignment]
-    """Learning rate in these iterations."""
+    """The critic's learning rate; ``learning_rate`` is the actor's."""
 
     reference_coef: float = MISSING  # type: ignore[assignment]
     """Weight of the divergence from the policy that the actor began as, when it begins to learn."""
@@ -189,6 +189,8 @@ def make_finetune_cfg(settings: FineTuneSettings, experiment: str) -> PpoRunnerC
     """
     cfg = make_cfg(settings, experiment)
     inherited = {name: value for name, value in vars(cfg.algorithm).items() if name != "class_name"}
+    # Clipped, values would move by the clip at most in an update, and they have a long way to those of a good policy.
+    inherited["use_clipped_value_loss"] = False
     cfg.algorithm = FineTuneAlgorithmCfg(
         **inherited,
         critic_iterations=settings.critic_iterations,

@@ -26,7 +26,8 @@ class FineTuning(PPO):
     """PPO whose actor begins as a trained policy, and whose critic first learns alone.
 
     The critic has seen nothing when the run begins, and its advantages would be noise: the actor would lose in a few
-    updates what it can do. So it is left as it is until the critic knows what its actions are worth. Its statistics of
+    updates what it can do. So it is left as it is until the critic knows what its actions are worth, and the critic has
+    a learning rate of its own, which does not fall with the size of the actor's steps. The actor's statistics of
     the observations stay for good. The actions' standard deviation is that of the configuration, not the one that the
     policy was trained with.
 
@@ -55,7 +56,7 @@ class FineTuning(PPO):
             storage: What a rollout is kept in.
             checkpoint: Where the policy lies; it is read when a new run begins, not when one goes on.
             critic_iterations: Iterations in which the critic learns alone.
-            critic_learning_rate: Learning rate in these iterations.
+            critic_learning_rate: The critic's learning rate; PPO's own, and its schedule, are the actor's.
             reference_coef: Weight of the divergence from the policy that the actor began as, when it begins to learn.
             reference_iterations: Iterations of the actor until that weight has fallen to 0, in a line.
             **ppo: As for RSL-RL's ``PPO``.
@@ -68,6 +69,11 @@ class FineTuning(PPO):
         self._critic_iterations = critic_iterations
         self._critic_learning_rate = critic_learning_rate
         self._first_rate = self.learning_rate
+        groups = [{"params": list(network.parameters())} for network in (self.actor, self.critic)]
+        self.optimizer = type(self.optimizer)(groups, lr=self.learning_rate)
+        # The schedule sets the rate of both.
+        self.optimizer.register_step_pre_hook(self._set_critic_rate)
+
         self._reference_coef = reference_coef
         self._reference_iterations = reference_iterations
         self._reference = _Reference(actor)
@@ -98,10 +104,9 @@ class FineTuning(PPO):
         Returns:
             The mean of each loss.
         """
-        if self.num_updates < self._critic_iterations:
-            self._set_learning_rate(self._critic_learning_rate)
-        elif self.num_updates == self._critic_iterations:
-            self._set_learning_rate(self._first_rate)
+        if self.num_updates <= self._critic_iterations:
+            # The schedule may have taken rounding for a change of the actor.
+            self.learning_rate = self._first_rate
         self._raw_actor.requires_grad_(self.num_updates >= self._critic_iterations)
         self._reference.mirror_loss_coeff = self.reference_coef
 
@@ -139,10 +144,9 @@ class FineTuning(PPO):
         self._raw_actor.load_state_dict({**here, **learned})
         self._reference.actor.load_state_dict(self._raw_actor.state_dict())
 
-    def _set_learning_rate(self, rate: float) -> None:
-        self.learning_rate = rate
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
+    def _set_critic_rate(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+        _, of_critic = optimizer.param_groups
+        of_critic["lr"] = self._critic_learning_rate
 
 
 class _Reference:
