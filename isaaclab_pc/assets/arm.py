@@ -16,6 +16,7 @@ from isaaclab_physx.sim.schemas import PhysxRigidBodyCfg
 
 from isaaclab_pc.assets.kinematics import Joint
 from isaaclab_pc.assets.physics_properties import MAX_DEPENETRATION_VELOCITY, articulation_properties
+from isaaclab_pc.assets.primitives import Arm
 
 __all__ = ["ARMATURE", "ArmCfg", "drives", "primitives_spawn"]
 
@@ -63,20 +64,19 @@ def primitives_spawn(usd: Path) -> sim_utils.UsdFileCfg:
     )
 
 
-def drives(joints: Sequence[Joint], gains: tuple[float, float]) -> ImplicitActuatorCfg:
-    """Return position drives with the joints' own limits of speed and effort.
+def drives(arm: Arm, joints: Sequence[Joint]) -> ImplicitActuatorCfg:
+    """Return position drives with the joints' own gains and limits of speed and effort.
 
     Args:
-        joints: Joints of one kind, turning or sliding.
-        gains: Stiffness and damping of each [N*m/rad and N*m*s/rad, or N/m and N*s/m].
+        arm: The arm.
+        joints: Those of its joints that turn, or those that slide.
     """
-    stiffness, damping = gains
     return ImplicitActuatorCfg(
         joint_names_expr=[joint.name for joint in joints],
         joint_effort_limit={joint.name: joint.effort for joint in joints},
         joint_velocity_limit={joint.name: joint.velocity for joint in joints},
-        stiffness=stiffness,
-        damping=damping,
+        stiffness={joint.name: arm.gains(joint)[0] for joint in joints},
+        damping={joint.name: arm.gains(joint)[1] for joint in joints},
         # The motors' inertia behind the gears; without it Newton's explicit damping makes the light wrist shake.
         # The fingers' differs between solvers and is in the USD file.
         armature={joint.name: ARMATURE for joint in joints if not joint.prismatic} or None,

@@ -219,8 +219,7 @@ def author_arm(path: Path, arm: Arm) -> None:
     UsdGeom.Scope.Define(stage, f"{root}/joints")
     author_anchor(stage, f"{root}/joints/root_joint", f"{root}/{arm.joints[0].parent}")
     for joint in arm.joints:
-        stiffness, damping = arm.finger_gains if joint.prismatic else arm.arm_gains
-        author_joint(stage, root, joint, stiffness, damping)
+        author_joint(stage, root, joint, *arm.gains(joint))
         if joint.prismatic:
             finger = stage.GetPrimAtPath(f"{root}/joints/{joint.name}")
             for name, inertia in FINGER_ARMATURE.items():

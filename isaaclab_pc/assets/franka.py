@@ -29,7 +29,7 @@ _FINGERS = [joint for joint in FRANKA.joints if joint.prismatic]
 FRANKA_PANDA_PRIMITIVE_CFG = ArmCfg(
     spawn=primitives_spawn(FRANKA_USD),
     init_state=ArmCfg.InitialStateCfg(joint_pos=dict(FRANKA_DEFAULT_JOINT_POS)),
-    actuators={"panda_arm": drives(_ARM, FRANKA.arm_gains), "panda_hand": drives(_FINGERS, FRANKA.finger_gains)},
+    actuators={"panda_arm": drives(FRANKA, _ARM), "panda_hand": drives(FRANKA, _FINGERS)},
     soft_joint_pos_limit_factor=1.0,
     arm_joints=tuple(joint.name for joint in _ARM),
     hand="panda_hand",
@@ -65,9 +65,9 @@ def franka_nucleus_cfg(backend: str) -> ArmCfg:
     spawn.articulation_props = copy.deepcopy(ours.articulation_props)
     spawn.semantic_tags = copy.deepcopy(ours.semantic_tags)
 
-    stiffness, damping = FRANKA.arm_gains
-    theirs.actuators["panda_arm"].stiffness = stiffness
-    theirs.actuators["panda_arm"].damping = damping
+    arm = FRANKA_PANDA_PRIMITIVE_CFG.actuators["panda_arm"]
+    theirs.actuators["panda_arm"].stiffness = copy.deepcopy(arm.stiffness)
+    theirs.actuators["panda_arm"].damping = copy.deepcopy(arm.damping)
     return replace(FRANKA_PANDA_PRIMITIVE_CFG, **{field.name: getattr(theirs, field.name) for field in fields(theirs)})
 
 

@@ -13,10 +13,11 @@ from isaaclab.sim.schemas import MassCfg, UsdPhysicsCollisionCfg
 
 from isaaclab_pc.assets.kinematics import Vector
 from isaaclab_pc.assets.physics_properties import (
-    firm_contacts,
     free_body_properties,
     friction,
     kinematic_body_properties,
+    patch_contacts,
+    patch_friction,
 )
 
 __all__ = ["cube_cfg", "ground_cfg", "region_cfg", "table_cfg", "target_cfg"]
@@ -96,8 +97,8 @@ def cube_cfg(
             size=(edge, edge, edge),
             rigid_props=free_body_properties(),
             mass_props=MassCfg(mass=mass),
-            collision_props=[UsdPhysicsCollisionCfg(), firm_contacts()],
-            physics_material=friction(1.0),
+            collision_props=[UsdPhysicsCollisionCfg(), patch_contacts()],
+            physics_material=patch_friction(1.0),
             visual_material=sim_utils.PreviewSurfaceCfg(diffuse_color=color),
             semantic_tags=[("class", label)],
         ),

@@ -16,23 +16,18 @@ import numpy as np
 from isaaclab.assets import RigidObjectCfg
 from isaaclab.sim.schemas import MassCfg, UsdPhysicsCollisionCfg
 from isaaclab.sim.spawners import RigidObjectSpawnerCfg
-from isaaclab.utils import configclass, replace
-from isaaclab_newton.sim import NewtonMaterialCfg
+from isaaclab.utils import configclass
 from numpy.typing import NDArray
 from scipy.stats import qmc
 
 from isaaclab_pc.assets.kinematics import Vector
 from isaaclab_pc.assets.physics_properties import (
-    firm_contacts,
     free_body_properties,
-    friction,
+    patch_contacts,
+    patch_friction,
 )
 
 __all__ = ["PegAndBox", "box_with_hole_cfg", "peg_and_box_variants", "peg_cfg", "same_variant_of_each"]
-
-TORSION = 0.02
-"""Torsional friction on Newton [m]: the largest torque of a contact about its normal, per normal force. PhysX has the
-same resistance from the area of the patch that it makes of a face's contacts."""
 
 _SLOPE_THICKNESS = 0.015
 """Thickness of the boxes that make the hole's mouth [m]; all but their inner faces is inside the walls."""
@@ -190,8 +185,8 @@ def peg_cfg(
             size=(2 * size.half_length, 2 * size.radius, 2 * size.radius),
             rigid_props=free_body_properties(),
             mass_props=MassCfg(mass=density * 8 * size.half_length * size.radius**2),
-            collision_props=[UsdPhysicsCollisionCfg(), replace(firm_contacts(), condim=4)],
-            physics_material=[friction(mu), NewtonMaterialCfg(torsional_friction=TORSION)],
+            collision_props=[UsdPhysicsCollisionCfg(), patch_contacts()],
+            physics_material=patch_friction(mu),
             visual_material=sim_utils.PreviewSurfaceCfg(diffuse_color=(0.90, 0.45, 0.35)),
             semantic_tags=[("class", "peg")],
         )

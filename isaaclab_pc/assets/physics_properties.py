@@ -3,24 +3,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from isaaclab.sim.schemas import UsdPhysicsRigidBodyCfg
 from isaaclab.sim.spawners.materials import UsdPhysicsRigidBodyMaterialCfg
+from isaaclab_newton.sim import NewtonMaterialCfg
 from isaaclab_newton.sim.schemas import MujocoCollisionCfg, NewtonArticulationCfg
 from isaaclab_physx.sim.schemas import PhysxArticulationCfg, PhysxRigidBodyCfg
 
 __all__ = [
     "MAX_DEPENETRATION_VELOCITY",
+    "TORSION",
     "articulation_properties",
     "firm_contacts",
     "free_body_properties",
     "friction",
     "kinematic_body_properties",
+    "patch_contacts",
+    "patch_friction",
 ]
 
 MAX_DEPENETRATION_VELOCITY = 5.0
 """Largest speed at which PhysX pushes bodies apart that overlap [m/s]."""
+
+TORSION = 0.02
+"""Torsional friction on Newton of what a gripper holds [m]: the largest torque of a contact about its normal, per
+normal force. PhysX has the same resistance from the area of the patch that it makes of a face's contacts."""
 
 # PhysX solves a scene with the largest counts of any body in it, so all bodies ask for the same.
 _POSITION_ITERATIONS = 8
@@ -35,6 +44,20 @@ def friction(value: float) -> UsdPhysicsRigidBodyMaterialCfg:
 def firm_contacts() -> MujocoCollisionCfg:
     """Return stiff contacts on Newton: at MuJoCo's defaults a grasped cube creeps 2 mm/s out of the fingers."""
     return MujocoCollisionCfg(priority=1, solref=(0.01, 1.0), solimp=(0.99, 0.999, 0.001, 0.5, 2.0))
+
+
+def patch_contacts() -> MujocoCollisionCfg:
+    """Return firm contacts that also resist a turn about their normal, as :func:`patch_friction` says how much.
+
+    Without them, a cube that was grasped across its diagonal turned about the fingers and swung there: the expert of
+    ``lift`` solved 94 % of 128 episodes, and all of them with these contacts.
+    """
+    return replace(firm_contacts(), condim=4)
+
+
+def patch_friction(value: float) -> list[Any]:
+    """Return :func:`friction` [1] for a body that a gripper holds, with its torsional part on Newton."""
+    return [friction(value), NewtonMaterialCfg(torsional_friction=TORSION)]
 
 
 def articulation_properties() -> list[Any]:

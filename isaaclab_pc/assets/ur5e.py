@@ -14,7 +14,7 @@ _FINGERS = [joint for joint in UR5E.joints if joint.prismatic]
 UR5E_GRIPPER_CFG = ArmCfg(
     spawn=primitives_spawn(UR5E_USD),
     init_state=ArmCfg.InitialStateCfg(joint_pos=dict(UR5E_DEFAULT_JOINT_POS)),
-    actuators={"arm": drives(_ARM, UR5E.arm_gains), "hand": drives(_FINGERS, UR5E.finger_gains)},
+    actuators={"arm": drives(UR5E, _ARM), "hand": drives(UR5E, _FINGERS)},
     soft_joint_pos_limit_factor=1.0,
     arm_joints=tuple(joint.name for joint in _ARM),
     hand="hand",

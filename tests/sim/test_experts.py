@@ -18,8 +18,8 @@ pytestmark = [pytest.mark.sim, pytest.mark.slow, pytest.mark.timeout(3600)]
 
 TASKS = list(expert_tasks())
 EPISODES = 64
-ENOUGH = {"ovphysx": 62, "newton_mjwarp": 58}
-"""Solved episodes; on Newton, grasped cubes slip out more often."""
+ENOUGH = 62
+"""Solved episodes."""
 ENOUGH_HARD = 58
 ENOUGH_HARD_PEGS = 52
 """Those with ``env.randomization=hard``: heavy or slippery pegs turn in the fingers."""
@@ -69,18 +69,16 @@ def solved_episodes(env: Any) -> int:
     [pytest.param(task, None, id=task) for task in TASKS]
     + [pytest.param(task, UR5E_GRIPPER_CFG, id=f"{task}-ur5e") for task in ("lift", "push", "reach")],
 )
-def test_the_expert_solves_the_task_within_its_time(
-    make: Callable, backend: str, task: str, robot: ArmCfg | None
-) -> None:
+def test_the_expert_solves_the_task_within_its_time(make: Callable, task: str, robot: ArmCfg | None) -> None:
     env = make(task, EPISODES, robot)
     env.reset(seed=7)
     solved = solved_episodes(env)
     print(f"{task}: {solved} of {EPISODES} solved")
-    assert solved >= ENOUGH[backend]
+    assert solved >= ENOUGH
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_the_expert_bears_hard_randomization(make: Callable, backend: str, task: str) -> None:
+def test_the_expert_bears_hard_randomization(make: Callable, task: str) -> None:
     env = make(task, EPISODES, randomization="hard")
     env.reset(seed=7)
     solved = solved_episodes(env)
@@ -89,7 +87,7 @@ def test_the_expert_bears_hard_randomization(make: Callable, backend: str, task:
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_the_expert_goes_on_from_where_random_actions_led(make: Callable, backend: str, task: str) -> None:
+def test_the_expert_goes_on_from_where_random_actions_led(make: Callable, task: str) -> None:
     env = make(task, EPISODES)
     env.reset(seed=7)
     actions = RandomActions(EPISODES, env.cfg.action_space, env.device, seed=3)
@@ -100,7 +98,7 @@ def test_the_expert_goes_on_from_where_random_actions_led(make: Callable, backen
     env.episode_length_buf.zero_()
     solved = solved_episodes(env)
     print(f"{task}: {solved} of {EPISODES} solved after random actions")
-    assert solved >= (ENOUGH_LOST_PEGS if task == "peg_insert" else ENOUGH[backend])
+    assert solved >= (ENOUGH_LOST_PEGS if task == "peg_insert" else ENOUGH)
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -117,8 +117,19 @@ def test_every_movable_joint_has_limits_a_drive_and_a_speed_limit(robot: Robot, 
     assert prim.GetAttribute("physxJoint:maxJointVelocity").Get() == pytest.approx(joint.velocity * unit, rel=1e-5)
     drive = UsdPhysics.DriveAPI.Get(prim, "linear" if joint.prismatic else "angular")
     assert drive.GetMaxForceAttr().Get() == pytest.approx(joint.effort)
-    assert drive.GetStiffnessAttr().Get() > 0.0
-    assert drive.GetDampingAttr().Get() > 0.0
+    stiffness, damping = robot.arm.gains(joint)
+    assert drive.GetStiffnessAttr().Get() == pytest.approx(stiffness / unit)
+    assert drive.GetDampingAttr().Get() == pytest.approx(damping / unit)
+
+
+@each_robot
+def test_all_turning_joints_come_to_their_effort_limits_at_the_same_error(robot: Robot):
+    turning = [joint for joint in robot.arm.joints if joint.axis is not None and not joint.prismatic]
+    assert len({joint.effort for joint in turning}) > 1
+    for index in (0, 1):
+        errors = [joint.effort / robot.arm.gains(joint)[index] for joint in turning]
+        assert errors == pytest.approx([errors[0]] * len(errors))
+    assert max(robot.arm.gains(joint) for joint in turning) == robot.arm.arm_gains
 
 
 @each_robot

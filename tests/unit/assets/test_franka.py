@@ -12,7 +12,6 @@ from isaaclab.assets import ArticulationCfg
 from isaaclab.sim import UsdFileCfg
 from isaaclab_assets.robots.franka import FRANKA_PANDA_CFG
 
-from isaaclab_pc.assets.author_franka import FRANKA
 from isaaclab_pc.assets.franka import FRANKA_PANDA_PRIMITIVE_CFG, franka_nucleus_cfg
 from isaaclab_pc.errors import ConfigError
 
@@ -57,7 +56,9 @@ def test_nucleus_robot_selects_the_backends_variant(
     assert isinstance(spawn.variants, dict)
     assert spawn.variants["Physics"] == variant
     assert spawn.semantic_tags == [("class", "robot")]
-    assert (robot.actuators["panda_arm"].stiffness, robot.actuators["panda_arm"].damping) == FRANKA.arm_gains
+    ours = FRANKA_PANDA_PRIMITIVE_CFG.actuators["panda_arm"]
+    assert robot.actuators["panda_arm"].stiffness == ours.stiffness
+    assert robot.actuators["panda_arm"].damping == ours.damping
     assert robot.arm_joints == FRANKA_PANDA_PRIMITIVE_CFG.arm_joints
     assert robot.tcp_offset == FRANKA_PANDA_PRIMITIVE_CFG.tcp_offset
 
