@@ -152,13 +152,14 @@ def contact_buffer_bytes(physics: Any) -> int:
     return 0 if data is None else _buffer_bytes(data)
 
 
-def predicted_contact_buffer_bytes(num_contacts: int, num_rows: int, num_dofs: int) -> float:
+def predicted_contact_buffer_bytes(num_contacts: int, num_rows: int, num_dofs: int, condim: int = 3) -> float:
     """Predict the memory of MuJoCo Warp's buffers, by allocating them for two small worlds.
 
     Args:
         num_contacts: Capacity for contacts, per environment (``nconmax``).
         num_rows: Capacity for constraint rows of an environment (``njmax``).
         num_dofs: Degrees of freedom of an environment: the rows' Jacobian has a column for each.
+        condim: Largest dimension of a contact's friction cone (MuJoCo's ``condim``): a contact names its rows.
 
     Returns:
         Memory of one environment [bytes].
@@ -169,7 +170,7 @@ def predicted_contact_buffer_bytes(num_contacts: int, num_rows: int, num_dofs: i
 
     worlds = 2
     # Contacts and rows depend on the number of degrees of freedom only: a chain of hinges has as many as asked for.
-    link = '<body><joint type="hinge"/><geom size=".1"/>'
+    link = f'<body><joint type="hinge"/><geom size=".1" condim="{condim}"/>'
     chain = link * num_dofs + "</body>" * num_dofs
     model: Any = mujoco.MjModel.from_xml_string(f"<mujoco><worldbody>{chain}</worldbody></mujoco>")  # pyright: ignore[reportAttributeAccessIssue]
     with wp.ScopedDevice("cpu"):

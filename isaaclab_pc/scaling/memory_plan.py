@@ -261,7 +261,7 @@ def _contact_buffers(env_cfg: Any) -> Part | None:
 
     dofs = assets.joints + 6 * assets.rigid_objects
     note = f"{contacts} contacts, {rows} rows of {dofs} degrees of freedom"
-    return 0, predicted_contact_buffer_bytes(contacts, rows, dofs), note
+    return 0, predicted_contact_buffer_bytes(contacts, rows, dofs, assets.condim), note
 
 
 def _fault_recorder(run: RunConfigs, spaces: Spaces | None) -> Part | None:
@@ -283,6 +283,8 @@ class _Assets(NamedTuple):
     articulations: int
     joints: int
     rigid_objects: int
+    condim: int
+    """Largest dimension of a contact's friction cone on Newton."""
 
 
 def _count_assets(scene: Any) -> _Assets | None:
@@ -290,6 +292,7 @@ def _count_assets(scene: Any) -> _Assets | None:
     from isaaclab.assets import ArticulationCfg, RigidObjectCfg
 
     articulations = joints = rigid_objects = 0
+    condim = 3
     for part in vars(scene).values():
         if isinstance(part, ArticulationCfg):
             path = getattr(part.spawn, "usd_path", None)
@@ -299,7 +302,18 @@ def _count_assets(scene: Any) -> _Assets | None:
             joints += _joints(path)
         elif isinstance(part, RigidObjectCfg):
             rigid_objects += 1
-    return _Assets(articulations, joints, rigid_objects)
+        condim = max(condim, _condim(getattr(part, "spawn", None)))
+    return _Assets(articulations, joints, rigid_objects, condim)
+
+
+def _condim(spawn: Any) -> int:
+    """Return the largest ``condim`` of a spawner's colliders, all variants included; MuJoCo's 3 where none is set."""
+    found = [3]
+    for variant in getattr(spawn, "assets_cfg", None) or [spawn]:
+        props = getattr(variant, "collision_props", None)
+        fragments = props if isinstance(props, list) else [props]
+        found += [getattr(fragment, "condim", None) or 3 for fragment in fragments]
+    return max(found)
 
 
 def _joints(path: str) -> int:

@@ -82,3 +82,5 @@ class StackEnvCfg(PointCloudEnvCfg):
             manager = "isaaclab_pc.physics.box_contacts:NewtonBoxContactManager"
             physics.class_type = manager
             solver.class_type = manager
+            # Two cubes that stand on each other in the fingers have 174 rows.
+            solver.njmax = 300

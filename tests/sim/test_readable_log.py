@@ -30,7 +30,7 @@ cfg = load_cfg_from_registry("IsaacPC-Lift-Cube-Franka-Direct", "env_cfg_entry_p
 cfg.sim.device, cfg.scene.num_envs, cfg.seed, cfg.obs, cfg.guard.mode = "cpu", 2, 1, "state", "disabled"
 apply_physics(cfg, PhysicsSettings(backend=backend))
 if backend == "newton_mjwarp":
-    cfg.sim.physics.solver_cfg.njmax = 12
+    cfg.sim.physics.solver_cfg.njmax = 18
 with launch_simulation(cfg, {"device": "cpu", "headless": True}):
     env = gym.make("IsaacPC-Lift-Cube-Franka-Direct", cfg=cfg).unwrapped
     env.reset()

@@ -129,17 +129,18 @@ def test_a_use_below_the_new_capacity_needs_no_growth_any_more(used: int, capaci
     assert grown(usage((used, 0), (new * num_envs, 1), (False, False), num_envs)) == {}
 
 
-def test_the_predicted_buffers_are_those_that_the_solver_makes() -> None:
+@pytest.mark.parametrize("condim", [3, 4])
+def test_the_predicted_buffers_are_those_that_the_solver_makes(condim: int) -> None:
     import mujoco
     import mujoco_warp
 
     xml = (
         "<mujoco><worldbody><geom type='plane' size='1 1 1'/>"
-        "<body pos='0 0 1'><freejoint/><geom size='.1'/></body>"
+        f"<body pos='0 0 1'><freejoint/><geom size='.1' condim='{condim}'/></body>"
         "<body><joint type='slide'/><geom size='.1'/></body></worldbody></mujoco>"
     )
     model = mujoco.MjModel.from_xml_string(xml)  # pyright: ignore[reportAttributeAccessIssue]
     data = mujoco_warp.make_data(model, nworld=8, nconmax=60, njmax=200)
     made = tensor_bytes(vars(data.contact), vars(data.efc))
-    assert 8 * predicted_contact_buffer_bytes(60, 200, 7) == made
-    assert 8 * predicted_contact_buffer_bytes(61, 200, 7) > made
+    assert 8 * predicted_contact_buffer_bytes(60, 200, 7, condim) == made
+    assert 8 * predicted_contact_buffer_bytes(61, 200, 7, condim) > made
