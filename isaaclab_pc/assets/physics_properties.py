@@ -50,7 +50,7 @@ def patch_contacts() -> MujocoCollisionCfg:
     """Return firm contacts that also resist a turn about their normal, as :func:`patch_friction` says how much.
 
     Without them, a cube that was grasped across its diagonal turned about the fingers and swung there: the expert of
-    ``lift`` solved 94 % of 128 episodes, and all of them with these contacts.
+    ``lift`` solved 120 of 128 episodes, and 255 of 256 with these contacts.
     """
     return replace(firm_contacts(), condim=4)
 
