@@ -6,7 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 from isaaclab_newton.physics.mjwarp_manager import NewtonMJWarpManager
-from mujoco_warp import DisableBit
+from mujoco_warp import DisableBit, GeomType
+from mujoco_warp._src import collision_primitive
 
 __all__ = ["NewtonBoxContactManager"]
 
@@ -28,3 +29,18 @@ class NewtonBoxContactManager(NewtonMJWarpManager):
         # Before Isaac Lab records the solver's CUDA graph.
         solver.mjw_model.opt.disableflags |= int(DisableBit.NATIVECCD)
         return solver
+
+    @classmethod
+    def close(cls) -> None:
+        """Let the next simulation of this process collide boxes its own way.
+
+        MuJoCo Warp keeps the pairs of every model that it has stepped: boxes of the next one would get contacts from
+        both kinds of collision.
+        """
+        super().close()
+        pairs = collision_primitive._PRIMITIVE_COLLISION_TYPES
+        boxes = (GeomType.BOX, GeomType.BOX)
+        if boxes in pairs:
+            index = pairs.index(boxes)
+            del pairs[index]
+            del collision_primitive._PRIMITIVE_COLLISION_FUNC[index]

@@ -74,3 +74,15 @@ def test_a_stack_stays_up(env) -> None:
         env.step(actions)
     assert env.stacked.all()
     assert env._success().float().mean() >= 0.9
+
+
+def test_the_next_simulation_of_the_process_collides_boxes_its_own_way(env, backend: str) -> None:
+    if backend != "newton_mjwarp":
+        pytest.skip("only MuJoCo Warp keeps what it collided")
+    from mujoco_warp import GeomType
+    from mujoco_warp._src.collision_primitive import _PRIMITIVE_COLLISION_TYPES
+
+    boxes = (GeomType.BOX, GeomType.BOX)
+    assert boxes in _PRIMITIVE_COLLISION_TYPES
+    env.close()
+    assert boxes not in _PRIMITIVE_COLLISION_TYPES
