@@ -14,7 +14,6 @@ from isaaclab_physx.sim.schemas import PhysxArticulationCfg, PhysxRigidBodyCfg
 
 __all__ = [
     "MAX_DEPENETRATION_VELOCITY",
-    "TORSION",
     "articulation_properties",
     "firm_contacts",
     "free_body_properties",
@@ -27,7 +26,7 @@ __all__ = [
 MAX_DEPENETRATION_VELOCITY = 5.0
 """Largest speed at which PhysX pushes bodies apart that overlap [m/s]."""
 
-TORSION = 0.02
+_TORSION = 0.02
 """Torsional friction on Newton of what a gripper holds [m]: the largest torque of a contact about its normal, per
 normal force. PhysX has the same resistance from the area of the patch that it makes of a face's contacts."""
 
@@ -57,7 +56,7 @@ def patch_contacts() -> MujocoCollisionCfg:
 
 def patch_friction(value: float) -> list[Any]:
     """Return :func:`friction` [1] for a body that a gripper holds, with its torsional part on Newton."""
-    return [friction(value), NewtonMaterialCfg(torsional_friction=TORSION)]
+    return [friction(value), NewtonMaterialCfg(torsional_friction=_TORSION)]
 
 
 def articulation_properties() -> list[Any]:

@@ -14,7 +14,15 @@ from isaaclab_pc.settings import PhysicsSettings
 if TYPE_CHECKING:
     from isaaclab.envs import DirectRLEnvCfg
 
-__all__ = ["PRESETS", "apply_physics", "check_time_steps", "expand_preset", "physx_fragments"]
+__all__ = [
+    "PRESETS",
+    "apply_physics",
+    "check_time_steps",
+    "expand_preset",
+    "physx_fragments",
+    "scene_parts",
+    "spawner_fragments",
+]
 
 MAX_DT = 0.1
 """Largest physics step accepted [s]."""
@@ -205,7 +213,7 @@ def _tighten(env_cfg: DirectRLEnvCfg, kind: str, scale: float | None) -> None:
     if scale is None:
         return
     found = False
-    for asset in _scene_parts(env_cfg):
+    for asset in scene_parts(env_cfg):
         for actuator in (getattr(asset, "actuators", None) or {}).values():
             for field in (f"joint_{kind}_limit", f"actuator_{kind}_limit"):
                 limit = getattr(actuator, field)
@@ -227,14 +235,26 @@ def physx_fragments(env_cfg: Any) -> list[Any]:
     Args:
         env_cfg: An environment's config.
     """
-    fragments: list[Any] = []
-    for part in _scene_parts(env_cfg):
-        for name in ("rigid_props", "articulation_props"):
-            props = getattr(getattr(part, "spawn", None), name, None)
-            fragments.extend(props if isinstance(props, (list, tuple)) else [props])
-    return fragments
+    spawners = [getattr(part, "spawn", None) for part in scene_parts(env_cfg)]
+    names = ("rigid_props", "articulation_props")
+    return [fragment for spawn in spawners for name in names for fragment in spawner_fragments(spawn, name)]
 
 
-def _scene_parts(env_cfg: Any) -> list[Any]:
-    """Return the fields of a scene's config but text: it names classes, and asking it for an attribute loads them."""
+def spawner_fragments(spawn: Any, name: str) -> list[Any]:
+    """Return the schema fragments that a spawner's field holds, which may be one, several or None.
+
+    Args:
+        spawn: A spawner's config, or None.
+        name: Field, such as ``rigid_props``.
+    """
+    props = getattr(spawn, name, None)
+    return list(props) if isinstance(props, (list, tuple)) else [props]
+
+
+def scene_parts(env_cfg: Any) -> list[Any]:
+    """Return the fields of a scene's config but text: it names classes, and asking it for an attribute loads them.
+
+    Args:
+        env_cfg: An environment's config.
+    """
     return [part for part in vars(env_cfg.scene).values() if not isinstance(part, str)]

@@ -152,7 +152,7 @@ def contact_buffer_bytes(physics: Any) -> int:
     return 0 if data is None else _buffer_bytes(data)
 
 
-def predicted_contact_buffer_bytes(num_contacts: int, num_rows: int, num_dofs: int, condim: int = 3) -> float:
+def predicted_contact_buffer_bytes(num_contacts: int, num_rows: int, num_dofs: int, condim: int) -> float:
     """Predict the memory of MuJoCo Warp's buffers, by allocating them for two small worlds.
 
     Args:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from isaaclab_pc.guards.recorder import RecorderCfg, recorder_bytes
+from isaaclab_pc.physics.apply import scene_parts, spawner_fragments
 from isaaclab_pc.physics.contacts import predicted_contact_buffer_bytes
 from isaaclab_pc.runners import split_history
 from isaaclab_pc.scaling.earlier_trials import EarlierTrials
@@ -261,7 +262,8 @@ def _contact_buffers(env_cfg: Any) -> Part | None:
 
     dofs = assets.joints + 6 * assets.rigid_objects
     note = f"{contacts} contacts, {rows} rows of {dofs} degrees of freedom"
-    return 0, predicted_contact_buffer_bytes(contacts, rows, dofs, assets.condim), note
+    condim = max(_condim(getattr(part, "spawn", None)) for part in scene_parts(env_cfg))
+    return 0, predicted_contact_buffer_bytes(contacts, rows, dofs, condim), note
 
 
 def _fault_recorder(run: RunConfigs, spaces: Spaces | None) -> Part | None:
@@ -283,8 +285,6 @@ class _Assets(NamedTuple):
     articulations: int
     joints: int
     rigid_objects: int
-    condim: int
-    """Largest dimension of a contact's friction cone on Newton."""
 
 
 def _count_assets(scene: Any) -> _Assets | None:
@@ -292,7 +292,6 @@ def _count_assets(scene: Any) -> _Assets | None:
     from isaaclab.assets import ArticulationCfg, RigidObjectCfg
 
     articulations = joints = rigid_objects = 0
-    condim = 3
     for part in vars(scene).values():
         if isinstance(part, ArticulationCfg):
             path = getattr(part.spawn, "usd_path", None)
@@ -302,18 +301,14 @@ def _count_assets(scene: Any) -> _Assets | None:
             joints += _joints(path)
         elif isinstance(part, RigidObjectCfg):
             rigid_objects += 1
-        condim = max(condim, _condim(getattr(part, "spawn", None)))
-    return _Assets(articulations, joints, rigid_objects, condim)
+    return _Assets(articulations, joints, rigid_objects)
 
 
 def _condim(spawn: Any) -> int:
     """Return the largest ``condim`` of a spawner's colliders, all variants included; MuJoCo's 3 where none is set."""
-    found = [3]
-    for variant in getattr(spawn, "assets_cfg", None) or [spawn]:
-        props = getattr(variant, "collision_props", None)
-        fragments = props if isinstance(props, list) else [props]
-        found += [getattr(fragment, "condim", None) or 3 for fragment in fragments]
-    return max(found)
+    variants = getattr(spawn, "assets_cfg", None) or [spawn]
+    fragments = [fragment for variant in variants for fragment in spawner_fragments(variant, "collision_props")]
+    return max((getattr(fragment, "condim", None) or 3 for fragment in fragments), default=3)
 
 
 def _joints(path: str) -> int:
