@@ -241,14 +241,17 @@ def physx_fragments(env_cfg: Any) -> list[Any]:
 
 
 def spawner_fragments(spawn: Any, name: str) -> list[Any]:
-    """Return the schema fragments that a spawner's field holds, which may be one, several or None.
+    """Return the schema fragments that a spawner's field holds, with those of all variants that it chooses from.
 
     Args:
         spawn: A spawner's config, or None.
-        name: Field, such as ``rigid_props``.
+        name: Field, such as ``rigid_props``, which may hold one fragment, several or None.
     """
     props = getattr(spawn, name, None)
-    return list(props) if isinstance(props, (list, tuple)) else [props]
+    fragments = list(props) if isinstance(props, (list, tuple)) else [props]
+
+    variants = getattr(spawn, "assets_cfg", None) or []
+    return fragments + [fragment for variant in variants for fragment in spawner_fragments(variant, name)]
 
 
 def scene_parts(env_cfg: Any) -> list[Any]:

@@ -306,8 +306,7 @@ def _count_assets(scene: Any) -> _Assets | None:
 
 def _condim(spawn: Any) -> int:
     """Return the largest ``condim`` of a spawner's colliders, all variants included; MuJoCo's 3 where none is set."""
-    variants = getattr(spawn, "assets_cfg", None) or [spawn]
-    fragments = [fragment for variant in variants for fragment in spawner_fragments(variant, "collision_props")]
+    fragments = spawner_fragments(spawn, "collision_props")
     return max((getattr(fragment, "condim", None) or 3 for fragment in fragments), default=3)
 
 

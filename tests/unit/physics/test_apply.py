@@ -12,6 +12,7 @@ from isaaclab_pc.physics import PRESETS, apply_physics, backends, resolve_backen
 from isaaclab_pc.physics.apply import check_time_steps
 from isaaclab_pc.settings import PhysicsSettings
 from isaaclab_pc.settings.physics import Backend, Preset
+from isaaclab_pc.tasks.peg_insert.peg_insert_env_cfg import PegInsertEnvCfg
 from isaaclab_pc.tasks.reach.reach_env_cfg import ReachEnvCfg
 
 
@@ -114,6 +115,15 @@ def test_physx_gets_iterations_on_every_asset() -> None:
     apply_physics(cfg, PhysicsSettings(backend="ovphysx", position_iterations=3, velocity_iterations=2))
     fragments = [f for f in cfg.scene.robot.spawn.articulation_props if hasattr(f, "solver_position_iteration_count")]
     assert [(f.solver_position_iteration_count, f.solver_velocity_iteration_count) for f in fragments] == [(3, 2)]
+
+
+def test_physx_gets_iterations_on_every_variant_of_an_object() -> None:
+    cfg: Any = PegInsertEnvCfg()
+    cfg.sim.device = "cpu"
+    apply_physics(cfg, PhysicsSettings(backend="ovphysx", position_iterations=3))
+    pegs = cfg.scene.peg.spawn.assets_cfg
+    counts = {getattr(f, "solver_position_iteration_count", None) for peg in pegs for f in peg.rigid_props}
+    assert counts - {None} == {3}
 
 
 @pytest.mark.parametrize(
