@@ -77,7 +77,6 @@ def drives(arm: Arm, joints: Sequence[Joint]) -> ImplicitActuatorCfg:
         joint_velocity_limit={joint.name: joint.velocity for joint in joints},
         stiffness={joint.name: arm.gains(joint)[0] for joint in joints},
         damping={joint.name: arm.gains(joint)[1] for joint in joints},
-        # The motors' inertia behind the gears; without it Newton's explicit damping makes the light wrist shake.
-        # The fingers' differs between solvers and is in the USD file.
+        # The fingers' armature differs between solvers and is in the USD file.
         armature={joint.name: ARMATURE for joint in joints if not joint.prismatic} or None,
     )
