@@ -325,8 +325,8 @@ def report(cells: Sequence[Cell], out: Path) -> None:
     print(f"\nwritten: {out / TABLE}, {out / CURVES}, {out / 'learning.png'}")
 
 
-def main() -> int:
-    """Run the cells that are not done, and report all that are."""
+def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
+    """Read the command line; settings may stand anywhere in it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--task", nargs="+", default=list(our_tasks()), choices=list(our_tasks()))
     parser.add_argument("--obs", nargs="+", default=["points"], choices=OBSERVATIONS)
@@ -335,9 +335,17 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, default=Path("logs/learning"), help="where the runs are kept")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"), help="where CSV and curves go")
     parser.add_argument("--report", action="store_true", help="report what is done, and train nothing")
-    parser.add_argument("settings", nargs="*", help="further settings of scripts/train.py, for new runs")
-    args = parser.parse_args()
+    help_ = "further settings of scripts/train.py, for new runs"
+    parser.add_argument("settings", nargs="*", metavar="key=value", help=help_)
 
+    # An option with several values would take the settings after it for more of them.
+    settings = [argument for argument in argv if "=" in argument and not argument.startswith("-")]
+    return parser.parse_args([*settings, *(argument for argument in argv if argument not in settings)])
+
+
+def main() -> int:
+    """Run the cells that are not done, and report all that are."""
+    args = parse_arguments(sys.argv[1:])
     cells = grid(args.task, args.obs, args.learner, args.seed)
     failed = []
     try:

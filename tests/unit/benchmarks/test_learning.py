@@ -23,6 +23,15 @@ def calls(tmp_path, monkeypatch):
 CELL = Cell("lift", "points", "expert", 3)
 
 
+@pytest.mark.parametrize("option", ["--task lift push", "--obs state", "--learner ppo", "--seed 1 2"])
+def test_settings_may_follow_an_option_that_takes_several_values(option):
+    settings = ["physics=ovphysx", "max_iterations=450"]
+    args = learning.parse_arguments([*option.split(), *settings, "--report"])
+    name, *values = option.removeprefix("--").split()
+    assert args.settings == settings
+    assert [str(value) for value in getattr(args, name)] == values
+
+
 def test_a_cell_is_one_training_in_a_folder_of_its_own(calls, tmp_path):
     assert learning.run(CELL, tmp_path, ["physics=ovphysx"]) == 0
     assert learning.run(CELL, tmp_path, []) == 0
