@@ -335,12 +335,10 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--folder", type=Path, default=Path("logs/learning"), help="where the runs are kept")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"), help="where CSV and curves go")
     parser.add_argument("--report", action="store_true", help="report what is done, and train nothing")
-    help_ = "further settings of scripts/train.py, for new runs"
-    parser.add_argument("settings", nargs="*", metavar="key=value", help=help_)
+    parser.add_argument("settings", nargs="*", metavar="key=value", help="as for scripts/train.py, for new runs")
 
-    # An option with several values would take the settings after it for more of them.
-    settings = [argument for argument in argv if "=" in argument and not argument.startswith("-")]
-    return parser.parse_args([*settings, *(argument for argument in argv if argument not in settings)])
+    # Settings first: an option with several values would take those after it for more of them.
+    return parser.parse_args(sorted(argv, key=lambda argument: "=" not in argument or argument.startswith("-")))
 
 
 def main() -> int:

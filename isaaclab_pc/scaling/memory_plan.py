@@ -307,7 +307,7 @@ def _count_assets(scene: Any) -> _Assets | None:
 def _condim(spawn: Any) -> int:
     """Return the largest ``condim`` of a spawner's colliders, all variants included; MuJoCo's 3 where none is set."""
     fragments = spawner_fragments(spawn, "collision_props")
-    return max((getattr(fragment, "condim", None) or 3 for fragment in fragments), default=3)
+    return max(getattr(fragment, "condim", None) or 3 for fragment in fragments)
 
 
 def _joints(path: str) -> int:

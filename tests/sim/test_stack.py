@@ -84,5 +84,6 @@ def test_the_next_simulation_of_the_process_collides_boxes_its_own_way(env, back
 
     boxes = (GeomType.BOX, GeomType.BOX)
     assert boxes in _PRIMITIVE_COLLISION_TYPES
+    # No test may follow in this file: they share the environment.
     env.close()
     assert boxes not in _PRIMITIVE_COLLISION_TYPES
