@@ -59,7 +59,7 @@ SHARES = {
     "grasp": 4,
     "learning": 22,
 }
-"""Shares of the parts in the time: guesses, since no GPU has run them."""
+"""Shares of the parts in the time. Guesses: the parts ran on an H200, but not all in one go."""
 LEFT_OUT = "left out, no time was left"
 LEAST_SECONDS = 10.0
 """Time that a command needs to be tried at all [s]."""

@@ -147,7 +147,11 @@ def syncs(args: argparse.Namespace) -> dict[str, Any]:
         places: collections.Counter[str] = collections.Counter()
 
         def count(*_: Any, **__: Any) -> None:
-            frames = [frame for frame in traceback.extract_stack()[:-1] if "/torch/" not in frame.filename]
+            frames = [
+                frame
+                for frame in traceback.extract_stack()[:-1]
+                if "/torch/" not in frame.filename and Path(frame.filename).name != "warnings.py"
+            ]
             file = Path(frames[-1].filename)
             places[f"{file.parent.name}/{file.name}:{frames[-1].lineno}"] += 1
 

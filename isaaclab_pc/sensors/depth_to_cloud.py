@@ -106,7 +106,8 @@ class DepthToCloud:
         self.image_sizes = [(int(height), int(width)) for height, width in image_sizes]
         self.num_points = num_points
         self.sampler = sampler
-        self.device = torch.device(device)
+        # A device without a number, such as cuda, is the current one: Warp asks for its number.
+        self.device = torch.empty(0, device=device).device
         self._dtype: torch.dtype = getattr(torch, dtype)
 
         # A quarter of the largest number: turned and moved to the output frame, coordinates must still be finite.
@@ -263,7 +264,7 @@ class DepthToCloud:
             raise ValueError(f"{name} has shape {tuple(tensor.shape)}, expected {shape}.")
         if tensor.dtype != dtype:
             raise TypeError(f"{name} of shape {shape} is {tensor.dtype}, expected {dtype}.")
-        if tensor.device.type != self.device.type or self.device.index not in (None, tensor.device.index):
+        if tensor.device != self.device:
             raise ValueError(f"{name} of shape {shape} is on {tensor.device}, expected {self.device}.")
 
 

@@ -92,5 +92,5 @@ def backends(
     """Return both backends, whose inputs are matrices, not poses."""
     reference = operator(num_envs, sizes, num_points, sampler, voxel_size=voxel_size)
     numba = NumbaBackend(reference)
-    reference.device = torch.device(device)
+    reference.device = torch.empty(0, device=device).device
     return numba, WarpBackend(reference)
