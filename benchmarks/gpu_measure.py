@@ -146,14 +146,9 @@ def syncs(args: argparse.Namespace) -> dict[str, Any]:
 
         places: collections.Counter[str] = collections.Counter()
 
-        def count(*_: Any, **__: Any) -> None:
-            frames = [
-                frame
-                for frame in traceback.extract_stack()[:-1]
-                if "/torch/" not in frame.filename and Path(frame.filename).name != "warnings.py"
-            ]
-            file = Path(frames[-1].filename)
-            places[f"{file.parent.name}/{file.name}:{frames[-1].lineno}"] += 1
+        def count(message: Warning | str, *_: Any, **__: Any) -> None:
+            if "synchronizing CUDA operation" in str(message):
+                places[place_of_warning()] += 1
 
         mode = torch.cuda.get_sync_debug_mode() if args.device != "cpu" else 0
         with warnings.catch_warnings():
@@ -167,6 +162,17 @@ def syncs(args: argparse.Namespace) -> dict[str, Any]:
                 torch.cuda.set_sync_debug_mode(mode)
     per_step = {place: number / args.steps for place, number in places.most_common()}
     return {"per_step": sum(per_step.values()), **per_step}
+
+
+def place_of_warning() -> str:
+    """Return folder, file and line of what warns; for use in ``warnings.showwarning``."""
+    frames = [
+        frame
+        for frame in traceback.extract_stack()[:-2]
+        if "/torch/" not in frame.filename and Path(frame.filename).name != "warnings.py"
+    ]
+    file = Path(frames[-1].filename)
+    return f"{file.parent.name}/{file.name}:{frames[-1].lineno}"
 
 
 def out_of_memory(args: argparse.Namespace) -> dict[str, Any]:

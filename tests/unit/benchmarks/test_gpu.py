@@ -6,11 +6,12 @@ from __future__ import annotations
 import json
 import re
 import time
+import warnings
 from pathlib import Path
 
 import pytest
 
-from benchmarks import gpu
+from benchmarks import gpu, gpu_measure
 
 
 def _command(code: str, **options) -> gpu.Command:
@@ -157,3 +158,12 @@ def test_every_part_runs_a_program_that_is_there(tmp_path: Path):
         for command in commands:
             program = command.argv[0]
             assert program == "-m" or Path(program).is_file()
+
+
+def test_a_wait_is_told_of_where_it_is(monkeypatch: pytest.MonkeyPatch):
+    places = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        monkeypatch.setattr(warnings, "showwarning", lambda *_, **__: places.append(gpu_measure.place_of_warning()))
+        warnings.warn("called a synchronizing CUDA operation", stacklevel=1)
+    assert [place.partition(":")[0] for place in places] == ["benchmarks/test_gpu.py"]
