@@ -26,8 +26,8 @@ __all__ = ["DensePointNet", "PointEmbedding", "PointNet"]
 _MOST_ROWS_ON_GPU = 1 << 23
 """Critical points whose activations a GPU holds for the backward pass where no chunk is given.
 
-They are 32,768 clouds of the large agents, whose latent is 256; a minibatch of PPO is 24,576 of them. Its layers of 64
-and 128 keep 0.8 KiB for each critical point, 4.6 GiB in all. It never ran on a GPU.
+They are 32,768 clouds of the large agents, whose latent is 256; their minibatches have up to 8,192. The layers of 64
+and 128 keep 0.8 KiB for each critical point: 1.5 GiB for that many.
 """
 
 

@@ -175,8 +175,10 @@ def sizes(settings: PpoSettings) -> dict[str, PpoSettings]:
     """
     large = replace(
         settings,
-        horizon=24,
-        samples_per_update=24 * 4096,
+        horizon=8,
+        samples_per_update=8 * 4096,
+        # In 4 minibatches, lift was not learned: too few steps of the optimizer (benchmarks/results/gpu.md).
+        num_minibatches=16,
         actor_hidden=(256, 128, 64),
         critic_hidden=(256, 128, 64),
         encoder=EncoderSettings(point_channels=(64, 128, 256)),

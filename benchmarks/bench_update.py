@@ -27,7 +27,7 @@ ADAM: dict[str, dict[str, Any]] = {
 }
 SHAPES = {"policy": (30,), "points": (64, 3), "critic": (40,), "action": (8,)}
 """About those of ``lift``."""
-SIZES = ((4096, 1024), (400_000, 1024), (98_304, 24_576))
+SIZES = ((4096, 1024), (400_000, 1024), (32_768, 2048))
 """Samples that are held and those of a minibatch: PPO's, distillation's, and PPO's with ``agent=large``."""
 CALLS = 10
 """Calls that are timed together."""

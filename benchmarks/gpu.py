@@ -119,7 +119,8 @@ def parts(device: str, small: bool, scratch: Path) -> dict[str, list[Command]]:
         return Command(name, argv, lab, **rest)
 
     def test(name: str, marker: str, module: str) -> Command:
-        argv = ("-m", "pytest", "-q", "-m", marker, str(ROOT / "tests"))
+        # A test file whose library is not installed is an error in the report; the others run.
+        argv = ("-m", "pytest", "-q", "--continue-on-collection-errors", "-m", marker, str(ROOT / "tests"))
         return Command(name, argv, ("pytest", module), seconds=300)
 
     few = "4" if small else "64"

@@ -139,6 +139,7 @@ def test_an_agent_has_its_own_settings_in_two_sizes() -> None:
     assert list(sizes) == ["default", "large"]
     assert sizes["default"] == ppo.REACH
     assert sizes["large"].samples_per_update > ppo.REACH.samples_per_update
+    assert sizes["large"].minibatch_size <= 2 * ppo.REACH.minibatch_size
     assert sizes["large"].max_iterations == ppo.REACH.max_iterations
 
 

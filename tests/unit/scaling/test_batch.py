@@ -44,7 +44,7 @@ def test_up_to_the_most_environments_an_update_has_no_more_samples_than_the_agen
 
 
 def test_the_agents_of_a_gpu_learn_from_so_many_environments_at_most() -> None:
-    assert [most_envs(agent.samples_per_update) for agent in sizes(DEFAULT).values()] == [512, 12_288]
+    assert [most_envs(agent.samples_per_update) for agent in sizes(DEFAULT).values()] == [512, 4096]
 
 
 def test_awkward_number_of_environments_moves_the_horizon_a_little_for_a_sensible_minibatch() -> None:
