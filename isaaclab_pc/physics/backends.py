@@ -3,12 +3,18 @@
 
 from __future__ import annotations
 
+import ctypes
+import sys
+
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.packages import is_installed
 
 __all__ = ["INSTALL_ISAACSIM", "resolve_backend"]
 
 INSTALL_ISAACSIM = "pip install 'isaaclab_pc[isaacsim]' with NVIDIA's package index"
+OVPHYSX_LIBRARIES = {"libGL.so.1": "libgl1", "libX11.so.6": "libx11-6", "libXt.so.6": "libxt6"}
+"""Libraries that ovphysx loads and its wheels do not bring, and their packages on Debian and Ubuntu. It shows nothing,
+but reads USD, which is linked to them."""
 _INSTALL_OVPHYSX = "pip install 'isaaclab_pc[ovphysx]'"
 
 
@@ -26,8 +32,17 @@ def resolve_backend(backend: str, device: str) -> str:
         ``ovphysx``, ``newton_mjwarp`` or ``isaacsim_physx``.
 
     Raises:
-        ConfigError: The backend is not installed; the message says what to install and what works without it.
+        ConfigError: The backend, or a library that it loads, is not installed; the message says what to install and
+            what works without it.
     """
+    chosen = _choose(backend, device)
+    if chosen == "ovphysx":
+        _check_libraries()
+    return chosen
+
+
+def _choose(backend: str, device: str) -> str:
+    """Turn a selector into a backend that is installed; see :func:`resolve_backend`."""
     if backend == "auto":
         return "ovphysx" if device.startswith("cpu") and is_installed("ovphysx") else "newton_mjwarp"
     if backend == "physx":
@@ -48,3 +63,22 @@ def resolve_backend(backend: str, device: str) -> str:
             f"physics=ovphysx is not installed: {_INSTALL_OVPHYSX}. Without it, physics=newton_mjwarp works."
         )
     return backend
+
+
+def _check_libraries() -> None:
+    """Refuse ovphysx where a library is missing: its own error names a code, and the library in a line before it."""
+    missing = {name: package for name, package in OVPHYSX_LIBRARIES.items() if not _is_found(name)}
+    if missing and sys.platform == "linux":
+        raise ConfigError(
+            f"physics=ovphysx needs {', '.join(missing)}, which this machine lacks: install them (Debian, Ubuntu: "
+            f"apt install {' '.join(missing.values())}). Without that, physics=newton_mjwarp works."
+        )
+
+
+def _is_found(library: str) -> bool:
+    """Tell whether the system's loader finds a library."""
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return False
+    return True

@@ -208,9 +208,14 @@ class _Sizes:
         return half if half < size else None
 
     def from_below(self, size: int) -> "_Sizes":
-        """Return the sizes from one below the smallest, with a granule of a quarter of it, rounded to a power of 2."""
+        """Return the sizes from one below the smallest, with a granule of a quarter of it, rounded to a power of 2.
+
+        The granule is finer where no multiple of it would lie between that size and the largest.
+        """
         quarter = size // self.finest // 4
         granule = self.finest * (1 << max(quarter.bit_length() - 1, 0))
+        while self.hi // granule * granule < size:
+            granule //= 2
         return _Sizes(size, self.hi, granule, self.floor, self.finest)
 
     def middle(self, lower: int, upper: int) -> int:

@@ -63,6 +63,17 @@ def test_a_missing_backend_says_what_to_install_and_what_works(installed, backen
         resolve_backend(backend, "cpu")
 
 
+@pytest.mark.parametrize("backend", ["auto", "ovphysx"])
+def test_system_libraries_that_ovphysx_lacks_are_named_before_it_starts(
+    installed, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed("ovphysx")
+    monkeypatch.setitem(backends.OVPHYSX_LIBRARIES, "libNoSuch.so.1", "libnosuch1")
+    with pytest.raises(ConfigError, match=r"needs libNoSuch\.so\.1.*apt install libnosuch1\).*newton_mjwarp works"):
+        resolve_backend(backend, "cpu")
+    assert resolve_backend("newton_mjwarp", "cpu") == "newton_mjwarp"
+
+
 def test_the_control_rate_stays_when_dt_changes() -> None:
     cfg = reach_cfg()
     control_period = cfg.sim.dt * cfg.decimation

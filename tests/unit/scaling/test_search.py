@@ -115,6 +115,13 @@ def test_below_the_smallest_size_sizes_are_halved_and_the_answer_is_found_with_a
     assert result.stop is StopReason.COMPLETE
 
 
+def test_a_size_just_below_the_largest_is_found_though_no_multiple_of_a_quarter_lies_between() -> None:
+    machine = FakeMachine(limit=113)
+    result = machine.search(lo=114, hi=114, granule=1, floor=113)
+    assert machine.tried == [114, 113]
+    assert best_size(result) == 113
+
+
 def test_sizes_below_the_smallest_keep_to_the_floor_and_to_the_granule_that_was_asked_for() -> None:
     machine = FakeMachine(limit=0)
     machine.search(floor=5)
