@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from isaaclab_pc.agents.chunks import ChunkedEncoder
 from isaaclab_pc.agents.point_encoders import make_point_encoder
-from isaaclab_pc.agents.precision import Float32Conv2d, autocast
+from isaaclab_pc.agents.precision import autocast, in_dtype_of_autocast
 from isaaclab_pc.runners import split_history
 from isaaclab_pc.runners.distributed import average, world_size
 
@@ -24,6 +24,8 @@ __all__ = [
     "make_mlp",
 ]
 
+_DEPTH_FREQUENCIES = (1.0, 4.0, 16.0)
+"""Spatial frequencies of the sines and cosines of depth [1/m]."""
 _ACTIVATIONS = {"elu": nn.ELU, "relu": nn.ReLU, "tanh": nn.Tanh, "silu": nn.SiLU}
 
 
@@ -48,7 +50,13 @@ def make_mlp(in_features: int, hidden: Sequence[int], out_features: int, activat
 
 
 class DepthEncoder(nn.Module):
-    """Small convolutional encoder of depth images."""
+    """Small convolutional encoder of depth images.
+
+    A cube on a table is a few centimetres in a metre of depth, which a convolution of bare depth takes long to see. So
+    it gets sines and cosines of the depth, too, as :class:`~isaaclab_pc.agents.pointnet.PointEmbedding` does of points.
+    """
+
+    angular_frequencies: Tensor
 
     def __init__(self, height: int, width: int, channels: Sequence[int], latent_dim: int) -> None:
         """Create the layers.
@@ -60,14 +68,16 @@ class DepthEncoder(nn.Module):
             latent_dim: Size of the latent, L.
         """
         super().__init__()
+        angular = 2.0 * math.pi * torch.tensor(_DEPTH_FREQUENCIES).view(-1, 1, 1)
+        self.register_buffer("angular_frequencies", angular, persistent=False)
+
         layers: list[nn.Module] = []
-        size_in = 1
+        size_in = 1 + 2 * len(_DEPTH_FREQUENCIES)
         for index, size_out in enumerate(channels):
             # The first layer reduces the resolution most: a wide kernel with a large stride.
             kernel = 5 if index == 0 else 3
             stride = 4 if index == 0 else 2
-            convolution = Float32Conv2d if index == 0 else nn.Conv2d
-            layers += [convolution(size_in, size_out, kernel, stride, padding=kernel // 2), nn.ReLU(inplace=True)]
+            layers += [nn.Conv2d(size_in, size_out, kernel, stride, padding=kernel // 2), nn.ReLU(inplace=True)]
             height = math.ceil(height / stride)
             width = math.ceil(width / stride)
             size_in = size_out
@@ -88,7 +98,11 @@ class DepthEncoder(nn.Module):
         Returns:
             Latents, shape (B, L), float32, non-negative.
         """
-        return self.layers(depth.float())
+        depth = depth.float()
+        angles = depth * self.angular_frequencies
+        # bfloat16 rounds the depth to millimetres, and the waves to less than a tenth of one.
+        features = [in_dtype_of_autocast(each) for each in (depth, angles.sin(), angles.cos())]
+        return self.layers(torch.cat(features, dim=1))
 
 
 class FrameEncoder(nn.Module):

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-__all__ = ["Float32Conv2d", "Float32Linear", "autocast", "same_autocast"]
+__all__ = ["Float32Linear", "autocast", "in_dtype_of_autocast", "same_autocast"]
 
 
 def autocast(device_type: str, precision: str) -> AbstractContextManager[Any]:
@@ -44,24 +44,15 @@ class Float32Linear(nn.Linear):
         else:
             with autocast(input.device.type, "float32"):
                 result = functional.linear(input, self.weight, self.bias)
-            return _in_dtype_of_autocast(result)
+            return in_dtype_of_autocast(result)
 
 
-class Float32Conv2d(nn.Conv2d):
-    """A convolution that reads distances, likewise."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Map (B, in_channels, H, W) to (B, out_channels, H', W')."""
-        if torch.jit.is_scripting():  # type: ignore[attr-defined]
-            return self._conv_forward(input, self.weight, self.bias)
-        else:
-            with autocast(input.device.type, "float32"):
-                result = self._conv_forward(input, self.weight, self.bias)
-            return _in_dtype_of_autocast(result)
-
-
-def _in_dtype_of_autocast(result: Tensor) -> Tensor:
-    device_type = result.device.type
-    if device_type != "meta" and torch.is_autocast_enabled(device_type):
-        return result.to(torch.get_autocast_dtype(device_type))
-    return result
+def in_dtype_of_autocast(result: Tensor) -> Tensor:
+    """Return a tensor of any shape in the dtype that an autocast around it computes in; without one, as it is."""
+    if torch.jit.is_scripting():  # type: ignore[attr-defined]
+        return result
+    else:
+        device_type = result.device.type
+        if device_type != "meta" and torch.is_autocast_enabled(device_type):
+            return result.to(torch.get_autocast_dtype(device_type))
+        return result
