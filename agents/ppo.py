@@ -177,7 +177,7 @@ def sizes(settings: PpoSettings) -> dict[str, PpoSettings]:
         settings,
         horizon=8,
         samples_per_update=8 * 4096,
-        # In 4 minibatches, lift was not learned: too few steps of the optimizer (benchmarks/results/gpu.md).
+        # Of 24,576 samples each, lift was not learned: too few steps of the optimizer (benchmarks/results/gpu.md).
         num_minibatches=16,
         actor_hidden=(256, 128, 64),
         critic_hidden=(256, 128, 64),
