@@ -36,8 +36,9 @@ class PushEnv(PointCloudEnv):
 
     The reward is that of PushCube, divided by its maximum (https://github.com/haosulab/ManiSkill): ``reach`` the side
     of the cube that is away from the region; from there, bring the cube to the ``goal``; the maximum in a step with
-    ``success``. The tool may be farther from that side than there, as a camera sees it. PushCube itself always pushes
-    0.2 m along x and never turns the cube: ``goal_lower=goal_upper=(0.2, 0)`` and yaws of 0 place them likewise.
+    ``success``. The tool may be farther from that side than in PushCube: a camera sees it less exactly. PushCube itself
+    always pushes 0.2 m along x and never turns the cube: ``goal_lower=goal_upper=(0.2, 0)`` and yaws of 0 place them
+    likewise.
     """
 
     cfg: PushEnvCfg

@@ -129,7 +129,7 @@ def _rows_of_a_training_pass(net: PointNet, points: torch.Tensor) -> list[int]:
     return rows
 
 
-@pytest.mark.parametrize(("clouds", "points"), [(8192, 128), (8192, 256), (2048, 128)])
+@pytest.mark.parametrize(("clouds", "points"), [(24_576, 128), (24_576, 256), (8192, 128)])
 def test_a_gpu_keeps_the_activations_of_the_large_agents_minibatch(clouds: int, points: int) -> None:
     # The meta device takes the way of a GPU and has no memory.
     net = PointNet(3, (64, 128, 256)).to("meta")

@@ -18,7 +18,8 @@ from isaaclab_pc.tasks.reach.reach_env_cfg import ReachEnvCfg
 
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch):
-    """Set which physics packages seem installed."""
+    """Set which physics packages seem installed; what they load of the system seems to be there."""
+    monkeypatch.setattr(backends, "OVPHYSX_LIBRARIES", {})
 
     def install(*modules: str) -> None:
         monkeypatch.setattr(backends, "is_installed", lambda module: module in modules)
