@@ -30,6 +30,7 @@ from isaaclab_pc.keyed_random import keyed_uniform
 from isaaclab_pc.physics import monitor_contacts
 from isaaclab_pc.physics.body_frames import keep_frames_on_their_bodies
 from isaaclab_pc.physics.broadphase import fit_broadphase
+from isaaclab_pc.physics.idle_threads import calm_threads
 from isaaclab_pc.physics.presets import prepare_for_device
 from isaaclab_pc.sensors import PointCloud
 from isaaclab_pc.sensors.appended_points import sphere_points
@@ -95,7 +96,8 @@ class PointCloudEnv(DirectRLEnv):
         randomize_sizes(cfg)
         prepare_for_device(cfg)
         keep_frames_on_their_bodies(cfg.sim.physics)
-        super().__init__(cfg, render_mode, **kwargs)
+        with calm_threads():
+            super().__init__(cfg, render_mode, **kwargs)
 
     def _init_sim(self, render_mode: str | None = None, **kwargs: Any) -> None:
         if self.cfg.drawn:

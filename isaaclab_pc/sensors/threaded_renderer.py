@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import copy
 import itertools
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -105,8 +107,9 @@ class ThreadedTiledCamera(SensorTiledCamera):
         kernel = tuple(sorted(wanted))
         if kernel not in self._kernels:
             self._kernels.add(kernel)
-            for part in self._parts:
-                render(part)
+            with _compiled_with_all_optimizations():
+                for part in self._parts:
+                    render(part)
             return
 
         with ThreadPoolExecutor(len(self._parts)) as threads:
@@ -139,6 +142,17 @@ class _Part:
         own_images = {name: image[self._worlds] for name, image in images.items()}
         own_transforms = None if transforms is None else transforms[:, self._worlds]
         self._sensor.update(state, own_transforms, rays, **own_images, **settings)
+
+
+@contextmanager
+def _compiled_with_all_optimizations() -> Iterator[None]:
+    """Compile what is compiled in this block with -O3: it renders a tenth faster than with Warp's -O2 for CPUs."""
+    before = wp.config.optimization_level
+    wp.config.optimization_level = 3
+    try:
+        yield
+    finally:
+        wp.config.optimization_level = before
 
 
 def _from(roots: Any, worlds: slice) -> Any:

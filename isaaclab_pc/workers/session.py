@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.physics.idle_threads import calm_threads
 from isaaclab_pc.runners import Runner
 from isaaclab_pc.scaling.classify import out_of_memory_line
 from isaaclab_pc.scaling.machine import Machine
@@ -144,7 +145,7 @@ def open_env(
     with listening, launch_simulation(resolved.env_cfg, launcher):
         if watch is not None:
             watch.before_env()
-        with _named("the environment", resolved.overrides):
+        with _named("the environment", resolved.overrides), calm_threads():
             env = gym.make(resolved.task, cfg=resolved.env_cfg)
         try:
             if resolved.guard is not None and resolved.guard.mode != "disabled":

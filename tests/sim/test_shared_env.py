@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What every task gets from the base environment: kinds of actions and of rewards, and what is logged."""
 
+import time
 from collections.abc import Callable
 
 import pytest
@@ -43,6 +44,12 @@ def step(env, arm: list[float], gripper: float = 1.0, count: int = 1) -> tuple:
 def angle_between(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
     """Return the angle between two orientations [rad], shape (N,)."""
     return 2.0 * torch.acos((first * second).sum(dim=1).abs().clamp(max=1.0))
+
+
+def test_a_simulation_that_waits_takes_next_to_no_time(env) -> None:
+    before = time.process_time()
+    time.sleep(2.0)
+    assert (time.process_time() - before) / 2.0 < 0.08
 
 
 def test_tool_pose_translates_and_rotates_in_the_tools_axes(env, changed: Callable) -> None:
