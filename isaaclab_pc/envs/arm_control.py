@@ -97,7 +97,8 @@ class ArmControl:
         self.limits = robot.data.soft_joint_pos_limits.torch[:, self.joints].clone()
         """Smallest and largest positions of the arm's joints [rad], shape (N, J, 2)."""
 
-        self._default = robot.data.default_joint_pos.torch[:, self.joints].clone()
+        self.default = robot.data.default_joint_pos.torch[:, self.joints].clone()
+        """Default positions of the arm's joints [rad], shape (N, J)."""
 
         self._posture_damping = _POSTURE_DAMPING**2 * torch.eye(6, device=device)
 
@@ -171,14 +172,19 @@ class ArmControl:
         tool = self.tool_pos_w
         quat = self.tool_quat
 
-        # Isaac Lab's Jacobian has no row for the fixed base, and is that of the hand: moved to the tool centre.
-        jacobian = self.robot.data.body_link_jacobian_w.torch[:, self.hand - 1][:, :, self.joints].clone()
-        lever = tool - self.robot.data.body_pos_w.torch[:, self.hand]
-        jacobian[:, :3] += torch.linalg.cross(jacobian[:, 3:], lever[:, :, None].expand_as(jacobian[:, 3:]), dim=1)
+        jacobian = self.tool_jacobian()
 
         wanted_quat = self._down if tool_quat is None else tool_quat
         self._ik.set_command(torch.cat([tool_pos_w, wanted_quat], dim=1), ee_quat=quat)
         return self._ik.compute(tool, quat, jacobian, joint_pos) + self._towards_default(joint_pos, jacobian)
+
+    def tool_jacobian(self) -> torch.Tensor:
+        """Return how the tool centre moves [m] and the tool turns [rad] with the joints [rad], shape (N, 6, J)."""
+        # Isaac Lab's Jacobian has no row for the fixed base, and is that of the hand: moved to the tool centre.
+        jacobian = self.robot.data.body_link_jacobian_w.torch[:, self.hand - 1][:, :, self.joints].clone()
+        lever = self.tool_pos_w - self.robot.data.body_pos_w.torch[:, self.hand]
+        jacobian[:, :3] += torch.linalg.cross(jacobian[:, 3:], lever[:, :, None].expand_as(jacobian[:, 3:]), dim=1)
+        return jacobian
 
     def _towards_default(self, joint_pos: torch.Tensor, jacobian: torch.Tensor) -> torch.Tensor:
         """Return the part of a motion towards the default joint positions that leaves the tool where it is.
@@ -194,7 +200,7 @@ class ArmControl:
         Returns:
             Change of the joint positions [rad], shape (N, J).
         """
-        wish = (_POSTURE_GAIN * (self._default - joint_pos)).clamp(-_POSTURE_STEP, _POSTURE_STEP)
+        wish = (_POSTURE_GAIN * (self.default - joint_pos)).clamp(-_POSTURE_STEP, _POSTURE_STEP)
         moved = (jacobian * wish[:, None]).sum(dim=2)
         return wish - damped_least_squares(jacobian, moved, self._posture_damping)
 

@@ -22,6 +22,7 @@ from isaaclab.utils.math import (
     quat_apply_inverse,
     quat_error_magnitude,
     quat_from_euler_xyz,
+    wrap_to_pi,
 )
 
 from isaaclab_pc.constant_tensor import constant_tensor
@@ -40,9 +41,12 @@ __all__ = [
     "is_closing_on",
     "is_firm",
     "is_over",
+    "is_wound_up",
     "raised",
     "stay",
     "unturned",
+    "unwinding",
+    "yaw_within_reach",
 ]
 
 _CONE_TIP = 0.015
@@ -65,6 +69,15 @@ _MISSED = 0.4
 
 _FINGERS_REST = 0.01
 """Speed of a finger below which it rests on what it grasps [m/s]."""
+
+_FAR_OUTSIDE = 0.8
+"""How far a joint is outside the range that a task uses where the arm begins to leave its posture [rad]."""
+
+_NEARLY_BACK = 0.25
+"""How far it may be outside where it ends to [rad]."""
+
+_TURN_AT_ONCE = 2.0
+"""Largest turn that is asked for in one target [rad]: beyond pi, a pose is reached by turning the other way."""
 
 Pose = tuple[torch.Tensor, torch.Tensor]
 """Tool centres in the environment frame [m], shape (N, 3), and orientations (x, y, z, w), shape (N, 4)."""
@@ -247,6 +260,64 @@ def from_above(env: PointCloudEnv, pose: Pose, clearance: float, *, turned: floa
     return torch.where(may_come_down[:, None], position, over), quat
 
 
+def yaw_within_reach(env: PointCloudEnv, yaw: torch.Tensor) -> torch.Tensor:
+    """Turn a tool that points down the shorter way round, or the longer one where its last joint would meet a limit.
+
+    Args:
+        env: The environment.
+        yaw: Wanted yaw of the tool [rad], shape (N,).
+
+    Returns:
+        A yaw on the way there [rad], shape (N,).
+    """
+    _, _, tool_yaw = euler_xyz_from_quat(env.tool_quat)
+    shorter = wrap_to_pi(yaw - tool_yaw)
+    longer = shorter - 2.0 * math.pi * torch.sign(shorter)
+
+    last = env.robot.data.joint_pos.torch[:, env.arm.joints[-1]]
+    lower, upper = env.arm.limits[:, -1].unbind(-1)
+    # The joint's axis points down where the tool does.
+    is_out = ((last - shorter) < lower) | ((last - shorter) > upper)
+    may_go_round = ((last - longer) > lower) & ((last - longer) < upper)
+    turn = torch.where(is_out & may_go_round, longer, shorter)
+    return tool_yaw + turn.clamp(-_TURN_AT_ONCE, _TURN_AT_ONCE)
+
+
+def is_wound_up(env: PointCloudEnv, lower: Sequence[float], upper: Sequence[float]) -> torch.Tensor:
+    """Tell whether the arm got into a posture in which it cannot do its task, and is to be led out of it.
+
+    It begins where a joint is far outside the range that the task uses. Once the fingers have begun to close, which
+    they do on the way out, it goes on until all joints are nearly back in it: otherwise the arm would halt where "out"
+    and the task meet.
+
+    Args:
+        env: An environment with a gripper.
+        lower: Smallest position of each joint of the arm in the task [rad], J values.
+        upper: Largest positions [rad].
+
+    Returns:
+        Shape (N,), bool.
+    """
+    joints = env.robot.data.joint_pos.torch[:, env.arm.joints]
+    below = constant_tensor(tuple(lower), joints.device) - joints
+    above = joints - constant_tensor(tuple(upper), joints.device)
+    outside = torch.maximum(below, above).amax(dim=1)
+    return outside > torch.where(_has_begun_to_close(env), _NEARLY_BACK, _FAR_OUTSIDE)
+
+
+def unwinding(env: PointCloudEnv) -> Pose:
+    """Return where the tool is led by a step in which all joints go straight to their default positions."""
+    cfg = env.cfg
+    joints = env.robot.data.joint_pos.torch[:, env.arm.joints]
+    motion = (env.arm.tool_jacobian() * (env.arm.default - joints)[:, None]).sum(dim=2)
+
+    # One factor for all keeps the joints on their way.
+    distance = torch.linalg.vector_norm(motion[:, :3], dim=1) / cfg.tool_delta
+    angle = torch.linalg.vector_norm(motion[:, 3:], dim=1) / cfg.tool_rotation
+    motion = motion / torch.maximum(distance, angle).clamp(min=1.0)[:, None]
+    return apply_delta_pose(env.tool_pos, env.tool_quat, motion)
+
+
 def fingers_rest(env: PointCloudEnv) -> torch.Tensor:
     """Tell whether no finger moves, shape (N,), bool."""
     return env.robot.data.joint_vel.torch[:, env.fingers].abs().amax(dim=1) < _FINGERS_REST
@@ -256,6 +327,11 @@ def finger_opening(env: PointCloudEnv) -> torch.Tensor:
     """Return the mean distance of the fingers from where they meet [m], shape (N,)."""
     position = env.robot.data.joint_pos.torch[:, env.fingers]
     return (position - env.finger_limits[..., 0]).mean(dim=1)
+
+
+def _has_begun_to_close(env: PointCloudEnv) -> torch.Tensor:
+    widest = (env.finger_limits[..., 1] - env.finger_limits[..., 0]).mean(dim=1)
+    return finger_opening(env) < _BEGUN * widest
 
 
 def is_over(env: PointCloudEnv, position: torch.Tensor) -> torch.Tensor:
@@ -288,9 +364,7 @@ def is_closing_on(env: PointCloudEnv, position: torch.Tensor, width: torch.Tenso
         Shape (N,), bool.
     """
     distance = torch.linalg.vector_norm(position - env.tool_pos, dim=1)
-    opening = finger_opening(env)
-    widest = (env.finger_limits[..., 1] - env.finger_limits[..., 0]).mean(dim=1)
-    has_begun = (opening < _BEGUN * widest) & (opening > _MISSED * width)
+    has_begun = _has_begun_to_close(env) & (finger_opening(env) > _MISSED * width)
     return (distance < _REACH) | (has_begun & (distance < _STILL_AROUND))
 
 

@@ -21,9 +21,12 @@ from isaaclab_pc.envs.expert import (
     fingers_rest,
     from_above,
     is_closing_on,
+    is_wound_up,
     raised,
     stay,
     unturned,
+    unwinding,
+    yaw_within_reach,
 )
 from isaaclab_pc.envs.manipulation import joint_speed, upright
 
@@ -67,6 +70,12 @@ its head swings about the axis."""
 _ADVANCE = 0.02
 """How far ahead of the peg its target on the hole's axis is [m]."""
 
+_LOWEST_JOINTS = (-0.5, -1.2, -2.5, -2.9, -1.1, 2.0, -2.9)
+"""Smallest positions of the Panda's joints in episodes in which nothing goes wrong [rad]; its last may be anywhere."""
+
+_HIGHEST_JOINTS = (2.8, 0.8, 0.3, -1.2, 0.7, 3.2, 2.9)
+"""Largest positions [rad]."""
+
 
 def _depth(env: PegInsertEnv) -> torch.Tensor:
     """Return how deep the head is in the hole [m], negative before it, shape (N,)."""
@@ -77,6 +86,10 @@ def _off_axis(env: PegInsertEnv) -> torch.Tensor:
     """Return how far the peg is off the hole's axis [m], shape (N,): its head, or its middle sideways."""
     head = torch.linalg.vector_norm(env.head_in_hole[:, 1:], dim=1)
     return torch.maximum(head, env.middle_in_hole[:, 1].abs())
+
+
+def _wound_up(env: PegInsertEnv) -> torch.Tensor:
+    return is_wound_up(env, _LOWEST_JOINTS, _HIGHEST_JOINTS)
 
 
 def _held(env: PegInsertEnv) -> torch.Tensor:
@@ -102,7 +115,7 @@ def _tail(env: PegInsertEnv) -> Pose:
     # Not the nearest of the two possible grasps: only from this one the wrist can turn to the hole.
     _, _, yaw = euler_xyz_from_quat(env.peg_quat)
 
-    return env.grasp_pos, downward(yaw)
+    return env.grasp_pos, downward(yaw_within_reach(env, yaw))
 
 
 def _above_tail(env: PegInsertEnv) -> Pose:
@@ -151,6 +164,7 @@ def _into_hole(env: PegInsertEnv) -> Pose:
 
 CASES = (
     Case(name="push into the hole", when=_guided, target=_into_hole, closed=True, gain=0.3),
+    Case(name="unwind the arm", when=_wound_up, target=unwinding, closed=True),
     Case(name="lift", when=_lying, target=_up, closed=True),
     Case(name="bring to the hole", when=_held, target=_in_line, closed=True, gain=0.25, step_length=0.02),
     Case(name="close", when=_around, target=_tail, closed=True),
