@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from isaaclab.utils.math import quat_apply, quat_from_euler_xyz
 
 from isaaclab_pc.envs.expert import (
@@ -19,6 +21,9 @@ from isaaclab_pc.envs.expert import (
     is_closing_on,
     is_firm,
     is_over,
+    is_wound_up,
+    unwinding,
+    yaw_within_reach,
 )
 
 UPRIGHT = (0.0, 0.0, 0.0, 1.0)
@@ -293,3 +298,65 @@ def test_a_gripper_that_has_begun_to_close_goes_on(opening: float, tool: float, 
 def test_a_grasp_is_firm_once_the_fingers_rest(speed: float, height: float, firm: bool) -> None:
     position = torch.tensor([[0.0, 0.0, height]])
     assert is_firm(gripper(0.03, speed), position, torch.tensor([0.05])).tolist() == [firm]
+
+
+def wrist(last: float, straight: float) -> Any:
+    """Return an environment whose tool points down, with the yaw ``straight`` where its last joint is at 0 [rad]."""
+    env: Any = PointArm(1)
+    env.arm.limits = torch.tensor([-2.9, 2.9]).expand(1, 2, 2)
+    env.joint_pos[:, -1] = last
+    env.tool_quat = downward(torch.tensor([straight - last]))
+    return env
+
+
+@given(
+    st.floats(-2.9, 2.9),
+    st.floats(-2.8, 2.8),
+    st.floats(-math.pi, math.pi),
+    st.integers(-1, 1),
+)
+def test_a_wrist_turns_to_any_yaw_within_its_limits(last: float, goal: float, straight: float, rounds: int) -> None:
+    yaw = torch.tensor([straight - goal + 2.0 * math.pi * rounds])
+    # Halfway round, either way is as good as the other.
+    assume(abs(abs(last - goal) - math.pi) > 0.01)
+
+    for _ in range(60):
+        aim = yaw_within_reach(wrist(last, straight), yaw)
+        tool_yaw = straight - last
+        last -= max(-0.1, min(0.1, math.remainder(float(aim) - tool_yaw, 2.0 * math.pi)))
+        assert abs(last) <= 2.901
+
+    assert last == pytest.approx(goal, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("joint", "opening", "wound_up"),
+    [
+        pytest.param(1.5, 0.04, False, id="outside, but not far"),
+        pytest.param(1.9, 0.04, True, id="far outside"),
+        pytest.param(-1.9, 0.04, True, id="far outside, on the other side"),
+        pytest.param(1.5, 0.03, True, id="on its way out"),
+        pytest.param(1.2, 0.03, False, id="nearly back"),
+    ],
+)
+def test_an_arm_that_has_begun_to_unwind_goes_on(joint: float, opening: float, wound_up: bool) -> None:
+    env = gripper(opening)
+    env.robot.data.joint_pos.torch = torch.tensor([[opening, opening, joint]])
+    env.arm = SimpleNamespace(joints=[2])
+    assert is_wound_up(env, [-1.0], [1.0]).tolist() == [wound_up]
+
+
+def test_an_arm_unwinds_along_a_straight_line_of_its_joints() -> None:
+    env: Any = PointArm(1)
+    env.arm.default = torch.tensor([[2.0, -1.0]])
+    env.joint_pos[:] = torch.tensor([[1.0, 1.0]])
+    jacobian = torch.zeros(1, 6, 2)
+    jacobian[0, 0] = torch.tensor([1.0, 0.0])
+    jacobian[0, 5] = torch.tensor([0.0, 0.5])
+    env.arm.tool_jacobian = lambda: jacobian
+
+    position, quat = unwinding(env)
+
+    # It would move by 1 m and turn by -1 rad; 0.1 m and 0.2 rad are allowed.
+    torch.testing.assert_close(position, torch.tensor([[0.1, 0.0, 0.0]]))
+    torch.testing.assert_close(quat, turned(yaw=-0.1))
