@@ -22,7 +22,8 @@ def calm_threads() -> Iterator[None]:
 
     ovphysx starts one that waits for meshes to cook. It sleeps for a microsecond, then looks, as long as the simulation
     lives: 18 % of a core, and each time it wakes it interrupts another thread, which made rendering a third slower on
-    two virtual cores. No setting of ovphysx stops it.
+    two virtual cores. The setting that ovphysx names for the cooking does not stop it
+    (``/physics/cooking/ujitsoCollisionCooking``).
 
     Linux lets a sleep last longer than asked for by the thread's timer slack, 50 us unless it is set, and a thread
     inherits that of the one that starts it. The slack of the thread that calls is put back at the end of the block.

@@ -145,6 +145,7 @@ def open_env(
     with listening, launch_simulation(resolved.env_cfg, launcher):
         if watch is not None:
             watch.before_env()
+        # This package's tasks calm their threads by themselves; those of others do not.
         with _named("the environment", resolved.overrides), calm_threads():
             env = gym.make(resolved.task, cfg=resolved.env_cfg)
         try:

@@ -89,6 +89,9 @@ def _off_axis(env: PegInsertEnv) -> torch.Tensor:
 
 
 def _wound_up(env: PegInsertEnv) -> torch.Tensor:
+    if len(env.arm.joints) != len(_LOWEST_JOINTS):
+        # Another arm than the Panda, tried with env.robots: nothing is known of its postures.
+        return torch.zeros_like(env.grasped)
     return is_wound_up(env, _LOWEST_JOINTS, _HIGHEST_JOINTS)
 
 

@@ -25,6 +25,7 @@ from isaaclab_pc.envs.expert import (
     unwinding,
     yaw_within_reach,
 )
+from isaaclab_pc.tasks.peg_insert.expert import CASES as PEG_CASES
 
 UPRIGHT = (0.0, 0.0, 0.0, 1.0)
 
@@ -344,6 +345,13 @@ def test_an_arm_that_has_begun_to_unwind_goes_on(joint: float, opening: float, w
     env.robot.data.joint_pos.torch = torch.tensor([[opening, opening, joint]])
     env.arm = SimpleNamespace(joints=[2])
     assert is_wound_up(env, [-1.0], [1.0]).tolist() == [wound_up]
+
+
+def test_the_expert_of_peg_insert_judges_no_posture_of_another_arm() -> None:
+    six_joints: Any = SimpleNamespace(arm=SimpleNamespace(joints=list(range(6))), grasped=torch.tensor([True, False]))
+    (case,) = (case for case in PEG_CASES if case.name == "unwind the arm")
+    assert case.when is not None
+    assert case.when(six_joints).tolist() == [False, False]
 
 
 def test_an_arm_unwinds_along_a_straight_line_of_its_joints() -> None:
