@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import csv
 import itertools
+import math
 import statistics
 import subprocess
 import sys
@@ -143,10 +144,12 @@ def training_seconds(data: RunData, until: CurvePoint | None = None) -> float:
     return wall_s - sum(point.evaluation_s for point in before)
 
 
-def first_good(data: RunData) -> CurvePoint | None:
-    """Return the first evaluation in training with enough success."""
-    good = (point for point in data.evaluations if (point.evaluation.success_rate or 0.0) >= GOOD)
-    return next(good, None)
+def evaluated(data: RunData) -> list[tuple[int, float, Evaluation]]:
+    """Return environment steps, seconds of training and result of each evaluation of a run, its last one included."""
+    points = [(point.env_steps, training_seconds(data, point), point.evaluation) for point in data.evaluations]
+    if data.evaluation is not None:
+        points.append((data.env_steps, training_seconds(data), data.evaluation))
+    return points
 
 
 def num_parameters(record: RunRecord) -> int | None:
@@ -164,8 +167,10 @@ def row(cell: Cell, record: RunRecord) -> Row:
     data = record.data
     result = data.evaluation
     assert isinstance(result, Evaluation)
-    good = first_good(data)
     seconds = training_seconds(data)
+    good = (point for point in evaluated(data) if (point[2].success_rate or 0.0) >= GOOD)
+    good_steps, good_seconds, _ = next(good, (None, None, None))
+
     values = {
         **asdict(cell),
         "success": result.success and round(result.success.rate, 4),
@@ -176,8 +181,8 @@ def row(cell: Cell, record: RunRecord) -> Row:
         "time_to_success_s": result.mean_time_to_success_s and round(result.mean_time_to_success_s, 2),
         "env_steps": data.env_steps,
         "training_s": round(seconds),
-        "steps_to_good": good and good.env_steps,
-        "training_s_to_good": good and round(training_seconds(data, good)),
+        "steps_to_good": good_steps,
+        "training_s_to_good": good_seconds and round(good_seconds),
         "env_steps_per_s": round(data.env_steps / seconds),
         "peak_mib": data.peak_bytes and data.peak_bytes >> 20,
         "parameters": num_parameters(record),
@@ -189,10 +194,7 @@ def row(cell: Cell, record: RunRecord) -> Row:
 
 
 def curve(cell: Cell, data: RunData) -> list[Row]:
-    """Return what the curves' CSV says of a run: its evaluations, the last one included."""
-    points = [(point.env_steps, training_seconds(data, point), point.evaluation) for point in data.evaluations]
-    if data.evaluation is not None:
-        points.append((data.env_steps, training_seconds(data), data.evaluation))
+    """Return what the curves' CSV says of a run."""
     return [
         {
             **{name: str(value) for name, value in asdict(cell).items()},
@@ -200,7 +202,7 @@ def curve(cell: Cell, data: RunData) -> list[Row]:
             "training_s": str(round(seconds)),
             "success": str(round(evaluation.success_rate or 0.0, 4)),
         }
-        for env_steps, seconds, evaluation in points
+        for env_steps, seconds, evaluation in evaluated(data)
     ]
 
 
@@ -271,9 +273,9 @@ def _success(line: Row) -> str:
 
 
 def _median(seeds: Sequence[Row], name: str, text: Callable[[float], str]) -> str:
-    """Return the median over the seeds; a dash where half of them or more have no such number."""
-    values = [float(line[name]) for line in seeds if line[name]]
-    return text(statistics.median(values)) if 2 * len(values) > len(seeds) else "-"
+    """Return the median over the seeds; a run without such a number never came to it."""
+    median = statistics.median(float(line[name] or math.inf) for line in seeds)
+    return "-" if math.isinf(median) else text(median)
 
 
 def save_curves(rows: Sequence[Row], path: Path) -> None:

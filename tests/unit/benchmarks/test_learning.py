@@ -99,6 +99,27 @@ def test_an_evaluation_after_the_last_iteration_is_not_in_the_runs_time(tmp_path
     assert learning.training_seconds(record.data) == learning.training_seconds(record.data, last) == 80.0
 
 
+@pytest.mark.usefixtures("calls")
+def test_success_that_came_with_the_end_came_after_the_whole_training(tmp_path, monkeypatch):
+    learning.run(CELL, tmp_path, [])
+    record = learning.newest(CELL.folder(tmp_path))
+    assert record is not None
+    record.update(evaluations=record.data.evaluations[:1])
+    # The stand-in's checkpoint is empty.
+    monkeypatch.setattr(learning, "num_parameters", lambda record: 7)
+    row = learning.row(CELL, record)
+    assert (row["training_s"], row["training_s_to_good"], row["steps_to_good"]) == ("90", "90", "8000")
+
+
+@pytest.mark.usefixtures("calls")
+@pytest.mark.parametrize(("never", "median"), [(1, "70 s"), (2, "-")])
+def test_a_seed_that_never_came_to_it_counts_as_the_slowest(tmp_path, never, median):
+    trained(tmp_path, tmp_path)
+    (row,) = learning.read_rows(tmp_path / learning.TABLE)
+    failed = row | {"training_s_to_good": ""}
+    assert f"| 80 s | {median} | 2.0 GiB |" in learning.table([failed] * never + [row] * (3 - never))
+
+
 def test_what_the_csv_knows_is_not_run_again_though_its_runs_are_gone(calls, tmp_path, monkeypatch):
     out = tmp_path / "results"
     trained(tmp_path / "gone", out)
