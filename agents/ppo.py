@@ -134,12 +134,12 @@ class PpoSettings(UpdateSize):
     """The policy's encoders."""
 
 
-DEFAULT = PpoSettings(max_iterations=1500, gamma=0.9, learning_rate=3e-4, schedule="fixed")
+DEFAULT = PpoSettings(max_iterations=1000, gamma=0.9, learning_rate=3e-4, schedule="fixed")
 """What most tasks learn with; found with ``lift``.
 
 The discount is small because dense rewards lead the way. The learning rate is fixed because the adaptive schedule would
 stay at its lower end: the means of actions that are clipped grow far beyond 1, and a small change of them is a large
-divergence.
+divergence. Two CPU cores take less than an hour for the iterations, from points as well.
 """
 
 REACH = PpoSettings(max_iterations=100, horizon=16)

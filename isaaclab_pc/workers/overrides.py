@@ -240,16 +240,22 @@ def _check_value(override: str, owner: Any, name: str, present: Any, presets: Se
         expected = f"one of its presets, {', '.join(presets)}" if presets else "a value for one of its fields"
         raise ConfigError(f"{override}: expected {expected}, as in {key}.{next(iter(_fields(present)), 'field')}=...")
     if value is None:
-        raise ConfigError(f"{override}: expected {_describe(present)}, like the present {present}.")
+        raise _unexpected(override, value, _describe(present), present)
 
     bounds = next((kind for pattern, kind in _BOUNDS.items() if fnmatchcase(key, pattern)), None)
     if bounds is not None:
         try:
             TypeAdapter(bounds, config=ConfigDict(strict=True)).validate_python(_as_list(value))
         except ValidationError:
-            raise ConfigError(f"{override}: expected {describe_type(bounds)}, like the present {present}.") from None
+            raise _unexpected(override, value, describe_type(bounds), present) from None
     elif not _fits(present, value):
-        raise ConfigError(f"{override}: expected {_describe(present)}, like the present {present}.")
+        raise _unexpected(override, value, _describe(present), present)
+
+
+def _unexpected(override: str, value: Any, expected: str, present: Any) -> ConfigError:
+    is_unread = isinstance(value, str) and value.startswith(("[", "(", "{"))
+    hint = """ It was read as one word: in lists, words need quotes, as in "field=['a','b']".""" if is_unread else ""
+    return ConfigError(f"{override}: expected {expected}, like the present {present}.{hint}")
 
 
 def _names_code(key: str, present: Any, value: Any) -> bool:

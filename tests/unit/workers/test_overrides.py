@@ -100,6 +100,7 @@ def test_what_only_looks_like_code_is_text(value):
         ("env.inner.width=wide", "expected a whole number, like the present 48"),
         ("env.inner.width=1.5", "expected a whole number"),
         ("env.inner.width=true", "expected a whole number"),
+        ("env.inner.crop=[one,two]", "expected a list, like .*: in lists, words need quotes"),
         ("env.inner.scale=big", "expected a number, like the present 0.5"),
         ("env.inner.on=1", "expected true or false"),
         ("env.inner.crop=1", "expected a list"),
@@ -187,7 +188,9 @@ def refuse_all(pattern: str, kind: Any, present: Any, texts: Sequence[str]) -> N
     for text in texts:
         with pytest.raises(ConfigError) as refusal:
             check_overrides(nested(key, present), [f"{key}={text}"])
-        assert str(refusal.value) == f"{key}={text}: expected {describe_type(kind)}, like the present {present}."
+        assert str(refusal.value).startswith(
+            f"{key}={text}: expected {describe_type(kind)}, like the present {present}."
+        )
 
 
 @pytest.mark.parametrize(("pattern", "kind"), NUMBERS.items())
