@@ -185,7 +185,8 @@ class ReplayDistillation(Distillation):
         if len(self.replay) < self._needed_samples:
             self._owed_steps += steps
             return share
-        made_up = min(self._owed_steps, steps)
+        is_last = self.num_updates >= self._max_iterations
+        made_up = self._owed_steps if is_last else min(self._owed_steps, steps)
         self._owed_steps -= made_up
         steps += made_up
 
@@ -224,8 +225,8 @@ class ReplayDistillation(Distillation):
     def load(self, loaded_dict: dict, load_cfg: dict | None, strict: bool) -> bool:
         """Go on from what :meth:`save` returned.
 
-        The student goes on learning when the replay has some variety again: from the samples of a few iterations alone
-        it would forget the others.
+        The student goes on learning when the replay has some variety again, but after half of the iterations that are
+        left at the latest: from the samples of a few iterations alone it would forget the others.
 
         Args:
             loaded_dict: The state.
@@ -241,7 +242,9 @@ class ReplayDistillation(Distillation):
         self.num_updates = int(loaded_dict["progress"]["iterations"])
         self._owed_steps = int(loaded_dict["progress"]["owed_steps"])
         needed = min(self.samples, self._refill_samples) // self.gpu_world_size
-        self._needed_samples = min(needed, self._replay_samples)
+        # At most half of what is left: each iteration that learns nothing leaves one that makes up for it.
+        iterations_left = self._max_iterations - self.num_updates
+        self._needed_samples = min(needed, self._replay_samples, iterations_left // 2 * self._new_samples)
         return True
 
     @staticmethod

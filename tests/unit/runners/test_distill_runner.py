@@ -3,6 +3,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -153,6 +154,18 @@ def test_a_resumed_run_learns_again_once_its_replay_is_refilled(tmp_path: Path) 
     assert [metrics["Learner/updates"] for metrics in calls] == [0.0, 20.0, 10.0, 10.0, 10.0]
     assert "loss/motion" not in calls[0]
     assert resumed.error() < first.error()
+
+
+@pytest.mark.parametrize("interruptions", [(17,), (18,), (19,), (16, 17, 19)])
+def test_a_run_has_as_many_updates_however_late_it_is_interrupted(tmp_path: Path, interruptions: tuple[int]) -> None:
+    bench = Bench(tmp_path / "a")
+    calls = bench.train(interruptions[0])
+    for start, end in pairwise([*interruptions, SETTINGS.max_iterations]):
+        bench.runner.save(tmp_path / f"{start}.pt", {"task": "fake"})
+        bench = Bench(tmp_path / str(start))
+        bench.runner.load(tmp_path / f"{start}.pt", {"task": "fake"})
+        calls += bench.train(end)
+    assert sum(metrics["Learner/updates"] for metrics in calls) == 10 * SETTINGS.max_iterations
 
 
 def test_a_policy_needs_its_weights_alone(tmp_path: Path) -> None:
