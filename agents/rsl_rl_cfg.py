@@ -19,6 +19,7 @@ __all__ = [
     "FineTuneAlgorithmCfg",
     "PointCloudModelCfg",
     "PpoRunnerCfg",
+    "StudentCfg",
     "make_cfg",
     "make_distill_cfg",
     "make_finetune_cfg",
@@ -26,14 +27,19 @@ __all__ = [
 
 
 @configclass
-class PointCloudModelCfg(RslRlMLPModelCfg):
-    """Configuration of :class:`~isaaclab_pc.agents.rsl_rl_model.PointCloudModel`."""
+class StudentCfg(RslRlMLPModelCfg):
+    """Configuration of :class:`~isaaclab_pc.agents.rsl_rl_model.PointCloudModel`, as far as imitation trains it."""
 
     class_name: str = "isaaclab_pc.agents.rsl_rl_model:PointCloudModel"
     """The model's class, resolved by RSL-RL."""
 
     encoder: dict[str, Any] = MISSING  # type: ignore[assignment]
     """Fields of :class:`~isaaclab_pc.agents.ppo.EncoderSettings`."""
+
+
+@configclass
+class PointCloudModelCfg(StudentCfg):
+    """Configuration of :class:`~isaaclab_pc.agents.rsl_rl_model.PointCloudModel`, as PPO trains it."""
 
     aux_coef: float = 0.0
     """Weight of the loss that makes the latent predict the privileged state; 0 leaves the head out."""
@@ -117,7 +123,7 @@ class DistillRunnerCfg(RslRlBaseRunnerCfg):
     samples_per_update: int = MISSING  # type: ignore[assignment]
     """New samples per iteration."""
 
-    student: PointCloudModelCfg = MISSING  # type: ignore[assignment]
+    student: StudentCfg = MISSING  # type: ignore[assignment]
     """The network that learns."""
 
     algorithm: DistillAlgorithmCfg = MISSING  # type: ignore[assignment]
@@ -219,7 +225,7 @@ def make_distill_cfg(settings: DistillSettings, experiment: str) -> DistillRunne
         samples_per_update=settings.samples_per_update,
         save_interval=50,
         obs_groups={"student": policy_groups("points")},
-        student=PointCloudModelCfg(
+        student=StudentCfg(
             hidden_dims=list(settings.hidden),
             activation=settings.activation,
             obs_normalization=True,

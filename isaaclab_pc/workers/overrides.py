@@ -57,7 +57,6 @@ _SET_ELSEWHERE = {
     "agent.class_name": "runner",
     "agent.algorithm.checkpoint": "init",
     "agent.actor.rnn_type": "recurrent",
-    "agent.student.rnn_type": "recurrent",
     "agent.params.network.rnn_type": "recurrent",
     "agent.agent.class": "runner",
     "agent.params.seed": "seed",

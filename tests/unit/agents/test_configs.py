@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from isaaclab_pc.agents import ppo, rl_games_cfg, rsl_rl_cfg, sac, sb3_cfg, skrl_cfg
+from isaaclab_pc.agents import distill, ppo, rl_games_cfg, rsl_rl_cfg, sac, sb3_cfg, skrl_cfg
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.workers.overrides import check_overrides
 
 SETTINGS = replace(
     ppo.REACH,
@@ -158,3 +159,10 @@ def test_samples_divide_into_minibatches() -> None:
 def test_settings_load_no_torch() -> None:
     code = "import sys, isaaclab_pc.agents.ppo; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_student_has_no_field_that_imitation_has_no_use_for() -> None:
+    cfg = rsl_rl_cfg.make_distill_cfg(distill.DEFAULT, "name")
+    for override in ("agent.student.aux_coef=0.1", "agent.student.rnn_type=gru"):
+        with pytest.raises(ConfigError, match=r"agent\.student has no field"):
+            check_overrides({"agent": cfg}, [override])
