@@ -264,7 +264,7 @@ class PointCloud(SensorBase):
         frame_key = self._draw_key(_SAMPLING_STREAM, self._episode, self._frame)
 
         views = self._read_cameras(mask, frame_key)
-        output_pose = self.frame_pose(self.cfg.frame)
+        output_pose = self._believed_pose(self.cfg.frame, views)
         cloud = self._sample(views, output_pose, frame_key, mask)
 
         values = [cloud.points]
@@ -309,11 +309,16 @@ class PointCloud(SensorBase):
         labels = [] if self._labels is None else self._labels.read()
         return _Views(depths, intrinsics, pos, quat, labels)
 
+    def _believed_pose(self, frame: str, views: _Views) -> Pose:
+        """Return where a frame is for who has the calibration that the views come with."""
+        # A camera's own frame: an error of where it is must not move what it sees relative to itself.
+        return (views.pos[:, 0], views.quat[:, 0]) if frame == "camera" else self.frame_pose(frame)
+
     def _sample(self, views: _Views, output_pose: Pose, frame_key: torch.Tensor, mask: torch.Tensor) -> Cloud:
         """Choose the cloud's pixels and return their points in the output frame."""
         crop_frame = self.cfg.crop_frame or self.cfg.frame
         moves = crop_frame != self.cfg.frame
-        crop_pos, crop_quat = self.frame_pose(crop_frame) if moves else output_pose
+        crop_pos, crop_quat = self._believed_pose(crop_frame, views) if moves else output_pose
         output_pos, output_quat = output_pose if moves else (None, None)
 
         labels = None

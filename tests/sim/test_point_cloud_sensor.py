@@ -23,6 +23,7 @@ from isaaclab_pc.envs import depth_camera_cfg
 from isaaclab_pc.physics import apply_physics
 from isaaclab_pc.physics.presets import PhysicsPresetsCfg, prepare_for_device
 from isaaclab_pc.sensors import BodyPointsCfg, DepthRealismCfg, GivenPointsCfg, PointCloudCfg
+from isaaclab_pc.sensors.scene_cameras import depth_image
 from isaaclab_pc.settings import PhysicsSettings
 from isaaclab_pc.settings.physics import Backend
 
@@ -82,6 +83,9 @@ class SceneCfg(InteractiveSceneCfg):
         features=("camera",),
     )
     in_camera: PointCloudCfg = cloud_cfg(frame="camera", sampler="voxel", voxel_size=0.02, remove=("robot",))
+    miscalibrated: PointCloudCfg = cloud_cfg(
+        cameras=("front",), frame="camera", realism=DepthRealismCfg(position_jitter=0.02, rotation_jitter=0.05)
+    )
     late: PointCloudCfg = cloud_cfg(cameras=("wrist",), num_points=64, realism=DepthRealismCfg(latency=2))
     prompt: PointCloudCfg = cloud_cfg(cameras=("wrist",), num_points=64)
 
@@ -204,6 +208,13 @@ def test_each_frame_shows_the_same_surfaces(moved: PlainEnv) -> None:
         assert off_table_and_cube(moved, in_env)[mask].max() < TOLERANCE
         assert (in_env >= torch.tensor([0.2, -0.5, -0.01]) - 1e-5).all()
         assert (in_env <= torch.tensor([0.84, 0.5, 0.6]) + 1e-5).all()
+
+
+def test_a_camera_needs_no_calibration_to_tell_where_points_are_relative_to_itself(moved: PlainEnv) -> None:
+    points, mask = cloud(moved, "miscalibrated")
+    depth = depth_image(moved.scene["front"]).flatten(1)
+    expected = depth.gather(1, moved.scene["miscalibrated"].data.pixels.long())
+    torch.testing.assert_close(points[..., 2][mask], expected[mask], atol=1e-5, rtol=0)
 
 
 def test_classes_normals_and_colours_are_those_of_the_surface(moved: PlainEnv) -> None:
