@@ -80,8 +80,9 @@ class EpisodeTracker:
         self.fulfilled.index_fill_(0, ids, False)
         self._success_step.index_fill_(0, ids, float("nan"))
         for name, value in self._sums.items():
-            last = self._last_sums.setdefault(name, torch.zeros_like(value))
-            last[ids] = value[ids]
+            last = self._last_sums.setdefault(name, torch.full_like(value, float("nan")))
+            total = value[ids].masked_fill(benched[ids], float("nan"))
+            last[ids] = torch.where(ran, total, last[ids])
             value.index_fill_(0, ids, 0.0)
 
     def take_results(self, other: EpisodeTracker) -> None:
@@ -105,5 +106,5 @@ class EpisodeTracker:
             "Metrics/time_to_success": self._last_time.nanmean(),
         }
         for name, value in self._last_sums.items():
-            metrics[f"Episode_Reward/{name}"] = value.mean() / max_length_s
+            metrics[f"Episode_Reward/{name}"] = value.nanmean() / max_length_s
         return metrics
