@@ -176,7 +176,9 @@ class RslRlRunner:
             if on_iteration(self.completed_iterations, metrics) is Decision.STOP:
                 raise StopTraining
 
-        # A checkpoint may have been loaded, or other episodes run, since the last training.
+        # Algorithms load here what they go on from or learn from; a checkpoint may have been loaded, or other episodes
+        # run, since the last training.
+        self._library.alg.train_mode()
         self._tripwire.keep_buffers()
         self._library.forget_episodes()
         self._library.current_learning_iteration = self.completed_iterations

@@ -78,7 +78,9 @@ def student(tmp_path: Path) -> Path:
     torch.manual_seed(1)
     cfg = rsl_rl_cfg.make_distill_cfg(STUDENT, "x")
     path = tmp_path / "student.pt"
-    build(tmp_path / "student", cfg).save(path, {})
+    runner = build(tmp_path / "student", cfg)
+    algorithm(runner).get_policy().update_normalization(FakeEnv(NUM_ENVS, "points").observe())
+    runner.save(path, {})
     return path
 
 
@@ -100,6 +102,15 @@ def test_the_actor_stays_what_it_was_until_the_critic_has_learned(student: Path,
     # The adaptive schedule begins at 1e-5 and goes by factors of 1.5.
     assert calls[0]["learning_rate"] < 1e-3
     assert critic_rate(runner) == 1e-3
+
+
+def test_a_first_update_that_is_skipped_leaves_the_policy_as_it_was_loaded(student: Path, tmp_path: Path) -> None:
+    state, _ = load_checkpoint(student, "cpu")
+    runner = build(tmp_path, finetune_cfg(), student)
+    algorithm(runner).value_loss_coef = float("nan")
+    (metrics,) = train(runner, 1)
+    assert metrics["Learner/skipped_updates"] == metrics["Learner/updates"]
+    assert same(weights(runner, tmp_path, "actor"), state["algorithm"]["student_state_dict"])
 
 
 def test_a_resumed_run_goes_on_with_its_own_actor(student: Path, tmp_path: Path) -> None:
