@@ -390,11 +390,12 @@ class PointCloudEnv(DirectRLEnv):
 
         # Before the first step there is no reward, and no episode that could end.
         if self.common_step_counter > 0:
-            # If the episode had already ended in this step, its result stands.
-            self.episode_tracker.mark_failed(found.ended & ~self.reset_buf)
-            self.step_guard.end_by_observation(
-                found.ended, self.reward_buf, self.reset_terminated, self.reset_time_outs
-            )
+            # If the episode had already ended in this step, its result stands, and what came after its reset is no part
+            # of it.
+            running = ~self.reset_buf
+            self.episode_tracker.mark_failed(found.ended & running)
+            ended = found.ended if self._makes_final_observation else found.ended & running
+            self.step_guard.end_by_observation(ended, self.reward_buf, self.reset_terminated, self.reset_time_outs)
         self.step_guard.reset_later(found.ended)
 
     def _observe(self) -> dict[str, torch.Tensor]:

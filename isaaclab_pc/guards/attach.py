@@ -120,7 +120,9 @@ class _GuardFilter(StepFilter):
 
         obs, ended = self._guarded_observations(obs)
         if ended is not None:
-            self._step_guard.end_by_observation(ended, reward, terminated, truncated)
+            # After a reset it is the first observation of the next episode, and the last one stays as it ended.
+            running = ~(terminated | truncated)
+            self._step_guard.end_by_observation(ended & running, reward, terminated, truncated)
             self._step_guard.reset_later(ended)
 
         self._finish(obs, extras)

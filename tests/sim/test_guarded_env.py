@@ -208,26 +208,57 @@ def test_denormals_are_no_fault(env, monkeypatch: pytest.MonkeyPatch, where: str
     assert counts(env) == before
 
 
+def inject_observation(group: str) -> Inject:
+    def inject(env, monkeypatch: pytest.MonkeyPatch, value: float, sick: list[int]) -> Callable:
+        real = env._observe
+
+        def fault(actions: torch.Tensor) -> None:
+            def once() -> dict[str, torch.Tensor]:
+                monkeypatch.setattr(env, "_observe", real)
+                observation = real()
+                observation[group].view(NUM_ENVS, -1)[sick, -1] = value
+                return observation
+
+            monkeypatch.setattr(env, "_observe", once)
+
+        return fault
+
+    return inject
+
+
 @pytest.mark.parametrize("value", BAD_VALUES)
 @pytest.mark.parametrize("group", ["policy", "points", "critic"])
 def test_a_bad_observation_is_filled_and_its_environment_reset_before_the_next_physics_step(
     env, clean: list[Step], monkeypatch: pytest.MonkeyPatch, group: str, value: float
 ) -> None:
-    real = env._observe
-
-    def fault(actions: torch.Tensor) -> None:
-        def once() -> dict[str, torch.Tensor]:
-            monkeypatch.setattr(env, "_observe", real)
-            observation = real()
-            observation[group].view(NUM_ENVS, -1)[SICK, -1] = value
-            return observation
-
-        monkeypatch.setattr(env, "_observe", once)
-
     before = counts(env)
-    steps = roll_out(env, fault)
+    steps = roll_out(env, inject_observation(group)(env, monkeypatch, value, [SICK]))
     assert_ended_by_its_observation(steps, clean)
     assert newly_counted(env, before) == {"observation": 1}
+
+
+def test_an_episode_that_ended_by_itself_stays_as_it_ended_if_the_next_one_begins_badly(
+    env, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Else the first observation of this step would be the last one of the episode that ended.
+    monkeypatch.setattr(env.cfg, "compute_final_obs", False)
+    spoil = inject_observation("points")(env, monkeypatch, float("nan"), [SICK])
+
+    def time_out(actions: torch.Tensor) -> None:
+        env.episode_length_buf[SICK] = env.max_episode_length
+
+    def time_out_and_spoil(actions: torch.Tensor) -> None:
+        time_out(actions)
+        spoil(actions)
+
+    expected = roll_out(env, time_out)[FAULT_STEP]
+    steps = roll_out(env, time_out_and_spoil)
+    ended = steps[FAULT_STEP]
+    assert ended.truncated[SICK]
+    assert not ended.terminated.any()
+    assert torch.equal(ended.reward, expected.reward)
+    assert not ended.obs["points"][SICK].any()
+    assert steps[FAULT_STEP + 1].episode[SICK] == ended.episode[SICK] + 1, "it is reset before the next step"
 
 
 def assert_ended_by_its_observation(steps: list[Step], clean: list[Step]) -> None:

@@ -194,6 +194,19 @@ def test_a_bad_observation_of_a_reset_is_filled_and_reset_again() -> None:
     assert env.resets == [list(range(NUM_ENVS)), [SICK]]
 
 
+def test_an_episode_that_ended_by_itself_stays_as_it_ended_if_the_next_one_begins_badly() -> None:
+    env, _ = guarded(ends="truncated")
+    env.bad_obs = NAN
+    env.done = torch.tensor(only())
+    _, reward, terminated, truncated, _ = step(env)
+    env.bad_obs = None
+    env.done = torch.zeros(NUM_ENVS, dtype=torch.bool)
+    assert reward.tolist() == [1.0] * NUM_ENVS
+    assert (terminated.tolist(), truncated.any()) == (only(), False)
+    step(env)
+    assert env.resets == [[SICK], [SICK]]
+
+
 def test_the_last_observation_of_an_episode_is_guarded_too() -> None:
     env, _ = guarded()
     env.cfg.compute_final_obs = True
