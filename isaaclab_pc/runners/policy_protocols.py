@@ -77,5 +77,7 @@ def forget_past_episodes(policy: HasMemory, env: Any) -> None:
         policy: The policy.
         env: Its environment, which counts the steps of its episodes.
     """
-    began = env.episode_length_buf == 0
+    # An episode that a bad observation ended is reset before the next physics step only.
+    base = getattr(env, "unwrapped", env)
+    began = (base.episode_length_buf == 0) | base.reset_buf
     policy.reset(None if began.all() else began)

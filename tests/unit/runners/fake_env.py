@@ -41,6 +41,7 @@ class FakeEnv(VecEnv):
 
     def reset(self) -> None:
         self.episode_length_buf = torch.zeros(self.num_envs, dtype=torch.long)
+        self.reset_buf = torch.zeros(self.num_envs, dtype=torch.bool)
         self.count = torch.arange(self.num_envs) * 100
 
     def observe(self) -> dict[str, torch.Tensor]:
@@ -78,6 +79,7 @@ class FakeEnv(VecEnv):
         self.count += 1
         dones = self.episode_length_buf >= EPISODE
         self.episode_length_buf[dones] = 0
+        self.reset_buf = dones
         rate = torch.tensor(float("nan")) if not dones.any() else torch.tensor(0.5)
         extras = {"time_outs": dones.clone(), "log": {"Metrics/success_rate": rate, "Guard/state": 2.0}}
         return self.get_observations(), reward, dones.long(), extras

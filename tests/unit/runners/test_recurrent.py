@@ -102,6 +102,11 @@ def test_a_policy_acts_on_what_it_saw_and_forgets_it_with_the_episode(policy: Po
     torch.testing.assert_close(later[[1, 3]], fresh[[1, 3]])
     assert ((later - fresh)[[0, 2]].abs() > 1e-6).any(dim=1).all()
 
+    # As after an observation that was bad: the episode has ended, and the reset is to come.
+    env.reset_buf[:] = torch.tensor([True, False, False, False])
+    later = runner.act(obs)
+    torch.testing.assert_close(later[[0, 1, 3]], fresh[[0, 1, 3]])
+
     env.reset()
     torch.testing.assert_close(runner.act(obs), fresh)
 
