@@ -36,7 +36,7 @@ class GuardCfg:
 
     ends: Literal["terminated", "truncated"] = "terminated"
     """How ``quarantine`` marks the end of a faulty episode. After ``terminated`` a learner expects no more reward;
-    after ``truncated`` it estimates the reward that would have followed, from the observation after the fault."""
+    after ``truncated`` it estimates the reward that would have followed, from the last observation before the fault."""
 
     max_abs: float = 1000.0
     """Largest magnitude accepted anywhere, in each tensor's SI unit; the bounds below can only narrow it."""

@@ -43,11 +43,6 @@ class Replay:
         """Return how many samples are held."""
         return min(self._added, self._capacity)
 
-    @property
-    def capacity(self) -> int:
-        """Most samples that are held."""
-        return self._capacity
-
     @torch.no_grad()
     def add(self, obs: Mapping[str, Tensor], labels: Tensor) -> None:
         """Add one sample of every environment.

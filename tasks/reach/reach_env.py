@@ -8,6 +8,7 @@ from isaaclab.assets import RigidObject
 
 from isaaclab_pc.envs import manipulation
 from isaaclab_pc.envs.expert import Expert
+from isaaclab_pc.envs.manipulation import closeness
 from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
 from isaaclab_pc.tasks.reach.expert import CASES
 from isaaclab_pc.tasks.reach.reach_env_cfg import ReachEnvCfg
@@ -47,9 +48,9 @@ class ReachEnv(PointCloudEnv):
     def _reward_terms(self) -> dict[str, torch.Tensor]:
         distance = self._distance()
         return {
-            "distance": 0.5 * (1.0 - torch.tanh(5.0 * distance)),
-            "close": 0.5 * (1.0 - torch.tanh(distance / 0.04)),
-            "success": 0.5 * (distance < self.cfg.success_distance).float(),
+            "distance": 0.5 * closeness(distance),
+            "close": 0.5 * closeness(distance, scale=25.0),
+            "success": 0.5 * self._success().float(),
             "action": -0.005 * self.actions.square().sum(dim=1),
         }
 

@@ -49,21 +49,20 @@ def _on_circle(env: TurnValveEnv, angle: torch.Tensor) -> torch.Tensor:
 def _is_behind(env: TurnValveEnv) -> torch.Tensor:
     angle = env.angle_of(env.tool_pos)
     off = env.tool_pos - _on_circle(env, angle)
-    behind = (env.angle - angle) * env.target.sign()
+    behind = (env.angle - angle) * env.direction
     near = torch.linalg.vector_norm(off[:, :2], dim=1) < _OFF_CIRCLE
     return near & (off[:, 2] < _ABOVE) & (behind > 0.0) & (behind < _FAR_BEHIND)
 
 
 def _behind_knob(env: TurnValveEnv) -> Pose:
-    place = _on_circle(env, env.angle - _BEHIND * env.target.sign()), unturned(env)
+    place = _on_circle(env, env.angle - _BEHIND * env.direction), unturned(env)
     return from_above(env, place, _CLEARANCE)
 
 
 def _push(env: TurnValveEnv) -> Pose:
-    direction = env.target.sign()
-    left = (env.target - env.angle) * direction + _BEYOND
+    left = (env.target - env.angle) * env.direction + _BEYOND
     angle = env.angle_of(env.tool_pos)
-    ahead = _on_circle(env, angle + direction * left.clamp(0.0, _AHEAD))
+    ahead = _on_circle(env, angle + env.direction * left.clamp(0.0, _AHEAD))
 
     # The knob cannot leave its circle, so a tool that is kept on the same circle cannot lose it.
     back_on_circle = _on_circle(env, angle) - env.tool_pos
