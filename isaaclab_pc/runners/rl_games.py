@@ -6,7 +6,6 @@ What is changed in its training loop is in :mod:`isaaclab_pc.runners.rl_games_ag
 
 import contextlib
 import copy
-import operator
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -19,26 +18,11 @@ from torch import Tensor, nn
 from torch.utils.tensorboard import SummaryWriter
 
 from isaaclab_pc.packages import is_installed
-from isaaclab_pc.runners.checkpoint_file import (
-    check_weights,
-    restoring,
-    rng_state,
-    save_checkpoint,
-    set_rng_state,
-)
+from isaaclab_pc.runners.checkpointed_runner import CheckpointedRunner, checkpoint_identity
 from isaaclab_pc.runners.distributed import world_rank
 from isaaclab_pc.runners.interface import Adapter, Decision, OnIteration, TeacherPolicy, policy_groups
 from isaaclab_pc.runners.policy_protocols import HasPolicy, forget_past_episodes
-from isaaclab_pc.runners.shared import (
-    USUAL_NUM_ENVS,
-    StopTraining,
-    checkpoint_identity,
-    no_output,
-    read_policy,
-    read_training,
-    resume_training,
-    training_state,
-)
+from isaaclab_pc.runners.shared import USUAL_NUM_ENVS, StopTraining, no_output
 
 if not is_installed("gym"):
     # isaaclab_rl asks for the package that gymnasium replaced; it uses the spaces only, which are the same.
@@ -56,8 +40,6 @@ if TYPE_CHECKING:
     from isaaclab_pc.scaling import BatchPlan
 
 __all__ = ["ADAPTER", "RlGamesAdapter", "RlGamesRunner"]
-
-_STATE_KEYS = ("algorithm", "rng", "environment", "iteration")
 
 
 class RlGamesAdapter:
@@ -141,7 +123,7 @@ def _set_policy_groups(params: dict[str, Any], groups: list[str]) -> None:
     params["env"]["obs_groups"] = {"obs": [*groups, *network["critic"]], "states": []}
 
 
-class RlGamesRunner:
+class RlGamesRunner(CheckpointedRunner):
     """RL-Games' PPO. Implements :class:`~isaaclab_pc.runners.interface.Runner`."""
 
     def __init__(self, env: Any, agent_cfg: Mapping[str, Any], run_dir: Path, device: str) -> None:
@@ -168,6 +150,7 @@ class RlGamesRunner:
             config.update(_library_settings(vec_env, config, scratch))
             self._agent = Agent("run", params)
             self._agent.writer.close()
+        self._env = self._agent.vec_env
 
         space = self._agent.observation_space
         self._concatenate = not isinstance(space, gymnasium.spaces.Dict)
@@ -199,40 +182,6 @@ class RlGamesRunner:
             stack.enter_context(contextlib.suppress(StopTraining))
             self._agent.train()
 
-    def save(self, path: Path, extra: Mapping[str, Any]) -> None:
-        """Write a checkpoint; see :meth:`~isaaclab_pc.runners.interface.Runner.save`."""
-        state = {
-            "algorithm": self._agent.get_full_state_weights(),
-            "rng": rng_state(self._device),
-            "environment": training_state(self._agent.vec_env),
-            "iteration": self.completed_iterations,
-        }
-        header = {**extra, **self._identity, "iteration": self.completed_iterations}
-        save_checkpoint(path, state, header)
-
-    def load(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Restore a checkpoint; see :meth:`~isaaclab_pc.runners.interface.Runner.load`."""
-        state, header = read_training(path, self._device, self._identity, expected, _STATE_KEYS)
-        check_weights(path, {"model": self._agent.model.state_dict()}, state.get("algorithm"))
-
-        # Everything was checked: from here on, the runner changes.
-        with restoring(path):
-            self._agent.set_full_state_weights(state["algorithm"])
-            # RL-Games saves the optimizer's learning rate, but goes on from the configured one.
-            self._agent.last_lr = self._agent.optimizer.param_groups[0]["lr"]
-            self.completed_iterations = operator.index(state["iteration"])
-            set_rng_state(state["rng"], self._device)
-            resume_training(self._agent.vec_env, state["environment"])
-        return header
-
-    def load_policy(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Restore what acts; see :meth:`~isaaclab_pc.runners.interface.Runner.load_policy`."""
-        state, header = read_policy(path, self._device, self._identity, expected)
-        check_weights(path, {"model": self._agent.model.state_dict()}, state["algorithm"])
-
-        self._agent.model.load_state_dict(state["algorithm"]["model"])
-        return header
-
     def policy(self) -> nn.Module:
         """Return the deterministic policy; see :meth:`~isaaclab_pc.runners.interface.Runner.policy`."""
         return self._policy.eval()
@@ -256,6 +205,20 @@ class RlGamesRunner:
             "network weights": self._agent.model,
             "optimizer": self._agent.optimizer.state,
         }
+
+    def _library_state(self) -> dict[str, Any]:
+        return {"algorithm": self._agent.get_full_state_weights()}
+
+    def _restore_library(self, state: Mapping[str, Any]) -> None:
+        self._agent.set_full_state_weights(state["algorithm"])
+        # RL-Games saves the optimizer's learning rate, but goes on from the configured one.
+        self._agent.last_lr = self._agent.optimizer.param_groups[0]["lr"]
+
+    def _networks(self) -> dict[str, Any]:
+        return {"model": self._agent.model.state_dict()}
+
+    def _acting_modules(self) -> dict[str, nn.Module]:
+        return {"model": self._agent.model}
 
 
 class _Policy(nn.Module):

@@ -21,36 +21,18 @@ from tensordict import TensorDict
 from torch import Tensor, nn
 from torch.utils.tensorboard import SummaryWriter
 
-from isaaclab_pc.runners.checkpoint_file import (
-    check_weights,
-    restoring,
-    rng_state,
-    save_checkpoint,
-    set_rng_state,
-)
+from isaaclab_pc.runners.checkpointed_runner import CheckpointedRunner, checkpoint_identity
 from isaaclab_pc.runners.distributed import world_rank, world_size
 from isaaclab_pc.runners.interface import Adapter, Decision, OnIteration, TeacherPolicy, policy_groups
 from isaaclab_pc.runners.iteration_metrics import EnvClock, IterationLog, memory_in_use, speeds, success_rate
 from isaaclab_pc.runners.policy_protocols import forget_past_episodes
-from isaaclab_pc.runners.shared import (
-    USUAL_NUM_ENVS,
-    StopTraining,
-    checkpoint_identity,
-    no_output,
-    read_policy,
-    read_training,
-    resume_training,
-    tensor_cores,
-    training_state,
-)
+from isaaclab_pc.runners.shared import USUAL_NUM_ENVS, StopTraining, no_output, tensor_cores
 from isaaclab_pc.runners.tripwire import Tripwire
 
 if TYPE_CHECKING:
     from isaaclab_pc.scaling import BatchPlan
 
 __all__ = ["ADAPTER", "RslRlAdapter", "RslRlRunner"]
-
-_STATE_KEYS = ("algorithm", "rng", "environment", "iteration", "total_steps", "total_s")
 
 
 class RslRlAdapter:
@@ -128,7 +110,7 @@ ADAPTER: Adapter = RslRlAdapter()
 """The adapter that :func:`isaaclab_pc.runners.load_adapter` returns."""
 
 
-class RslRlRunner:
+class RslRlRunner(CheckpointedRunner):
     """RSL-RL's PPO. Implements :class:`~isaaclab_pc.runners.interface.Runner`."""
 
     def __init__(self, env: Any, agent_cfg: RslRlOnPolicyRunnerCfg, run_dir: Path, device: str) -> None:
@@ -191,45 +173,6 @@ class RslRlRunner:
         finally:
             self._library.logger.close()
 
-    def save(self, path: Path, extra: Mapping[str, Any]) -> None:
-        """Write a checkpoint; see :meth:`~isaaclab_pc.runners.interface.Runner.save`."""
-        logger = self._library.logger
-        state = {
-            "algorithm": self._library.alg.save(),
-            "rng": rng_state(self._device),
-            "environment": training_state(self._env),
-            "iteration": self.completed_iterations,
-            "total_steps": logger.tot_timesteps,
-            "total_s": logger.tot_time,
-        }
-        header = {**extra, **self._identity, "iteration": self.completed_iterations}
-        save_checkpoint(path, state, header)
-
-    def load(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Restore a checkpoint; see :meth:`~isaaclab_pc.runners.interface.Runner.load`."""
-        state, header = read_training(path, self._device, self._identity, expected, _STATE_KEYS)
-        networks = {key: value for key, value in self._library.alg.save().items() if "optimizer" not in key}
-        check_weights(path, networks, state.get("algorithm"))
-
-        # Everything was checked: from here on, the runner changes.
-        with restoring(path):
-            self._library.alg.load(state["algorithm"], None, strict=True)
-            self._library.logger.tot_timesteps = operator.index(state["total_steps"])
-            self._library.logger.tot_time = float(state["total_s"])
-            self.completed_iterations = operator.index(state["iteration"])
-            set_rng_state(state["rng"], self._device)
-            resume_training(self._env, state["environment"])
-        return header
-
-    def load_policy(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Restore what acts; see :meth:`~isaaclab_pc.runners.interface.Runner.load_policy`."""
-        state, header = read_policy(path, self._device, self._identity, expected)
-        name = "student_state_dict" if isinstance(self._library.alg, Distillation) else "actor_state_dict"
-        check_weights(path, {name: self._library.alg.save()[name]}, state["algorithm"])
-
-        self._library.alg.get_policy().load_state_dict(state["algorithm"][name])
-        return header
-
     def policy(self) -> nn.Module:
         """Return the deterministic policy; see :meth:`~isaaclab_pc.runners.interface.Runner.policy`."""
         # RSL-RL's models sample only when they are told to, and read nothing of a TensorDict but its items.
@@ -248,6 +191,22 @@ class RslRlRunner:
         alg: Any = self._library.alg
         kept = {"replay": alg.replay} if hasattr(alg, "replay") else {"rollout storage": alg.storage}
         return {**kept, "network weights": _networks(alg), "optimizer": alg.optimizer.state}
+
+    def _library_state(self) -> dict[str, Any]:
+        logger = self._library.logger
+        return {"algorithm": self._library.alg.save(), "total_steps": logger.tot_timesteps, "total_s": logger.tot_time}
+
+    def _restore_library(self, state: Mapping[str, Any]) -> None:
+        self._library.alg.load(state["algorithm"], None, strict=True)
+        self._library.logger.tot_timesteps = operator.index(state["total_steps"])
+        self._library.logger.tot_time = float(state["total_s"])
+
+    def _networks(self) -> dict[str, Any]:
+        return {key: value for key, value in self._library.alg.save().items() if "optimizer" not in key}
+
+    def _acting_modules(self) -> dict[str, nn.Module]:
+        name = "student_state_dict" if isinstance(self._library.alg, Distillation) else "actor_state_dict"
+        return {name: self._library.alg.get_policy()}
 
 
 def _networks(alg: Any) -> list[Any]:

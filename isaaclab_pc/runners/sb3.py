@@ -6,7 +6,6 @@ What is changed in its PPO is in :mod:`isaaclab_pc.runners.sb3_agent`, and in it
 """
 
 import contextlib
-import operator
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,33 +16,18 @@ from torch import Tensor, nn
 from torch.utils.tensorboard import SummaryWriter
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.runners.checkpoint_file import (
-    check_weights,
-    restoring,
-    rng_state,
-    save_checkpoint,
-    set_rng_state,
-)
+from isaaclab_pc.runners.checkpointed_runner import CheckpointedRunner, checkpoint_identity
 from isaaclab_pc.runners.distributed import world_rank
 from isaaclab_pc.runners.interface import Adapter, Decision, OnIteration, TeacherPolicy, policy_groups
 from isaaclab_pc.runners.iteration_metrics import iteration_metrics, write_metrics
 from isaaclab_pc.runners.sb3_agent import Agent, GroupRollout, read_groups
 from isaaclab_pc.runners.sb3_env import GroupEnv
-from isaaclab_pc.runners.shared import (
-    USUAL_NUM_ENVS,
-    checkpoint_identity,
-    read_policy,
-    read_training,
-    resume_training,
-    training_state,
-)
+from isaaclab_pc.runners.shared import USUAL_NUM_ENVS
 
 if TYPE_CHECKING:
     from isaaclab_pc.scaling import BatchPlan
 
 __all__ = ["ADAPTER", "Sb3Adapter", "Sb3Runner"]
-
-_STATE_KEYS = ("algorithm", "rng", "environment", "iteration")
 
 
 class Sb3Adapter:
@@ -110,7 +94,7 @@ ADAPTER: Adapter = Sb3Adapter()
 """The adapter that :func:`isaaclab_pc.runners.load_adapter` returns."""
 
 
-class Sb3Runner:
+class Sb3Runner(CheckpointedRunner):
     """Stable-Baselines3's PPO. Implements :class:`~isaaclab_pc.runners.interface.Runner`."""
 
     def __init__(self, env: Any, agent_cfg: Mapping[str, Any], run_dir: Path, device: str) -> None:
@@ -168,42 +152,6 @@ class Sb3Runner:
             device=self._device,
         )
 
-    def save(self, path: Path, extra: Mapping[str, Any]) -> None:
-        """Write a checkpoint; see :meth:`~isaaclab_pc.runners.interface.Runner.save`."""
-        policy = self._agent.policy
-        state = {
-            "algorithm": {"model": policy.state_dict(), "optimizer": policy.optimizer.state_dict()},
-            "rng": rng_state(self._device),
-            "environment": training_state(self._env),
-            "iteration": self.completed_iterations,
-        }
-        header = {**extra, **self._identity, "iteration": self.completed_iterations}
-        save_checkpoint(path, state, header)
-
-    def load(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Restore a checkpoint; see :meth:`~isaaclab_pc.runners.interface.Runner.load`."""
-        state, header = read_training(path, self._device, self._identity, expected, _STATE_KEYS)
-        policy = self._agent.policy
-        check_weights(path, {"model": policy.state_dict()}, state.get("algorithm"))
-
-        # Everything was checked: from here on, the runner changes.
-        with restoring(path):
-            policy.load_state_dict(state["algorithm"]["model"])
-            policy.optimizer.load_state_dict(state["algorithm"]["optimizer"])
-            self.completed_iterations = operator.index(state["iteration"])
-            set_rng_state(state["rng"], self._device)
-            resume_training(self._env, state["environment"])
-        return header
-
-    def load_policy(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Restore what acts; see :meth:`~isaaclab_pc.runners.interface.Runner.load_policy`."""
-        state, header = read_policy(path, self._device, self._identity, expected)
-        policy = self._agent.policy
-        check_weights(path, {"model": policy.state_dict()}, state["algorithm"])
-
-        policy.load_state_dict(state["algorithm"]["model"])
-        return header
-
     def policy(self) -> nn.Module:
         """Return the deterministic policy; see :meth:`~isaaclab_pc.runners.interface.Runner.policy`."""
         return self._policy
@@ -221,6 +169,20 @@ class Sb3Runner:
             "network weights": [self._agent.network or self._agent.policy],
             "optimizer": self._agent.policy.optimizer.state,
         }
+
+    def _library_state(self) -> dict[str, Any]:
+        policy = self._agent.policy
+        return {"algorithm": {"model": policy.state_dict(), "optimizer": policy.optimizer.state_dict()}}
+
+    def _restore_library(self, state: Mapping[str, Any]) -> None:
+        self._agent.policy.load_state_dict(state["algorithm"]["model"])
+        self._agent.policy.optimizer.load_state_dict(state["algorithm"]["optimizer"])
+
+    def _networks(self) -> dict[str, Any]:
+        return {"model": self._agent.policy.state_dict()}
+
+    def _acting_modules(self) -> dict[str, nn.Module]:
+        return {"model": self._agent.policy}
 
 
 class _Policy(nn.Module):

@@ -8,7 +8,6 @@ What is changed in its PPO is in :mod:`isaaclab_pc.runners.skrl_agent`, in its S
 import contextlib
 import copy
 import logging
-import operator
 import os
 import time
 from collections.abc import Mapping
@@ -21,26 +20,12 @@ from torch import Tensor, nn
 from torch.utils.tensorboard import SummaryWriter
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.runners.checkpoint_file import (
-    check_weights,
-    restoring,
-    rng_state,
-    save_checkpoint,
-    set_rng_state,
-)
+from isaaclab_pc.runners.checkpointed_runner import CheckpointedRunner, checkpoint_identity
 from isaaclab_pc.runners.distributed import world_rank
 from isaaclab_pc.runners.interface import Adapter, Decision, OnIteration, TeacherPolicy, policy_groups
 from isaaclab_pc.runners.iteration_metrics import EnvClock, iteration_metrics, write_metrics
 from isaaclab_pc.runners.policy_protocols import HasPolicy
-from isaaclab_pc.runners.shared import (
-    USUAL_NUM_ENVS,
-    checkpoint_identity,
-    random_first_lengths,
-    read_policy,
-    read_training,
-    resume_training,
-    training_state,
-)
+from isaaclab_pc.runners.shared import USUAL_NUM_ENVS, random_first_lengths
 
 if "WORLD_SIZE" in os.environ:
     # skrl would make a process group of its own while it is imported, with NCCL.
@@ -62,7 +47,6 @@ __all__ = ["ADAPTER", "SkrlAdapter", "SkrlRunner"]
 _ACTING = ("model", "observation_preprocessor", "state_preprocessor", "value_preprocessor")
 """What a checkpoint holds of the agent that acts, by name; skrl's own models may read any of the normalizers."""
 
-_STATE_KEYS = ("algorithm", "rng", "environment", "iteration")
 
 # It warns of what Isaac Lab's own configurations hold, where nobody can change it.
 logging.getLogger("skrl").setLevel(logging.ERROR)
@@ -148,7 +132,7 @@ ADAPTER: Adapter = SkrlAdapter()
 """The adapter that :func:`isaaclab_pc.runners.load_adapter` returns."""
 
 
-class SkrlRunner:
+class SkrlRunner(CheckpointedRunner):
     """skrl's PPO or SAC. Implements :class:`~isaaclab_pc.runners.interface.Runner`."""
 
     def __init__(self, env: Any, agent_cfg: Mapping[str, Any], run_dir: Path, device: str) -> None:
@@ -237,43 +221,6 @@ class SkrlRunner:
             device=self._device,
         )
 
-    def save(self, path: Path, extra: Mapping[str, Any]) -> None:
-        """Write a checkpoint; see :meth:`~isaaclab_pc.runners.interface.Runner.save`."""
-        state = {
-            "algorithm": {name: part.state_dict() for name, part in self._parts().items()},
-            "rng": rng_state(self._device),
-            "environment": training_state(self._env),
-            "iteration": self.completed_iterations,
-        }
-        header = {**extra, **self._identity, "iteration": self.completed_iterations}
-        save_checkpoint(path, state, header)
-
-    def load(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Restore a checkpoint; see :meth:`~isaaclab_pc.runners.interface.Runner.load`."""
-        state, header = read_training(path, self._device, self._identity, expected, _STATE_KEYS)
-        check_weights(path, self._networks(), state.get("algorithm"))
-
-        # Everything was checked: from here on, the runner changes.
-        with restoring(path):
-            for name, part in self._parts().items():
-                part.load_state_dict(state["algorithm"][name])
-            self.completed_iterations = operator.index(state["iteration"])
-            self._agent.go_on_from(self.completed_iterations * self._agent.horizon * self._env.num_envs)
-            set_rng_state(state["rng"], self._device)
-            resume_training(self._env, state["environment"])
-        return header
-
-    def load_policy(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Restore what acts; see :meth:`~isaaclab_pc.runners.interface.Runner.load_policy`."""
-        state, header = read_policy(path, self._device, self._identity, expected)
-        # The critics of SAC only train.
-        networks = {name: own for name, own in self._networks().items() if name in _ACTING}
-        check_weights(path, networks, state["algorithm"])
-
-        for name in networks:
-            self._parts()[name].load_state_dict(state["algorithm"][name])
-        return header
-
     def policy(self) -> nn.Module:
         """Return the deterministic policy; see :meth:`~isaaclab_pc.runners.interface.Runner.policy`."""
         return self._policy
@@ -292,13 +239,24 @@ class SkrlRunner:
             "optimizer": [optimizer.state for optimizer in agent.optimizers()],
         }
 
+    def _library_state(self) -> dict[str, Any]:
+        return {"algorithm": {name: part.state_dict() for name, part in self._parts().items()}}
+
+    def _restore_library(self, state: Mapping[str, Any]) -> None:
+        for name, part in self._parts().items():
+            part.load_state_dict(state["algorithm"][name])
+        self._agent.go_on_from(self.completed_iterations * self._agent.horizon * self._env.num_envs)
+
+    def _networks(self) -> dict[str, Any]:
+        return {name: part.state_dict() for name, part in self._parts().items() if isinstance(part, nn.Module)}
+
+    def _acting_modules(self) -> dict[str, nn.Module]:
+        # The critics of SAC only train.
+        return {name: part for name, part in self._parts().items() if name in _ACTING}
+
     def _parts(self) -> dict[str, Any]:
         """Return what a checkpoint holds of the agent, by name; ``model`` is the policy."""
         return {"model" if name == "policy" else name: part for name, part in self._agent.checkpoint_modules.items()}
-
-    def _networks(self) -> dict[str, Any]:
-        """Return the state dicts of all parts but the optimizer."""
-        return {name: part.state_dict() for name, part in self._parts().items() if isinstance(part, nn.Module)}
 
 
 class _Policy(nn.Module):
