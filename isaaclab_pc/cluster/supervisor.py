@@ -18,7 +18,7 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import ExitCode, SignalFlag, run_child, was_stopped
 from isaaclab_pc.launch.find_checkpoint import newest_checkpoint
 from isaaclab_pc.launch.run_folder import LOG_NAME, RESUME_SETTINGS_NAME, SETTINGS_NAME
-from isaaclab_pc.launch.run_record import CheckpointEntries, RestartEntry, RunRecord
+from isaaclab_pc.launch.run_record import RestartEntry, RunRecord
 from isaaclab_pc.scaling.memory import memory_cgroups, oom_kills
 from isaaclab_pc.scaling.trial import Outcome
 from isaaclab_pc.settings import RunSettings
@@ -120,6 +120,9 @@ class _Supervisor:
         if self._flag.received and was_stopped(code):
             self._note_stop()
             return code, None
+        if self._record.data.status == "completed":
+            # Simulators crash and hang while they close; there is nothing left to do.
+            return ExitCode.OK, None
         if watch.verdict is not None:
             return code, watch.verdict
         kills = oom_kills(cgroups) - kills_before
@@ -183,7 +186,6 @@ class _Supervisor:
         record = self._record
         folder = record.folder
         checkpoint = newest_checkpoint(record)
-        iteration = int(checkpoint.stem.removeprefix("model_")) if checkpoint is not None else 0
 
         # Those that the process before was started with, if it died before it accepted them.
         settings = next(path for name in (RESUME_SETTINGS_NAME, SETTINGS_NAME) if (path := folder / name).exists())
@@ -192,26 +194,18 @@ class _Supervisor:
             settings = folder / RESUME_SETTINGS_NAME
             wanted.save(settings)
 
-        lost = record.data.completed_iterations - iteration
+        died_at = record.data.completed_iterations
+        iteration = record.go_on(checkpoint, num_envs=restart.settings.get("num_envs", record.data.num_envs))
+        lost = died_at - iteration
         entry = RestartEntry(
             time=datetime.now().astimezone().isoformat(timespec="seconds"),
             cause=death.cause.value,
             detail=death.detail,
-            iteration=record.data.completed_iterations,
+            iteration=died_at,
             from_iteration=iteration,
             note=restart.note,
         )
-        record.update(
-            status="running",
-            error=None,
-            ended=None,
-            harder_physics=None,
-            restarts=[*record.data.restarts, entry],
-            num_envs=restart.settings.get("num_envs", record.data.num_envs),
-            completed_iterations=iteration,
-            evaluations=[point for point in record.data.evaluations if point.iteration <= iteration],
-            **({} if checkpoint is not None else {"checkpoints": CheckpointEntries()}),
-        )
+        record.update(restarts=[*record.data.restarts, entry])
         self._events.add("restart", from_iteration=iteration, lost_iterations=lost, note=restart.note)
         where = f"from {checkpoint.name}" if checkpoint is not None else "from the start"
         iterations = f"{lost} iteration{'' if lost == 1 else 's'}"
@@ -234,8 +228,7 @@ def _end_of(log: Path, begin: int) -> str:
         return ""
     with log.open("rb") as file:
         size = file.seek(0, 2)
-        # Smaller than before: it grew too large and was begun anew.
-        file.seek(max(begin if begin <= size else 0, size - _TAIL_BYTES))
+        file.seek(max(begin, size - _TAIL_BYTES))
         return file.read().decode(errors="replace")
 
 

@@ -332,7 +332,7 @@ def _go_on(asked: RunSettings, command: Command, record: RunRecord, checkpoint: 
     try:
         with writing(record.folder):
             settings.save(wanted)
-            record.update(status="running", error=None, ended=None, harder_physics=None, resumed=resumed)
+            record.go_on(checkpoint, resumed=resumed)
         current().decide(f"resuming from {checkpoint}", resume=str(checkpoint))
         code = train_to_end(record, checkpoint, wanted)
     finally:

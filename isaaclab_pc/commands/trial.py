@@ -51,7 +51,7 @@ def _train_in(folder: Path) -> int:
             record = RunRecord.load(folder)
             checkpoint = newest_checkpoint(record)
             resumed = [*record.data.resumed, *([] if checkpoint is None else [checkpoint.name])]
-            record.update(status="running", error=None, ended=None, harder_physics=None, resumed=resumed)
+            record.go_on(checkpoint, resumed=resumed)
         else:
             settings = RunSettings.load(folder / SETTINGS_NAME)
             record = RunRecord.create(folder, settings, experiment_name(settings))

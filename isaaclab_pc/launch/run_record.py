@@ -18,6 +18,7 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.files import write_text_atomically
 from isaaclab_pc.launch.evaluation_result import Evaluation
 from isaaclab_pc.packages import installed_versions
+from isaaclab_pc.runners import read_header
 from isaaclab_pc.scaling import Trial
 from isaaclab_pc.settings import RunSettings
 
@@ -317,6 +318,41 @@ class RunRecord:
         """Keep a trial of the search for the number of environments."""
         self.update(trials=[*self.data.trials, trial.to_dict()])
 
+    def go_on(self, checkpoint: Path | None, **fields: Any) -> int:
+        """Let the run go on: what came after the checkpoint is no part of it any more.
+
+        The best checkpoint stays the best until its file is written anew.
+
+        Args:
+            checkpoint: One of the run's; None: it begins anew.
+            **fields: What else changes, as for :meth:`update`.
+
+        Returns:
+            The iterations that the run has completed now.
+        """
+        iteration = 0 if checkpoint is None else _iteration(checkpoint)
+        entries = CheckpointEntries()
+        if checkpoint is not None:
+            before = self.data.checkpoints
+            path = f"{CHECKPOINT_FOLDER}/{checkpoint.name}"
+            known = (entry for entry in (before.latest, before.best) if entry is not None and entry.path == path)
+            latest = next(known, None) or CheckpointEntry(path=path, iteration=iteration, success_rate=None)
+            entries = CheckpointEntries(latest=latest, best=before.best)
+
+        self.update(
+            status="running",
+            error=None,
+            ended=None,
+            harder_physics=None,
+            evaluation=None,
+            success=None,
+            completed_iterations=iteration,
+            evaluations=[point for point in self.data.evaluations if point.iteration <= iteration],
+            checkpoints=entries,
+            **fields,
+        )
+        return iteration
+
     def finish(self, status: str, error: str | None = None) -> None:
         """Close the record.
 
@@ -331,6 +367,12 @@ class RunRecord:
         entry: CheckpointEntry | None = getattr(self.data.checkpoints, which)
         path = self.folder / entry.path if entry is not None else None
         return path if path is not None and path.is_file() else None
+
+
+def _iteration(checkpoint: Path) -> int:
+    """Return the iterations after which a checkpoint was written; 0 where it does not tell."""
+    iteration = read_header(checkpoint).get("iteration")
+    return iteration if isinstance(iteration, int) else 0
 
 
 def _now() -> str:

@@ -89,7 +89,8 @@ class CheckpointKeeper:
         rate = sum(rates) / len(rates) if rates else None
         latest = CheckpointEntry(path=f"{CHECKPOINT_FOLDER}/{path.name}", iteration=completed, success_rate=rate)
         best = data.checkpoints.best
-        if best is None or best.evaluation is None:
+        # A run that went on from an older checkpoint may write the best one's file anew.
+        if best is None or best.evaluation is None or best.path == latest.path:
             best = latest
         self._record.update(checkpoints=CheckpointEntries(latest=latest, best=best), completed_iterations=completed)
 

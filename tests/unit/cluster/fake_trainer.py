@@ -103,6 +103,9 @@ def main() -> int:
             if iteration % 3 == 0:
                 save(record, iteration)
     record.finish("completed")
+    if at > LAST:
+        heart.beat(phase="close")
+        go_wrong(what, record, LAST, flag)
     return 0
 
 

@@ -93,11 +93,30 @@ def test_a_process_that_dies_is_replaced_and_goes_on_from_its_last_checkpoint(ru
     assert (recovered["event"], recovered["seconds"] < 30) == ("recovered", True)
 
 
+@pytest.mark.parametrize("fault", ["segfault", "stubborn"])
+def test_a_run_that_is_done_is_done_though_its_process_crashes_or_hangs_while_it_closes(run, fault):
+    assert run.start(f"{fault}@{LAST + 1}", settings=("supervise.stall_timeout=1",)) == 0
+    data = run.record.data
+    assert (data.status, data.completed_iterations, data.restarts) == ("completed", LAST, [])
+    assert len(run.starts()) == 1
+
+
 def test_a_process_that_dies_before_its_first_checkpoint_begins_anew(run):
     assert run.start("kill@2", "segfault@0") == 0
     assert [start[2] for start in run.starts()] == [None, None, None]
     assert run.record.data.completed_iterations == LAST
     assert [entry.from_iteration for entry in run.record.data.restarts] == [0, 0]
+
+
+def test_a_run_that_went_on_from_an_older_checkpoint_does_not_come_back_to_a_newer_one(run):
+    assert run.start("kill@10", settings=("supervise.max_restarts=0",)) == 137
+    checkpoint = run.folder / "checkpoints" / "model_3.pt"
+    run.record.go_on(checkpoint)
+    (run.root / "faults").write_text("kill@4\nok", encoding="utf-8")
+    settings = compose(["num_envs=256", "device=cpu"])
+    settings.save(run.folder / "config.yaml")
+    assert supervise(run.record, checkpoint, run.folder / "config.yaml", command)[0] == 0
+    assert [start[2] for start in run.starts()] == [None, "model_3.pt", "model_3.pt"]
 
 
 def test_a_damaged_checkpoint_costs_one_interval(run, capfd):

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 import json
 import os
+import zipfile
 
 import pytest
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.evaluation_result import Evaluation, Success
-from isaaclab_pc.launch.run_record import RunData, RunRecord
+from isaaclab_pc.launch.run_record import CheckpointEntries, CheckpointEntry, CurvePoint, RunData, RunRecord
 
 HALF = Success(rate=0.5, lower=0.2, upper=0.8)
 EVALUATION = Evaluation(
@@ -32,6 +33,42 @@ def test_a_record_survives_writing_and_reading(tmp_path):
         metrics={"loss": 0.5}, guard={"state": 3}, harder_physics={"dt": 0.01, "decimation": 2}, evaluation=EVALUATION
     )
     assert RunRecord.load(tmp_path).data == record.data
+
+
+def write_checkpoint(record: RunRecord, iteration: int) -> CheckpointEntry:
+    path = record.folder / "checkpoints" / f"model_{iteration}.pt"
+    path.parent.mkdir(exist_ok=True)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("archive/header.json", json.dumps({"format": 1, "iteration": iteration}))
+    return CheckpointEntry(path=f"checkpoints/{path.name}", iteration=iteration, success_rate=0.1)
+
+
+def test_a_run_that_goes_on_from_an_older_checkpoint_forgets_what_came_after_it(tmp_path):
+    record = RunRecord.create(tmp_path, compose(), "reach")
+    write_checkpoint(record, 3)
+    best, latest = write_checkpoint(record, 6), write_checkpoint(record, 9)
+    points = [
+        CurvePoint(iteration=n, env_steps=n, wall_s=n, evaluation_s=1.0, evaluation=EVALUATION) for n in (3, 6, 9)
+    ]
+    record.update(
+        status="completed",
+        completed_iterations=10,
+        checkpoints=CheckpointEntries(latest=latest, best=best),
+        evaluations=points,
+        evaluation=EVALUATION,
+        success=0.5,
+    )
+    assert record.go_on(tmp_path / "checkpoints" / "model_3.pt", resumed=["model_3.pt"]) == 3
+    data = RunRecord.load(tmp_path).data
+    assert (data.status, data.completed_iterations, data.resumed) == ("running", 3, ["model_3.pt"])
+    assert (data.evaluations, data.evaluation, data.success) == (points[:1], None, None)
+    assert data.checkpoints.latest is not None
+    assert (data.checkpoints.latest.iteration, data.checkpoints.best) == (3, best)
+
+    assert record.go_on(tmp_path / best.path) == 6
+    assert record.data.checkpoints.latest == best
+    assert record.go_on(None) == 0
+    assert record.data.checkpoints == CheckpointEntries()
 
 
 def test_an_update_replaces_the_file_and_leaves_no_other(tmp_path):

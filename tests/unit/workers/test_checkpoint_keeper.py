@@ -176,6 +176,17 @@ def test_a_run_resumed_from_an_older_checkpoint_keeps_its_new_ones(record):
     assert record.checkpoint("latest") == record.folder / "checkpoints" / "model_50.pt"
 
 
+def test_a_best_checkpoint_that_is_written_anew_is_another_one(record):
+    keeper = CheckpointKeeper(record, Saver(), 60.0, 0.05)
+    for iteration, rate in ((50, 0.5), (60, 0.9)):
+        keeper.write(iteration)
+        keeper.add_evaluation(evaluation(rate), 1.0)
+    keeper.write(60)
+    assert record.data.checkpoints.best.evaluation is None
+    keeper.add_evaluation(evaluation(0.1), 1.0)
+    assert record.data.checkpoints.best.evaluation.success_rate == 0.1
+
+
 def test_a_checkpoint_says_what_it_belongs_to(record):
     saver = Saver()
     CheckpointKeeper(record, saver, 60.0, 0.05).write(1)
