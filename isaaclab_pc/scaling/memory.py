@@ -110,8 +110,15 @@ def _levels(mount_point: Path, root: str, path: str) -> Iterator[Path]:
 
 
 def oom_kills(groups: list[Cgroup]) -> int:
-    """Return how many processes the kernel has killed in these groups for lack of memory."""
-    return max((group.oom_kills() or 0 for group in groups), default=0)
+    """Return how many processes the kernel has killed for lack of memory in the innermost group that tells.
+
+    The groups around it count what others lost, too.
+
+    Args:
+        groups: What :func:`memory_cgroups` returned.
+    """
+    kills = (group.oom_kills() for group in groups)
+    return next((number for number in kills if number is not None), 0)
 
 
 def free_host_memory(

@@ -66,6 +66,14 @@ def test_kills_are_read_from_the_groups_events(v2: tuple[Path, Path]) -> None:
     assert oom_kills([]) == 0
 
 
+def test_kills_of_others_in_a_group_around_this_one_are_not_its_own(v2: tuple[Path, Path]) -> None:
+    root, proc = v2
+    write(root / "job", memory__events="oom_kill 7")
+    assert oom_kills(memory_cgroups(proc)) == 2
+    (root / "job/step/memory.events").unlink()
+    assert oom_kills(memory_cgroups(proc)) == 7, "the innermost one that tells"
+
+
 def test_version_1_group_is_found_beside_an_empty_version_2_tree(tmp_path: Path) -> None:
     memory = tmp_path / "memory"
     write(
