@@ -184,7 +184,7 @@ def _budgets(settings: SearchSettings, gpu: Gpu | None, processes: int, reserve:
     budget = None if settings.budget is None else parse_budget(settings.budget)
     free_host = free_host_memory().size
     if gpu is None:
-        return Budgets(resolve_budget(HOST_FRACTION if budget is None else budget, free_host))
+        return Budgets(resolve_budget(HOST_FRACTION if budget is None else budget, free_host) // processes)
 
     device = resolve_budget(DEVICE_FRACTION if budget is None else budget, gpu.free())
     return Budgets(resolve_budget(HOST_FRACTION, free_host) // processes, max(device - reserve, 0))

@@ -93,6 +93,8 @@ class SearchSettings(ScalingSettings):
         hi = self.max if self.max is not None else max(usual.hi, self.min or 0)
         lo = self.min if self.min is not None else min(usual.lo, hi)
         granule = self.granule if self.granule is not None else min(usual.granule, hi)
+        while self.granule is None and granule > 1 and hi // granule * granule < lo:
+            granule //= 2
         start = min(max(usual.start, lo), hi)
 
         finest = self.granule or 1

@@ -401,6 +401,12 @@ def test_search_ends_in_time_with_the_best_so_far_and_says_so(workshop: Workshop
     assert "cut short by scaling.max_seconds" in workshop.fit("", max_seconds=1.3).reason
 
 
+def test_processes_on_the_cpu_share_its_memory(workshop: Workshop, set_free: Callable[[int], None]) -> None:
+    set_free(1000 * MIB)
+    result = workshop.fit("fits(n)", processes=4, max=64)
+    assert {trial.host_budget for trial in result.trials} == {200 * MIB}
+
+
 def test_gpu_search_holds_both_memories_to_their_budgets(
     workshop: Workshop, nvml: Any, monkeypatch: pytest.MonkeyPatch, set_free: Callable[[int], None]
 ) -> None:
