@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import socket
 from collections.abc import Iterator, Mapping
-from typing import Any
+from types import FrameType
+from typing import Any, NoReturn
 
 import ray
 
@@ -51,14 +53,22 @@ def ray_cluster(
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     local: dict[str, Any] = {"include_dashboard": False, "object_store_memory": _OBJECT_STORE, **(machine or {})}
     with _variables({**_ENVIRONMENT, **(environment or {})}):
+        before = signal.getsignal(signal.SIGTERM)
         try:
-            ray.init(address=address or "local", **quiet, **({} if address else local))
-        except (ConnectionError, ValueError) as error:
-            raise ConfigError(f"no Ray cluster at {address}: {' '.join(str(error).split())}") from None
-        try:
+            try:
+                ray.init(address=address or "local", **quiet, **({} if address else local))
+            except (ConnectionError, ValueError) as error:
+                raise ConfigError(f"no Ray cluster at {address}: {' '.join(str(error).split())}") from None
+            # Ray has put in a handler that exits with 15, which nobody takes for a signal.
+            signal.signal(signal.SIGTERM, _exit_as_told)
             yield
         finally:
             ray.shutdown()
+            signal.signal(signal.SIGTERM, before)
+
+
+def _exit_as_told(number: int, _frame: FrameType | None) -> NoReturn:
+    raise SystemExit(128 + number)
 
 
 def _check_answers(address: str) -> None:

@@ -17,7 +17,7 @@ from isaaclab_pc.cluster.watch import WorkerWatch
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import ExitCode, SignalFlag, run_child, was_stopped
 from isaaclab_pc.launch.find_checkpoint import newest_checkpoint
-from isaaclab_pc.launch.run_folder import LOG_NAME, RESUME_SETTINGS_NAME, SETTINGS_NAME
+from isaaclab_pc.launch.run_folder import LOG_NAME, RESUME_SETTINGS_NAME, SETTINGS_NAME, wait_for_worker
 from isaaclab_pc.launch.run_record import RestartEntry, RunRecord
 from isaaclab_pc.scaling.memory import memory_cgroups, oom_kills
 from isaaclab_pc.scaling.trial import Outcome
@@ -93,6 +93,9 @@ class _Supervisor:
             if restart is None:
                 return code, death
             try:
+                # A rank on another machine may outlive its launcher, and finish its iteration.
+                if wait_for_worker(self._record.folder):
+                    self._record.data = RunRecord.load(self._record.folder).data
                 checkpoint, settings = self._prepare(death, restart)
             except ConfigError as error:
                 return code, Death(death.cause, f"{death.detail}; it cannot go on: {error}")

@@ -183,7 +183,7 @@ def wait_for_worker(folder: Path) -> bool:
         with locked(folder, WORKER_LOCK):
             return False
     except ConfigError:
-        current().say(f"{folder}: waiting for the worker of a script that was killed to write its checkpoint")
+        current().say(f"{folder}: waiting for a worker that outlived its script to write its checkpoint")
 
     with locked(folder, WORKER_LOCK, GRACE_SECONDS):
         return True

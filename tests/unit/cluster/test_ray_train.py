@@ -175,6 +175,15 @@ def test_a_run_that_waits_for_its_place_ends_at_once_when_it_is_told_to(tmp_path
         assert first.process.wait(SECONDS) == 0, first.output
 
 
+def test_a_signal_before_the_ranks_begin_is_no_error() -> None:
+    program = (
+        "import os, signal, time; from isaaclab_pc.cluster.ray_cluster import ray_cluster\n"
+        "with ray_cluster(None, {'num_cpus': 1}): os.kill(os.getpid(), signal.SIGTERM); time.sleep(60)"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", program], timeout=SECONDS, capture_output=True)
+    assert done.returncode == 128 + signal.SIGTERM, done.stderr.decode()
+
+
 def test_more_workers_than_the_cluster_has_room_for_are_refused(tmp_path: Path) -> None:
     with Launcher(tmp_path, workers=1000, at_least=1000) as launcher:
         assert launcher.process.wait(SECONDS) == 2

@@ -13,10 +13,12 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
+from filelock import FileLock
 
 from isaaclab_pc.cluster import health, supervisor, watch
 from isaaclab_pc.cluster.supervisor import supervise
 from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.launch.run_folder import WORKER_LOCK
 from isaaclab_pc.launch.run_record import RunRecord
 
 FAKE = Path(__file__).with_name("fake_trainer.py")
@@ -106,6 +108,24 @@ def test_a_process_that_dies_before_its_first_checkpoint_begins_anew(run):
     assert [start[2] for start in run.starts()] == [None, None, None]
     assert run.record.data.completed_iterations == LAST
     assert [entry.from_iteration for entry in run.record.data.restarts] == [0, 0]
+
+
+def test_what_a_worker_that_outlives_its_launcher_writes_is_waited_for(run):
+    def outlive() -> None:
+        while not (run.root / "starts").exists():
+            time.sleep(0.05)
+        record = RunRecord.load(run.folder)
+        with FileLock(run.folder / WORKER_LOCK):
+            while not run.events():
+                time.sleep(0.05)
+            time.sleep(0.3)
+            record.finish("interrupted")
+
+    worker = threading.Thread(target=outlive)
+    worker.start()
+    assert run.start("kill@5") == 0
+    worker.join()
+    assert (run.record.data.status, len(run.record.data.restarts)) == ("completed", 1)
 
 
 def test_a_run_that_went_on_from_an_older_checkpoint_does_not_come_back_to_a_newer_one(run):

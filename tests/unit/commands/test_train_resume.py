@@ -127,7 +127,7 @@ def test_a_resume_waits_for_a_worker_that_outlives_its_script(folder, monkeypatc
     monkeypatch.setattr(run_folder, "current", lambda: SimpleNamespace(say=say))
     assert main(["resume=latest", "max_iterations=9"]) == 0
     (waits,) = said
-    assert "waiting for the worker of a script that was killed" in waits
+    assert "waiting for a worker that outlived its script" in waits
 
 
 def test_a_lock_that_cannot_be_made_is_said_in_one_line(folder, capsys, runs):
