@@ -18,6 +18,9 @@ from isaaclab_pc.settings.scaling import parse_budget
 
 __all__ = ["Demand", "Supply", "TrialShare", "share"]
 
+_RAY_STEPS = 10_000
+"""Parts of a core or GPU that Ray tells apart."""
+
 
 @dataclass(frozen=True)
 class Supply:
@@ -116,7 +119,12 @@ def share(supply: Supply, trials: int, concurrent: int | None = None, demand: De
 
     at_once = max(min(trials, most, supply.cores), 1) if concurrent is None else min(concurrent, trials)
     on_each_gpu = math.ceil(at_once / supply.gpus) if supply.gpus else 1
-    cpus = supply.cores // at_once if at_once <= supply.cores else supply.cores / at_once
-    gpus = 1 / on_each_gpu if supply.gpus else 0.0
+    cpus = supply.cores // at_once if at_once <= supply.cores else _share(supply.cores / at_once)
+    gpus = _share(1 / on_each_gpu) if supply.gpus else 0.0
     memory = 0 if demand is None else demand.host_bytes
     return TrialShare(at_once, cpus, gpus, memory)
+
+
+def _share(exact: float) -> float:
+    """Round down to what Ray tells apart: six times 0.1667 of a GPU would be more than there is."""
+    return math.floor(exact * _RAY_STEPS) / _RAY_STEPS

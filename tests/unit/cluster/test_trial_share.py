@@ -24,7 +24,7 @@ GPU = Supply(cores=16, host_bytes=100 * GIB, gpus=2, gpu_bytes=40 * GIB)
         (CPU, 20, 10, Demand(2 * GIB), TrialShare(10, 0.8, 0.0, 2 * GIB)),
         (CPU, 20, 1, None, TrialShare(1, 8, 0.0, 0)),
         (GPU, 20, None, Demand(5 * GIB, 36 * GIB), TrialShare(2, 8, 1.0, 5 * GIB)),
-        (GPU, 20, None, Demand(5 * GIB, 13 * GIB), TrialShare(6, 2, 1 / 3, 5 * GIB)),
+        (GPU, 20, None, Demand(5 * GIB, 13 * GIB), TrialShare(6, 2, 0.3333, 5 * GIB)),
         (GPU, 20, 3, Demand(5 * GIB, 13 * GIB), TrialShare(3, 5, 0.5, 5 * GIB)),
     ],
 )
@@ -68,4 +68,6 @@ def test_all_that_run_at_once_fit(cores, host, gpus, gpu, need, trials):
         assert part.concurrent * demand.host_bytes <= supply.host_bytes
         assert part.concurrent * part.cpus <= cores
         if gpus:
-            assert round(1 / part.gpus) * demand.gpu_bytes <= supply.gpu_bytes
+            on_each = round(1 / part.gpus)
+            assert on_each * demand.gpu_bytes <= supply.gpu_bytes
+            assert on_each * round(part.gpus, 4) <= 1.0, "as Ray rounds it"
