@@ -25,6 +25,9 @@ TRAIN = "train"
 _NETWORKS = ("agent.student.", "agent.actor.")
 """Beginnings of the fields of a distilled policy's network, and of those of one that PPO went on from."""
 
+_OF_CLOUDS = ("env.history_length=", "env.scene.points.")
+"""Beginnings of overrides that a policy with obs=state has no use for."""
+
 _RECURRENT = ("rsl_rl", "rl_games")
 """Libraries whose policies can have a memory."""
 
@@ -94,7 +97,7 @@ def teacher_settings(settings: RunSettings) -> RunSettings:
         "chunk": None,
         "max_iterations": None,
         "visualizer": None,
-        "env_overrides": [text for text in settings.env_overrides if not text.startswith("env.history_length=")],
+        "env_overrides": [text for text in settings.env_overrides if not text.startswith(_OF_CLOUDS)],
         "agent_overrides": [],
     }
     return settings.with_values(cloud | others)

@@ -88,7 +88,7 @@ def test_whoever_does_not_train_has_the_agent_of_a_cpu() -> None:
 def test_a_teacher_is_trained_on_the_state_with_the_settings_that_are_not_the_students_own() -> None:
     given = ["task=push", "teacher=train", "seed=5", "points.num_points=64", "replay_samples=5000", "max_iterations=7"]
     given.append("visualizer=viser")
-    of_env = ["env.episode_length_s=3", "env.history_length=2"]
+    of_env = ["env.episode_length_s=3", "env.history_length=2", "env.scene.points.realism.flying_pixels=0"]
     student = choose_algorithm(compose(given, of_env, ["agent.algorithm.learning_rate=1e-3"]))
     assert (student.algorithm, student.teacher) == ("distill", "train")
 
