@@ -162,7 +162,7 @@ def run(command: Command, *, plan: bool) -> int:
         raise ConfigError(f"teacher={TRAIN}: there is nothing to measure yet; give obs=state for the teacher's run.")
     if "scaling.cache" not in command.given:
         settings = settings.with_values({"scaling.cache": "refresh"})
-    search = _search_settings(settings)
+    search = SearchSettings.of(settings)
     if plan:
         with tempfile.TemporaryDirectory() as scratch:
             return _plan(settings, search, Path(scratch), _trial_command(command, search))
@@ -182,14 +182,6 @@ def run(command: Command, *, plan: bool) -> int:
             shutil.rmtree(folder)
     _show(result, settings, folder)
     return ExitCode.OK
-
-
-def _search_settings(settings: RunSettings) -> SearchSettings:
-    """Return how to search, on the first GPU of several; a given number of environments is the only size to try."""
-    scaling = settings.scaling.model_dump()
-    if settings.num_envs != "auto":
-        scaling.update(min=settings.num_envs, max=settings.num_envs, granule=settings.num_envs)
-    return SearchSettings(device=settings.device.split(",")[0], **scaling)
 
 
 def _show(result: FitResult, settings: RunSettings, folder: Path) -> None:

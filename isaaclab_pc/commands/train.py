@@ -269,7 +269,7 @@ def _start(settings: RunSettings, name: str | None = None) -> tuple[int, Path]:
 def _find_num_envs(settings: RunSettings, record: RunRecord) -> FitResult:
     """Find the number of environments of each GPU; the record gets the trials."""
     command = probe_command(settings)
-    search = SearchSettings(device=settings.device, **settings.scaling.model_dump())
+    search = SearchSettings.of(settings)
     versions = record.data.versions
     # Of a Ray cluster, what this machine can take stands for all of them.
     here = settings.gpus if settings.cluster is None else min(settings.workers, gpu_count() or settings.workers)

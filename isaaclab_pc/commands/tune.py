@@ -276,12 +276,8 @@ def _measure(base: RunSettings, own: TuneSettings, trials: int) -> tuple[dict[st
     if base.num_envs != "auto" and alone.concurrent == 1:
         return {"num_envs": base.num_envs}, alone
 
-    scaling = base.scaling.model_dump()
-    if base.num_envs != "auto":
-        scaling.update(min=base.num_envs, max=base.num_envs, granule=base.num_envs)
-    if concurrent is not None:
-        scaling.update(budget=supply.divided_budget(base, alone.concurrent))
-    search = SearchSettings(device=base.device, **scaling)
+    divided = {} if concurrent is None else {"budget": supply.divided_budget(base, alone.concurrent)}
+    search = SearchSettings.of(base, **divided)
     try:
         found = find_num_envs(base, probe_command(base), search, versions(), lambda trial: None)
     except ConfigError as error:

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import StringConstraints, model_validator
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.scaling.search import Objective
-from isaaclab_pc.settings import ScalingSettings
+from isaaclab_pc.settings import RunSettings, ScalingSettings
 from isaaclab_pc.settings.base import Expects
 from isaaclab_pc.settings.scaling import MAX_NUM_ENVS
 
@@ -50,6 +50,18 @@ class SearchSettings(ScalingSettings):
         "cpu"
     )
     """Where the trials run. Host memory is held to 0.8 of what is free also on a GPU."""
+
+    @classmethod
+    def of(cls, settings: RunSettings, **changes: Any) -> Self:
+        """Complete a run's settings for its device, the first of several GPUs.
+
+        Args:
+            settings: The run's settings. A number of environments that they give is the only size to try.
+            **changes: Fields that differ.
+        """
+        given = settings.num_envs
+        only = {} if given == "auto" else {"min": given, "max": given, "granule": given}
+        return cls(device=settings.device.split(",")[0], **{**settings.scaling.model_dump(), **only, **changes})
 
     @model_validator(mode="after")
     def _check_sizes(self) -> Self:

@@ -31,7 +31,7 @@ def check(folder: Path, result_path: Path) -> int:
         settings = RunSettings.load(path)
         num_envs = settings.num_envs
         if num_envs == "auto":
-            num_envs = SearchSettings(device=settings.device, **settings.scaling.model_dump()).sizes.start
+            num_envs = SearchSettings.of(settings).sizes.start
         iterations.add(resolve(settings, num_envs, "check").max_iterations)
 
     result_path.write_text(json.dumps(sorted(iterations)), encoding="utf-8")

@@ -57,7 +57,7 @@ def _never_too_many(settings: RunSettings) -> int | None:
     """Return the environments that the user asked for at least; None where no number is too many for the agent."""
     if settings.num_envs != "auto":
         return None
-    search = SearchSettings(device=settings.device, **settings.scaling.model_dump())
+    search = SearchSettings.of(settings)
     return max(search.min or 1, search.granule or 1) if search.keeps_to_agent else None
 
 
@@ -67,7 +67,7 @@ def _train_briefly(settings: RunSettings, num_envs: int, result_path: Path) -> N
     watch = ProbeWatch(settings.device, phase_path(result_path), _never_too_many(settings))
     with open_session(settings, num_envs, "probe", run_dir, watch) as session:
         # The run will record faults, and the recorder's ring buffer takes memory.
-        recorder = record_faults(session, settings, run_dir / "dumps")
+        recorder = record_faults(session.env, settings, session.resolved.backend, run_dir / "dumps")
         measured = _measure(session.runner)
 
         seconds = _mean_seconds(measured)

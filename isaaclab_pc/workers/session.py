@@ -187,12 +187,13 @@ def _named(what: str, overrides: Sequence[str]) -> Iterator[None]:
         ) from error
 
 
-def record_faults(session: Session, settings: RunSettings, folder: Path) -> Recorder | None:
+def record_faults(env: Any, settings: RunSettings, backend: str | None, folder: Path) -> Recorder | None:
     """Keep the last steps of environments that fail, of any task that is guarded and whose actions are numbers.
 
     Args:
-        session: The running session.
+        env: The gym environment.
         settings: The run's settings.
+        backend: The physics backend that steps it.
         folder: Where the dumps go.
 
     Returns:
@@ -202,10 +203,10 @@ def record_faults(session: Session, settings: RunSettings, folder: Path) -> Reco
 
     from isaaclab_pc.guards.recorder import Recorder, RecorderCfg
 
-    env = session.env.unwrapped
-    if hasattr(env, "guard") and isinstance(env.single_action_space, gym.spaces.Box):
-        about = {"task": settings.task, "config": settings.model_dump(), "backend": session.resolved.backend}
-        return Recorder.attach(env, folder, about, RecorderCfg(dumps=settings.guard.dump))
+    base: Any = env.unwrapped
+    if hasattr(base, "guard") and isinstance(base.single_action_space, gym.spaces.Box):
+        about = {"task": settings.task, "config": settings.model_dump(), "backend": backend}
+        return Recorder.attach(base, folder, about, RecorderCfg(dumps=settings.guard.dump))
     return None
 
 

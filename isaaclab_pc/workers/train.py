@@ -74,7 +74,7 @@ def train(settings_path: Path, checkpoint: Path | None, screen: Screen) -> int:
         if skew > _CLOCK_SKEW_SECONDS:
             screen.warn(f"warning: the nodes' clocks are {skew:.0f} s apart: times in their logs do not compare")
         _introduce(session, settings, record, screen, ranks.size)
-        record_faults(session, settings, record.folder / "dumps")
+        record_faults(session.env, settings, session.resolved.backend, record.folder / "dumps")
 
         with SignalFlag() as flag, open_metric_log(settings, record, screen.warn) as metric_log:
             stop = _Training(session, settings, record, screen, flag, heart, ranks, metric_log).run()

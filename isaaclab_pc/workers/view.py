@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.guards.recorder import Recorder, RecorderCfg
+from isaaclab_pc.guards.recorder import Recorder
 from isaaclab_pc.launch.child_process import SignalFlag
 from isaaclab_pc.program_name import command_line
 from isaaclab_pc.settings import RunSettings
@@ -30,7 +30,7 @@ from isaaclab_pc.workers.live_view import VISER_PORT, WEB_PORT, rerun_viewer
 from isaaclab_pc.workers.picture_camera import add_picture_camera, read_pictures, usual_view
 from isaaclab_pc.workers.random_actions import RandomActions
 from isaaclab_pc.workers.resolve import Resolved, resolve
-from isaaclab_pc.workers.session import guard_counts, open_env, open_session
+from isaaclab_pc.workers.session import guard_counts, open_env, open_session, record_faults
 from isaaclab_pc.workers.watch import Act, Watch
 
 if TYPE_CHECKING:
@@ -256,11 +256,7 @@ def _open(settings: RunSettings, options: ViewOptions, folder: Path) -> Iterator
             drive = drive_of(env.unwrapped) if actor == "keyboard" else None
             act = driven(env.unwrapped, drive) if drive is not None else _make_policy(env.unwrapped, actor, settings)
 
-        recorder = None
-        if env.unwrapped.guard.enabled:
-            about = {"task": settings.task, "config": settings.model_dump(), "backend": settings.physics.backend}
-            cfg = RecorderCfg(dumps=settings.guard.dump)
-            recorder = Recorder.attach(env.unwrapped, folder / "dumps", about, cfg)
+        recorder = record_faults(env, settings, settings.physics.backend, folder / "dumps")
         yield _Opened(env, act, actor, recorder, drive)
 
 
