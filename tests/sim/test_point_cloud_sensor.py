@@ -213,7 +213,7 @@ def test_each_frame_shows_the_same_surfaces(moved: PlainEnv) -> None:
 def test_a_camera_needs_no_calibration_to_tell_where_points_are_relative_to_itself(moved: PlainEnv) -> None:
     points, mask = cloud(moved, "miscalibrated")
     depth = depth_image(moved.scene["front"]).flatten(1)
-    expected = depth.gather(1, moved.scene["miscalibrated"].data.pixels.long())
+    expected = depth.gather(1, moved.scene["miscalibrated"].data.pixels.torch.long())
     torch.testing.assert_close(points[..., 2][mask], expected[mask], atol=1e-5, rtol=0)
 
 
