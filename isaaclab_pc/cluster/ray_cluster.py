@@ -5,15 +5,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import socket
 from collections.abc import Iterator, Mapping
-from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
 import ray
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.launch.child_process import interruptible
 
 __all__ = ["ray_cluster"]
 
@@ -52,23 +51,18 @@ def ray_cluster(
         _check_answers(address)
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     local: dict[str, Any] = {"include_dashboard": False, "object_store_memory": _OBJECT_STORE, **(machine or {})}
-    with _variables({**_ENVIRONMENT, **(environment or {})}):
-        before = signal.getsignal(signal.SIGTERM)
+    # Around all of it, as Ray leaves a handler of SIGTERM behind.
+    with _variables({**_ENVIRONMENT, **(environment or {})}), interruptible():
         try:
-            try:
-                ray.init(address=address or "local", **quiet, **({} if address else local))
-            except (ConnectionError, ValueError) as error:
-                raise ConfigError(f"no Ray cluster at {address}: {' '.join(str(error).split())}") from None
-            # Ray has put in a handler that exits with 15, which nobody takes for a signal.
-            signal.signal(signal.SIGTERM, _exit_as_told)
-            yield
+            ray.init(address=address or "local", **quiet, **({} if address else local))
+        except (ConnectionError, ValueError) as error:
+            raise ConfigError(f"no Ray cluster at {address}: {' '.join(str(error).split())}") from None
+        try:
+            # That handler exits with 15, which nobody takes for a signal.
+            with interruptible():
+                yield
         finally:
             ray.shutdown()
-            signal.signal(signal.SIGTERM, before)
-
-
-def _exit_as_told(number: int, _frame: FrameType | None) -> NoReturn:
-    raise SystemExit(128 + number)
 
 
 def _check_answers(address: str) -> None:

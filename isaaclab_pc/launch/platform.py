@@ -205,12 +205,8 @@ def working_gpus() -> tuple[list[str], int]:
         if nvml is None:
             return [], 0
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-        names = (
-            [name.strip() for name in visible.split(",")]
-            if visible
-            else [str(index) for index in range(nvml.nvmlDeviceGetCount())]
-        )
-        answers = [_uuid(nvml, name) for name in names]
+        names = visible.split(",") if visible else [str(index) for index in range(nvml.nvmlDeviceGetCount())]
+        answers = [_uuid(nvml, name.strip()) for name in names]
     working = [answer for answer in answers if answer is not None]
     return working, len(answers) - len(working)
 
