@@ -127,7 +127,7 @@ class ContactMonitor:
 
 
 def monitor_contacts(physics: Any) -> ContactMonitor | None:
-    """Watch the simulation that runs in this process.
+    """Watch the simulation that runs in this process, whose solver no longer prints what its flags tell.
 
     Args:
         physics: Its physics config, ``cfg.sim.physics``.
@@ -135,8 +135,13 @@ def monitor_contacts(physics: Any) -> ContactMonitor | None:
     Returns:
         The monitor; None where the solver has no such counters (PhysX, and Newton's other solvers).
     """
-    data = _solver_data(physics)
-    return None if data is None else ContactMonitor(data)
+    solver = _mujoco_warp_solver(physics)
+    if solver is None:
+        return None
+
+    # It prints a line for each solve that stops at its iterations: millions in a training.
+    solver.mjw_model.opt.warn_overflow = False
+    return ContactMonitor(solver.mjw_data)
 
 
 def contact_buffer_bytes(physics: Any) -> int:
@@ -148,8 +153,8 @@ def contact_buffer_bytes(physics: Any) -> int:
     Returns:
         Their memory [bytes]; 0 where the solver is not MuJoCo Warp.
     """
-    data = _solver_data(physics)
-    return 0 if data is None else _buffer_bytes(data)
+    solver = _mujoco_warp_solver(physics)
+    return 0 if solver is None else _buffer_bytes(solver.mjw_data)
 
 
 def predicted_contact_buffer_bytes(num_contacts: int, num_rows: int, num_dofs: int, condim: int) -> float:
@@ -178,12 +183,13 @@ def predicted_contact_buffer_bytes(num_contacts: int, num_rows: int, num_dofs: i
     return _buffer_bytes(data) / worlds
 
 
-def _solver_data(physics: Any) -> Any:
-    """Return the ``mujoco_warp.Data`` of this process, or None."""
+def _mujoco_warp_solver(physics: Any) -> Any:
+    """Return Newton's solver of this process where it is MuJoCo Warp, or None."""
     from isaaclab_newton.physics import NewtonCfg, NewtonManager
 
     # Isaac Lab has no public way to the solver.
-    return getattr(NewtonManager._solver, "mjw_data", None) if isinstance(physics, NewtonCfg) else None
+    solver = NewtonManager._solver if isinstance(physics, NewtonCfg) else None
+    return solver if getattr(solver, "mjw_data", None) is not None else None
 
 
 def _buffer_bytes(data: Any) -> int:

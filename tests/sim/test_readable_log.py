@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A real flood of a simulator is one line and a count in the log."""
+"""What a simulator prints over and over: PhysX's is one line and a count in the log, Newton's is not printed at all."""
 
 import sys
 from pathlib import Path
@@ -42,10 +42,7 @@ with launch_simulation(cfg, {"device": "cpu", "headless": True}):
     env.close()
 os._exit(0)
 """
-FLOODS = {
-    "ovphysx": "[Warning] [] Invalid PhysX transform detected for /World/envs/env_1/Robot/",
-    "newton_mjwarp": "nefc overflow - please increase njmax to",
-}
+FLOOD = "[Warning] [] Invalid PhysX transform detected for /World/envs/env_1/Robot/"
 
 
 def test_a_simulators_flood_is_shown_once_and_counted(
@@ -53,10 +50,16 @@ def test_a_simulators_flood_is_shown_once_and_counted(
 ) -> None:
     log = tmp_path / "worker.log"
     assert run_child([sys.executable, "-c", CHILD, str(log), backend], log=log) == 0, log.read_text()
-    line, text, full = FLOODS[backend], log.read_text(), full_log(log).read_text()
-    lines = full.count(line)
+    text, full = log.read_text(), full_log(log).read_text()
+    if backend == "newton_mjwarp":
+        # It has dropped constraint rows, which its flags tell (test_contact_capacity.py).
+        assert "stepped" in text
+        assert "please increase" not in full
+        return
+
+    lines = full.count(FLOOD)
     assert lines >= 40
-    assert text.count(line) == 2 + len(str(lines)) - 1, "the first, at each tenfold, and in all"
-    assert f"(in all {lines} lines such as) {line}" in text
+    assert text.count(FLOOD) == 2 + len(str(lines)) - 1, "the first, at each tenfold, and in all"
+    assert f"(in all {lines} lines such as) {FLOOD}" in text
     assert "stepped\n" in text
-    assert f"note: native code printed {lines} lines such as: {line}" in capfd.readouterr().err
+    assert f"note: native code printed {lines} lines such as: {FLOOD}" in capfd.readouterr().err
