@@ -23,6 +23,9 @@ class DistillSettings(UpdateSize):
     max_iterations: int = 90
     """Iterations of a whole run, over which the learning rate decays."""
 
+    depth_iterations: int = 200
+    """Those where the student sees depth images, from which it learns more slowly."""
+
     horizon: int = 16
     """Steps per environment and iteration, where the batch plan does not change it."""
 
@@ -77,7 +80,7 @@ class DistillSettings(UpdateSize):
 DEFAULT = DistillSettings()
 """What most tasks are distilled with; found with ``lift``."""
 
-REACH = DistillSettings(max_iterations=30, expert_share_samples=40_000)
+REACH = DistillSettings(max_iterations=30, depth_iterations=90, expert_share_samples=40_000)
 """For ``reach``, which is learned in a few iterations."""
 
 PRECISE = DistillSettings(max_iterations=170, num_minibatches=8, small_error=0.02, action_std=0.05, fulfilled_steps=150)

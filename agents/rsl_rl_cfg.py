@@ -120,6 +120,9 @@ class DistillRunnerCfg(RslRlBaseRunnerCfg):
     class_name: str = "OnPolicyRunner"
     """RSL-RL's runner: its ``DistillationRunner`` only adds a check for a teacher that it loaded itself."""
 
+    depth_iterations: int = MISSING  # type: ignore[assignment]
+    """``max_iterations`` where the student sees depth images."""
+
     samples_per_update: int = MISSING  # type: ignore[assignment]
     """New samples per iteration."""
 
@@ -221,6 +224,7 @@ def make_distill_cfg(settings: DistillSettings, experiment: str) -> DistillRunne
         device="cuda:0" if torch.cuda.is_available() else "cpu",
         experiment_name=experiment,
         max_iterations=settings.max_iterations,
+        depth_iterations=settings.depth_iterations,
         num_steps_per_env=settings.horizon,
         samples_per_update=settings.samples_per_update,
         save_interval=50,

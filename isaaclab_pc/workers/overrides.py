@@ -91,6 +91,7 @@ _BOUNDS: Mapping[str, Any] = {
     "agent.refill_samples": _Count,
     "agent.num_steps_per_env": _Count,
     "agent.max_iterations": _Count,
+    "agent.depth_iterations": _Count,
     "agent.algorithm.num_learning_epochs": Annotated[int, Field(ge=1, le=1000)],
     "agent.algorithm.num_mini_batches": _Count,
     "agent.algorithm.learning_rate": Annotated[float, Field(gt=0, le=1)],

@@ -107,6 +107,7 @@ def resolve(settings: RunSettings, num_envs: int, experiment: str) -> Resolved:
     _choose_encoder(agent_cfg, settings)
     _choose_memory(agent_cfg, settings)
     _choose_chunk(agent_cfg, settings)
+    _choose_length(agent_cfg, settings)
 
     env_cfg.sim.device = settings.device
     env_cfg.seed = settings.seed
@@ -262,6 +263,13 @@ def _choose_chunk(agent_cfg: Any, settings: RunSettings) -> None:
         raise ConfigError(f"chunk={settings.chunk}: the agent of {settings.task} has no encoder of this package.")
     for encoder in found:
         encoder["chunk"] = settings.chunk
+
+
+def _choose_length(agent_cfg: Any, settings: RunSettings) -> None:
+    """Give a student of depth images its own number of iterations, where none is set."""
+    is_set = any(text.startswith("agent.max_iterations=") for text in settings.agent_overrides)
+    if settings.obs == "depth" and not is_set and hasattr(agent_cfg, "depth_iterations"):
+        agent_cfg.max_iterations = agent_cfg.depth_iterations
 
 
 def _parts_with(name: str, config: Any) -> Iterator[dict[str, Any]]:

@@ -154,6 +154,17 @@ def test_the_number_of_iterations_is_the_agents_or_the_users():
     assert resolved("max_iterations=3").max_iterations == 3
 
 
+def test_a_student_of_depth_images_learns_for_longer():
+    depth = ["task=lift", "algorithm=distill", "obs=depth"]
+    assert resolved(*depth).max_iterations > resolved(*depth[:2]).max_iterations
+    assert resolved(*depth, "max_iterations=3").max_iterations == 3
+    assert resolved(*depth, agent=["agent.max_iterations=4"]).max_iterations == 4
+    assert (
+        resolved("task=lift", "algorithm=ppo", "obs=depth").max_iterations
+        == resolved("algorithm=ppo", "task=lift").max_iterations
+    )
+
+
 def test_two_runs_share_no_config():
     first, second = resolved(), resolved()
     first.env_cfg.scene.num_envs = 99
