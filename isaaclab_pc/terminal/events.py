@@ -58,6 +58,12 @@ class Phase(JsonRecord):
     usual_s: NonNegative | None = None
     """Median of the last times that the same took on this machine [s]; None: it was never done before."""
 
+    step: Count = 0
+    """Environment steps of an evaluation so far."""
+
+    steps: Count = 0
+    """Those that it has at most; 0: it tells no steps."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Memory(JsonRecord):

@@ -110,6 +110,8 @@ class LiveScreen(Screen):
             return ""
 
         head = f"{phase.phase}  {duration(phase.elapsed_s)}"
+        if phase.steps:
+            head += f"  step {phase.step:,}/{phase.steps:,}"
         if phase.usual_s is not None:
             head += f"  usually {duration(phase.usual_s)} here"
         known = self._iteration if phase.phase in ("train", "evaluate") else None

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 import threading
 import time
@@ -32,6 +33,9 @@ __all__ = ["JsonScreen", "Lines", "Screen", "Wire", "current", "use"]
 
 RUNNING_SECONDS = 30.0
 """Time without a word after which a phase says that it still runs [s]."""
+
+_ADVANCE_SECONDS = 1.0
+"""Least time between two words of a child about how far it has come [s]."""
 
 _BUSY_SECONDS = 0.5
 """Time after which a clock looks again that found somebody speaking [s]."""
@@ -68,12 +72,14 @@ class Screen:
         self._files: dict[str, list[str]] = {}
 
     def show(self, event: Event) -> None:
-        """Show an event; that of a phase begins or ends it."""
+        """Show an event; that of a phase begins it, ends it, or tells how far it has come."""
         if isinstance(event, Phase):
             if event.state == "begin":
                 self.begin(event.phase, event.what)
             elif event.state == "end":
                 self.end_phase()
+            else:
+                self.advance(event.step, event.steps)
             return
         with self._lock:
             self._write_event(event)
@@ -139,6 +145,17 @@ class Screen:
             self._began = self._spoke = time.monotonic()
             self._write_event(self._phase)
             self._start_clock()
+
+    def advance(self, step: int, steps: int) -> None:
+        """Tell how far the phase that runs has come: its clock shows it.
+
+        Args:
+            step: Environment steps so far.
+            steps: Those that it has at most.
+        """
+        with self._lock:
+            if self._phase is not None:
+                self._phase = replace(self._phase, step=step, steps=steps)
 
     def end_phase(self, *, well: bool = True) -> None:
         """End the phase that runs; nothing happens where none does.
@@ -342,6 +359,16 @@ class Wire(Screen):
         self._stream = stream
         # The script has begun it.
         self._phase = Phase(phase="build")
+        self._advanced = -math.inf
+
+    def advance(self, step: int, steps: int) -> None:
+        """Tell the script, but not in every step."""
+        super().advance(step, steps)
+        now = time.monotonic()
+        phase = self._running()
+        if phase is not None and now >= self._advanced + _ADVANCE_SECONDS:
+            self._advanced = now
+            self._write_event(phase)
 
     def _start_clock(self) -> None:
         """Leave the clock to the script: native code may keep this process's threads from running."""

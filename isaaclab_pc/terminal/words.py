@@ -112,7 +112,8 @@ def _share(name: str, used: int, limit: int) -> str:
 def _phase_line(event: Phase) -> str:
     usual = f"usually {duration(event.usual_s)} here" if event.usual_s is not None else ""
     if event.state == "running":
-        return ", ".join(filter(None, [f"{event.phase}: {duration(event.elapsed_s)} so far", usual]))
+        step = f"step {event.step:,} of {event.steps:,}" if event.steps else ""
+        return ", ".join(filter(None, [f"{event.phase}: {duration(event.elapsed_s)} so far", step, usual]))
     if event.state == "end" or not event.what:
         return ""
     return ", ".join(filter(None, [event.what, usual]))

@@ -24,6 +24,7 @@ def evaluate(
     seed: int,
     stopped: Callable[[], bool] = lambda: False,
     recorder: FilmRecorder | None = None,
+    on_step: Callable[[int, int], None] | None = None,
 ) -> Evaluation | None:
     """Run a policy until every environment has ended the same number of episodes.
 
@@ -37,6 +38,7 @@ def evaluate(
         seed: Seed of the resets.
         stopped: Asked at every step whether to give up.
         recorder: Keeps what the policy sees in some of the episodes.
+        on_step: Called after every step, with the number of steps so far and that of steps at most.
 
     Returns:
         The result, or None if it was stopped.
@@ -48,6 +50,7 @@ def evaluate(
     # Not inference mode: what the environment allocates in it could not be written to by a training that goes on.
     with torch.no_grad():
         observations, _ = env.reset(seed=seed)
+        step = 0
         while not ended.is_complete():
             if stopped():
                 return None
@@ -59,6 +62,9 @@ def evaluate(
             counted = ended.add_step(reward, terminated | truncated, factors)
             if recorder is not None:
                 recorder.after_step(terminated | truncated, counted)
+            step += 1
+            if on_step is not None:
+                on_step(step, episodes_per_env * base.max_episode_length)
     return ended.summary(seed)
 
 

@@ -49,6 +49,7 @@ def play(settings_path: Path, checkpoint: Path | None, screen: Screen) -> int:
                 settings.eval.episodes,
                 settings.eval.seed,
                 stopped=lambda: bool(flag.received),
+                on_step=screen.advance,
             )
         if result is not None:
             content = {

@@ -335,6 +335,7 @@ def _evaluate(
         settings.eval.seed,
         stopped=_until_stopped(flag, heart),
         recorder=recorder,
+        on_step=screen.advance,
     )
     if result is not None:
         if recorder is not None:

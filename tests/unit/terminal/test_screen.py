@@ -121,6 +121,22 @@ def test_a_phase_that_takes_long_says_so_now_and_then(monkeypatch):
     assert stream.getvalue() == shown
 
 
+def test_a_phase_says_how_far_it_has_come(monkeypatch):
+    monkeypatch.setattr(screens, "RUNNING_SECONDS", 0.05)
+    wire, stream = io.StringIO(), io.StringIO()
+    child, parent = Wire(wire), Lines(stream)
+    parent.begin("build")
+    child.begin("evaluate")
+    for step in range(100):
+        child.advance(120 + step, 330)
+    for line in wire.getvalue().split("\n")[:-1]:
+        parent.receive(line)
+    assert wire.getvalue().count("running") <= 3, "not at every step"
+    _until(lambda: "evaluate: 0:00:00 so far, step 120 of 330\n" in stream.getvalue())
+    parent.begin("train")
+    _until(lambda: "train: 0:00:00 so far\n" in stream.getvalue())
+
+
 def test_what_a_phase_usually_takes_is_said_from_its_second_time_on(kept):
     def events(screen):
         screen.about = "reach"

@@ -19,6 +19,7 @@ class FakeEnv:
 
     def __init__(self, lengths, succeeds=None, loses=()):
         self.lengths = torch.tensor(lengths)
+        self.max_episode_length = max(lengths)
         self.num_envs = len(lengths)
         self.unwrapped = self
         self.seeds = []
@@ -60,6 +61,12 @@ def test_short_episodes_count_no_more_often_than_long_ones():
     assert result.mean_return == pytest.approx((1 + 10) / 2)
     assert result.mean_time_to_success_s == pytest.approx(0.1)
     assert env.seeds == [3]
+
+
+def test_every_step_tells_how_far_it_has_come():
+    steps = []
+    evaluate(FakeEnv([2, 3, 4]), _act, episodes=6, seed=0, on_step=lambda *step: steps.append(step))
+    assert steps == [(number, 8) for number in range(1, 9)]
 
 
 def test_episodes_are_rounded_up_to_whole_rounds_of_all_environments():
