@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from isaaclab_pc.constant_tensor import constant_tensor
 from isaaclab_pc.envs.expert import Case, Pose, from_above, grasp_quat, is_closing_on, is_firm, unturned
 
 if TYPE_CHECKING:
@@ -14,6 +15,15 @@ if TYPE_CHECKING:
 
 _CLEARANCE = 0.1
 """Height above the cube's centre from which the gripper comes down [m]."""
+
+_NEAREST = 0.25
+"""Distance along x below which the tool is beside or behind the base [m]."""
+
+_UNDER_TABLE = -0.02
+"""Height below which the tool is under the table's top [m]."""
+
+_IN_FRONT = (0.4, 0.0, 0.4)
+"""Where an arm that went astray comes back to, in the environment frame [m]."""
 
 
 def _closing(env: LiftEnv) -> torch.Tensor:
@@ -37,9 +47,18 @@ def _above_cube(env: LiftEnv) -> Pose:
     return from_above(env, _cube(env), _CLEARANCE)
 
 
+def _astray(env: LiftEnv) -> torch.Tensor:
+    return (env.tool_pos[:, 0] < _NEAREST) | (env.tool_pos[:, 2] < _UNDER_TABLE)
+
+
+def _in_front(env: LiftEnv) -> Pose:
+    return constant_tensor(_IN_FRONT, env.tool_pos.device).expand_as(env.tool_pos), unturned(env)
+
+
 CASES = (
     Case(name="carry to the goal", when=_held, target=_goal, closed=True, gain=0.5),
     Case(name="close", when=_closing, target=_cube, closed=True),
+    Case(name="come back in front", when=_astray, target=_in_front),
     # Slowly: on Newton, a gripper that arrives with a swing grasps worse.
     Case(name="come from above", target=_above_cube, step_length=0.015),
 )

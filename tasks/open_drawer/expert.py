@@ -10,7 +10,7 @@ import torch
 from isaaclab.utils.math import quat_apply_inverse
 
 from isaaclab_pc.assets.author_articulated import DRAWER_JOINT, HANDLE_GAP
-from isaaclab_pc.envs.expert import Case, Pose, from_above, grasp_quat
+from isaaclab_pc.envs.expert import Case, Pose, from_above, grasp_quat, unturned
 
 if TYPE_CHECKING:
     from isaaclab_pc.tasks.open_drawer.open_drawer_env import OpenDrawerEnv
@@ -29,6 +29,10 @@ _ABOVE = 0.015
 
 _ASIDE = 0.05
 """Distance of the tool from the middle of the bar, along it, up to which it pulls [m]."""
+
+
+_OVER_BAR = 0.08
+"""Height above the bar at which the tool passes over it [m]."""
 
 
 def _in_gap(env: OpenDrawerEnv) -> torch.Tensor:
@@ -51,7 +55,20 @@ def _pulled(env: OpenDrawerEnv) -> Pose:
     return position + left.clamp(0.0, _AHEAD)[:, None] * env.pull_axis, quat
 
 
+def _behind_bar(env: OpenDrawerEnv) -> torch.Tensor:
+    ahead = ((env.tool_pos - env.grip_pos) * env.pull_axis).sum(dim=1)
+    return (ahead < -HANDLE_GAP) & (env.tool_pos[:, 2] < env.grip_pos[:, 2] + _OVER_BAR)
+
+
+def _up(env: OpenDrawerEnv) -> Pose:
+    # Straight: the cabinet is in the way to the bar.
+    position = env.tool_pos.clone()
+    position[:, 2] = env.grip_pos[:, 2] + 2.0 * _OVER_BAR
+    return position, unturned(env)
+
+
 CASES = (
+    Case(name="rise beside the cabinet", when=_behind_bar, target=_up, closed=True),
     Case(name="pull", when=_in_gap, target=_pulled, closed=True, step_length=0.012),
     Case(name="get behind the bar", target=_above_gap, closed=True),
 )
