@@ -201,10 +201,10 @@ def test_restarts_of_an_hour_ago_do_not_count(run, monkeypatch):
 @pytest.mark.parametrize(("fault", "stacks"), [("hang", True), ("stubborn", False)])
 def test_a_process_that_hangs_shows_its_stacks_and_is_replaced(run, capfd, monkeypatch, fault, stacks):
     monkeypatch.setattr(watch, "_DUMP_SECONDS", 0.5)
-    assert run.start(f"{fault}@4", settings=("supervise.stall_timeout=2",)) == 0
+    assert run.start(f"{fault}@4", settings=("supervise.stall_timeout=5",)) == 0
     (entry,) = run.record.data.restarts
     assert (entry.cause, entry.from_iteration) == ("hung", 3)
-    assert "no progress for 2 s (train, after iteration 4)" in entry.detail
+    assert "no progress for 5 s (train, after iteration 4)" in entry.detail
     shown = capfd.readouterr().err
     assert ("Fatal Python error: Aborted" in shown and "in go_wrong" in shown) == stacks
 
