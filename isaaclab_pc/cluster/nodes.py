@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
 from isaaclab_pc.cluster.place import LEADER_SEARCHES_SECONDS, Place
 from isaaclab_pc.cluster.ranks import UNANSWERED
+from isaaclab_pc.cluster.restart_limit import RestartLimit
 from isaaclab_pc.launch.child_process import ExitCode, SignalFlag, run_child, show_log
 from isaaclab_pc.launch.run_folder import LOG_NAME, LOGS, SETTINGS_NAME, make_folder
 from isaaclab_pc.settings import RunSettings
@@ -22,9 +22,6 @@ LEADER_RESTARTS_SECONDS = 300
 
 _PAUSE_SECONDS = 5.0
 """Time after which a node joins again [s]: the others take as long to notice that a rank has died."""
-
-_WINDOW_SECONDS = 3600.0
-"""Time in which ``supervise.max_restarts`` counts [s]."""
 
 
 def lend_gpus(
@@ -50,7 +47,7 @@ def lend_gpus(
     folder = make_folder(LOGS / "nodes", f"node{place.rank}")
     current().say(f"node {place.rank} of {place.nodes}: waiting for the first one at {place.endpoint}; log: {folder}")
 
-    failures: deque[float] = deque()
+    limit = RestartLimit(clock)
     patience = LEADER_SEARCHES_SECONDS
     with SignalFlag() as flag:
         while True:
@@ -63,19 +60,9 @@ def lend_gpus(
                 current().fail(f"{place.endpoint} did not answer for {patience} s")
                 return ExitCode.FAILED if patience == LEADER_SEARCHES_SECONDS else ExitCode.PREEMPTED
 
-            if code != ExitCode.PREEMPTED:
-                failures.append(clock())
-            while failures and clock() - failures[0] > _WINDOW_SECONDS:
-                failures.popleft()
-            if len(failures) > settings.supervise.max_restarts:
+            if code != ExitCode.PREEMPTED and not limit.allow(settings.supervise.max_restarts):
                 show_log(folder / LOG_NAME, code)
                 return ExitCode.FAILED
             current().say(f"node {place.rank}: its ranks ended with exit code {code}; waiting for the first node")
-            _pause(flag, clock)
+            flag.wait(_PAUSE_SECONDS, clock)
             patience = LEADER_RESTARTS_SECONDS
-
-
-def _pause(flag: SignalFlag, clock: Callable[[], float]) -> None:
-    until = clock() + _PAUSE_SECONDS
-    while clock() < until and not flag.received:
-        time.sleep(0.05)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import signal
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 from isaaclab_pc.cluster.causes import Cause, Death, Restart, choose_restart, classify_death
 from isaaclab_pc.cluster.events import EventLog
 from isaaclab_pc.cluster.kernel_cache import begin_build
+from isaaclab_pc.cluster.restart_limit import RestartLimit
 from isaaclab_pc.cluster.watch import WorkerWatch
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import ExitCode, SignalFlag, run_child, was_stopped
@@ -28,9 +28,6 @@ __all__ = ["WorkerCommand", "supervise"]
 
 WorkerCommand = Callable[[Path, Path | None], Sequence[str]]
 """Makes a worker's command line of the settings file that it reads and the checkpoint that it goes on from."""
-
-WINDOW_SECONDS = 3600.0
-"""Time in which ``supervise.max_restarts`` counts [s]."""
 
 LONGEST_PAUSE = 60.0
 """Longest pause before a restart [s]; the first one without progress takes a second, each further one twice as long."""
@@ -73,7 +70,7 @@ class _Supervisor:
         self._flag = flag
         self._clock = clock
         self._events = EventLog(record.folder)
-        self._restarts: deque[float] = deque()
+        self._limit = RestartLimit(clock)
         self._without_progress = 0
         """Deaths since the last completed iteration."""
         self._died_at: float | None = None
@@ -99,7 +96,8 @@ class _Supervisor:
                 checkpoint, settings = self._prepare(death, restart)
             except ConfigError as error:
                 return code, Death(death.cause, f"{death.detail}; it cannot go on: {error}")
-            self._pause()
+            # The longer, the more often nothing came of it.
+            self._flag.wait(min(2.0 ** max(self._without_progress - 1, 0), LONGEST_PAUSE), self._clock)
             if self._flag.received:
                 self._note_stop()
                 return self._flag.exit_code, None
@@ -168,16 +166,13 @@ class _Supervisor:
         if restart is None:
             return None
 
-        limit = settings.supervise.max_restarts
-        while self._restarts and self._died_at - self._restarts[0] > WINDOW_SECONDS:
-            self._restarts.popleft()
-        if len(self._restarts) >= limit:
-            self._events.add("gave up", restarts=len(self._restarts))
+        most = settings.supervise.max_restarts
+        if not self._limit.allow(most):
+            self._events.add("gave up", restarts=most)
             _say(
-                f"the training process ended ({death.cause}: {death.detail}); supervise.max_restarts={limit} is reached"
+                f"the training process ended ({death.cause}: {death.detail}); supervise.max_restarts={most} is reached"
             )
             return None
-        self._restarts.append(self._died_at)
         return restart
 
     def _prepare(self, death: Death, restart: Restart) -> tuple[Path | None, Path]:
@@ -217,12 +212,6 @@ class _Supervisor:
             f"the training process ended ({death.cause}: {death.detail}); it goes on {where}, {iterations} lost{change}"
         )
         return checkpoint, settings
-
-    def _pause(self) -> None:
-        """Wait before a restart, the longer the more often nothing came of it; a signal ends the wait."""
-        until = self._clock() + min(2.0 ** max(self._without_progress - 1, 0), LONGEST_PAUSE)
-        while self._clock() < until and not self._flag.received:
-            time.sleep(0.05)
 
 
 def _end_of(log: Path, begin: int) -> str:

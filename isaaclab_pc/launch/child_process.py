@@ -130,6 +130,12 @@ class SignalFlag:
         """128 + the first signal, or 0."""
         return 128 + self.received[0] if self.received else 0
 
+    def wait(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        """Wait so long by a clock, or until a signal comes."""
+        until = clock() + seconds
+        while clock() < until and not self.received:
+            time.sleep(_POLL_SECONDS)
+
 
 def worker_command(mode: str, settings: Path, **options: object) -> list[str]:
     """Return the command line of a worker.

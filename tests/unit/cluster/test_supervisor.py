@@ -15,7 +15,7 @@ import psutil
 import pytest
 from filelock import FileLock
 
-from isaaclab_pc.cluster import health, supervisor, watch
+from isaaclab_pc.cluster import health, restart_limit, supervisor, watch
 from isaaclab_pc.cluster.supervisor import supervise
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.run_folder import WORKER_LOCK
@@ -194,7 +194,7 @@ def test_it_gives_up_after_the_allowed_number_of_restarts(run, capfd):
 
 
 def test_restarts_of_an_hour_ago_do_not_count(run, monkeypatch):
-    monkeypatch.setattr(supervisor, "WINDOW_SECONDS", 0.0)
+    monkeypatch.setattr(restart_limit, "WINDOW_SECONDS", 0.0)
     assert run.start(*["kill@4", "kill@5", "kill@6", "kill@7"], settings=("supervise.max_restarts=1",)) == 0
 
 
