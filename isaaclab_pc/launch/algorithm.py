@@ -9,7 +9,7 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.find_checkpoint import find_checkpoint
 from isaaclab_pc.launch.pretrained import PRETRAINED, find_pretrained
 from isaaclab_pc.launch.run_folder import LOGS, SETTINGS_NAME, experiment_name
-from isaaclab_pc.launch.task_names import expert_tasks, our_tasks
+from isaaclab_pc.launch.task_names import expert_tasks, has_expert, has_sizes
 from isaaclab_pc.runners import read_header
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import current
@@ -50,17 +50,16 @@ def choose_algorithm(settings: RunSettings, *, begins: bool = True) -> RunSettin
     Raises:
         ConfigError: Runner, task, teacher or init do not go together with the algorithm.
     """
-    has_expert = settings.task in expert_tasks().values()
     chosen, reason = settings.algorithm, "as given"
     if chosen == "auto":
-        chosen, reason = _recommended(settings, has_expert)
+        chosen, reason = _recommended(settings)
 
     _check_recurrent(settings, chosen)
     teacher = settings.teacher
     init = settings.init
     if chosen == "distill":
         _check_distill(settings)
-        teacher = _find_teacher(settings, has_expert)
+        teacher = _find_teacher(settings)
     else:
         _check_rewards(settings, chosen)
         if begins and init is not None:
@@ -103,7 +102,7 @@ def teacher_settings(settings: RunSettings) -> RunSettings:
     return settings.with_values(cloud | others)
 
 
-def _recommended(settings: RunSettings, has_expert: bool) -> tuple[str, str]:
+def _recommended(settings: RunSettings) -> tuple[str, str]:
     """Return the algorithm that ``auto`` means, and why."""
     if settings.teacher is not None:
         return "distill", "auto: a teacher is given"
@@ -115,7 +114,7 @@ def _recommended(settings: RunSettings, has_expert: bool) -> tuple[str, str]:
         return "ppo", f"auto: runner={settings.runner} has no other"
     if settings.obs == "state":
         return "ppo", "auto: obs=state leaves nothing to imitate that it could not learn by itself"
-    if not has_expert:
+    if not has_expert(settings.task):
         return "ppo", "auto: the task has no expert"
     return "distill", "auto: the task has an expert to imitate"
 
@@ -124,7 +123,7 @@ def _agent(settings: RunSettings) -> str:
     """Return the size of the agent, and say so where it is not that of a CPU."""
     if settings.agent != "auto":
         return settings.agent
-    if not settings.device.startswith("cuda") or settings.task not in our_tasks().values():
+    if not settings.device.startswith("cuda") or not has_sizes(settings.task):
         return "default"
     current().say("note: agent=large (auto: on a GPU); agent=default is the one for a CPU")
     return "large"
@@ -177,7 +176,7 @@ def _check_distill(settings: RunSettings) -> None:
         )
 
 
-def _find_teacher(settings: RunSettings, has_expert: bool) -> str:
+def _find_teacher(settings: RunSettings) -> str:
     """Return ``expert`` or the path of a checkpoint."""
     teacher = settings.teacher or EXPERT
     if teacher == TRAIN:
@@ -187,7 +186,7 @@ def _find_teacher(settings: RunSettings, has_expert: bool) -> str:
     if teacher != EXPERT:
         return str(_find_policy(settings, teacher))
 
-    if not has_expert:
+    if not has_expert(settings.task):
         tasks = ", ".join(expert_tasks())
         raise ConfigError(
             f"teacher=expert: {settings.task} has no expert; these have one: {tasks}. Give teacher=<run> of a run with "

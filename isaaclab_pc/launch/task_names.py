@@ -5,24 +5,46 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import json
 import pkgutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from typing import TypedDict
 
 from isaaclab_pc.errors import ConfigError, closest
 
-__all__ = ["all_ids", "expert_tasks", "our_tasks", "require_expert", "resolve_task", "short_name"]
+__all__ = [
+    "all_ids",
+    "expert_tasks",
+    "has_expert",
+    "has_sizes",
+    "our_tasks",
+    "registered_tasks",
+    "require_expert",
+    "resolve_task",
+    "short_name",
+]
 
 PREFIX = "IsaacPC-"
 """Begins the gym ids of this package's tasks."""
 
 _LIST_ALL = """
-import gymnasium, isaaclab_tasks
+import isaaclab_tasks
 from isaaclab.cli import load_external_tasks
+from isaaclab_pc.launch.task_names import describe_registered
 load_external_tasks()
-print("\\nids:", *[i for i, s in gymnasium.registry.items() if "env_cfg_entry_point" in s.kwargs])
+print("\\ntasks:", describe_registered())
 """
+
+
+class Traits(TypedDict):
+    """What a task offers beside its environment."""
+
+    has_expert: bool
+    """Whether the package of its environment has a module ``expert``."""
+    has_sizes: bool
+    """Whether its agents come in every size, as those of ``register_task`` do."""
 
 
 def our_tasks() -> dict[str, str]:
@@ -37,11 +59,37 @@ def our_tasks() -> dict[str, str]:
 
 def expert_tasks() -> dict[str, str]:
     """Return the gym ids of our tasks that have an expert, by short name. Loads no simulator."""
-    return {
-        short: task_id
-        for short, task_id in our_tasks().items()
-        if importlib.util.find_spec(f"{_package(task_id)}.expert") is not None
-    }
+    return {short: task_id for short, task_id in our_tasks().items() if _has_expert_module(task_id)}
+
+
+def has_expert(task_id: str) -> bool:
+    """Tell whether a task has an expert: a module ``expert`` beside that of its environment.
+
+    Args:
+        task_id: A gym id, of this package or another.
+
+    Raises:
+        ConfigError: It is of another package, and Isaac Lab's tasks cannot be imported.
+    """
+    if task_id in our_tasks().values():
+        return task_id in expert_tasks().values()
+    return _traits(task_id)["has_expert"]
+
+
+def has_sizes(task_id: str) -> bool:
+    """Tell whether a task has agents in every size.
+
+    Args:
+        task_id: A gym id, of this package or another.
+
+    Raises:
+        ConfigError: It is of another package, and Isaac Lab's tasks cannot be imported.
+    """
+    return task_id in our_tasks().values() or _traits(task_id)["has_sizes"]
+
+
+def _traits(task_id: str) -> Traits:
+    return registered_tasks().get(task_id, {"has_expert": False, "has_sizes": False})
 
 
 def require_expert(task_id: str, asked: str) -> None:
@@ -54,21 +102,53 @@ def require_expert(task_id: str, asked: str) -> None:
     Raises:
         ConfigError: The task has none; the message names those that have one.
     """
-    known = expert_tasks()
-    if task_id not in known.values():
-        raise ConfigError(f"{asked}: {task_id} has no expert; these have one: {', '.join(sorted(known))}.")
+    if not has_expert(task_id):
+        raise ConfigError(f"{asked}: {task_id} has no expert; these have one: {', '.join(sorted(expert_tasks()))}.")
+
+
+def _has_expert_module(task_id: str) -> bool:
+    package = _package(task_id)
+    try:
+        return bool(package) and importlib.util.find_spec(f"{package}.expert") is not None
+    except ImportError:
+        # Somebody's task whose package lacks what it imports.
+        return False
 
 
 def _package(task_id: str) -> str:
     """Return the package of a task's environment."""
     import gymnasium
 
-    return str(gymnasium.spec(task_id).entry_point).partition(":")[0].rpartition(".")[0]
+    entry_point = gymnasium.spec(task_id).entry_point
+    return entry_point.partition(":")[0].rpartition(".")[0] if isinstance(entry_point, str) else ""
+
+
+def describe_registered() -> str:
+    """Return :class:`Traits` of all tasks that are registered in this process, by gym id, as JSON."""
+    import gymnasium
+
+    from isaaclab_pc.runners import agent_key
+
+    traits = {
+        task_id: Traits(has_expert=_has_expert_module(task_id), has_sizes=agent_key("rsl_rl", "large") in spec.kwargs)
+        for task_id, spec in gymnasium.registry.items()
+        if "env_cfg_entry_point" in spec.kwargs
+    }
+    return json.dumps(traits)
+
+
+def all_ids() -> list[str]:
+    """Return every gym id that Isaac Lab can configure, ours and those of other installed packages.
+
+    Raises:
+        ConfigError: Isaac Lab's tasks cannot be imported.
+    """
+    return sorted(registered_tasks())
 
 
 @functools.cache
-def all_ids() -> list[str]:
-    """Return every gym id that Isaac Lab can configure, ours and those of other installed packages.
+def registered_tasks() -> dict[str, Traits]:
+    """Return what every task that Isaac Lab can configure offers, by gym id.
 
     A child process lists them, which takes seconds, because importing Isaac Lab's tasks loads torch.
 
@@ -77,11 +157,11 @@ def all_ids() -> list[str]:
     """
     done = subprocess.run([sys.executable, "-P", "-c", _LIST_ALL], capture_output=True, text=True, check=False)
     # Imports print lines of their own.
-    lines = [line for line in done.stdout.splitlines() if line.startswith("ids:")]
+    lines = [line for line in done.stdout.splitlines() if line.startswith("tasks:")]
     if done.returncode != 0 or not lines:
         last_line = (done.stderr.strip().splitlines() or ["no output"])[-1]
         raise ConfigError(f"Isaac Lab's tasks cannot be imported: {last_line}")
-    return sorted(lines[-1].split()[1:])
+    return json.loads(lines[-1].removeprefix("tasks:"))
 
 
 def resolve_task(name: str) -> str:

@@ -73,5 +73,6 @@ def test_a_task_of_another_package_trains(tmp_path: Path):
         cwd=tmp_path,
         path=(tmp_path, EXAMPLES / "own_task"),
     )
+    assert "algorithm=distill teacher=expert (auto: the task has an expert to imitate)" in output
     assert "Example-Hover-Cube-Franka-Direct: 4 environments on cpu, newton_mjwarp" in output
     assert "over 4 episodes" in output

@@ -7,8 +7,10 @@ import torch
 from isaaclab.assets import RigidObject, RigidObjectCfg
 from isaaclab.utils import configclass
 
+from hover_task.expert import CASES
 from isaaclab_pc.assets.objects import cube_cfg
 from isaaclab_pc.envs import PointCloudEnvCfg, PointCloudSceneCfg, manipulation
+from isaaclab_pc.envs.expert import Expert
 from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
 
 EDGE = 0.06
@@ -45,9 +47,16 @@ class HoverEnv(PointCloudEnv):
         super()._bind_scene()
         self.cube: RigidObject = self.scene["cube"]
 
+    def goal_pos(self) -> torch.Tensor:
+        """Return where the tool is to be, in the environment frame [m], shape (N, 3)."""
+        return manipulation.position(self, self.cube) + torch.tensor([0.0, 0.0, self.cfg.height], device=self.device)
+
+    def expert(self) -> Expert:
+        """Return a policy that solves the task from the simulator's own state: actions (N, A) in [-1, 1] per call."""
+        return Expert(self, CASES)
+
     def _distance(self) -> torch.Tensor:
-        goal = manipulation.position(self, self.cube) + torch.tensor([0.0, 0.0, self.cfg.height], device=self.device)
-        return torch.linalg.vector_norm(goal - self.tool_pos, dim=1)
+        return torch.linalg.vector_norm(self.goal_pos() - self.tool_pos, dim=1)
 
     def _reset_task(self, env_ids: torch.Tensor) -> None:
         names = ("cube_x", "cube_y", "cube_z")

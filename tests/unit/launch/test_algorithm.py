@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch import algorithm
+from isaaclab_pc.launch import algorithm, task_names
 from isaaclab_pc.launch.algorithm import choose_algorithm, teacher_settings
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.run_folder import SETTINGS_NAME
@@ -18,11 +18,21 @@ from isaaclab_pc.launch.run_record import RunRecord
 
 EXPERTS = {"lift": "IsaacPC-Lift-Cube-Franka-Direct"}
 
+CARTPOLE = "Isaac-Cartpole-Direct-v0"
+HOVER = "Example-Hover-Cube-Franka-Direct"
+OTHERS = {
+    CARTPOLE: {"has_expert": False, "has_sizes": False},
+    HOVER: {"has_expert": True, "has_sizes": True},
+}
+"""Tasks of other packages."""
+
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working folder, where lift alone has an expert."""
-    monkeypatch.setattr(algorithm, "expert_tasks", lambda: EXPERTS)
+    """An empty working folder, where of our tasks lift alone has an expert."""
+    monkeypatch.setattr(task_names, "registered_tasks", lambda: OTHERS)
+    for module in (task_names, algorithm):
+        monkeypatch.setattr(module, "expert_tasks", lambda: EXPERTS)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -31,6 +41,17 @@ def choose(*arguments: str) -> tuple[str, str | None]:
     env = [text for text in arguments if text.startswith("env.")]
     settings = choose_algorithm(compose([text for text in arguments if text not in env], env))
     return settings.algorithm, settings.teacher
+
+
+@pytest.mark.parametrize(
+    ("task", "algorithm", "teacher", "agent"),
+    [(CARTPOLE, "ppo", None, "default"), (HOVER, "distill", "expert", "large")],
+)
+def test_a_task_of_another_package_may_have_an_expert_and_agents_of_every_size(
+    task: str, algorithm: str, teacher: str | None, agent: str
+) -> None:
+    chosen = choose_algorithm(compose(["device=cuda:0"]).with_values({"task": task}))
+    assert (chosen.algorithm, chosen.teacher, chosen.agent) == (algorithm, teacher, agent)
 
 
 @pytest.mark.parametrize(
@@ -66,14 +87,10 @@ def test_the_run_says_what_it_learns_with(arguments: list[str], chosen: str, rea
         (["task=lift", "device=cuda:1", "runner=rl_games"], "large"),
         (["task=lift", "device=cuda:1", "agent=default"], "default"),
         (["task=lift", "device=cpu", "agent=large"], "large"),
-        (["task=Isaac-Cartpole-Direct-v0", "device=cuda:0", "algorithm=ppo"], "default"),
     ],
 )
 def test_the_agent_is_large_on_a_gpu_unless_it_is_given(arguments: list[str], agent: str, capsys: Any) -> None:
-    settings = compose(["task=lift", *arguments[1:]])
-    if not arguments[0].endswith("lift"):
-        settings = settings.with_values({"task": arguments[0].partition("=")[2]})
-    chosen = choose_algorithm(settings)
+    chosen = choose_algorithm(compose(arguments))
     assert chosen.agent == agent
     note = "note: agent=large (auto: on a GPU); agent=default is the one for a CPU"
     given = any(text.startswith("agent=") for text in arguments)

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
+import json
 import subprocess
 from pathlib import Path
 
+import gymnasium
 import pytest
 
 import isaaclab_pc.tasks
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch import task_names as registry
-from isaaclab_pc.launch.task_names import all_ids, our_tasks, resolve_task
+from isaaclab_pc.launch.task_names import all_ids, describe_registered, our_tasks, registered_tasks, resolve_task
+from isaaclab_pc.tasks.registration import register_task
 
 REACH = "IsaacPC-Reach-Franka-Direct"
 
@@ -42,6 +45,38 @@ def test_a_misspelt_short_name_waits_for_no_registry(monkeypatch):
 def test_a_broken_isaac_lab_is_reported_in_one_line(monkeypatch):
     broken = subprocess.CompletedProcess([], 1, stdout="", stderr="Traceback\nImportError: no such library\n")
     monkeypatch.setattr(registry.subprocess, "run", lambda *_, **__: broken)
-    all_ids.cache_clear()
+    registered_tasks.cache_clear()
     with pytest.raises(ConfigError, match="ImportError: no such library"):
         all_ids()
+
+
+@pytest.fixture
+def own_package(tmp_path, monkeypatch):
+    """A package outside of this one, whose second task has an expert."""
+    for name in ("plain", "taught"):
+        package = tmp_path / "own_tasks" / name
+        package.mkdir(parents=True)
+        for module in ("__init__", f"{name}_env"):
+            (package / f"{module}.py").touch()
+    (tmp_path / "own_tasks" / "taught" / "expert.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    yield
+    for task_id in [task_id for task_id in gymnasium.registry if task_id.startswith("Own-")]:
+        del gymnasium.registry[task_id]
+
+
+@pytest.mark.usefixtures("own_package")
+def test_what_a_task_of_another_package_offers_is_seen_where_it_is_registered():
+    for name in ("plain", "taught"):
+        register_task(f"Own-{name}", env=f"own_tasks.{name}.{name}_env:Env", env_cfg="own_tasks:Cfg")
+    for name, entry_point in (("absent", "not_installed.env:Env"), ("made", lambda: None)):
+        gymnasium.register(f"Own-{name}", entry_point, kwargs={"env_cfg_entry_point": "own_tasks:Cfg"})
+    gymnasium.register("Own-of-nobody", "own_tasks.taught.taught_env:Env")
+
+    found = {key: value for key, value in json.loads(describe_registered()).items() if key.startswith("Own-")}
+    assert found == {
+        "Own-plain": {"has_expert": False, "has_sizes": True},
+        "Own-taught": {"has_expert": True, "has_sizes": True},
+        "Own-absent": {"has_expert": False, "has_sizes": False},
+        "Own-made": {"has_expert": False, "has_sizes": False},
+    }
