@@ -62,7 +62,7 @@ def settings_page() -> str:
     lines = [
         "# Settings",
         "",
-        "Every setting of `scripts/train.py`; the other scripts take those that their `--help` shows. They are written",
+        "Every setting of a run; what a script takes besides, its `--help` shows. They are written",
         "`key=value`. `null` leaves a value to the task or the agent. Beside them stand all fields of the task's",
         "config, `env.*` ([those most often of use](tasks.md)), and of the agent's, `agent.*`. This page is made from",
         "`isaaclab_pc/settings` by `python -m isaaclab_pc.launch.help > docs/settings.md`.",

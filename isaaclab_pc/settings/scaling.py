@@ -90,7 +90,7 @@ class ScalingSettings(Settings):
     """Smallest number to try; null: 32 on the CPU, 64 on a GPU, or fewer where not even those fit."""
 
     max: NumEnvs | None = None
-    """Largest number to try."""
+    """Largest number to try; null: 256 on the CPU (1024 with objective=memory), 65536 on a GPU."""
 
     granule: NumEnvs | None = None
     """Only multiples of this."""
