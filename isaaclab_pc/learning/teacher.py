@@ -74,6 +74,7 @@ class PolicyTeacher(Teacher):
         super().__init__()
         self.model = model
         self._checkpoint = checkpoint
+        self._is_ready = False
 
     def prepare(self) -> None:
         """Load the weights.
@@ -81,6 +82,10 @@ class PolicyTeacher(Teacher):
         Raises:
             ConfigError: It is no checkpoint, or one of another network.
         """
+        # A training prepares after each evaluation again, when the run that made the file may have removed it.
+        if self._is_ready:
+            return
+
         device = next(self.model.parameters()).device
         state, _ = load_checkpoint(self._checkpoint, str(device), ("algorithm",))
         weights = next(iter(acting_weights(state["algorithm"]).values()), {})
@@ -88,6 +93,7 @@ class PolicyTeacher(Teacher):
         check_weights(self._checkpoint, {"teacher": self.model.state_dict()}, {"teacher": weights})
         self.model.load_state_dict(weights)
         self.model.requires_grad_(False)
+        self._is_ready = True
 
     def forward(self, obs: Mapping[str, Tensor]) -> Tensor:
         """Return the means of the policy's actions, as the environment clips them, shape (N, A)."""

@@ -25,7 +25,8 @@ from skrl.resources.schedulers.torch import KLAdaptiveLR
 from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
 
-from isaaclab_pc.runners.distributed import average_gradients, average_number, broadcast_module
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.runners.distributed import average_gradients, average_number, broadcast_module, world_size
 from isaaclab_pc.runners.iteration_metrics import EpisodeStats, IterationLog
 from isaaclab_pc.runners.policy_protocols import HasClippingGroups
 from isaaclab_pc.runners.shared import tensor_cores
@@ -213,6 +214,8 @@ class PpoAgent(MeasuredAgent, PPO):
             **kwargs: Those of :class:`MeasuredAgent`.
         """
         super().__init__(**kwargs)
+        if self.cfg.kl_threshold and world_size() > 1:
+            raise ConfigError("agent.agent.kl_threshold ends updates at different times in several processes: set gpus=1.")
         if self.value is self.policy:
             del self.checkpoint_modules["value"]
 

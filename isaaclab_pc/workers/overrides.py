@@ -64,6 +64,14 @@ _SET_ELSEWHERE = {
 }
 """Fields that a setting of the run replaces, so that an override would say nothing."""
 
+_HORIZONS = {
+    "agent.num_steps_per_env": "agent.samples_per_update",
+    "agent.params.config.horizon_length": "agent.params.config.samples_per_update",
+    "agent.agent.rollouts": "agent.samples_per_update",
+    "agent.n_steps": "agent.samples_per_update",
+}
+"""Steps of each environment per update, and what they come from where the agent has it, as this package's agents do."""
+
 _Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 _Positive = Annotated[float, Field(gt=0, le=1e9)]
 _NotNegative = Annotated[float, Field(ge=0, le=1e9)]
@@ -215,6 +223,13 @@ def check_overrides(
 
         if parse_value(text) is None and isinstance(present, str) and not _may_be_none(owner, path[-1], present):
             override = f"{key}={text!r}"
+
+        samples = _HORIZONS.get(key)
+        if samples is not None and _at(configs[root], samples.split(".")[1:]) is not None:
+            raise ConfigError(
+                f"{override} would have no effect: it follows from {samples}, the samples of all environments together. "
+                "Set that instead."
+            )
 
         preset = _at((unresolved or {}).get(root), path)
         choices = list(_fields(preset)) if preset_type and isinstance(preset, preset_type) else []

@@ -14,7 +14,7 @@ from torch import nn
 
 from isaaclab_pc.agents import ppo, skrl_cfg
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.runners import Decision, skrl
+from isaaclab_pc.runners import Decision, skrl, skrl_agent
 from isaaclab_pc.runners.skrl_agent import GroupMemory
 from isaaclab_pc.scaling import BatchPlan
 from isaaclab_pc.tensor_bytes import tensor_bytes
@@ -205,6 +205,15 @@ def test_only_what_is_known_may_be_named_where_skrl_evaluates_text(stock_cfg: di
     env = FakeGymEnv(FakeEnv(NUM_ENVS, "state"))
     with pytest.raises(ConfigError, match=r"learning_rate_scheduler=exit\(\) is unknown: known: KLAdaptiveLR"):
         skrl.SkrlRunner(env, stock_cfg, tmp_path, "cpu")
+
+
+def test_updates_that_end_early_are_refused_in_several_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert build(tmp_path, kl_threshold=0.01)
+    monkeypatch.setattr(skrl_agent, "world_size", lambda: 2)
+    with pytest.raises(ConfigError, match=r"agent\.agent\.kl_threshold .*: set gpus=1\."):
+        build(tmp_path, kl_threshold=0.01)
 
 
 def test_an_agent_that_is_not_ppo_is_refused(stock_cfg: dict[str, Any]) -> None:

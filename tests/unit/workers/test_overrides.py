@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.settings.base import _unpacked, describe_type
 from isaaclab_pc.settings.run import SETTINGS
-from isaaclab_pc.workers.overrides import _BOUNDS, _SET_ELSEWHERE, check_overrides
+from isaaclab_pc.workers.overrides import _BOUNDS, _HORIZONS, _SET_ELSEWHERE, check_overrides
 
 
 @dataclass
@@ -157,6 +157,19 @@ def test_what_would_have_no_effect_is_refused_and_the_setting_is_named(key: str,
     with pytest.raises(ConfigError) as refusal:
         check_overrides(nested(key, 1), [f"{key}=1"])
     assert str(refusal.value) == f"{key}=1 would have no effect: set {setting} instead."
+
+
+@pytest.mark.parametrize(("key", "samples"), _HORIZONS.items())
+def test_a_horizon_that_follows_from_the_samples_of_an_update_is_refused(key: str, samples: str):
+    config = nested(key, 16)
+    assert check_overrides(config, [f"{key}=32"]) == [f"{key}=32"], "agents of other packages keep theirs"
+
+    parent = config
+    for name in samples.split(".")[:-1]:
+        parent = parent[name]
+    parent["samples_per_update"] = 4096
+    with pytest.raises(ConfigError, match=f"^{key}=32 would have no effect: it follows from {samples}, "):
+        check_overrides(config, [f"{key}=32"])
 
 
 # Bounds
