@@ -128,6 +128,8 @@ class HostSyncs(TorchFunctionMode):
         self._stack = ExitStack()
         # Whether a tensor is being made for which no device is named, and a number written by ``tensor[index] = it``.
         self._is_host_tensor = self._written_number = False
+        # How many of torch's functions that Python called are running, one inside the other.
+        self._calls = 0
 
     def __enter__(self) -> HostSyncs:
         """Count from now on."""
@@ -155,12 +157,14 @@ class HostSyncs(TorchFunctionMode):
         is_host_tensor = name in ("as_tensor", "tensor") and kwargs.get("device") is None
         self._is_host_tensor = is_host_tensor
         self._written_number = name == "__setitem__" and isinstance(args[2], (bool, int, float))
+        self._calls += 1
         try:
             return function(*args, **kwargs)
         finally:
+            self._calls -= 1
             self._is_host_tensor = self._written_number = False
 
-    def _operation(self, function: Any, args: Any) -> None:
+    def _operation(self, function: Any, args: Any, kwargs: Any) -> None:
         name = function._schema.name.removeprefix("aten::")
         if name in _READS:
             self._add(_READS[name])
@@ -171,6 +175,9 @@ class HostSyncs(TorchFunctionMode):
             stays = args[0].dim() == 0 and (self._is_host_tensor or self._written_number)
             if not stays and not _is_view_of_warp():
                 self._add("host data becomes a tensor")
+        elif name == "empty" and self._calls == 0 and "layout" in kwargs:
+            # What a list becomes in TorchScript, before its numbers are written into it and go to the device.
+            self._add("host data becomes a tensor")
         elif name in ("index", "index_put_", "index_put"):
             self._index(args[1])
 
@@ -219,13 +226,14 @@ class HostSyncs(TorchFunctionMode):
 class _Operations(TorchDispatchMode):
     """Passes on each operation that is run, including those inside of compiled functions."""
 
-    def __init__(self, before: Callable[[Any, Any], None]) -> None:
+    def __init__(self, before: Callable[[Any, Any, Any], None]) -> None:
         super().__init__()
         self._before = before
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self._before(function, args)
-        return function(*args, **(kwargs or {}))
+        kwargs = kwargs or {}
+        self._before(function, args, kwargs)
+        return function(*args, **kwargs)
 
 
 def _frames() -> Iterator[FrameType]:

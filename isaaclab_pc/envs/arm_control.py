@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from isaaclab.controllers import DifferentialIKController, DifferentialIKControllerCfg
-from isaaclab.utils.math import apply_delta_pose, quat_apply
+from isaaclab.utils.math import quat_apply, quat_from_angle_axis, quat_mul
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,6 +60,25 @@ def finger_targets(command: torch.Tensor, limits: torch.Tensor, is_binary: bool)
     if is_binary:
         opening = (opening > 0.5).float()
     return lower + (upper - lower) * opening
+
+
+def moved_pose(position: torch.Tensor, quat: torch.Tensor, motion: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return poses after a translation and a turn about their origins.
+
+    Isaac Lab's ``apply_delta_pose`` gives the same, but copies a constant to the device at each call, and waits for it.
+
+    Args:
+        position: Positions [m], shape (N, 3).
+        quat: Orientations in the same frame, (x, y, z, w), shape (N, 4).
+        motion: Translations [m] and rotation vectors [rad] along the axes of that frame, shape (N, 6).
+
+    Returns:
+        Positions [m], shape (N, 3), and orientations (x, y, z, w), shape (N, 4).
+    """
+    turn = motion[:, 3:]
+    # The axis is normalized in there; one of length 0 gives the identity.
+    rotation = quat_from_angle_axis(torch.linalg.vector_norm(turn, dim=1), turn)
+    return position + motion[:, :3], quat_mul(rotation, quat)
 
 
 class ArmControl:
@@ -156,7 +175,7 @@ class ArmControl:
         quat = self.tool_quat
         rotation = self.cfg.tool_rotation * action[:, 3:]
         delta = torch.cat([quat_apply(quat, translation), quat_apply(quat, rotation)], dim=1)
-        return apply_delta_pose(self.tool_pos_w, quat, delta)
+        return moved_pose(self.tool_pos_w, quat, delta)
 
     def inverse_kinematics(self, tool_pos_w: torch.Tensor, tool_quat: torch.Tensor | None = None) -> torch.Tensor:
         """Take one step of differential inverse kinematics.

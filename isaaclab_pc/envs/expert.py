@@ -16,7 +16,6 @@ from typing import Any
 
 import torch
 from isaaclab.utils.math import (
-    apply_delta_pose,
     compute_pose_error,
     euler_xyz_from_quat,
     quat_apply_inverse,
@@ -26,6 +25,7 @@ from isaaclab.utils.math import (
 )
 
 from isaaclab_pc.constant_tensor import constant_tensor
+from isaaclab_pc.envs.arm_control import moved_pose
 from isaaclab_pc.envs.point_cloud_env import PointCloudEnv
 
 __all__ = [
@@ -189,7 +189,7 @@ class Expert:
         """Return the action, (N, J), for a step of the tool centre [m] and a turn of the tool [rad], each (N, 3)."""
         env = self._env
         joints = env.robot.data.joint_pos.torch[:, env.arm.joints]
-        goal = apply_delta_pose(env.arm.tool_pos_w, env.tool_quat, torch.cat([step, turn], dim=1))
+        goal = moved_pose(env.arm.tool_pos_w, env.tool_quat, torch.cat([step, turn], dim=1))
         delta = (env.arm.inverse_kinematics(*goal) - joints) / env.cfg.joint_delta
 
         # One factor for all joints keeps the direction of the motion.
@@ -315,7 +315,7 @@ def unwinding(env: PointCloudEnv) -> Pose:
     distance = torch.linalg.vector_norm(motion[:, :3], dim=1) / cfg.tool_delta
     angle = torch.linalg.vector_norm(motion[:, 3:], dim=1) / cfg.tool_rotation
     motion = motion / torch.maximum(distance, angle).clamp(min=1.0)[:, None]
-    return apply_delta_pose(env.tool_pos, env.tool_quat, motion)
+    return moved_pose(env.tool_pos, env.tool_quat, motion)
 
 
 def fingers_rest(env: PointCloudEnv) -> torch.Tensor:

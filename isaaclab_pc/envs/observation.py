@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.sensors.scene_cameras import depth_image
 
 if TYPE_CHECKING:
     from isaaclab_pc.envs.point_cloud_env import PointCloudEnv
@@ -28,7 +30,7 @@ def observe_robot(env: PointCloudEnv) -> torch.Tensor:
 
 def observe_depth(env: PointCloudEnv) -> torch.Tensor:
     """Return planar depth [m], shape (N, 1, rows, columns); 0 where nothing is within ``cfg.max_depth``."""
-    depth = _read_depth(env)
+    depth = _read_depth(env, ["camera"])["camera"]
     seen = (depth > 0.0) & (depth <= env.cfg.max_depth)
     return torch.where(seen, depth, 0.0).unsqueeze(1)
 
@@ -51,15 +53,14 @@ def observe_points(env: PointCloudEnv) -> torch.Tensor:
             )
         cloud.given["goal"][:] = (goal + env.scene.env_origins)[:, None] + env.goal_sphere
 
-    # Checks the images that the cloud is made of.
-    _read_depth(env)
+    # Checks, and in mode sanitize repairs, the images before the cloud is made of them.
+    _read_depth(env, cloud.cfg.cameras)
     return cloud.data.points.torch.clone()
 
 
-def _read_depth(env: PointCloudEnv) -> torch.Tensor:
-    """Return planar depth [m], shape (N, rows, columns), checked."""
-    assert env.camera is not None
-    output: Any = env.camera.data.output
-    depth = output["depth"].torch.squeeze(-1)
-    env.step_guard.check_depth(depth)
-    return depth
+def _read_depth(env: PointCloudEnv, cameras: Sequence[str]) -> dict[str, torch.Tensor]:
+    """Return planar depth [m] of cameras by their names in the scene, each (N, rows, columns), checked."""
+    sensors: Any = env.scene.sensors
+    images = {name: depth_image(sensors[name]) for name in cameras}
+    env.step_guard.check_depth(images)
+    return images

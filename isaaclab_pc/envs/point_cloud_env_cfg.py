@@ -264,11 +264,25 @@ def keep_what_is_observed(cfg: PointCloudEnvCfg) -> None:
 
     points = cfg.scene.points
     if points is not None:
-        if cfg.goal_points > 0:
-            points.append = [*points.append, GivenPointsCfg(num_points=cfg.goal_points, name="goal")]
+        append_goal(cfg)
         check_points(cfg)
         for name in points.cameras:
             getattr(cfg.scene, name).data_types = list(points.data_types())
+
+
+def append_goal(cfg: PointCloudEnvCfg) -> None:
+    """Append to the cloud the points that show the goal, ``cfg.goal_points``, in the place of those appended before.
+
+    The environment does so at its start. What tells a cloud's size before that needs it, too.
+
+    Args:
+        cfg: The environment's configuration, which is changed.
+    """
+    points = cfg.scene.points
+    if points is None or cfg.goal_points == 0:
+        return
+    others = [part for part in points.append if getattr(part, "name", None) != "goal"]
+    points.append = [*others, GivenPointsCfg(num_points=cfg.goal_points, name="goal")]
 
 
 def check_points(cfg: PointCloudEnvCfg) -> None:

@@ -243,7 +243,8 @@ class Guard:
 
     def end_step(self) -> None:
         """Update the bench, and send to the host how many environments await a reset and how many are benched."""
-        if self._is_bench_up_to_date():
+        # Where values are repaired, episodes go on: nothing awaits a reset, and none fails after one.
+        if self._repairs or self._is_bench_up_to_date():
             return
 
         self._pending.zero_()

@@ -77,7 +77,8 @@ class GuardCfg:
     """A fault within this number of steps after the last one is a relapse."""
 
     bench_after: int = 3
-    """Relapses in a row after which an environment is benched: it is held at its default state with reward 0."""
+    """Relapses in a row after which an environment is benched: it is held at its default state with reward 0.
+    ``sanitize`` benches none."""
 
     def check(self) -> None:
         """Refuse values that make no sense.

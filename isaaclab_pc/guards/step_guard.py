@@ -97,11 +97,12 @@ class NoStepGuard:
     def on_reset(self, env_ids: torch.Tensor) -> None:
         """Prepare for the new episodes of environments, shape (M,), int64."""
 
-    def check_depth(self, depth: torch.Tensor) -> None:
+    def check_depth(self, images: Mapping[str, torch.Tensor]) -> None:
         """Check depth images, whose faults count among those of the next :meth:`check_observations`.
 
         Args:
-            depth: Planar depth [m], shape (num_envs, H, W), float32. In mode ``sanitize`` it is repaired in place.
+            images: Planar depth [m] by the name of the camera, each (num_envs, H, W), float32. In mode ``sanitize``
+                they are repaired in place.
         """
 
     def check_observations(self, groups: Mapping[str, torch.Tensor]) -> BadObservations | None:
@@ -127,8 +128,8 @@ class NoStepGuard:
             truncated: Shape (num_envs,), bool.
         """
 
-    def reset_later(self, env_ids: torch.Tensor) -> None:
-        """Have environments reset before the next physics step; a mask of shape (num_envs,), bool."""
+    def reset_later(self, mask: torch.Tensor) -> None:
+        """Have environments, a mask of shape (num_envs,), bool, reset before the next physics step."""
 
     def end_step(self) -> None:
         """Update the bench."""
@@ -200,8 +201,10 @@ class StepGuard(NoStepGuard):
         if not self._restore_state or self._guard.has_no_known_faults():
             return
 
+        # A benched environment's faults are recorded no longer, and its state may be bad again after any physics step.
+        is_bad = ((self._guard.causes & int(STATE_CAUSES)) != 0) | self._guard.benched
         # On CUDA this waits for the physics, as Isaac Lab does a little later to see who is done.
-        env_ids = ((self._guard.causes & int(STATE_CAUSES)) != 0).nonzero().squeeze(-1)
+        env_ids = is_bad.nonzero().squeeze(-1)
         if len(env_ids) > 0:
             self._state.restore_defaults(env_ids)
 
@@ -210,7 +213,8 @@ class StepGuard(NoStepGuard):
         if self._guard.has_no_known_faults():
             return None
 
-        # What a task concludes from a faulty state means nothing, and a benched environment ends no episodes.
+        # What a task concludes from a faulty state means nothing. A benched environment's episodes are never terminated
+        # but do time out: an evaluation waits for the ends of all environments' episodes.
         excluded = self._guard.excluded
         terminated = terminated & ~excluded
         truncated = truncated.clone()
@@ -240,9 +244,9 @@ class StepGuard(NoStepGuard):
         """See :meth:`NoStepGuard.on_reset`."""
         self._guard.on_reset(env_ids)
 
-    def check_depth(self, depth: torch.Tensor) -> None:
+    def check_depth(self, images: Mapping[str, torch.Tensor]) -> None:
         """See :meth:`NoStepGuard.check_depth`."""
-        self._bad_depth = self._guard.check(Cause.DEPTH, depth, names=("depth",))
+        self._bad_depth = self._guard.check(Cause.DEPTH, *images.values(), names=tuple(images))
 
     def check_observations(self, groups: Mapping[str, torch.Tensor]) -> BadObservations | None:
         """See :meth:`NoStepGuard.check_observations`."""
@@ -263,9 +267,9 @@ class StepGuard(NoStepGuard):
         self._guard.end_episodes(ended, terminated, truncated)
         self._env.reset_buf |= ended
 
-    def reset_later(self, env_ids: torch.Tensor) -> None:
+    def reset_later(self, mask: torch.Tensor) -> None:
         """See :meth:`NoStepGuard.reset_later`."""
-        self._guard.awaiting_reset |= env_ids
+        self._guard.awaiting_reset |= mask
 
     def end_step(self) -> None:
         """See :meth:`NoStepGuard.end_step`."""

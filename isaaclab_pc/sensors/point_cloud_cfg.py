@@ -101,7 +101,8 @@ class PointCloudCfg(SensorBaseCfg):
     """Errors of a real depth camera; None is the renderer's exact depth."""
 
     dtype: Literal["float16", "float32"] = "float16"
-    """Storage type. float16 rounds by at most 2^-12 of a coordinate: 0.25 mm at 1 m from the frame's origin."""
+    """Storage type. float16 rounds by at most 2^-11 of a coordinate: 0.25 mm below 1 m from the frame's origin, 0.5 mm
+    below 2 m."""
 
     seed: int = 0
     """Seed of the sampling and of the camera's errors."""

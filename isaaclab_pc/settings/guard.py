@@ -32,4 +32,4 @@ class GuardSettings(Settings):
 
     storm: Annotated[float, Field(gt=0, le=1)] | None = 0.25
     """Where a larger share of the environments fails within 100 steps, the run stops with a checkpoint and says how to
-    go on; null: never."""
+    go on; null, or with mode=sanitize: never."""

@@ -22,7 +22,7 @@ def is_of_realism(override: str) -> bool:
 
 
 def apply_points(env_cfg: Any, settings: PointsSettings, overrides: Sequence[str]) -> None:
-    """Write what ``points.*`` says, and after ``points.realism`` the overrides of its fields.
+    """Write what ``points.*`` says, after ``points.realism`` the overrides of its fields, and the goal's points.
 
     Args:
         env_cfg: The task's config.
@@ -50,6 +50,11 @@ def apply_points(env_cfg: Any, settings: PointsSettings, overrides: Sequence[str
         points.realism = cameras[settings.realism]()
     _override_realism(points.realism, [text for text in overrides if is_of_realism(text)])
 
+    # The environment does it, too, but what plans for the clouds' memory comes before.
+    from isaaclab_pc.envs.point_cloud_env_cfg import append_goal
+
+    append_goal(env_cfg)
+
 
 def _override_realism(realism: Any, overrides: Sequence[str]) -> None:
     if not overrides:
@@ -71,17 +76,23 @@ def _override_realism(realism: Any, overrides: Sequence[str]) -> None:
     realism.check(_REALISM.rstrip("."))
 
 
-def check_crop(camera: Any, settings: PointsSettings) -> None:
+def check_crop(camera: Any, settings: PointsSettings, points: Any) -> None:
     """Refuse a workspace that the scene's fixed camera cannot see: every cloud would be empty.
+
+    Where the workspace moves in front of the camera, and where another camera may see it, nothing is refused.
 
     Args:
         camera: Its config.
         settings: What the user gave.
+        points: The cloud's config.
 
     Raises:
         ConfigError: The message says where the camera stands.
     """
     if settings.crop is None or camera.offset.convention != "ros":
+        return
+    is_fixed = camera.prim_path.rpartition("/")[0] == "{ENV_REGEX_NS}"
+    if not (is_fixed and _is_of_fixed_camera(points)):
         return
     from isaaclab_pc.sensors.visibility import can_see_box
 
@@ -91,3 +102,8 @@ def check_crop(camera: Any, settings: PointsSettings) -> None:
             f"points.crop={settings.crop}: no pixel of the camera at {list(camera.offset.pos)} m can be in it, so each "
             "cloud would be empty. Give a box in front of the camera, in the environment's frame."
         )
+
+
+def _is_of_fixed_camera(points: Any) -> bool:
+    """Tell whether a cloud is made of the scene's ``camera`` alone and cropped in the environment's frame."""
+    return list(points.cameras) == ["camera"] and (points.crop_frame or points.frame) == "env"

@@ -363,7 +363,7 @@ def _apply_task_settings(env_cfg: Any, settings: RunSettings) -> None:
     camera = env_cfg.scene.camera
     if settings.obs == "points" and camera is not None:
         check_points(env_cfg)
-        check_crop(camera, settings.points)
+        check_crop(camera, settings.points, env_cfg.scene.points)
 
 
 def _check_preset(settings: RunSettings) -> None:

@@ -110,7 +110,9 @@ class StormWatch:
         """
         guard = getattr(env.unwrapped, "guard", None)
         share = settings.guard.storm
-        self._guard = guard if share is not None and hasattr(guard, "env_counts") else None
+        # A value that was replaced ended no episode.
+        is_watched = share is not None and settings.guard.mode != "sanitize"
+        self._guard = guard if is_watched and hasattr(guard, "env_counts") else None
         self._resolved = resolved
         self._share = share or 0.0
         self._folder = folder

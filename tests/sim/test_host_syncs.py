@@ -97,7 +97,10 @@ def test_no_product_of_a_step_may_be_rounded_to_tf32(env: Any) -> None:
 
 @pytest.mark.gpu
 def test_our_part_of_a_step_passes_the_debug_mode_of_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
-    with open_env("lift", "cuda:0") as env:
+    def turn_the_tool(cfg: Any) -> None:
+        cfg.action = "tool_pose"
+
+    with open_env("lift", "cuda:0", adjust=turn_the_tool) as env:
         env.reset(seed=0)
 
         def step() -> None:

@@ -12,7 +12,7 @@ from isaaclab_pc.envs import manipulation
 
 pytestmark = pytest.mark.sim
 
-NUM_ENVS, RESETS = 16, 63
+NUM_ENVS, RESETS, SICK = 16, 63, 2
 TOLERANCE = 1e-4  # [m], for float32
 PAD = (0, 2)
 
@@ -172,3 +172,31 @@ def test_the_wrist_camera_moves_with_the_hand_of_its_own_environment(env) -> Non
     offset = torch.tensor(env.cfg.scene.wrist_camera.offset.pos).expand(NUM_ENVS, 3)
     camera = env.scene["wrist_camera"].data.pos_w.torch
     assert (camera - position - quat_apply(quat, offset)).norm(dim=1).max() < 1e-3
+
+
+def test_a_broken_image_of_the_wrist_camera_ends_its_environment(env, monkeypatch: pytest.MonkeyPatch) -> None:
+    env.reset(seed=5)
+    stay(env, 1)
+    wrist = env.scene["wrist_camera"]
+    real = type(wrist).data.fget
+
+    def corrupted(camera):
+        data = real(camera)
+        if camera is wrist:
+            data.output["depth"].torch[SICK, 3, 4] = math.nan
+        return data
+
+    before = int(env.guard.counts["depth"])
+    action = torch.zeros(NUM_ENVS, env.cfg.action_space)
+    with monkeypatch.context() as patch:
+        patch.setattr(type(wrist), "data", property(corrupted))
+        obs, reward, terminated, _, _ = env.step(action)
+    assert terminated.tolist() == [index == SICK for index in range(NUM_ENVS)]
+    assert reward[SICK] == 0.0
+    assert not any(value[SICK].any() for value in obs.values()), "fill values are zeros"
+    assert int(env.guard.counts["depth"]) == before + 1
+
+    obs, _, terminated, _, _ = env.step(action)
+    assert not terminated.any()
+    assert env.episode_length_buf[SICK] == 1, "it is reset before the next physics step"
+    assert obs["points"][SICK].any()

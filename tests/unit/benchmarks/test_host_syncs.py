@@ -21,6 +21,16 @@ def compiled(x: torch.Tensor) -> torch.Tensor:
     return x.nonzero()
 
 
+@torch.jit.script
+def compiled_numbers(x: torch.Tensor) -> torch.Tensor:
+    return torch.tensor([0.0, 0.0, 1.0], device=x.device)
+
+
+@torch.jit.script
+def compiled_buffer(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty([3], device=x.device)
+
+
 def write(index: torch.Tensor | slice, value: float | torch.Tensor) -> None:
     x = X.clone()
     x[index] = value
@@ -52,6 +62,7 @@ def found_in(function: Callable[[], object]) -> dict[str, int]:
         (lambda: X.new_tensor([1.0, 2.0]), "host data becomes a tensor"),
         (lambda: X[[0, 1]], "host data becomes a tensor"),
         (lambda: torch.from_numpy(np.zeros(3)), "host data becomes a tensor"),
+        (lambda: compiled_numbers(X), "host data becomes a tensor"),
         (lambda: torch.inverse(torch.eye(3)), "a factorization is checked"),
         (lambda: torch.linalg.solve(torch.eye(3), X[:3]), "a factorization is checked"),
         (lambda: X.repeat_interleave(torch.ones_like(X[:, 0]).long(), dim=0), "repeat_interleave"),
@@ -81,6 +92,8 @@ def test_what_waits_is_counted_where_it_stands(function: Callable, what: str) ->
         lambda: torch.linalg.solve_ex(torch.eye(3), X[:3]).result,
         lambda: X[IDS],
         lambda: torch.arange(3) + torch.zeros(3),
+        lambda: compiled_buffer(X),
+        lambda: torch.empty(3, layout=torch.strided),
         lambda: X + torch.as_tensor(3, dtype=torch.int64),
         lambda: wp.to_torch(wp.from_torch(X), requires_grad=False),
     ],

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The damped least squares of the arm are those of Isaac Lab."""
+"""The damped least squares of the arm are those of Isaac Lab, and so are its displaced poses."""
 
 import pytest
 import torch
 from isaaclab.controllers import DifferentialIKController, DifferentialIKControllerCfg
+from isaaclab.utils.math import apply_delta_pose
 
-from isaaclab_pc.envs.arm_control import damped_least_squares
+from benchmarks.host_syncs import HostSyncs
+from isaaclab_pc.envs.arm_control import damped_least_squares, moved_pose
 
 DAMPING = 0.05
 
@@ -50,3 +52,38 @@ def test_an_arm_that_is_not_finite_leaves_the_others_alone() -> None:
     assert found[2].isnan().all()
     rest = [0, 1, 3, 4, 5]
     assert torch.equal(found[rest], expected[rest])
+
+
+def random_poses(num_envs: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return positions, orientations, and motions of which some are tiny, some turn beyond pi, and one is none."""
+    generator = torch.Generator().manual_seed(num_envs)
+    position, quat, motion = (torch.randn(num_envs, size, generator=generator) for size in (3, 4, 6))
+    motion[: num_envs // 4] *= 1e-7
+    motion[-num_envs // 4 :, 3:] *= 4.0
+    motion[0] = 0.0
+    return position, torch.nn.functional.normalize(quat), motion
+
+
+def test_a_moved_pose_is_isaac_labs() -> None:
+    position, quat, motion = random_poses(400)
+    for ours, theirs in zip(moved_pose(position, quat, motion), apply_delta_pose(position, quat, motion), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0.0, atol=1e-6)
+
+
+def test_no_motion_leaves_a_pose_as_it_is() -> None:
+    position, _, motion = random_poses(4)
+    identity = torch.tensor([[0.0, 0.0, 0.0, 1.0]]).repeat(4, 1)
+    moved = moved_pose(position, identity, torch.zeros_like(motion))
+    assert torch.equal(moved[0], position)
+    assert torch.equal(moved[1], identity)
+
+
+def test_a_moved_pose_makes_no_tensor_of_numbers_of_the_host() -> None:
+    poses = random_poses(4)
+    waits = []
+    for function in (apply_delta_pose, moved_pose):
+        syncs = HostSyncs(ours=["isaaclab_pc", "tests"])
+        with syncs:
+            function(*poses)
+        waits.append(syncs.counts.total())
+    assert waits == [1, 0]

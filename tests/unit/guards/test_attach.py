@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+import warp as wp
 from isaaclab.envs import DirectRLEnv
 
 from isaaclab_pc.errors import ConfigError
@@ -42,7 +43,7 @@ class CountingEnv(DirectRLEnv):
         self.taken: list[torch.Tensor] = []
         self.bad_reward: float | None = None
         self.bad_obs: float | None = None
-        self.done = torch.zeros(NUM_ENVS, dtype=torch.bool)
+        self.done, self.out_of_time = torch.zeros(2, NUM_ENVS, dtype=torch.bool)
 
     def _pre_physics_step(self, actions: torch.Tensor) -> None:
         self.taken.append(actions)
@@ -52,7 +53,7 @@ class CountingEnv(DirectRLEnv):
         pass
 
     def _get_dones(self) -> tuple[torch.Tensor, torch.Tensor]:
-        return self.done, torch.zeros_like(self.done)
+        return self.done, self.out_of_time
 
     def _get_rewards(self) -> torch.Tensor:
         reward = self.total.clone()
@@ -232,6 +233,20 @@ def test_sanitize_repairs_and_ends_nothing() -> None:
     assert int(guard.env_counts[SICK]) == 1
 
 
+def test_sanitize_goes_on_however_often_it_repairs() -> None:
+    env, guard = guarded(mode="sanitize", max_abs=5.0, bench_after=1)
+    env.bad_reward = math.inf
+    for _ in range(4):
+        obs, reward, terminated, truncated, _ = step(env)
+        assert env.taken[-1].tolist() == [[1.0]] * NUM_ENVS
+        assert reward[SICK] == 5.0
+        assert obs["policy"][SICK].any()
+        assert not (terminated | truncated).any()
+    assert not guard.benched.any()
+    assert env.resets == []
+    assert int(guard.env_counts[SICK]) == 4
+
+
 def test_raise_names_the_task_and_the_group() -> None:
     env, _ = guarded(mode="raise")
     env.bad_obs = NAN
@@ -251,6 +266,67 @@ def test_an_environment_that_fails_again_and_again_is_benched() -> None:
     env.bad_reward = None
     env.reset()
     assert step(env)[1].all(), "a reset of all gives it a new chance"
+
+
+class Box:
+    """A rigid object that physics moves on request, where ``fly_away`` is true."""
+
+    num_instances = NUM_ENVS
+    cfg = SimpleNamespace(spawn=None)
+
+    def __init__(self) -> None:
+        pose = torch.tensor([[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]]).repeat(NUM_ENVS, 1)
+        velocity = torch.zeros(NUM_ENVS, 6)
+        self.pose = pose.clone()
+        self.fly_away = False
+        self.data = SimpleNamespace(
+            root_link_pose_w=SimpleNamespace(torch=self.pose, warp=wp.from_torch(self.pose, dtype=wp.transformf)),
+            root_com_vel_w=SimpleNamespace(torch=velocity, warp=wp.from_torch(velocity, dtype=wp.spatial_vectorf)),
+            default_root_pose=SimpleNamespace(torch=pose),
+            default_root_vel=SimpleNamespace(torch=velocity),
+        )
+
+    def step(self, *args: Any, **kwargs: Any) -> None:
+        if self.fly_away:
+            self.pose[SICK] = NAN
+
+    def write_root_pose_to_sim_index(self, root_pose: torch.Tensor, env_ids: torch.Tensor) -> None:
+        self.pose[env_ids.long()] = root_pose
+
+    def write_root_velocity_to_sim_index(self, root_velocity: torch.Tensor, env_ids: torch.Tensor) -> None:
+        pass
+
+
+def test_the_task_never_reads_a_bad_state_not_even_of_a_benched_environment() -> None:
+    env, box = CountingEnv(), Box()
+    env.scene.rigid_objects = {"box": box}
+    env.sim.step = box.step
+    read: list[torch.Tensor] = []
+
+    def reward() -> torch.Tensor:
+        read.append(box.pose.clone())
+        return box.pose[:, 0] + 1.0
+
+    env._get_rewards = reward
+    guard = attach_guard(env, GuardCfg(bench_after=1), "Foreign")
+    env.reset()
+    box.fly_away = True
+    ended = [bool(step(env)[2][SICK]) for _ in range(4)]
+    assert ended == [True, True, False, False]
+    assert guard.benched.tolist() == only()
+    assert all(pose.isfinite().all() for pose in read)
+
+
+def test_the_episodes_of_a_benched_environment_end_by_time_out_alone() -> None:
+    env, guard = guarded()
+    guard.benched[SICK] = True
+    guard.end_step()
+    env.done = torch.tensor(only())
+    assert not step(env)[2].any()
+    env.out_of_time = torch.tensor(only())
+    _, _, terminated, truncated, _ = step(env)
+    assert not terminated.any()
+    assert truncated.tolist() == only(), "an evaluation waits for the ends of all environments' episodes"
 
 
 def test_discrete_actions_pass_as_they_are() -> None:

@@ -201,6 +201,14 @@ def test_an_environment_that_keeps_failing_right_after_its_reset_is_benched(
     assert (benched.index(True) if any(benched) else None) == benched_at
 
 
+def test_sanitize_benches_nobody_and_counts_no_relapse() -> None:
+    guard = Guard(GuardCfg(mode="sanitize", bench_steps=1, bench_after=1), 2, "cpu")
+    assert run(guard, "xxxxx") == [False] * 5
+    assert guard.pending_counts() == (0, 0)
+    assert not guard._relapses.any()
+    assert counted(guard) == {"reward": 5}, "repairs are counted"
+
+
 @given(gaps=st.lists(st.integers(1, 9), max_size=6), bench_steps=st.integers(1, 4), bench_after=st.integers(1, 3))
 def test_relapses_are_counted_alike_after_any_number_of_calm_steps(gaps: list, bench_steps: int, bench_after: int):
     guard = Guard(GuardCfg(bench_steps=bench_steps, bench_after=bench_after), 2, "cpu")

@@ -136,6 +136,22 @@ def test_earlier_frames_are_planned_for(learner: LearnerMemory, obs: str) -> Non
     assert find_spaces(one.env_cfg, spaces) == find_spaces(one.env_cfg, None)
 
 
+def test_the_points_that_show_the_goal_are_planned_for(learner: LearnerMemory) -> None:
+    given = ["task=push", "device=cpu", "physics=newton_mjwarp"]
+    plain = resolve(compose(given), 64, "push")
+    shown = resolve(compose(given, ["env.goal_points=6"]), 64, "push")
+    points = shown.env_cfg.scene.points
+    assert cloud_shape(points) == (points.num_points + 6, 3, 2)
+    assert observation_bytes(shown.env_cfg) - observation_bytes(plain.env_cfg) == 6 * 3 * 2
+
+    spaces = find_spaces(shown.env_cfg, None)
+    assert spaces is not None
+    assert spaces.observations["points"] == ((points.num_points + 6, 3), "float16")
+    more = predict_memory(shown, NOTHING)["clouds"][1] - predict_memory(plain, NOTHING)["clouds"][1]
+    # Their coordinates, and their part of the mask.
+    assert more == 6 * (3 * 2 + 1)
+
+
 def test_a_replay_is_planned_for(learner: LearnerMemory, monkeypatch: pytest.MonkeyPatch) -> None:
     with_replay = replace(learner, storage=0, replay=5 * MIB)
     monkeypatch.setattr(memory_plan, "learner_memory", lambda resolved, spaces: with_replay)

@@ -60,14 +60,21 @@ def test_a_lost_learner_says_what_to_change(arguments: list[str], advice: str) -
 class Physics:
     """A guard whose counters a test moves."""
 
-    def __init__(self, num_envs: int = 8, share: float | None = 0.25, horizon: int = 100, **resolved: Any) -> None:
+    def __init__(
+        self,
+        num_envs: int = 8,
+        share: float | None = 0.25,
+        horizon: int = 100,
+        mode: str = "quarantine",
+        **resolved: Any,
+    ) -> None:
         zeros = torch.zeros(num_envs, dtype=torch.long)
         self.guard = SimpleNamespace(env_counts=zeros, benched=torch.zeros(num_envs, dtype=torch.bool))
         env = SimpleNamespace(unwrapped=SimpleNamespace(guard=self.guard))
         plan = BatchPlan(horizon=horizon, num_minibatches=4, minibatch_size=64)
         cfg: Any = ReachEnvCfg()
         values: Any = SimpleNamespace(**{"env_cfg": cfg, "backend": "ovphysx", "plan": plan, **resolved})
-        settings = compose(["physics=ovphysx"]).with_values({"guard.storm": share})
+        settings = compose(["physics=ovphysx"]).with_values({"guard.storm": share, "guard.mode": mode})
         self.watch = StormWatch(env, values, settings, Path("logs/run"))
 
     def iterate(self, *faults: int) -> EarlyStop | None:
@@ -105,6 +112,11 @@ def test_a_few_faults_are_no_storm_however_few_environments_there_are() -> None:
     physics = Physics(num_envs=1)
     assert physics.iterate(0, 0, 0) is None
     assert physics.iterate(0, 0, 0, 0) is not None
+
+
+def test_what_sanitize_replaces_is_no_storm() -> None:
+    assert Physics(mode="sanitize").iterate(*range(8)) is None
+    assert Physics(mode="quarantine").iterate(*range(8)) is not None
 
 
 def test_benched_environments_count_on() -> None:
