@@ -42,13 +42,15 @@ def lend_gpus(
         clock: Tells the time [s].
 
     Returns:
-        The exit code: 0 where the run came to its end, 75 where it was stopped.
+        The exit code: 0 where the run came to its end, 75 where it was asked to stop, 1 where it failed or its first
+        node is lost.
     """
     folder = make_folder(LOGS / "nodes", f"node{place.rank}")
     current().say(f"node {place.rank} of {place.nodes}: waiting for the first one at {place.endpoint}; log: {folder}")
 
     limit = RestartLimit(clock)
     patience = LEADER_SEARCHES_SECONDS
+    code_without_leader = ExitCode.FAILED
     with SignalFlag() as flag:
         while True:
             code = run_child(command(folder / SETTINGS_NAME, patience), log=folder / LOG_NAME, flag=flag)
@@ -58,7 +60,7 @@ def lend_gpus(
                 return code
             if code == UNANSWERED:
                 current().fail(f"{place.endpoint} did not answer for {patience} s")
-                return ExitCode.FAILED if patience == LEADER_SEARCHES_SECONDS else ExitCode.PREEMPTED
+                return code_without_leader
 
             if code != ExitCode.PREEMPTED and not limit.allow(settings.supervise.max_restarts):
                 show_log(folder / LOG_NAME, code)
@@ -66,3 +68,4 @@ def lend_gpus(
             current().say(f"node {place.rank}: its ranks ended with exit code {code}; waiting for the first node")
             flag.wait(_PAUSE_SECONDS, clock)
             patience = LEADER_RESTARTS_SECONDS
+            code_without_leader = ExitCode.PREEMPTED if code == ExitCode.PREEMPTED else ExitCode.FAILED

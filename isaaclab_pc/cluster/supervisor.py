@@ -86,6 +86,7 @@ class _Supervisor:
                     return code, Death(Cause.ERROR, "it refused to go on after a restart")
                 return code, None
 
+            death = self._explain(death)
             restart = self._allowed_restart(death) if not self._flag.received else None
             if restart is None:
                 return code, death
@@ -118,9 +119,11 @@ class _Supervisor:
 
         # The process writes the record while it trains.
         self._record.data = RunRecord.load(folder).data
-        if self._flag.received and was_stopped(code):
+        is_stopped = was_stopped(code) or self._record.data.status == "interrupted"
+        if self._flag.received and is_stopped:
             self._note_stop()
-            return code, None
+            # Simulators crash while they close, and then have another code.
+            return code if was_stopped(code) else self._flag.exit_code, None
         if self._record.data.status == "completed":
             # Simulators crash and hang while they close; there is nothing left to do.
             return ExitCode.OK, None
@@ -142,10 +145,18 @@ class _Supervisor:
             self._died_at = None
             self._events.add("recovered", iteration=iteration, seconds=round(seconds, 1))
 
-    def _allowed_restart(self, death: Death) -> Restart | None:
-        """Choose how the run goes on, and say so; None where it must not."""
+    def _explain(self, death: Death) -> Death:
+        """Count a death, and name the cause of which it is a sign together with the ones before."""
         self._died_at = self._clock()
         self._without_progress += 1
+        tells = any(group.oom_kills() is not None for group in memory_cgroups())
+        if death.cause is Cause.KILLED and self._without_progress > 1 and not tells:
+            # Where the kernel's count cannot be read, as in some containers, this is how a lack of memory looks.
+            return Death(Cause.OUT_OF_MEMORY, f"{death.detail}, twice without an iteration in between")
+        return death
+
+    def _allowed_restart(self, death: Death) -> Restart | None:
+        """Choose how the run goes on, and say so; None where it must not."""
         data = self._record.data
         settings = RunSettings.load(self._record.folder / SETTINGS_NAME)
         self._events.add(
@@ -155,11 +166,6 @@ class _Supervisor:
             iteration=data.completed_iterations,
             num_envs=data.num_envs,
         )
-        tells = any(group.oom_kills() is not None for group in memory_cgroups())
-        if death.cause is Cause.KILLED and self._without_progress > 1 and not tells:
-            # Where the kernel's count cannot be read, as in some containers, this is how a lack of memory looks.
-            death = Death(Cause.OUT_OF_MEMORY, f"{death.detail}, twice without an iteration in between")
-
         assert data.num_envs != "auto"
         fits = [trial["num_envs"] for trial in data.trials if trial.get("outcome") == Outcome.FITS]
         restart = choose_restart(death, settings.supervise, data.num_envs, fits, data.harder_physics)

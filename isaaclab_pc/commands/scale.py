@@ -18,6 +18,8 @@ from rich.console import Console
 from rich.table import Table
 
 from isaaclab_pc.cluster.kernel_cache import announce_first_start, check_kernel_cache
+from isaaclab_pc.cluster.start import check_cluster
+from isaaclab_pc.commands.find_for_ranks import find_for_ranks
 from isaaclab_pc.commands.stability import measure_stability
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.algorithm import TRAIN, choose_algorithm
@@ -25,19 +27,16 @@ from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, sh
 from isaaclab_pc.launch.command_line import EVERY_SETTING, Command, Takes, parse_command, refuse_flags
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
-from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
-from isaaclab_pc.launch.probe_child import probe_command
+from isaaclab_pc.launch.platform import check_gpus, check_isaaclab, choose_platform
 from isaaclab_pc.launch.run_folder import LOG_NAME, LOGS, SETTINGS_NAME, experiment_name, make_folder
 from isaaclab_pc.launch.run_record import versions
 from isaaclab_pc.program_name import command_line
 from isaaclab_pc.runners import require_library
 from isaaclab_pc.scaling import FitResult, ProbeError, SearchSettings, Trial
-from isaaclab_pc.scaling.auto_num_envs import find_num_envs
 from isaaclab_pc.scaling.earlier_trials import TRIALS_NAME, RunKind, TrialsFile
 from isaaclab_pc.scaling.ledger import Ledger, measured_ledger, predicted_ledger
 from isaaclab_pc.scaling.plan_report import PlanReport
 from isaaclab_pc.scaling.profile import ProfileCache
-from isaaclab_pc.scaling.several_gpus import find_num_envs_for_gpus
 from isaaclab_pc.scaling.trial import format_size
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import current
@@ -59,7 +58,7 @@ Examples
   python scripts/scale.py task=lift scaling.budget=4GiB          inside 4 GiB
   python scripts/scale.py task=lift scaling.objective=memory     the most that fits
   python scripts/scale.py task=lift num_envs=512                 what 512 environments would take: one trial
-  python scripts/scale.py task=lift device=cuda:0,cuda:1         a number that all of several GPUs bear
+  python scripts/scale.py task=lift gpus=2                       a number that both of two GPUs bear
   python scripts/scale.py --plan task=lift num_envs=1024         what the configs tell, in seconds, nothing is simulated
   python scripts/scale.py --list                                 all remembered answers
   python scripts/scale.py --stability task=lift physics=newton_mjwarp   which time steps and iterations the task bears
@@ -123,12 +122,11 @@ def _answer(argv: Sequence[str]) -> int:
         return ExitCode.FAILED
 
 
-def compose_for_platform(command: Command, *, several: bool = False) -> RunSettings:
+def compose_for_platform(command: Command) -> RunSettings:
     """Compose the settings of a command line, with the device and the physics backend that will run.
 
     Args:
         command: The checked command line.
-        several: Whether it may name several GPUs.
 
     Returns:
         The settings.
@@ -140,7 +138,7 @@ def compose_for_platform(command: Command, *, several: bool = False) -> RunSetti
     check_kernel_cache()
     settings = compose(command.settings, command.env, command.agent)
     require_library(settings.runner)
-    return choose_platform(settings, several=several)
+    return choose_platform(settings)
 
 
 def run(command: Command, *, plan: bool) -> int:
@@ -157,13 +155,15 @@ def run(command: Command, *, plan: bool) -> int:
         ConfigError: A setting does not fit, or no size does.
         ProbeError: A trial failed for another reason than its size.
     """
-    settings = choose_algorithm(compose_for_platform(command, several=not plan))
+    settings = choose_algorithm(compose_for_platform(command))
+    check_gpus(settings)
+    check_cluster(settings)
     if settings.teacher == TRAIN:
         raise ConfigError(f"teacher={TRAIN}: there is nothing to measure yet; give obs=state for the teacher's run.")
     if "scaling.cache" not in command.given:
         settings = settings.with_values({"scaling.cache": "refresh"})
-    search = SearchSettings.of(settings)
     if plan:
+        search = SearchSettings.of(settings)
         with tempfile.TemporaryDirectory() as scratch:
             return _plan(settings, search, Path(scratch), _trial_command(command, search))
 
@@ -172,8 +172,7 @@ def run(command: Command, *, plan: bool) -> int:
     settings.save(folder / SETTINGS_NAME)
     trials: list[Trial] = []
     try:
-        find = find_num_envs_for_gpus if "," in settings.device else find_num_envs
-        result = find(settings, probe_command(settings), search, versions(), trials.append)
+        result = find_for_ranks(settings, versions(), trials.append)
     finally:
         # Also what was tried before an error or Ctrl-C; where nothing was, nothing stays.
         if trials:

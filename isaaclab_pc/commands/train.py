@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from isaaclab_pc.cluster.place import Place, find_place
 from isaaclab_pc.cluster.ranks import ranks_command
 from isaaclab_pc.cluster.slurm import is_submitted, submit
 from isaaclab_pc.cluster.start import check_cluster
+from isaaclab_pc.commands.find_for_ranks import find_for_ranks
 from isaaclab_pc.commands.same_run import MAY_CHANGE, MAY_HARDEN, check_checkpoint, check_same_run
 from isaaclab_pc.commands.train_to_end import train_to_end
 from isaaclab_pc.errors import ConfigError
@@ -21,14 +23,12 @@ from isaaclab_pc.launch.child_process import (
     GRACE_SECONDS,
     ExitCode,
     run_script,
-    was_stopped,
     worker_command,
 )
 from isaaclab_pc.launch.command_line import EVERY_SETTING, Command, Takes, parse_command, split_own
 from isaaclab_pc.launch.find_checkpoint import find_checkpoint, newest_checkpoint
 from isaaclab_pc.launch.help import settings_table
-from isaaclab_pc.launch.platform import check_gpus, check_isaaclab, check_logger, choose_platform, gpu_count
-from isaaclab_pc.launch.probe_child import probe_command
+from isaaclab_pc.launch.platform import check_gpus, check_isaaclab, check_logger, choose_platform
 from isaaclab_pc.launch.run_folder import (
     LOGS,
     RESUME_SETTINGS_NAME,
@@ -39,14 +39,12 @@ from isaaclab_pc.launch.run_folder import (
     wait_for_worker,
     writing,
 )
-from isaaclab_pc.launch.run_record import CHECKPOINT_FOLDER, RECORD_NAME, RunRecord
+from isaaclab_pc.launch.run_record import CHECKPOINT_FOLDER, RECORD_NAME, RunData, RunRecord
 from isaaclab_pc.launch.sweep import run_each
 from isaaclab_pc.report.at_end import report_later
 from isaaclab_pc.runners import require_library
-from isaaclab_pc.scaling import ProbeError, SearchSettings
-from isaaclab_pc.scaling.auto_num_envs import apply_overrides, find_num_envs
-from isaaclab_pc.scaling.fit import FitResult
-from isaaclab_pc.scaling.several_gpus import find_num_envs_for_gpus
+from isaaclab_pc.scaling import ProbeError
+from isaaclab_pc.scaling.auto_num_envs import apply_overrides
 from isaaclab_pc.settings import RunSettings, SubmitSettings
 from isaaclab_pc.terminal.screen import current
 
@@ -119,8 +117,7 @@ def main(argv: Sequence[str]) -> int:
             raise ConfigError("dry_run and image are for jobs of a cluster: give hydra/launcher=slurm as well.")
         return run_each(command, lambda settings: run(settings, command))
 
-    code = run_script(argv, HELP, work)
-    return ExitCode.PREEMPTED if was_stopped(code) else code
+    return run_script(argv, HELP, work, when_stopped=ExitCode.PREEMPTED)
 
 
 def run(settings: RunSettings, command: Command, name: str | None = None, requeued: bool = False) -> int:
@@ -239,7 +236,7 @@ def _start(settings: RunSettings, name: str | None = None) -> tuple[int, Path]:
     try:
         with locked(folder):
             if settings.num_envs == "auto":
-                result = _find_num_envs(settings, record)
+                result = find_for_ranks(settings, record.data.versions, record.add_trial)
                 settings = apply_overrides(settings, {"num_envs": result.num_envs, **result.overrides})
                 settings.save(folder / SETTINGS_NAME)
                 for trial in result.earlier_trials:
@@ -264,22 +261,6 @@ def _start(settings: RunSettings, name: str | None = None) -> tuple[int, Path]:
     if code == ExitCode.REFUSED:
         _discard(folder)
     return code, folder
-
-
-def _find_num_envs(settings: RunSettings, record: RunRecord) -> FitResult:
-    """Find the number of environments of each GPU; the record gets the trials."""
-    command = probe_command(settings)
-    search = SearchSettings.of(settings)
-    versions = record.data.versions
-    # Of a Ray cluster, what this machine can take stands for all of them.
-    here = settings.gpus if settings.cluster is None else min(settings.workers, gpu_count() or settings.workers)
-    if here == 1 or settings.device == "cpu":
-        return find_num_envs(settings, command, search, versions, record.add_trial, processes=here)
-
-    devices = ",".join(f"cuda:{index}" for index in range(here))
-    return find_num_envs_for_gpus(
-        settings.with_values({"device": devices}), command, search, versions, record.add_trial
-    )
 
 
 def _discard(folder: Path) -> None:
@@ -320,6 +301,12 @@ def _go_on(asked: RunSettings, command: Command, record: RunRecord, checkpoint: 
     # Whoever watched the run before need not watch it now.
     changes |= {"visualizer": asked.visualizer, "host": asked.host, "force": asked.force}
     settings = choose_algorithm(choose_platform(stored.with_values(changes)), begins=False)
+    if settings.nodes != asked.nodes:
+        # Without nodes=, this machine did not ask which node it is.
+        raise ConfigError(
+            f"resume={record.folder}: it has nodes={settings.nodes}. Give nodes={settings.nodes} on each of them, or "
+            "nodes=1 to go on with this machine alone."
+        )
     announce_first_start(settings.device)
     check_logger(settings)
     check_gpus(settings)
@@ -335,12 +322,22 @@ def _go_on(asked: RunSettings, command: Command, record: RunRecord, checkpoint: 
             record.go_on(checkpoint, resumed=resumed)
         current().decide(f"resuming from {checkpoint}", resume=str(checkpoint))
         code = train_to_end(record, checkpoint, wanted)
+    except ConfigError:
+        _restore(record, before)
+        raise
     finally:
         wanted.unlink(missing_ok=True)
     if code == ExitCode.REFUSED:
-        record.data = before
-        record.update()
+        _restore(record, before)
     return code
+
+
+def _restore(record: RunRecord, before: RunData) -> None:
+    """Leave a run as it was before it was refused to go on."""
+    record.data = before
+    # Where the disk is full, what is written there is what was before.
+    with contextlib.suppress(OSError):
+        record.update()
 
 
 def _lend_gpus(settings: RunSettings, place: Place) -> int:

@@ -25,7 +25,7 @@ from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, sh
 from isaaclab_pc.launch.command_line import Command, Takes, keys_of, parse_command, parse_script_command
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
-from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
+from isaaclab_pc.launch.platform import check_isaaclab, choose_platform, gpu_count
 from isaaclab_pc.launch.probe_child import probe_command
 from isaaclab_pc.launch.run_folder import LOG_NAME, LOGS, SETTINGS_NAME, experiment_name, locked, make_folder, writing
 from isaaclab_pc.launch.run_record import versions
@@ -130,8 +130,7 @@ def main(argv: Sequence[str]) -> int:
     Returns:
         The exit code.
     """
-    code = run_script(argv, HELP, _run)
-    return ExitCode.PREEMPTED if was_stopped(code) else code
+    return run_script(argv, HELP, _run, when_stopped=ExitCode.PREEMPTED)
 
 
 def _run(argv: Sequence[str]) -> int:
@@ -303,23 +302,30 @@ def _resume(own: TuneSettings, searched: Sequence[Searched], command: Command) -
     return _tune(folder, tuning, own)
 
 
+def _this_machine(folder: Path, tuning: Tuning) -> dict[str, int]:
+    """Return what a Ray cluster on this machine alone can give to trials."""
+    if tuning.gpus and gpu_count() == 0:
+        raise ConfigError(
+            f"resume={folder}: its trials need a GPU, and there is none; address=<cluster> runs them elsewhere."
+        )
+    first = RunSettings.load(folder / next(iter(tuning.trials)) / SETTINGS_NAME)
+    supply = Supply.here(first)
+    # A trial that went on with less would wait forever.
+    return {
+        "num_cpus": max(supply.cores, math.ceil(tuning.cpus)),
+        "num_gpus": supply.gpus,
+        "_memory": max(supply.host_bytes, tuning.memory),
+    }
+
+
 def _tune(folder: Path, tuning: Tuning, own: TuneSettings) -> int:
     """Run the trials and show the results, whatever ended them."""
     # Ray takes seconds to load, which nothing above needs to wait for.
     from isaaclab_pc.cluster.ray_tune import run_trials
 
-    first = RunSettings.load(folder / next(iter(tuning.trials)) / SETTINGS_NAME)
-    supply = Supply.here(first)
-    if tuning.gpus and not supply.gpus and not own.address:
-        raise ConfigError(f"resume={folder}: its trials need a GPU, and there is none.")
-    # A trial that went on with less would wait forever.
-    machine = {
-        "num_cpus": max(supply.cores, math.ceil(tuning.cpus)),
-        "num_gpus": supply.gpus,
-        "_memory": max(supply.host_bytes, tuning.memory),
-    }
-    again = command_line("tune", f"resume={folder}")
     address = own.address or os.environ.get("RAY_ADDRESS") or None
+    machine = {} if address is not None else _this_machine(folder, tuning)
+    again = command_line("tune", f"resume={folder}")
     screen = current()
     what = (
         f"{len(tuning.trials)} trials of {tuning.max_iterations} iterations, {tuning.tuner} by {tuning.metric}, "

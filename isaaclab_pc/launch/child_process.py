@@ -324,13 +324,19 @@ def exit_code_of(work: Callable[[], int], refuse: Callable[[str], object] = _fai
         return ExitCode.FAILED
 
 
-def run_script(argv: Sequence[str], help_text: str, work: Callable[[Sequence[str]], int]) -> int:
+def run_script(
+    argv: Sequence[str],
+    help_text: str,
+    work: Callable[[Sequence[str]], int],
+    when_stopped: int | None = None,
+) -> int:
     """Print a script's help if it is asked for; otherwise run its work.
 
     Args:
         argv: Arguments without the program's name.
         help_text: What ``-h`` and ``--help`` print.
         work: Takes the arguments and returns the exit code.
+        when_stopped: The exit code of a script that was stopped by a signal; None: 128 + N.
 
     Returns:
         The exit code: 0 after the help, otherwise that of :func:`exit_code_of`.
@@ -341,6 +347,8 @@ def run_script(argv: Sequence[str], help_text: str, work: Callable[[Sequence[str
     try:
         with output(argv) as (screen, others):
             code = exit_code_of(lambda: work(others))
+            if when_stopped is not None and was_stopped(code):
+                code = when_stopped
             screen.close(code)
             return code
     except ConfigError as error:

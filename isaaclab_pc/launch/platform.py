@@ -51,24 +51,23 @@ def check_isaaclab() -> None:
         raise ConfigError(f"Isaac Lab {version} is installed, 3.0.x is needed: pip install 'isaaclab>=3.0,<3.1'.")
 
 
-def choose_platform(settings: RunSettings, *, several: bool = False) -> RunSettings:
+def choose_platform(settings: RunSettings) -> RunSettings:
     """Choose the device and the physics backend that will run, and check the visualizers.
 
     Args:
         settings: The run's settings.
-        several: Whether ``device`` may name several GPUs.
 
     Returns:
         The settings with ``device`` and ``physics.backend`` as they will run, and ``num_envs=auto`` made a few where a
         visualizer is on.
 
     Raises:
-        ConfigError: ``device`` names several GPUs where it may not, or the backend or a visualizer is not installed or
+        ConfigError: ``device`` names several GPUs, or the backend or a visualizer is not installed or
             cannot start here; the message says what to install and what works without it.
     """
-    if "," in settings.device and not several:
+    if "," in settings.device:
         raise ConfigError(
-            f"device={settings.device}: gpus={settings.device.count(',') + 1} trains on several GPUs, and "
+            f"device={settings.device}: gpus={settings.device.count(',') + 1} is for several GPUs, and "
             "CUDA_VISIBLE_DEVICES chooses which."
         )
     device = resolve_device(settings.device)

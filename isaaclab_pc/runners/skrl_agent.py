@@ -215,7 +215,9 @@ class PpoAgent(MeasuredAgent, PPO):
         """
         super().__init__(**kwargs)
         if self.cfg.kl_threshold and world_size() > 1:
-            raise ConfigError("agent.agent.kl_threshold ends updates at different times in several processes: set gpus=1.")
+            raise ConfigError(
+                "agent.agent.kl_threshold ends updates at different times in several processes: set gpus=1."
+            )
         if self.value is self.policy:
             del self.checkpoint_modules["value"]
 

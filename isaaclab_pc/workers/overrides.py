@@ -227,8 +227,8 @@ def check_overrides(
         samples = _HORIZONS.get(key)
         if samples is not None and _at(configs[root], samples.split(".")[1:]) is not None:
             raise ConfigError(
-                f"{override} would have no effect: it follows from {samples}, the samples of all environments together. "
-                "Set that instead."
+                f"{override} would have no effect: it follows from {samples}, the samples of all environments. Set "
+                "that instead."
             )
 
         preset = _at((unresolved or {}).get(root), path)

@@ -39,6 +39,9 @@ class Order(Enum):
     PAUSE = "pause"
     """Leave the library's loop and wait: the first rank evaluates."""
     STOP = "stop"
+    """The run was asked to stop, and can go on."""
+    GIVE_UP = "give up"
+    """Something is wrong with the run itself."""
 
 
 class Ranks:
@@ -73,14 +76,18 @@ class Ranks:
         visualizer = settings.visualizer if self.is_first else None
         return settings.with_values({**there, "device": device, "seed": seed, "visualizer": visualizer})
 
-    @property
-    def code_when_stopped(self) -> int:
-        """Exit code of a rank, not the first one, that was told to stop.
+    def exit_code_after(self, order: Order) -> int:
+        """Return the exit code of a rank that is not the first one.
 
         On the first node it is 0: the launcher there would end the first rank, which still closes. Any other node has
-        to know that the run is not over.
+        to know that the run is not over, and whether it was asked to stop.
+
+        Args:
+            order: The first rank's last one; ``GO_ON`` at the end of the run.
         """
-        return ExitCode.OK if self._node_rank == 0 else ExitCode.PREEMPTED
+        if self._node_rank == 0 or order is Order.GO_ON:
+            return ExitCode.OK
+        return ExitCode.PREEMPTED if order is Order.STOP else ExitCode.FAILED
 
     def connect(self) -> None:
         """Wait for the others, and make the process group that the learning libraries use."""
@@ -186,7 +193,7 @@ def _end_after_launcher(launcher: int) -> None:
     os._exit(ExitCode.FAILED)
 
 
-def follow(ranks: Ranks, runner: Runner, max_iterations: int, guard_counts: Callable[[], Mapping[str, int]]) -> bool:
+def follow(ranks: Ranks, runner: Runner, max_iterations: int, guard_counts: Callable[[], Mapping[str, int]]) -> Order:
     """Train as the first rank says, and leave decisions, files and evaluations to it.
 
     Args:
@@ -196,7 +203,7 @@ def follow(ranks: Ranks, runner: Runner, max_iterations: int, guard_counts: Call
         guard_counts: Returns how many of this rank's environments the guard has ended, by cause.
 
     Returns:
-        Whether the run came to its end; it was stopped otherwise.
+        The first rank's last order; ``GO_ON`` where the run came to its end.
     """
     order = Order.PAUSE
 
@@ -210,7 +217,7 @@ def follow(ranks: Ranks, runner: Runner, max_iterations: int, guard_counts: Call
         order = ranks.tell(Order.GO_ON)
         if order is Order.GO_ON:
             runner.train(max_iterations, on_iteration)
-    return order is Order.GO_ON
+    return order
 
 
 def combine_metrics(reports: list[Mapping[str, float]]) -> dict[str, float]:

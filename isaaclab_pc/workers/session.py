@@ -47,6 +47,9 @@ class Session:
     warnings: list[str] = field(default_factory=list)
     """What the preflight found that does not keep it from running."""
 
+    exit_code: int = 0
+    """Exit code that the process will have; to be set before the session closes, where Kit ends the process."""
+
 
 @contextmanager
 def open_session(
@@ -98,16 +101,25 @@ def open_session(
     dump_yaml(str(run_dir / "params" / "env.yaml"), resolved.env_cfg)
     dump_yaml(str(run_dir / "params" / "agent.yaml"), resolved.agent_cfg)
 
-    with open_env(resolved, watch, prepare) as env:
-        if watch is not None:
-            watch.after_env(env)
-        if isinstance(resolved.env_cfg, PointCloudEnvCfg):
-            warnings += check_scene(env.unwrapped.scene, resolved.env_cfg.sim)
-        with _named("the agent", resolved.overrides):
-            runner = resolved.adapter.make(env, resolved.agent_cfg, run_dir, resolved.device)
-        if watch is not None:
-            watch.after_runner(runner)
-        yield Session(resolved, env, runner, time.perf_counter() - start, warnings)
+    session = None
+    try:
+        with open_env(resolved, watch, prepare) as env:
+            if watch is not None:
+                watch.after_env(env)
+            if isinstance(resolved.env_cfg, PointCloudEnvCfg):
+                warnings += check_scene(env.unwrapped.scene, resolved.env_cfg.sim)
+            with _named("the agent", resolved.overrides):
+                runner = resolved.adapter.make(env, resolved.agent_cfg, run_dir, resolved.device)
+            if watch is not None:
+                watch.after_runner(runner)
+            session = Session(resolved, env, runner, time.perf_counter() - start, warnings)
+            yield session
+            if session.exit_code:
+                # Kit ends the process with the code of what leaves this block, or 0.
+                raise SystemExit(session.exit_code)
+    except SystemExit:
+        if session is None or not session.exit_code:
+            raise
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from isaaclab_pc.iteration_log import append_iteration
-from isaaclab_pc.launch.child_process import ExitCode, SignalFlag
+from isaaclab_pc.launch.child_process import SignalFlag
 from isaaclab_pc.launch.heartbeat import Heart
 from isaaclab_pc.launch.run_folder import LOG_NAME, WORKER_LOCK, accept_settings, locked
 from isaaclab_pc.launch.run_record import RunRecord
@@ -83,6 +83,7 @@ def train(settings_path: Path, checkpoint: Path | None, screen: Screen) -> int:
                 screen.fail(stop.message)
                 record.update(harder_physics=stop.physics)
                 record.finish(stop.status, stop.message)
+                session.exit_code = stop.code
                 return stop.code
             if not flag.received:
                 _evaluate(session, settings, record, screen, flag, heart, metric_log)
@@ -90,6 +91,7 @@ def train(settings_path: Path, checkpoint: Path | None, screen: Screen) -> int:
 
             # Before the environment closes: Kit ends the process as it closes.
             record.finish("interrupted" if flag.received else "completed")
+            session.exit_code = flag.exit_code
             return flag.exit_code
 
 
@@ -106,9 +108,10 @@ def _train_along(settings: RunSettings, record: RunRecord, checkpoint: Path | No
 
         # The launcher gives signals to the first one; a second SIGTERM is its way to end the others after an error.
         with SignalFlag():
-            is_done = follow(ranks, session.runner, session.resolved.max_iterations, lambda: guard_counts(session.env))
+            order = follow(ranks, session.runner, session.resolved.max_iterations, lambda: guard_counts(session.env))
             ranks.disconnect()
-    return ExitCode.OK if is_done else ranks.code_when_stopped
+        session.exit_code = ranks.exit_code_after(order)
+    return session.exit_code
 
 
 def _introduce(session: Session, settings: RunSettings, record: RunRecord, screen: Screen, num_processes: int) -> None:
@@ -180,7 +183,7 @@ class _Training:
         runner = self._session.runner
         try:
             # A signal may have come while the simulator started, or in an evaluation.
-            while self._ranks.tell(Order.STOP if self._must_stop() else Order.GO_ON) is Order.GO_ON:
+            while self._ranks.tell(self._next_order()) is Order.GO_ON:
                 self._pauses = False
                 self._screen.begin("train")
                 runner.train(self._session.resolved.max_iterations, self._on_iteration)
@@ -191,8 +194,11 @@ class _Training:
         finally:
             self._screen.end_phase()
 
-    def _must_stop(self) -> bool:
-        return bool(self._flag.received) or self._stop is not None
+    def _next_order(self) -> Order:
+        """Return what all ranks do now, where no evaluation is due."""
+        if self._stop is not None:
+            return Order.GIVE_UP
+        return Order.STOP if self._flag.received else Order.GO_ON
 
     def _on_iteration(self, completed: int, metrics: Mapping[str, float]) -> Decision:
         reports = self._ranks.gather((dict(metrics), guard_counts(self._session.env)))
@@ -218,14 +224,14 @@ class _Training:
             return Order.STOP
         self._stop = self._learner.check(metrics) or self._storm.check()
         if self._stop is not None:
-            return Order.STOP
+            return Order.GIVE_UP
         if self._checkpoints.is_due():
             if self._checkpoints.has_time_for(self._evaluation_seconds(metrics)):
                 # The libraries hold the last observation, which is not that of the environments after an evaluation.
                 self._pauses = True
                 return Order.PAUSE
             self._save(completed)
-        return Order.GO_ON if self._stop is None else Order.STOP
+        return Order.GO_ON if self._stop is None else Order.GIVE_UP
 
     def _evaluation_seconds(self, metrics: Mapping[str, float]) -> float:
         """Return how long an evaluation of a checkpoint takes at most, as fast as the last rollout was [s]."""
@@ -282,7 +288,7 @@ class _Training:
         self._save(completed)
         # The last checkpoint is compared, too, where another one may be better.
         is_candidate = self._pauses or self._checkpoints.has_evaluated_best()
-        if not is_candidate or self._must_stop():
+        if not is_candidate or self._next_order() is not Order.GO_ON:
             return
 
         start = time.monotonic()

@@ -46,7 +46,7 @@ def save(record: RunRecord, iteration: int, damaged: bool = False) -> None:
 def go_wrong(what: str, record: RunRecord, iteration: int, flag: SignalFlag) -> None:
     if what in ("kill", "segfault"):
         os.kill(os.getpid(), signal.SIGKILL if what == "kill" else signal.SIGSEGV)
-    if what == "hang":
+    if what in ("hang", "unclean"):
         while not flag.received:
             time.sleep(0.05)
         return
@@ -88,13 +88,16 @@ def main() -> int:
     heart.beat(phase="train", iteration=first, max_iterations=LAST)
     with SignalFlag() as flag:
         for iteration in range(first + 1, LAST + 1):
-            time.sleep(0.3 if what == "slow" else 0.02)
+            # The time without progress counts once two iterations were seen, one after the other.
+            time.sleep(0.3 if what in ("slow", "hang", "stubborn") else 0.02)
             # The larger the seed, the better.
             record.update(completed_iterations=iteration, metrics={"success_rate": iteration * settings.seed / 1000})
             heart.beat(iteration=iteration)
             if flag.received:
                 save(record, iteration)
                 record.finish("interrupted")
+                if what == "unclean":
+                    os.kill(os.getpid(), signal.SIGSEGV)
                 return flag.exit_code
             if what != "ok" and iteration == at:
                 # Long enough for the supervisor to see the iteration.

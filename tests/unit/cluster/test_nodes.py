@@ -83,12 +83,15 @@ def test_a_first_node_that_does_not_answer_ends_the_wait(
     assert f"{endpoint} did not answer" in capsys.readouterr().err
 
 
-def test_a_node_whose_run_was_stopped_and_does_not_go_on_may_be_tried_again(tmp_path: Path, endpoint: str) -> None:
-    # The ranks were told to stop; then nobody answers.
-    codes = iter([75, UNANSWERED])
+@pytest.mark.parametrize(("code", "expected"), [(75, 75), (1, 1)])
+def test_only_a_run_that_was_asked_to_stop_may_be_tried_again(
+    tmp_path: Path, endpoint: str, code: int, expected: int
+) -> None:
+    # The ranks end, and then nobody answers.
+    codes = iter([code, UNANSWERED])
     place = Place(2, 1, endpoint)
     ends = [sys.executable, "-c", "import sys; sys.exit(int(sys.argv[1]))"]
-    assert lend_gpus(RunSettings(), place, lambda path, patience: [*ends, str(next(codes))]) == 75
+    assert lend_gpus(RunSettings(), place, lambda path, patience: [*ends, str(next(codes))]) == expected
 
 
 def test_a_node_gives_up_after_too_many_deaths(tmp_path: Path, endpoint: str) -> None:

@@ -160,12 +160,25 @@ def test_a_process_without_memory_goes_on_with_fewer_environments(run, capfd):
     assert "with num_envs=128 instead of 256" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize(("tells", "last"), [(True, 256), (False, 128)])
-def test_killed_twice_without_an_iteration_is_no_memory_where_the_kernel_does_not_tell(run, monkeypatch, tells, last):
+@pytest.mark.parametrize(
+    ("tells", "last", "cause", "detail"),
+    [
+        (True, 256, "killed", "ended by SIGKILL"),
+        (False, 128, "out of memory", "ended by SIGKILL, twice without an iteration in between"),
+    ],
+)
+def test_killed_twice_without_an_iteration_is_no_memory_where_the_kernel_does_not_tell(
+    run, monkeypatch, capfd, tells, last, cause, detail
+):
     group = SimpleNamespace(oom_kills=lambda: 0 if tells else None)
     monkeypatch.setattr(supervisor, "memory_cgroups", lambda: [group])
     assert run.start("kill@5", "kill@0") == 0
     assert [start[0] for start in run.starts()] == [256, 256, last]
+
+    entry = run.record.data.restarts[-1]
+    assert (entry.cause, entry.detail) == (cause, detail)
+    assert [event["cause"] for event in run.events() if event["event"] == "died"] == ["killed", cause]
+    assert f"({cause}: {detail}); it goes on" in capfd.readouterr().err
 
 
 def test_environments_are_not_taken_where_the_user_forbids_it(run):
@@ -259,6 +272,23 @@ def test_a_process_that_hangs_when_it_is_asked_to_stop_is_not_restarted(run, mon
     assert run.start("stubborn@4", settings=("supervise.stall_timeout=3",)) == 128 + signal.SIGTERM
     thread.join()
     assert len(run.starts()) == 1
+
+
+def test_a_stop_keeps_its_code_where_the_process_crashes_as_it_closes(run):
+    heartbeat = run.folder / "heartbeat.json"
+
+    def stop() -> None:
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline and not has_reached(heartbeat, 4):
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    thread = threading.Thread(target=stop)
+    thread.start()
+    assert run.start("unclean@4") == 128 + signal.SIGTERM
+    thread.join()
+    assert run.record.data.status == "interrupted"
+    assert (len(run.starts()), run.record.data.restarts) == (1, [])
 
 
 def test_nothing_is_left_of_a_process_that_is_killed_with_its_supervisor(run):

@@ -8,8 +8,9 @@ from types import SimpleNamespace
 import pytest
 from filelock import FileLock
 
-from isaaclab_pc.commands import play
+from isaaclab_pc.commands import play, train
 from isaaclab_pc.commands.train import main
+from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch import run_folder
 
 
@@ -79,6 +80,34 @@ def test_a_resume_that_the_worker_refuses_changes_nothing(folder, runs, seen, mo
 
     assert main(["resume=latest", "max_iterations=9"]) == 0
     assert "max_iterations: 9" in (run / "config.yaml").read_text()
+    assert not (run / "resume.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([], "it has nodes=2. Give nodes=2 on each of them, or nodes=1"),
+        (["nodes=2", "node_rank=0"], "where do they meet"),
+    ],
+)
+def test_a_run_of_several_nodes_that_is_refused_is_left_as_it_was(folder, runs, capsys, monkeypatch, given, message):
+    assert main(["num_envs=8", "device=cpu"]) == 0
+    (run,) = runs()
+    config = run / "config.yaml"
+    config.write_text(config.read_text().replace("nodes: 1\n", "nodes: 2\n"))
+    before = config.read_bytes(), (run / "run.json").read_bytes()
+    assert main(["resume=latest", "max_iterations=9", *given]) == 2
+    assert message in capsys.readouterr().err
+    assert (config.read_bytes(), (run / "run.json").read_bytes()) == before
+
+    # Only the command that starts the processes finds this out.
+    def refuse(*_):
+        raise ConfigError("no such node")
+
+    monkeypatch.setattr(train, "train_to_end", refuse)
+    assert main(["resume=latest", "max_iterations=9", "nodes=1"]) == 2
+    assert "no such node" in capsys.readouterr().err
+    assert (config.read_bytes(), (run / "run.json").read_bytes()) == before
     assert not (run / "resume.yaml").exists()
 
 

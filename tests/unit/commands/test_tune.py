@@ -5,6 +5,7 @@ import io
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -138,6 +139,26 @@ def test_a_search_goes_on_with_what_it_was(started, capsys):
     assert first[:2] == second[:2]
     data = json.loads((folder / "tuning.json").read_text(encoding="utf-8"))
     assert list(data["trials"]) == ["000", "001"]
+
+
+@pytest.mark.parametrize("by_environment", [False, True])
+def test_a_search_on_gpus_goes_on_on_a_cluster_from_a_machine_without_one(started, monkeypatch, capsys, by_environment):
+    assert tune.main([*BASE, RATE, "concurrent=1"]) == 75
+    folder = started[0][0]
+    for settings in folder.glob("*/config.yaml"):
+        settings.write_text(settings.read_text().replace("device: cpu", "device: cuda:0"))
+    replace(Tuning.load(folder), gpus=1.0).save(folder)
+
+    monkeypatch.setattr(tune, "gpu_count", lambda: 0)
+    assert tune.main([f"resume={folder}"]) == 2
+    assert "its trials need a GPU, and there is none; address=<cluster>" in capsys.readouterr().err
+
+    address = ["address=head:6379"]
+    if by_environment:
+        monkeypatch.setenv("RAY_ADDRESS", "head:6379")
+        address = []
+    assert tune.main([f"resume={folder}", *address]) == 75
+    assert started[-1][3] == "head:6379"
 
 
 def test_changes_of_the_trials_are_shown_and_the_results_are_decided_and_made(tmp_path, monkeypatch):

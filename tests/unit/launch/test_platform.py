@@ -106,12 +106,9 @@ def test_a_browser_shows_no_crowd_unless_it_is_forced(has_visualizers):
     assert choose_platform(settings.with_values({"num_envs": 64})).num_envs == 64
 
 
-def test_several_devices_are_for_scaling_only():
-    settings = RunSettings(device="cuda:0,cuda:1")
-    settings = settings.with_values({"physics.backend": "newton_mjwarp"})
-    with pytest.raises(ConfigError, match=r"^device=cuda:0,cuda:1: gpus=2 trains on several GPUs"):
-        choose_platform(settings)
-    assert choose_platform(settings, several=True).device == "cuda:0,cuda:1"
+def test_several_gpus_are_asked_for_by_their_number():
+    with pytest.raises(ConfigError, match=r"^device=cuda:0,cuda:1: gpus=2 is for several GPUs"):
+        choose_platform(RunSettings(device="cuda:0,cuda:1"))
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ def lead(ranks: Ranks) -> tuple[int, Any]:
     """Pause once, stop after the fourth iteration of nine; return the iterations and what was gathered last."""
     runner: Any = PausingRunner(ranks)
     if not ranks.is_first:
-        assert not follow(ranks, runner, 9, lambda: {"state": 3})
+        assert follow(ranks, runner, 9, lambda: {"state": 3}) is Order.STOP
         return runner.completed_iterations, None
 
     gathered: list[Any] = []

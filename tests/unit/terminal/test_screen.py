@@ -8,6 +8,7 @@ import json
 import os
 import pty
 import re
+import signal
 import struct
 import sys
 import termios
@@ -257,6 +258,15 @@ def test_with_json_a_script_and_its_children_print_nothing_else_to_standard_outp
     # Standard output is what it was.
     print("after")
     assert capfd.readouterr().out == "after\n"
+
+
+def test_the_last_event_has_the_exit_code_of_a_script_that_was_stopped(capfd):
+    def work(_):
+        raise SystemExit(128 + signal.SIGTERM)
+
+    assert run_script(["--json"], "help", work, when_stopped=75) == 75
+    assert read_event(capfd.readouterr().out).exit_code == 75
+    assert run_script(["--json"], "help", work) == 143
 
 
 def test_the_output_is_asked_for_in_one_way(capsys):

@@ -29,7 +29,9 @@ def fake_session(monkeypatch):
     """Put a session with fakes in the place of a simulator."""
 
     def install(during=None, error=None):
-        session = SimpleNamespace(env=FakeEnv(), runner=FakeRunner(during), build_s=0.1, warnings=["too many threads"])
+        session = SimpleNamespace(
+            env=FakeEnv(), runner=FakeRunner(during), build_s=0.1, warnings=["too many threads"], exit_code=0
+        )
 
         @contextlib.contextmanager
         def open_session(settings, num_envs, experiment, run_dir, watch=None):

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from isaaclab_pc.settings import RunSettings
-from isaaclab_pc.workers.ranks import Ranks
+from isaaclab_pc.workers.ranks import Order, Ranks
 
 WATCHED = """
 import os, sys
@@ -49,6 +49,19 @@ def rank(monkeypatch):
 def test_an_update_is_shared_by_the_ranks_that_there_are(rank, settings: dict[str, object], size: int) -> None:
     own = rank(0, size).own_settings(RunSettings(device="cpu").with_values(settings))
     assert own.ranks == size
+
+
+@pytest.mark.parametrize(
+    ("order", "on_first_node", "elsewhere"),
+    [(Order.GO_ON, 0, 0), (Order.STOP, 0, 75), (Order.GIVE_UP, 0, 1)],
+)
+def test_another_node_learns_whether_the_run_was_asked_to_stop(
+    rank, monkeypatch, order: Order, on_first_node: int, elsewhere: int
+) -> None:
+    assert rank(1, 4).exit_code_after(order) == on_first_node
+    ranks = rank(2, 4)
+    monkeypatch.setattr(ranks, "_node_rank", 1)
+    assert ranks.exit_code_after(order) == elsewhere
 
 
 def test_clocks_that_differ_are_noticed_by_the_first_rank(rank, monkeypatch) -> None:

@@ -8,8 +8,10 @@ import pytest
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.workers import session as sessions
 from isaaclab_pc.workers.resolve import resolve
-from isaaclab_pc.workers.session import _named, open_env
+from isaaclab_pc.workers.session import _named, open_env, open_session
 
 
 @pytest.mark.parametrize(
@@ -64,6 +66,41 @@ def test_what_shows_a_task_of_this_package_in_a_browser_is_not_isaac_labs(monkey
     with open_env(resolve(run, 8, "reach")):
         assert given == [["newton_gl"]]
         assert shown == [(["viser", "rerun"], "127.0.0.1")]
+
+
+@pytest.fixture
+def left_by(monkeypatch):
+    """Codes of the exits that have left the simulation."""
+    codes = []
+
+    @contextmanager
+    def simulation(*_):
+        try:
+            yield SimpleNamespace()
+        except SystemExit as error:
+            codes.append(error.code)
+            raise
+
+    adapter = SimpleNamespace(make=lambda *_: None)
+    config = {"env_cfg": {}, "agent_cfg": {}, "plan": None, "device": "cpu", "visualizers": (), "replay_samples": 0}
+    resolved = SimpleNamespace(**config, overrides=(), adapter=adapter)
+    monkeypatch.setattr(sessions, "resolve", lambda *_: resolved)
+    monkeypatch.setattr(sessions, "check_run", lambda *_, **__: [])
+    monkeypatch.setattr(sessions, "open_env", simulation)
+    return codes
+
+
+@pytest.mark.parametrize(("code", "left"), [(0, []), (75, [75])])
+def test_kit_learns_the_exit_code_from_what_leaves_the_simulation(left_by, tmp_path, code, left):
+    with open_session(RunSettings(), 4, "x", tmp_path) as session:
+        session.exit_code = code
+    assert left_by == left
+
+
+def test_an_exit_that_somebody_else_raised_is_passed_on(left_by, tmp_path):
+    with pytest.raises(SystemExit), open_session(RunSettings(), 4, "x", tmp_path):
+        raise SystemExit(143)
+    assert left_by == [143]
 
 
 def test_what_cannot_be_built_names_the_users_overrides(capsys):
