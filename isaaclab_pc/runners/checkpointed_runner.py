@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How a training is saved and gone on with, whatever the learning library."""
+"""How a training is interrupted, saved and gone on with, whatever the learning library."""
 
 import operator
 from abc import ABC, abstractmethod
@@ -25,7 +25,7 @@ __all__ = ["CheckpointedRunner", "checkpoint_identity"]
 
 
 class CheckpointedRunner(ABC):
-    """What the libraries' runners have in common: the part of :class:`~isaaclab_pc.runners.interface.Runner` for files.
+    """What the libraries' runners have in common: files, and what becomes of running episodes.
 
     A checkpoint holds the library's state, the random generators, the environment's counters and the iteration.
     """
@@ -57,6 +57,17 @@ class CheckpointedRunner(ABC):
     @abstractmethod
     def _acting_modules(self) -> Mapping[str, nn.Module]:
         """Return what acts, by its names in ``algorithm``."""
+
+    def start_new_episodes(self) -> None:
+        """Cut episodes short; see :meth:`~isaaclab_pc.runners.interface.Runner.start_new_episodes`."""
+        base = getattr(self._env, "unwrapped", self._env)
+        if hasattr(base, "training_set_aside"):
+            with base.training_set_aside():
+                pass
+        else:
+            self._env.reset()
+        # Isaac Lab keeps what the last reset logged until there is another one.
+        base.extras.pop("log", None)
 
     def save(self, path: Path, extra: Mapping[str, Any]) -> None:
         """Write a checkpoint; see :meth:`~isaaclab_pc.runners.interface.Runner.save`."""

@@ -78,8 +78,8 @@ class Runner(Protocol):
     def train(self, max_iterations: int, on_iteration: OnIteration) -> None:
         """Train until the run has ``max_iterations`` iterations or the callback says stop.
 
-        It may be called again, and goes on with the observations that the environments have then: between two calls
-        they may be reset and run other episodes.
+        It may be called again once all environments have started new episodes, and goes on with the observations that
+        they have then: in between they may have run others.
 
         The metrics are:
 
@@ -98,6 +98,13 @@ class Runner(Protocol):
         Args:
             max_iterations: Iterations of the whole run, those before a resume included.
             on_iteration: Called after each iteration.
+        """
+        ...
+
+    def start_new_episodes(self) -> None:
+        """Let all environments start the episodes that the training would have come to next.
+
+        Those that are running are cut short, and do not count where the environment can leave them out of its metrics.
         """
         ...
 

@@ -22,7 +22,7 @@ from isaaclab_pc.runners.checkpointed_runner import CheckpointedRunner, checkpoi
 from isaaclab_pc.runners.distributed import world_rank
 from isaaclab_pc.runners.interface import Adapter, Decision, OnIteration, TeacherPolicy, policy_groups
 from isaaclab_pc.runners.policy_protocols import HasPolicy, forget_past_episodes
-from isaaclab_pc.runners.shared import USUAL_NUM_ENVS, StopTraining, no_output
+from isaaclab_pc.runners.shared import USUAL_NUM_ENVS, SilentWriter, StopTraining, no_output
 
 if not is_installed("gym"):
     # isaaclab_rl asks for the package that gymnasium replaced; it uses the spaces only, which are the same.
@@ -34,7 +34,7 @@ from rl_games.common.a2c_common import rescale_actions
 from rl_games.common.ivecenv import IVecEnv
 from rl_games.common.tr_helpers import DefaultRewardsShaper
 
-from isaaclab_pc.runners.rl_games_agent import Agent, LogObserver, SilentWriter
+from isaaclab_pc.runners.rl_games_agent import Agent, LogObserver
 
 if TYPE_CHECKING:
     from isaaclab_pc.scaling import BatchPlan
@@ -172,13 +172,11 @@ class RlGamesRunner(CheckpointedRunner):
             if decision is Decision.STOP or self.completed_iterations >= max_iterations:
                 raise StopTraining
 
-        self._agent.epoch_num = self.completed_iterations
         self._agent.after_iteration = after_iteration
         with contextlib.ExitStack() as stack:
-            if world_rank() == 0:
-                self._agent.writer = stack.enter_context(SummaryWriter(str(self._run_dir)))
-            else:
-                self._agent.writer = SilentWriter()
+            is_first = world_rank() == 0
+            writer = stack.enter_context(SummaryWriter(str(self._run_dir))) if is_first else SilentWriter()
+            self._agent.begin(self.completed_iterations, writer)
             stack.enter_context(contextlib.suppress(StopTraining))
             self._agent.train()
 
@@ -287,8 +285,7 @@ def _library_settings(vec_env: IVecEnv, config: Mapping[str, Any], folder: str) 
         "train_dir": folder,
         "full_experiment_name": ".",
         "print_stats": False,
-        # Our callback ends the loop and writes the checkpoints.
-        "max_epochs": -1,
+        # Our callback writes the checkpoints.
         "save_frequency": 0,
         "save_best_after": sys.maxsize,
     }

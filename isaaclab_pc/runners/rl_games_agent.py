@@ -37,7 +37,7 @@ from isaaclab_pc.runners.policy_protocols import HasClippingGroups
 from isaaclab_pc.runners.shared import random_first_lengths, tensor_cores
 from isaaclab_pc.runners.tripwire import Tripwire
 
-__all__ = ["Agent", "LogObserver", "PolicySchedule", "ShuffledDataset", "SilentWriter"]
+__all__ = ["Agent", "LogObserver", "PolicySchedule", "ShuffledDataset"]
 
 MIN_LEARNING_RATE = 1e-5
 """Lower end of the adaptive schedule, as with RSL-RL."""
@@ -55,13 +55,6 @@ class LogObserver(AlgoObserver):
         """Keep what one step logged; Isaac Lab's wrapper calls it ``episode``."""
         if "episode" in infos:
             self.env_log.add(infos["episode"])
-
-
-class SilentWriter:
-    """Stands in for TensorBoard's writer in all but the first of several processes."""
-
-    def add_scalar(self, *_: Any) -> None:
-        """Write nothing."""
 
 
 class ShuffledDataset(PPODataset):
@@ -155,6 +148,9 @@ class Agent(A2CAgent):
             params: The ``params`` section of the configuration.
         """
         super().__init__(base_name, params)
+        # Our callback ends the loop. The configuration keeps its iterations, over which linear schedules fall.
+        self.max_epochs = -1
+        self.max_frames = -1
         if self.has_central_value and world_size() > 1:
             raise ConfigError("agent.params.config.central_value_config trains on one GPU only: give gpus=1.")
         self.dataset = ShuffledDataset(
@@ -167,6 +163,22 @@ class Agent(A2CAgent):
 
         # The runner puts its own function here.
         self.after_iteration: Callable[[Mapping[str, float]], None] = lambda metrics: None
+
+    def begin(self, completed: int, writer: Any) -> None:
+        """Prepare for a training.
+
+        Args:
+            completed: Iterations of the run so far: schedules go on from there.
+            writer: TensorBoard's.
+        """
+        self.epoch_num = completed
+        self.writer = writer
+        if self.has_central_value:
+            # A critic that is a network of its own counts and writes by itself, and RL-Games does not save its counts.
+            critic = self.central_value_net
+            critic.epoch_num = completed
+            critic.frame = self.frame
+            critic.writter = writer
 
     def save(self, fn: str) -> None:
         """Write nothing: whoever trains decides when and where."""

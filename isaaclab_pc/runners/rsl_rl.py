@@ -26,7 +26,7 @@ from isaaclab_pc.runners.distributed import world_rank, world_size
 from isaaclab_pc.runners.interface import Adapter, Decision, OnIteration, TeacherPolicy, policy_groups
 from isaaclab_pc.runners.iteration_metrics import EnvClock, IterationLog, memory_in_use, speeds, success_rate
 from isaaclab_pc.runners.policy_protocols import forget_past_episodes
-from isaaclab_pc.runners.shared import USUAL_NUM_ENVS, StopTraining, no_output, tensor_cores
+from isaaclab_pc.runners.shared import USUAL_NUM_ENVS, SilentWriter, StopTraining, no_output, tensor_cores
 from isaaclab_pc.runners.tripwire import Tripwire
 
 if TYPE_CHECKING:
@@ -279,6 +279,8 @@ class _Library(OnPolicyRunner):
 class _Logger(Logger):
     """Writes what RSL-RL writes, prints nothing, and reports the metrics of each iteration."""
 
+    writer: Any
+
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.env_log = IterationLog()
@@ -287,6 +289,13 @@ class _Logger(Logger):
         # The runner puts its own functions here.
         self.end_iteration: Callable[[], dict[str, float]] = dict
         self.after_iteration: Callable[[Mapping[str, float]], None] = lambda metrics: None
+
+    def init_logging_writer(self) -> None:
+        """Open the log."""
+        super().init_logging_writer()
+        # RSL-RL counts episodes only where it writes, and every process reports its own.
+        if self.writer is None:
+            self.writer = SilentWriter()
 
     def process_env_step(
         self, rewards: Tensor, dones: Tensor, extras: dict, intrinsic_rewards: Tensor | None = None
@@ -310,11 +319,10 @@ class _Logger(Logger):
             **speeds(steps, env_s=self.env_clock.take(), collect_s=collect_time, learn_s=learn_time),
             **memory_in_use(self.device),
         }
-        if self.writer is not None:
-            for key, value in {**env_log, **cost}.items():
-                # RSL-RL has written the total itself.
-                if math.isfinite(value) and key != "Perf/total_fps":
-                    self.writer.add_scalar(key, value, it)
+        for key, value in {**env_log, **cost}.items():
+            # RSL-RL has written the total itself.
+            if math.isfinite(value) and key != "Perf/total_fps":
+                self.writer.add_scalar(key, value, it)
 
         self.after_iteration(
             {

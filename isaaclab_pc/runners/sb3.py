@@ -6,6 +6,7 @@ What is changed in its PPO is in :mod:`isaaclab_pc.runners.sb3_agent`, and in it
 """
 
 import contextlib
+import copy
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -198,17 +199,33 @@ class _Policy(nn.Module):
             agent: The agent.
         """
         super().__init__()
-        self.network = agent.network
-        # An agent cannot be copied, and a network of groups needs none.
-        self._ask = lambda obs: agent.policy.get_distribution(obs["policy"]).mode()
+        self.network = agent.network or _StockNetwork(agent)
         for name in ("low", "high"):
             bound = torch.as_tensor(getattr(agent.action_space, name), device=agent.device)
             self.register_buffer(name, bound, persistent=False)
 
     def forward(self, obs: Mapping[str, Tensor]) -> Tensor:
         """Compute actions, shape (N, A), of observation groups by name."""
-        actions = self._ask(obs) if self.network is None else self.network.policy(obs)
-        return actions.clamp(self.low, self.high)
+        return self.network.policy(obs).clamp(self.low, self.high)
+
+
+class _StockNetwork(nn.Module):
+    """A policy of Stable-Baselines3's own, asked as the networks of this package are."""
+
+    def __init__(self, agent: Agent) -> None:
+        """Share the layers of the agent's policy.
+
+        Args:
+            agent: The agent.
+        """
+        super().__init__()
+        # Without its optimizer, which knows the agent: whoever exports the policy copies it, and can copy no agent.
+        self.layers = copy.copy(agent.policy)
+        self.layers.optimizer = None  # type: ignore[assignment]
+
+    def policy(self, obs: Mapping[str, Tensor]) -> Tensor:
+        """Return the most likely actions, shape (N, A), of observation groups by name."""
+        return self.layers.get_distribution(obs["policy"]).mode()
 
 
 def _samples(agent_cfg: Mapping[str, Any]) -> int:

@@ -10,6 +10,7 @@ import torch
 
 __all__ = [
     "USUAL_NUM_ENVS",
+    "SilentWriter",
     "StopTraining",
     "no_output",
     "random_first_lengths",
@@ -22,6 +23,13 @@ USUAL_NUM_ENVS = 4096
 
 class StopTraining(Exception):  # noqa: N818 - control flow, not an error
     """Leaves a library's training loop after the callback said stop."""
+
+
+class SilentWriter:
+    """Stands in for TensorBoard's writer in all but the first of several processes."""
+
+    def add_scalar(self, *_: Any) -> None:
+        """Write nothing."""
 
 
 def random_first_lengths(env: Any) -> None:

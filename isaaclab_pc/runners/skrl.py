@@ -36,7 +36,7 @@ if "WORLD_SIZE" in os.environ:
 
 from isaaclab_pc.runners.skrl_agent import PpoAgent
 from isaaclab_pc.runners.skrl_components import build_agent, is_sac, read_groups
-from isaaclab_pc.runners.skrl_env import FlatEnv, GroupEnv
+from isaaclab_pc.runners.skrl_env import FlatEnv, GroupEnv, as_vectors
 from isaaclab_pc.runners.skrl_sac import SacAgent
 
 if TYPE_CHECKING:
@@ -153,7 +153,8 @@ class SkrlRunner(CheckpointedRunner):
         self._env_clock = EnvClock()
         self._agent = build_agent(self._env, cfg, run_dir, device)
 
-        self._policy = _Policy(self._agent, self._env)
+        model = self._agent.policy
+        self._policy = _Policy(model) if isinstance(model, HasPolicy) else _StockPolicy(self._agent, self._env)
 
         shapes = {**_shapes("states", self._env.state_space), **_shapes("observations", self._env.observation_space)}
         self._identity = checkpoint_identity(ADAPTER.name, shapes, self._agent.policy.num_actions)
@@ -260,23 +261,50 @@ class SkrlRunner(CheckpointedRunner):
 
 
 class _Policy(nn.Module):
-    """skrl's model without its critic and its sampling, and with what the agent does to what a model reads."""
+    """A model of this package's without its critic and its sampling."""
 
-    def __init__(self, agent: PpoAgent | SacAgent, env: FlatEnv) -> None:
+    def __init__(self, model: Any) -> None:
         """Share the agent's model.
 
         Args:
-            agent: The agent.
-            env: The environment, which knows what a model of skrl's own configurations reads.
+            model: The agent's, which keeps :class:`~isaaclab_pc.runners.policy_protocols.HasPolicy`.
         """
         super().__init__()
-        self.model = agent.policy
-        # An agent and an environment cannot be copied, and a policy of groups needs neither.
-        self._ask = None if isinstance(self.model, HasPolicy) else lambda obs: agent.most_likely(*env.split(obs))
+        self.model = model
 
     def forward(self, obs: Mapping[str, Tensor]) -> Tensor:
         """Compute actions, shape (N, A), of observation groups by name."""
-        return self.model.policy(obs) if self._ask is None else self._ask(obs)
+        return self.model.policy(obs)
+
+
+class _StockPolicy(nn.Module):
+    """A model of skrl's own without its sampling, and with what the agent does to what it reads."""
+
+    def __init__(self, agent: PpoAgent | SacAgent, env: FlatEnv) -> None:
+        """Share the agent's model and its normalizers.
+
+        Args:
+            agent: The agent.
+            env: The environment, which knows the spaces of what the model reads.
+        """
+        super().__init__()
+        # Modules and spaces only: whoever exports the policy copies it, and can copy no agent and no environment.
+        self.model = agent.policy
+        self.observation_preprocessor = agent.checkpoint_modules.get("observation_preprocessor", nn.Identity())
+        self.state_preprocessor = agent.checkpoint_modules.get("state_preprocessor", nn.Identity())
+        self.observation_space = env.observation_space
+        self.state_space = env.state_space
+
+    def forward(self, obs: Mapping[str, Tensor]) -> Tensor:
+        """Compute the most likely actions, shape (N, A), of observation groups by name."""
+        observations = as_vectors(self.observation_space, obs["policy"])
+        states = as_vectors(self.state_space, obs.get("critic"))
+        inputs = {
+            "observations": self.observation_preprocessor(observations),
+            "states": self.state_preprocessor(states),
+        }
+        actions, outputs = self.model.act(inputs, role="policy")
+        return outputs.get("mean_actions", actions)
 
 
 def _shapes(name: str, space: Any) -> dict[str, Any]:

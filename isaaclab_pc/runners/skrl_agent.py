@@ -102,8 +102,6 @@ class MeasuredAgent(skrl_agents.Agent):
     policy: Any
     # Of skrl's class of the algorithm.
     _device_type: str
-    _observation_preprocessor: Any
-    _state_preprocessor: Any
 
     def __init__(self, *, num_envs: int, horizon: int, **kwargs: Any) -> None:
         """Build optimizers and normalizers.
@@ -167,15 +165,6 @@ class MeasuredAgent(skrl_agents.Agent):
     def act(self, observations: Any, states: Any, *, timestep: int, timesteps: int) -> tuple[Tensor, dict[str, Any]]:
         """Let the policy act in a rollout."""
         return super().act(observations, states, timestep=timestep, timesteps=timesteps)
-
-    def most_likely(self, observations: Any, states: Any) -> Tensor:
-        """Return the most likely actions, (N, A)."""
-        inputs = {
-            "observations": self._observation_preprocessor(observations),
-            "states": self._state_preprocessor(states),
-        }
-        actions, outputs = self.policy.act(inputs, role="policy")
-        return outputs.get("mean_actions", actions)
 
     def measure_step(self, rewards: Tensor, ended: Tensor, infos: Mapping[str, Any]) -> None:
         """Keep returns and lengths of episodes, and what the environments logged.

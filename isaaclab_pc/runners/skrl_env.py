@@ -13,7 +13,17 @@ from skrl.envs.wrappers.torch.isaaclab_envs import IsaacLabWrapper
 from skrl.utils.spaces.torch import flatten_tensorized_space, tensorize_space
 from torch import Tensor
 
-__all__ = ["FlatEnv", "GroupEnv"]
+__all__ = ["FlatEnv", "GroupEnv", "as_vectors"]
+
+
+def as_vectors(space: gymnasium.Space | None, values: Any) -> Tensor | None:
+    """Return values of a space as one vector each, shape (N, D); None where there is no space or no value.
+
+    Args:
+        space: The space of one value.
+        values: N of them: a tensor, or tensors in dictionaries and tuples as the space has them.
+    """
+    return flatten_tensorized_space(tensorize_space(space, values))
 
 
 class FlatEnv(IsaacLabWrapper):
@@ -38,9 +48,7 @@ class FlatEnv(IsaacLabWrapper):
         Args:
             obs: Observation groups by name.
         """
-        observations = flatten_tensorized_space(tensorize_space(self.observation_space, obs["policy"]))
-        states = flatten_tensorized_space(tensorize_space(self.state_space, obs.get("critic")))
-        return observations, states
+        return as_vectors(self.observation_space, obs["policy"]), as_vectors(self.state_space, obs.get("critic"))
 
 
 class GroupEnv(FlatEnv):

@@ -217,6 +217,9 @@ def follow(ranks: Ranks, runner: Runner, max_iterations: int, guard_counts: Call
         order = ranks.tell(Order.GO_ON)
         if order is Order.GO_ON:
             runner.train(max_iterations, on_iteration)
+        if order is Order.PAUSE:
+            # As the first rank's environments do after its evaluation.
+            runner.start_new_episodes()
     return order
 
 

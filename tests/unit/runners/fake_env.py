@@ -31,6 +31,7 @@ class FakeEnv(VecEnv):
         self.obs = obs
         self.num_points = num_points
         self.steps_taken = 0
+        self.extras: dict[str, Any] = {}
         self.reset()
         self.single_observation_space = gymnasium.spaces.Dict(
             {

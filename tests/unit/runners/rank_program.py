@@ -80,6 +80,7 @@ class PausingRunner:
     def __init__(self, ranks: Ranks) -> None:
         self.ranks = ranks
         self.completed_iterations = 0
+        self.started_anew = False
 
     def train(self, max_iterations: int, on_iteration: Any) -> None:
         while self.completed_iterations < max_iterations:
@@ -89,12 +90,16 @@ class PausingRunner:
             if on_iteration(self.completed_iterations, metrics) is Decision.STOP:
                 return
 
+    def start_new_episodes(self) -> None:
+        self.started_anew = True
+
 
 def lead(ranks: Ranks) -> tuple[int, Any]:
     """Pause once, stop after the fourth iteration of nine; return the iterations and what was gathered last."""
     runner: Any = PausingRunner(ranks)
     if not ranks.is_first:
         assert follow(ranks, runner, 9, lambda: {"state": 3}) is Order.STOP
+        assert runner.started_anew
         return runner.completed_iterations, None
 
     gathered: list[Any] = []

@@ -3,6 +3,7 @@
 
 import copy
 import gc
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch import nn
 
 from isaaclab_pc.agents import ppo, rl_games_cfg
@@ -144,6 +146,25 @@ class VectorEnv(FakeRlGamesEnv):
         return {**super().get_env_info(), "observation_space": observations, "action_space": ACTION_SPACE}
 
 
+class StateEnv(VectorEnv):
+    """The same, with a state for a critic that is a network of its own."""
+
+    def get_env_info(self) -> dict[str, Any]:
+        return {**super().get_env_info(), "state_space": gymnasium.spaces.Box(-np.inf, np.inf, (5,))}
+
+    def reset(self) -> dict[str, Any]:
+        super().reset()
+        return self._observe()
+
+    def step(self, actions: torch.Tensor) -> tuple[dict[str, Any], torch.Tensor, torch.Tensor, dict[str, Any]]:
+        _, rewards, dones, infos = super().step(actions)
+        return self._observe(), rewards, dones, infos
+
+    def _observe(self) -> dict[str, Any]:
+        obs = self.unwrapped.observe()
+        return {"obs": obs["policy"], "states": obs["critic"]}
+
+
 ACTION_SPACE = gymnasium.spaces.Box(-2.0, 6.0, (ACTIONS,))
 STOCK_NETWORK = {
     "name": "actor_critic",
@@ -177,6 +198,60 @@ def test_the_policy_of_a_stock_network_normalizes_and_scales_as_rl_games_does(tm
         expected = agent.preprocess_actions(agent.model(given)["mus"])
     torch.testing.assert_close(runner.act(obs), expected)
     assert float(expected.mean()) == pytest.approx(2.0, abs=1.5)  # the middle of the actions' bounds
+
+
+def with_central_value(folder: Path) -> rl_games.RlGamesRunner:
+    """A runner of four iterations whose learning rates, 0.01 and 0.02, fall in a line, with a critic of its own."""
+    cfg = rl_games_cfg.make_cfg(ppo.REACH, "x")
+    params = cfg["params"]
+    params["network"] = STOCK_NETWORK
+    params["env"]["obs_groups"] = {"obs": ["policy"], "states": ["critic"]}
+    rates = {"lr_schedule": "linear", "learning_rate": 0.01}
+    critic = {
+        **{"minibatch_size": 16, "mini_epochs": 1, "learning_rate": 0.02, "lr_schedule": "linear"},
+        **{"clip_value": True, "normalize_input": True},
+        "network": {"name": "actor_critic", "central_value": True, "mlp": STOCK_NETWORK["mlp"]},
+    }
+    params["config"] |= {**rates, "central_value_config": critic, "max_frames": 64}
+    plan = BatchPlan(horizon=8, num_minibatches=2, minibatch_size=16)
+    rl_games.ADAPTER.configure(cfg, obs=None, seed=1, max_iterations=4, device="cpu", plan=plan, experiment="x")
+    return rl_games.RlGamesRunner(StateEnv(FakeEnv()), cfg, folder, "cpu")
+
+
+def test_linear_schedules_go_on_after_a_resume_and_end_with_the_run(tmp_path: Path) -> None:
+    rates: list[tuple[float, float]] = []
+
+    def train(runner: rl_games.RlGamesRunner, until: int) -> None:
+        agent: Any = runner._agent
+
+        def on_iteration(completed: int, metrics: Any) -> Decision:
+            rates.append((metrics["learning_rate"], agent.central_value_net.optimizer.param_groups[0]["lr"]))
+            return Decision.CONTINUE
+
+        runner.train(until, on_iteration)
+
+    first, resumed = (with_central_value(tmp_path / name) for name in ("a", "b"))
+    train(first, 1)
+    train(first, 2)
+    first.save(tmp_path / "2.pt", {})
+    resumed.load(tmp_path / "2.pt")
+    train(resumed, 4)
+    left = [0.75, 0.5, 0.25, 0.0]
+    assert [rate for rate, _ in rates] == pytest.approx([1e-6 + share * (0.01 - 1e-6) for share in left])
+    assert [rate for _, rate in rates] == pytest.approx([1e-6 + share * (0.02 - 1e-6) for share in left])
+
+
+def test_a_critic_of_its_own_writes_into_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    runner = with_central_value(tmp_path / "run")
+    for iteration in (1, 2):
+        runner.train(iteration, lambda completed, metrics: Decision.CONTINUE)
+    assert not list(scratch.iterdir())
+    log = EventAccumulator(str(tmp_path / "run"))
+    log.Reload()
+    assert [scalar.step for scalar in log.Scalars("losses/cval_loss")] == [32, 64]
 
 
 def test_the_policy_acts_as_the_network_will_in_the_next_rollout(runner: rl_games.RlGamesRunner) -> None:

@@ -2,7 +2,8 @@
 """What every adapter promises of training and acting, on a fake task."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +176,43 @@ def test_rsl_rl_logs_no_episode_that_was_cut_short_between_two_calls(tmp_path: P
         bench.train(iteration)
     library: Any = bench.runner
     assert 0 < max(library._library.logger.lenbuffer) <= EPISODE
+
+
+def test_rsl_rl_counts_episodes_where_another_process_writes_the_log(tmp_path: Path) -> None:
+    alone = Bench("rsl_rl", tmp_path / "a").train(3)
+    bench = Bench("rsl_rl", tmp_path / "b")
+    library: Any = bench.runner
+    library._library.logger.disable_logs = True
+    calls = bench.train(3)
+    for key in ("mean_reward", "mean_episode_length"):
+        assert [metrics[key] for _, metrics in calls] == [metrics[key] for _, metrics in alone]
+    assert not (tmp_path / "b").exists()
+
+
+def test_training_goes_on_with_new_episodes_where_it_is_told_to(name: str, tmp_path: Path) -> None:
+    bench = Bench(name, tmp_path)
+    bench.train(1)
+    assert bench.env.episode_length_buf.any()
+    bench.env.extras = {"log": {"Metrics/success_rate": 0.0}}
+    bench.runner.start_new_episodes()
+    assert not bench.env.episode_length_buf.any()
+    assert not bench.env.extras, "what was logged of episodes that were cut short"
+
+
+def test_episodes_that_are_cut_short_leave_the_metrics_as_they_were(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(name, tmp_path)
+    set_aside: list[bool] = []
+
+    @contextmanager
+    def training_set_aside() -> Iterator[None]:
+        yield
+        set_aside.append(True)
+
+    monkeypatch.setattr(bench.env, "training_set_aside", training_set_aside, raising=False)
+    bench.runner.start_new_episodes()
+    assert set_aside
 
 
 def test_nothing_is_printed(name: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

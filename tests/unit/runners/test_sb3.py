@@ -222,6 +222,27 @@ def test_a_task_of_another_package_trains_and_resumes_with_a_policy_of_the_libra
     assert rates == pytest.approx([3e-4 * (1 - completed / 4) for completed in range(1, 5)])
 
 
+@pytest.mark.filterwarnings("ignore:constant_fn")
+def test_a_policy_of_the_library_is_exported(stock_cfg: dict[str, Any], tmp_path: Path) -> None:
+    exported_policy = pytest.importorskip("isaaclab_pc.workers.exported_policy")
+    sb3.ADAPTER.configure(stock_cfg, obs=None, seed=1, max_iterations=4, device="cpu", plan=PLAN, experiment="x")
+    env = FakeEnv(NUM_ENVS, "state")
+    trained, played = (sb3.Sb3Runner(FakeGymEnv(env), stock_cfg, tmp_path / name, "cpu") for name in ("a", "b"))
+    trained.train(1, go_on)
+    trained.save(tmp_path / "1.pt", {})
+    played.load_policy(tmp_path / "1.pt")
+    obs = env.observe()
+    actions = played.act(obs)
+
+    policy = exported_policy.PlainPolicy(played.policy(), obs)
+    inputs = policy.inputs(obs)
+    assert set(inputs) == {"policy"}
+    policy.write_torchscript(tmp_path / "policy.pt", inputs)
+    exported_policy.compare(exported_policy.load_torchscript(tmp_path / "policy.pt"), inputs, actions)
+    policy.write_onnx(tmp_path / "policy.onnx", inputs)
+    exported_policy.compare(exported_policy.load_onnx(tmp_path / "policy.onnx"), inputs, actions)
+
+
 def test_normalizers_outside_of_the_networks_are_refused_with_the_next_step(stock_cfg: dict[str, Any]) -> None:
     stock_cfg["normalize_input"] = True
     with pytest.raises(ConfigError, match=r"normalize_input.*set agent\.normalize_input=false, or give runner=rsl_rl"):

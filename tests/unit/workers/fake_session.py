@@ -81,6 +81,9 @@ class FakeRunner:
             if on_iteration(self.completed_iterations, METRICS) is Decision.STOP:
                 return
 
+    def start_new_episodes(self):
+        pass
+
     def save(self, path, extra):
         path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps(extra), encoding="utf-8")
