@@ -93,7 +93,7 @@ def _config(settings: PpoSettings, experiment: str) -> dict[str, Any]:
         "horizon_length": settings.horizon,
         "samples_per_update": settings.samples_per_update,
         "num_minibatches": settings.num_minibatches,
-        "minibatch_size_per_env": settings.horizon // settings.num_minibatches,
+        "minibatch_size_per_env": max(1, settings.horizon // settings.num_minibatches),
         "mini_epochs": settings.num_epochs,
         "seq_length": 1,
         "max_epochs": settings.max_iterations,

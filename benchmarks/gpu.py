@@ -119,12 +119,10 @@ def parts(device: str, small: bool, scratch: Path) -> dict[str, list[Command]]:
         argv = (str(ROOT / "scripts" / file), "--json", *settings, f"device={device}")
         return Command(name, argv, lab, **rest)
 
-    def test(name: str, marker: str, module: str) -> Command:
-        # A test file whose library is not installed is an error in the report; the others run.
-        argv = ("-m", "pytest", "-q", "--continue-on-collection-errors", "-m", marker, str(ROOT / "tests"))
-        # pytest cuts the reason of a failure to the width of its terminal.
-        return Command(name, argv, ("pytest", module), seconds=300, environment={"COLUMNS": "240"})
-
+    # A test file whose library is not installed is an error in the report; the others run.
+    tests = ("-m", "pytest", "-q", "--continue-on-collection-errors", "-m", "gpu", str(ROOT / "tests"))
+    # pytest cuts the reason of a failure to the width of its terminal.
+    wide = {"COLUMNS": "240"}
     few = "4" if small else "64"
     few_clouds = ("--num_envs", batch) if small else ()
     cache = {"WARP_CACHE_PATH": str(scratch / "warp")}
@@ -142,8 +140,7 @@ def parts(device: str, small: bool, scratch: Path) -> dict[str, list[Command]]:
             script("num_envs=auto, against NVML", "scale.py", "task=reach", "scaling.cache=ignore", seconds=300),
         ],
         "tests": [
-            test("without a simulator and on Newton", "gpu and not physx", "isaaclab"),
-            test("on ovphysx", "gpu and physx", "ovphysx"),
+            Command("without a simulator and on Newton", tests, ("pytest", "isaaclab"), seconds=300, environment=wide)
         ],
         "start": [
             measure(name, "first_step", "--num_envs", few, needs=lab, seconds=600, environment=cache)

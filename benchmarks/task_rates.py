@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.launch.platform import choose_platform
 from isaaclab_pc.launch.task_names import our_tasks
 from isaaclab_pc.workers.random_actions import RandomActions
 from isaaclab_pc.workers.resolve import resolve
@@ -37,7 +38,7 @@ def measure(task: str, obs: str, num_envs: int, args: argparse.Namespace) -> flo
         f"physics={args.physics}",
         f"device={args.device}",
     ]
-    resolved = resolve(compose(settings), num_envs, "benchmark")
+    resolved = resolve(choose_platform(compose(settings)), num_envs, "benchmark")
 
     durations: list[float] = []
     with open_env(resolved) as env, torch.inference_mode():

@@ -180,9 +180,12 @@ def _settings(dump: FaultDump, command: Command) -> RunSettings:
     if recorded.guard.mode == "raise":
         # The replay reports faults itself, and must not stop at an exception.
         changes["guard.mode"] = "quarantine"
-    # The state is all that a replay looks at; cameras would only cost time where nobody watches.
-    obs = "state" if changes["visualizer"] is None else recorded.obs
-    return recorded.with_values(changes | {"obs": obs, "num_envs": 1})
+    if changes["visualizer"] is None:
+        # The state is all that a replay looks at; cameras would only cost time where nobody watches.
+        others = [text for text in recorded.env_overrides if not text.startswith("env.history_length=")]
+        changes |= {"obs": "state", "encoder": "auto", "env_overrides": others}
+    # Nobody learns, and the teacher's run may be gone.
+    return recorded.with_values(changes | {"teacher": None, "num_envs": 1})
 
 
 def _make_folder(parent: Path) -> Path:

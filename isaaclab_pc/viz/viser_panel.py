@@ -206,7 +206,7 @@ class Panel:
         curves = {"What failed": _watched, "Reward and its terms": _rewards, "Actions": _actions}
         place = self._gui.add_folder("Curves")
         self.curves = {title: _Curves(self._gui, place, title, values) for title, values in curves.items()}
-        # A replay has no images.
+        # Until the first images come.
         nothing = np.zeros((3, 4, 3), np.uint8)
         self.depth = {
             name: self._gui.add_image(nothing, label=f"Depth, {name}", format="png", visible=False)

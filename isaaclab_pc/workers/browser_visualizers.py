@@ -96,8 +96,10 @@ def rerun_server(host: str, grpc_port: int, web_port: int) -> Iterator[RerunServ
         ConfigError: There is no free port.
         RuntimeError: It does not start.
     """
-    grpc_port = free_port(host, grpc_port)
     web_port = free_port(host, web_port)
+    grpc_port = free_port(host, grpc_port)
+    if grpc_port == web_port:
+        grpc_port = free_port(host, grpc_port + 1)
     ports = ("--port", str(grpc_port), "--web-viewer-port", str(web_port))
     command = [rerun_program(), "--serve-web", "--bind", host, *ports]
     with ProcessTree(command, output=None, expendable=False) as server:

@@ -69,6 +69,13 @@ def test_rl_games_gets_every_value() -> None:
     assert network["encoder"] == SETTINGS.encoder.to_dict()
 
 
+def test_isaac_labs_own_command_gets_minibatches_of_every_size():
+    sizes = {
+        name: rl_games_cfg.make_cfg(sized, "name")["params"]["config"] for name, sized in ppo.sizes(ppo.DEFAULT).items()
+    }
+    assert {name: config["minibatch_size_per_env"] for name, config in sizes.items()} == {"default": 8, "large": 1}
+
+
 def test_skrl_gets_every_value() -> None:
     cfg = skrl_cfg.make_cfg(SETTINGS, "name")
     agent, policy = cfg["agent"], cfg["models"]["policy"]

@@ -97,7 +97,7 @@ def test_a_process_that_dies_is_replaced_and_goes_on_from_its_last_checkpoint(ru
 
 @pytest.mark.parametrize("fault", ["segfault", "stubborn"])
 def test_a_run_that_is_done_is_done_though_its_process_crashes_or_hangs_while_it_closes(run, fault):
-    assert run.start(f"{fault}@{LAST + 1}", settings=("supervise.stall_timeout=1",)) == 0
+    assert run.start(f"{fault}@{LAST + 1}", settings=("supervise.stall_timeout=5",)) == 0
     data = run.record.data
     assert (data.status, data.completed_iterations, data.restarts) == ("completed", LAST, [])
     assert len(run.starts()) == 1

@@ -13,11 +13,13 @@ import torch
 
 from isaaclab_pc.commands import replay
 from isaaclab_pc.fault_dump import FORMAT, SIMULATION_PACKAGES, FaultDump
+from isaaclab_pc.launch.command_line import parse_command
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.replay_result import Fault, Reading, ReplayResult, TracePoint
 from isaaclab_pc.packages import installed_versions
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.workers.replay_quantities import Quantity, read_quantities
+from isaaclab_pc.workers.resolve import resolve
 
 NAN = float("nan")
 VERSIONS = installed_versions(SIMULATION_PACKAGES)
@@ -288,3 +290,18 @@ def test_every_row_has_its_own_bounds() -> None:
 def test_infinities_are_faults_on_both_sides() -> None:
     values = read_quantities([quantity([float("inf")], [-float("inf")])])
     assert [(value.excess, value.bound) for value in values] == [(float("inf"), 10.0), (float("inf"), -10.0)]
+
+
+def test_what_only_a_policy_needs_does_not_keep_a_dump_from_its_replay():
+    settings = compose(
+        ["task=lift", "physics=newton_mjwarp", "device=cpu", "encoder=dp3"],
+        env=["env.history_length=2", "env.gripper=true"],
+    ).with_values({"teacher": "/gone/model_9.pt"})
+    dump = make_dump(config=settings.model_dump())
+    replayed = replay._settings(dump, parse_command([]))
+    assert (replayed.obs, replayed.encoder, replayed.teacher) == ("state", "auto", None)
+    assert replayed.env_overrides == ["env.gripper=true"]
+    resolve(replayed, 1, "replay")
+
+    seen = replay._settings(dump, parse_command(["visualizer=viser"]))
+    assert (seen.obs, seen.encoder, seen.env_overrides) == ("points", "dp3", settings.env_overrides)

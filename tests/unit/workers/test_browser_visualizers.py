@@ -52,6 +52,14 @@ def test_reruns_server_listens_on_this_machine_alone_and_ends():
     assert listening_addresses([grpc_port, web_port]) == set()
 
 
+def test_page_and_frames_have_two_ports_where_both_are_to_have_the_same():
+    (port,) = free_ports(1)
+    with rerun_server("127.0.0.1", port, port) as server:
+        assert server.web_port == port
+        assert server.grpc_port != port
+        assert {number for number, _ in listening_addresses(server[2:])} == {port, server.grpc_port}
+
+
 def test_what_is_drawn_reaches_who_looks_on_later(tmp_path):
     grpc_port, web_port = free_ports(2)
     with rerun_server("127.0.0.1", grpc_port, web_port) as server:

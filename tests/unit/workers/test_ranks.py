@@ -5,12 +5,16 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import psutil
 import pytest
 
+from isaaclab_pc.runners import Decision
+from isaaclab_pc.runners.interface import OnIteration
 from isaaclab_pc.settings import RunSettings
-from isaaclab_pc.workers.ranks import Order, Ranks
+from isaaclab_pc.workers.ranks import Order, Ranks, follow
 
 WATCHED = """
 import os, sys
@@ -62,6 +66,23 @@ def test_another_node_learns_whether_the_run_was_asked_to_stop(
     ranks = rank(2, 4)
     monkeypatch.setattr(ranks, "_node_rank", 1)
     assert ranks.exit_code_after(order) == elsewhere
+
+
+def test_a_rank_that_paused_goes_on_with_new_episodes_as_the_first_one_does(rank, monkeypatch) -> None:
+    ranks = rank(1, 2)
+    orders = iter([Order.GO_ON, Order.GO_ON, Order.PAUSE, Order.GO_ON, Order.STOP])
+    monkeypatch.setattr(ranks, "tell", lambda own: next(orders))
+    monkeypatch.setattr(ranks, "gather", lambda own: [own])
+    done: list[str] = []
+
+    def train(max_iterations: int, on_iteration: OnIteration) -> None:
+        done.append("train")
+        while on_iteration(1, {}) is Decision.CONTINUE:
+            pass
+
+    runner: Any = SimpleNamespace(train=train, start_new_episodes=lambda: done.append("new episodes"))
+    assert follow(ranks, runner, 9, dict) is Order.STOP
+    assert done == ["train", "new episodes", "train"]
 
 
 def test_clocks_that_differ_are_noticed_by_the_first_rank(rank, monkeypatch) -> None:
