@@ -69,7 +69,7 @@ class Finding:
 
 def check_run(
     env_cfg: Any,
-    plan: BatchPlan,
+    plan: BatchPlan | None,
     machine: Machine,
     *,
     trial: bool,
@@ -103,13 +103,17 @@ def check_run(
 
 
 def preflight(
-    env_cfg: Any, plan: BatchPlan, machine: Machine, visualizers: Sequence[str] = (), replay_samples: int = 0
+    env_cfg: Any,
+    plan: BatchPlan | None,
+    machine: Machine,
+    visualizers: Sequence[str] = (),
+    replay_samples: int = 0,
 ) -> list[Finding]:
     """Check a run; starts nothing.
 
     Args:
         env_cfg: Isaac Lab's environment config, resolved: ``scene.num_envs``, ``sim.device`` and ``sim.physics`` set.
-        plan: The update's samples.
+        plan: The update's samples; None where nobody learns.
         machine: The machine.
         visualizers: Isaac Lab's visualizers that will be on.
         replay_samples: Samples that learning keeps over iterations.
@@ -124,11 +128,7 @@ def preflight(
         *_check_image_elements(env_cfg),
         *_check_simulation_memory(env_cfg, machine.free_bytes),
         *_check_contact_patches(env_cfg),
-        *(
-            _check_replay(env_cfg, replay_samples, machine.free_bytes)
-            if replay_samples
-            else _check_rollout(env_cfg, plan, machine.free_bytes)
-        ),
+        *_check_samples(env_cfg, plan, replay_samples, machine.free_bytes),
         *_check_colliders(env_cfg),
         *_check_threads(machine),
     ]
@@ -271,6 +271,16 @@ def _check_contact_patches(env_cfg: Any) -> Iterator[Finding]:
             "PhysX drops the contacts for which there is no room. If its log shows a patch buffer overflow, use "
             f"{setting}={PATCHES_PER_ENV * num_envs}.",
         )
+
+
+def _check_samples(env_cfg: Any, plan: BatchPlan | None, replay_samples: int, free: int) -> Iterator[Finding]:
+    """Find more samples than the memory can hold, where something learns from them."""
+    if plan is None:
+        return
+    if replay_samples:
+        yield from _check_replay(env_cfg, replay_samples, free)
+    else:
+        yield from _check_rollout(env_cfg, plan, free)
 
 
 def _check_rollout(env_cfg: Any, plan: BatchPlan, free: int) -> Iterator[Finding]:

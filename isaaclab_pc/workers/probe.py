@@ -65,7 +65,7 @@ def _train_briefly(settings: RunSettings, num_envs: int, result_path: Path) -> N
     """Train, and write the trial."""
     run_dir = result_path.parent / f"{num_envs}"
     watch = ProbeWatch(settings.device, phase_path(result_path), _never_too_many(settings))
-    with open_session(settings, num_envs, "probe", run_dir, watch) as session:
+    with open_session(settings, num_envs, "probe", run_dir, watch, learns=True) as session:
         # The run will record faults, and the recorder's ring buffer takes memory.
         recorder = record_faults(session.env, settings, session.resolved.backend, run_dir / "dumps")
         measured = _measure(session.runner)

@@ -59,6 +59,7 @@ def open_session(
     run_dir: Path,
     watch: ProbeWatch | None = None,
     *,
+    learns: bool = False,
     prepare: Callable[[Any], object] | None = None,
 ) -> Iterator[Session]:
     """Start the simulation, build environment and runner, and close the environment whatever happens.
@@ -69,6 +70,7 @@ def open_session(
         experiment: Name of the experiment's folder.
         run_dir: Where the resolved configs and the runner's logs go.
         watch: A probe's; told the plan, and before and after the environment is built.
+        learns: Whether the policy will learn here: its samples have to fit into the memory then.
         prepare: As for :func:`open_env`.
 
     Yields:
@@ -85,7 +87,7 @@ def open_session(
         watch.start(resolved, num_envs)
     warnings = check_run(
         resolved.env_cfg,
-        resolved.plan,
+        resolved.plan if learns else None,
         Machine.here(resolved.device),
         trial=watch is not None,
         visualizers=resolved.visualizers,

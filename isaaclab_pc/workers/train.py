@@ -66,7 +66,7 @@ def train(settings_path: Path, checkpoint: Path | None, screen: Screen) -> int:
 
     with (
         locked(record.folder, WORKER_LOCK),
-        open_session(settings, settings.num_envs, record.data.experiment, record.folder) as session,
+        open_session(settings, settings.num_envs, record.data.experiment, record.folder, learns=True) as session,
     ):
         if checkpoint is not None:
             session.runner.load(checkpoint, {"task": settings.task})
@@ -100,7 +100,7 @@ def _train_along(settings: RunSettings, record: RunRecord, checkpoint: Path | No
     assert settings.num_envs != "auto"
     with (
         tempfile.TemporaryDirectory() as scratch,
-        open_session(settings, settings.num_envs, record.data.experiment, Path(scratch)) as session,
+        open_session(settings, settings.num_envs, record.data.experiment, Path(scratch), learns=True) as session,
     ):
         if checkpoint is not None:
             session.runner.load(checkpoint, {"task": settings.task})

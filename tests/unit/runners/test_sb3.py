@@ -19,6 +19,7 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.runners import Decision, sb3, sb3_agent
 from isaaclab_pc.scaling import BatchPlan
 from isaaclab_pc.tensor_bytes import tensor_bytes
+from tests.unit.runners.exports import check_exports
 from tests.unit.runners.fake_env import ACTIONS, NUM_POINTS, FakeEnv, FakeGymEnv
 
 HORIZON, NUM_ENVS = 8, 4
@@ -224,23 +225,12 @@ def test_a_task_of_another_package_trains_and_resumes_with_a_policy_of_the_libra
 
 @pytest.mark.filterwarnings("ignore:constant_fn")
 def test_a_policy_of_the_library_is_exported(stock_cfg: dict[str, Any], tmp_path: Path) -> None:
-    exported_policy = pytest.importorskip("isaaclab_pc.workers.exported_policy")
     sb3.ADAPTER.configure(stock_cfg, obs=None, seed=1, max_iterations=4, device="cpu", plan=PLAN, experiment="x")
-    env = FakeEnv(NUM_ENVS, "state")
-    trained, played = (sb3.Sb3Runner(FakeGymEnv(env), stock_cfg, tmp_path / name, "cpu") for name in ("a", "b"))
-    trained.train(1, go_on)
-    trained.save(tmp_path / "1.pt", {})
-    played.load_policy(tmp_path / "1.pt")
-    obs = env.observe()
-    actions = played.act(obs)
 
-    policy = exported_policy.PlainPolicy(played.policy(), obs)
-    inputs = policy.inputs(obs)
-    assert set(inputs) == {"policy"}
-    policy.write_torchscript(tmp_path / "policy.pt", inputs)
-    exported_policy.compare(exported_policy.load_torchscript(tmp_path / "policy.pt"), inputs, actions)
-    policy.write_onnx(tmp_path / "policy.onnx", inputs)
-    exported_policy.compare(exported_policy.load_onnx(tmp_path / "policy.onnx"), inputs, actions)
+    def make(env: FakeEnv, folder: Path) -> sb3.Sb3Runner:
+        return sb3.Sb3Runner(FakeGymEnv(env), stock_cfg, folder, "cpu")
+
+    check_exports(make, NUM_ENVS, tmp_path)
 
 
 def test_normalizers_outside_of_the_networks_are_refused_with_the_next_step(stock_cfg: dict[str, Any]) -> None:

@@ -427,6 +427,7 @@ def test_a_replay_that_does_not_fit_is_refused(trial: bool, error: type[Exceptio
     assert check_run(cfg, PLAN, machine, trial=trial, replay_samples=most) == []
     with pytest.raises(error, match=rf"^replay_samples={most + 1}: .* Use at most replay_samples={most}, or num_envs"):
         check_run(cfg, PLAN, machine, trial=trial, replay_samples=most + 1)
+    assert check_run(cfg, None, machine, trial=trial, replay_samples=most + 1) == [], "nobody learns from it"
 
 
 def test_a_replay_keeps_clouds_and_images_as_float16() -> None:

@@ -34,7 +34,7 @@ def fake_session(monkeypatch):
         )
 
         @contextlib.contextmanager
-        def open_session(settings, num_envs, experiment, run_dir, watch=None):
+        def open_session(settings, num_envs, experiment, run_dir, watch=None, *, learns=False):
             if error is not None:
                 raise error
             session.resolved = SimpleNamespace(

@@ -97,6 +97,16 @@ def test_kit_learns_the_exit_code_from_what_leaves_the_simulation(left_by, tmp_p
     assert left_by == left
 
 
+@pytest.mark.parametrize(("given", "plan"), [({"learns": True}, "a plan"), ({}, None)])
+def test_only_who_learns_needs_memory_for_samples(left_by, monkeypatch, tmp_path, given, plan):
+    checked = []
+    resolved = sessions.resolve(None, 4, "x")
+    resolved.plan = "a plan"
+    monkeypatch.setattr(sessions, "check_run", lambda cfg, plan, machine, **_: checked.append(plan) or [])
+    with open_session(RunSettings(), 4, "x", tmp_path, **given):
+        assert checked == [plan]
+
+
 def test_an_exit_that_somebody_else_raised_is_passed_on(left_by, tmp_path):
     with pytest.raises(SystemExit), open_session(RunSettings(), 4, "x", tmp_path):
         raise SystemExit(143)
