@@ -82,7 +82,7 @@ def left_by(monkeypatch):
             raise
 
     adapter = SimpleNamespace(make=lambda *_: None)
-    config = {"env_cfg": {}, "agent_cfg": {}, "plan": None, "device": "cpu", "visualizers": (), "replay_samples": 0}
+    config = {"env_cfg": {}, "agent_cfg": {}, "plan": "a plan", "device": "cpu", "visualizers": (), "replay_samples": 0}
     resolved = SimpleNamespace(**config, overrides=(), adapter=adapter)
     monkeypatch.setattr(sessions, "resolve", lambda *_: resolved)
     monkeypatch.setattr(sessions, "check_run", lambda *_, **__: [])
@@ -100,8 +100,6 @@ def test_kit_learns_the_exit_code_from_what_leaves_the_simulation(left_by, tmp_p
 @pytest.mark.parametrize(("given", "plan"), [({"learns": True}, "a plan"), ({}, None)])
 def test_only_who_learns_needs_memory_for_samples(left_by, monkeypatch, tmp_path, given, plan):
     checked = []
-    resolved = sessions.resolve(None, 4, "x")
-    resolved.plan = "a plan"
     monkeypatch.setattr(sessions, "check_run", lambda cfg, plan, machine, **_: checked.append(plan) or [])
     with open_session(RunSettings(), 4, "x", tmp_path, **given):
         assert checked == [plan]
