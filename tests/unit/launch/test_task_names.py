@@ -2,6 +2,7 @@
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import gymnasium
 import pytest
@@ -69,7 +70,8 @@ def own_package(tmp_path, monkeypatch):
 def test_what_a_task_of_another_package_offers_is_seen_where_it_is_registered():
     for name in ("plain", "taught"):
         register_task(f"Own-{name}", env=f"own_tasks.{name}.{name}_env:Env", env_cfg="own_tasks:Cfg")
-    for name, entry_point in (("absent", "not_installed.env:Env"), ("made", lambda: None)):
+    entry_points: dict[str, Any] = {"absent": "not_installed.env:Env", "made": lambda: None}
+    for name, entry_point in entry_points.items():
         gymnasium.register(f"Own-{name}", entry_point, kwargs={"env_cfg_entry_point": "own_tasks:Cfg"})
     gymnasium.register("Own-of-nobody", "own_tasks.taught.taught_env:Env")
 

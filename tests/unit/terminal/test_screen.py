@@ -22,6 +22,7 @@ from isaaclab_pc.launch.child_process import run_child, run_script
 from isaaclab_pc.terminal import screen as screens
 from isaaclab_pc.terminal.durations import KEPT, Durations
 from isaaclab_pc.terminal.events import (
+    End,
     Evaluated,
     Iteration,
     Memory,
@@ -265,7 +266,9 @@ def test_the_last_event_has_the_exit_code_of_a_script_that_was_stopped(capfd):
         raise SystemExit(128 + signal.SIGTERM)
 
     assert run_script(["--json"], "help", work, when_stopped=75) == 75
-    assert read_event(capfd.readouterr().out).exit_code == 75
+    event = read_event(capfd.readouterr().out)
+    assert isinstance(event, End)
+    assert event.exit_code == 75
     assert run_script(["--json"], "help", work) == 143
 
 
