@@ -12,6 +12,7 @@ from pydantic import Field
 from isaaclab_pc.cluster.kernel_cache import announce_first_start, check_kernel_cache
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.fault_dump import SIMULATION_PACKAGES, FaultDump
+from isaaclab_pc.launch.algorithm import seeing_the_state
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
 from isaaclab_pc.launch.command_line import Command, Takes, keys_of, parse_script_command
 from isaaclab_pc.launch.compose import compose
@@ -182,8 +183,7 @@ def _settings(dump: FaultDump, command: Command) -> RunSettings:
         changes["guard.mode"] = "quarantine"
     if changes["visualizer"] is None:
         # The state is all that a replay looks at; cameras would only cost time where nobody watches.
-        others = [text for text in recorded.env_overrides if not text.startswith("env.history_length=")]
-        changes |= {"obs": "state", "encoder": "auto", "env_overrides": others}
+        recorded = seeing_the_state(recorded)
     # Nobody learns, and the teacher's run may be gone.
     return recorded.with_values(changes | {"teacher": None, "num_envs": 1})
 

@@ -335,7 +335,7 @@ def _go_on(asked: RunSettings, command: Command, record: RunRecord, checkpoint: 
 def _restore(record: RunRecord, before: RunData) -> None:
     """Leave a run as it was before it was refused to go on."""
     record.data = before
-    # Where the disk is full, what is written there is what was before.
+    # A disk that is full has refused the change, too: the file is as it was.
     with contextlib.suppress(OSError):
         record.update()
 

@@ -14,7 +14,7 @@ from isaaclab_pc.runners import read_header
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import current
 
-__all__ = ["EXPERT", "TRAIN", "choose_algorithm", "teacher_settings"]
+__all__ = ["EXPERT", "TRAIN", "choose_algorithm", "seeing_the_state", "teacher_settings"]
 
 EXPERT = "expert"
 """The value of ``teacher`` that names the task's own expert."""
@@ -75,19 +75,27 @@ def choose_algorithm(settings: RunSettings, *, begins: bool = True) -> RunSettin
     return settings.with_values(chosen_settings)
 
 
+def seeing_the_state(settings: RunSettings) -> RunSettings:
+    """Return settings with ``obs=state``, without what is about the cloud, its encoder or earlier frames.
+
+    Args:
+        settings: A run's.
+    """
+    cloud = {key: None for key in settings.flat() if key.startswith("points.")}
+    others = [text for text in settings.env_overrides if not text.startswith(_OF_CLOUDS)]
+    return settings.with_values(cloud | {"obs": "state", "encoder": "auto", "env_overrides": others})
+
+
 def teacher_settings(settings: RunSettings) -> RunSettings:
     """Return the settings of the run that trains the teacher of ``teacher=train``.
 
-    It has the same task, robot, physics and actions. What is about the cloud, earlier frames, the student's learning or
-    its length is left out, and so is who watches: PPO would learn nothing in the few environments that are drawn.
+    It has the same task, robot, physics and actions. What is about the student's learning or its length is left out,
+    and so is who watches: PPO would learn nothing in the few environments that are drawn.
 
     Args:
         settings: The student's settings.
     """
-    cloud = {key: None for key in settings.flat() if key.startswith("points.")}
     others = {
-        "obs": "state",
-        "encoder": "auto",
         "recurrent": None,
         "algorithm": "ppo",
         "teacher": None,
@@ -96,10 +104,9 @@ def teacher_settings(settings: RunSettings) -> RunSettings:
         "chunk": None,
         "max_iterations": None,
         "visualizer": None,
-        "env_overrides": [text for text in settings.env_overrides if not text.startswith(_OF_CLOUDS)],
         "agent_overrides": [],
     }
-    return settings.with_values(cloud | others)
+    return seeing_the_state(settings).with_values(others)
 
 
 def _recommended(settings: RunSettings) -> tuple[str, str]:

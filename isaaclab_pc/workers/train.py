@@ -84,15 +84,15 @@ def train(settings_path: Path, checkpoint: Path | None, screen: Screen) -> int:
                 record.update(harder_physics=stop.physics)
                 record.finish(stop.status, stop.message)
                 session.exit_code = stop.code
-                return stop.code
-            if not flag.received:
-                _evaluate(session, settings, record, screen, flag, heart, metric_log)
-            heart.beat(phase="close")
+            else:
+                if not flag.received:
+                    _evaluate(session, settings, record, screen, flag, heart, metric_log)
+                heart.beat(phase="close")
 
-            # Before the environment closes: Kit ends the process as it closes.
-            record.finish("interrupted" if flag.received else "completed")
-            session.exit_code = flag.exit_code
-            return flag.exit_code
+                # Before the environment closes: Kit ends the process as it closes.
+                record.finish("interrupted" if flag.received else "completed")
+                session.exit_code = flag.exit_code
+    return session.exit_code
 
 
 def _train_along(settings: RunSettings, record: RunRecord, checkpoint: Path | None, ranks: Ranks) -> int:

@@ -30,7 +30,6 @@ _ABOVE = 0.015
 _ASIDE = 0.05
 """Distance of the tool from the middle of the bar, along it, up to which it pulls [m]."""
 
-
 _OVER_BAR = 0.08
 """Height above the bar at which the tool passes over it [m]."""
 

@@ -53,7 +53,7 @@ def run(backend: str, log: Path) -> tuple[str, str]:
 
 def test_newton_does_not_print_what_its_flags_tell(backend: str, tmp_path: Path) -> None:
     if backend != "newton_mjwarp":
-        pytest.skip("of Newton")
+        pytest.skip("Newton's flags; PhysX has none")
     # It drops constraint rows: test_contact_capacity.py reads that from its flags.
     text, full = run(backend, tmp_path / "worker.log")
     assert "stepped\n" in text
@@ -64,7 +64,7 @@ def test_a_simulators_flood_is_shown_once_and_counted(
     backend: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     if backend != "ovphysx":
-        pytest.skip("of PhysX")
+        pytest.skip("PhysX' flood; Newton prints none")
     text, full = run(backend, tmp_path / "worker.log")
     lines = full.count(FLOOD)
     assert lines >= 40
