@@ -24,6 +24,7 @@ __all__ = [
     "Command",
     "Takes",
     "keys_of",
+    "override_value",
     "parse_command",
     "parse_override",
     "parse_script_command",
@@ -39,6 +40,9 @@ _CLUSTER_LAUNCHERS = ("slurm", "submitit_local", "submitit_slurm")
 
 GROUPS = {"physics": "physics.backend"}
 """Settings that are Hydra groups, and the setting that the group's name stands for."""
+
+_BEFORE_QUOTE = re.compile(r"(\\+)(?='|$)")
+"""Backslashes that would escape a quote."""
 
 _MOST_RUNS = 10_000
 """More values of one setting than this are a slip of the keyboard, such as in range(1,1e9)."""
@@ -234,6 +238,26 @@ def parse_override(text: str) -> Override:
         # ValueError: Python reads no integer of more than 4300 digits.
         reason = shown((str(error).splitlines() or ["too deep"])[0])
         raise ConfigError(f"{shown(text)} cannot be read: {reason}") from None
+
+
+def override_value(value: object) -> str:
+    """Return a setting's value as a command line has it, in Hydra's grammar: the reverse of :func:`parse_override`.
+
+    Args:
+        value: None, a bool, a number, a text, or a list of these.
+    """
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return f"[{','.join(map(override_value, value))}]"
+    if not isinstance(value, str):
+        return repr(value)
+    # Anything else may have a meaning in the grammar, where it stands without quotes.
+    if re.fullmatch(r"[\w./-]+", value, re.ASCII) and parse_override(f"key={value}").value() == value:
+        return value
+    return f"'{_BEFORE_QUOTE.sub(r'\1\1', value).replace("'", r"\'")}'"
 
 
 def _value_of_flag(flag: str, value: str | None) -> str:

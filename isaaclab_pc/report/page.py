@@ -12,6 +12,7 @@ from isaaclab_pc.packages import installed_versions
 from isaaclab_pc.program_name import command_line
 from isaaclab_pc.report import sections
 from isaaclab_pc.report.comparison import differing_settings, measures, run_names
+from isaaclab_pc.report.next_commands import Command, commands, scale_command
 from isaaclab_pc.report.read_run import RunFacts, read_run
 from isaaclab_pc.report.words import shortened
 
@@ -102,14 +103,14 @@ def _run_page(run: RunFacts) -> dict[str, Any]:
         "versions": sections.version_rows(run),
         "has_ledger": bool(run.trials or run.ledger),
         "earlier_search": data.earlier_search,
-        "scale_command": sections.scale_command(run),
+        "scale_command": scale_command(run),
         "has_faults": bool(sections.faults(run)),
         "events": sections.event_rows(run),
         "restarts": sections.restart_rows(run),
         "contacts": sections.contact_text(run),
         "dumps": sections.dump_rows(run),
         "has_checkpoint": data.checkpoints.latest is not None,
-        "commands": sections.commands(run),
+        "commands": commands(run),
         **{f"{section}_figures": figures.get(section, []) for section in _SECTIONS},
     }
 
@@ -158,7 +159,7 @@ def _comparison_page(runs: Sequence[RunFacts]) -> dict[str, Any]:
         "curve_figures": curve_figures,
         "differing": differing_settings(runs),
         "commands": [
-            sections.Command(f"The report of {name}", command_line("report", run.folder))
+            Command(f"The report of {name}", command_line("report", run.folder))
             for name, run in zip(names, runs, strict=True)
         ],
     }

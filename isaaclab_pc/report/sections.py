@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from isaaclab_pc.launch.command_line import keys_of
 from isaaclab_pc.launch.evaluation_result import Breakdown
 from isaaclab_pc.launch.task_names import resolve_task, short_name
 from isaaclab_pc.program_name import command_line
@@ -19,7 +18,6 @@ from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.run import SETTINGS
 
 __all__ = [
-    "Command",
     "Finding",
     "SettingRow",
     "Tile",
@@ -27,7 +25,6 @@ __all__ = [
     "budget_of",
     "changed_settings",
     "chosen_trial",
-    "commands",
     "contact_text",
     "dump_rows",
     "environment_speed",
@@ -37,7 +34,6 @@ __all__ = [
     "other_settings",
     "restart_rows",
     "result_rows",
-    "scale_command",
     "seen_text",
     "summary",
     "task_name",
@@ -46,13 +42,6 @@ __all__ = [
     "version_rows",
     "what_ran",
 ]
-
-
-_NEED_MEMORY = (
-    *("runner", "algorithm", "teacher", "init", "agent", "obs", "robot", "replay_samples", "minibatch_size", "device"),
-    *("physics.", "points.", "env.", "agent."),
-)
-"""Settings, and groups of them, on which the memory of a run depends."""
 
 
 class Tile(NamedTuple):
@@ -79,13 +68,6 @@ class Finding(NamedTuple):
     kind: str
     """``bad``: something failed; ``note``: worth knowing."""
 
-    text: str
-
-
-class Command(NamedTuple):
-    """A command to go on with."""
-
-    purpose: str
     text: str
 
 
@@ -314,52 +296,6 @@ def dump_rows(run: RunFacts) -> list[tuple[str, str, str]]:
         failures = [f"environment {env_id}, step {step}: {cause}" for env_id, cause, step in dump.failures]
         rows.append((dump.path.name, shortened("; ".join(failures)), command_line("replay", f"dump={dump.path}")))
     return rows
-
-
-def commands(run: RunFacts) -> list[Command]:
-    """Return the commands to go on with."""
-    data = run.data
-    folder = run.folder
-    found = []
-    best, latest = data.checkpoints.best, data.checkpoints.latest
-    if latest is not None:
-        found.append(Command("Evaluate the newest policy", command_line("play", f"resume={folder}")))
-        if best is not None and best.path != latest.path:
-            found.append(Command("Evaluate the best one", command_line("play", f"resume={folder / best.path}")))
-        found.append(Command("Watch it in a browser", command_line("play", f"resume={folder}", "visualizer=viser")))
-        found.append(_resume_command(run))
-    if (again := _again(run)) is not None:
-        found.append(Command("The same settings with another seed", again))
-    found.append(Command("Compare it with another run", f"{command_line('report', folder)} <other run>"))
-    found.append(Command("This page again", command_line("report", folder)))
-    return found
-
-
-def _resume_command(run: RunFacts) -> Command:
-    data = run.data
-    if data.status == "completed" and data.max_iterations is not None:
-        more = command_line("train", f"resume={run.folder}", f"max_iterations={2 * data.max_iterations}")
-        return Command("Train it longer", more)
-    harder = [f"physics.{name}={value!r}" for name, value in (data.harder_physics or {}).items()]
-    purpose = "Go on, with harder physics" if harder else "Go on"
-    return Command(purpose, command_line("train", f"resume={run.folder}", *harder))
-
-
-def _again(run: RunFacts) -> str | None:
-    """Return the command that trains with the same settings and the next seed."""
-    if run.settings is None:
-        return None
-    given = {row.key: row.value for row in changed_settings(run) if row.key not in ("task", "resume", "node_rank")}
-    settings = {"task": short_name(run.settings.task), **given, "seed": str(run.settings.seed + 1)}
-    return command_line("train", *(f"{key}={value}" for key, value in settings.items()))
-
-
-def scale_command(run: RunFacts) -> str:
-    """Return the command that measures what the run's memory is made of."""
-    needs_memory = keys_of(*_NEED_MEMORY)
-    given = [f"{row.key}={row.value}" for row in changed_settings(run) if needs_memory(row.key)]
-    size = [f"num_envs={run.data.num_envs}"] if isinstance(run.data.num_envs, int) else []
-    return command_line("scale", f"task={task_name(run)}", *given, *size)
 
 
 def event_rows(run: RunFacts) -> list[tuple[str, str, str]]:

@@ -140,6 +140,17 @@ def test_draws_are_inside_the_level_and_keyed_by_seed_environment_and_episode(en
     assert not torch.equal(drawn(env)[:, 0], first[:, 0])
 
 
+def test_things_stand_in_ranges_that_are_wider_about_the_same_centres(env) -> None:
+    lower, upper = torch.tensor(env.cfg.goal_lower), torch.tensor(env.cfg.goal_upper)
+    goals = []
+    for seed in range(40):
+        env.reset(seed=seed)
+        goals.append(env.goal_pos.clone())
+    from_centre = (torch.cat(goals) - (lower + upper) / 2).abs() / ((upper - lower) / 2)
+    assert (from_centre <= HARD.pose + 1e-5).all()
+    assert (from_centre > 1.0).any(dim=0).all()
+
+
 def test_what_was_drawn_is_told_by_name_and_is_what_the_simulation_has(env) -> None:
     env.reset(seed=3)
     factors = {name: value.clone() for name, value in env.randomized_factors().items()}

@@ -3,14 +3,19 @@
 
 import math
 import re
+import shlex
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
+from isaaclab_pc.launch.command_line import parse_command
+from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.report.at_end import report_at_end
 from isaaclab_pc.report.comparison import run_names
+from isaaclab_pc.report.next_commands import commands
 from isaaclab_pc.report.page import comparison_page, run_page
+from isaaclab_pc.report.read_run import read_run
 from isaaclab_pc.viz.films import add_films
 from tests.unit.report.run_folder import ITERATIONS, STEPS, TRIALS, edit, make_faulty, make_film, make_run
 
@@ -188,6 +193,15 @@ def test_result_settings_and_commands_are_said(good, page):
     ):
         assert text in page.text, text
     assert re.search(r"python scripts/train.py task=reach .*points.num_points=64 .*seed=43", page.text)
+
+
+def test_the_same_settings_again_are_the_same(tmp_path):
+    settings = ["physics.dt=0.00833333333", "points.crop=[[0.12345678,1.0],[-1.0,1.0],[0.0,1.23456789]]"]
+    run = read_run(make_run(tmp_path / "run", *settings).folder)
+    again = next(command.text for command in commands(run) if "another seed" in command.purpose)
+    parsed = parse_command(shlex.split(again)[2:])
+    composed = compose(parsed.settings)
+    assert composed == run.settings.with_values({"seed": run.settings.seed + 1})
 
 
 def test_one_file_loads_nothing_and_runs_nothing(html, page):

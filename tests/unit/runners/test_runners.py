@@ -44,6 +44,12 @@ def test_iterations_are_counted_and_measured(name: str, tmp_path: Path) -> None:
     assert not [path for path in tmp_path.rglob("*") if "tfevents" not in path.name]
 
 
+def test_the_first_episodes_end_at_different_times(name: str, tmp_path: Path) -> None:
+    bench = Bench(name, tmp_path)
+    bench.train(1)
+    assert len(bench.env.episode_length_buf.unique()) > 1
+
+
 @pytest.mark.parametrize("obs", ["points", "depth", "state"])
 def test_the_policy_is_a_module_that_acts_alike_and_changes_nothing(name: str, obs: str, tmp_path: Path) -> None:
     bench = Bench(name, tmp_path, obs)

@@ -5,13 +5,14 @@ import types
 from typing import Any, Literal, Union, get_args, get_origin
 
 import pytest
+from hydra.core.override_parser.types import QuotedString
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch import task_names
-from isaaclab_pc.launch.command_line import parse_command
+from isaaclab_pc.launch.command_line import override_value, parse_command, parse_override
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.base import OneOf, _unpacked, check_value
@@ -146,19 +147,6 @@ def test_what_the_type_takes_is_taken(key: str, data: st.DataObject) -> None:
     assert refusal is None or (key in SEEDS and refusal.startswith(SEEDS))
 
 
-def written(value: Any) -> str:
-    """Write a value as a command line has it, in Hydra's grammar."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list):
-        return "[" + ",".join(map(written, value)) + "]"
-    if isinstance(value, str):
-        return "'" + value + "'"
-    return repr(value)
-
-
 COMMAND_LINE_JUNK = st.one_of(
     st.text(max_size=30),
     st.text(st.sampled_from("[]{}'\"\\,:=$().~+-@ 019aeE"), max_size=15),
@@ -166,7 +154,7 @@ COMMAND_LINE_JUNK = st.one_of(
         st.none() | st.booleans() | st.integers() | HUGE | st.floats() | st.sampled_from(["auto", "x" * 3000, "8"]),
         lambda inner: st.lists(inner, max_size=4),
         max_leaves=8,
-    ).map(written),
+    ).map(override_value),
     st.sampled_from(["9" * 5000, "-" + "9" * 5000, "1e400", "${seed}", "${oc.env:NO}", "???", "\udc80", "int(x)"]),
 )
 
@@ -201,6 +189,12 @@ def test_what_the_types_take_comes_through_the_command_line_unchanged(data: st.D
     values["eval.best_seed"] = (values["seed"] + 2) % 2**32
     values["scaling.min"], values["scaling.max"] = None, None
 
-    command = parse_command([f"{key}={written(value)}" for key, value in values.items()])
+    command = parse_command([f"{key}={override_value(value)}" for key, value in values.items()])
     composed = compose(command.settings).flat()
     assert {key: composed[key] for key in values} == values
+
+
+@given(value=st.text(max_size=12) | st.text(st.sampled_from("\\'\"$,:=[]{}()# -.a1"), max_size=8))
+def test_any_text_comes_through_the_command_line_unchanged(value: str) -> None:
+    read = parse_override(f"key={override_value([value])}").value()
+    assert [element.text if isinstance(element, QuotedString) else element for element in read] == [value]
