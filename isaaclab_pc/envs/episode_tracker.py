@@ -28,6 +28,7 @@ class EpisodeTracker:
         self.time_to_success = unknown.clone()
         """Time until it first was in that episode [s], NaN if never, shape (N,); written in place."""
 
+        self._steps = torch.zeros(num_envs, dtype=torch.long, device=device)
         self._success_step = unknown.clone()
         self._last_success = unknown.clone()
         self._last_time = unknown.clone()
@@ -38,19 +39,20 @@ class EpisodeTracker:
         """Let the task count as not fulfilled in this step where ``mask``, shape (N,), bool, is true."""
         self.fulfilled = self.fulfilled & ~mask
 
-    def record_success(self, steps: torch.Tensor) -> None:
-        """Remember the first step in which :attr:`fulfilled` is true.
+    def record_step(self) -> None:
+        """Count a step of all environments, and remember the first one in which :attr:`fulfilled` is true.
 
-        Args:
-            steps: Steps since the episodes' start, shape (N,).
+        The environment's own counter does not do: learning libraries start it anywhere, so that episodes end at
+        different times.
         """
+        self._steps += 1
         first = self.fulfilled & self._success_step.isnan()
-        self._success_step = torch.where(first, steps.float(), self._success_step)
+        self._success_step = torch.where(first, self._steps.float(), self._success_step)
 
     def add_rewards(self, terms: dict[str, torch.Tensor]) -> None:
         """Add the terms of this step's reward, each (N,)."""
         for name, value in terms.items():
-            self._sums[name] = self._sums[name] + value if name in self._sums else value
+            self._sums[name] = self._sums[name] + value if name in self._sums else value.clone()
 
     def mark_failed(self, mask: torch.Tensor) -> None:
         """Let the last episodes of environments, a mask of shape (N,), bool, count as failed."""
@@ -58,19 +60,18 @@ class EpisodeTracker:
         self.success &= ~mask
         self.time_to_success.masked_fill_(mask, float("nan"))
 
-    def finish(self, ids: torch.Tensor, steps: torch.Tensor, benched: torch.Tensor) -> None:
-        """Close the episodes of environments that are reset.
+    def finish(self, ids: torch.Tensor, benched: torch.Tensor) -> None:
+        """Close the episodes of environments that are reset; one of no step does not count.
 
         Args:
             ids: The environments, shape (M,), int64.
-            steps: Steps since the episodes' start, shape (N,); an episode of no step does not count.
             benched: Environments that the guard has benched, shape (N,), bool: their episodes do not count.
         """
         self.success[ids] = self.fulfilled[ids]
         self.time_to_success[ids] = self._success_step[ids] * self._step_dt
 
         # Means are taken over these, so they keep the result of the episode before where this one does not count.
-        ran = steps[ids] > 0
+        ran = self._steps[ids] > 0
         outcome = self.fulfilled[ids].float().masked_fill(benched[ids], float("nan"))
         self._last_success[ids] = torch.where(ran, outcome, self._last_success[ids])
         seconds = torch.where(outcome > 0.0, self.time_to_success[ids], float("nan"))
@@ -78,6 +79,7 @@ class EpisodeTracker:
 
         # Not ``[ids] = number``, which copies the number to the device and waits for it.
         self.fulfilled.index_fill_(0, ids, False)
+        self._steps.index_fill_(0, ids, 0)
         self._success_step.index_fill_(0, ids, float("nan"))
         for name, value in self._sums.items():
             last = self._last_sums.setdefault(name, torch.full_like(value, float("nan")))

@@ -19,7 +19,7 @@ __all__ = [
     "joint_speed",
     "place",
     "place_fixed_base",
-    "place_marker",
+    "place_kinematic",
     "position",
     "upright",
 ]
@@ -43,7 +43,7 @@ def place(
 
     Args:
         env: The environment.
-        body: A dynamic body; for a kinematic one see :func:`place_marker`.
+        body: A dynamic body; for a kinematic one see :func:`place_kinematic`.
         env_ids: Environments, shape (M,).
         position: Its origin in the environment frame [m], shape (M, 3).
         quat: Its orientation (x, y, z, w), shape (M, 4).
@@ -54,16 +54,24 @@ def place(
     body.write_root_velocity_to_sim_index(root_velocity=rest, env_ids=env_ids.int())
 
 
-def place_marker(env: PointCloudEnv, body: RigidObject, env_ids: torch.Tensor, position: torch.Tensor) -> None:
-    """Put a kinematic body at a position, upright.
+def place_kinematic(
+    env: PointCloudEnv,
+    body: RigidObject,
+    env_ids: torch.Tensor,
+    position: torch.Tensor,
+    quat: torch.Tensor | None = None,
+) -> None:
+    """Put a kinematic body at a pose.
 
     Args:
         env: The environment.
         body: The body; its velocity is not written, because PhysX complains about that of a kinematic body.
         env_ids: Environments, shape (M,).
         position: Its origin in the environment frame [m], shape (M, 3).
+        quat: Its orientation there, (x, y, z, w), shape (M, 4); None: along the environment's axes.
     """
-    quat = upright(torch.zeros(len(env_ids), device=env.device))
+    if quat is None:
+        quat = upright(torch.zeros(len(env_ids), device=env.device))
     pose = torch.cat([position + env.scene.env_origins[env_ids], quat], dim=1)
     body.write_root_pose_to_sim_index(root_pose=pose, env_ids=env_ids.int())
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.sensors.scene_cameras import depth_image
 
 if TYPE_CHECKING:
@@ -36,21 +35,13 @@ def observe_depth(env: PointCloudEnv) -> torch.Tensor:
 
 
 def observe_points(env: PointCloudEnv) -> torch.Tensor:
-    """Return the cloud, shape (N, K, 3) or with its further features; the frame is that of ``cfg.scene.points``.
-
-    Raises:
-        ConfigError: ``env.goal_points`` asks for a goal that the task does not have.
-    """
+    """Return the cloud, shape (N, K, 3) or with its further features; the frame is that of ``cfg.scene.points``."""
     cloud = env.point_cloud
     assert cloud is not None
 
     if env.cfg.goal_points > 0:
         goal = env._goal()
-        if goal is None:
-            raise ConfigError(
-                f"env.goal_points={env.cfg.goal_points}: {type(env).__name__} has no goal point to show. "
-                "Set env.goal_points=0, or implement its _goal()."
-            )
+        assert goal is not None
         cloud.given["goal"][:] = (goal + env.scene.env_origins)[:, None] + env.goal_sphere
 
     # Checks, and in mode sanitize repairs, the images before the cloud is made of them.

@@ -22,9 +22,10 @@ from isaaclab_pc.envs.arm_control import ArmControl, arm_action_size, finger_tar
 from isaaclab_pc.envs.episode_tracker import EpisodeTracker
 from isaaclab_pc.envs.observation import observe_depth, observe_points, observe_robot
 from isaaclab_pc.envs.observation_history import ObservationHistory
-from isaaclab_pc.envs.point_cloud_env_cfg import PointCloudEnvCfg, keep_what_is_observed
+from isaaclab_pc.envs.point_cloud_env_cfg import PointCloudEnvCfg, keep_what_is_observed, reach_under_all
 from isaaclab_pc.envs.quantities import Quantity
 from isaaclab_pc.envs.randomization import Randomizer, randomize_sizes
+from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.guards import Guard, SceneState, make_step_guard
 from isaaclab_pc.keyed_random import keyed_uniform
 from isaaclab_pc.physics import monitor_contacts
@@ -91,9 +92,15 @@ class PointCloudEnv(DirectRLEnv):
                 that ``cfg`` asks for.
         """
         cfg.check()
+        if cfg.goal_points > 0 and type(self)._goal is PointCloudEnv._goal:
+            raise ConfigError(
+                f"env.goal_points={cfg.goal_points}: {type(self).__name__} has no goal point to show. Set "
+                "env.goal_points=0, or implement its _goal()."
+            )
         cfg.action_space = arm_action_size(cfg) + int(cfg.gripper)
         keep_what_is_observed(cfg)
         randomize_sizes(cfg)
+        reach_under_all(cfg)
         prepare_for_device(cfg)
         keep_frames_on_their_bodies(cfg.sim.physics)
         with calm_threads():
@@ -300,15 +307,15 @@ class PointCloudEnv(DirectRLEnv):
             self.contact_monitor.update()
         self.step_guard.check_state()
 
-        self.episode_tracker.fulfilled = self._success()
         terminated = self._failure()
+        self.episode_tracker.fulfilled = self._success() & ~terminated
         truncated = (self.episode_length_buf >= self.max_episode_length) & ~terminated
 
         guarded = self.step_guard.check_dones(terminated, truncated)
         if guarded is not None:
             terminated, truncated, excluded = guarded
             self.episode_tracker.exclude(excluded)
-        self.episode_tracker.record_success(self.episode_length_buf)
+        self.episode_tracker.record_step()
         return terminated, truncated
 
     def _get_rewards(self) -> torch.Tensor:
@@ -335,7 +342,7 @@ class PointCloudEnv(DirectRLEnv):
 
     def _reset_idx(self, env_ids: Sequence[int] | torch.Tensor) -> None:
         ids = torch.as_tensor(env_ids, device=self.device).long()
-        self.episode_tracker.finish(ids, self.episode_length_buf, self.guard.benched)
+        self.episode_tracker.finish(ids, self.guard.benched)
         super()._reset_idx(ids.int())  # pyright: ignore[reportArgumentType]  # its callers pass tensors too
 
         # Everything that is drawn below belongs to the new episode.

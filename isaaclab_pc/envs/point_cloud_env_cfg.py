@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Literal
 
 import isaaclab.sim as sim_utils
 import numpy as np
-from isaaclab.assets import AssetBaseCfg
+from isaaclab.assets import AssetBaseCfg, RigidObjectCfg
 from isaaclab.envs import DirectRLEnvCfg
 from isaaclab.scene import InteractiveSceneCfg
 from isaaclab.sensors import CameraCfg
-from isaaclab.sim import SimulationCfg
+from isaaclab.sim import CuboidCfg, SimulationCfg
 from isaaclab.utils import configclass, replace
 from isaaclab.visualizers import VisualizerCfg
 from scipy.spatial.transform import Rotation
@@ -28,6 +29,9 @@ from isaaclab_pc.physics.presets import PhysicsPresetsCfg
 from isaaclab_pc.sensors import GivenPointsCfg, PointCloudCfg, ThreadedWarpRendererCfg
 
 Vector = tuple[float, float, float]
+
+_SEEN_BESIDE = 10.0
+"""How far beside an environment its cameras may see ground [m]."""
 
 
 def depth_camera_cfg(
@@ -53,7 +57,15 @@ def depth_camera_cfg(
 
     Returns:
         A camera that delivers planar depth [m] and semantic ids.
+
+    Raises:
+        ConfigError: The camera looks along ``up``, or at where it is.
     """
+    if np.linalg.norm(np.cross(np.subtract(target, eye), up)) < 1e-6:
+        raise ConfigError(
+            f"depth_camera_cfg: from {eye} to {target}, nothing is up in the image with up={up}. Give another up; a "
+            "camera that looks straight down takes up=(1.0, 0.0, 0.0)."
+        )
     forward = np.subtract(target, eye) / np.linalg.norm(np.subtract(target, eye))
     right = np.cross(forward, up)
     right /= np.linalg.norm(right)
@@ -226,6 +238,10 @@ class PointCloudEnvCfg(DirectRLEnvCfg):
                 f"env.history_length={self.history_length} with obs=state: the state is no camera's, and has no "
                 "history. Leave it out, or use obs=points or obs=depth."
             )
+        for name in self.randomized:
+            if getattr(self.scene, name, None) is None:
+                objects = [key for key, value in vars(self.scene).items() if isinstance(value, RigidObjectCfg)]
+                raise ConfigError(f"env.randomized: the scene has no object {name}: {closest(name, objects)}")
 
     def unseen(self) -> tuple[str, ...]:
         """Return the names of the scene's sensors that ``obs`` does not need: they are removed before it is built."""
@@ -268,6 +284,21 @@ def keep_what_is_observed(cfg: PointCloudEnvCfg) -> None:
         check_points(cfg)
         for name in points.cameras:
             getattr(cfg.scene, name).data_types = list(points.data_types())
+
+
+def reach_under_all(cfg: PointCloudEnvCfg) -> None:
+    """Make the ground large enough that every environment has it below, as far as a camera sees.
+
+    Args:
+        cfg: The environment's configuration, which is changed.
+    """
+    ground = getattr(cfg.scene, "ground", None)
+    if ground is None or not isinstance(ground.spawn, CuboidCfg):
+        return
+    # Isaac Lab sets environments out in a square around the origin.
+    edge = math.ceil(math.sqrt(cfg.scene.num_envs)) * cfg.scene.env_spacing + 2.0 * _SEEN_BESIDE
+    width, depth, height = ground.spawn.size
+    ground.spawn.size = (max(width, edge), max(depth, edge), height)
 
 
 def append_goal(cfg: PointCloudEnvCfg) -> None:

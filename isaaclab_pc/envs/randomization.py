@@ -16,7 +16,7 @@ import isaaclab.sim as sim_utils
 import numpy as np
 import torch
 from isaaclab import cloner
-from isaaclab.utils import replace
+from isaaclab.utils import configclass, replace
 from isaaclab.utils.math import convert_camera_frame_orientation_convention, quat_from_angle_axis, quat_mul
 
 from isaaclab_pc.constant_tensor import constant_tensor
@@ -128,11 +128,16 @@ def randomize_sizes(cfg: PointCloudEnvCfg) -> None:
         if isinstance(asset.spawn, sim_utils.MultiAssetSpawnerCfg):
             continue
         variants = [scaled(asset.spawn, factor) for factor in factors]
-        asset.spawn = sim_utils.MultiAssetSpawnerCfg(assets_cfg=variants, random_choice=False)
+        asset.spawn = _SizesCfg(assets_cfg=variants, random_choice=False)
 
     # Isaac Lab's default goes round the variants; a task's own strategy stays.
     if cfg.scene.clone_cfg.clone_strategy is cloner.sequential:
         cfg.scene.clone_cfg.clone_strategy = _KeyedChoice(cfg.seed or 0)
+
+
+@configclass
+class _SizesCfg(sim_utils.MultiAssetSpawnerCfg):
+    """An object in the sizes of a level, the smallest first: not one of which the task varies the sizes itself."""
 
 
 class _KeyedChoice:
@@ -205,12 +210,9 @@ class Randomizer:
         plan = env.sim.get_clone_plan()
         spawn = getattr(env.cfg.scene, name).spawn
         lower, upper = self.level.size
-        if name not in env.cfg.randomized or lower == upper or plan is None:
+        if plan is None or not isinstance(spawn, _SizesCfg):
             return torch.ones(env.num_envs, device=env.device)
-
         variants = cloner.path.get_asset_prototypes(plan, env.scene[name].cfg.prim_path).tolist()
-        if len(variants) != _NUM_SIZES or not isinstance(spawn, sim_utils.MultiAssetSpawnerCfg):
-            return torch.ones(env.num_envs, device=env.device)
 
         # The clone plan lists the members of each different world, and which of these worlds an environment is.
         factors = np.linspace(lower, upper, _NUM_SIZES)
@@ -247,7 +249,7 @@ class Randomizer:
             friction.scale(env_ids, factor)
             self.record(env_ids, [f"{names[index]}_friction"], factor[:, None])
 
-        if self._env.camera is not None and self.level.camera_position > 0.0:
+        if self._env.camera is not None and max(self.level.camera_position, self.level.camera_rotation) > 0.0:
             self._move_camera(env_ids)
 
     def _move_camera(self, env_ids: torch.Tensor) -> None:

@@ -129,7 +129,7 @@ def expand_preset(settings: PhysicsSettings, backend: str, control_period: float
         )
     values = dict(PRESETS[backend][settings.preset])
     # The tolerance keeps a step that divides the period exactly from being halved by rounding.
-    values["dt"] = control_period / math.ceil(control_period / values["dt"] - 1e-6)
+    values["dt"] = control_period / (settings.decimation or math.ceil(control_period / values["dt"] - 1e-6))
     given = {name for name, value in settings.model_dump().items() if value is not None}
     missing: dict[str, Any] = {name: value for name, value in values.items() if name not in given}
     return settings.with_values({"preset": None, **missing})

@@ -39,7 +39,7 @@ class ShapeFriction:
                 self._binding = tensor_types.SHAPE_FRICTION_AND_RESTITUTION
             else:
                 self._binding = tensor_types.RIGID_BODY_SHAPE_FRICTION_AND_RESTITUTION
-        self._start = self.read()
+        self._start = self._newton_friction().clone() if self._is_newton else self._materials()[..., :2].clone()
 
     def read(self) -> torch.Tensor:
         """Return the solver's friction of each shape, shape (N, shapes); on PhysX the static one."""
@@ -54,19 +54,19 @@ class ShapeFriction:
             env_ids: Environments, shape (M,).
             factor: Factors, shape (M,).
         """
-        friction = self._start[env_ids.to(self._start.device)] * factor[:, None].to(self._start.device)
+        rows = env_ids.to(self._start.device)
+        start = self._start[rows]
+        friction = start * factor.to(start.device).view(-1, *[1] * (start.dim() - 1))
         if self._is_newton:
             from isaaclab_newton.physics import NewtonManager
             from newton import ModelFlags
 
-            self._newton_friction()[env_ids] = friction
+            self._newton_friction()[rows] = friction
             NewtonManager.add_model_change(ModelFlags.SHAPE_PROPERTIES)
             return
 
         materials = self._materials()
-        rows = env_ids.to(materials.device)
-        materials[rows, :, 0] = friction
-        materials[rows, :, 1] = friction
+        materials[rows, :, :2] = friction
 
         # PhysX wants the whole buffer, whichever rows are written.
         buffer = wp.from_torch(materials.contiguous(), dtype=wp.float32)

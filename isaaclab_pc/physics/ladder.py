@@ -13,7 +13,10 @@ __all__ = ["SOLVER_SETTINGS", "harder", "present_values"]
 _LIMITS = ("effort_limit_scale", "velocity_limit_scale")
 
 SOLVER_SETTINGS = ("dt", "decimation", "substeps", "position_iterations", *_LIMITS)
-"""Fields of :class:`~isaaclab_pc.settings.PhysicsSettings` that the ladder changes; none of them changes the task."""
+"""Fields of :class:`~isaaclab_pc.settings.PhysicsSettings` that the ladder changes.
+
+They say how exactly physics is computed, and how strong and fast joints are at most.
+"""
 
 _START: Mapping[str, Mapping[str, float]] = {
     "newton_mjwarp": {"substeps": 4, "position_iterations": 10, "dt": 1 / 60},

@@ -6,12 +6,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 import trimesh
-from isaaclab.sim import resolve_matching_prims_from_source
+from isaaclab import cloner
+from isaaclab.sim import SimulationContext, resolve_matching_prims_from_source
 from isaaclab.utils.math import quat_apply
 from isaaclab.utils.mesh import (
     PRIMITIVE_MESH_TYPES,
@@ -60,9 +62,15 @@ class BodyPoints:
             seed: Seed of the sampling.
 
         Raises:
-            ConfigError: No body of that name, or the bodies have no geometry.
+            ConfigError: No body of that name, the bodies have no geometry, or it differs between environments.
         """
         self._asset: Any = scene[cfg.asset]
+        plan = SimulationContext.instance().get_clone_plan()
+        if plan is not None and len(cloner.path.get_asset_prototypes(plan, self._asset.cfg.prim_path)) > 1:
+            raise ConfigError(
+                f"points.append: {cfg.asset!r} is not the same in all environments, and its surface is sampled once. "
+                "Append other bodies, or take it out of env.randomized."
+            )
         try:
             ids, names = self._asset.find_bodies(cfg.bodies)
         except ValueError as error:
@@ -109,7 +117,7 @@ def body_surface(asset: Articulation | RigidObject, name: str) -> trimesh.Trimes
     meshes = []
     for body in found[:1]:
         cache = UsdGeom.XformCache()
-        for prim in Usd.PrimRange(body, Usd.TraverseInstanceProxies()):
+        for prim in _visible_below(body):
             if prim.GetTypeName() == "Mesh":
                 mesh = create_trimesh_from_geom_mesh(prim)
             elif prim.GetTypeName() in PRIMITIVE_MESH_TYPES:
@@ -124,3 +132,17 @@ def body_surface(asset: Articulation | RigidObject, name: str) -> trimesh.Trimes
 
     surface: Any = trimesh.util.concatenate(meshes) if meshes else trimesh.Trimesh()
     return surface
+
+
+def _visible_below(body: Usd.Prim) -> Iterator[Usd.Prim]:
+    """Yield a body's own prims that a camera sees: none of bodies below it, of guides or of hidden parts."""
+    prims = iter(Usd.PrimRange(body, Usd.TraverseInstanceProxies()))
+    for prim in prims:
+        shown = UsdGeom.Imageable(prim)
+        is_hidden = bool(shown) and (
+            shown.ComputeVisibility() == UsdGeom.Tokens.invisible or shown.ComputePurpose() == UsdGeom.Tokens.guide
+        )
+        if is_hidden or (prim != body and prim.HasAPI(UsdPhysics.RigidBodyAPI)):
+            prims.PruneChildren()
+        else:
+            yield prim

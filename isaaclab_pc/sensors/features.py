@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import accumulate
 
@@ -46,7 +47,9 @@ def camera_of(image_sizes: Sequence[tuple[int, int]], pixels: torch.Tensor) -> t
     return torch.bucketize(pixels, constant_tensor(ends, pixels.device, torch.long), right=True)
 
 
-def estimate_normals(depths: Sequence[torch.Tensor], matrices: torch.Tensor, pixels: torch.Tensor) -> torch.Tensor:
+def estimate_normals(
+    depths: Sequence[torch.Tensor], matrices: torch.Tensor, pixels: torch.Tensor, far: Sequence[float] | None = None
+) -> torch.Tensor:
     """Estimate surface normals at the pixels of a cloud from the depth of their neighbours.
 
     Each normal is the cross product of the differences to one horizontal and one vertical neighbour: of the two
@@ -56,6 +59,7 @@ def estimate_normals(depths: Sequence[torch.Tensor], matrices: torch.Tensor, pix
         depths: One depth image per camera [m], each (N, H, W), float32.
         matrices: :func:`ray_matrices` of the frame of the normals, shape (N, C, 3, 4), float32.
         pixels: Pixels numbered through all cameras, shape (N, K), int32.
+        far: Depth of each camera from which a pixel is a miss [m]; None: each is a surface.
 
     Returns:
         Unit normals on the camera's side of the surface, shape (N, K, 3); towards the camera where a pixel has no
@@ -77,6 +81,7 @@ def estimate_normals(depths: Sequence[torch.Tensor], matrices: torch.Tensor, pix
                 wp.from_torch(matrices, dtype=Matrix, return_ctype=True),
                 camera,
                 offset,
+                math.inf if far is None else far[camera],
                 wp.from_torch(pixels, return_ctype=True),
                 env_bits,
                 wp.from_torch(normals, dtype=wp.vec3f, return_ctype=True),

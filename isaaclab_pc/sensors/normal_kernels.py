@@ -7,13 +7,15 @@ from isaaclab_pc.sensors.warp_base_kernels import Matrix, lower_bits
 
 
 @wp.func
-def read(depth: wp.array3d(dtype=wp.float32), env: wp.int32, row: wp.int32, column: wp.int32) -> wp.float32:
-    """Read a depth [m]; infinity for a miss and outside the image."""
+def read(
+    depth: wp.array3d(dtype=wp.float32), env: wp.int32, row: wp.int32, column: wp.int32, far: wp.float32
+) -> wp.float32:
+    """Read a depth [m]; infinity for a miss, from ``far`` on, and outside the image."""
     if row < 0 or column < 0 or row >= depth.shape[1] or column >= depth.shape[2]:
         return wp.inf
     z = depth[env, row, column]
     # Written so that NaN is a miss.
-    if z > 0.0:
+    if z > 0.0 and z < far:
         return z
     return wp.inf
 
@@ -39,6 +41,7 @@ def tangent(
     down: wp.int32,
     right: wp.int32,
     z: wp.float32,
+    far: wp.float32,
     m: Matrix,
 ) -> wp.vec3f:
     """Return the way to the next pixel along one axis [m], on the side that is closer in depth; 0 if both are misses.
@@ -46,8 +49,8 @@ def tangent(
     ``z`` is the depth at the pixel itself.
     """
     step = wp.int32(1)
-    near = read(depth, env, row + down, column + right)
-    behind = read(depth, env, row - down, column - right)
+    near = read(depth, env, row + down, column + right, far)
+    behind = read(depth, env, row - down, column - right, far)
     if wp.abs(behind - z) < wp.abs(near - z):
         near = behind
         step = -1
@@ -64,13 +67,14 @@ def write_normals(
     matrices: wp.array2d(dtype=Matrix),
     camera: wp.int32,
     first_pixel: wp.int32,
+    far: wp.float32,
     pixels: wp.array2d(dtype=wp.int32),
     env_bits: wp.int32,
     normals: wp.array2d(dtype=wp.vec3f),
 ) -> None:
     """Write the normals at those pixels that are of one camera, with 2 ** ``env_bits`` threads for each environment.
 
-    ``first_pixel`` is the number of pixels of the cameras before it. See
+    ``first_pixel`` is the number of pixels of the cameras before it, ``far`` the depth of a miss [m]. See
     :func:`isaaclab_pc.sensors.features.estimate_normals`.
     """
     # The numbers of an environment and of its points are cut out of the thread's: a division takes 64 bits and longer.
@@ -87,13 +91,13 @@ def write_normals(
     row = pixel // width
     column = pixel - row * width
     m = matrices[env, camera]
-    z = read(depth, env, row, column)
+    z = read(depth, env, row, column, far)
     if z == wp.inf:
         z = wp.float32(1.0)
 
     towards_camera = -wp.normalize(seen_at(z, row, column, m))
-    along_row = tangent(depth, env, row, column, 0, 1, z, m)
-    across = wp.cross(along_row, tangent(depth, env, row, column, 1, 0, z, m))
+    along_row = tangent(depth, env, row, column, 0, 1, z, far, m)
+    across = wp.cross(along_row, tangent(depth, env, row, column, 1, 0, z, far, m))
     length = wp.length(across)
     normal = towards_camera
     if length > 0.0:

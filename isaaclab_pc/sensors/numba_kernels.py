@@ -291,7 +291,8 @@ def sample_clouds(
         scratch = (
             np.empty(total_pixels, np.uint8),
             np.empty((3, total_pixels if sampler == FPS else 0), np.float32),
-            np.empty(total_pixels, np.int32),
+            # Pixels are written before it is known whether they count: one that does not, after all that do.
+            np.empty(total_pixels + 1, np.int32),
             np.empty(voxel_pixels, np.int32),
             (
                 np.empty(voxel_pixels, np.int32),

@@ -116,8 +116,8 @@ def first_of_voxels(voxels, inside, start, num_points, found, scratch):
         inside: 1 at the pixels inside the crop, (P,) uint8; cleared at those that are found.
         start: Pixel to start from.
         num_points: Pixels that the caller reads.
-        found: Output, (P,) int32: the first pixels; where they are fewer than ``num_points``, the other pixels inside
-            the crop follow, from the last one backwards.
+        found: Output, (P + 1,) int32: the first pixels; where they are fewer than ``num_points``, the other pixels
+            inside the crop follow, from the last one backwards. What comes after them is undefined.
         scratch: Five buffers.
 
     Returns:

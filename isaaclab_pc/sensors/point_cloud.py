@@ -155,6 +155,9 @@ class PointCloud(SensorBase):
         self.cfg.seed = seed
         self._episode[:] = episode
         self._frame.zero_()
+        if self._realism is not None:
+            everywhere = torch.ones_like(self._frame, dtype=torch.bool)
+            self._realism.redraw(everywhere, self._draw_key(_EPISODE_STREAM, self._episode))
 
     def frame_pose(self, frame: str) -> Pose:
         """Return where a frame is in the world now.
@@ -202,7 +205,7 @@ class PointCloud(SensorBase):
                     f"{sorted(scene.articulations)}: set points.robot."
                 )
 
-        far = [first_miss_depth(camera) for camera in self._cameras]
+        self._far = [first_miss_depth(camera) for camera in self._cameras]
         self.operator = DepthToCloud(
             self._num_envs,
             image_sizes,
@@ -211,7 +214,7 @@ class PointCloud(SensorBase):
             crop_lower=self.cfg.crop_lower,
             crop_upper=self.cfg.crop_upper,
             voxel_size=self.cfg.voxel_size,
-            far=far,
+            far=self._far,
             # With features, points are rounded to the storage type once all their channels are together.
             dtype="float32" if self.cfg.features else self.cfg.dtype,
             device=self._device,
@@ -224,7 +227,7 @@ class PointCloud(SensorBase):
 
         self._realism = None
         if self.cfg.realism is not None:
-            self._realism = DepthRealism(self.cfg.realism, image_sizes, self._num_envs, self._device, far)
+            self._realism = DepthRealism(self.cfg.realism, image_sizes, self._num_envs, self._device, self._far)
 
         self._allocate_buffers()
 
@@ -350,7 +353,7 @@ class PointCloud(SensorBase):
                 values.append(at_pixels(images, cloud.pixels) / 255.0)
             elif feature == "normals":
                 matrices = ray_matrices(views.intrinsics, views.pos, views.quat, *output_pose)
-                values.append(estimate_normals(views.depths, matrices, cloud.pixels))
+                values.append(estimate_normals(views.depths, matrices, cloud.pixels, self._far))
             elif feature == "segmentation":
                 values.append(_labels_at(views.labels, cloud.pixels).float())
             elif feature == "one_hot":

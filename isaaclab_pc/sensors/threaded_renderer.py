@@ -68,7 +68,7 @@ class ThreadedTiledCamera(SensorTiledCamera):
         super().__init__(model, default_render_config=default_render_config)
         bounds = [model.world_count * thread // threads for thread in range(threads + 1)]
         self._parts = [_Part(model, first, end) for first, end in itertools.pairwise(bounds)]
-        self._kernels: set[tuple[str, ...]] = set()
+        self._kernels: set[tuple[Any, ...]] = set()
 
     def update(
         self,
@@ -104,7 +104,7 @@ class ThreadedTiledCamera(SensorTiledCamera):
             part.update(self.model, state, camera_transforms, camera_rays, wanted, settings)
 
         # Two threads that meet a new kernel would both compile it.
-        kernel = tuple(sorted(wanted))
+        kernel = (*sorted(wanted), hash(clear_data), hash(settings["render_config"]))
         if kernel not in self._kernels:
             self._kernels.add(kernel)
             with _compiled_with_all_optimizations():

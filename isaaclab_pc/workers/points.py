@@ -33,6 +33,11 @@ def apply_points(env_cfg: Any, settings: PointsSettings, overrides: Sequence[str
         ConfigError: An override names no error of a camera, or a value that none can have.
     """
     points = env_cfg.scene.points
+    # Another frame of the points moves the workspace no more than a given workspace moves with the points.
+    if settings.crop is not None:
+        points.crop_frame = "env"
+    elif settings.frame is not None:
+        points.crop_frame = points.crop_frame or points.frame
     for name in ("num_points", "sampler", "frame", "features", "dtype"):
         value = getattr(settings, name)
         if value is not None:
@@ -79,7 +84,7 @@ def _override_realism(realism: Any, overrides: Sequence[str]) -> None:
 def check_crop(camera: Any, settings: PointsSettings, points: Any) -> None:
     """Refuse a workspace that the scene's fixed camera cannot see: every cloud would be empty.
 
-    Where the workspace moves in front of the camera, and where another camera may see it, nothing is refused.
+    Where another camera may see it, nothing is refused.
 
     Args:
         camera: Its config.
@@ -92,7 +97,7 @@ def check_crop(camera: Any, settings: PointsSettings, points: Any) -> None:
     if settings.crop is None or camera.offset.convention != "ros":
         return
     is_fixed = camera.prim_path.rpartition("/")[0] == "{ENV_REGEX_NS}"
-    if not (is_fixed and _is_of_fixed_camera(points)):
+    if not is_fixed or list(points.cameras) != ["camera"]:
         return
     from isaaclab_pc.sensors.visibility import can_see_box
 
@@ -102,8 +107,3 @@ def check_crop(camera: Any, settings: PointsSettings, points: Any) -> None:
             f"points.crop={settings.crop}: no pixel of the camera at {list(camera.offset.pos)} m can be in it, so each "
             "cloud would be empty. Give a box in front of the camera, in the environment's frame."
         )
-
-
-def _is_of_fixed_camera(points: Any) -> bool:
-    """Tell whether a cloud is made of the scene's ``camera`` alone and cropped in the environment's frame."""
-    return list(points.cameras) == ["camera"] and (points.crop_frame or points.frame) == "env"

@@ -353,6 +353,11 @@ def _apply_task_settings(env_cfg: Any, settings: RunSettings) -> None:
     if settings.reward is not None:
         env_cfg.reward = settings.reward
     env_cfg.check()
+    if settings.obs == "depth" and settings.points.realism not in (None, "none"):
+        raise ConfigError(
+            f"points.realism={settings.points.realism} with obs=depth: only clouds are given a camera's errors. Use "
+            "obs=points, or leave it out."
+        )
 
     apply_points(env_cfg, settings.points, settings.env_overrides)
     _apply_guard(env_cfg.guard, settings.guard)

@@ -133,8 +133,7 @@ class PegInsertEnv(PointCloudEnv):
         names = ("box_x", "box_y", "box_yaw")
         box = self.uniform_pose(env_ids, _BOX_STREAM, self.cfg.box_lower, self.cfg.box_upper, names)
         position = torch.cat([box[:, :2], self.half_length[env_ids, None]], dim=1)
-        pose = torch.cat([position + self.scene.env_origins[env_ids], manipulation.upright(box[:, 2])], dim=1)
-        self.box.write_root_pose_to_sim_index(root_pose=pose, env_ids=env_ids.int())
+        manipulation.place_kinematic(self, self.box, env_ids, position, manipulation.upright(box[:, 2]))
 
     def _task_state(self) -> torch.Tensor:
         peg_pos = self.peg_pos

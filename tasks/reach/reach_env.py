@@ -40,7 +40,7 @@ class ReachEnv(PointCloudEnv):
         names = ("target_x", "target_y", "target_z")
         position = self.uniform_pose(env_ids, TASK_STREAM, self.cfg.target_lower, self.cfg.target_upper, names)
         self.target_pos[env_ids] = position
-        manipulation.place_marker(self, self.target, env_ids, position)
+        manipulation.place_kinematic(self, self.target, env_ids, position)
 
     def _task_state(self) -> torch.Tensor:
         return torch.cat([self.target_pos, self.target_pos - self.tool_pos], dim=1)

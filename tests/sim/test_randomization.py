@@ -12,8 +12,11 @@ from isaaclab.utils.math import quat_apply_inverse
 from newton.sensors import SensorTiledCamera
 
 from isaaclab_pc.envs.randomization import LEVELS
+from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.physics.broadphase import shape_bounds
 from isaaclab_pc.physics.friction import ShapeFriction
+from isaaclab_pc.sensors import BodyPointsCfg
+from isaaclab_pc.sensors.appended_points import BodyPoints
 from isaaclab_pc.sensors.threaded_renderer import ThreadedTiledCamera
 from isaaclab_pc.tasks.lift.lift_env_cfg import CUBE_EDGE
 
@@ -149,6 +152,13 @@ def test_things_stand_in_ranges_that_are_wider_about_the_same_centres(env) -> No
     from_centre = (torch.cat(goals) - (lower + upper) / 2).abs() / ((upper - lower) / 2)
     assert (from_centre <= HARD.pose + 1e-5).all()
     assert (from_centre > 1.0).any(dim=0).all()
+
+
+def test_points_of_what_differs_between_environments_are_refused(env) -> None:
+    with pytest.raises(ConfigError, match=r"^points\.append: 'cube' is not the same in all environments"):
+        BodyPoints(BodyPointsCfg(asset="cube", num_points=8), env.scene, 0)
+    hand = BodyPoints(BodyPointsCfg(asset="robot", bodies="panda_hand", num_points=8), env.scene, 0)
+    assert hand.positions().shape == (NUM_ENVS, 8, 3)
 
 
 def test_what_was_drawn_is_told_by_name_and_is_what_the_simulation_has(env) -> None:

@@ -9,22 +9,20 @@ from isaaclab_pc.envs.episode_tracker import EpisodeTracker
 NOBODY = torch.zeros(3, dtype=torch.bool)
 
 
-def run(tracker: EpisodeTracker, success: list[list[bool]], first_step: int = 1) -> torch.Tensor:
-    """Play steps; return the steps since the start."""
-    steps = torch.zeros(3)
-    for index, succeeds in enumerate(success):
-        steps = torch.full((3,), float(first_step + index))
+def run(tracker: EpisodeTracker, success: list[list[bool]]) -> None:
+    for succeeds in success:
         tracker.fulfilled = torch.tensor(succeeds)
-        tracker.record_success(steps)
+        tracker.record_step()
         tracker.add_rewards({"reach": torch.tensor([1.0, 2.0, 3.0])})
-    return steps
 
 
 def test_results_of_other_episodes_are_forgotten(tracker: EpisodeTracker) -> None:
-    tracker.finish(torch.arange(3), run(tracker, [[True, False, False]]), NOBODY)
+    run(tracker, [[True, False, False]])
+    tracker.finish(torch.arange(3), NOBODY)
     before = copy.deepcopy(tracker)
     expected = tracker.metrics(1.0)
-    tracker.finish(torch.arange(3), run(tracker, [[True] * 3] * 4), NOBODY)
+    run(tracker, [[True] * 3] * 4)
+    tracker.finish(torch.arange(3), NOBODY)
     assert tracker.metrics(1.0) != expected
     tracker.take_results(before)
     assert tracker.metrics(1.0) == expected
@@ -36,8 +34,8 @@ def tracker() -> EpisodeTracker:
 
 
 def test_an_episode_is_a_success_if_its_last_step_is_and_the_time_is_that_of_the_first(tracker: EpisodeTracker) -> None:
-    steps = run(tracker, [[False] * 3, [True, True, False], [True, False, False]])
-    tracker.finish(torch.arange(3), steps, NOBODY)
+    run(tracker, [[False] * 3, [True, True, False], [True, False, False]])
+    tracker.finish(torch.arange(3), NOBODY)
     assert tracker.success.tolist() == [True, False, False]
     torch.testing.assert_close(tracker.time_to_success, torch.tensor([0.2, 0.2, float("nan")]), equal_nan=True)
     metrics = tracker.metrics(max_length_s=2.0)
@@ -49,31 +47,41 @@ def test_an_episode_is_a_success_if_its_last_step_is_and_the_time_is_that_of_the
 
 def test_what_counts_is_the_last_finished_episode_of_each_environment(tracker: EpisodeTracker) -> None:
     assert tracker.metrics(1.0)["Metrics/success_rate"].isnan()
-    steps = run(tracker, [[True, False, False]])
-    tracker.finish(torch.tensor([0, 1]), steps, NOBODY)
+    run(tracker, [[True, False, False]])
+    tracker.finish(torch.tensor([0, 1]), NOBODY)
     assert tracker.metrics(1.0)["Metrics/success_rate"] == 0.5
-    steps = run(tracker, [[False, True, False]])
-    tracker.finish(torch.tensor([1]), steps, NOBODY)
+    run(tracker, [[False, True, False]])
+    tracker.finish(torch.tensor([1]), NOBODY)
     assert tracker.metrics(1.0)["Metrics/success_rate"] == 1.0
-    tracker.finish(torch.tensor([1]), torch.zeros(3), NOBODY)
+    tracker.finish(torch.tensor([1]), NOBODY)
     assert tracker.metrics(1.0)["Metrics/success_rate"] == 1.0, "a reset right after a reset ends no episode"
 
 
 def test_rewards_are_means_of_the_episodes_that_count(tracker: EpisodeTracker) -> None:
-    steps = run(tracker, [[True] * 3] * 4)
-    tracker.finish(torch.tensor([1]), steps, NOBODY)
+    run(tracker, [[True] * 3] * 4)
+    tracker.finish(torch.tensor([1]), NOBODY)
     assert tracker.metrics(2.0)["Episode_Reward/reach"] == 4 * 2.0 / 2.0, "the other two have not ended an episode"
-    tracker.finish(torch.tensor([1]), torch.zeros(3), NOBODY)
+    tracker.finish(torch.tensor([1]), NOBODY)
     assert tracker.metrics(2.0)["Episode_Reward/reach"] == 4 * 2.0 / 2.0, "a reset right after a reset ends no episode"
 
-    tracker.finish(torch.tensor([0, 1]), run(tracker, [[True] * 3]), torch.tensor([False, True, False]))
+    run(tracker, [[True] * 3])
+    tracker.finish(torch.tensor([0, 1]), torch.tensor([False, True, False]))
     assert tracker.metrics(2.0)["Episode_Reward/reach"] == 5 * 1.0 / 2.0, "a benched one has no result"
 
 
 def test_a_benched_environment_has_no_result_and_what_is_marked_failed_is_a_failure(tracker: EpisodeTracker) -> None:
-    steps = run(tracker, [[True, True, True]])
-    tracker.finish(torch.arange(3), steps, torch.tensor([True, False, False]))
+    run(tracker, [[True, True, True]])
+    tracker.finish(torch.arange(3), torch.tensor([True, False, False]))
     assert tracker.metrics(1.0)["Metrics/success_rate"] == 1.0
     tracker.mark_failed(torch.tensor([False, True, False]))
     assert tracker.success.tolist() == [True, False, True]
     assert tracker.time_to_success.isnan().tolist() == [False, True, False]
+
+
+def test_terms_are_summed_in_tensors_of_the_trackers_own(tracker: EpisodeTracker) -> None:
+    term = torch.ones(3)
+    tracker.fulfilled = torch.ones(3, dtype=torch.bool)
+    tracker.record_step()
+    tracker.add_rewards({"reach": term})
+    tracker.finish(torch.arange(3), NOBODY)
+    assert term.tolist() == [1.0, 1.0, 1.0]

@@ -237,6 +237,15 @@ def test_what_is_given_wins_over_the_preset() -> None:
     assert cfg.sim.physics.solver_cfg.iterations == PRESETS["newton_mjwarp"]["robust"]["position_iterations"]
 
 
+@pytest.mark.parametrize("decimation", [1, 2, 8])
+def test_a_decimation_beside_a_preset_keeps_the_control_rate(decimation: int) -> None:
+    cfg = reach_cfg()
+    period = cfg.sim.dt * cfg.decimation
+    apply_physics(cfg, PhysicsSettings(backend="ovphysx", preset="robust", decimation=decimation))
+    assert cfg.decimation == decimation
+    assert cfg.sim.dt * cfg.decimation == pytest.approx(period)
+
+
 def test_a_preset_that_a_backend_lacks_names_the_values_to_give(installed) -> None:
     installed("isaacsim")
     with pytest.raises(ConfigError, match=r"preset=robust.*isaacsim_physx.*physics.position_iterations=\d+"):

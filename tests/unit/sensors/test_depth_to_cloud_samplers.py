@@ -10,6 +10,7 @@ from scipy.spatial import KDTree
 
 from isaaclab_pc.sensors.depth_to_cloud import Cloud, pixel_order
 from isaaclab_pc.sensors.numba_kernels import permuted
+from isaaclab_pc.sensors.numba_sampler_kernels import first_of_voxels
 from tests.unit.sensors.cloud_reference import Scene, greedy_farthest, random_scene, voxel_of
 
 seeds = st.integers(0, 2**32 - 1)
@@ -231,3 +232,18 @@ def test_fps_of_a_large_wall() -> None:
 def test_fps_starts_at_any_pixel() -> None:
     first = draws((4, 4), consecutive=True).cloud(3, sampler="fps").pixels[:, 0].numpy()
     assert_share(np.bincount(first, minlength=16) / DRAWS, 1 / 16)
+
+
+@pytest.mark.parametrize("start", range(16))
+def test_the_voxel_sampler_stays_in_its_arrays_where_one_voxel_has_all_pixels(start: int) -> None:
+    size = 16
+    found = np.full(size + 1, -1, np.int32)
+    kinds = (np.int32, np.uint32, np.int32, np.uint8, np.int32)
+    scratch = tuple(np.empty(2 * size if index == 4 else size, kind) for index, kind in enumerate(kinds))
+    # In Python, which refuses what the compiled function would write past an array's end.
+    with np.errstate(over="ignore"):
+        voxels, inside = np.zeros(size, np.int32), np.ones(size, np.uint8)
+        occupied = first_of_voxels.py_func(voxels, inside, start, size // 2, found, scratch)
+    assert occupied == 1
+    assert found[0] == start
+    assert sorted(found[:size]) == list(range(size))

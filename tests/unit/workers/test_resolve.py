@@ -57,6 +57,20 @@ def test_settings_reach_the_tasks_config():
     assert result.backend == "newton_mjwarp"
 
 
+@pytest.mark.parametrize(
+    ("settings", "crop_frame"),
+    [
+        ([], None),
+        (["points.frame=camera"], "gripper"),
+        (["points.crop=[[0,1],[-1,1],[0.1,0.5]]"], "env"),
+        (["points.frame=camera", "points.crop=[[0,1],[-1,1],[0.1,0.5]]"], "env"),
+    ],
+)
+def test_another_frame_of_the_points_leaves_the_workspace_where_it_is(settings: list[str], crop_frame: str | None):
+    cfg = resolved(*settings, env=["env.scene.points.crop_frame=null"]).env_cfg
+    assert cfg.scene.points.crop_frame == crop_frame
+
+
 @pytest.mark.parametrize("key", ["agent.actor.class_name", "agent.algorithm.class_name", "env.scene.table.spawn.func"])
 def test_a_module_that_a_setting_names_is_not_imported(key, tmp_path, monkeypatch):
     (tmp_path / "stranger.py").write_text("raise SystemExit('a module of a stranger was imported')")
@@ -236,6 +250,7 @@ def test_two_runs_share_no_config():
             r"^points\.crop=.*: no pixel of the camera at .* can be in it",
         ),
         (["obs=state", "points.crop=[[99,100],[0,1],[0,1]]"], [], [], None),
+        (["obs=depth", "points.realism=stereo"], [], [], r"^points\.realism=stereo with obs=depth: only clouds are"),
         (
             [],
             ["env.scene.points.realism.dropout=0.1"],
