@@ -12,6 +12,7 @@ from isaaclab_pc.launch.child_process import ExitCode, run_script
 from isaaclab_pc.launch.command_line import Takes
 from isaaclab_pc.launch.task_names import all_ids, our_tasks
 from isaaclab_pc.runners import RUNNERS, agent_key
+from isaaclab_pc.terminal.screen import current
 
 __all__ = ["main"]
 
@@ -48,14 +49,15 @@ def _run(argv: Sequence[str]) -> int:
     if unknown:
         raise ConfigError(f"{unknown[0]} is not an option: {closest(unknown[0], _OPTIONS)}")
 
+    screen = current()
     tasks = our_tasks()
     width = max(map(len, tasks), default=0)
     for short, task_id in tasks.items():
-        print(f"{short:{width}}  {task_id}  ({', '.join(_runners(task_id))})")
+        screen.say(f"{short:{width}}  {task_id}  ({', '.join(_runners(task_id))})")
 
     if "--all" in argv:
         others = [task_id for task_id in all_ids() if task_id not in tasks.values()]
-        print("\nof other packages:", *others, sep="\n  ")
+        screen.say("\n  ".join(["\nof other packages:", *others]))
     return ExitCode.OK
 
 

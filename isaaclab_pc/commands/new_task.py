@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import keyword
 import re
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from string import Template
@@ -12,8 +13,10 @@ from string import Template
 import isaaclab_pc
 from isaaclab_pc.commands.task_template import FILES
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.files import write_text_atomically
 from isaaclab_pc.launch.child_process import ExitCode, run_script
 from isaaclab_pc.launch.command_line import Takes
+from isaaclab_pc.launch.run_folder import writing
 from isaaclab_pc.launch.task_names import PREFIX
 from isaaclab_pc.program_name import command_line, in_repository
 
@@ -76,7 +79,7 @@ def new_task(name: str, folder: Path) -> list[Path]:
         The files that were written, the folder's ``__init__.py`` last.
 
     Raises:
-        ConfigError: The name cannot be a task's, or is taken.
+        ConfigError: The name cannot be a task's, or is taken, or the folder cannot be written.
     """
     if not _NAME.fullmatch(name) or keyword.iskeyword(name):
         raise ConfigError(f"{name}: a task's name is lower-case words with _ between them, such as press_button.")
@@ -90,15 +93,16 @@ def new_task(name: str, folder: Path) -> list[Path]:
     # Before anything is written, because this may be refused.
     registered = _with_import(registry.read_text(encoding="utf-8"), name)
 
-    target.mkdir()
-    written = []
-    for file_name, content in FILES.items():
-        path = target / Template(file_name).substitute(values)
-        path.write_text(content.substitute(values), encoding="utf-8")
-        written.append(path)
-
-    registry.write_text(registered, encoding="utf-8")
-    return [*written, registry]
+    with writing(folder), tempfile.TemporaryDirectory(prefix=".new-", dir=folder) as partial:
+        names = [Template(file_name).substitute(values) for file_name in FILES]
+        for file_name, content in zip(names, FILES.values(), strict=True):
+            (Path(partial) / file_name).write_text(content.substitute(values), encoding="utf-8")
+        # Moved once all is written: half a task would refuse the next try.
+        target.mkdir()
+        for path in Path(partial).iterdir():
+            path.replace(target / path.name)
+        write_text_atomically(registry, registered)
+    return [*(target / file_name for file_name in names), registry]
 
 
 def _with_import(text: str, name: str) -> str:

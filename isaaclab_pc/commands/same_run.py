@@ -15,7 +15,7 @@ from isaaclab_pc.settings import RunSettings, SuperviseSettings
 __all__ = ["MAY_CHANGE", "MAY_HARDEN", "check_checkpoint", "check_same_run"]
 
 SELECTS_THE_RUN = frozenset({"task", "runner", "obs", "resume"})
-"""Settings beside ``resume`` that find the run."""
+"""Settings that find the run."""
 
 MAY_CHANGE = (
     *(
@@ -40,20 +40,27 @@ MAY_HARDEN = tuple(f"physics.{name}" for name in SOLVER_SETTINGS)
 """Settings that may change too: the advice after a storm."""
 
 
-def check_checkpoint(path: Path, settings: RunSettings) -> None:
+def check_checkpoint(path: Path, settings: RunSettings) -> int:
     """Refuse a file that is no checkpoint or belongs to another task or library; reads its header only.
 
     Args:
         path: The checkpoint.
         settings: The settings of the run that shall use it.
 
+    Returns:
+        The iterations that were completed when it was written.
+
     Raises:
         ConfigError: It does not fit.
     """
-    check_header(read_header(path), {"task": settings.task, "runner": settings.runner}, path)
+    header = read_header(path)
+    check_header(header, {"task": settings.task, "runner": settings.runner}, path)
+    return header["iteration"]
 
 
-def check_same_run(asked: RunSettings, stored: RunSettings, command: Command, record: RunRecord) -> None:
+def check_same_run(
+    asked: RunSettings, stored: RunSettings, command: Command, record: RunRecord, checkpoint: Path
+) -> None:
     """Refuse to go on with a run where something else was asked for.
 
     Args:
@@ -61,6 +68,7 @@ def check_same_run(asked: RunSettings, stored: RunSettings, command: Command, re
         stored: Those of the run.
         command: The command line.
         record: The run's record.
+        checkpoint: What it would go on from.
 
     Raises:
         ConfigError: A setting would make it another run, or there is nothing left of it to do.
@@ -82,15 +90,15 @@ def check_same_run(asked: RunSettings, stored: RunSettings, command: Command, re
         )
 
     _check_control_rate(stored, command)
+    completed = check_checkpoint(checkpoint, stored)
     last = asked.max_iterations if "max_iterations" in command.given else record.data.max_iterations
-    if last is None or asked.resume == "best":
+    if last is None:
         return
     # One that was stopped after its last iteration is evaluated.
-    completed = record.data.completed_iterations
     if completed > last or (completed == last and record.data.status == "completed"):
         raise ConfigError(
-            f"{found}, which has all of its {completed} iterations: give a larger max_iterations to train on, or "
-            "evaluate it with scripts/play.py."
+            f"{found}, which has all of its {completed} iterations in {checkpoint.name}: give a larger max_iterations "
+            "to train on, or evaluate it with scripts/play.py."
         )
 
 

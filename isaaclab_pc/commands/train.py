@@ -89,7 +89,7 @@ Everything else
 Exit codes
   0 done;  1 error;  2 settings that do not fit;  3 the learner met values that are not finite and was stopped;
   4 a storm, see guard.storm;  5 the disk is full;  75 stopped by Ctrl-C, SIGTERM, SIGUSR1, SIGUSR2 or SIGHUP:
-  resume=<run> goes on.  3, 4 and 75 leave a checkpoint.
+  resume=<run> goes on from its last checkpoint, where one was written by then.
 """
 
 TAKES = Takes(SubmitSettings, EVERY_SETTING)
@@ -139,6 +139,7 @@ def run(settings: RunSettings, command: Command, name: str | None = None, requeu
     check_isaaclab()
     check_kernel_cache()
     require_library(settings.runner)
+    _check_stages(settings)
     place = find_place(settings)
     if not place.leads:
         return _lend_gpus(settings, place)
@@ -179,6 +180,7 @@ def check(settings: RunSettings, command: Command, options: SubmitSettings, on_g
     Raises:
         ConfigError: A setting does not fit.
     """
+    _check_stages(settings)
     if options.image is None:
         check_isaaclab()
         require_library(settings.runner)
@@ -186,14 +188,22 @@ def check(settings: RunSettings, command: Command, options: SubmitSettings, on_g
     if settings.resume is not None:
         record, checkpoint = find_checkpoint(settings.resume, LOGS, settings.runner, experiment_name(settings))
         stored = RunSettings.load(record.folder / SETTINGS_NAME)
-        check_same_run(settings, stored, command, record)
-        check_checkpoint(checkpoint, stored)
+        check_same_run(settings, stored, command, record, checkpoint)
         is_newest = settings.resume == "latest" or Path(settings.resume) == record.folder
         return settings.with_values({"resume": str(record.folder if is_newest else checkpoint)})
 
     there = settings.with_values({"device": "cuda:0"}) if on_gpu and settings.device == "auto" else settings
     chosen = choose_algorithm(there if options.image is not None else choose_platform(there))
     return settings.with_values({"teacher": chosen.teacher, "init": chosen.init})
+
+
+def _check_stages(settings: RunSettings) -> None:
+    """Refuse two runs in one command where other nodes join one run."""
+    if settings.teacher == TRAIN and settings.nodes > 1:
+        raise ConfigError(
+            f"teacher={TRAIN} with nodes={settings.nodes}: these are two runs. Train the teacher first, with "
+            "obs=state, and give teacher=<its folder> then."
+        )
 
 
 def _train_teacher(student: RunSettings, name: str | None) -> tuple[int, Path | None]:
@@ -289,7 +299,7 @@ def _resume(asked: RunSettings, command: Command) -> int:
     with locked(record.folder):
         if wait_for_worker(record.folder):
             record, checkpoint = find_checkpoint(asked.resume, LOGS, asked.runner, experiment_name(asked))
-        check_same_run(asked, RunSettings.load(record.folder / SETTINGS_NAME), command, record)
+        check_same_run(asked, RunSettings.load(record.folder / SETTINGS_NAME), command, record, checkpoint)
         return _go_on(asked, command, record, checkpoint)
 
 
@@ -300,6 +310,8 @@ def _go_on(asked: RunSettings, command: Command, record: RunRecord, checkpoint: 
     changes = {key: given[key] for key in (*MAY_CHANGE, *MAY_HARDEN) if key in command.given}
     # Whoever watched the run before need not watch it now.
     changes |= {"visualizer": asked.visualizer, "host": asked.host, "force": asked.force}
+    if "nodes" in changes and changes["nodes"] == 1:
+        changes |= {"node_rank": None, "rendezvous": None}
     settings = choose_algorithm(choose_platform(stored.with_values(changes)), begins=False)
     if settings.nodes != asked.nodes:
         # Without nodes=, this machine did not ask which node it is.

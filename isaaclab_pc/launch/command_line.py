@@ -44,6 +44,9 @@ GROUPS = {"physics": "physics.backend"}
 _BEFORE_QUOTE = re.compile(r"(\\+)(?='|$)")
 """Backslashes that would escape a quote."""
 
+_PATHS = ("resume", "teacher", "init")
+"""Settings that take the path of a run or a checkpoint."""
+
 _MOST_RUNS = 10_000
 """More values of one setting than this are a slip of the keyboard, such as in range(1,1e9)."""
 
@@ -143,8 +146,7 @@ def parse_command(argv: Sequence[str], *, may_be_job: bool = False) -> Command:
             command.settings.append(argument)
 
     _check_flags(command.flags)
-    if not command.multirun:
-        command.settings[:] = map(_quote_gpus, command.settings)
+    command.settings[:] = [_quoted(text, command.multirun) for text in command.settings]
     hydra_runs = bool(command.flags) or (may_be_job and command.launcher in _CLUSTER_LAUNCHERS)
     for text in command.settings:
         _check_setting(text, command, hydra_runs)
@@ -257,7 +259,7 @@ def override_value(value: object) -> str:
     # Anything else may have a meaning in the grammar, where it stands without quotes.
     if re.fullmatch(r"[\w./-]+", value, re.ASCII) and parse_override(f"key={value}").value() == value:
         return value
-    return f"'{_BEFORE_QUOTE.sub(r'\1\1', value).replace("'", r"\'")}'"
+    return f"'{_BEFORE_QUOTE.sub(r'\1\1', value).replace("'", r'\'')}'"
 
 
 def _value_of_flag(flag: str, value: str | None) -> str:
@@ -280,10 +282,14 @@ def _check_flags(flags: Sequence[str]) -> None:
         raise ConfigError("--resolve has no use without --cfg.")
 
 
-def _quote_gpus(text: str) -> str:
-    """Keep the commas of several GPUs, which are one value where there is one run, from Hydra."""
+def _quoted(text: str, multirun: bool) -> str:
+    """Keep from Hydra what only looks like its grammar: letters of a path, and the commas of one run's GPUs."""
     key, _, value = text.partition("=")
-    return f"device='{value}'" if key == "device" and re.fullmatch(CUDA_DEVICES, value) else text
+    if multirun and "," in value:
+        return text
+    is_path = key in _PATHS and value not in ("", "null") and value[0] not in "'\"$"
+    is_gpus = key == "device" and re.fullmatch(CUDA_DEVICES, value)
+    return f"{key}={override_value(value)}" if is_path or is_gpus else text
 
 
 def _refuse_flag(argument: str) -> None:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 from typing import Literal
 
@@ -112,8 +111,10 @@ def _newest(which: Literal["latest", "best"], parent: Path, key: str) -> tuple[R
 def _newest_first(parent: Path) -> list[RunRecord]:
     records = []
     for path in parent.glob(f"*/{RECORD_NAME}"):
-        with contextlib.suppress(ConfigError):
+        try:
             records.append(RunRecord.load(path.parent))
+        except ConfigError as error:
+            current().warn(f"warning: {error}; passing over it")
     return sorted(records, key=lambda record: (record.data.started, record.folder.name), reverse=True)
 
 

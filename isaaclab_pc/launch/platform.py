@@ -6,6 +6,7 @@ No torch, no simulator, no waiting. A child trusts what was chosen here.
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -180,8 +181,11 @@ def gpu_count() -> int:
     with _driver() as nvml:
         if nvml is None:
             return 0
-        count = nvml.nvmlDeviceGetCount()
-        return count if visible is None else len(visible.split(","))
+        if visible is None:
+            return nvml.nvmlDeviceGetCount()
+        # As CUDA does, which sees those before the first name that means no GPU.
+        names = (name.strip() for name in visible.split(","))
+        return sum(1 for _ in itertools.takewhile(lambda name: _uuid(nvml, name) is not None, names))
 
 
 def driver_versions() -> tuple[str, str] | None:

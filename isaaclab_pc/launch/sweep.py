@@ -20,7 +20,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import ExitCode, was_stopped
-from isaaclab_pc.launch.command_line import Command, parse_override
+from isaaclab_pc.launch.command_line import Command, override_value, parse_override
 from isaaclab_pc.launch.compose import (
     CONFIG_MODULE,
     CONFIG_NAME,
@@ -81,7 +81,7 @@ def _run_hydra(command: Command, run: Callable[[RunSettings], int], scratch: str
             sys.exit(codes[-1])
 
     # The sweeper writes its own config into its folder, for which a run has no use.
-    sweep_dir = [] if "hydra.sweep.dir" in command.given else [f"hydra.sweep.dir={scratch}"]
+    sweep_dir = [] if "hydra.sweep.dir" in command.given else [f"hydra.sweep.dir={override_value(scratch)}"]
     arguments = [*command.flags, *command.settings, *packed_overrides(command), *sweep_dir]
     with _hydra_sees(arguments):
         try:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import importlib.util
 import json
@@ -173,9 +174,9 @@ def resolve_task(name: str) -> str:
     Raises:
         ConfigError: No task has that name; the message shows similar ones.
     """
-    # Anything without capitals and dashes can only be a short name, and those are known without gymnasium.
+    # What looks like a short name most likely is one, misspelt, and those are known without gymnasium.
     short_names = _short_names()
-    if "-" not in name and name.islower() and name not in short_names:
+    if name not in short_names and difflib.get_close_matches(name, short_names):
         raise _not_a_task(name, short_names)
 
     ours = our_tasks()
@@ -190,7 +191,7 @@ def _short_names() -> list[str]:
     """Return the names of our tasks' folders."""
     spec = importlib.util.find_spec("isaaclab_pc.tasks")
     assert spec is not None
-    return [module.name for module in pkgutil.iter_modules(spec.submodule_search_locations)]
+    return [module.name for module in pkgutil.iter_modules(spec.submodule_search_locations) if module.ispkg]
 
 
 def _not_a_task(name: str, known: Sequence[str]) -> ConfigError:

@@ -53,7 +53,7 @@ class SearchSettings(ScalingSettings):
 
     @classmethod
     def of(cls, settings: RunSettings, **changes: Any) -> Self:
-        """Complete a run's settings for its device, the first of several GPUs.
+        """Complete a run's settings for its device.
 
         Args:
             settings: The run's settings. A number of environments that they give is the only size to try.
@@ -61,7 +61,7 @@ class SearchSettings(ScalingSettings):
         """
         given = settings.num_envs
         only = {} if given == "auto" else {"min": given, "max": given, "granule": given}
-        return cls(device=settings.device.split(",")[0], **{**settings.scaling.model_dump(), **only, **changes})
+        return cls(device=settings.device, **{**settings.scaling.model_dump(), **only, **changes})
 
     @model_validator(mode="after")
     def _check_sizes(self) -> Self:
@@ -102,8 +102,9 @@ class SearchSettings(ScalingSettings):
         on_cpu = _CPU_FAST if self.resolved_objective is Objective.THROUGHPUT else _CPU_LARGE
         usual = _CUDA if self.on_gpu else on_cpu
 
-        hi = self.max if self.max is not None else max(usual.hi, self.min or 0)
-        lo = self.min if self.min is not None else min(usual.lo, hi)
+        hi = self.max if self.max is not None else max(usual.hi, self.min or 0, self.granule or 0)
+        largest = hi // (self.granule or 1) * (self.granule or 1)
+        lo = self.min if self.min is not None else max(1, min(usual.lo, largest))
         granule = self.granule if self.granule is not None else min(usual.granule, hi)
         while self.granule is None and granule > 1 and hi // granule * granule < lo:
             granule //= 2

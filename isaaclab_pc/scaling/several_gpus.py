@@ -147,8 +147,9 @@ def smallest_answer(groups: Sequence[GpuGroup], search: GroupSearch) -> FitResul
     answers = [search(group, None, {}) for group in groups]
     smallest = min(answers, key=lambda answer: answer.num_envs)
 
-    for group, answer in zip(groups, answers, strict=True):
-        if (answer.num_envs, answer.overrides) != (smallest.num_envs, smallest.overrides):
-            tried = search(group, smallest.num_envs, smallest.overrides)
-            smallest = replace(smallest, overrides={**smallest.overrides, **tried.overrides})
+    tried = [(answer.num_envs, answer.overrides) for answer in answers]
+    while others := [i for i, size in enumerate(tried) if size != (smallest.num_envs, smallest.overrides)]:
+        answer = search(groups[others[0]], smallest.num_envs, smallest.overrides)
+        smallest = replace(smallest, overrides={**smallest.overrides, **answer.overrides})
+        tried[others[0]] = (smallest.num_envs, smallest.overrides)
     return smallest

@@ -15,7 +15,7 @@ from isaaclab.utils.datasets import EpisodeData
 
 from isaaclab_pc.demo_file import DemoFile
 from isaaclab_pc.guards.step_hooks import StepHook, add_step_hook
-from isaaclab_pc.launch.child_process import SignalFlag
+from isaaclab_pc.launch.child_process import ExitCode, SignalFlag
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import Screen
 from isaaclab_pc.workers.resolve import resolve
@@ -231,4 +231,7 @@ def demo(settings_path: Path, file: Path, episodes: int, keep: str, screen: Scre
             say=screen.say,
             stopped=lambda: bool(flag.received),
         )
-        return flag.exit_code
+        if flag.exit_code:
+            # Kit ends the process with the code of what leaves this block, or 0.
+            raise SystemExit(flag.exit_code)
+    return ExitCode.OK

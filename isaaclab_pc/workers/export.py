@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,6 @@ import torch
 
 from isaaclab_pc.envs import PointCloudEnv
 from isaaclab_pc.envs.observation_history import newest_frame
-from isaaclab_pc.files import write_atomically, write_text_atomically
 from isaaclab_pc.launch.child_process import ExitCode
 from isaaclab_pc.launch.run_record import git_commit, versions
 from isaaclab_pc.packages import installed_versions
@@ -60,7 +60,7 @@ def export(settings_path: Path, checkpoint: Path, screen: Screen) -> int:
 
     Raises:
         ConfigError: The settings or the checkpoint do not fit, or the policy is one that cannot be exported.
-        RuntimeError: A file acts otherwise than the runner; it is not written.
+        RuntimeError: A file acts otherwise than the runner; none is written.
     """
     settings = RunSettings.load(settings_path)
     folder = settings_path.parent
@@ -79,22 +79,26 @@ def export(settings_path: Path, checkpoint: Path, screen: Screen) -> int:
                 return compare(run, inputs, actions)
             return compare_episodes(run, inputs, policy.state, [frame.is_first for frame in frames], actions)
 
-        checks = _write_policies(folder, policy, inputs, check, screen)
-        content = {
-            "format": FORMAT,
-            "task": settings.task,
-            "runner": settings.runner,
-            "algorithm": settings.algorithm,
-            "checkpoint": checkpoint.name,
-            "iteration": header.get("iteration"),
-            **describe_policy(session.env.unwrapped, inputs, actions.shape[1], settings.robot),
-            "memory": describe_memory(policy.state),
-            "checks": checks,
-            "versions": versions() | installed_versions(("onnx", "onnxruntime")),
-            "git": git_commit(),
-        }
-        write_text_atomically(folder / "policy.json", json.dumps(content, indent=2) + "\n")
-        _write_sample(folder / "sample.npz", frames[:_SAMPLE], actions[:_SAMPLE])
+        # All files or none: those of two checkpoints would not belong together.
+        with tempfile.TemporaryDirectory(prefix=".export-", dir=folder) as partial:
+            checks = _write_policies(Path(partial), policy, inputs, check, screen)
+            content = {
+                "format": FORMAT,
+                "task": settings.task,
+                "runner": settings.runner,
+                "algorithm": settings.algorithm,
+                "checkpoint": checkpoint.name,
+                "iteration": header.get("iteration"),
+                **describe_policy(session.env.unwrapped, inputs, actions.shape[1], settings.robot),
+                "memory": describe_memory(policy.state),
+                "checks": checks,
+                "versions": versions() | installed_versions(("onnx", "onnxruntime")),
+                "git": git_commit(),
+            }
+            (Path(partial) / "policy.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+            _write_sample(Path(partial) / "sample.npz", frames[:_SAMPLE], actions[:_SAMPLE])
+            for path in Path(partial).iterdir():
+                path.replace(folder / path.name)
     return ExitCode.OK
 
 
@@ -113,11 +117,9 @@ def _write_policies(
     first = {**{name: value[:1] for name, value in inputs.items()}, **policy.state}
     checks = {}
     for name, (write, load) in files.items():
-        # A file that fails its check is not moved to its place.
-        with write_atomically(folder / name) as partial:
-            write(partial, inputs)
-            run = load(partial)
-            agreement = check(run)
+        write(folder / name, inputs)
+        run = load(folder / name)
+        agreement = check(run)
 
         checks[name] = {**vars(agreement), "milliseconds": milliseconds(run, first)}
         screen.say(
@@ -168,5 +170,4 @@ def _write_sample(path: Path, frames: list[_Frame], actions: torch.Tensor) -> No
     rows = [{name: value[0].cpu().numpy() for name, value in frame.newest.items()} | frame.seen for frame in frames]
     arrays: dict[str, Any] = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
     arrays.pop("critic", None)
-    with write_atomically(path) as partial, partial.open("wb") as file:
-        np.savez_compressed(file, actions=actions.numpy(), **arrays)
+    np.savez_compressed(path, actions=actions.numpy(), **arrays)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from isaaclab_pc.files import write_text_atomically
-from isaaclab_pc.launch.child_process import SignalFlag
+from isaaclab_pc.launch.child_process import ExitCode, SignalFlag
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.events import Evaluated
 from isaaclab_pc.terminal.screen import Screen
@@ -62,7 +62,10 @@ def play(settings_path: Path, checkpoint: Path | None, screen: Screen) -> int:
             screen.show(Evaluated(text=str(result), result=result.to_dict()))
             if result.breakdown:
                 screen.say(result.breakdown_table())
-        return flag.exit_code
+        if flag.exit_code:
+            # Kit ends the process with the code of what leaves this block, or 0.
+            raise SystemExit(flag.exit_code)
+    return ExitCode.OK
 
 
 @contextmanager

@@ -4,6 +4,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -65,6 +66,18 @@ def test_a_task_that_exists_is_left_alone(tasks: Path) -> None:
     new_task("press_button", tasks)
     with pytest.raises(ConfigError, match="exists already"):
         new_task("press_button", tasks)
+
+
+def test_a_folder_that_cannot_be_written_is_refused_and_nothing_is_left(
+    tasks: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = sorted(tasks.iterdir())
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "write_text", mock.Mock(side_effect=PermissionError(13, "Permission denied")))
+        with pytest.raises(ConfigError, match=r"cannot be written"):
+            new_task("press_button", tasks)
+    assert sorted(tasks.iterdir()) == before
+    new_task("press_button", tasks)
 
 
 @pytest.mark.parametrize(("arguments", "message"), [([], "expected one name"), (["lift"], "exists already")])

@@ -12,6 +12,7 @@ from isaaclab_pc.commands import play, train
 from isaaclab_pc.commands.train import main
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch import run_folder
+from isaaclab_pc.settings import RunSettings
 
 
 def test_resuming_goes_on_in_the_same_folder(folder, runs, seen, record):
@@ -64,7 +65,7 @@ def test_fewer_iterations_than_an_unfinished_run_has_are_refused(runs, record, c
     (run,) = runs()
     (run / "run.json").write_text(json.dumps({**record(run), "status": "interrupted"}), encoding="utf-8")
     assert main([f"resume={run}", "max_iterations=2"]) == 2
-    assert "has all of its 3 iterations: give a larger max_iterations" in capsys.readouterr().err
+    assert "has all of its 3 iterations in model_3.pt: give a larger max_iterations" in capsys.readouterr().err
 
 
 def test_a_resume_that_the_worker_refuses_changes_nothing(folder, runs, seen, monkeypatch):
@@ -166,3 +167,30 @@ def test_a_lock_that_cannot_be_made_is_said_in_one_line(folder, capsys, runs):
     (run / ".lock").symlink_to(".lock")
     assert main(["resume=latest", "max_iterations=9"]) == 2
     assert f"{run.relative_to(folder) / '.lock'} cannot be locked" in capsys.readouterr().err
+
+
+def test_an_older_checkpoint_of_a_completed_run_may_go_on(runs, seen, record):
+    assert main(["num_envs=8", "device=cpu"]) == 0
+    (run,) = runs()
+    older = run / "checkpoints" / "model_1.pt"
+    with zipfile.ZipFile(run / "checkpoints" / "model_3.pt") as archive:
+        header = json.loads(archive.read("archive/header.json"))
+    with zipfile.ZipFile(older, "w") as archive:
+        archive.writestr("archive/header.json", json.dumps({**header, "iteration": 1}))
+    assert main([f"resume={older}"]) == 0
+    assert seen(run)["argv"][2:] == ["--checkpoint", str(older)]
+
+
+def test_a_run_of_several_nodes_goes_on_with_one(runs, seen):
+    assert main(["num_envs=8", "device=cpu"]) == 0
+    (run,) = runs()
+    stored = RunSettings.load(run / "config.yaml")
+    stored.with_values({"nodes": 2, "node_rank": 0, "rendezvous": "host:29400"}).save(run / "config.yaml")
+    assert main([f"resume={run}", "nodes=1", "max_iterations=9"]) == 0
+    settings = seen(run)["settings"]
+    assert (settings["nodes"], settings["node_rank"], settings["rendezvous"]) == (1, None, None)
+
+
+def test_a_teacher_is_not_trained_first_on_several_nodes(folder, capsys):
+    assert main(["task=lift", "teacher=train", "nodes=2", "node_rank=1", "rendezvous=host", "device=cpu"]) == 2
+    assert "these are two runs. Train the teacher first, with obs=state" in capsys.readouterr().err

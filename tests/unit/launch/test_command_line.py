@@ -6,7 +6,7 @@ import pytest
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch import compose as compose_module
 from isaaclab_pc.launch import task_names
-from isaaclab_pc.launch.command_line import keys_of, parse_command, parse_script_command, refuse_flags
+from isaaclab_pc.launch.command_line import keys_of, parse_command, parse_override, parse_script_command, refuse_flags
 from isaaclab_pc.settings.base import ScriptSettings
 from isaaclab_pc.settings.run import INTERNAL
 
@@ -135,6 +135,19 @@ def test_a_single_run_may_be_a_job_of_a_cluster():
 def test_several_gpus_are_one_value_of_one_run_and_several_of_a_sweep():
     assert parse_command(["device=cuda:0,cuda:1"]).settings == ["device='cuda:0,cuda:1'"]
     assert parse_command(["-m", "device=cuda:0,cuda:1"]).settings == ["device=cuda:0,cuda:1"]
+
+
+@pytest.mark.parametrize("path", ["/home/jürgen/run", "runs/a (1)", "runs/a=b,c", "runs/#1!", "runs/it's"])
+@pytest.mark.parametrize("key", ["resume", "teacher", "init"])
+def test_a_path_is_taken_as_it_is(key, path):
+    (text,) = parse_command([f"{key}={path}"]).settings
+    value = parse_override(text).value()
+    assert getattr(value, "text", value) == path
+
+
+def test_a_path_may_be_left_out_quoted_or_one_of_several():
+    assert parse_command(["resume=null", "teacher='a b'"]).settings == ["resume=null", "teacher='a b'"]
+    assert parse_command(["-m", "teacher=a,b"]).settings == ["teacher=a,b"]
 
 
 def test_flags_are_refused_where_one_thing_is_started():

@@ -52,12 +52,13 @@ def test_a_run_is_found_by_its_folder_or_by_a_checkpoint(tmp_path, make_run):
         assert checkpoint.name == name
 
 
-def test_a_broken_record_does_not_hide_other_runs(tmp_path, make_run):
+def test_a_broken_record_hides_no_other_run_and_is_named(tmp_path, make_run, capsys):
     folder = make_run("a", "2026-01-01T00:00:00", latest="model_2.pt")
     broken = tmp_path / "rsl_rl" / "reach" / "b"
     broken.mkdir()
     (broken / "run.json").write_text("{", encoding="utf-8")
     assert find_checkpoint("latest", tmp_path, "rsl_rl", "reach")[0].folder == folder
+    assert f"{broken / 'run.json'}" in capsys.readouterr().err
 
 
 def test_what_cannot_be_resumed_is_refused(tmp_path, make_run):

@@ -3,6 +3,7 @@
 
 import os
 import sys
+import tempfile
 
 import pytest
 from hydra import compose as hydra_compose
@@ -73,6 +74,13 @@ def test_one_run_is_composed_without_hydras_application(run_all, tmp_path):
     assert (code, settings.seed, settings.env_overrides) == (3, 7, ["env.a=1"])
     assert settings.task == "IsaacPC-Reach-Franka-Direct"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_sweep_runs_where_the_folder_for_temporary_files_has_any_name(run_all, tmp_path, monkeypatch):
+    scratch = tmp_path / "ü (1)"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    assert len(run_all(["-m", "seed=5,6"])[1]) == 2
 
 
 def test_each_combination_is_one_run_and_the_highest_code_counts(run_all, tmp_path):

@@ -36,6 +36,11 @@ def test_an_id_of_another_package_is_looked_up(monkeypatch):
         resolve_task("Isaac-Reach-Frnka")
 
 
+def test_an_id_of_another_package_may_look_like_a_short_name(monkeypatch):
+    monkeypatch.setattr(registry, "all_ids", lambda: ["my_task_v0"])
+    assert resolve_task("my_task_v0") == "my_task_v0"
+
+
 def test_a_misspelt_short_name_waits_for_no_registry(monkeypatch):
     monkeypatch.setattr(registry, "all_ids", lambda: pytest.fail("Isaac Lab was imported"))
     monkeypatch.setattr(registry, "our_tasks", lambda: pytest.fail("gymnasium was imported"))

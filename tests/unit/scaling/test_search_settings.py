@@ -56,6 +56,8 @@ def test_only_a_search_for_speed_on_a_gpu_keeps_to_the_samples_of_the_agent() ->
         ({"max": 10}, Sizes(lo=10, hi=10, granule=10, start=10, floor=1, finest=1)),
         ({"device": "cuda", "max": 512}, Sizes(lo=64, hi=512, granule=64, start=512, floor=1, finest=1)),
         ({"granule": 1, "min": 1}, Sizes(lo=1, hi=256, granule=1, start=32, floor=1, finest=1)),
+        ({"granule": 512}, Sizes(lo=32, hi=512, granule=512, start=32, floor=512, finest=512)),
+        ({"device": "cuda", "granule": 7, "max": 40}, Sizes(lo=35, hi=40, granule=7, start=40, floor=7, finest=7)),
         ({"granule": 24}, Sizes(lo=32, hi=256, granule=24, start=32, floor=24, finest=24)),
         ({"max": 20}, Sizes(lo=20, hi=20, granule=4, start=20, floor=1, finest=1)),
         ({"min": 300}, Sizes(lo=300, hi=300, granule=4, start=300, floor=300, finest=1)),

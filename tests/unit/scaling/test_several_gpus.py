@@ -2,7 +2,7 @@
 """One number for several GPUs, against a fake NVML and with searches that are told their answers."""
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
 
 import pytest
 
@@ -11,19 +11,20 @@ from isaaclab_pc.scaling import FitResult
 from isaaclab_pc.scaling.gpu import Gpu
 from isaaclab_pc.scaling.several_gpus import GpuGroup, group_gpus, smallest_answer
 from isaaclab_pc.scaling.trial import Overrides
+from tests.fake_nvml import FakeGpu, FakeNvml
 
 GIB = 1 << 30
 EXTRA = GIB // 2
 
 
 @pytest.fixture
-def group(nvml: Any) -> Callable[..., list[GpuGroup]]:
+def group(nvml: FakeNvml) -> Callable[..., list[GpuGroup]]:
     """Group GPUs of a machine, given (model, total GiB, used GiB) of each."""
 
     def make(gpus: list[tuple[str, int, int]], devices: list[str] | None = None) -> list[GpuGroup]:
-        nvml.gpus = [(model, total * GIB, used * GIB) for model, total, used in gpus]
+        nvml.gpus = [FakeGpu(model, total * GIB, used * GIB) for model, total, used in gpus]
         named = devices or [f"cuda:{index}" for index in range(len(gpus))]
-        return group_gpus(named, EXTRA, lambda device: Gpu(device, {}, nvml))
+        return group_gpus(named, EXTRA, Gpu)
 
     return make
 
@@ -102,6 +103,21 @@ def test_overrides_that_another_gpu_needs_are_part_of_the_answer() -> None:
         return answer if num_envs is None else FitResult(num_envs, (), False, "", {**overrides, "physics.contacts": 80})
 
     assert smallest_answer(GROUPS, grow).overrides == {"minibatch_size": 64, "physics.contacts": 80}
+
+
+def test_what_another_gpu_added_is_tried_by_all() -> None:
+    search = Searches((512, {}), (1024, {}), (512, {}))
+    asked = []
+
+    def enlarge_on_the_second(group: GpuGroup, num_envs: int | None, overrides: Overrides) -> FitResult:
+        answer = search(group, num_envs, overrides)
+        asked.append((group.device, num_envs, overrides))
+        is_small = group.device == "cuda:1" and num_envs is not None
+        return replace(answer, overrides={"physics.contacts": 96}) if is_small else answer
+
+    assert smallest_answer(GROUPS, enlarge_on_the_second).overrides == {"physics.contacts": 96}
+    enlarged = {"physics.contacts": 96}
+    assert asked[3:] == [("cuda:1", 512, {}), ("cuda:0", 512, enlarged), ("cuda:2", 512, enlarged)]
 
 
 def test_a_gpu_on_which_nothing_fits_ends_it() -> None:
