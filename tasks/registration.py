@@ -7,15 +7,24 @@ from typing import Any
 
 import gymnasium as gym
 
-from isaaclab_pc.agents import ppo
-from isaaclab_pc.agents.distill import DEFAULT, DISTILL_AGENTS, distill_sizes
+from isaaclab_pc.agents.distill import DEFAULT, DISTILL_AGENTS, DistillSettings, distill_sizes
 from isaaclab_pc.agents.fine_tune import fine_tuning
+from isaaclab_pc.agents.ppo import PpoSettings, find_agent, sizes
 from isaaclab_pc.agents.sac import DEFAULT as SAC_DEFAULT
-from isaaclab_pc.agents.sac import SAC_AGENTS, sac_sizes
+from isaaclab_pc.agents.sac import SAC_AGENTS, SacSettings, sac_sizes
 from isaaclab_pc.runners import RUNNERS, agent_key
 
 
-def register_task(task_id: str, env: str, env_cfg: str, agent: str = "default") -> None:
+def register_task(
+    task_id: str,
+    env: str,
+    env_cfg: str,
+    agent: str = "default",
+    *,
+    ppo: PpoSettings | None = None,
+    distill: DistillSettings | None = None,
+    sac: SacSettings | None = None,
+) -> None:
     """Register a task with an agent for every learning library, in every size.
 
     Args:
@@ -24,19 +33,22 @@ def register_task(task_id: str, env: str, env_cfg: str, agent: str = "default") 
             which is also what Isaac Lab's own ``isaaclab train`` calls the experiment.
         env_cfg: Environment configuration, as ``module:Class``.
         agent: Hyperparameters that it learns with, one of :data:`isaaclab_pc.agents.ppo.AGENTS`.
+        ppo: Hyperparameters of its own for PPO; None: those of ``agent``, here as below.
+        distill: Hyperparameters of its own for imitation.
+        sac: Hyperparameters of its own for SAC.
 
     Raises:
         ConfigError: There is no such agent.
     """
     module = env.partition(":")[0]
     short_name = module.split(".")[-2]
-    settings = ppo.find_agent(agent)
-    students = distill_sizes(DISTILL_AGENTS.get(agent, DEFAULT))
+    settings = ppo or find_agent(agent)
+    students = distill_sizes(distill or DISTILL_AGENTS.get(agent, DEFAULT))
 
     agents = {
         agent_key(runner, size): _config_maker(runner, "make_cfg", sized, short_name)
         for runner in RUNNERS
-        for size, sized in ppo.sizes(settings).items()
+        for size, sized in sizes(settings).items()
     }
     # RSL-RL alone; for every task, as a policy that sees the state can teach any of them.
     agents |= {
@@ -47,11 +59,11 @@ def register_task(task_id: str, env: str, env_cfg: str, agent: str = "default") 
         agent_key("rsl_rl", size, "finetune"): _config_maker(
             "rsl_rl", "make_finetune_cfg", fine_tuning(sized, students[size]), short_name
         )
-        for size, sized in ppo.sizes(settings).items()
+        for size, sized in sizes(settings).items()
     }
     agents |= {
         agent_key("skrl", size, "sac"): _config_maker("skrl", "make_sac_cfg", sized, short_name)
-        for size, sized in sac_sizes(SAC_AGENTS.get(agent, SAC_DEFAULT)).items()
+        for size, sized in sac_sizes(sac or SAC_AGENTS.get(agent, SAC_DEFAULT)).items()
     }
     gym.register(
         id=task_id,

@@ -48,8 +48,8 @@ class TuneSettings(ScriptSettings):
     """What a search has besides the settings of its runs."""
 
     tuner: Literal["asha", "random"] = "asha"
-    """asha ends trials that are worse than two thirds of the others were after as many iterations; random lets all
-    come to their end."""
+    """asha lets the best third of the trials go on at each of its marks and ends the others; random lets all come to
+    their end."""
 
     samples: Annotated[int, Field(ge=1, le=10_000)] = 20
     """Trials, each with other values; fewer where there are no more combinations."""

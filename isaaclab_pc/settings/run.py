@@ -24,7 +24,7 @@ from isaaclab_pc.settings.supervise import SuperviseSettings
 __all__ = ["INTERNAL", "SETTINGS", "EvalSettings", "RunSettings", "VisualizerName"]
 
 CUDA_DEVICES = r"cuda:[0-9]{1,3}(,cuda:[0-9]{1,3})*"
-"""One GPU or several, as ``scripts/scale.py`` takes them."""
+"""One GPU or several: those of a run's processes on one machine."""
 
 VisualizerName = Literal["kit", "newton_gl", "newton_rtx", "rerun", "viser"]
 VISUALIZER_NAMES: tuple[str, ...] = get_args(VisualizerName)
@@ -64,7 +64,7 @@ PathText = Annotated[
 
 HostText = Annotated[
     str,
-    StringConstraints(min_length=1, max_length=260, pattern=r"^[^\s:]+(:[0-9]{1,5})?$"),
+    StringConstraints(min_length=1, max_length=260, pattern=r"^(\[[0-9A-Fa-f:.]+\]|[^\s:\[\]]+)(:[0-9]{1,5})?$"),
     Expects("a host, or host:port"),
 ]
 
@@ -191,7 +191,7 @@ class RunSettings(Settings):
 
     gpus: Annotated[int, Field(ge=1, le=64)] = 1
     """GPUs of a machine that train together, in one process each: the first of those that CUDA_VISIBLE_DEVICES shows.
-    Each has num_envs environments; the samples of an update stay. With device=cpu: processes that share its cores, to
+    Each has num_envs environments; an update has as many samples in all. With device=cpu: processes that share its cores, to
     try it out."""
 
     nodes: Annotated[int, Field(ge=1, le=1024)] = 1

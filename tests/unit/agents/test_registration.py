@@ -4,6 +4,7 @@
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
@@ -21,7 +22,7 @@ TASK_ID = "IsaacPC-Press-Button-Franka-Direct"
 
 @pytest.fixture
 def register() -> Iterator[Callable]:
-    def register(**agent: str) -> None:
+    def register(**agent: Any) -> None:
         register_task(
             TASK_ID, env="others.press_button.env:PressButtonEnv", env_cfg="others.press_button.cfg:PressCfg", **agent
         )
@@ -63,6 +64,18 @@ def test_distillation_has_the_settings_of_the_agent_too(register: Callable, agen
     settings = {"default": DEFAULT, "reach": REACH, "precise": PRECISE}[agent]
     assert cfg.max_iterations == settings.max_iterations
     assert cfg.algorithm.expert_share_samples == settings.expert_share_samples
+
+
+def test_a_task_may_bring_hyperparameters_of_its_own(register: Callable) -> None:
+    register(
+        ppo=replace(ppo.DEFAULT, gamma=0.87),
+        distill=replace(DEFAULT, max_iterations=7),
+        sac=replace(sac.DEFAULT, gamma=0.5),
+    )
+    load: Any = load_cfg_from_registry
+    assert load(TASK_ID, agent_key("rsl_rl", "large")).algorithm.gamma == 0.87
+    assert load(TASK_ID, agent_key("rsl_rl", "default", "distill")).max_iterations == 7
+    assert load(TASK_ID, agent_key("skrl", "default", "sac"))["agent"]["discount_factor"] == 0.5
 
 
 @pytest.mark.parametrize("size", ["default", "large"])
