@@ -8,6 +8,7 @@ VENV := .venv
 PYTHON := $(VENV)/bin/python
 UV := $(VENV)/bin/uv
 INSTALLED := $(VENV)/.installed
+IS_3_12 := -c 'import sys; sys.exit(sys.version_info[:2] != (3, 12))'
 # Two processes, each with one physics backend: tests/conftest.py says which runs what. A backend of which no test passed
 # fails.
 PYTEST := $(PYTHON) -m pytest -rs
@@ -20,7 +21,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DELETE_ON_ERROR:
 
 train: $(INSTALLED)
-	$(PYTHON) scripts/train.py $(if $(filter task=%,$(ARGS)),,task=reach) $(ARGS)
+	$(PYTHON) scripts/train.py $(ARGS)
 
 # Two processes that each use all cores wait for each other.
 test test-all: export OMP_NUM_THREADS := 1
@@ -66,11 +67,14 @@ $(INSTALLED): setup.py extension.toml constraints.txt | $(UV)
 	$(UV) pip install --python $(PYTHON) -c constraints.txt -e '.[$(EXTRAS)]'
 	@touch $@
 
+# A .venv that was not made here may have no pip; one where pip was interrupted claims to have uv.
 $(UV): | $(PYTHON)
-	$(PYTHON) -m pip install --quiet --disable-pip-version-check -c constraints.txt uv
+	@$(PYTHON) $(IS_3_12) || { echo "isaaclab_pc needs Python 3.12, and $(PYTHON) is not it: remove $(VENV)." >&2; exit 1; }
+	@$(PYTHON) -m pip --version >/dev/null 2>&1 || $(PYTHON) -m ensurepip >/dev/null
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --ignore-installed --no-deps -c constraints.txt uv
 
 $(PYTHON):
-	@$(PYTHON3) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 12))' 2>/dev/null || \
+	@$(PYTHON3) $(IS_3_12) 2>/dev/null || \
 		{ echo "isaaclab_pc needs Python 3.12, and '$(PYTHON3)' is not it." \
 		       "Install python3.12, or name it: make PYTHON3=/path/to/python3.12" >&2; exit 1; }
 	@$(PYTHON3) -m venv $(VENV) || \

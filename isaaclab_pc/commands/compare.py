@@ -3,25 +3,24 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
-from rich.console import Console
 from rich.table import Table
 
-from isaaclab_pc.commands.comparison import ComparedRun, differences, read_run, write_csv_files
+from isaaclab_pc.commands.comparison import ComparedRun, read_run, write_csv_files
 from isaaclab_pc.commands.named_run import named_run
 from isaaclab_pc.errors import ConfigError, closest
 from isaaclab_pc.launch.child_process import ExitCode, run_script
 from isaaclab_pc.launch.command_line import Takes, split_own
 from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.run_folder import LOGS, make_folder, writing
+from isaaclab_pc.report.comparison import differences, run_names
 from isaaclab_pc.settings.base import ScriptSettings, settings_of
 from isaaclab_pc.terminal.screen import current
+from isaaclab_pc.terminal.tables import table_console
 from isaaclab_pc.viz.comparison_plot import ComparedCurves, EvaluationPoint, save_comparison_plot
 
 __all__ = ["main"]
@@ -81,18 +80,18 @@ def _run(argv: Sequence[str]) -> int:
     own, folders = split_own(argv, CompareSettings)
     _check(folders)
     found = [named_run(folder) for folder in folders]
-    runs = [read_run(folder, name) for folder, name in zip(found, _short_names(found), strict=True)]
+    runs = [read_run(folder, name) for folder, name in zip(found, run_names(found), strict=True)]
+    differing = differences([(run.data, run.settings) for run in runs])
 
     out = make_folder(LOGS / "compare") if own.out is None else Path(own.out)
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
-        write_csv_files(out, runs, own.threshold)
+        write_csv_files(out, runs, own.threshold, differing)
         save_comparison_plot([_curves_of(run) for run in runs], own.threshold, out / PICTURE_NAME)
 
-    console = Console(width=None if sys.stdout.isatty() else 160)
+    console = table_console(160)
     console.print(_results_table(runs, own.threshold))
     console.print(_cost_table(runs))
-    differing = differences(runs)
     if differing:
         console.print(_differences_table(runs, differing))
     current().made("comparison", out, "curves and numbers")
@@ -112,13 +111,6 @@ def _check(folders: Sequence[str]) -> None:
     doubles = sorted({text for text in folders if folders.count(text) > 1})
     if doubles:
         raise ConfigError(f"{doubles[0]} is named twice.")
-
-
-def _short_names(folders: Sequence[Path]) -> list[str]:
-    """Return the folders' paths without what they all begin with."""
-    paths = [os.path.abspath(folder) for folder in folders]
-    common = os.path.commonpath([os.path.dirname(path) for path in paths])
-    return [os.path.relpath(path, common) for path in paths]
 
 
 def _results_table(runs: Sequence[ComparedRun], threshold: float) -> Table:
@@ -166,12 +158,12 @@ def _success(run: ComparedRun) -> str:
     return f"{evaluation.success} of {evaluation.episodes}{when}"
 
 
-def _differences_table(runs: Sequence[ComparedRun], differing: dict[str, list[str]]) -> Table:
+def _differences_table(runs: Sequence[ComparedRun], differing: Sequence[tuple[str, ...]]) -> Table:
     table = Table(title="What differs", title_justify="left")
     for column in ("", *(run.name for run in runs)):
         table.add_column(column, overflow="fold")
-    for name, values in differing.items():
-        table.add_row(name, *values)
+    for row in differing:
+        table.add_row(*row)
     return table
 
 

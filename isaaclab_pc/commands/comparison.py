@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What ``scripts/compare.py`` tells of each run, whatever its learning library: numbers, differences, tables."""
+"""What ``scripts/compare.py`` tells of each run, whatever its learning library: numbers and files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from isaaclab_pc.launch.run_record import CurvePoint, RunData, RunRecord
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.viz.run_curves import RunCurves, read_run_curves
 
-__all__ = ["ComparedRun", "Speed", "differences", "read_run", "write_csv_files"]
+__all__ = ["ComparedRun", "Speed", "read_run", "write_csv_files"]
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class ComparedRun:
     """One run."""
 
     name: str
-    """Its folder, without what all compared runs have in common."""
+    """As much of its folder's path as tells it from the others."""
 
     data: RunData
     """Its record."""
@@ -110,39 +110,16 @@ def read_run(folder: Path, name: str) -> ComparedRun:
     return ComparedRun(name, record.data, RunSettings.load(folder / SETTINGS_NAME), read_run_curves(folder))
 
 
-def differences(runs: Sequence[ComparedRun]) -> dict[str, list[str]]:
-    """Return what was not the same in all runs.
-
-    Args:
-        runs: The runs.
-
-    Returns:
-        By the name of the setting, or of the package whose version it is: the values as text, one for each run.
-    """
-    rows: dict[str, list[str]] = {}
-    flat = [run.settings.flat() for run in runs]
-    for key in flat[0]:
-        rows[key] = [_shown(values[key]) for values in flat]
-    rows["commit"] = [_shown(run.data.git) for run in runs]
-    packages = dict.fromkeys(name for run in runs for name in run.data.versions)
-    for package in packages:
-        rows[f"version of {package}"] = [_shown(run.data.versions.get(package)) for run in runs]
-    return {name: values for name, values in rows.items() if len(set(values)) > 1}
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, (list, tuple)):
-        return " ".join(map(str, value)) or "-"
-    return "-" if value is None else str(value)
-
-
-def write_csv_files(folder: Path, runs: Sequence[ComparedRun], threshold: float) -> None:
+def write_csv_files(
+    folder: Path, runs: Sequence[ComparedRun], threshold: float, differing: Sequence[tuple[str, ...]]
+) -> None:
     """Write ``runs.csv``, ``evaluations.csv``, ``iterations.csv`` and ``differences.csv``.
 
     Args:
         folder: Where to.
         runs: The runs.
         threshold: Success rate whose steps and time stand in ``runs.csv``.
+        differing: What is not the same in all runs, with its value in every run.
     """
     _write(folder / "runs.csv", [_summary(run, threshold) for run in runs])
     evaluations = [
@@ -159,11 +136,8 @@ def write_csv_files(folder: Path, runs: Sequence[ComparedRun], threshold: float)
     ]
     _write(folder / "evaluations.csv", evaluations)
     _write(folder / "iterations.csv", [row for run in runs for row in _iterations(run)])
-    differing = differences(runs).items()
-    names = [run.name for run in runs]
-    _write(
-        folder / "differences.csv", [{"setting": key, **dict(zip(names, row, strict=True))} for key, row in differing]
-    )
+    columns = ("setting", *(run.name for run in runs))
+    _write(folder / "differences.csv", [dict(zip(columns, row, strict=True)) for row in differing])
 
 
 def _summary(run: ComparedRun, threshold: float) -> dict[str, Any]:

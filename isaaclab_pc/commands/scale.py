@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 
 from isaaclab_pc.cluster.kernel_cache import announce_first_start, check_kernel_cache
@@ -40,6 +38,7 @@ from isaaclab_pc.scaling.profile import ProfileCache
 from isaaclab_pc.scaling.trial import format_size
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import current
+from isaaclab_pc.terminal.tables import table_console
 
 __all__ = ["main"]
 
@@ -253,7 +252,7 @@ def _print_ledger(ledger: Ledger, how: str) -> None:
         _sum([entry.fixed for entry in ledger.entries]),
         _sum([entry.per_env for entry in ledger.entries]),
     )
-    Console(width=None if sys.stdout.isatty() else 120).print(table)
+    table_console(120).print(table)
 
 
 def _sum(sizes: Sequence[float | None]) -> str:
@@ -290,7 +289,7 @@ def show_profiles() -> int:
             profile.stop,
             profile.date,
         )
-    Console(width=None if sys.stdout.isatty() else 160).print(table)
+    table_console(160).print(table)
     return ExitCode.OK
 
 

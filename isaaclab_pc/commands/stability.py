@@ -5,12 +5,10 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from isaaclab_pc.errors import ConfigError
@@ -23,6 +21,7 @@ from isaaclab_pc.launch.task_names import short_name
 from isaaclab_pc.physics.stability import Cell, cheapest, grid
 from isaaclab_pc.program_name import command_line
 from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.terminal.tables import table_console
 
 __all__ = ["measure_stability"]
 
@@ -198,7 +197,7 @@ def _print_table(cells: Sequence[Cell], chosen: Cell | None, title: str) -> None
         note = cell.note or ("cheapest stable" if cell is chosen else "")
         table.add_row(*values, str(cell.env_steps), _failures(cell), _percent(cell.success), speed, cost, note)
 
-    Console(width=None if sys.stdout.isatty() else 150).print(table)
+    table_console(150).print(table)
 
 
 def _train_command(command: Command, settings: RunSettings, cell: Cell) -> str:

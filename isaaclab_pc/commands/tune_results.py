@@ -5,12 +5,9 @@ from __future__ import annotations
 
 import io
 import math
-import shutil
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 
 from isaaclab_pc.cluster.tuning import OVER, Trial, Tuning, best_trial, read_trials, write_csv
@@ -18,6 +15,7 @@ from isaaclab_pc.launch.run_folder import writing
 from isaaclab_pc.program_name import command_line
 from isaaclab_pc.terminal import events
 from isaaclab_pc.terminal.screen import current
+from isaaclab_pc.terminal.tables import table_console
 
 __all__ = ["CSV_NAME", "PICTURE_NAME", "Watch", "report"]
 
@@ -26,9 +24,6 @@ PICTURE_NAME = "results.png"
 
 _ROWS = 30
 """Most trials in the table: the best, and those that run; the file has all."""
-
-_USUAL_COLUMNS = 160
-"""Width of the table where there is no terminal."""
 
 
 class Watch:
@@ -107,8 +102,7 @@ def _save_plot(path: Path, tuning: Tuning, begun: Sequence[Trial]) -> None:
 def _text(table: Table) -> str:
     """Return a table as lines, as wide as the terminal."""
     lines = io.StringIO()
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else _USUAL_COLUMNS
-    Console(file=lines, width=width).print(table)
+    table_console(160, lines).print(table)
     return lines.getvalue().rstrip("\n")
 
 

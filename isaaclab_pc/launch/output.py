@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -52,6 +53,9 @@ def output(argv: Sequence[str]) -> Iterator[tuple[Screen, list[str]]]:
         with _json_screen(durations) as screen, use(screen):
             yield screen, others
         return
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A letter that a terminal or a pipe cannot show must not end what prints it.
+        sys.stdout.reconfigure(errors="replace")
     live = is_terminal(sys.stdout) and not own.quiet
     screen = LiveScreen(sys.stdout, durations) if live else Lines(None, durations, quiet=own.quiet)
     with use(screen):
@@ -62,10 +66,13 @@ def output(argv: Sequence[str]) -> Iterator[tuple[Screen, list[str]]]:
 def _json_screen(durations: Durations) -> Iterator[Screen]:
     """Keep standard output for events: what libraries and children print goes to standard error."""
     sys.stdout.flush()
-    with os.fdopen(os.dup(1), "w", encoding="utf-8") as events:
-        os.dup2(2, 1)
-        try:
-            with contextlib.redirect_stdout(sys.stderr):
-                yield JsonScreen(events, durations)
-        finally:
-            os.dup2(events.fileno(), 1)
+    events = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield JsonScreen(events, durations)
+    finally:
+        os.dup2(events.fileno(), 1)
+        # What a closed pipe did not take is tried once more, and lost.
+        with contextlib.suppress(OSError):
+            events.close()

@@ -11,7 +11,7 @@ from typing import Any
 from isaaclab_pc.packages import installed_versions
 from isaaclab_pc.program_name import command_line
 from isaaclab_pc.report import sections
-from isaaclab_pc.report.comparison import differing_settings, measures, run_names
+from isaaclab_pc.report.comparison import differences, measures, run_names
 from isaaclab_pc.report.next_commands import Command, commands, scale_command
 from isaaclab_pc.report.read_run import RunFacts, read_run
 from isaaclab_pc.report.words import shortened
@@ -97,8 +97,8 @@ def _run_page(run: RunFacts) -> dict[str, Any]:
         "factors": sections.breakdown(run),
         "seen": sections.seen_text(run),
         "has_settings": run.settings is not None,
-        "changed": sections.changed_settings(run),
-        "others": [(row.key, row.value) for row in sections.other_settings(run)],
+        "changed": sections.changed_settings(run.settings),
+        "others": [(row.key, row.value) for row in sections.other_settings(run.settings)],
         "facts": sections.what_ran(run),
         "versions": sections.version_rows(run),
         "has_ledger": bool(run.trials or run.ledger),
@@ -157,7 +157,7 @@ def _comparison_page(runs: Sequence[RunFacts]) -> dict[str, Any]:
         "measures": measures(runs),
         "success_note": "" if len(seeds) == 1 else "The runs were not evaluated with the same seed.",
         "curve_figures": curve_figures,
-        "differing": differing_settings(runs),
+        "differing": differences([(run.data, run.settings) for run in runs]),
         "commands": [
             Command(f"The report of {name}", command_line("report", run.folder))
             for name, run in zip(names, runs, strict=True)

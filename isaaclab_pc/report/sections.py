@@ -215,21 +215,21 @@ def _clock(text: str) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S %Z") if time is not None else text
 
 
-def changed_settings(run: RunFacts) -> list[SettingRow]:
-    """Return the settings that differ from their defaults, those of task and agent included."""
-    if run.settings is None:
+def changed_settings(settings: RunSettings | None) -> list[SettingRow]:
+    """Return a run's settings that differ from their defaults, those of task and agent included."""
+    if settings is None:
         return []
-    rows = [row for row in _all_settings(run.settings) if row.value != row.default]
-    for override in (*run.settings.env_overrides, *run.settings.agent_overrides):
+    rows = [row for row in _all_settings(settings) if row.value != row.default]
+    for override in (*settings.env_overrides, *settings.agent_overrides):
         key, _, value = override.partition("=")
         owner = "the task's" if key.startswith("env.") else "the agent's"
         rows.append(SettingRow(shortened(key), shortened(value), owner, ""))
     return rows
 
 
-def other_settings(run: RunFacts) -> list[SettingRow]:
-    """Return the settings that have their defaults."""
-    return [] if run.settings is None else [row for row in _all_settings(run.settings) if row.value == row.default]
+def other_settings(settings: RunSettings | None) -> list[SettingRow]:
+    """Return a run's settings that have their defaults."""
+    return [] if settings is None else [row for row in _all_settings(settings) if row.value == row.default]
 
 
 def _all_settings(settings: RunSettings) -> list[SettingRow]:
@@ -244,7 +244,7 @@ def _all_settings(settings: RunSettings) -> list[SettingRow]:
 
 
 def _value(value: Any) -> str:
-    return "null" if value is None else shortened(f"{value:g}" if isinstance(value, float) else value)
+    return "null" if value is None else shortened(value)
 
 
 def result_rows(run: RunFacts) -> list[tuple[str, str]]:

@@ -8,7 +8,7 @@ import io
 import os
 import sys
 from collections.abc import Iterable
-from typing import IO, Any
+from typing import Any, TextIO
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -21,7 +21,7 @@ from isaaclab_pc.terminal.durations import Durations
 from isaaclab_pc.terminal.events import Decision, Event, Iteration, Phase, Trials, Warned
 from isaaclab_pc.terminal.screen import Screen
 from isaaclab_pc.terminal.words import (
-    duration,
+    clock,
     event_text,
     iteration_line,
     iteration_numbers,
@@ -35,7 +35,7 @@ _REDRAWS_PER_S = 4
 _USUAL_COLUMNS = 80
 
 
-def is_terminal(stream: IO[str]) -> bool:
+def is_terminal(stream: TextIO) -> bool:
     """Tell whether a stream is a terminal that can move its cursor."""
     return stream.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
 
@@ -43,18 +43,20 @@ def is_terminal(stream: IO[str]) -> bool:
 class LiveScreen(Screen):
     """Lines that stay, above a foot that is redrawn while a phase runs."""
 
-    def __init__(self, stream: IO[str], durations: Durations | None = None, console: Console | None = None) -> None:
+    def __init__(self, stream: TextIO, durations: Durations | None = None, console: Console | None = None) -> None:
         """Draw nothing yet.
 
         Args:
             stream: The terminal.
             durations: As for :class:`~isaaclab_pc.terminal.screen.Screen`.
-            console: rich's, of another width, or one that records; None: one of the terminal's width.
+            console: rich's, of another width, or one that records; None: one as wide as the terminal is at the time.
         """
         super().__init__(durations)
         self._console = console or _console(stream)
+        self._terminal = stream if console is None else None
         self._live: Live | None = None
-        self._spinner = Spinner("dots")
+        # Of letters that every terminal has, where it takes no others.
+        self._spinner = Spinner("dots" if self._console.encoding.startswith("utf") else "line")
         self._iteration: Iteration | None = None
         self._trials: Trials | None = None
 
@@ -105,18 +107,21 @@ class LiveScreen(Screen):
 
     def foot(self) -> RenderableType:
         """Return what is redrawn while a phase runs."""
+        if self._terminal is not None:
+            # Lines of the width at the start would wrap in a narrower window, where rich could not erase them.
+            self._console.width = _width(self._terminal)
         phase = self._running()
         if phase is None:
             return ""
 
-        head = f"{phase.phase}  {duration(phase.elapsed_s)}"
+        head = f"{phase.phase}  {clock(phase.elapsed_s)}"
         if phase.steps:
             head += f"  step {phase.step:,}/{phase.steps:,}"
         if phase.usual_s is not None:
-            head += f"  usually {duration(phase.usual_s)} here"
+            head += f"  usually {clock(phase.usual_s)} here"
         known = self._iteration if phase.phase in ("train", "evaluate") else None
         if known is not None:
-            head += f"  iteration {known.iteration}/{known.max_iterations}  ETA {duration(known.eta_s)}"
+            head += f"  iteration {known.iteration}/{known.max_iterations}  ETA {clock(known.eta_s)}"
 
         row = Table.grid(padding=(0, 1))
         row.add_row(self._spinner, Text(head, "bold"))
@@ -136,12 +141,12 @@ def _with_bar(head: RenderableType, total: int, completed: int, lines: Iterable[
     return Group(head, bar, *(Text(line) for line in lines))
 
 
-def _console(stream: IO[str]) -> Console:
+def _console(stream: TextIO) -> Console:
     terminal: Any = _Terminal(stream)
     return Console(file=terminal, width=_width(stream), force_terminal=True)
 
 
-def _width(stream: IO[str]) -> int:
+def _width(stream: TextIO) -> int:
     """Return the columns of a terminal, also where the standard streams go elsewhere."""
     try:
         # A terminal that was never told its size has 0.
@@ -153,8 +158,12 @@ def _width(stream: IO[str]) -> int:
 class _Terminal(io.TextIOBase):
     """A terminal that may close while its writer goes on: what is written after that is lost."""
 
-    def __init__(self, stream: IO[str]) -> None:
+    def __init__(self, stream: TextIO) -> None:
         self._stream = stream
+
+    @property
+    def encoding(self) -> str:
+        return self._stream.encoding
 
     def write(self, text: str, /) -> int:
         with contextlib.suppress(OSError):

@@ -7,14 +7,14 @@ import math
 
 from isaaclab_pc.terminal.events import Event, Iteration, Memory, Phase, Trial, Trials
 
-__all__ = ["duration", "event_text", "iteration_line", "iteration_numbers", "running_trials", "trials_line"]
+__all__ = ["clock", "event_text", "iteration_line", "iteration_numbers", "running_trials", "trials_line"]
 
 _MOST_RUNNING = 6
 """Trials that one line of a foot has room for."""
 
 
-def duration(seconds: float) -> str:
-    """Return a time as hours, minutes and seconds, such as ``0:01:28``."""
+def clock(seconds: float) -> str:
+    """Return a time as a clock shows it, in hours, minutes and seconds, such as ``0:01:28``."""
     minutes, second = divmod(round(seconds), 60)
     hours, minute = divmod(minutes, 60)
     return f"{hours}:{minute:02d}:{second:02d}"
@@ -40,7 +40,7 @@ def iteration_line(event: Iteration) -> str:
     trouble += [f"restarts {event.restarts}"] if event.restarts else []
     parts = [
         f"iteration {event.iteration:{width}d}/{event.max_iterations}",
-        f"ETA {duration(event.eta_s)}",
+        f"ETA {clock(event.eta_s)}",
         f"{_number(event, 'Perf/total_fps', '.0f')} steps/s",
         _results(event),
         f"collect {_number(event, 'collect_s', '.2f')} s",
@@ -110,10 +110,10 @@ def _share(name: str, used: int, limit: int) -> str:
 
 
 def _phase_line(event: Phase) -> str:
-    usual = f"usually {duration(event.usual_s)} here" if event.usual_s is not None else ""
+    usual = f"usually {clock(event.usual_s)} here" if event.usual_s is not None else ""
     if event.state == "running":
         step = f"step {event.step:,} of {event.steps:,}" if event.steps else ""
-        return ", ".join(filter(None, [f"{event.phase}: {duration(event.elapsed_s)} so far", step, usual]))
+        return ", ".join(filter(None, [f"{event.phase}: {clock(event.elapsed_s)} so far", step, usual]))
     if event.state == "end" or not event.what:
         return ""
     return ", ".join(filter(None, [event.what, usual]))

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from matplotlib import colormaps
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from isaaclab_pc.viz.drawing import legend_label, png_figure
 from isaaclab_pc.viz.run_curves import RunCurves
 
 __all__ = ["ComparedCurves", "EvaluationPoint", "save_comparison_plot"]
@@ -66,8 +66,11 @@ def save_comparison_plot(runs: Sequence[ComparedCurves], threshold: float, path:
         threshold: Success rate that is marked.
         path: PNG file to write.
     """
-    figure = Figure(figsize=(12, 8), layout="constrained")
-    FigureCanvasAgg(figure)
+    with png_figure(path, (12, 8)) as figure:
+        _draw(figure, runs, threshold)
+
+
+def _draw(figure: Figure, runs: Sequence[ComparedCurves], threshold: float) -> None:
     (by_steps, by_time), (returns, speed) = figure.subplots(2, 2)
 
     palette = colormaps["tab10" if len(runs) <= 10 else "tab20"].colors  # pyright: ignore[reportAttributeAccessIssue]
@@ -92,7 +95,6 @@ def save_comparison_plot(runs: Sequence[ComparedCurves], threshold: float, path:
 
     handles, labels = by_steps.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 3))
-    figure.savefig(path, dpi=120)
 
 
 def _metric(run: ComparedCurves, name: str) -> list[float]:
@@ -108,7 +110,7 @@ def _draw_success(
     above = [100.0 * (point.upper - point.success) for point in run.evaluations]
     # Rounding may leave an end of the interval a little beyond the rate.
     errors = [[max(value, 0.0) for value in side] for side in (below, above)]
-    axes.errorbar(dots, rates, yerr=errors, color=color, marker="o", capsize=3, label=run.name)
+    axes.errorbar(dots, rates, yerr=errors, color=color, marker="o", capsize=3, label=legend_label(run.name))
 
 
 def _draw_speed(axes: Any, runs: Sequence[ComparedCurves], colors: Sequence[Any]) -> None:

@@ -10,14 +10,12 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator, NullLocator
 from scipy.spatial.transform import Rotation
 
+from isaaclab_pc.viz.drawing import HEIGHT_SPAN
 from isaaclab_pc.viz.films import Film
 from isaaclab_pc.viz.run_figures import PageFigure
 from isaaclab_pc.viz.svg_figure import INK, draw_svg
 
 __all__ = ["film_figure", "look_figure"]
-
-HEIGHT_SPAN = 0.3
-"""Heights above the environment's origin that get different colours [m]."""
 
 _GROUND = "#1b2230"
 """Behind the points, in both of the page's themes: no other colour lets the lowest and the highest ones be seen."""

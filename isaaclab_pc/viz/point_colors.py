@@ -11,11 +11,9 @@ import torch
 
 from isaaclab_pc.sensors import PointCloud, PointCloudCfg
 from isaaclab_pc.sensors.features import at_pixels, camera_of
+from isaaclab_pc.viz.drawing import HEIGHT_SPAN
 
 __all__ = ["PointColors", "color_ways", "colors_by_height"]
-
-HEIGHT_SPAN = 0.3
-"""Heights above the environment's origin that get different colours [m]: what a gripper works at on a table."""
 
 _APPENDED = np.array([235, 50, 200], np.uint8)
 """Colour of points that no camera saw, such as a goal's."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator
 
+from isaaclab_pc.viz.drawing import legend_label
 from isaaclab_pc.viz.svg_figure import BAD, INK, LINE, SERIES, draw_svg, legend_above
 
 __all__ = [
@@ -157,7 +158,7 @@ def curve_figure(
             # A point between two gaps is no line.
             marker = _MARKERS[index % len(_MARKERS)] if len(line.x) <= _FEW_POINTS else None
             style = {"color": SERIES[index % len(SERIES)], "linestyle": _DASHES[index % len(_DASHES)]}
-            axes.plot(line.x, line.y, label=line.name, marker=marker, markersize=3.5, **style)
+            axes.plot(line.x, line.y, label=legend_label(line.name), marker=marker, markersize=3.5, **style)
         _draw_intervals(axes, marks, first=len(drawn) if len(drawn) > 1 else 1)
 
         axes.set(xlabel=x_label, ylabel=y_label)
@@ -226,7 +227,7 @@ def _draw_intervals(axes: Any, marks: Sequence[Interval], first: int) -> None:
         above = [max(mark.upper - mark.y, 0.0) for mark in those]
         color = SERIES[(first + index) % len(SERIES)]
         style = {"fmt": _MARKERS[index % len(_MARKERS)], "color": color, "capsize": 3, "markersize": 5, "zorder": 3}
-        axes.errorbar([mark.x for mark in those], heights, yerr=(below, above), label=name, **style)
+        axes.errorbar([mark.x for mark in those], heights, yerr=(below, above), label=legend_label(name), **style)
 
 
 def _curve_table(

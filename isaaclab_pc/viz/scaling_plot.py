@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-
 from isaaclab_pc.scaling.ledger import fit_line
 from isaaclab_pc.scaling.search import TOLERANCE
 from isaaclab_pc.scaling.trial import Trial
+from isaaclab_pc.viz.drawing import png_figure
 
 __all__ = ["save_scaling_plot"]
 
@@ -34,21 +32,19 @@ def save_scaling_plot(trials: Sequence[Trial], num_envs: int, title: str, path: 
         title: Headline.
         path: PNG file to write.
     """
-    figure = Figure(figsize=(11, 4.4), layout="constrained")
-    FigureCanvasAgg(figure)
-    memory_axes, speed_axes = figure.subplots(1, 2)
-    _draw_memory(memory_axes, trials, num_envs)
-    _draw_speed(speed_axes, trials, num_envs)
+    with png_figure(path, (11, 4.4)) as figure:
+        memory_axes, speed_axes = figure.subplots(1, 2)
+        _draw_memory(memory_axes, trials, num_envs)
+        _draw_speed(speed_axes, trials, num_envs)
 
-    for axes in (memory_axes, speed_axes):
-        axes.set_xlabel("environments")
-        # Room for the text beside the marks.
-        axes.set_xlim(0, 1.1 * axes.get_xlim()[1])
-        axes.set_ylim(0, 1.1 * axes.get_ylim()[1])
-        axes.grid(alpha=0.3)
+        for axes in (memory_axes, speed_axes):
+            axes.set_xlabel("environments")
+            # Room for the text beside the marks.
+            axes.set_xlim(0, 1.1 * axes.get_xlim()[1])
+            axes.set_ylim(0, 1.1 * axes.get_ylim()[1])
+            axes.grid(alpha=0.3)
 
-    figure.suptitle(title)
-    figure.savefig(path, dpi=120)
+        figure.suptitle(title)
 
 
 def _draw_memory(axes: Any, trials: Sequence[Trial], num_envs: int) -> None:

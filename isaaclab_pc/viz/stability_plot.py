@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import Normalize, SymLogNorm
-from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from isaaclab_pc.physics.stability import Cell
+from isaaclab_pc.viz.drawing import png_figure
 
 __all__ = ["save_stability_plot"]
 
@@ -59,13 +58,10 @@ def save_stability_plot(cells: Sequence[Cell], chosen: Cell | None, title: str, 
     row_name = next((name for cell in cells for name in cell.settings if name != _COLUMN), "dt")
     rows = _values(cells, row_name)
 
-    figure = Figure(figsize=(4.6 * len(maps), 1.6 + 0.7 * len(rows)), layout="constrained")
-    FigureCanvasAgg(figure)
-    for axes, shown in zip(figure.subplots(1, len(maps)), maps, strict=True):
-        _draw(axes, cells, chosen, row_name, shown)
-
-    figure.suptitle(title)
-    figure.savefig(path, dpi=120)
+    with png_figure(path, (4.6 * len(maps), 1.6 + 0.7 * len(rows))) as figure:
+        for axes, shown in zip(figure.subplots(1, len(maps)), maps, strict=True):
+            _draw(axes, cells, chosen, row_name, shown)
+        figure.suptitle(title)
 
 
 def _maps(cells: Sequence[Cell]) -> list[_Map]:

@@ -15,6 +15,8 @@ import matplotlib as mpl
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
+from isaaclab_pc.viz.drawing import PLAIN_TEXT
+
 __all__ = ["BAD", "GOOD", "INK", "LINE", "MUTED", "SERIES", "draw_svg", "legend_above"]
 
 INK = "#a0a001"
@@ -42,8 +44,7 @@ _VARIABLES = {INK: "--ink", MUTED: "--muted", LINE: "--line", GOOD: "--good", BA
 
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
-    # Names come from files of others: a dollar sign in one is no formula.
-    "text.parse_math": False,
+    **PLAIN_TEXT,
     "font.family": "sans-serif",
     "font.size": 9.5,
     "axes.edgecolor": MUTED,

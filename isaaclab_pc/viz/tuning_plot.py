@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
+
+from isaaclab_pc.viz.drawing import png_figure
 
 __all__ = ["TuningPoint", "save_tuning_plot"]
 
@@ -56,24 +56,22 @@ def save_tuning_plot(points: Sequence[TuningPoint], metric: str, title: str, pat
     names = list(points[0].values)
     columns = min(len(names), _COLUMNS)
     rows = math.ceil(len(names) / columns)
-    figure = Figure(figsize=(max(4.2 * columns, 6.4), 3.6 * rows + 0.8), layout="constrained")
-    FigureCanvasAgg(figure)
-    panels = figure.subplots(rows, columns, squeeze=False).ravel()
-
     scores = [point.score for point in points if point.score is not None]
     low, high = (min(scores), max(scores)) if scores else (0.0, 1.0)
     margin = 0.08 * ((high - low) or abs(high) or 1.0)
-    for axes, name in zip(panels, names, strict=False):
-        _draw(axes, points, name, low - margin)
-        axes.set(xlabel=name, ylabel=metric, ylim=(low - 2 * margin, high + 2 * margin))
-        axes.grid(alpha=0.3)
-    for axes in panels[len(names) :]:
-        axes.set_axis_off()
 
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
-    figure.suptitle(title)
-    figure.savefig(path, dpi=120)
+    with png_figure(path, (max(4.2 * columns, 6.4), 3.6 * rows + 0.8)) as figure:
+        panels = figure.subplots(rows, columns, squeeze=False).ravel()
+        for axes, name in zip(panels, names, strict=False):
+            _draw(axes, points, name, low - margin)
+            axes.set(xlabel=name, ylabel=metric, ylim=(low - 2 * margin, high + 2 * margin))
+            axes.grid(alpha=0.3)
+        for axes in panels[len(names) :]:
+            axes.set_axis_off()
+
+        handles, labels = panels[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+        figure.suptitle(title)
 
 
 def _draw(axes: Any, points: Sequence[TuningPoint], name: str, bottom: float) -> None:

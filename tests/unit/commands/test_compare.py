@@ -22,10 +22,10 @@ def evaluation(rate: float) -> Evaluation:
     return Evaluation(100, 1000, success, success, 3.0, None)
 
 
-def write_run(folder: Path, *settings: str, success: float, rollout_s: float) -> None:
+def write_run(folder: Path, *settings: str, success: float, rollout_s: float, env: tuple[str, ...] = ()) -> None:
     """Write a run that was at half of its success in an evaluation after two of four iterations."""
     folder.mkdir(parents=True)
-    composed = compose([*SETTINGS, *settings])
+    composed = compose([*SETTINGS, *settings], env)
     composed.save(folder / "config.yaml")
     record = RunRecord.create(folder, composed, "reach")
     for n in range(1, ITERATIONS + 1):
@@ -71,7 +71,7 @@ def test_runs_of_two_libraries_stand_side_by_side(runs: list[str], capsys: pytes
     assert "curves and numbers: result" in output
 
     first, second = rows(Path("result/runs.csv"))
-    assert (first["run"], first["runner"], first["success"]) == ("rsl_rl/reach/a", "rsl_rl", "0.96")
+    assert (first["run"], first["runner"], first["success"]) == ("a", "rsl_rl", "0.96")
     assert (first["env_steps_to_0.9"], first["wall_s_to_0.9"]) == (str(ITERATIONS * STEPS), "41.0")
     assert (second["env_steps_to_0.9"], second["wall_s_to_0.9"]) == ("", "")
     speeds = [float(first[f"{part}_fps"]) for part in ("env", "inference", "total")]
@@ -89,9 +89,7 @@ def test_the_threshold_may_be_reached_before_the_end(runs: list[str]) -> None:
 
 def test_only_settings_that_differ_are_told(runs: list[str]) -> None:
     assert compare.main([*runs, "out=result"]) == 0
-    told = {
-        row["setting"]: (row["rsl_rl/reach/a"], row["rl_games/reach/b"]) for row in rows(Path("result/differences.csv"))
-    }
+    told = {row["setting"]: (row["a"], row["b"]) for row in rows(Path("result/differences.csv"))}
     assert told == {"runner": ("rsl_rl", "rl_games"), "seed": ("42", "7")}
 
 
@@ -101,10 +99,21 @@ def test_every_iteration_and_evaluation_is_in_a_file_and_the_curves_are_drawn(ru
     assert len(rows(out / "iterations.csv")) == 2 * ITERATIONS
     evaluations = [(row["run"], row["success"]) for row in rows(out / "evaluations.csv")]
     assert evaluations == [
-        *(("rsl_rl/reach/a", rate) for rate in ("0.48", "0.96")),
-        *(("rl_games/reach/b", rate) for rate in ("0.25", "0.5")),
+        *(("a", rate) for rate in ("0.48", "0.96")),
+        *(("b", rate) for rate in ("0.25", "0.5")),
     ]
     assert (out / "curves.png").stat().st_size > 20_000
+
+
+@pytest.mark.usefixtures("runs")
+def test_names_and_values_are_shown_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    folders = ["[old]", "_$x_{1$"]
+    for index, folder in enumerate(folders):
+        write_run(Path(folder), success=0.5, rollout_s=1.0, env=(f"env.cameras=[wrist,front{index}]",))
+    assert compare.main([*folders, "out=result"]) == 0
+    output = capsys.readouterr().out
+    assert {name for name in (*folders, "[wrist,front0]", "[wrist,front1]") if name not in output} == set()
+    assert Path("result/curves.png").stat().st_size > 20_000
 
 
 def test_a_run_that_has_just_begun_is_compared_too(runs: list[str]) -> None:

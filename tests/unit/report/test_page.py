@@ -12,10 +12,11 @@ import pytest
 from isaaclab_pc.launch.command_line import parse_command
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.report.at_end import report_at_end
-from isaaclab_pc.report.comparison import run_names
+from isaaclab_pc.report.comparison import differences, run_names
 from isaaclab_pc.report.next_commands import commands
 from isaaclab_pc.report.page import comparison_page, run_page
 from isaaclab_pc.report.read_run import read_run
+from isaaclab_pc.report.words import NOTHING
 from isaaclab_pc.viz.films import add_films
 from tests.unit.report.run_folder import ITERATIONS, STEPS, TRIALS, edit, make_faulty, make_film, make_run
 
@@ -200,8 +201,8 @@ def test_the_same_settings_again_are_the_same(tmp_path):
     run = read_run(make_run(tmp_path / "run", *settings).folder)
     again = next(command.text for command in commands(run) if "another seed" in command.purpose)
     parsed = parse_command(shlex.split(again)[2:])
-    composed = compose(parsed.settings)
-    assert composed == run.settings.with_values({"seed": run.settings.seed + 1})
+    assert run.settings is not None
+    assert compose(parsed.settings) == run.settings.with_values({"seed": run.settings.seed + 1})
 
 
 def test_one_file_loads_nothing_and_runs_nothing(html, page):
@@ -334,12 +335,25 @@ def test_a_comparison_has_all_runs_in_every_table_and_figure(tmp_path):
     assert {row[0] for row in rows(page, "mean_reward-steps")} == set(names)
     assert rows(page, "success") == [[name, "96", "92.3 to 98"] for name in names]
     assert len(rows(page, "success_rate-time")) == 3 * ITERATIONS + 1
-    differing = page.text.partition("Settings that differ between the runs")[2]
+    differing = page.text.partition("What differs between the runs")[2]
     assert "points.num_points" in differing
     assert "seed" in differing
     assert "max_iterations" not in differing
     assert "b/faulty: The run ended early" in page.text
     assert len(page.ids) == len(set(page.ids))
+
+
+def test_what_differs_is_told_with_all_its_digits_and_with_the_code_that_ran(tmp_path):
+    for name, dt in (("a", "0.00833333"), ("b", "0.0083333333")):
+        folder = make_run(tmp_path / name, f"physics.dt={dt}").folder
+        edit(folder, git=f"commit {name}", versions={"torch": "2.0", name: "1.0"})
+    runs = [read_run(tmp_path / name) for name in ("a", "b")]
+    assert differences([(run.data, run.settings) for run in runs]) == [
+        ("physics.dt", "0.00833333", "0.0083333333"),
+        ("commit", "commit a", "commit b"),
+        ("version of a", "1.0", NOTHING),
+        ("version of b", NOTHING, "1.0"),
+    ]
 
 
 def test_a_run_beside_itself_has_two_names(tmp_path):

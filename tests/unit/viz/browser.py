@@ -14,10 +14,13 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
+import pytest
 from websockets.sync.client import connect
 from websockets.sync.connection import Connection
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium")
 
 _FLAGS = (
     *("--headless", "--no-sandbox", "--no-first-run", "--disable-background-networking"),
@@ -28,12 +31,15 @@ _START_S = 60.0
 
 
 class Browser:
-    """One page, and what it wrote to its console."""
+    """One page, what it wrote to its console, and what it asked for."""
 
     def __init__(self, socket: Connection) -> None:
         self._socket = socket
         self._ids = itertools.count(1)
         self.errors: list[str] = []
+        self.requests: list[str] = []
+        """Addresses, after ``call("Network.enable")``: it would also tell all that a page's own server sends."""
+
         for domain in ("Page", "Runtime", "Log"):
             self.call(f"{domain}.enable")
 
@@ -49,10 +55,15 @@ class Browser:
     def open(self, url: str) -> None:
         self.call("Page.navigate", url=url)
 
+    def evaluate(self, expression: str) -> Any:
+        """Return the value of an expression in the page; that of a promise when it is kept."""
+        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+        return answer["result"].get("value")
+
     def text(self) -> str:
         """Return what a reader of the page sees."""
-        answer = self.call("Runtime.evaluate", expression="document.body.innerText", returnByValue=True)
-        return str(answer["result"].get("value", ""))
+        return self.evaluate("document.body?.innerText ?? ''")
 
     def wait_for(self, text: str, seconds: float = 60.0) -> None:
         end = time.monotonic() + seconds
@@ -73,10 +84,9 @@ class Browser:
 
     def _middle_of(self, text: str) -> tuple[float, float]:
         find = f"[...document.querySelectorAll('*')].filter(e => e.innerText?.trim() === {text!r}).pop()"
-        box = f"(r => [r.x + r.width / 2, r.y + r.height / 2])({find}.getBoundingClientRect())"
-        answer = self.call("Runtime.evaluate", expression=box, returnByValue=True)
-        assert "exceptionDetails" not in answer, f"nothing on the page is {text!r}"
-        x, y = answer["result"]["value"]
+        middle = self.evaluate(f"(r => r && [r.x + r.width / 2, r.y + r.height / 2])({find}?.getBoundingClientRect())")
+        assert middle, f"nothing on the page is {text!r}"
+        x, y = middle
         return x, y
 
     def press(self, key: str) -> None:
@@ -93,6 +103,8 @@ class Browser:
             self.errors.append(str(parameters["exceptionDetails"].get("exception", parameters["exceptionDetails"])))
         elif message.get("method") == "Runtime.consoleAPICalled" and parameters["type"] in ("error", "assert"):
             self.errors.append(str([part.get("value", part.get("description")) for part in parameters["args"]]))
+        elif message.get("method") == "Network.requestWillBeSent":
+            self.requests.append(parameters["request"]["url"])
         elif message.get("method") == "Log.entryAdded" and parameters["entry"]["level"] == "error":
             self.errors.append(f"{parameters['entry']['text']} {parameters['entry'].get('url', '')}")
 

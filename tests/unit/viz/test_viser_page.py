@@ -24,7 +24,7 @@ from isaaclab_pc.viz.viser_page import ViserPage
 from isaaclab_pc.viz.viser_panel import AS_TASK, SettingField
 from isaaclab_pc.viz.viser_scene import LAYERS
 from tests.unit.viz import scenes
-from tests.unit.viz.browser import CHROMIUM, browser
+from tests.unit.viz.browser import browser, needs_chromium
 
 FIELDS = [
     SettingField("points.num_points", None, "Points."),
@@ -192,7 +192,7 @@ def test_without_a_driver_there_are_no_sliders(page, drive):
     assert not hasattr(page.panel, "drive")
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium")
+@needs_chromium
 def test_a_browsers_keys_drive_the_arm(page, drive, tmp_path):
     with browser(tmp_path / "profile") as chromium:
         chromium.open(page.url)
@@ -237,7 +237,7 @@ def test_depth_is_coloured_from_near_to_far_and_misses_are_black():
     assert np.array_equal(miss, [0, 0, 0])
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium")
+@needs_chromium
 def test_a_browser_shows_it_without_an_error(page, controls, tmp_path):
     with browser(tmp_path / "profile") as chromium:
         chromium.open(page.url)
