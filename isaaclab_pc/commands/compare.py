@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -17,6 +18,7 @@ from isaaclab_pc.launch.child_process import ExitCode, run_script
 from isaaclab_pc.launch.command_line import Takes, split_own
 from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.run_folder import LOGS, make_folder, writing
+from isaaclab_pc.launch.run_record import RECORD_NAME
 from isaaclab_pc.report.comparison import differences, run_names
 from isaaclab_pc.settings.base import ScriptSettings, settings_of
 from isaaclab_pc.terminal.screen import current
@@ -79,7 +81,7 @@ def _run(argv: Sequence[str]) -> int:
     """Compare runs; return the exit code."""
     own, folders = split_own(argv, CompareSettings)
     _check(folders)
-    found = [named_run(folder) for folder in folders]
+    found = _runs(folders)
     runs = [read_run(folder, name) for folder, name in zip(found, run_names(found), strict=True)]
     differing = differences([(run.data, run.settings) for run in runs])
 
@@ -108,9 +110,23 @@ def _check(folders: Sequence[str]) -> None:
             raise ConfigError(f"{text} is not an option: folders of runs and key=value are taken. See --help.")
     if not folders:
         raise ConfigError("no run was named: python scripts/compare.py <run> <run> ...")
-    doubles = sorted({text for text in folders if folders.count(text) > 1})
+
+
+def _runs(folders: Sequence[str]) -> list[Path]:
+    """Return the folders of the runs that were named, each once; say which folders hold none."""
+    # A pattern such as logs/*/lift/* also means the results of other scripts.
+    others = [text for text in folders if os.path.isdir(text) and not os.path.isfile(os.path.join(text, RECORD_NAME))]
+    if len(others) == len(folders):
+        named_run(folders[0])
+    for text in others:
+        current().warn(f"{text} is not a run's folder: passing over it")
+
+    found = [named_run(text) for text in folders if text not in others]
+    paths = [folder.resolve() for folder in found]
+    doubles = [folder for folder, path in zip(found, paths, strict=True) if paths.count(path) > 1]
     if doubles:
         raise ConfigError(f"{doubles[0]} is named twice.")
+    return found
 
 
 def _results_table(runs: Sequence[ComparedRun], threshold: float) -> Table:

@@ -103,6 +103,8 @@ def _answer(argv: Sequence[str]) -> int:
     options = {argument for argument in argv if argument in OPTIONS}
     command = parse_command([argument for argument in argv if argument not in OPTIONS])
     refuse_flags(command)
+    if "resume" in command.given:
+        raise ConfigError("resume has no use here, where nothing is trained: give the settings of the run instead.")
     if len(options) > 1:
         raise ConfigError(f"{' and '.join(sorted(options))} are different questions: give one of them.")
 
@@ -215,7 +217,7 @@ def _plan(settings: RunSettings, search: SearchSettings, folder: Path, trial: st
     if code == ExitCode.OK:
         _print_plan(PlanReport.read(path), num_envs, trial)
     elif code != ExitCode.REFUSED and not was_stopped(code):
-        show_log(folder / LOG_NAME, code)
+        show_log(folder / LOG_NAME, code, keep=True)
         code = ExitCode.FAILED
     return code
 

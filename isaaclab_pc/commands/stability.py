@@ -18,7 +18,7 @@ from isaaclab_pc.launch.command_line import Command
 from isaaclab_pc.launch.run_folder import LOGS, SETTINGS_NAME, make_folder
 from isaaclab_pc.launch.run_record import versions
 from isaaclab_pc.launch.task_names import short_name
-from isaaclab_pc.physics.stability import Cell, cheapest, grid
+from isaaclab_pc.physics.stability import CRASHED, Cell, cheapest, grid
 from isaaclab_pc.program_name import command_line
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.tables import table_console
@@ -104,14 +104,15 @@ def _measure_all(grid_values: Sequence[Mapping[str, int]], folder: Path, cells: 
             return code
         if code == ExitCode.OK:
             cell = Cell.read(result)
-            result.unlink()
         elif code > 128:
-            cell = Cell(values, note=f"the simulator crashed (exit code {code})")
+            known = Cell.read(result).settings if result.is_file() else values
+            cell = Cell(known, note=f"{CRASHED} (exit code {code})")
         else:
             print("failed")
             show_log(folder / LOG_NAME, code)
             return ExitCode.FAILED
 
+        result.unlink(missing_ok=True)
         cells.append(cell)
         print(_summary(cell), flush=True)
     return ExitCode.OK
@@ -202,7 +203,7 @@ def _print_table(cells: Sequence[Cell], chosen: Cell | None, title: str) -> None
 
 def _train_command(command: Command, settings: RunSettings, cell: Cell) -> str:
     """Return the command that trains with a setting, and with what else the user gave."""
-    measured_with = ("num_envs", "eval.episodes", "obs", "physics", "physics.backend")
+    measured_with = ("num_envs", "eval.episodes", "physics", "physics.backend")
     given = [text for text in command.settings if text.split("=", 1)[0] not in measured_with]
     backend = f"physics={settings.physics.backend}"
     return command_line("train", *given, *command.env, *command.agent, backend, *cell.overrides())

@@ -261,7 +261,7 @@ def _check_configs(runs: Sequence[RunSettings]) -> int:
                 )
             return iterations[0]
         if code != ExitCode.REFUSED and not was_stopped(code):
-            show_log(folder / LOG_NAME, code)
+            show_log(folder / LOG_NAME, code, keep=True)
             code = ExitCode.FAILED
     # What was wrong has been said.
     raise SystemExit(code)

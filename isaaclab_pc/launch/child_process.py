@@ -10,8 +10,10 @@ import contextlib
 import errno
 import math
 import os
+import shutil
 import signal
 import sys
+import tempfile
 import termios
 import time
 import traceback
@@ -356,13 +358,16 @@ def run_script(
         return ExitCode.REFUSED
 
 
-def show_log(path: Path, code: int) -> None:
+def show_log(path: Path, code: int, *, keep: bool = False) -> None:
     """Print the end of a failed child's log, and where the rest is.
 
     Args:
         path: The log.
         code: The child's exit code.
+        keep: Whether its folder will be removed: the log is moved out of it.
     """
+    if keep and path.is_file():
+        path = Path(shutil.move(path, Path(tempfile.mkdtemp(prefix="isaaclab_pc-")) / path.name))
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
     for line in lines[-LOG_LINES:]:
         current().say(line, stderr=True)

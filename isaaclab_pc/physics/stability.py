@@ -19,6 +19,9 @@ GRIDS: Mapping[str, Mapping[str, tuple[int, ...]]] = {
 """Values tried on each backend. ``decimation``, the number of physics steps in the task's control period, is tried in
 the place of ``dt``. Newton's solver step is the physics step over ``substeps``."""
 
+CRASHED = "the simulator crashed"
+"""Note of a setting with which the process that measured it died."""
+
 TOLERATED_LOSS = 0.05
 """Largest loss of the expert's success against the best setting at which a setting still counts as stable."""
 

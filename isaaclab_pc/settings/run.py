@@ -191,8 +191,8 @@ class RunSettings(Settings):
 
     gpus: Annotated[int, Field(ge=1, le=64)] = 1
     """GPUs of a machine that train together, in one process each: the first of those that CUDA_VISIBLE_DEVICES shows.
-    Each has num_envs environments; an update has as many samples in all. With device=cpu: processes that share its cores, to
-    try it out."""
+    Each has num_envs environments; an update has as many samples in all. With device=cpu: processes that share its
+    cores, to try it out."""
 
     nodes: Annotated[int, Field(ge=1, le=1024)] = 1
     """Machines that train together, each with as many GPUs: the script is started on each, in a folder that they

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from isaaclab_pc.physics.stability import Cell
+from isaaclab_pc.physics.stability import CRASHED, Cell
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.workers.contact_watch import contact_usage, dropped_contacts
 from isaaclab_pc.workers.evaluation import evaluate
@@ -52,6 +52,8 @@ def measure(settings: RunSettings, values: Mapping[str, int], result: Path) -> i
         physics = {"dt": task.sim.dt * task.decimation / decimation, **physics}
 
     changed = settings.with_values({f"physics.{name}": value for name, value in physics.items()})
+    # Where the simulator crashes, this is what is known.
+    Cell(settings=physics, note=CRASHED).write(result)
     with open_env(resolve(changed, settings.num_envs, "stability")) as env:
         _measure(env, settings, physics).write(result)
     return 0

@@ -43,6 +43,7 @@ def main() -> int:
             args.log.write_text("RuntimeError: it broke\n", encoding="utf-8")
             return 1
         if settings.seed == CRASHES:
+            Cell({"dt": 1 / 30 / 2}, note="the simulator crashed").write(args.result)
             os.kill(os.getpid(), signal.SIGSEGV)
     decimation = args.values["decimation"]
     rate = 1000 / decimation

@@ -126,6 +126,14 @@ def test_a_run_that_has_just_begun_is_compared_too(runs: list[str]) -> None:
     assert rows(Path("result/runs.csv"))[2]["success"] == ""
 
 
+def test_a_pattern_may_mean_folders_of_other_scripts(runs: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    other = Path("logs/scale/reach/a")
+    other.mkdir(parents=True)
+    assert compare.main([*runs, str(other), "out=result"]) == 0
+    assert f"{other} is not a run's folder: passing over it" in capsys.readouterr().err
+    assert len(rows(Path("result/runs.csv"))) == len(runs)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -135,7 +143,7 @@ def test_a_run_that_has_just_begun_is_compared_too(runs: list[str]) -> None:
             "aa: there is no such folder. In logs/rsl_rl/reach: did you mean a?",
         ),
         (["logs/rsl_rl"], "it has no run.json; did you mean logs/rsl_rl/reach/a?"),
-        (["logs/rsl_rl/reach/a", "logs/rsl_rl/reach/a"], "logs/rsl_rl/reach/a is named twice"),
+        (["logs/rsl_rl/reach/a", "./logs/rsl_rl/reach/a"], "logs/rsl_rl/reach/a is named twice"),
         (["logs/rsl_rl/reach/a", "treshold=0.5"], "treshold is not a setting: did you mean threshold?"),
         (["logs/rsl_rl/reach/a", "threshold=90"], "threshold=90"),
         (["a" * 5000], "File name too long"),

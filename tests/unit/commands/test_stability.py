@@ -2,17 +2,14 @@
 """``scale.py --stability`` with a fake child: what the user sees and finds afterwards."""
 
 import json
-import os
-import signal
 import sys
-import threading
-import time
 from pathlib import Path
 
 import pytest
 
 from isaaclab_pc.commands import scale, stability
 from isaaclab_pc.physics import backends
+from tests.waiting import ctrl_c_once
 
 FAKE_CHILD = Path(__file__).with_name("fake_stability_child.py")
 ARGS = ("--stability", "task=lift", "device=cpu", "physics=ovphysx", "physics.position_iterations=8")
@@ -65,22 +62,14 @@ def test_a_crash_costs_one_setting(result, capsys):
     assert scale.main([*ARGS, f"seed={CRASHES}"]) == 0
     cells = result()["cells"]
     assert [bool(cell["note"]) for cell in cells] == [False, True, False]
+    assert len({tuple(cell["settings"]) for cell in cells}) == 1, "a crashed one is in the same row of the picture"
     assert "the simulator crashed (exit code 139)" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("no_garbage_collection")
 def test_ctrl_c_keeps_what_was_measured(folder, result):
-    def interrupt() -> None:
-        while not (folder / "waiting").exists():
-            time.sleep(0.02)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    thread = threading.Thread(target=interrupt)
-    thread.start()
-    try:
+    with ctrl_c_once((folder / "waiting").exists):
         assert scale.main([*ARGS, f"seed={WAITS}"]) == 130
-    finally:
-        thread.join()
     assert len(result()["cells"]) == 1
 
 
