@@ -310,38 +310,19 @@ def _next_size(trials: list[Trial], sizes: _Sizes, objective: Objective) -> int 
     sizes = sizes.up_to(trials)
     lower, upper = _bracket(trials)
     if lower is None:
-        # Nothing fits yet: go down. Where one of the smallest sizes fits without the margin, it is the answer.
-        smallest = min(t.num_envs for t in trials)
-        if sizes.hi < smallest:
-            return sizes.hi
-        enough = smallest <= sizes.lo and any(t.fits for t in trials)
-        return None if enough else sizes.below(smallest)
+        return _next_below(trials, sizes)
     if lower < sizes.lo:
         sizes = sizes.from_below(lower)
-
-    # Stop where nothing is left above the largest size that fits, or where it is not worth a trial.
-    if objective is Objective.THROUGHPUT and not _largest_is_fastest(trials):
-        return None
-    if lower == sizes.hi or (upper is not None and upper - lower <= sizes.granule):
-        return None
-    if len(trials) >= _ENOUGH and (objective is Objective.MEMORY or upper is not None):
+    if _is_enough(trials, sizes, objective, lower, upper):
         return None
 
     predicted = capacity(trials, MARGIN + _AIM)
-    has_slope = sum(t.fits for t in trials) > 1
     worth = lower * (1 + (RESOLUTION if objective is Objective.MEMORY else TOLERANCE))
-    if has_slope and predicted < max(worth, lower + sizes.granule):
+    if _has_slope(trials) and predicted < max(worth, lower + sizes.granule):
         return None
-
     if upper is None:
-        # Nothing has failed above it yet: grow.
-        if objective is Objective.THROUGHPUT:
-            proposal = min(predicted, 2 * lower) if has_slope else 2 * lower
-        else:
-            proposal = min(predicted, lower * (_REACH if has_slope else _GROWTH))
-        return max(sizes.clip(int(proposal)), lower + sizes.granule)
+        return _next_above(trials, sizes, objective, lower, predicted)
 
-    # There is a bracket: take the prediction while it is good, bisect otherwise.
     if any(t.fits and t.num_envs == upper for t in trials):
         # Noise, or a plateau: another proposal as near would as likely be past the margin.
         predicted = min(predicted, upper * (1 - RESOLUTION))
@@ -349,6 +330,38 @@ def _next_size(trials: list[Trial], sizes: _Sizes, objective: Objective) -> int 
         return max(sizes.clip(int(predicted)), lower + sizes.granule)
     narrow_enough = BRACKET if objective is Objective.MEMORY else TOLERANCE
     return None if upper <= lower * (1 + narrow_enough) else sizes.middle(lower, upper)
+
+
+def _next_below(trials: list[Trial], sizes: _Sizes) -> int | None:
+    """Return a smaller size where none fits with the margin; None where a smallest one fits without: the answer."""
+    smallest = min(t.num_envs for t in trials)
+    if sizes.hi < smallest:
+        return sizes.hi
+    enough = smallest <= sizes.lo and any(t.fits for t in trials)
+    return None if enough else sizes.below(smallest)
+
+
+def _is_enough(trials: list[Trial], sizes: _Sizes, objective: Objective, lower: int, upper: int | None) -> bool:
+    """Whether nothing is left above the largest size that fits, or it is not worth a trial."""
+    if objective is Objective.THROUGHPUT and not _largest_is_fastest(trials):
+        return True
+    if lower == sizes.hi or (upper is not None and upper - lower <= sizes.granule):
+        return True
+    return len(trials) >= _ENOUGH and (objective is Objective.MEMORY or upper is not None)
+
+
+def _has_slope(trials: list[Trial]) -> bool:
+    """Whether two sizes tell how memory grows with the environments."""
+    return sum(t.fits for t in trials) > 1
+
+
+def _next_above(trials: list[Trial], sizes: _Sizes, objective: Objective, lower: int, predicted: float) -> int:
+    """Return a larger size than any that fits, where nothing has failed above it yet."""
+    growth = 2 if objective is Objective.THROUGHPUT else _REACH if _has_slope(trials) else _GROWTH
+    proposal = lower * growth
+    if objective is Objective.MEMORY or _has_slope(trials):
+        proposal = min(predicted, proposal)
+    return max(sizes.clip(int(proposal)), lower + sizes.granule)
 
 
 def _has_to_bisect(trials: list[Trial], lower: int, upper: int) -> bool:
