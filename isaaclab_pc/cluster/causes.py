@@ -82,7 +82,7 @@ def classify_death(
         code: Its exit code, 128 + N for a signal N.
         output: The end of what it printed.
         status: What ``run.json`` says of the run; ``running`` where the process could not say how it ended.
-        oom_kills: Processes that the kernel killed for lack of memory while it ran.
+        oom_kills: Processes that the kernel killed for lack of memory just before it ended.
         may_lose_ranks: Whether other machines train along. Why one of their ranks ended is not known here.
 
     Returns:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from isaaclab_pc.cluster.place import LEADER_SEARCHES_SECONDS, Place
+from isaaclab_pc.cluster.place import LEADER_RESTARTS_SECONDS, LEADER_SEARCHES_SECONDS, Place
 from isaaclab_pc.cluster.ranks import UNANSWERED
 from isaaclab_pc.cluster.restart_limit import RestartLimit
 from isaaclab_pc.launch.child_process import ExitCode, SignalFlag, run_child, show_log
@@ -16,9 +16,6 @@ from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import current
 
 __all__ = ["lend_gpus"]
-
-LEADER_RESTARTS_SECONDS = 300
-"""Longest wait for the first node to go on after a rank has died, or the run was stopped [s]."""
 
 _PAUSE_SECONDS = 5.0
 """Time after which a node joins again [s]: the others take as long to notice that a rank has died."""
@@ -42,8 +39,9 @@ def lend_gpus(
         clock: Tells the time [s].
 
     Returns:
-        The exit code: 0 where the run came to its end, 75 where it was asked to stop, 1 where it failed or its first
-        node is lost.
+        The exit code: 0 where the run came to its end; 128 + N where signal N stopped this node; 75 where the run was
+        asked to stop and did not go on; 2 where this node's ranks were refused; 1 where the run failed, or the nodes do
+        not meet.
     """
     folder = make_folder(LOGS / "nodes", f"node{place.rank}")
     current().say(f"node {place.rank} of {place.nodes}: waiting for the first one at {place.endpoint}; log: {folder}")
@@ -59,7 +57,10 @@ def lend_gpus(
             if code in (ExitCode.OK, ExitCode.REFUSED):
                 return code
             if code == UNANSWERED:
-                current().fail(f"{place.endpoint} did not answer for {patience} s")
+                current().fail(
+                    f"the nodes do not meet at {place.endpoint}: the first one did not answer within {patience} s, or "
+                    f"gave up because another one is missing; see {folder / LOG_NAME}"
+                )
                 return code_without_leader
 
             if code != ExitCode.PREEMPTED and not limit.allow(settings.supervise.max_restarts):

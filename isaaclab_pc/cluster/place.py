@@ -7,18 +7,29 @@ import os
 import re
 import shutil
 import subprocess
+import zlib
 from dataclasses import dataclass
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.settings import RunSettings
 
-__all__ = ["LEADER_SEARCHES_SECONDS", "Place", "find_place"]
+__all__ = ["LEADER_RESTARTS_SECONDS", "LEADER_SEARCHES_SECONDS", "NODES_JOIN_SECONDS", "Place", "find_place"]
 
 DEFAULT_PORT = 29400
 """Port of torchrun's rendezvous."""
 
+_SLURM_PORTS = range(20_000, 30_000)
+"""Ports of runs whose nodes SLURM knows: below those that Linux gives to whoever asks for any."""
+
 LEADER_SEARCHES_SECONDS = 3600
 """Longest wait for the first node to begin [s]: it finds the number of environments before."""
+
+NODES_JOIN_SECONDS = 1500
+"""Longest wait of the first node for the others to begin [s]: less than ``health.STARTUP_SECONDS``, after which its
+supervisor would take it for hung and start it again."""
+
+LEADER_RESTARTS_SECONDS = 300
+"""Longest wait of a node for the others after a rank has died, or the run was stopped [s]."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +44,9 @@ class Place:
 
     endpoint: str = "localhost:0"
     """``host:port`` of the first one; port 0 is any that is free, for a single node."""
+
+    run_id: str = "isaaclab_pc"
+    """What the run is called where they meet: nodes of another run that come to the same port find nobody."""
 
     @property
     def leads(self) -> bool:
@@ -73,22 +87,29 @@ def find_place(settings: RunSettings) -> Place:
         raise ConfigError(
             f"node_rank={rank}: of nodes={settings.nodes}, the last one has node_rank={settings.nodes - 1}."
         )
-    return Place(settings.nodes, rank, _endpoint(settings))
+    if settings.rendezvous is not None:
+        has_port = re.search(r":\d+$", settings.rendezvous)
+        return Place(settings.nodes, rank, settings.rendezvous + ("" if has_port else f":{DEFAULT_PORT}"))
+    return _place_in_slurm(settings.nodes, rank)
 
 
-def _endpoint(settings: RunSettings) -> str:
-    """Return where the nodes meet, with its port."""
-    host = settings.rendezvous or _first_host()
-    if host is None:
+def _place_in_slurm(nodes: int, rank: int) -> Place:
+    """Return a node's place among those of SLURM's step, which meet at a port of their own."""
+    host = _first_host()
+    job = os.environ.get("SLURM_JOB_ID")
+    if host is None or job is None:
         raise ConfigError(
-            f"nodes={settings.nodes}: where do they meet? Give rendezvous=<first node>:{DEFAULT_PORT} on each of them."
+            f"nodes={nodes}: where do they meet? Give rendezvous=<first node>:{DEFAULT_PORT} on each of them."
         )
-    return host if re.search(r":\d+$", host) else f"{host}:{DEFAULT_PORT}"
+    step = f"{job}.{os.environ.get('SLURM_STEP_ID', '0')}"
+    port = _SLURM_PORTS[zlib.crc32(step.encode()) % len(_SLURM_PORTS)]
+    return Place(nodes, rank, f"{host}:{port}", f"isaaclab_pc_{step}")
 
 
 def _first_host() -> str | None:
-    """Return the first node of SLURM's job; None outside of one."""
-    nodes = os.environ.get("SLURM_JOB_NODELIST")
+    """Return the first node of SLURM's step; None outside of one."""
+    # The step may have some of the job's nodes, and it is in these that SLURM counts.
+    nodes = os.environ.get("SLURM_STEP_NODELIST") or os.environ.get("SLURM_JOB_NODELIST")
     if nodes is None or shutil.which("scontrol") is None:
         return None
     done = subprocess.run(["scontrol", "show", "hostnames", nodes], capture_output=True, text=True, check=False)

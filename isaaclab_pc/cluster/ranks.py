@@ -30,7 +30,7 @@ NUM_RANKS = "ISAACLAB_PC_RANKS"
 """Environment variable that tells a worker how many ranks there are. WORLD_SIZE alone may be somebody else's."""
 
 UNANSWERED = 69
-"""Exit code of a launcher whose first node does not answer; BSD's EX_UNAVAILABLE."""
+"""Exit code of a launcher whose nodes do not meet; BSD's EX_UNAVAILABLE."""
 
 _FIRST_RANK = "0"
 
@@ -59,7 +59,7 @@ def ranks_command(
         return [*command]
     where = [f"--nodes={place.nodes}", f"--node-rank={place.rank}", f"--endpoint={place.endpoint}"]
     launcher = [sys.executable, "-P", "-m", "isaaclab_pc.cluster.ranks", f"--ranks={gpus}", *where]
-    return [*launcher, f"--patience={patience}", "--", *command]
+    return [*launcher, f"--run-id={place.run_id}", f"--patience={patience}", "--", *command]
 
 
 def main(argv: Sequence[str]) -> int:
@@ -90,9 +90,21 @@ def main(argv: Sequence[str]) -> int:
         except ChildFailedError as error:
             return exit_code(error.failures)
         except DistError as error:
-            print(f"{args.endpoint} did not answer: {error}", file=sys.stderr)
+            print(_why_not_met(args, " ".join(str(error).split())), file=sys.stderr)
             return UNANSWERED
     return 0
+
+
+def _why_not_met(args: argparse.Namespace, error: str) -> str:
+    """Say why the nodes did not meet, in one line, and what to do where that is known."""
+    if "EADDRINUSE" in error:
+        return (
+            f"{args.endpoint} is in use, by another run or program: give rendezvous=<first node>:<another port> on "
+            f"each node ({error})"
+        )
+    if args.node_rank == 0:
+        return f"not all of the {args.nodes} nodes came to {args.endpoint} within {args.patience} s: {error}"
+    return f"{args.endpoint} did not answer within {args.patience} s, or another node did not come there: {error}"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -103,6 +115,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--nodes", type=int, required=True, help="nodes of the run")
     parser.add_argument("--node-rank", type=int, required=True, help="which of them this is")
     parser.add_argument("--endpoint", required=True, help="host:port of the first one")
+    parser.add_argument("--run-id", required=True, help="what the run is called there")
     parser.add_argument("--patience", type=int, required=True, help="longest wait for the other nodes [s]")
     parser.add_argument("command", nargs="+", help="what each rank runs")
     return parser
@@ -118,8 +131,7 @@ def _config(args: argparse.Namespace, scratch: str) -> LaunchConfig:
         max_nodes=args.nodes,
         nproc_per_node=args.ranks,
         logs_specs=DefaultLogsSpecs(log_dir=scratch),
-        # All nodes must name the same; the endpoint tells runs apart.
-        run_id="isaaclab_pc",
+        run_id=args.run_id,
         # Only a static rendezvous has the first rank on the first node, where the run's supervisor is.
         rdzv_backend="static" if several else "c10d",
         rdzv_endpoint=args.endpoint,

@@ -45,7 +45,7 @@ def ray_cluster(
         environment: Further environment variables for Ray and its processes.
 
     Raises:
-        ConfigError: There is no cluster at the address.
+        ConfigError: There is no cluster at the address, or it has another version of Ray or Python.
     """
     if address:
         _check_answers(address)
@@ -55,8 +55,10 @@ def ray_cluster(
     with _variables({**_ENVIRONMENT, **(environment or {})}), interruptible():
         try:
             ray.init(address=address or "local", **quiet, **({} if address else local))
-        except (ConnectionError, ValueError) as error:
-            raise ConfigError(f"no Ray cluster at {address}: {' '.join(str(error).split())}") from None
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            if not address:
+                raise
+            raise ConfigError(f"no Ray cluster to join at {address}: {' '.join(str(error).split())}") from None
         try:
             # That handler exits with 15, which nobody takes for a signal.
             with interruptible():
@@ -66,12 +68,18 @@ def ray_cluster(
 
 
 def _check_answers(address: str) -> None:
-    """Refuse an address where nothing listens: Ray would try for minutes."""
+    """Refuse an address where nothing listens, for which Ray would try for minutes, and that of Ray Client."""
+    if address.startswith("ray://"):
+        # This process would be no part of the cluster, and see neither its ranks nor their files.
+        raise ConfigError(
+            f"{address} is an address of Ray Client, which is not supported: start the script on a machine of the "
+            "cluster, with RAY_ADDRESS=auto."
+        )
     host, separator, port = address.rpartition(":")
     if not separator or not port.isdigit():
         return
     try:
-        socket.create_connection((host, int(port)), timeout=_ANSWER_SECONDS).close()
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_SECONDS).close()
     except OSError as error:
         raise ConfigError(f"no Ray cluster answers at {address}: {error}") from None
 

@@ -17,11 +17,11 @@ import ray
 from ray.train import TrainContext, get_context
 from ray.train.collective import broadcast_from_rank_zero
 
+from isaaclab_pc.cluster.oom_watch import OomWatch
 from isaaclab_pc.cluster.ranks import NUM_RANKS
 from isaaclab_pc.launch.child_process import ExitCode
 from isaaclab_pc.output_filter import INLETS, OutputFilter
 from isaaclab_pc.process_tree import ProcessTree
-from isaaclab_pc.scaling.memory import memory_cgroups, oom_kills
 
 __all__ = ["Failure", "Mailbox", "run_rank"]
 
@@ -114,8 +114,7 @@ def _run(context: TrainContext, config: Mapping[str, Any]) -> Failure | None:
     assert endpoint is not None
     ray.get(config["mailbox"].begin.remote())
     os.chdir(config["cwd"])
-    cgroups = memory_cgroups()
-    kills_before = oom_kills(cgroups)
+    oom = OomWatch(time.monotonic())
     with (
         _pipe() as (shown, shown_inlet),
         OutputFilter(log) as output,
@@ -129,12 +128,12 @@ def _run(context: TrainContext, config: Mapping[str, Any]) -> Failure | None:
             expendable=False,
         ) as process,
     ):
-        code = _wait(process, shown, config["mailbox"], is_first)
+        code = _wait(process, shown, config["mailbox"], is_first, oom)
 
     # A rank that was told to stop by the first one says so with its exit code; how it ends is the first one's to say.
     if code in (ExitCode.OK, ExitCode.PREEMPTED):
         return None
-    is_oom = oom_kills(cgroups) > kills_before
+    is_oom = oom.look(time.monotonic()) > 0
     out_of_memory = f"OOM Killed: rank {context.get_world_rank()} on {host}" if is_oom else ""
     return Failure(code, int(time.time()), out_of_memory=out_of_memory)
 
@@ -173,12 +172,13 @@ def _pipe() -> Iterator[tuple[int, int]]:
         os.close(write)
 
 
-def _wait(process: ProcessTree, shown: int, mailbox: Any, is_first: bool) -> int:
+def _wait(process: ProcessTree, shown: int, mailbox: Any, is_first: bool, oom: OomWatch) -> int:
     """Wait for the process, and pass on what it shows and the signals that are meant for it."""
     sent = 0
     code = None
     while code is None:
         code = process.wait(_LOOK_SECONDS)
+        oom.look(time.monotonic())
         with contextlib.suppress(BlockingIOError):
             ray.get(mailbox.write.remote(os.read(shown, _MAX_TEXT).decode(errors="replace")))
         for number in ray.get(mailbox.signals.remote(sent)):

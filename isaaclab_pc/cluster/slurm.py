@@ -207,9 +207,16 @@ def _executor(cluster: str, folder: Path, parameters: dict[str, Any], image: str
     executor = Slurm(folder, max_num_timeout=restarts, python=python)
     # SLURM restarts a job whose node fails, or that it preempts, and does so in the folder of the submission.
     directives = {"requeue": True, "chdir": os.getcwd(), **parameters.pop("additional_parameters", {})}
+    # After the user's `set -e` the script would end with the run, before it requeues the job; with `pipefail` it would
+    # take a scontrol that grep does not read to its end for one that failed.
+    setup = [*parameters.pop("setup", []), "set +e +o pipefail"]
     executor.update_parameters(
         **executor._convert_parameters(parameters),
-        additional_parameters=directives,
+        setup=setup,
+        # submitit would write False and None as values, which sbatch refuses.
+        additional_parameters={
+            name: value for name, value in directives.items() if value is not False and value is not None
+        },
         # Since SLURM 22.05, srun does not take this from sbatch.
         srun_args=[f"--cpus-per-task={parameters['cpus_per_task']}"] if "cpus_per_task" in parameters else [],
         teardown=_requeue_lines(restarts),

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from isaaclab_pc.cluster.place import find_place
+from isaaclab_pc.cluster.place import LEADER_RESTARTS_SECONDS, NODES_JOIN_SECONDS, find_place
 from isaaclab_pc.cluster.ranks import ranks_command
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.platform import gpu_count, working_gpus
@@ -19,15 +19,18 @@ from isaaclab_pc.terminal.screen import current
 __all__ = ["check_cluster", "start_command"]
 
 
-def start_command(settings: RunSettings, folder: Path, worker: Sequence[str], *, begins: bool) -> list[str]:
+def start_command(
+    settings: RunSettings, folder: Path, worker: Sequence[str], *, begins: bool, is_restart: bool = False
+) -> list[str]:
     """Return the command line of the processes that train, of which each runs a worker's.
 
     Args:
         settings: The run's settings.
         folder: The run's folder.
         worker: The command line of a worker.
-        begins: Whether nothing is trained yet. A run that goes on does with fewer where a GPU, or a machine of the Ray
+        begins: Whether nothing was started yet. A run that goes on does with fewer where a GPU, or a machine of the Ray
             cluster, is gone.
+        is_restart: Whether processes of this script have died. Other nodes are then at hand, or gone.
     """
     if settings.cluster is not None:
         at_least = settings.workers if begins else 1
@@ -40,9 +43,11 @@ def start_command(settings: RunSettings, folder: Path, worker: Sequence[str], *,
     place = find_place(settings)
     if place.nodes > 1:
         current().say(f"the first of {place.nodes} nodes, which meet at {place.endpoint}")
-    elif settings.gpus > 1 and settings.device != "cpu" and not begins:
+        patience = LEADER_RESTARTS_SECONDS if is_restart else NODES_JOIN_SECONDS
+        return ranks_command(settings.gpus, worker, place, patience)
+    if settings.gpus > 1 and settings.device != "cpu" and not begins:
         return _on_what_is_left(settings.gpus, worker)
-    return ranks_command(settings.gpus, worker, place)
+    return ranks_command(settings.gpus, worker)
 
 
 def _on_what_is_left(gpus: int, worker: Sequence[str]) -> list[str]:

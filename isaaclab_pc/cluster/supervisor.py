@@ -19,15 +19,16 @@ from isaaclab_pc.launch.child_process import ExitCode, SignalFlag, run_child, wa
 from isaaclab_pc.launch.find_checkpoint import newest_checkpoint
 from isaaclab_pc.launch.run_folder import LOG_NAME, RESUME_SETTINGS_NAME, SETTINGS_NAME, wait_for_worker
 from isaaclab_pc.launch.run_record import RestartEntry, RunRecord
-from isaaclab_pc.scaling.memory import memory_cgroups, oom_kills
+from isaaclab_pc.scaling.memory import memory_cgroups
 from isaaclab_pc.scaling.trial import Outcome
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import current
 
 __all__ = ["WorkerCommand", "supervise"]
 
-WorkerCommand = Callable[[Path, Path | None], Sequence[str]]
-"""Makes a worker's command line of the settings file that it reads and the checkpoint that it goes on from."""
+WorkerCommand = Callable[[Path, Path | None, bool], Sequence[str]]
+"""Makes a worker's command line of the settings file that it reads, the checkpoint that it goes on from, and whether it
+takes the place of one that died."""
 
 LONGEST_PAUSE = 60.0
 """Longest pause before a restart [s]; the first one without progress takes a second, each further one twice as long."""
@@ -74,12 +75,14 @@ class _Supervisor:
         self._without_progress = 0
         """Deaths since the last completed iteration."""
         self._died_at: float | None = None
+        self._began_at = 0
+        """Iterations of the checkpoint that the last process went on from."""
 
     def run(self, checkpoint: Path | None, settings: Path) -> tuple[int, Death | None]:
         """Run the first process and those that follow."""
         is_restarted = False
         while True:
-            code, death = self._run_once(checkpoint, settings)
+            code, death = self._run_once(checkpoint, settings, is_restarted)
             if death is None:
                 if is_restarted and code == ExitCode.REFUSED:
                     # What was said of it stands in the terminal; the run is not one that never began.
@@ -104,18 +107,17 @@ class _Supervisor:
                 return self._flag.exit_code, None
             is_restarted = True
 
-    def _run_once(self, checkpoint: Path | None, settings: Path) -> tuple[int, Death | None]:
+    def _run_once(self, checkpoint: Path | None, settings: Path, is_restarted: bool) -> tuple[int, Death | None]:
         """Run one process to its end; return its exit code and, if it died, why."""
         run = RunSettings.load(settings)
         folder = self._record.folder
         log = folder / LOG_NAME
         log_size = log.stat().st_size if log.exists() else 0
-        cgroups = memory_cgroups()
-        kills_before = oom_kills(cgroups)
+        self._began_at = self._saved_iteration()
 
         watch = WorkerWatch(folder, run.supervise.stall_timeout, self._on_iteration, self._clock)
         begin_build(run)
-        code = run_child(self._command(settings, checkpoint), log=log, watch=watch, flag=self._flag)
+        code = run_child(self._command(settings, checkpoint, is_restarted), log=log, watch=watch, flag=self._flag)
 
         # The process writes the record while it trains.
         self._record.data = RunRecord.load(folder).data
@@ -127,12 +129,23 @@ class _Supervisor:
         if self._record.data.status == "completed":
             # Simulators crash and hang while they close; there is nothing left to do.
             return ExitCode.OK, None
-        if watch.verdict is not None:
-            return code, watch.verdict
-        kills = oom_kills(cgroups) - kills_before
-        output = _end_of(log, log_size)
-        may_lose_ranks = run.nodes > 1 or run.cluster is not None
-        return code, classify_death(code, output, self._record.data.status, kills, may_lose_ranks=may_lose_ranks)
+        death = watch.verdict or classify_death(
+            code,
+            _end_of(log, log_size),
+            self._record.data.status,
+            watch.recent_oom_kills(),
+            may_lose_ranks=run.nodes > 1 or run.cluster is not None,
+        )
+        if self._flag.received and death is not None and death.cause not in (Cause.ERROR, Cause.STORM):
+            # It was on its way out. Of several ranks, one that dies of that may be what the launcher tells.
+            _say(f"the training process ended ({death.cause}: {death.detail}) as it was told to stop")
+            self._note_stop()
+            return self._flag.exit_code, None
+        return code, death
+
+    def _saved_iteration(self) -> int:
+        latest = self._record.data.checkpoints.latest
+        return 0 if latest is None else latest.iteration
 
     def _note_stop(self) -> None:
         name = signal.Signals(self._flag.received[0]).name
@@ -173,7 +186,8 @@ class _Supervisor:
             return None
 
         most = settings.supervise.max_restarts
-        if not self._limit.allow(most):
+        # Of iterations without a checkpoint nothing is left.
+        if not self._limit.allow(most, made_progress=self._saved_iteration() > self._began_at):
             self._events.add("gave up", restarts=most)
             _say(
                 f"the training process ended ({death.cause}: {death.detail}); supervise.max_restarts={most} is reached"

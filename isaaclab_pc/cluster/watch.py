@@ -10,6 +10,7 @@ from pathlib import Path
 
 from isaaclab_pc.cluster.causes import Cause, Death
 from isaaclab_pc.cluster.health import LeakWatch, StallWatch
+from isaaclab_pc.cluster.oom_watch import OomWatch
 from isaaclab_pc.launch.child_process import GRACE_SECONDS
 from isaaclab_pc.launch.heartbeat import HEARTBEAT_NAME, Heartbeat
 from isaaclab_pc.process_tree import ProcessTree
@@ -57,6 +58,7 @@ class WorkerWatch:
         self._next_look = now
         self._kill_at: float | None = None
         self._stall = StallWatch(stall_timeout, now)
+        self._oom = OomWatch(now)
         self._host = LeakWatch()
         self._device = LeakWatch()
         self._last: Heartbeat | None = None
@@ -73,6 +75,7 @@ class WorkerWatch:
             return
 
         self._next_look = now + _LOOK_SECONDS
+        self._oom.look(now)
         self._read(now)
         if self._stall.is_stalled(now):
             self.verdict = Death(Cause.STALLED, self._stalled())
@@ -84,6 +87,10 @@ class WorkerWatch:
             self._kill_at = now + GRACE_SECONDS
             # It writes a checkpoint.
             child.send_signal(signal.SIGTERM)
+
+    def recent_oom_kills(self) -> int:
+        """Return how many processes the kernel has killed for lack of memory just now."""
+        return self._oom.look(self._clock())
 
     def _read(self, now: float) -> None:
         """Read the newest beat, and look at the memory after each iteration."""

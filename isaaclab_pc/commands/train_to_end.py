@@ -73,10 +73,11 @@ def _train(record: RunRecord, checkpoint: Path | None, settings: Path) -> int:
     return code
 
 
-def _worker_command(path: Path, checkpoint: Path | None) -> list[str]:
+def _worker_command(path: Path, checkpoint: Path | None, is_restart: bool) -> list[str]:
     """Return the command line of the processes that train, one for each GPU."""
     worker = worker_command("train", path, checkpoint=checkpoint)
-    return start_command(RunSettings.load(path), path.parent, worker, begins=checkpoint is None)
+    begins = checkpoint is None and not is_restart
+    return start_command(RunSettings.load(path), path.parent, worker, begins=begins, is_restart=is_restart)
 
 
 def _train_here(record: RunRecord, checkpoint: Path | None, settings: Path) -> int:

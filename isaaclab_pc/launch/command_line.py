@@ -41,6 +41,9 @@ _CLUSTER_LAUNCHERS = ("slurm", "submitit_local", "submitit_slurm")
 GROUPS = {"physics": "physics.backend"}
 """Settings that are Hydra groups, and the setting that the group's name stands for."""
 
+_CONSTANTS = ("true", "false", "null", "inf", "nan")
+"""Words that are no texts in Hydra's grammar."""
+
 _BEFORE_QUOTE = re.compile(r"(\\+)(?='|$)")
 """Backslashes that would escape a quote."""
 
@@ -257,7 +260,7 @@ def override_value(value: object) -> str:
     if not isinstance(value, str):
         return repr(value)
     # Anything else may have a meaning in the grammar, where it stands without quotes.
-    if re.fullmatch(r"[\w./-]+", value, re.ASCII) and parse_override(f"key={value}").value() == value:
+    if re.fullmatch(r"[A-Za-z_/][\w./-]*", value, re.ASCII) and value.lower() not in _CONSTANTS:
         return value
     return f"'{_BEFORE_QUOTE.sub(r'\1\1', value).replace("'", r'\'')}'"
 

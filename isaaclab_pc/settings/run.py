@@ -202,7 +202,8 @@ class RunSettings(Settings):
     """Which of the nodes this is; the first one, 0, leads. null: as SLURM says."""
 
     rendezvous: HostText | None = None
-    """Host, or host:port, of the first node, where the nodes meet. null: the first one of SLURM's job, port 29400."""
+    """Host, or host:port, of the first node, where the nodes meet; port 29400 where none is given. null: the first one
+    of SLURM's step, at a port of its own."""
 
     cluster: Literal["ray"] | None = None
     """ray: Ray Train starts the processes that train together, on the machines of the cluster that RAY_ADDRESS names,

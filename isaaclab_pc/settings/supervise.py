@@ -21,7 +21,7 @@ class SuperviseSettings(Settings):
     """Restart it from its last checkpoint. false: train in the script's own process, for debuggers."""
 
     max_restarts: Annotated[int, Field(ge=0, le=1000)] = 5
-    """Restarts within an hour; one more failure ends the run."""
+    """Restarts within an hour, or in a row without a new checkpoint; one more failure ends the run."""
 
     checkpoint_interval: Annotated[float, Field(ge=0, le=86_400), Unit("s")] = 60.0
     """Time between two checkpoints: the most training that a crash can cost. They are written after an iteration."""

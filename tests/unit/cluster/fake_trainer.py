@@ -46,10 +46,15 @@ def save(record: RunRecord, iteration: int, damaged: bool = False) -> None:
 def go_wrong(what: str, record: RunRecord, iteration: int, flag: SignalFlag) -> None:
     if what in ("kill", "segfault"):
         os.kill(os.getpid(), signal.SIGKILL if what == "kill" else signal.SIGSEGV)
-    if what in ("hang", "unclean"):
+    if what in ("hang", "unclean") or what.startswith("late_"):
         while not flag.received:
             time.sleep(0.05)
+        if what.startswith("late_"):
+            go_wrong(what.removeprefix("late_"), record, iteration, flag)
         return
+    if what == "lose_rank":
+        # As the launcher of several, of which one was killed.
+        sys.exit(128 + signal.SIGKILL)
     if what == "stubborn":
         signal.signal(signal.SIGABRT, signal.SIG_IGN)
         time.sleep(60)

@@ -9,11 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from isaaclab_pc.cluster import nodes
+from isaaclab_pc.cluster import health, nodes
+from isaaclab_pc.cluster.causes import Cause
 from isaaclab_pc.cluster.nodes import lend_gpus
 from isaaclab_pc.cluster.place import Place, find_place
 from isaaclab_pc.cluster.ranks import UNANSWERED, ranks_command
+from isaaclab_pc.cluster.start import start_command
+from isaaclab_pc.cluster.supervisor import supervise
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.launch.run_record import RunRecord
 from isaaclab_pc.settings import RunSettings
 
 ROOT = Path(__file__).parents[3]
@@ -80,7 +85,75 @@ def test_a_first_node_that_does_not_answer_ends_the_wait(
 
     assert lend_gpus(RunSettings(), place, short) == 1
     assert waits == [nodes.LEADER_SEARCHES_SECONDS]
-    assert f"{endpoint} did not answer" in capsys.readouterr().err
+    assert f"the nodes do not meet at {endpoint}: the first one did not answer within" in capsys.readouterr().err
+    (log,) = tmp_path.glob("logs/nodes/*/worker.log")
+    assert f"{endpoint} did not answer within 1 s, or another node" in log.read_text(encoding="utf-8")
+
+
+def test_a_node_that_does_not_come_ends_the_run_of_the_first_one(tmp_path: Path, endpoint: str) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    composed = compose(["num_envs=256", "device=cpu"]).with_values({"nodes": 2})
+    composed.save(folder / "config.yaml")
+    record = RunRecord.create(folder, composed, "reach")
+    leads = command(tmp_path, Place(2, 0, endpoint), "0", patience=1)
+    code, death = supervise(record, None, folder / "config.yaml", lambda *_: leads)
+    assert (code, death and death.cause) == (UNANSWERED, Cause.ERROR)
+    assert death is not None
+    assert f"not all of the 2 nodes came to {endpoint} within 1 s: " in death.detail
+
+
+@pytest.mark.parametrize(
+    ("begins", "is_restart", "patience"),
+    [(True, False, 1500), (False, False, 1500), (False, True, 300)],
+    ids=["new", "resumed", "restarted"],
+)
+def test_the_first_node_waits_for_the_others_as_long_as_they_may_take(
+    begins: bool, is_restart: bool, patience: int
+) -> None:
+    settings = RunSettings(nodes=2, node_rank=0, rendezvous="alpha", device="cpu")
+    words = start_command(settings, Path(), ["worker"], begins=begins, is_restart=is_restart)
+    assert f"--patience={patience}" in words
+    # Otherwise its supervisor takes it for hung.
+    assert patience < health.STARTUP_SECONDS - 120
+
+
+def test_a_port_that_is_taken_is_told_from_a_node_that_does_not_answer(tmp_path: Path) -> None:
+    with socket.create_server(("localhost", 0)) as taken:
+        endpoint = f"localhost:{taken.getsockname()[1]}"
+        leads = command(tmp_path, Place(2, 0, endpoint), "0", patience=30)
+        done = subprocess.run(leads, timeout=120, check=False, capture_output=True, text=True)
+    assert done.returncode == UNANSWERED
+    assert f"{endpoint} is in use, by another run or program: give rendezvous=<first node>:<another" in done.stderr
+
+
+def run_two(folder: Path, first: Place, second: Place, patience: int) -> list[int]:
+    """Run the launchers of two nodes, and return their exit codes."""
+    started = [subprocess.Popen(command(folder, each, "0", patience)) for each in (first, second)]
+    try:
+        return [process.wait(120) for process in started]
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+def test_nodes_of_two_runs_that_come_to_the_same_port_do_not_train_together(tmp_path: Path, endpoint: str) -> None:
+    codes = run_two(tmp_path, Place(2, 0, endpoint, "run of job 1"), Place(2, 1, endpoint, "run of job 2"), 5)
+    assert codes == [UNANSWERED, UNANSWERED]
+    assert list(tmp_path.glob("started_*")) == []
+
+
+def test_nodes_meet_at_an_ipv6_address(tmp_path: Path) -> None:
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6) as free:
+            port = free.getsockname()[1]
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    settings = [RunSettings(nodes=2, node_rank=rank, rendezvous=f"[::1]:{port}") for rank in range(2)]
+    first, second = map(find_place, settings)
+    assert run_two(tmp_path, first, second, 60) == [0, 0]
+    assert len(list(tmp_path.glob("started_*"))) == 2
 
 
 @pytest.mark.parametrize(("code", "expected"), [(75, 75), (1, 1)])
@@ -108,22 +181,48 @@ def test_a_node_gives_up_after_too_many_deaths(tmp_path: Path, endpoint: str) ->
 
 @pytest.fixture
 def slurm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The second node of a job of two, whose first one is called alpha."""
+    """The second node of a step of two, whose first one is called alpha, in a job of three."""
     scontrol = tmp_path / "bin" / "scontrol"
     scontrol.parent.mkdir()
-    scontrol.write_text('#!/bin/sh\n[ "$*" = "show hostnames alpha,beta" ] && printf "alpha\\nbeta\\n"\n')
+    scontrol.write_text('#!/bin/sh\n[ "$1 $2" = "show hostnames" ] && echo "$3" | tr , "\\n"\n')
     scontrol.chmod(0o755)
     monkeypatch.setenv("PATH", str(scontrol.parent), prepend=":")
-    for name, value in {"NNODES": "2", "NODEID": "1", "JOB_NODELIST": "alpha,beta"}.items():
+    lists = {"STEP_NODELIST": "alpha,beta", "JOB_NODELIST": "omega,alpha,beta"}
+    for name, value in {"NNODES": "2", "NODEID": "1", "JOB_ID": "4711", "STEP_ID": "0", **lists}.items():
         monkeypatch.setenv(f"SLURM_{name}", value)
 
 
 @pytest.mark.usefixtures("slurm")
-def test_slurm_says_which_node_this_is_and_where_they_meet() -> None:
-    assert find_place(RunSettings(nodes=2)) == Place(2, 1, "alpha:29400")
+def test_slurm_says_which_node_this_is_and_where_they_meet(monkeypatch: pytest.MonkeyPatch) -> None:
+    second = find_place(RunSettings(nodes=2))
+    host, _, port = second.endpoint.partition(":")
+    assert (second.nodes, second.rank, host, second.run_id) == (2, 1, "alpha", "isaaclab_pc_4711.0")
+    # None that Linux gives to whoever asks for any.
+    assert 20_000 <= int(port) < 30_000
     assert find_place(RunSettings(nodes=2, rendezvous="beta:1234", node_rank=0)) == Place(2, 0, "beta:1234")
+    assert find_place(RunSettings(nodes=2, rendezvous="[fd00::1]")) == Place(2, 1, "[fd00::1]:29400")
     with pytest.raises(ConfigError, match="nodes=3: SLURM's job has 2; give nodes=2"):
         find_place(RunSettings(nodes=3))
+
+    monkeypatch.setenv("SLURM_NODEID", "0")
+    first = find_place(RunSettings(nodes=2))
+    assert (first.rank, first.endpoint, first.run_id) == (0, second.endpoint, second.run_id)
+
+
+@pytest.mark.usefixtures("slurm")
+def test_runs_of_other_jobs_and_steps_meet_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    places = []
+    for job, step in (("4711", "0"), ("4711", "1"), ("4712", "0")):
+        monkeypatch.setenv("SLURM_JOB_ID", job)
+        monkeypatch.setenv("SLURM_STEP_ID", step)
+        places.append(find_place(RunSettings(nodes=2)))
+    assert len({each.endpoint for each in places}) == len({each.run_id for each in places}) == 3
+
+
+@pytest.mark.parametrize("host", ["::1", "[::1", "::1]", "[alpha]", "a b", "alpha:port"])
+def test_what_is_no_host_is_no_rendezvous(host: str) -> None:
+    with pytest.raises(ConfigError, match="expected null, or a host, or host:port"):
+        RunSettings(rendezvous=host)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +237,7 @@ def test_slurm_says_which_node_this_is_and_where_they_meet() -> None:
 def test_a_place_that_cannot_be_known_is_refused(
     monkeypatch: pytest.MonkeyPatch, values: dict[str, object], message: str
 ) -> None:
-    for name in ("NNODES", "NODEID", "JOB_NODELIST"):
+    for name in ("NNODES", "NODEID", "JOB_ID", "JOB_NODELIST", "STEP_NODELIST"):
         monkeypatch.delenv(f"SLURM_{name}", raising=False)
     with pytest.raises(ConfigError, match=message):
         find_place(RunSettings().with_values(values))

@@ -192,6 +192,20 @@ def test_a_job_that_is_preempted_is_requeued_once_however_often_it_is_told(clust
     assert f"seed: {2}" in next(cluster.folder.glob("logs/rsl_rl/*/*_4711_1/config.yaml")).read_text(encoding="utf-8")
 
 
+def test_what_the_setup_asks_of_bash_does_not_keep_a_job_from_being_requeued(cluster):
+    assert cluster.submit("hydra.launcher.setup=['set -euo pipefail','export FROM_SETUP=1']") == 0
+    batch = cluster.start("ok")
+    cluster.signal_task(signal.SIGTERM)
+    assert batch.wait(60) == 0, cluster.log
+    assert cluster.requeued == ["4711"]
+
+
+def test_a_setup_that_fails_may_still_end_the_job(cluster):
+    assert cluster.submit("hydra.launcher.setup=['set -e','false']") == 0
+    assert cluster.start("ok").wait(60) == 1
+    assert cluster.runs() == []
+
+
 def test_a_job_that_is_told_to_stop_before_it_heeds_signals_is_requeued(cluster):
     assert cluster.submit() == 0
     batch = cluster.start("ok")
@@ -349,6 +363,17 @@ def test_a_dry_run_prints_what_would_be_submitted_and_needs_no_slurm(cluster, ca
     assert f"#   XDG_CACHE_HOME={cluster.folder}/cache\n" in out
     assert f"shared through {cluster.folder}/cache/isaaclab_pc/profiles.json\n" in out
     assert sorted(cluster.folder.rglob("*")) == before
+
+
+def test_an_option_of_sbatch_that_is_false_or_null_is_left_out(cluster):
+    given = {"requeue": "false", "comment": "null", "nice": "0", "exclusive": "true"}
+    options = [f"+hydra.launcher.additional_parameters.{name}={value}" for name, value in given.items()]
+    assert cluster.submit(*options) == 0
+    text = (cluster.root / "batch.sh").read_text(encoding="utf-8")
+    assert "--requeue" not in text
+    assert "--comment" not in text
+    assert "#SBATCH --nice=0\n" in text
+    assert "#SBATCH --exclusive\n" in text
 
 
 def test_an_image_runs_the_job_and_leaves_the_requeue_outside(cluster, capfd):

@@ -2,9 +2,8 @@
 """What starts the processes of a run, and what is refused before."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -12,6 +11,7 @@ from isaaclab_pc.cluster import start
 from isaaclab_pc.cluster.start import check_cluster, start_command
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.settings import RunSettings
+from tests.fake_nvml import FakeNvml, equal_gpus
 
 FOLDER = Path("/logs/run")
 WORKER = [sys.executable, "-m", "worker"]
@@ -22,41 +22,14 @@ def command(begins: bool, **settings: object) -> list[str]:
 
 
 @pytest.fixture
-def driver(monkeypatch):
+def driver(nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Let the driver know some GPUs, of which some do not answer."""
 
-    class NotSupportedError(OSError):
-        pass
-
-    class NoPermissionError(OSError):
-        pass
-
-    silent = {"shares the machine's memory": NotSupportedError, "may not tell": NoPermissionError}
-
-    def install(count: int, lost: set[int], visible: str | None = None, others: Mapping[int, str] | None = None):
-        def ask(index: int) -> int:
-            if index in lost:
-                raise OSError("GPU is lost")
-            if others is not None and index in others:
-                raise silent[others[index]]
-            return index
-
-        fake = SimpleNamespace(
-            NVMLError=OSError,
-            NVMLError_NotSupported=NotSupportedError,
-            NVMLError_NoPermission=NoPermissionError,
-            nvmlInit=lambda: None,
-            nvmlShutdown=lambda: None,
-            nvmlDeviceGetCount=lambda: count,
-            nvmlDeviceGetHandleByIndex=lambda index: index,
-            nvmlDeviceGetHandleByUUID=lambda uuid: int(uuid.removeprefix("GPU-")),
-            nvmlDeviceGetMemoryInfo=ask,
-            nvmlDeviceGetUUID=lambda index: f"GPU-{index}",
-        )
-        monkeypatch.setitem(sys.modules, "pynvml", fake)
-        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-        if visible is not None:
-            monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    def install(count: int, lost: set[int], visible: str | None = None) -> None:
+        nvml.gpus = equal_gpus(count)
+        for index in lost:
+            nvml.gpus[index].memory_error = nvml.NVMLError_GpuIsLost
+        nvml.install(monkeypatch, visible)
 
     return install
 
@@ -85,9 +58,10 @@ def test_a_run_goes_on_with_the_gpus_that_answer(driver, capsys, lost, visible, 
     assert f"going on with {there} GPUs of {gpus}: 1 do not answer" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("answer", ["shares the machine's memory", "may not tell"])
-def test_a_gpu_that_does_not_tell_its_memory_answers(driver, capsys, answer):
-    driver(2, {1}, others={0: answer})
+@pytest.mark.parametrize("answer", [FakeNvml.NVMLError_NotSupported, FakeNvml.NVMLError_NoPermission])
+def test_a_gpu_that_does_not_tell_its_memory_answers(driver, nvml, capsys, answer):
+    driver(2, {1})
+    nvml.gpus[0].memory_error = answer
     assert command(False, gpus=2, device="cuda:0")[:2] == ["env", "CUDA_VISIBLE_DEVICES=GPU-0"]
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Real processes that really die; only what they train is made up."""
 
+import contextlib
 import json
 import os
 import signal
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,7 +17,8 @@ import psutil
 import pytest
 from filelock import FileLock
 
-from isaaclab_pc.cluster import health, restart_limit, supervisor, watch
+from isaaclab_pc.cluster import health, oom_watch, restart_limit, supervisor, watch
+from isaaclab_pc.cluster.causes import Cause
 from isaaclab_pc.cluster.supervisor import supervise
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.run_folder import WORKER_LOCK
@@ -25,7 +28,7 @@ FAKE = Path(__file__).with_name("fake_trainer.py")
 LAST = 10
 
 
-def command(settings, checkpoint):
+def command(settings, checkpoint, is_restart):
     return [
         sys.executable,
         str(FAKE),
@@ -57,6 +60,31 @@ class Run:
     def events(self) -> list[dict]:
         path = self.folder / "events.jsonl"
         return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+
+
+def has_reached(heartbeat: Path, iteration: int) -> bool:
+    return heartbeat.exists() and f'"iteration": {iteration}' in heartbeat.read_text(encoding="utf-8")
+
+
+@contextlib.contextmanager
+def signal_us_when(condition: Callable[[], bool], number: int) -> Iterator[None]:
+    """Send this process a signal as soon as something holds in the block, and only while something heeds it."""
+    is_over = threading.Event()
+
+    def send() -> None:
+        while not condition():
+            if is_over.wait(0.05):
+                return
+        if signal.getsignal(number) is not signal.SIG_DFL:
+            os.kill(os.getpid(), number)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
 
 
 @pytest.fixture
@@ -160,6 +188,17 @@ def test_a_process_without_memory_goes_on_with_fewer_environments(run, capfd):
     assert "with num_envs=128 instead of 256" in capfd.readouterr().err
 
 
+@pytest.mark.parametrize(("recent", "cause", "num_envs"), [(60.0, "out of memory", 128), (0.2, "killed", 256)])
+def test_what_the_kernel_killed_long_before_has_nothing_to_do_with_a_death(run, monkeypatch, recent, cause, num_envs):
+    # It kills something as the process begins, which dies a second later.
+    group = SimpleNamespace(oom_kills=lambda: int((run.root / "starts").exists()))
+    monkeypatch.setattr(oom_watch, "memory_cgroups", lambda: [group])
+    monkeypatch.setattr(oom_watch, "RECENT_SECONDS", recent)
+    assert run.start("kill@5") == 0
+    assert [entry.cause for entry in run.record.data.restarts] == [cause]
+    assert run.record.data.num_envs == num_envs
+
+
 @pytest.mark.parametrize(
     ("tells", "last", "cause", "detail"),
     [
@@ -171,7 +210,8 @@ def test_killed_twice_without_an_iteration_is_no_memory_where_the_kernel_does_no
     run, monkeypatch, capfd, tells, last, cause, detail
 ):
     group = SimpleNamespace(oom_kills=lambda: 0 if tells else None)
-    monkeypatch.setattr(supervisor, "memory_cgroups", lambda: [group])
+    for module in (supervisor, oom_watch):
+        monkeypatch.setattr(module, "memory_cgroups", lambda: [group])
     assert run.start("kill@5", "kill@0") == 0
     assert [start[0] for start in run.starts()] == [256, 256, last]
 
@@ -206,9 +246,17 @@ def test_it_gives_up_after_the_allowed_number_of_restarts(run, capfd):
     assert "supervise.max_restarts=2 is reached" in capfd.readouterr().err
 
 
-def test_restarts_of_an_hour_ago_do_not_count(run, monkeypatch):
+def test_restarts_of_an_hour_ago_do_not_count_where_something_came_of_them(run, monkeypatch):
     monkeypatch.setattr(restart_limit, "WINDOW_SECONDS", 0.0)
-    assert run.start(*["kill@4", "kill@5", "kill@6", "kill@7"], settings=("supervise.max_restarts=1",)) == 0
+    assert run.start("kill@4", "kill@7", "kill@10", settings=("supervise.max_restarts=1",)) == 0
+
+
+@pytest.mark.parametrize(("faults", "starts"), [(["kill@2"] * 9, 3), (["kill@4", "kill@7", *["kill@8"] * 9], 4)])
+def test_restarts_from_which_no_checkpoint_comes_have_an_end_however_long_they_take(run, monkeypatch, faults, starts):
+    monkeypatch.setattr(restart_limit, "WINDOW_SECONDS", 0.0)
+    assert run.start(*faults, settings=("supervise.max_restarts=2",)) == 137
+    assert len(run.starts()) == starts
+    assert run.events()[-1]["event"] == "gave up"
 
 
 @pytest.mark.parametrize(("fault", "stacks"), [("hang", True), ("stubborn", False)])
@@ -245,50 +293,43 @@ def test_settings_that_a_restart_refuses_end_the_run_and_leave_it_as_it_was(run)
 
 def test_a_signal_while_it_waits_for_a_restart_ends_the_run(run, monkeypatch):
     monkeypatch.setattr(supervisor, "LONGEST_PAUSE", 30.0)
-    monkeypatch.setattr(
-        supervisor, "_say", lambda _: threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGUSR1)).start()
-    )
-    assert run.start("kill@4") == 128 + signal.SIGUSR1
+    with signal_us_when(lambda: any(event["event"] == "restart" for event in run.events()), signal.SIGUSR1):
+        assert run.start("kill@4") == 128 + signal.SIGUSR1
     assert len(run.starts()) == 1
     assert run.events()[-1]["signal"] == "SIGUSR1"
 
 
-def has_reached(heartbeat: Path, iteration: int) -> bool:
-    return heartbeat.exists() and f'"iteration": {iteration}' in heartbeat.read_text(encoding="utf-8")
-
-
 def test_a_process_that_hangs_when_it_is_asked_to_stop_is_not_restarted(run, monkeypatch):
     monkeypatch.setattr(watch, "_DUMP_SECONDS", 0.5)
-    heartbeat = run.folder / "heartbeat.json"
-
-    def stop_when_it_hangs() -> None:
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline and not has_reached(heartbeat, 4):
-            time.sleep(0.05)
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    thread = threading.Thread(target=stop_when_it_hangs)
-    thread.start()
-    assert run.start("stubborn@4", settings=("supervise.stall_timeout=3",)) == 128 + signal.SIGTERM
-    thread.join()
+    with signal_us_when(lambda: has_reached(run.folder / "heartbeat.json", 4), signal.SIGTERM):
+        assert run.start("stubborn@4", settings=("supervise.stall_timeout=3",)) == 128 + signal.SIGTERM
     assert len(run.starts()) == 1
 
 
 def test_a_stop_keeps_its_code_where_the_process_crashes_as_it_closes(run):
-    heartbeat = run.folder / "heartbeat.json"
-
-    def stop() -> None:
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline and not has_reached(heartbeat, 4):
-            time.sleep(0.05)
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    thread = threading.Thread(target=stop)
-    thread.start()
-    assert run.start("unclean@4") == 128 + signal.SIGTERM
-    thread.join()
+    with signal_us_when(lambda: has_reached(run.folder / "heartbeat.json", 4), signal.SIGTERM):
+        assert run.start("unclean@4") == 128 + signal.SIGTERM
     assert run.record.data.status == "interrupted"
     assert (len(run.starts()), run.record.data.restarts) == (1, [])
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"), [("late_lose_rank", "killed: ended by SIGKILL"), ("late_oom", "out of memory: torch.OutOf")]
+)
+def test_a_process_that_dies_after_it_was_told_to_stop_was_stopped(run, capfd, fault, said):
+    with signal_us_when(lambda: has_reached(run.folder / "heartbeat.json", 4), signal.SIGTERM):
+        assert run.start(f"{fault}@4") == 128 + signal.SIGTERM
+    assert run.death is None
+    assert (len(run.starts()), run.record.data.restarts) == (1, [])
+    (stopped,) = run.events()
+    assert (stopped["event"], stopped["signal"], stopped["iteration"]) == ("stopped", "SIGTERM", 4)
+    assert f"the training process ended ({said}" in capfd.readouterr().err
+
+
+def test_an_error_of_the_program_after_a_signal_is_an_error(run):
+    with signal_us_when(lambda: has_reached(run.folder / "heartbeat.json", 4), signal.SIGTERM):
+        assert run.start("late_bug@4") == 1
+    assert run.death.cause is Cause.ERROR
 
 
 def test_nothing_is_left_of_a_process_that_is_killed_with_its_supervisor(run):

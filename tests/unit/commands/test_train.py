@@ -234,6 +234,40 @@ def test_a_crash_with_the_code_of_a_storm_is_a_crash(folder, capsys, runs, recor
     assert "the worker ended with exit code 4" in capsys.readouterr().err
 
 
+def test_a_run_that_dies_before_its_first_checkpoint_goes_on_with_the_gpus_that_are_left(folder, monkeypatch):
+    starts = []
+
+    def start(settings, folder, worker, **when):
+        starts.append(when)
+        return worker if len(starts) > 1 else [sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"]
+
+    monkeypatch.setattr(train_to_end, "start_command", start)
+    assert main(["num_envs=8", "device=cpu"]) == 0
+    assert main(["resume=latest", "max_iterations=9"]) == 0
+    assert starts == [
+        {"begins": True, "is_restart": False},
+        {"begins": False, "is_restart": True},
+        {"begins": False, "is_restart": False},
+    ]
+
+
+def test_a_process_that_dies_after_a_signal_leaves_a_run_that_can_go_on(folder, runs, record, monkeypatch):
+    # As torch elastic, of whose ranks one runs out of memory on the way out.
+    program = (
+        "import os, pathlib, signal, sys, time\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "os.kill(os.getppid(), signal.SIGTERM)\n"
+        "time.sleep(1)\n"
+        "pathlib.Path(sys.argv[1], 'worker.log').write_text('torch.OutOfMemoryError: CUDA out of memory.\\n')\n"
+        "sys.exit(137)"
+    )
+    monkeypatch.setattr(
+        train_to_end, "worker_command", lambda _, path, **__: [sys.executable, "-c", program, str(path.parent)]
+    )
+    assert main(["num_envs=8", "device=cpu"]) == 75
+    assert (record(runs()[0])["status"], record(runs()[0])["error"]) == ("interrupted", None)
+
+
 def test_a_disk_that_fills_while_training_is_recorded_where_that_is_possible(capsys, runs, record, monkeypatch):
     monkeypatch.setattr(train_to_end, "worker_command", lambda *_, **__: [sys.executable, "-c", "raise SystemExit(5)"])
     assert main(["num_envs=8", "device=cpu"]) == 5
