@@ -3,7 +3,7 @@
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import torch
@@ -315,6 +315,9 @@ class StatePredictor(nn.Module):
     The loss joins the backward pass of whatever the latent is used for, so no learning library needs to know about it.
     """
 
+    scale_loss: Callable[[Tensor], Tensor]
+    """What mixed precision does to a loss, whose gradient is divided by it again; a runner sets it."""
+
     def __init__(self, latent_dim: int, state_dim: int, coef: float) -> None:
         """Create the head.
 
@@ -327,6 +330,7 @@ class StatePredictor(nn.Module):
         self.head = nn.Linear(latent_dim, state_dim)
         self.norm = RunningNorm(state_dim)
         self.coef = coef
+        self.scale_loss = _unscaled
 
     def forward(self, latent: Tensor, state: Tensor) -> Tensor:
         """Attach the loss to a latent.
@@ -339,4 +343,9 @@ class StatePredictor(nn.Module):
             The latents, unchanged.
         """
         error = self.head(latent) - self.norm(state)
-        return _AttachLoss.apply(latent, self.coef * error.square().mean())  # type: ignore[no-any-return]
+        loss = self.scale_loss(self.coef * error.square().mean())
+        return _AttachLoss.apply(latent, loss)  # type: ignore[no-any-return]
+
+
+def _unscaled(loss: Tensor) -> Tensor:
+    return loss

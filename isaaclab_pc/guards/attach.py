@@ -116,7 +116,10 @@ class _GuardFilter(StepFilter):
             self._final_obs, ended = self._guarded_observations(final_obs)
             extras["final_obs"] = self._final_obs
             if ended is not None:
+                # Isaac Lab computes it for all environments. Where no episode ended, there was no reset.
+                running = ~(terminated | truncated)
                 self._step_guard.end_by_observation(ended, reward, terminated, truncated)
+                self._step_guard.reset_later(ended & running)
 
         obs, ended = self._guarded_observations(obs)
         if ended is not None:

@@ -185,7 +185,8 @@ class Guard:
             if self._on_cpu and _is_within(tensor, low, high):
                 continue
 
-            values = wp.from_torch(tensor.reshape(self.num_envs, -1))
+            flat = tensor.reshape(self.num_envs, -1)
+            values = wp.from_torch(flat)
             lane_bits = 0 if self._on_cpu else min(_MOST_LANE_BITS, (values.shape[1] - 1).bit_length())
 
             def constants(lane_bits: int = lane_bits) -> list[Any]:
@@ -193,6 +194,9 @@ class Guard:
 
             kernel = kernels.CHECK_VALUES[_WARP_TYPES[tensor.dtype]]
             self.launch((cause, tensor.dtype, lane_bits), kernel, self.num_envs << lane_bits, [values], constants)
+            # What cannot be viewed as rows was copied.
+            if self._repairs and flat.data_ptr() != tensor.data_ptr():
+                tensor.copy_(flat.view_as(tensor))
             self._written.add(cause)
             self.raise_if(bad, names[index] if names else cause.label)
         return bad

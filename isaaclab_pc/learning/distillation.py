@@ -63,6 +63,7 @@ class ReplayDistillation(Distillation):
         small_error: float,
         gripper_gain: float,
         shortening: Shortening | None,
+        benched: Tensor | None = None,
         device: str,
         **rsl_rl: Any,
     ) -> None:
@@ -89,6 +90,8 @@ class ReplayDistillation(Distillation):
             small_error: Error of an action below which the loss is squared, and above which it is absolute.
             gripper_gain: The gripper's logit at action 1.
             shortening: Ends episodes of the training early; None: it ends none.
+            benched: Environments that show nothing, shape (N,), bool, as the guard keeps it; None: all always show
+                something.
             device: Where the student learns.
             **rsl_rl: What RSL-RL's own algorithm takes besides.
         """
@@ -128,6 +131,7 @@ class ReplayDistillation(Distillation):
         self._small_error = small_error
         self._gripper_gain = gripper_gain if binary_gripper else None
         self._shortening = shortening
+        self._benched = benched
         self._teacher_acts = torch.ones(num_envs, dtype=torch.bool, device=device)
 
     @property
@@ -158,10 +162,21 @@ class ReplayDistillation(Distillation):
         labels = self.teacher(obs).to(self.device)
         # A state that the guard is about to reset can have no right action; the student learns nothing from its own.
         labels = torch.where(labels.isfinite(), labels, student).clamp(-1.0, 1.0)
-        self.replay.add(obs, labels)
+        self._keep(obs, labels)
 
         self._draw_turns()
         return torch.where(self._teacher_acts[:, None], labels, student)
+
+    def _keep(self, obs: TensorDict, labels: Tensor) -> None:
+        """Put a step's samples into the replay."""
+        assert self.replay is not None
+        if self._benched is not None:
+            # A benched environment stands still and observes zeros: another one's sample takes the place of its own, as
+            # to leave it out would need to wait for how many there are.
+            shown = ~self._benched.to(labels.device)
+            rows = torch.where(shown, torch.arange(len(shown), device=labels.device), shown.int().argmax())
+            obs, labels = obs.select(*self._shapes)[rows], labels[rows]
+        self.replay.add(obs, labels)
 
     def process_env_step(self, obs: TensorDict, rewards: Tensor, dones: Tensor, extras: dict[str, Tensor]) -> None:
         """Count a step's samples, and end episodes in which there is no more to see; rewards are not learned from."""
@@ -245,6 +260,8 @@ class ReplayDistillation(Distillation):
         # At most half of what is left: each iteration that learns nothing leaves one that makes up for it.
         iterations_left = self._max_iterations - self.num_updates
         self._needed_samples = min(needed, self._replay_samples, iterations_left // 2 * self._new_samples)
+        # With new episodes, all turns begin anew.
+        self._teacher_acts.copy_(torch.rand(self._teacher_acts.shape, device=self.device) < self.expert_share)
         return True
 
     @staticmethod
@@ -267,6 +284,7 @@ class ReplayDistillation(Distillation):
         base = getattr(env, "unwrapped", env)
         fulfilled_steps = alg_cfg.pop("fulfilled_steps")
         shortening = Shortening(base, fulfilled_steps) if hasattr(base, "is_fulfilled") else None
+        guard = getattr(base, "guard", None)
         gripper_action = getattr(env.cfg, "gripper_action", "") if getattr(env.cfg, "gripper", False) else ""
 
         return alg_class(
@@ -279,6 +297,7 @@ class ReplayDistillation(Distillation):
             binary_gripper=gripper_action == "binary",
             num_actions=env.num_actions,
             shortening=shortening,
+            benched=getattr(guard, "benched", None),
             device=device,
             multi_gpu_cfg=cfg["multi_gpu"],
             **alg_cfg,

@@ -92,7 +92,8 @@ class Runner(Protocol):
         - ``Memory/host_bytes``, of this process and all that it started, and on a GPU ``Memory/device_bytes``, of all
           processes there [bytes],
         - ``learning_rate``, ``action_std`` and ``loss/*``,
-        - ``Learner/updates`` and ``Learner/skipped_updates``: see :class:`~isaaclab_pc.runners.tripwire.Tripwire`,
+        - ``Learner/updates``, ``Learner/skipped_updates`` and, with several optimizers, ``Learner/stopped_optimizers``:
+          see :func:`~isaaclab_pc.runners.tripwire.end_iteration`,
         - whatever the environment logged, under its own names.
 
         Args:
@@ -154,9 +155,11 @@ class Runner(Protocol):
         """Return the deterministic policy as a module, on the networks that train.
 
         Its ``forward`` takes observation groups by name, each with batch size N on the device of the networks, reads
-        those that it needs, and returns actions, shape (N, A): normalization, and whatever the library does to the
-        actions of a deterministic policy, are inside. It takes any N and changes nothing, buffers included; one with a
-        memory changes that, and has :meth:`~isaaclab_pc.runners.policy_protocols.ActsFromState.act_from` besides.
+        those that it needs, and returns actions, shape (N, A): normalization, and whatever the library or its wrapper
+        of the environment does to observations and to the actions of a deterministic policy, are inside. It takes any
+        N and changes nothing, buffers included, with two exceptions. One with a memory changes that; this package's
+        have :meth:`~isaaclab_pc.runners.policy_protocols.ActsFromState.act_from` besides. One of skrl's own draws from
+        torch's generator, though it acts without what it drew.
 
         What TorchScript and ONNX cannot express, it may do where gradients are off: a submodule with a method
         ``dense()`` is replaced by what that returns before the policy is exported.

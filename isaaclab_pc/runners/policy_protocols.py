@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the adapters and the workers may ask of a network, whatever its library."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor, nn
@@ -11,8 +11,10 @@ __all__ = [
     "HasChunks",
     "HasClippingGroups",
     "HasMemory",
+    "HasOwnLoss",
     "HasPolicy",
     "forget_past_episodes",
+    "scale_own_losses",
 ]
 
 
@@ -46,6 +48,14 @@ class HasChunks(Protocol):
         ...
 
 
+@runtime_checkable
+class HasOwnLoss(Protocol):
+    """A part of a network that adds a loss to a backward pass, of which the learning library does not know."""
+
+    scale_loss: Callable[[Tensor], Tensor]
+    """Applied to the loss."""
+
+
 class HasMemory(Protocol):
     """A policy that acts on what it saw in the episode."""
 
@@ -68,6 +78,18 @@ class ActsFromState(Protocol):
     def act_from(self, obs: Mapping[str, Tensor], state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Return actions, shape (B, A), and the memory after the step, for groups by name and the memory before."""
         ...
+
+
+def scale_own_losses(network: nn.Module, scale: Callable[[Tensor], Tensor]) -> None:
+    """Let the losses that a network adds by itself be scaled as the library's, for mixed precision.
+
+    Args:
+        network: The network.
+        scale: Scales a loss. A plain function: whoever copies the network would copy the owner of a method with it.
+    """
+    for module in network.modules():
+        if isinstance(module, HasOwnLoss):
+            module.scale_loss = scale
 
 
 def forget_past_episodes(policy: HasMemory, env: Any) -> None:

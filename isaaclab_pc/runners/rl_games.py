@@ -6,6 +6,7 @@ What is changed in its training loop is in :mod:`isaaclab_pc.runners.rl_games_ag
 
 import contextlib
 import copy
+import math
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils.tensorboard import SummaryWriter
@@ -21,7 +23,7 @@ from isaaclab_pc.packages import is_installed
 from isaaclab_pc.runners.checkpointed_runner import CheckpointedRunner, checkpoint_identity
 from isaaclab_pc.runners.distributed import world_rank
 from isaaclab_pc.runners.interface import Adapter, Decision, OnIteration, TeacherPolicy, policy_groups
-from isaaclab_pc.runners.policy_protocols import HasPolicy, forget_past_episodes
+from isaaclab_pc.runners.policy_protocols import ActsFromState, HasPolicy, forget_past_episodes
 from isaaclab_pc.runners.shared import USUAL_NUM_ENVS, SilentWriter, StopTraining, no_output
 
 if not is_installed("gym"):
@@ -89,11 +91,13 @@ class RlGamesAdapter:
         if plan is not None:
             config["horizon_length"] = plan.horizon
             config["minibatch_size"] = plan.minibatch_size
+            if config.get("central_value_config") is not None:
+                config["central_value_config"]["minibatch_size"] = plan.minibatch_size
             if params["network"].get("rnn_type") is not None:
                 config["seq_length"] = plan.horizon
 
     def replay_samples(self, agent_cfg: Mapping[str, Any]) -> int:
-        """Return 0: RL-Games does not distill."""
+        """Return 0: RL-Games trains with PPO alone, which forgets its samples."""
         return 0
 
     def max_iterations(self, agent_cfg: Mapping[str, Any]) -> int:
@@ -157,9 +161,7 @@ class RlGamesRunner(CheckpointedRunner):
         self._groups = list((params["env"].get("obs_groups") or {"obs": ["policy"]})["obs"])
         shapes = {"obs": space.shape} if self._concatenate else {name: space[name].shape for name in self._groups}
         self._identity = checkpoint_identity(ADAPTER.name, shapes, self._agent.actions_num)
-        has_state = getattr(self._agent.model.a2c_network, "is_recurrent", False)
-        kind = _RecurrentPolicy if has_state else _Policy
-        self._policy = kind(self._agent, self._groups, self._concatenate)
+        self._policy = _make_policy(self._agent, self._groups, self._concatenate, params["env"])
 
     def train(self, max_iterations: int, on_iteration: OnIteration) -> None:
         """Train; see :meth:`~isaaclab_pc.runners.interface.Runner.train`."""
@@ -186,17 +188,18 @@ class RlGamesRunner(CheckpointedRunner):
 
     def act(self, obs: Mapping[str, Tensor]) -> Tensor:
         """Compute deterministic actions; see :meth:`~isaaclab_pc.runners.interface.Runner.act`."""
-        policy = self.policy()
+        policy: Any = self.policy()
         with torch.no_grad():
-            network = self._agent.model.a2c_network
-            if getattr(network, "is_recurrent", False):
-                forget_past_episodes(network, self._agent.vec_env.unwrapped)
+            if self._agent.is_rnn:
+                forget_past_episodes(policy, self._agent.vec_env.unwrapped)
             return policy({name: obs[name].to(self._device) for name in self._groups})
 
     def holders(self) -> Mapping[str, Any]:
         """Return what holds tensors; see :meth:`~isaaclab_pc.runners.interface.Runner.holders`."""
+        # RL-Games makes the buffers of a rollout when training begins.
+        buffer = getattr(self._agent, "experience_buffer", None)
         memory = getattr(self._agent, "mb_rnn_states", [])
-        storage = [vars(self._agent.experience_buffer), vars(self._agent.dataset), memory]
+        storage = [{} if buffer is None else vars(buffer), vars(self._agent.dataset), memory]
 
         return {
             "rollout storage": storage,
@@ -219,16 +222,29 @@ class RlGamesRunner(CheckpointedRunner):
         return {"model": self._agent.model}
 
 
-class _Policy(nn.Module):
-    """RL-Games' model without its critic and its sampling, and with what the agent does to actions."""
+def _make_policy(agent: Agent, groups: Sequence[str], concatenate: bool, clipping: Mapping[str, Any]) -> "_Policy":
+    """Return the policy of an agent, of the kind that its network has."""
+    kind = _Policy
+    if agent.is_rnn:
+        kind = _RecurrentPolicy if isinstance(agent.model.a2c_network, ActsFromState) else _StockRecurrentPolicy
+    return kind(agent, groups, concatenate, clipping).eval()
 
-    def __init__(self, agent: Agent, groups: Sequence[str], concatenate: bool) -> None:
+
+class _Policy(nn.Module):
+    """RL-Games' model without its critic and its sampling, and with what is done to observations and actions.
+
+    Some of that the agent does in training, some Isaac Lab's wrapper of the environment.
+    """
+
+    def __init__(self, agent: Agent, groups: Sequence[str], concatenate: bool, clipping: Mapping[str, Any]) -> None:
         """Share the agent's model.
 
         Args:
             agent: The agent.
             groups: Observation groups that its network is given.
             concatenate: Whether it is given them as one vector.
+            clipping: The ``env`` section of the configuration: ``clip_observations`` and ``clip_actions``, the largest
+                absolute values.
         """
         super().__init__()
         self.model = agent.model
@@ -236,6 +252,8 @@ class _Policy(nn.Module):
         self.groups = list(network.actor_groups) if isinstance(network, HasPolicy) else list(groups)
         self.concatenate = concatenate
         self.clips = agent.clip_actions
+        self.largest_observation = float(clipping.get("clip_observations", math.inf))
+        self.largest_action = float(clipping.get("clip_actions", math.inf))
         self.register_buffer("low", agent.actions_low)
         self.register_buffer("high", agent.actions_high)
 
@@ -244,21 +262,20 @@ class _Policy(nn.Module):
         batch = self._batch(obs)
         network = self.model.a2c_network
         if isinstance(network, HasPolicy):
-            mean = network.policy(batch)
-        else:
-            mean = network({"is_train": False, "prev_actions": None, "obs": batch, "rnn_states": None})[0]
-        return self._actions(mean)
+            return self._actions(network.policy(batch))
+        return self._actions(network({"is_train": False, "prev_actions": None, "obs": batch, "rnn_states": None})[0])
 
     def _batch(self, obs: Mapping[str, Tensor]) -> Any:
         """Return what the network is given of the observation groups."""
-        batch: Any = {name: obs[name] for name in self.groups}
+        batch: Any = {name: _clipped(obs[name], self.largest_observation) for name in self.groups}
         if self.concatenate:
             batch = torch.cat(list(batch.values()), dim=-1)
         return self.model.norm_obs(batch)
 
     def _actions(self, mean: Tensor) -> Tensor:
-        """Do to the network's mean what the agent does to actions."""
-        return rescale_actions(self.low, self.high, mean.clamp(-1.0, 1.0)) if self.clips else mean
+        """Do to the network's mean what is done to actions."""
+        actions = rescale_actions(self.low, self.high, mean.clamp(-1.0, 1.0)) if self.clips else mean
+        return _clipped(actions, self.largest_action)
 
 
 class _RecurrentPolicy(_Policy):
@@ -272,6 +289,43 @@ class _RecurrentPolicy(_Policy):
         """Do as :meth:`forward`, with a memory that is given."""
         mean, after = self.model.a2c_network.act_from(self._batch(obs), state)
         return self._actions(mean), after
+
+    def reset(self, dones: Tensor | None = None) -> None:
+        """Forget; see :class:`~isaaclab_pc.runners.policy_protocols.HasMemory`."""
+        self.model.a2c_network.reset(dones)
+
+
+class _StockRecurrentPolicy(_Policy):
+    """The same with a recurrent network of RL-Games' own, which is given its memory and returns it."""
+
+    _state: tuple[Tensor, ...] | None = None
+
+    def forward(self, obs: Mapping[str, Tensor]) -> Tensor:
+        """Compute actions as in the base class, and remember."""
+        batch = self._batch(obs)
+        if self._state is None:
+            # RL-Games' own are of as many environments as it trains with, and on the CPU.
+            first = obs[self.groups[0]]
+            layers = [(state.shape[0], state.shape[2]) for state in self.model.get_default_rnn_state()]
+            self._state = tuple(torch.zeros(count, len(first), size, device=first.device) for count, size in layers)
+
+        given = {"is_train": False, "prev_actions": None, "obs": batch, "rnn_states": self._state}
+        mean, _, _, self._state = self.model.a2c_network(given)
+        return self._actions(mean)
+
+    def reset(self, dones: Tensor | None = None) -> None:
+        """Forget; see :class:`~isaaclab_pc.runners.policy_protocols.HasMemory`."""
+        if dones is None or self._state is None:
+            self._state = None
+        else:
+            self._state = tuple(torch.where(dones[:, None], 0.0, state) for state in self._state)
+
+
+def _clipped(values: Tensor, largest: float) -> Tensor:
+    """Return values in [-largest, largest], as floats."""
+    # The wrapper's clipping makes floats of integers even without a limit; what is exported holds no needless step.
+    values = values if values.is_floating_point() else values.float()
+    return values if math.isinf(largest) else values.clamp(-largest, largest)
 
 
 def _library_settings(vec_env: IVecEnv, config: Mapping[str, Any], folder: str) -> dict[str, Any]:
@@ -297,5 +351,7 @@ def _env_info(vec_env: IVecEnv) -> dict[str, Any]:
     groups = info["observation_space"]
     if isinstance(groups, gymnasium.spaces.Dict):
         own = vec_env.unwrapped.single_observation_space  # type: ignore[attr-defined]
-        info["observation_space"] = gymnasium.spaces.Dict({name: own[name] for name in groups})
+        # Its clipping makes floats of integers.
+        kept = {name: own[name] if np.issubdtype(own[name].dtype, np.floating) else groups[name] for name in groups}
+        info["observation_space"] = gymnasium.spaces.Dict(kept)
     return info

@@ -33,9 +33,9 @@ from isaaclab_pc.runners.iteration_metrics import (
     success_rate,
     write_metrics,
 )
-from isaaclab_pc.runners.policy_protocols import HasClippingGroups
+from isaaclab_pc.runners.policy_protocols import HasClippingGroups, scale_own_losses
 from isaaclab_pc.runners.shared import random_first_lengths, tensor_cores
-from isaaclab_pc.runners.tripwire import Tripwire
+from isaaclab_pc.runners.tripwire import Tripwire, end_iteration
 
 __all__ = ["Agent", "LogObserver", "PolicySchedule", "ShuffledDataset"]
 
@@ -107,18 +107,24 @@ def _by_environment(value: Any) -> Any:
 
 
 class PolicySchedule(AdaptiveScheduler):
-    """Adaptive learning rate that ignores the first minibatch of an update: until then, the policy has not changed."""
+    """Adaptive learning rate, for processes that train together.
+
+    Asked after every minibatch, it ignores the first one of an update: until then, the policy has not changed.
+    """
 
     min_lr: float
 
-    def __init__(self, kl_threshold: float) -> None:
+    def __init__(self, kl_threshold: float, *, of_minibatches: bool) -> None:
         """Start before the first update.
 
         Args:
             kl_threshold: KL divergence per update that the learning rate is adapted to.
+            of_minibatches: Whether it is asked after every minibatch (``schedule_type: legacy``), and not after every
+                epoch with the mean over its minibatches (``standard``).
         """
         super().__init__(kl_threshold)
         self.min_lr = MIN_LEARNING_RATE
+        self._of_minibatches = of_minibatches
         self._last_epoch = -1
 
     def update(  # type: ignore[override]
@@ -127,7 +133,7 @@ class PolicySchedule(AdaptiveScheduler):
         """Return the next learning rate and the entropy coefficient."""
         # Also where it is ignored: all processes have to take part.
         kl_dist = average_number(kl_dist)
-        if epoch != self._last_epoch:
+        if self._of_minibatches and epoch != self._last_epoch:
             self._last_epoch = epoch
             return current_lr, entropy_coef
         return super().update(current_lr, entropy_coef, epoch, frames, kl_dist, **kwargs)
@@ -157,9 +163,12 @@ class Agent(A2CAgent):
             self.batch_size, self.minibatch_size, self.is_discrete, self.is_rnn, self.ppo_device, self.seq_length
         )
         if self.is_adaptive_lr:
-            self.scheduler = PolicySchedule(self.kl_threshold)
+            self.scheduler = PolicySchedule(self.kl_threshold, of_minibatches=self.schedule_type == "legacy")
         self.is_tensor_obses = True
-        self.tripwire = Tripwire(self.optimizer, [self.model])
+        scale_own_losses(self.model, lambda loss: self.scaler.scale(loss))
+        self.tripwires = [Tripwire(self.optimizer, [self.model])]
+        if self.has_central_value:
+            self.tripwires.append(Tripwire(self.central_value_net.optimizer, [self.central_value_net]))
 
         # The runner puts its own function here.
         self.after_iteration: Callable[[Mapping[str, float]], None] = lambda metrics: None
@@ -202,7 +211,8 @@ class Agent(A2CAgent):
     def prepare_dataset(self, batch_dict: dict[str, Any]) -> None:
         """Start an update."""
         # A network may have changed its normalizers in the rollout, on purpose: restore nothing older than that.
-        self.tripwire.keep_buffers()
+        for tripwire in self.tripwires:
+            tripwire.keep_buffers()
         super().prepare_dataset(batch_dict)
 
     @tensor_cores()
@@ -259,7 +269,7 @@ class Agent(A2CAgent):
         timings = (total_time, epoch_num, step_time, play_time, update_time)
         super().write_stats(*timings, a_losses, c_losses, entropies, kls, last_lr, lr_mul, frame, *rest)
 
-        env_log = {**self.algo_observer.env_log.take_means(), **self.tripwire.end_iteration()}
+        env_log = {**self.algo_observer.env_log.take_means(), **end_iteration(self.tripwires)}
         action_std, value_loss, surrogate_loss, entropy = read_numbers(
             [self.train_result[7], *(mean_list(losses) for losses in (c_losses, a_losses, entropies))]
         )

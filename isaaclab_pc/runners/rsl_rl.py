@@ -25,9 +25,9 @@ from isaaclab_pc.runners.checkpointed_runner import CheckpointedRunner, checkpoi
 from isaaclab_pc.runners.distributed import world_rank, world_size
 from isaaclab_pc.runners.interface import Adapter, Decision, OnIteration, TeacherPolicy, policy_groups
 from isaaclab_pc.runners.iteration_metrics import EnvClock, IterationLog, memory_in_use, speeds, success_rate
-from isaaclab_pc.runners.policy_protocols import forget_past_episodes
+from isaaclab_pc.runners.policy_protocols import ActsFromState, forget_past_episodes
 from isaaclab_pc.runners.shared import USUAL_NUM_ENVS, SilentWriter, StopTraining, no_output, tensor_cores
-from isaaclab_pc.runners.tripwire import Tripwire
+from isaaclab_pc.runners.tripwire import Tripwire, end_iteration
 
 if TYPE_CHECKING:
     from isaaclab_pc.scaling import BatchPlan
@@ -135,9 +135,12 @@ class RslRlRunner(CheckpointedRunner):
         with no_output():
             self._library = _Library(self._env, cfg, str(run_dir), device)
 
-        alg = self._library.alg
-        self._tripwire = Tripwire(alg.optimizer, _networks(alg))
-        self._library.logger.end_iteration = self._tripwire.end_iteration
+        alg: Any = self._library.alg
+        self._policy = _as_trained(alg.get_policy(), agent_cfg.clip_actions)
+        self._tripwires = [Tripwire(alg.optimizer, _networks(alg))]
+        if getattr(alg, "rnd", None) is not None:
+            self._tripwires.append(Tripwire(alg.rnd.optimizer, [alg.rnd]))
+        self._library.logger.end_iteration = lambda: end_iteration(self._tripwires)
 
         sets = self._library.cfg["obs_groups"]
         # A student is no other for having had another teacher.
@@ -161,7 +164,8 @@ class RslRlRunner(CheckpointedRunner):
         # Algorithms load here what they go on from or learn from; a checkpoint may have been loaded, or other episodes
         # run, since the last training.
         self._library.alg.train_mode()
-        self._tripwire.keep_buffers()
+        for tripwire in self._tripwires:
+            tripwire.keep_buffers()
         self._library.forget_episodes()
         self._library.current_learning_iteration = self.completed_iterations
         self._library.logger.after_iteration = after_iteration
@@ -175,16 +179,15 @@ class RslRlRunner(CheckpointedRunner):
 
     def policy(self) -> nn.Module:
         """Return the deterministic policy; see :meth:`~isaaclab_pc.runners.interface.Runner.policy`."""
-        # RSL-RL's models sample only when they are told to, and read nothing of a TensorDict but its items.
-        return self._library.alg.get_policy()
+        return self._policy
 
     def act(self, obs: Mapping[str, Tensor]) -> Tensor:
         """Compute deterministic actions; see :meth:`~isaaclab_pc.runners.interface.Runner.act`."""
-        policy: Any = self.policy()
+        model: Any = self._library.alg.get_policy()
         with torch.no_grad():
-            if policy.is_recurrent:
-                forget_past_episodes(policy, self._env)
-            return policy({name: value.to(self._device) for name, value in obs.items()})
+            if model.is_recurrent:
+                forget_past_episodes(model, self._env)
+            return self._policy({name: value.to(self._device) for name, value in obs.items()})
 
     def holders(self) -> Mapping[str, Any]:
         """Return what holds tensors; see :meth:`~isaaclab_pc.runners.interface.Runner.holders`."""
@@ -214,6 +217,45 @@ def _networks(alg: Any) -> list[Any]:
     return [alg.student, alg.teacher] if isinstance(alg, Distillation) else [alg.actor, alg.critic]
 
 
+def _as_trained(model: nn.Module, clip_actions: float | None) -> nn.Module:
+    """Return RSL-RL's model with what its wrapper of the environment does to actions.
+
+    Args:
+        model: It samples only when it is told to, and reads nothing of a TensorDict but its items.
+        clip_actions: Largest absolute value of an action; None: any.
+    """
+    if clip_actions is None:
+        return model
+    kind = _ClippedFromState if isinstance(model, ActsFromState) else _Clipped
+    return kind(model, clip_actions)
+
+
+class _Clipped(nn.Module):
+    """A model whose actions are clipped."""
+
+    def __init__(self, model: Any, limit: float) -> None:
+        super().__init__()
+        self.model = model
+        self.limit = limit
+
+    def forward(self, obs: Mapping[str, Tensor]) -> Tensor:
+        """Compute actions, shape (N, A), of observation groups by name."""
+        return self.model(obs).clamp(-self.limit, self.limit)
+
+
+class _ClippedFromState(_Clipped):
+    """The same of one whose memory can be given; see :class:`~isaaclab_pc.runners.policy_protocols.ActsFromState`."""
+
+    def initial_state(self, batch: int) -> tuple[Tensor, ...]:
+        """Return the memory before the first step of an episode."""
+        return self.model.initial_state(batch)
+
+    def act_from(self, obs: Mapping[str, Tensor], state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Do as :meth:`forward`, with a memory that is given."""
+        actions, after = self.model.act_from(obs, state)
+        return actions.clamp(-self.limit, self.limit), after
+
+
 class _Env(RslRlVecEnvWrapper):
     """Keeps RSL-RL's inference mode out of the environment.
 
@@ -238,6 +280,11 @@ class _Library(OnPolicyRunner):
         alg.act = tensor_cores()(alg.act)
         alg.compute_returns = tensor_cores()(alg.compute_returns)
         alg.update = tensor_cores()(alg.update)
+        curiosity = getattr(alg, "rnd", None)
+        if curiosity is not None:
+            # Statistics that the rollout made in inference mode could not be restored when an update is skipped.
+            reward = torch.no_grad()(curiosity.get_intrinsic_reward)
+            curiosity.get_intrinsic_reward = torch.inference_mode(False)(reward)
 
         self.logger = _Logger(
             log_dir=log_dir,

@@ -79,7 +79,7 @@ class Sb3Adapter:
         agent_cfg["n_timesteps"] = iterations * _samples(agent_cfg)
 
     def replay_samples(self, agent_cfg: Mapping[str, Any]) -> int:
-        """Return 0: Stable-Baselines3 does not distill."""
+        """Return 0: Stable-Baselines3 trains with PPO alone here, which forgets its samples."""
         return 0
 
     def max_iterations(self, agent_cfg: Mapping[str, Any]) -> int:

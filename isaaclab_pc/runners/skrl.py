@@ -245,7 +245,9 @@ class SkrlRunner(CheckpointedRunner):
 
     def _restore_library(self, state: Mapping[str, Any]) -> None:
         for name, part in self._parts().items():
-            part.load_state_dict(state["algorithm"][name])
+            # A run that only now goes on with mixed precision begins with a new scale.
+            if name != "scaler" or name in state["algorithm"]:
+                part.load_state_dict(state["algorithm"][name])
         self._agent.go_on_from(self.completed_iterations * self._agent.horizon * self._env.num_envs)
 
     def _networks(self) -> dict[str, Any]:

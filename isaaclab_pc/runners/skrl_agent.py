@@ -28,9 +28,9 @@ from torch.amp.grad_scaler import GradScaler
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.runners.distributed import average_gradients, average_number, broadcast_module, world_size
 from isaaclab_pc.runners.iteration_metrics import EpisodeStats, IterationLog
-from isaaclab_pc.runners.policy_protocols import HasClippingGroups
+from isaaclab_pc.runners.policy_protocols import HasClippingGroups, scale_own_losses
 from isaaclab_pc.runners.shared import tensor_cores
-from isaaclab_pc.runners.tripwire import Tripwire
+from isaaclab_pc.runners.tripwire import Tripwire, end_iteration
 
 __all__ = ["GroupMemory", "MeasuredAgent", "PolicySchedule", "PpoAgent"]
 
@@ -117,6 +117,9 @@ class MeasuredAgent(skrl_agents.Agent):
         self._max_grad_norm = self.cfg.grad_norm_clip
         self.cfg.grad_norm_clip = 0.0
         self.scaler = _Scaler(self._clip_gradients, self._device_type, self.cfg.mixed_precision)
+        if self.cfg.mixed_precision:
+            self.checkpoint_modules["scaler"] = self.scaler
+        scale_own_losses(self.policy, lambda loss: self.scaler.scale(loss))
 
         self.env_log = IterationLog()
         self.episodes = EpisodeStats(num_envs, self.device)
@@ -158,8 +161,7 @@ class MeasuredAgent(skrl_agents.Agent):
 
     def end_iteration(self) -> dict[str, float]:
         """Return what the tripwires of all optimizers counted, together."""
-        counts = [tripwire.end_iteration() for tripwire in self.tripwires]
-        return {name: sum(count[name] for count in counts) for name in counts[0]}
+        return end_iteration(self.tripwires)
 
     @tensor_cores()
     def act(self, observations: Any, states: Any, *, timestep: int, timesteps: int) -> tuple[Tensor, dict[str, Any]]:

@@ -18,7 +18,7 @@ import torch
 from skrl.agents.torch.sac import SAC
 from torch import Tensor, nn
 
-from isaaclab_pc.runners.distributed import world_rank
+from isaaclab_pc.runners.distributed import world_rank, world_size
 from isaaclab_pc.runners.iteration_metrics import read_numbers
 from isaaclab_pc.runners.shared import tensor_cores
 from isaaclab_pc.runners.skrl_agent import GroupMemory, MeasuredAgent
@@ -98,7 +98,7 @@ class SacAgent(MeasuredAgent, SAC):
         """Build networks and optimizers.
 
         Args:
-            refill_samples: Samples that are collected after a resume before it learns.
+            refill_samples: Samples that all ranks collect after a resume before it learns.
             is_finite_horizon: Isaac Lab's: whether nothing is worth anything once an episode's time is up.
             **kwargs: Those of :class:`~isaaclab_pc.runners.skrl_agent.MeasuredAgent`.
         """
@@ -126,13 +126,12 @@ class SacAgent(MeasuredAgent, SAC):
         self.memory.create_tensor("truncated", size=1, dtype=torch.bool)
 
     def go_on_from(self, samples: int) -> None:
-        """Wait with learning until the replay has some variety again."""
+        """Wait with learning until the replays of all ranks together have some variety again."""
         capacity = self.memory.memory_size * self.memory.num_envs
-        self._needed_samples = min(samples, self._refill_samples, capacity)
+        self._needed_samples = min(samples, self._refill_samples // world_size(), capacity)
         if world_rank() == 0:
-            current().say(
-                f"note: the replay is collected anew: the policy goes on learning after {self._needed_samples} samples"
-            )
+            needed = self._needed_samples * world_size()
+            current().say(f"note: the replay is collected anew: the policy goes on learning after {needed} samples")
 
     def act(self, observations: Any, states: Any, *, timestep: int, timesteps: int) -> tuple[Tensor, dict[str, Any]]:
         """Let the policy act in a rollout."""
@@ -173,6 +172,8 @@ class SacAgent(MeasuredAgent, SAC):
 
         self.learn_s = 0.0
         self._count_samples()
+        for tripwire in self.tripwires:
+            tripwire.check_buffers()
         if len(self.memory) >= self._needed_samples:
             self.update(timestep=timestep, timesteps=timesteps)
 
@@ -180,18 +181,18 @@ class SacAgent(MeasuredAgent, SAC):
     def update(self, *, timestep: int, timesteps: int) -> None:
         """Take the gradient steps of an iteration."""
         started = time.perf_counter()
-        self.keep_buffers()
         if self.cfg.learn_entropy:
             # A checkpoint may have been loaded.
             self._entropy_coefficient = self.log_entropy_coefficient.detach().exp()
 
-        # skrl measures every step or none, and waits for the device ten times for each.
+        # skrl measures every step or none, and waits for the device ten times for each: here it measures the last one.
         total = self.cfg.gradient_steps
         for steps, interval in ((total - 1, 0), (1, 1)):
             self.cfg.gradient_steps = steps
             self.write_interval = interval
             super().update(timestep=timestep, timesteps=timesteps)
         self.cfg.gradient_steps = total
+        self.write_interval = 0
         self.learn_s = time.perf_counter() - started
 
     def take_metrics(self) -> dict[str, float]:

@@ -10,7 +10,7 @@ from torch.autograd.graph import register_multi_grad_hook
 
 from isaaclab_pc.runners.distributed import average
 
-__all__ = ["Tripwire"]
+__all__ = ["Tripwire", "end_iteration"]
 
 
 class Tripwire:
@@ -44,6 +44,8 @@ class Tripwire:
         self._fused = isinstance(optimizer, torch.optim.Adam)
 
         parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        # Frozen ones have no gradient to look at.
+        trained = [parameter for parameter in parameters if parameter.requires_grad]
         # A number, not a boolean: fused kernels compare it with 1.0.
         self._bad = torch.zeros((), device=parameters[0].device)
         self._skipped = torch.zeros_like(self._bad)
@@ -57,8 +59,10 @@ class Tripwire:
             optimizer._step_supports_amp_scaling = True  # type: ignore[attr-defined]
             # A fused optimizer keeps its step count on the device; loading must not turn that off.
             optimizer.register_load_state_dict_pre_hook(_as_fused)
-        register_multi_grad_hook(parameters, self._check_gradient)
+        register_multi_grad_hook(trained, self._check_gradient)
         optimizer.step = self._guarded_step  # pyright: ignore[reportAttributeAccessIssue]
+        self._zero_grad: Callable[..., None] = optimizer.zero_grad
+        optimizer.zero_grad = self._forgetful_zero_grad
 
     @torch.no_grad()
     def keep_buffers(self) -> None:
@@ -69,6 +73,14 @@ class Tripwire:
         self._kept = [buffer.clone() for buffer in self._buffers()]
 
     @torch.no_grad()
+    def check_buffers(self) -> None:
+        """Restore the kept buffers if those of now are not finite; else keep these.
+
+        Call it where samples that were counted outside of an update may be bad.
+        """
+        self._restore_or_keep_buffers(torch.zeros_like(self._bad))
+
+    @torch.no_grad()
     def end_iteration(self) -> dict[str, float]:
         """Return the metrics of an iteration, and start counting the next one; this waits for the device.
 
@@ -77,7 +89,7 @@ class Tripwire:
             happen.
         """
         # RSL-RL puts an iteration's samples into the statistics after the last update.
-        self._restore_or_keep_buffers(torch.zeros_like(self._bad))
+        self.check_buffers()
 
         metrics = {"Learner/updates": float(self._updates), "Learner/skipped_updates": float(self._skipped)}
         self._skipped.zero_()
@@ -89,6 +101,11 @@ class Tripwire:
         """Mark the coming update as bad if the gradients of a backward pass are not finite."""
         norm = nn.utils.get_total_norm([grad for grad in grads if grad is not None])
         self._bad = torch.maximum(self._bad, (~norm.isfinite()).float())
+
+    def _forgetful_zero_grad(self, *args: Any, **kwargs: Any) -> None:
+        """Forget a bad gradient with the gradient: another optimizer's loss may have passed through the networks."""
+        self._bad = torch.zeros_like(self._bad)
+        self._zero_grad(*args, **kwargs)
 
     @torch.no_grad()
     def _guarded_step(self, *args: Any, **kwargs: Any) -> None:
@@ -130,6 +147,24 @@ class Tripwire:
         for buffer, kept in zip(buffers, self._kept, strict=True):
             buffer.copy_(torch.where(restore, kept, buffer))
             kept.copy_(buffer)
+
+
+def end_iteration(tripwires: Sequence[Tripwire]) -> dict[str, float]:
+    """Return the metrics of an iteration of several optimizers; see :meth:`Tripwire.end_iteration`.
+
+    Args:
+        tripwires: One for each optimizer.
+
+    Returns:
+        The sums over all optimizers and, if there are several, ``Learner/stopped_optimizers``: how many skipped all
+        of their updates, which the sums hide.
+    """
+    counts = [tripwire.end_iteration() for tripwire in tripwires]
+    metrics = {name: sum(count[name] for count in counts) for name in counts[0]}
+    if len(counts) > 1:
+        stopped = [0.0 < count["Learner/skipped_updates"] == count["Learner/updates"] for count in counts]
+        metrics["Learner/stopped_optimizers"] = float(sum(stopped))
+    return metrics
 
 
 def _as_fused(_: torch.optim.Optimizer, state: Mapping[str, Any]) -> dict[str, Any]:

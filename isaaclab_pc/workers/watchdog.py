@@ -18,7 +18,7 @@ from isaaclab_pc.workers.resolve import Resolved
 __all__ = ["EarlyStop", "LearnerWatch", "StormWatch", "diverged"]
 
 PATIENCE = 3
-"""Iterations in a row in which every update was skipped, after which the learner counts as diverged."""
+"""Iterations in a row in which an optimizer skipped every update, after which the learner counts as diverged."""
 
 WINDOW_STEPS = 100
 """Steps of every environment over which failures are counted; one iteration where that is longer."""
@@ -45,7 +45,7 @@ class EarlyStop:
 
 
 class LearnerWatch:
-    """Counts the iterations in a row in which every update was skipped."""
+    """Counts the iterations in a row in which an optimizer skipped every update."""
 
     def __init__(self, settings: RunSettings, adapter: Adapter) -> None:
         """Start with none.
@@ -69,10 +69,15 @@ class LearnerWatch:
         """
         skipped = metrics.get("Learner/skipped_updates", 0.0)
         all_skipped = skipped > 0 and skipped == metrics.get("Learner/updates")
-        self._iterations_without_update = self._iterations_without_update + 1 if all_skipped else 0
+        # Where SAC's critics have stopped, the steps of its policy lead nowhere.
+        one_stopped = metrics.get("Learner/stopped_optimizers", 0.0) > 0
+        self._iterations_without_update = self._iterations_without_update + 1 if all_skipped or one_stopped else 0
         if self._iterations_without_update < PATIENCE:
             return None
-        return diverged(self._settings, self._adapter, f"all updates of {PATIENCE} iterations in a row were skipped")
+
+        whose = "of" if all_skipped else "of one of its optimizers in"
+        what = f"all updates {whose} {PATIENCE} iterations in a row were skipped"
+        return diverged(self._settings, self._adapter, what)
 
 
 def diverged(settings: RunSettings, adapter: Adapter, what: str) -> EarlyStop:

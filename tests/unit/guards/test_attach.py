@@ -351,3 +351,22 @@ def test_what_cannot_be_guarded_is_refused() -> None:
         attach_guard(SimpleNamespace(unwrapped=object()), GuardCfg(), "Foreign")
     with pytest.raises(ConfigError, match=r"guard\.max_abs"):
         attach_guard(CountingEnv(), GuardCfg(max_abs=-1.0), "Foreign")
+
+
+def test_an_episode_that_a_bad_final_observation_ended_is_reset() -> None:
+    env, _ = guarded()
+    env.cfg.compute_final_obs = True
+    # Another environment's episode ends, so the final observation is computed for all.
+    env.done = torch.tensor(only(SICK + 1))
+    observe, asked = env._get_observations, []
+
+    def noisy() -> Any:
+        asked.append(None)
+        env.bad_obs = NAN if len(asked) == 1 else None
+        return observe()
+
+    env._get_observations = noisy  # type: ignore[method-assign]
+    assert step(env)[2].tolist() == [index in (SICK, SICK + 1) for index in range(NUM_ENVS)]
+    env.done = torch.zeros(NUM_ENVS, dtype=torch.bool)
+    step(env)
+    assert env.resets == [[SICK + 1], [SICK]]

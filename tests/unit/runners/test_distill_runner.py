@@ -156,6 +156,17 @@ def test_a_resumed_run_learns_again_once_its_replay_is_refilled(tmp_path: Path) 
     assert resumed.error() < first.error()
 
 
+def test_after_a_resume_the_teacher_has_as_many_turns_as_before(tmp_path: Path) -> None:
+    first = Bench(tmp_path / "a")
+    first.train(10)
+    first.runner.save(tmp_path / "10.pt", {"task": "fake"})
+    resumed = Bench(tmp_path / "b")
+    resumed.runner.load(tmp_path / "10.pt", {"task": "fake"})
+    resumed.train(11)
+    # Its share is 0.05 by then.
+    assert torch.stack(resumed.env.done_by[:4]).float().mean() < 0.3
+
+
 @pytest.mark.parametrize("interruptions", [(17,), (18,), (19,), (16, 17, 19)])
 def test_a_run_has_as_many_updates_however_late_it_is_interrupted(tmp_path: Path, interruptions: tuple[int]) -> None:
     bench = Bench(tmp_path / "a")
@@ -219,6 +230,30 @@ def test_a_teacher_with_other_networks_is_refused(tmp_path: Path) -> None:
     student = Bench(tmp_path / "points", teacher=TeacherPolicy(tmp_path / "state.pt", state.cfg))
     with pytest.raises(ConfigError, match=r"state\.pt was trained with other networks: teacher\."):
         student.train(1)
+
+
+def test_what_a_benched_environment_observes_is_not_learned_from(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    benched = torch.arange(NUM_ENVS) == 3
+    bench.env.guard = SimpleNamespace(benched=benched)  # type: ignore[attr-defined]
+    bench.runner = load_adapter("rsl_rl").make(bench.env, bench.cfg, tmp_path, "cpu")
+    observe = bench.env.observe
+
+    def observed() -> dict[str, torch.Tensor]:
+        return {
+            name: value.masked_fill(benched.view(-1, *[1] * (value.dim() - 1)), 0) for name, value in observe().items()
+        }
+
+    bench.env.observe = observed  # type: ignore[method-assign]
+    bench.train(1)
+    replay: Any = bench.runner.holders()["replay"]
+    samples = NUM_ENVS * PLAN.horizon
+    assert len(replay) == samples
+    kept = replay.newest(samples, ["policy", "points"])
+    assert kept["points"].flatten(1).any(dim=1).all()
+    rows = kept["policy"].view(PLAN.horizon, NUM_ENVS, -1)
+    assert torch.equal(rows[:, 3], rows[:, 0]), "the first one that shows something stands in its place"
+    assert not torch.equal(rows[:, 2], rows[:, 0])
 
 
 def test_a_state_without_a_right_action_teaches_nothing_that_is_not_finite(tmp_path: Path) -> None:

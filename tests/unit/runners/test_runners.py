@@ -96,6 +96,12 @@ def test_memory_is_told_by_kind(name: str, tmp_path: Path) -> None:
     assert 1.5 * held["network weights"] < held["optimizer"] < 2.1 * held["network weights"]
 
 
+def test_memory_is_told_before_a_training(name: str, tmp_path: Path) -> None:
+    held = Bench(name, tmp_path).runner.holders()
+    assert set(held) == {"rollout storage", "network weights", "optimizer"}
+    assert tensor_bytes(held["network weights"]) > 0
+
+
 def test_stop_ends_after_that_iteration(name: str, tmp_path: Path) -> None:
     bench = Bench(name, tmp_path)
     assert len(bench.train(5, stop_at=2)) == 2

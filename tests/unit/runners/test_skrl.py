@@ -144,6 +144,23 @@ def test_a_large_gradient_of_the_critic_leaves_the_actor_alone(tmp_path: Path) -
     assert float(norm) == pytest.approx(ppo.REACH.max_grad_norm, rel=1e-3)
 
 
+def test_a_resume_brings_back_the_scale_of_mixed_precision(tmp_path: Path) -> None:
+    plain, trained, resumed, begun = (
+        build(tmp_path / name, mixed_precision=name != "plain") for name in ("plain", "trained", "resumed", "begun")
+    )
+    scaler: Any = trained._agent.scaler
+    scaler.load_state_dict({**scaler.state_dict(), "scale": 8.0, "_growth_tracker": 5})
+    trained.save(tmp_path / "mixed.pt", {})
+    resumed.load(tmp_path / "mixed.pt")
+    assert resumed._agent.scaler.state_dict() == scaler.state_dict()
+
+    # With and without may go on from each other.
+    plain.load(tmp_path / "mixed.pt")
+    plain.save(tmp_path / "plain.pt", {})
+    begun.load(tmp_path / "plain.pt")
+    assert begun._agent.scaler.get_scale() == 2.0**16
+
+
 def test_mixed_precision_clips_the_gradient_and_not_its_scaled_copy(tmp_path: Path) -> None:
     agent: Any = build(tmp_path, mixed_precision=True)._agent
     agent.scaler.scale(torch.zeros(1))

@@ -215,9 +215,42 @@ def test_a_gradient_that_is_not_finite_changes_nothing(tmp_path: Path) -> None:
     (metrics,) = metrics_of(runner, 2)
     # Those of the critics are bad; the policy's losses stay finite.
     assert metrics["Learner/skipped_updates"] == 2 * 2
+    assert metrics["Learner/stopped_optimizers"] == 1, "learning has stopped, whatever the policy's steps are"
     for name, network in _optimized(runner):
         if name.startswith("critic"):
             assert all(torch.equal(*pair) for pair in zip(network.parameters(), weights[name], strict=True)), name
+
+
+def test_normalizers_forget_an_observation_that_is_not_finite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(tmp_path)
+    metrics_of(bench.runner, 1)
+    env = bench.env.fake
+    observe, bad_step = env.observe, env.steps_taken + 3
+
+    def poisoned() -> dict[str, torch.Tensor]:
+        obs = observe()
+        if env.steps_taken == bad_step:
+            obs["policy"][0, 0] = obs["critic"][0, 0] = math.nan
+        return obs
+
+    monkeypatch.setattr(env, "observe", poisoned)
+    metrics_of(bench.runner, 4)
+    agent: Any = bench.runner._agent
+    for network in (agent.policy, agent.critic_1):
+        assert all(buffer.isfinite().all() for buffer in network.norm.buffers())
+        # Those of the other iterations count.
+        assert int(network.norm.seen_count) == 3 * SAMPLES
+    assert bench.runner.act(observe()).isfinite().all()
+
+
+def test_the_samples_of_all_ranks_refill_the_replay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("isaaclab_pc.runners.skrl_sac.world_size", lambda: 2)
+    agent: Any = build(tmp_path)._agent
+    agent.go_on_from(10 * SAMPLES)
+    assert agent._needed_samples == SETTINGS.refill_samples // 2
+    assert f"after {SETTINGS.refill_samples} samples" in capsys.readouterr().out
 
 
 def _optimized(runner: skrl.SkrlRunner) -> list[tuple[str, torch.nn.Module]]:

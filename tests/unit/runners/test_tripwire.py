@@ -5,15 +5,18 @@ import copy
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
+from isaaclab_rl.rsl_rl import RslRlRndCfg
 from torch import nn
 
+from isaaclab_pc.agents.networks import StatePredictor
 from isaaclab_pc.runners import RUNNERS, Decision, NonFiniteError
-from isaaclab_pc.runners.tripwire import Tripwire
-from tests.unit.runners.bench import Bench
+from isaaclab_pc.runners.tripwire import Tripwire, end_iteration
+from tests.unit.runners.bench import CONFIGS, Bench
+from tests.unit.runners.fake_env import FakeEnv
 
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "adam": torch.optim.Adam,
@@ -111,6 +114,47 @@ def test_the_state_of_an_optimizer_that_was_not_fused_is_taken_over() -> None:
     torch.testing.assert_close(moments(optimizer), moments(plain), rtol=0, atol=0)
 
 
+def test_parameters_that_are_frozen_are_left_out() -> None:
+    network = make_network()
+    frozen, _, trained = cast(Any, network)
+    frozen.requires_grad_(False)
+    optimizer = torch.optim.Adam(network.parameters(), lr=0.1)
+    tripwire = Tripwire(optimizer, [network])
+    before = copy.deepcopy(network.state_dict())
+    update(network, optimizer, math.nan)
+    torch.testing.assert_close(network.state_dict(), before, rtol=0, atol=0)
+    update(network, optimizer, 1.0)
+    assert torch.equal(frozen.weight, before["0.weight"])
+    assert not torch.equal(trained.weight, before["2.weight"])
+    assert tripwire.end_iteration() == {"Learner/updates": 2.0, "Learner/skipped_updates": 1.0}
+
+
+def test_a_bad_loss_of_another_optimizer_that_passes_through_skips_no_update() -> None:
+    actor, critic = nn.Linear(3, 3), make_network()
+    optimizers = [torch.optim.Adam(network.parameters(), lr=0.1) for network in (actor, critic)]
+    tripwires = [Tripwire(optimizer, [network]) for optimizer, network in zip(optimizers, (actor, critic), strict=True)]
+    for _ in range(2):
+        update(critic, optimizers[1], 1.0)
+        optimizers[0].zero_grad()
+        (critic(actor(torch.ones(2, 3))).mean() * math.nan).backward()
+        optimizers[0].step()
+    counts = [tripwire.end_iteration()["Learner/skipped_updates"] for tripwire in tripwires]
+    assert counts == [2.0, 0.0]
+
+
+def test_of_several_optimizers_one_that_skips_all_its_updates_is_told() -> None:
+    networks = make_network(), make_network()
+    optimizers = [torch.optim.Adam(network.parameters(), lr=0.1) for network in networks]
+    tripwires = [Tripwire(optimizer, [network]) for optimizer, network in zip(optimizers, networks, strict=True)]
+    for target in GOOD[:2]:
+        update(networks[0], optimizers[0], target)
+        update(networks[1], optimizers[1], math.nan)
+    told = {"Learner/updates": 4.0, "Learner/skipped_updates": 2.0, "Learner/stopped_optimizers": 1.0}
+    assert end_iteration(tripwires) == told
+    assert end_iteration(tripwires)["Learner/stopped_optimizers"] == 0.0, "nothing was asked of either"
+    assert "Learner/stopped_optimizers" not in end_iteration(tripwires[:1])
+
+
 class Poison:
     """Puts a value into the first environment's reward or observation at some steps."""
 
@@ -192,6 +236,56 @@ def test_statistics_forget_the_poisoned_samples(name: str, tmp_path: Path, monke
     poison.steps = (bench.env.steps_taken + 3,)
     bench.train(2)
     assert {key: buffer for key, buffer in learner(bench)[1].items() if "count" in key} == counts
+
+
+@pytest.mark.parametrize("name", ["rl_games", "skrl"])
+def test_mixed_precision_scales_the_auxiliary_loss_with_the_others(name: str, tmp_path: Path) -> None:
+    agent: Any = Bench(name, tmp_path, aux_coef=0.5).runner
+    agent = agent._agent
+    model = agent.model if name == "rl_games" else agent.policy
+    (predictor,) = (module for module in model.modules() if isinstance(module, StatePredictor))
+    gradients = []
+    for scale in (1.0, 1024.0):
+        agent.scaler = torch.amp.grad_scaler.GradScaler("cpu", init_scale=scale)
+        agent.optimizer.zero_grad()
+        latents = torch.ones(4, predictor.head.in_features, requires_grad=True)
+        loss = predictor(latents, torch.ones(4, predictor.head.out_features)).square().mean()
+        agent.scaler.scale(loss).backward()
+        assert predictor.head.weight.grad is not None
+        assert latents.grad is not None
+        gradients.append([predictor.head.weight.grad / scale, latents.grad / scale])
+    assert gradients[0][0].any()
+    torch.testing.assert_close(*gradients)
+
+
+def test_a_bad_update_of_rsl_rls_curiosity_does_not_happen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_cfg = CONFIGS["rsl_rl"]
+
+    def curious(settings: Any, experiment: str) -> Any:
+        cfg = make_cfg(settings, experiment)
+        sizes = {"predictor_hidden_dims": [8], "target_hidden_dims": [8], "num_outputs": 2}
+        cfg.algorithm.rnd_cfg = RslRlRndCfg(weight=0.1, reward_normalization=True, state_normalization=True, **sizes)
+        cfg.obs_groups = {**cfg.obs_groups, "rnd_state": ["critic"]}
+        return cfg
+
+    monkeypatch.setitem(CONFIGS, "rsl_rl", curious)
+    monkeypatch.setattr(FakeEnv, "unwrapped", property(lambda env: env), raising=False)
+    monkeypatch.setattr(FakeEnv, "step_dt", 1.0, raising=False)
+    bench = Bench("rsl_rl", tmp_path)
+    curiosity = cast(Any, bench.runner)._library.alg.rnd
+    poison = Poison(bench, monkeypatch, target="obs", value=math.nan)
+    bench.train(1)
+    before = copy.deepcopy(curiosity.state_dict())
+    poison.steps = (bench.env.steps_taken + 3,)
+    ((_, metrics),) = bench.train(2)
+    assert metrics["Learner/updates"] == 2 * 4.0
+    assert metrics["Learner/skipped_updates"] >= 4.0
+    assert all(value.isfinite().all() for value in curiosity.state_dict().values())
+
+    poison.steps = ()
+    ((_, metrics),) = bench.train(3)
+    assert metrics["Learner/skipped_updates"] == 0.0
+    assert not torch.equal(curiosity.state_dict()["predictor.0.weight"], before["predictor.0.weight"])
 
 
 def test_a_huge_reward_is_not_learned_from(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from isaaclab_pc.workers.watchdog import EarlyStop, LearnerWatch, StormWatch
 ALL = {"Learner/updates": 20.0, "Learner/skipped_updates": 20.0}
 SOME = {"Learner/updates": 20.0, "Learner/skipped_updates": 19.0}
 NONE = {"Learner/updates": 20.0, "Learner/skipped_updates": 0.0}
+ONE = {"Learner/updates": 30.0, "Learner/skipped_updates": 10.0, "Learner/stopped_optimizers": 1.0}
 
 
 @pytest.mark.parametrize(
@@ -28,6 +29,8 @@ NONE = {"Learner/updates": 20.0, "Learner/skipped_updates": 0.0}
         ([ALL, ALL, SOME, ALL, ALL], False),
         ([ALL, ALL, NONE, ALL, ALL, ALL], True),
         ([SOME] * 10, False),
+        ([ONE, ONE, ONE], True),
+        ([ONE, ONE, {**ONE, "Learner/stopped_optimizers": 0.0}, ONE], False),
         ([{}] * 10, False),  # a library that reports no updates
     ],
 )
