@@ -106,6 +106,7 @@ def fit(
     label: str = "",
     processes: int = 1,
     reserve: int = 0,
+    clock: Callable[[], float] = time.monotonic,
 ) -> FitResult:
     """Find the number of environments for this machine and budget.
 
@@ -122,6 +123,7 @@ def fit(
         label: What the answer is for, kept beside it for people.
         processes: Processes of the run, each with a GPU and so many environments; they share the host's memory.
         reserve: GPU memory that something else of the run will need beside the environments [bytes].
+        clock: Monotonic clock of the search [s]; that of a child is the real one.
 
     Returns:
         The answer.
@@ -146,21 +148,22 @@ def fit(
         return FitResult(profile.num_envs, (), True, reason, profile.overrides, *memory, *earlier)
 
     folder = Path(tempfile.mkdtemp(prefix="isaaclab_pc-scaling-"))
-    clock = SearchClock(settings.max_seconds)
-    sizes = _SizeTrials(_Children(command, budgets, gpu, folder, on_trial, clock), retry, clock, profile)
+    search_clock = SearchClock(settings.max_seconds, clock)
+    children = _Children(command, budgets, gpu, folder, on_trial, search_clock)
+    sizes = _SizeTrials(children, retry, search_clock, profile)
     try:
         # Less memory is free than when the answer was found: one trial tells whether it is still good.
         confirmation = None if profile is None else sizes.run(profile.num_envs)
         if confirmation is not None and fits_with_margin(confirmation):
             result = SearchResult(confirmation, (confirmation,), StopReason.COMPLETE)
         else:
-            result = _search(sizes, settings, clock, confirmation)
+            result = _search(sizes, settings, search_clock, confirmation)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
 
     # What has failed is worth reading, and the messages name its output: the folder stays.
-    best = _winner(result, settings, clock)
+    best = _winner(result, settings, search_clock)
     shutil.rmtree(folder, ignore_errors=True)
 
     trials = tuple(replace(trial, log="") for trial in result.trials)

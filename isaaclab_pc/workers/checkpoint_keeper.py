@@ -33,6 +33,7 @@ class CheckpointKeeper:
         save: Callable[[Path, dict[str, Any]], None],
         interval: float,
         evaluation_share: float,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Go on with the checkpoints that the record has.
 
@@ -41,12 +42,14 @@ class CheckpointKeeper:
             save: Writes a checkpoint: ``Runner.save``.
             interval: Time between two checkpoints [s].
             evaluation_share: Largest share of the time that the evaluations of checkpoints take.
+            clock: Monotonic clock [s].
         """
         self._record = record
         self._save = save
         self._interval = interval
         self._evaluation_share = evaluation_share
-        self._last_save = time.monotonic()
+        self._clock = clock
+        self._last_save = clock()
         self._success_rates: list[float] = []
         self._last_evaluation = self._last_save
 
@@ -61,7 +64,7 @@ class CheckpointKeeper:
 
     def is_due(self) -> bool:
         """Whether it is time for the next checkpoint."""
-        return time.monotonic() - self._last_save >= self._interval
+        return self._clock() - self._last_save >= self._interval
 
     def has_evaluated_best(self) -> bool:
         """Whether the best checkpoint so far was evaluated."""
@@ -70,7 +73,7 @@ class CheckpointKeeper:
 
     def has_time_for(self, seconds: float) -> bool:
         """Whether an evaluation that takes so long [s] keeps all of them within their share of the time."""
-        return seconds <= self._evaluation_share * (time.monotonic() - self._last_evaluation + seconds)
+        return seconds <= self._evaluation_share * (self._clock() - self._last_evaluation + seconds)
 
     def write(self, completed: int) -> Path:
         """Write a checkpoint between two iterations.
@@ -95,7 +98,7 @@ class CheckpointKeeper:
         self._record.update(checkpoints=CheckpointEntries(latest=latest, best=best), completed_iterations=completed)
 
         self._remove_old(keep={latest.path, best.path})
-        self._last_save = time.monotonic()
+        self._last_save = self._clock()
         self._success_rates.clear()
         return path
 
@@ -131,7 +134,7 @@ class CheckpointKeeper:
             checkpoints=CheckpointEntries(latest=latest, best=best), evaluations=[*data.evaluations, point]
         )
 
-        self._last_evaluation = time.monotonic()
+        self._last_evaluation = self._clock()
         return is_best
 
     def _remove_old(self, keep: set[str]) -> None:

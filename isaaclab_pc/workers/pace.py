@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 __all__ = ["Pace"]
 
@@ -14,16 +15,18 @@ class Pace:
     The first iteration also compiles kernels and allocates, so it counts only until there is a second one.
     """
 
-    def __init__(self, completed: int, maximum: int) -> None:
-        """Start the clock.
+    def __init__(self, completed: int, maximum: int, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin to time the iterations.
 
         Args:
             completed: Iterations that a resumed run brings along.
             maximum: The run's last iteration.
+            clock: Monotonic clock [s].
         """
         self._maximum = maximum
         self._first = completed + 1
-        self._start = time.monotonic()
+        self._clock = clock
+        self._start = clock()
 
     def seconds_left(self, completed: int) -> float:
         """Return the time until the last iteration [s]; called once after each iteration.
@@ -31,7 +34,7 @@ class Pace:
         Args:
             completed: Iterations completed so far, 1 after the first.
         """
-        now = time.monotonic()
+        now = self._clock()
         elapsed = now - self._start
         if completed == self._first:
             self._start = now

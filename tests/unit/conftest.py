@@ -5,6 +5,7 @@ import pytest
 
 from isaaclab_pc.launch import visualizers
 from isaaclab_pc.launch.visualizers import VISUALIZERS
+from tests.fake_nvml import FakeNvml, equal_gpus
 
 
 @pytest.fixture
@@ -17,3 +18,11 @@ def has_visualizers(monkeypatch):
         monkeypatch.setattr(visualizers, "is_installed", lambda module: module in modules)
 
     return pretend
+
+
+@pytest.fixture
+def nvml(monkeypatch: pytest.MonkeyPatch) -> FakeNvml:
+    """A driver in place of the machine's: two GPUs, 1 GiB of 8 GiB of each used, until a test gives it others."""
+    fake = FakeNvml(equal_gpus(2))
+    fake.install(monkeypatch)
+    return fake

@@ -11,14 +11,16 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LEAKS = """
-import os, signal, subprocess, sys, threading, time
+import os, signal, subprocess, sys, threading
 
 def test_environment(): os.environ["LEAKED"] = "1"
 def test_signal(): signal.signal(signal.SIGUSR2, signal.SIG_IGN)
 def test_child(): subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-def test_thread(): threading.Thread(target=time.sleep, args=(4,), name="busy").start()
+over = threading.Event()
+def test_thread(): threading.Thread(target=over.wait, name="busy").start()
 
 def test_after():
+    over.set()
     assert "LEAKED" not in os.environ
     assert signal.getsignal(signal.SIGUSR2) is signal.SIG_DFL
 """

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 from isaaclab_pc import output_filter
 from isaaclab_pc.launch.child_process import run_child
 from isaaclab_pc.output_filter import OutputFilter, Repeats, full_log
+from tests.waiting import wait_until
 
 TRANSFORM = "[Warning] [] Invalid PhysX transform detected for /World/envs/env_{}/Robot/panda_link{}.\n"
 NEFC = "nefc overflow - please increase njmax to {}\n"
@@ -190,10 +190,7 @@ def test_a_parent_that_is_killed_does_not_take_the_childs_last_work(tmp_path: Pa
         process.kill()
         assert process.stdout.read() == ""
 
-    deadline = time.monotonic() + 30
-    while not done.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(done.exists)
     assert "checkpoint written" in log.read_text(encoding="utf-8")
 
 

@@ -4,8 +4,6 @@
 import importlib.metadata
 import json
 import re
-import shutil
-import subprocess
 import sys
 import tomllib
 import venv
@@ -18,13 +16,10 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import isaaclab_pc
+from tests.unit.wheel import build_wheel, run
 
 ROOT = Path(__file__).resolve().parents[2]
 VERSION = tomllib.loads((ROOT / "extension.toml").read_text(encoding="utf-8"))["package"]["version"]
-SOURCES = (
-    *("setup.py", "pyproject.toml", "MANIFEST.in", "extension.toml", "constraints.txt"),
-    *("LICENSE", "README.md", "CHANGELOG.md", "isaaclab_pc", "tasks", "agents"),
-)
 TESTED_EXTRAS = ("", "ovphysx", "rl_games", "skrl", "sb3", "viz", "cluster", "export", "wandb", "docs", "test")
 HEAVY = {"torch", "warp", "isaaclab", "isaaclab_tasks", "newton", "ovphysx", "pxr", "omni"}
 LIGHT_PACKAGES = ("launch", "commands", "cluster", "report", "settings", "terminal")
@@ -45,10 +40,6 @@ def _package_files(root: Path) -> set[str]:
         names[:] = [name for name in names if name != "__pycache__"]
         files.update((folder / filename).relative_to(root).as_posix() for filename in filenames)
     return files
-
-
-def _run(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(part) for part in command], cwd=cwd, capture_output=True, text=True, check=False)
 
 
 # Metadata and links
@@ -105,7 +96,7 @@ if heavy:
     guilty["our_tasks()"] = sorted(heavy)
 print(json.dumps(guilty))
 """
-    result = _run(sys.executable, "-c", code, cwd=tmp_path)
+    result = run(sys.executable, "-c", code, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout) == {}
 
@@ -138,24 +129,6 @@ def test_constraints_pin_every_requirement_to_what_it_allows():
 # The wheel
 
 
-def build_wheel(source: Path) -> Path:
-    """Build the wheel from the sdist that a fresh checkout gives, in an empty folder."""
-    for name in SOURCES:
-        path = ROOT / name
-        if path.is_dir():
-            shutil.copytree(path, source / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy2(path, source / name)
-    dist = source / "dist"
-    build = (uv.find_uv_bin(), "build", "--no-build-isolation", "--python", sys.executable, "--out-dir", dist)
-    sdist = _run(*build, "--sdist", source, cwd=source)
-    assert sdist.returncode == 0, sdist.stderr
-    built = _run(*build, "--wheel", next(dist.glob("*.tar.gz")), cwd=source)
-    assert built.returncode == 0, built.stderr
-    (path,) = dist.glob("*.whl")
-    return path
-
-
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_wheel(tmp_path_factory.mktemp("source"))
@@ -168,9 +141,9 @@ def clean_python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     venv.create(folder, with_pip=False)
     python = folder / "bin" / "python"
     install = (uv.find_uv_bin(), "pip", "install", "--python", python)
-    bare = _run(*install, "--offline", "--no-deps", wheel, cwd=folder)
+    bare = run(*install, "--offline", "--no-deps", wheel, cwd=folder)
     assert bare.returncode == 0, bare.stderr
-    result = _run(*install, "-c", ROOT / "constraints.txt", "gymnasium", cwd=folder)
+    result = run(*install, "-c", ROOT / "constraints.txt", "gymnasium", cwd=folder)
     if result.returncode != 0 and any(sign in result.stderr.lower() for sign in OFFLINE):
         pytest.skip(f"gymnasium cannot be installed, no package index is reached: {result.stderr.strip()[-300:]}")
     assert result.returncode == 0, result.stderr
@@ -191,7 +164,7 @@ def test_wheel_carries_the_version_and_the_license(wheel: Path):
 
 @pytest.mark.parametrize("module", ["isaaclab_pc", "isaaclab_pc.tasks", "isaaclab_pc.agents"])
 def test_wheel_is_imported_with_gymnasium_alone(clean_python: Path, module: str, tmp_path: Path):
-    result = _run(clean_python, "-I", "-c", f"import {module} as m; print(m.__file__)", cwd=tmp_path)
+    result = run(clean_python, "-I", "-c", f"import {module} as m; print(m.__file__)", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert Path(result.stdout.strip()).is_relative_to(clean_python.parents[1])
 
@@ -201,12 +174,12 @@ def test_installed_wheel_knows_its_version_and_data(clean_python: Path, tmp_path
         "import importlib.resources, json, isaaclab_pc; root = importlib.resources.files('isaaclab_pc');"
         "print(json.dumps([isaaclab_pc.__version__, root.joinpath('extension.toml').read_text()]))"
     )
-    result = _run(clean_python, "-I", "-c", code, cwd=tmp_path)
+    result = run(clean_python, "-I", "-c", code, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout) == [VERSION, (ROOT / "extension.toml").read_text(encoding="utf-8")]
 
 
 def test_the_wheel_has_a_program_beside_pythons(clean_python: Path, tmp_path: Path):
-    result = _run(clean_python.with_name("isaaclab-pc"), "--help", cwd=tmp_path)
+    result = run(clean_python.with_name("isaaclab-pc"), "--help", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert "isaaclab-pc <command>" in result.stdout

@@ -13,6 +13,7 @@ import pytest
 
 from isaaclab_pc import process_tree as processes
 from isaaclab_pc.process_tree import ProcessTree, _Paced
+from tests.waiting import is_gone, wait_until
 
 SLEEPER = [sys.executable, "-I", "-S", "-c", "import time; time.sleep(60)"]
 
@@ -40,9 +41,10 @@ def test_idle_child_is_not_read_page_by_page_all_the_time(tmp_path: Path, monkey
         return fallback // 2
 
     monkeypatch.setattr(processes, "_pss", slow_pss)
-    two_sleepers = ["sh", "-c", f"{shlex.join(SLEEPER)} & wait"]
-    with (tmp_path / "log").open("wb") as log, ProcessTree(two_sleepers, log) as tree:
-        tree.wait(0.5)  # the launcher has become the shell, which has a child
+    sleeper = [*SLEEPER[:-1], f"print('up', flush=True); {SLEEPER[-1]}"]
+    shell_with_a_child = ["sh", "-c", f"{shlex.join(sleeper)} & wait"]
+    with (tmp_path / "log").open("wb") as log, ProcessTree(shell_with_a_child, log) as tree:
+        wait_until(lambda: (tmp_path / "log").read_text() == "up\n")
         tree.sample()
         before = readings
         for _ in range(20):
@@ -89,10 +91,7 @@ def test_kernel_takes_the_child_first_when_memory_runs_out(tmp_path: Path) -> No
     with (tmp_path / "log").open("wb") as log, ProcessTree(SLEEPER, log) as tree:
         tree.sample()
         score = Path(f"/proc/{tree.pids[0]}/oom_score_adj")
-        deadline = time.monotonic() + 10.0
-        while score.read_text().strip() != "1000":
-            assert time.monotonic() < deadline
-            tree.wait(0.05)
+        wait_until(lambda: score.read_text().strip() == "1000")
 
 
 def test_program_that_is_being_started_does_not_count_its_parents_memory_again(tmp_path: Path) -> None:
@@ -133,17 +132,13 @@ time.sleep(60)
         if not ended:
             ended.append(pid)
             os.kill(pid, signal.SIGKILL)
-            while psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:  # its pages are gone by then
-                time.sleep(0.001)
+            wait_until(lambda: is_gone(pid), every=0.001)  # its pages are gone by then
         return value
 
     monkeypatch.setattr(processes, "_NEWBORN_S", 0.0)
     monkeypatch.setattr(processes, "_pss", read_and_end_the_first)
     with (tmp_path / "log").open("wb") as log, ProcessTree([sys.executable, "-I", "-c", code], log) as tree:
-        deadline = time.monotonic() + 30.0
-        while (tmp_path / "log").read_text().count("shared") < 2:
-            assert time.monotonic() < deadline
-            tree.wait(0.05)
+        wait_until(lambda: (tmp_path / "log").read_text().count("shared") == 2)
         tree.sample()
         assert len(tree.pids) == 2
         assert ended

@@ -2,13 +2,12 @@
 """``scripts/scale.py`` with a fake worker behind the process boundary."""
 
 import json
-import sys
-from types import SimpleNamespace
 
 import pytest
 
 from isaaclab_pc.commands import train
 from isaaclab_pc.commands.scale import main
+from tests.fake_nvml import FakeGpu
 
 SMALL = ["device=cpu", "scaling.min=32", "scaling.max=64", "scaling.granule=32"]
 
@@ -80,32 +79,8 @@ def test_the_list_tells_what_each_answer_was_for(folder, capsys):
     assert "rsl_rl" in output
 
 
-@pytest.fixture
-def gpus(monkeypatch):
-    """Two GPUs of different models in a fake driver."""
-    total, used = (8 << 30, 16 << 30), 1 << 30
-
-    def memory(handle):
-        return SimpleNamespace(total=total[handle], used=used, free=total[handle] - used)
-
-    fake = SimpleNamespace(
-        NVMLError=OSError,
-        nvmlInit=lambda: None,
-        nvmlShutdown=lambda: None,
-        nvmlDeviceGetCount=lambda: 2,
-        nvmlDeviceGetHandleByIndex=lambda index: index,
-        nvmlDeviceGetMemoryInfo=memory,
-        nvmlDeviceGetMigMode=lambda handle: [0, 0],
-        nvmlDeviceGetName="model {}".format,
-        nvmlSystemGetDriverVersion=lambda: "999.1",
-        nvmlDeviceGetComputeRunningProcesses=lambda handle: [],
-        nvmlDeviceGetGraphicsRunningProcesses=lambda handle: [],
-    )
-    monkeypatch.setitem(sys.modules, "pynvml", fake)
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-
-
-def test_several_gpus_are_each_searched_and_the_first_keeps_room_for_the_others(folder, capsys, gpus):
+def test_several_gpus_are_each_searched_and_the_first_keeps_room_for_the_others(folder, capsys, nvml):
+    nvml.gpus = [FakeGpu("small", 8 << 30, 1 << 30), FakeGpu("large", 16 << 30, 1 << 30)]
     several = ["gpus=2", "physics=newton_mjwarp", "scaling.min=32", "scaling.max=32"]
     assert main(several) == 0
     (result,) = folders(folder)
@@ -135,6 +110,7 @@ def test_who_watches_tries_few_environments(folder, capsys, has_visualizers):
         (["-m", "seed=1,2"], "-m has no use here"),
         (["task=lfit"], "did you mean lift"),
         (["num_envs=0"], "num_envs=0: expected auto"),
+        (["resume=latest"], "resume has no use here, where nothing is trained"),
         (["--stability", "device=cpu", "visualizer=viser"], "visualizer has no use with --stability"),
         (["device=cuda:0,cuda:1"], "device=cuda:0,cuda:1: gpus=2 is for several GPUs"),
         (["gpus=64", "device=cpu"], "gpus=64 device=cpu: there are "),

@@ -24,10 +24,18 @@ def counted(guard: Guard) -> dict[str, int]:
     return {cause: int(count) for cause, count in guard.counts.items() if count > 0}
 
 
-@pytest.mark.parametrize("value", BAD)
-@pytest.mark.parametrize("envs", [[2], [0, 3], [0, 1, 2, 3]], ids=["one", "some", "all"])
-@pytest.mark.parametrize("shape", [(4,), (4, 3), (4, 2, 70)])
-@pytest.mark.parametrize("cause", CHECKED)
+@pytest.mark.parametrize(
+    ("cause", "shape", "envs", "value"),
+    [
+        *((Cause.OBSERVATION, (4, 3), [0, 3], value) for value in BAD),
+        *((Cause.OBSERVATION, (4, 2, 70), [2], value) for value in BAD),
+        (Cause.OBSERVATION, (4, 2, 70), [0, 1, 2, 3], math.nan),
+        (Cause.REWARD, (4,), [2], math.nan),
+        (Cause.REWARD, (4,), [0, 1, 2, 3], math.inf),
+        (Cause.ACTION, (4, 3), [0, 3], -1e30),
+    ],
+    ids=str,
+)
 def test_a_bad_value_marks_the_environments_that_have_it(cause: Cause, shape: tuple, envs: list, value: float) -> None:
     guard = Guard(GuardCfg(), 4, "cpu")
     tensor = torch.zeros(shape)
@@ -52,6 +60,18 @@ def test_half_precision_is_checked(value: float) -> None:
 def test_denormals_and_the_bounds_themselves_pass(cause: Cause) -> None:
     guard = Guard(GuardCfg(max_abs=50.0), 4, "cpu")
     assert not guard.check(cause, torch.tensor([[1e-45], [-1e-45], [50.0], [-50.0]])).any()
+
+
+@pytest.mark.parametrize("shape", ["rows", "columns", "transposed"])
+def test_a_repair_reaches_a_tensor_however_it_lies_in_memory(shape: str) -> None:
+    values = torch.zeros(4, 6, 2)
+    tensor = {"rows": values, "columns": values[:, ::2], "transposed": values.transpose(1, 2)}[shape]
+    tensor[2, 0, 0], tensor[1, -1, -1] = float("nan"), float("inf")
+    guard = Guard(GuardCfg(mode="sanitize", max_abs=5.0), 4, "cpu")
+    guard.begin_step()
+    assert guard.check(Cause.OBSERVATION, tensor).tolist() == [False, True, True, False]
+    assert (float(tensor[2, 0, 0]), float(tensor[1, -1, -1])) == (0.0, 5.0)
+    assert int(tensor.count_nonzero()) == 1
 
 
 def test_bounds_that_single_precision_rounds_and_groups_without_numbers_pass() -> None:

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-import sys
 from importlib import metadata
-from types import SimpleNamespace
 
 import pytest
 
@@ -12,10 +10,13 @@ from isaaclab_pc.launch.platform import (
     check_isaaclab,
     choose_platform,
     driver_versions,
+    gpu_count,
     resolve_device,
+    working_gpus,
 )
 from isaaclab_pc.physics import backends
 from isaaclab_pc.settings import RunSettings
+from tests.fake_nvml import FakeNvml, equal_gpus
 
 
 @pytest.mark.parametrize("version", ["2.3.0", "3.1.0", "4.0"])
@@ -38,35 +39,20 @@ def test_the_isaac_lab_of_this_installation_passes():
     check_isaaclab()
 
 
-@pytest.fixture
-def gpus(monkeypatch):
-    """Let the driver report so many GPUs; None: there is no driver."""
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-
-    def install(count):
-        def init():
-            if count is None:
-                raise OSError("no driver")
-
-        fake = SimpleNamespace(
-            NVMLError=OSError, nvmlInit=init, nvmlShutdown=lambda: None, nvmlDeviceGetCount=lambda: count
-        )
-        monkeypatch.setitem(sys.modules, "pynvml", fake)
-
-    return install
-
-
 @pytest.mark.parametrize(("count", "device"), [(None, "cpu"), (0, "cpu"), (1, "cuda:0"), (8, "cuda:0")])
-def test_auto_is_the_first_gpu_where_there_is_one(gpus, count, device):
-    gpus(count)
+def test_auto_is_the_first_gpu_where_there_is_one(nvml, count, device):
+    nvml.gpus = None if count is None else equal_gpus(count)
     assert resolve_device("auto") == device
 
 
-@pytest.mark.parametrize("hidden", ["", "-1"])
-def test_gpus_that_are_hidden_are_not_used(gpus, monkeypatch, hidden):
-    gpus(8)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
-    assert resolve_device("auto") == "cpu"
+@pytest.mark.parametrize(
+    ("visible", "count"), [("", 0), ("-1", 0), ("NoDevFiles", 0), ("7", 0), ("1", 1), ("1, 0", 2), ("0,7,1", 1)]
+)
+def test_gpus_that_are_hidden_or_not_there_are_not_used(nvml, monkeypatch, visible, count):
+    nvml.gpus = equal_gpus(2)
+    nvml.install(monkeypatch, visible=visible)
+    assert gpu_count() == count
+    assert resolve_device("auto") == ("cuda:0" if count else "cpu")
 
 
 @pytest.mark.parametrize(("given", "device"), [("cpu", "cpu"), ("cuda", "cuda:0"), ("cuda:3", "cuda:3")])
@@ -74,23 +60,23 @@ def test_a_device_that_is_given_is_taken(given, device):
     assert resolve_device(given) == device
 
 
-def test_device_and_backend_are_chosen_once(gpus, monkeypatch):
-    gpus(0)
+def test_device_and_backend_are_chosen_once(nvml, monkeypatch):
+    nvml.gpus = []
     monkeypatch.setattr(backends, "is_installed", lambda module: module == "ovphysx")
     chosen = choose_platform(RunSettings())
     assert (chosen.device, chosen.physics.backend, chosen.num_envs) == ("cpu", "ovphysx", "auto")
     assert choose_platform(chosen) == chosen
-    gpus(1)
+    nvml.gpus = equal_gpus(1)
     chosen = choose_platform(RunSettings())
     assert (chosen.device, chosen.physics.backend) == ("cuda:0", "newton_mjwarp")
 
 
-def test_another_order_of_the_gpus_is_refused_where_there_are_any(gpus, monkeypatch):
+def test_another_order_of_the_gpus_is_refused_where_there_are_any(nvml, monkeypatch):
     monkeypatch.setattr(backends, "is_installed", lambda module: module == "ovphysx")
     monkeypatch.setenv("CUDA_DEVICE_ORDER", "FASTEST_FIRST")
-    gpus(0)
+    nvml.gpus = []
     assert choose_platform(RunSettings()).device == "cpu"
-    gpus(1)
+    nvml.gpus = equal_gpus(1)
     with pytest.raises(ConfigError, match=r"^CUDA_DEVICE_ORDER=FASTEST_FIRST: GPUs are counted by PCI_BUS_ID here"):
         choose_platform(RunSettings())
     monkeypatch.setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
@@ -127,29 +113,41 @@ def test_several_gpus_are_asked_for_by_their_number():
         ),
     ],
 )
-def test_gpus_that_are_not_there_are_refused(gpus, values, message):
-    gpus(2)
+@pytest.mark.usefixtures("nvml")
+def test_gpus_that_are_not_there_are_refused(values, message):
     with pytest.raises(ConfigError, match=message):
         check_gpus(RunSettings().with_values(values))
 
 
-def test_gpus_that_are_there_pass(gpus, monkeypatch):
-    gpus(8)
+def test_gpus_that_are_there_pass(nvml, monkeypatch):
+    nvml.gpus = equal_gpus(8)
     check_gpus(RunSettings(device="cuda:0", gpus=8))
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,4")
+    nvml.install(monkeypatch, visible="3,4")
     check_gpus(RunSettings(device="cuda:0", gpus=2))
     with pytest.raises(ConfigError, match="gpus=3: 2 are visible"):
         check_gpus(RunSettings(device="cuda:0", gpus=3))
 
 
-def test_the_driver_tells_the_newest_cuda_that_it_knows(gpus, monkeypatch):
-    gpus(1)
-    fake = sys.modules["pynvml"]
-    monkeypatch.setattr(fake, "nvmlSystemGetDriverVersion", lambda: "550.54", raising=False)
-    monkeypatch.setattr(fake, "nvmlSystemGetCudaDriverVersion_v2", lambda: 12040, raising=False)
+def test_the_driver_tells_the_newest_cuda_that_it_knows(monkeypatch):
+    FakeNvml(equal_gpus(1), cuda=12040, driver="550.54").install(monkeypatch)
     assert driver_versions() == ("550.54", "12.4")
-    gpus(None)
+    FakeNvml(None).install(monkeypatch)
     assert driver_versions() is None
+
+
+@pytest.mark.parametrize("ask", [gpu_count, driver_versions, working_gpus])
+def test_the_driver_is_closed_after_each_question(nvml, monkeypatch, ask):
+    ask()
+    assert nvml.opened == 0
+
+    def lost():
+        raise nvml.NVMLError_GpuIsLost
+
+    for question in ("nvmlDeviceGetCount", "nvmlSystemGetCudaDriverVersion_v2"):
+        monkeypatch.setattr(nvml, question, lost)
+    with pytest.raises(nvml.NVMLError):
+        ask()
+    assert nvml.opened == 0
 
 
 def test_torchrun_around_the_script_is_refused(monkeypatch):

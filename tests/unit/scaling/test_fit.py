@@ -7,16 +7,17 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.scaling import FitResult, Outcome, ProbeError, SearchSettings, Trial, fit, search_clock
+from isaaclab_pc.scaling import FitResult, Outcome, ProbeError, SearchSettings, Trial, fit
 from isaaclab_pc.scaling.auto_num_envs import retry_overrides
 from isaaclab_pc.scaling.fit import RetryPolicy
 from isaaclab_pc.scaling.memory import FreeMemory
+from isaaclab_pc.scaling.search_clock import FIRST_BUILD_SECONDS
 from isaaclab_pc.scaling.trial import Overrides, format_size
+from tests.fake_nvml import FakeGpu, FakeNvml
 
 MIB = 1 << 20
 KEY = {"task": "reach", "runner": "rsl_rl"}
@@ -34,6 +35,10 @@ class Workshop:
     folder: Path
     trials: list[Trial] = field(default_factory=list)
     retry: RetryPolicy = never_retry
+    first_start: float = 0.0
+    """How long the first child takes until it trains, by a clock of which nothing else turns the hands [s]."""
+    each_trial: float = 0.0
+    """How long each child takes from there on, by the same clock [s]."""
 
     def fit(
         self, code: str, key: dict[str, str] = KEY, processes: int = 1, reserve: int = 0, **settings: object
@@ -47,14 +52,24 @@ def fits(fps):
 {code}
 """
 
+        now = 0.0
+
         def command(num_envs: int, result_path: Path, overrides: Overrides) -> list[str]:
+            nonlocal now
+            if not self.trials:
+                now += self.first_start
             arguments = [str(num_envs), str(result_path), json.dumps(overrides)]
             return [sys.executable, "-I", "-S", "-c", script, *arguments]
 
+        def on_trial(trial: Trial) -> None:
+            nonlocal now
+            now += self.each_trial
+            self.trials.append(trial)
+
         self.trials = []
         given = SearchSettings(**settings)  # pyright: ignore[reportArgumentType]
-        on_trial = self.trials.append
-        return fit(command, given, key, on_trial, retry=self.retry, processes=processes, reserve=reserve)
+        more = {"retry": self.retry, "processes": processes, "reserve": reserve}
+        return fit(command, given, key, on_trial, clock=lambda: now, **more)
 
     @property
     def tried(self) -> list[int]:
@@ -307,25 +322,18 @@ with open(path.replace(".json", ".phase"), "w") as file:
 
 
 def test_kernels_that_the_first_child_compiles_take_no_time_of_the_search(workshop: Workshop) -> None:
-    compiled = workshop.folder / "compiled"
-    code = f"""
-if not os.path.exists({str(compiled)!r}):
-    time.sleep(1.7)
-    open({str(compiled)!r}, "w").close()
-{TRAINS}
-time.sleep(0.1)
-fits(n)
-"""
-    result = workshop.fit(code, max_seconds=1.5)
-    assert result.num_envs >= 64, "the first child alone took longer than the search may"
-    assert workshop.trials[0].wall_seconds > 1.7
-    assert all(trial.fits for trial in workshop.trials[:2])
+    workshop.first_start, workshop.each_trial = 100.0, 10.0
+    result = workshop.fit("fits(n)", max_seconds=25)
+    assert workshop.tried == [32, 64], "the first child alone took longer than the search may"
+    assert result.num_envs == 64
 
 
-def test_where_no_environment_is_built_in_time_nothing_is_said_of_what_fits(
-    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(search_clock, "FIRST_BUILD_SECONDS", 0.6)
+ALMOST_A_BUILD = FIRST_BUILD_SECONDS - 0.6
+"""It leaves a real child this long to be built, and then it is ended [s]."""
+
+
+def test_where_no_environment_is_built_in_time_nothing_is_said_of_what_fits(workshop: Workshop) -> None:
+    workshop.first_start, workshop.each_trial = ALMOST_A_BUILD, 1.0
     with pytest.raises(ConfigError) as caught:
         workshop.fit("time.sleep(60)")
     assert workshop.tried == [32]
@@ -336,13 +344,11 @@ def test_where_no_environment_is_built_in_time_nothing_is_said_of_what_fits(
     )
 
 
-def test_builds_that_run_out_of_memory_share_the_time_for_the_first_build(
-    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(search_clock, "FIRST_BUILD_SECONDS", 4.0)
+def test_builds_that_run_out_of_memory_share_the_time_for_the_first_build(workshop: Workshop) -> None:
+    workshop.each_trial = ALMOST_A_BUILD / 3
     with pytest.raises(ConfigError, match=r"no environment was built in 15 min"):
-        workshop.fit("time.sleep(1.0); raise MemoryError", max_seconds=0.1)
-    assert 1 < len(workshop.trials) < 6
+        workshop.fit("if n > 8: raise MemoryError\ntime.sleep(60)")
+    assert workshop.tried == [32, 32, 16, 8]
 
 
 def test_a_machine_that_bears_sixteen_environments_gets_them(workshop: Workshop) -> None:
@@ -378,6 +384,7 @@ def test_a_machine_that_bears_sixteen_environments_gets_them(workshop: Workshop)
 def test_when_nothing_fits_the_message_names_what_to_change(
     workshop: Workshop, code: str, settings: dict, tried: set[int], advice: str
 ) -> None:
+    workshop.each_trial = 1.0
     with pytest.raises(ConfigError, match=advice) as caught:
         workshop.fit(code, **settings)
     assert set(workshop.tried) == tried
@@ -393,12 +400,11 @@ def test_memory_for_one_environment_is_named_as_such(workshop: Workshop) -> None
 
 
 def test_search_ends_in_time_with_the_best_so_far_and_says_so(workshop: Workshop) -> None:
-    result = workshop.fit("fits(n); time.sleep(0.4)", max_seconds=1.3)
-    assert workshop.tried[0] == 32
-    assert len(workshop.tried) < 6
-    assert result.num_envs in [trial.num_envs for trial in workshop.trials if trial.fits]
+    workshop.each_trial = 10.0
+    result = workshop.fit("fits(n)", max_seconds=35)
+    assert (result.num_envs, workshop.tried) == (128, [32, 64, 128])
     assert "cut short by scaling.max_seconds" in result.reason
-    assert "cut short by scaling.max_seconds" in workshop.fit("", max_seconds=1.3).reason
+    assert "cut short by scaling.max_seconds" in workshop.fit("", max_seconds=35).reason
 
 
 def test_processes_on_the_cpu_share_its_memory(workshop: Workshop, set_free: Callable[[int], None]) -> None:
@@ -408,11 +414,10 @@ def test_processes_on_the_cpu_share_its_memory(workshop: Workshop, set_free: Cal
 
 
 def test_gpu_search_holds_both_memories_to_their_budgets(
-    workshop: Workshop, nvml: Any, monkeypatch: pytest.MonkeyPatch, set_free: Callable[[int], None]
+    workshop: Workshop, nvml: FakeNvml, set_free: Callable[[int], None]
 ) -> None:
     set_free(1000 * MIB)
-    nvml.total, nvml.used = 10_000 * MIB, 2000 * MIB
-    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    nvml.gpus = [FakeGpu(total=10_000 * MIB, used=2000 * MIB)]
     result = workshop.fit("fits(n)", device="cuda:0", max=2048)
     assert workshop.tried == [1024, 2048]
     assert result.num_envs == 2048
@@ -420,10 +425,8 @@ def test_gpu_search_holds_both_memories_to_their_budgets(
     assert workshop.fit("", device="cuda:0", max=2048).cached
 
 
-def test_a_size_that_is_too_many_for_the_agent_is_no_first_trial_that_may_compile(
-    workshop: Workshop, nvml: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+@pytest.mark.usefixtures("nvml")
+def test_a_size_that_is_too_many_for_the_agent_is_no_first_trial_that_may_compile(workshop: Workshop) -> None:
     compiled = workshop.folder / "compiled"
     code = f"""
 if n > 512:
@@ -439,11 +442,10 @@ json.dump({{"num_envs": n, "outcome": "fits", "frames_per_second": n, "most_envs
 
 
 def test_a_run_on_several_gpus_shares_the_hosts_memory_and_keeps_some_of_the_first_gpus(
-    workshop: Workshop, nvml: Any, monkeypatch: pytest.MonkeyPatch, set_free: Callable[[int], None]
+    workshop: Workshop, nvml: FakeNvml, set_free: Callable[[int], None]
 ) -> None:
     set_free(1000 * MIB)
-    nvml.total, nvml.used = 10_000 * MIB, 2000 * MIB
-    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    nvml.gpus = [FakeGpu(total=10_000 * MIB, used=2000 * MIB)]
     shared = {"device": "cuda:0", "max": 1024, "processes": 4, "reserve": 600 * MIB}
     result = workshop.fit("fits(n)", **shared)
     assert {(t.host_budget, t.device_budget) for t in result.trials} == {(200 * MIB, 6600 * MIB)}

@@ -3,44 +3,53 @@
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import psutil
 import pytest
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.scaling.gpu import Gpu
+from tests.fake_nvml import FakeGpu, FakeNvml, process
+from tests.waiting import is_gone
 
 MIB = 1 << 20
 
 
-def test_memory_of_the_trees_processes_is_summed_and_its_peak_kept(nvml: Any) -> None:
-    gpu = Gpu("cuda:0", {}, nvml)
+@pytest.fixture
+def card(nvml: FakeNvml) -> FakeGpu:
+    """The first of two GPUs, which the tests change."""
+    card = FakeGpu("Fake gpu0", uuid="GPU-5a")
+    nvml.gpus = [card, FakeGpu("Fake gpu1", uuid="GPU-6b")]
+    return card
+
+
+def test_memory_of_the_trees_processes_is_summed_and_its_peak_kept(card: FakeGpu) -> None:
+    gpu = Gpu("cuda:0", {})
     gpu.start()
-    nvml.compute = [nvml.process(7, 300 * MIB), nvml.process(8, 50 * MIB), nvml.process(99, 4000 * MIB)]
+    card.compute = [process(7, 300 * MIB), process(8, 50 * MIB), process(99, 4000 * MIB)]
     assert gpu.sample([7, 8]) == 350 * MIB
-    nvml.compute = [nvml.process(7, 100 * MIB)]
+    card.compute = [process(7, 100 * MIB)]
     assert gpu.sample([7, 8]) == 350 * MIB
     gpu.start()
     assert gpu.sample([7, 8]) == 100 * MIB, "a new tree has its own peak"
 
 
-def test_process_that_computes_and_renders_counts_once(nvml: Any) -> None:
-    gpu = Gpu("cuda", {}, nvml)
-    nvml.compute = [nvml.process(7, 300 * MIB)]
-    nvml.graphics = [nvml.process(7, 300 * MIB), nvml.process(8, 20 * MIB)]
+def test_process_that_computes_and_renders_counts_once(card: FakeGpu) -> None:
+    gpu = Gpu("cuda", {})
+    card.compute = [process(7, 300 * MIB)]
+    card.graphics = [process(7, 300 * MIB), process(8, 20 * MIB)]
     assert gpu.sample([7, 8]) == 320 * MIB
 
 
-def test_growth_of_the_whole_device_stands_in_where_the_driver_does_not_tell_per_process(nvml: Any) -> None:
-    nvml.used = 1000 * MIB
-    nvml.graphics = None
-    gpu = Gpu("cuda:1", {}, nvml)
+def test_growth_of_the_whole_device_stands_in_where_the_driver_does_not_tell_per_process(card: FakeGpu) -> None:
+    card.used = 1000 * MIB
+    card.graphics = None
+    gpu = Gpu("cuda:0", {})
     gpu.start()
-    nvml.used = 1700 * MIB
-    nvml.compute = [nvml.process(7, None), nvml.process(1, 600 * MIB)]
+    card.used = 1700 * MIB
+    card.compute = [process(7, None), process(1, 600 * MIB)]
     assert gpu.sample([7]) == 700 * MIB
-    nvml.used = 900 * MIB
+    card.used = 900 * MIB
     assert gpu.sample([7]) == 700 * MIB
 
 
@@ -51,29 +60,33 @@ def test_growth_of_the_whole_device_stands_in_where_the_driver_does_not_tell_per
         ("cuda:1", None, "gpu1"),
         ("cuda:0", "1", "gpu1"),
         ("cuda:1", "1, 0", "gpu0"),
-        ("cuda:0", "GPU-5a", "GPU-5a"),
-        ("cuda:1", "0,MIG-7b", "MIG-7b"),
+        ("cuda:0", "GPU-6b", "gpu1"),
+        ("cuda:1", "0,MIG-7b", "mig2"),
     ],
 )
-def test_devices_are_counted_as_cuda_counts_them(nvml: Any, device: str, visible: str | None, name: str) -> None:
+def test_devices_are_counted_as_cuda_counts_them(
+    nvml: FakeNvml, card: FakeGpu, device: str, visible: str | None, name: str
+) -> None:
+    instances: list[FakeGpu | None] = [FakeGpu("Fake mig1", uuid="MIG-7a"), FakeGpu("Fake mig2", uuid="MIG-7b")]
+    nvml.gpus = [*(nvml.gpus or ()), FakeGpu(instances=instances)]
     environment = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
-    assert Gpu(device, environment, nvml).name == f"Fake {name} {8 << 30} driver 999.1"
+    assert Gpu(device, environment).name == f"Fake {name} {8 << 30} driver 999.1"
 
 
 @pytest.mark.parametrize("visible", [None, "0", "GPU-5a"])
 def test_first_instance_of_a_divided_gpu_is_taken_and_nobody_needs_to_read_the_whole(
-    nvml: Any, visible: str | None
+    nvml: FakeNvml, card: FakeGpu, visible: str | None
 ) -> None:
-    nvml.instances = [None, "mig1", "mig2"]
-    nvml.memory_error = nvml.NVMLError_NoPermission("Insufficient Permissions")
+    card.instances = [None, FakeGpu("Fake mig1"), FakeGpu("Fake mig2")]
+    card.memory_error = nvml.NVMLError_NoPermission
     environment = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
-    assert Gpu("cuda:0", environment, nvml).name == f"Fake mig1 {8 << 30} driver 999.1"
+    assert Gpu("cuda:0", environment).name == f"Fake mig1 {8 << 30} driver 999.1"
 
 
 @pytest.mark.parametrize("instances", [[], [None, None]])
-def test_gpu_without_instances_is_taken_whole(nvml: Any, instances: list[None]) -> None:
-    nvml.instances = instances
-    assert Gpu("cuda:0", {}, nvml).model == f"Fake gpu0 {8 << 30}"
+def test_gpu_without_instances_is_taken_whole(card: FakeGpu, instances: list[FakeGpu | None]) -> None:
+    card.instances = instances
+    assert Gpu("cuda:0", {}).model == f"Fake gpu0 {8 << 30}"
 
 
 @pytest.fixture
@@ -84,24 +97,26 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     return memory
 
 
-def test_gpu_that_shares_the_machines_memory_is_metered_by_it(nvml: Any, machine: SimpleNamespace) -> None:
-    nvml.memory_error = nvml.NVMLError_NotSupported("Not Supported")
-    gpu = Gpu("cuda:0", {}, nvml)
+def test_gpu_that_shares_the_machines_memory_is_metered_by_it(
+    nvml: FakeNvml, card: FakeGpu, machine: SimpleNamespace
+) -> None:
+    card.memory_error = nvml.NVMLError_NotSupported
+    gpu = Gpu("cuda:0", {})
     assert gpu.model == f"Fake gpu0 {100 * MIB}"
     assert gpu.free() == 80 * MIB
 
     gpu.start()
     machine.available = 50 * MIB
-    nvml.compute = [nvml.process(7, 10 * MIB)]
+    card.compute = [process(7, 10 * MIB)]
     assert gpu.sample([7]) == 30 * MIB, "what the process has on the host comes out of the same memory"
     machine.available = 70 * MIB
     assert gpu.sample([7]) == 30 * MIB
 
 
-def test_cuda_tells_the_memory_where_nvml_may_not(nvml: Any) -> None:
-    nvml.memory_error = nvml.NVMLError_NoPermission("Insufficient Permissions")
+def test_cuda_tells_the_memory_where_nvml_may_not(nvml: FakeNvml, card: FakeGpu) -> None:
+    card.memory_error = nvml.NVMLError_NoPermission
     free = [70 * MIB]
-    gpu = Gpu("cuda:0", {}, nvml, cuda_memory=lambda: (free[0], 100 * MIB))
+    gpu = Gpu("cuda:0", {}, cuda_memory=lambda: (free[0], 100 * MIB))
     assert gpu.model == f"Fake gpu0 {100 * MIB}"
     assert gpu.free() == 70 * MIB
 
@@ -117,50 +132,54 @@ def fake_cuda(folder: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> None:
 
 
 def test_a_child_asks_cuda_for_as_long_as_somebody_wants_to_know(
-    nvml: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    nvml: FakeNvml, card: FakeGpu, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake_cuda(tmp_path, monkeypatch, "return {'cuda:1': (3, 7)}[device]")
-    nvml.memory_error = nvml.NVMLError_NoPermission("Insufficient Permissions")
-    gpu = Gpu("cuda:1", {}, nvml)
+    nvml.gpus = [FakeGpu(), card]
+    card.memory_error = nvml.NVMLError_NoPermission
+    gpu = Gpu("cuda:1", {})
     assert (gpu.free(), gpu.free()) == (3, 3)
-    assert gpu.model == "Fake gpu1 7"
+    assert gpu.model == "Fake gpu0 7"
 
-    children = psutil.Process().children()
+    (child,) = [one for one in psutil.Process().children() if "mem_get_info" in " ".join(one.cmdline())]
     del gpu
-    assert [child for child in children if child.is_running() and "mem_get_info" in " ".join(child.cmdline())] == []
+    assert is_gone(child.pid)
 
 
 def test_memory_that_nobody_tells_is_refused_with_what_to_do(
-    nvml: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    nvml: FakeNvml, card: FakeGpu, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake_cuda(tmp_path, monkeypatch, "raise RuntimeError('no CUDA-capable device is detected')")
-    nvml.memory_error = nvml.NVMLError_NoPermission("Insufficient Permissions")
+    card.memory_error = nvml.NVMLError_NoPermission
     with pytest.raises(
         ConfigError,
         match=r"^device=cuda:0: its memory cannot be read \(RuntimeError: no CUDA-capable device is detected\);"
         r".*nvidia-smi -L.*num_envs",
     ):
-        Gpu("cuda:0", {}, nvml)
+        Gpu("cuda:0", {})
 
 
-def test_gpu_that_is_lost_while_it_is_metered_is_said(nvml: Any) -> None:
-    gpu = Gpu("cuda:0", {}, nvml)
-    nvml.memory_error = nvml.NVMLError("GPU is lost")
+def test_gpu_that_is_lost_while_it_is_metered_is_said(nvml: FakeNvml, card: FakeGpu) -> None:
+    gpu = Gpu("cuda:0", {})
+    card.memory_error = nvml.NVMLError_GpuIsLost
     with pytest.raises(ConfigError, match=r"device=cuda:0: its memory cannot be read \(GPU is lost\)"):
         gpu.sample([7])
 
 
-@pytest.mark.parametrize(("device", "visible"), [("cuda:5", None), ("cuda:1", "0"), ("cuda:0", "")])
-def test_device_that_does_not_exist_is_refused(nvml: Any, device: str, visible: str | None) -> None:
+@pytest.mark.parametrize(
+    ("device", "visible"), [("cuda:5", None), ("cuda:1", "0"), ("cuda:0", ""), ("cuda:0", "GPU-none")]
+)
+@pytest.mark.usefixtures("nvml")
+def test_device_that_does_not_exist_is_refused(device: str, visible: str | None) -> None:
     environment = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
     with pytest.raises(ConfigError, match=f"device={device}"):
-        Gpu(device, environment, nvml)
+        Gpu(device, environment)
 
 
-def test_missing_driver_is_said_with_what_to_do(nvml: Any) -> None:
-    nvml.driver = False
+def test_missing_driver_is_said_with_what_to_do(nvml: FakeNvml) -> None:
+    nvml.gpus = None
     with pytest.raises(ConfigError, match=r"Driver Not Loaded.*nvidia-smi.*num_envs"):
-        Gpu("cuda:0", {}, nvml)
+        Gpu("cuda:0", {})
 
 
 def test_real_library_without_a_gpu_gives_the_same_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The scripts as users start them. What is refused here is refused before anything heavy is loaded."""
 
+import ast
 import importlib.util
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -43,14 +43,12 @@ def script(tmp_path):
         (["-m", "seed=1,2", "num_envs=8,0"], "error: num_envs=0: expected"),
     ],
 )
-def test_bad_input_is_refused_at_once(script, tmp_path, arguments, message):
-    start = time.monotonic()
+def test_bad_input_is_refused(script, tmp_path, arguments, message):
     done = script("train.py", *arguments)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert list(tmp_path.iterdir()) == []
-    assert time.monotonic() - start < 15
 
 
 REFUSED = [
@@ -190,6 +188,14 @@ def test_an_unknown_option_of_the_list_is_refused(script):
     assert "did you mean --all" in done.stderr
 
 
+THE_CALL = """import sys
+from isaaclab_pc.commands.{} import main
+if __name__ == '__main__':
+    sys.exit(main(sys.argv[1:]))"""
+
+
 @pytest.mark.parametrize("path", sorted(SCRIPTS.glob("*.py")), ids=lambda path: path.name)
-def test_scripts_only_parse_and_call(path):
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 60
+def test_scripts_call_their_command_and_do_nothing_else(path):
+    program = ast.parse(path.read_text(encoding="utf-8"))
+    assert ast.get_docstring(program)
+    assert "\n".join(map(ast.unparse, program.body[1:])) == THE_CALL.format(path.stem)

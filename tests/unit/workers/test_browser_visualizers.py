@@ -21,14 +21,7 @@ from isaaclab_pc.viz.rerun_recording import RerunRecording
 from isaaclab_pc.workers.browser_visualizers import listening_on, rerun_server
 from tests.unit.viz import scenes
 from tests.unit.viz.recordings import received
-
-
-def free_ports(count):
-    with_ports = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [server.getsockname()[1] for server in with_ports]
-    for server in with_ports:
-        server.close()
-    return ports
+from tests.waiting import free_ports
 
 
 def listening_addresses(ports):

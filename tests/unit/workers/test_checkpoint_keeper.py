@@ -8,16 +8,7 @@ import pytest
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.evaluation_result import Evaluation, Success
 from isaaclab_pc.launch.run_record import RunRecord
-from isaaclab_pc.workers import checkpoint_keeper as module
 from isaaclab_pc.workers.checkpoint_keeper import CheckpointKeeper
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    """A clock that the test turns."""
-    now = [0.0]
-    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
-    return now
 
 
 @pytest.fixture
@@ -42,11 +33,12 @@ def names(record):
     return sorted(path.name for path in (record.folder / "checkpoints").iterdir())
 
 
-def test_a_checkpoint_is_due_after_the_interval(clock, record):
-    keeper = CheckpointKeeper(record, Saver(), 60.0, 0.05)
-    clock[0] = 59.0
+def test_a_checkpoint_is_due_after_the_interval(record):
+    now = 0.0
+    keeper = CheckpointKeeper(record, Saver(), 60.0, 0.05, clock=lambda: now)
+    now = 59.0
     assert not keeper.is_due()
-    clock[0] = 60.0
+    now = 60.0
     assert keeper.is_due()
     keeper.write(1)
     assert not keeper.is_due()
@@ -153,17 +145,18 @@ def test_a_task_that_knows_no_success_keeps_the_highest_return(record):
     assert record.data.checkpoints.best.iteration == 1
 
 
-def test_evaluations_take_at_most_their_share_of_the_time(clock, record):
-    keeper = CheckpointKeeper(record, Saver(), 60.0, 0.05)
-    clock[0] = 94.0
+def test_evaluations_take_at_most_their_share_of_the_time(record):
+    now = 0.0
+    keeper = CheckpointKeeper(record, Saver(), 60.0, 0.05, clock=lambda: now)
+    now = 94.0
     assert not keeper.has_time_for(5.0)
-    clock[0] = 95.0
+    now = 95.0
     assert keeper.has_time_for(5.0)
     keeper.write(1)
-    clock[0] = 100.0
+    now = 100.0
     keeper.add_evaluation(evaluation(0.5), 5.0)
     assert not keeper.has_time_for(5.0)
-    clock[0] = 195.0
+    now = 195.0
     assert keeper.has_time_for(5.0)
 
 

@@ -10,7 +10,7 @@ import torch
 
 from isaaclab_pc.workers.evaluation import evaluate
 from isaaclab_pc.workers.film_recorder import MOST_POINTS, FilmRecorder, film_of_now, sees_pictures
-from tests.unit.workers.test_evaluation import FakeEnv
+from tests.unit.workers.fake_env import FakeEnv
 
 
 class SeenEnv(FakeEnv):

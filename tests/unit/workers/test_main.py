@@ -44,21 +44,22 @@ def test_the_user_sees_progress_and_errors_while_chatter_goes_to_the_log(run, be
     assert logged in (run.parent / "worker.log").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    ("mode", "options"),
-    [
-        ("train", {"checkpoint": "a.pt"}),
-        ("play", {"checkpoint": "a.pt"}),
-        ("export", {"checkpoint": "a.pt"}),
-        ("probe", {"num_envs": 8, "result": "a.json"}),
-        ("plan", {"num_envs": 8, "result": "a.json"}),
-        ("check", {"result": "a.json"}),
-        ("demo", {"file": "a.hdf5", "episodes": 3, "keep": "all"}),
-        ("replay", {"dump": "a.npz", "position": 1, "result": "a.json"}),
-        ("view", {"policy": "random", "record": "a.rrd", "steps": 5, "port": 8080, "color": "height"}),
-        ("stability", {"values": '{"decimation": 2}', "log": "a.log", "result": "a.json"}),
-    ],
-)
+OPTIONS = {
+    "train": {"checkpoint": "a.pt"},
+    "play": {"checkpoint": "a.pt"},
+    "export": {"checkpoint": "a.pt"},
+    "probe": {"num_envs": 8, "result": "a.json"},
+    "plan": {"num_envs": 8, "result": "a.json"},
+    "check": {"result": "a.json"},
+    "demo": {"file": "a.hdf5", "episodes": 3, "keep": "all"},
+    "replay": {"dump": "a.npz", "position": 1, "result": "a.json"},
+    "view": {"policy": "random", "record": "a.rrd", "steps": 5, "port": 8080, "color": "height"},
+    "stability": {"values": '{"decimation": 2}', "log": "a.log", "result": "a.json"},
+}
+"""What the parent gives each mode."""
+
+
+@pytest.mark.parametrize(("mode", "options"), OPTIONS.items())
 def test_every_mode_takes_the_options_that_its_parent_gives(mode, options, tmp_path):
     command = worker_command(mode, tmp_path / "config.yaml", **options)
     args = workers._parser().parse_args(command[4:])
@@ -72,8 +73,7 @@ def test_every_mode_takes_the_options_that_its_parent_gives(mode, options, tmp_p
 
 
 def test_all_modes_are_tested_above():
-    names = ("train", "play", "view", "export", "probe", "plan", "check", "demo", "replay", "stability")
-    assert set(workers.MODES) == set(names)
+    assert set(workers.MODES) == set(OPTIONS)
 
 
 def test_a_replay_that_is_refused_tells_the_user_why_and_leaves_no_result(tmp_path):

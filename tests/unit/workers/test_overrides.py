@@ -3,14 +3,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, get_args, get_origin
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.settings.base import _unpacked, describe_type
+from isaaclab_pc.settings.base import describe_type
 from isaaclab_pc.settings.run import SETTINGS
 from isaaclab_pc.workers.overrides import _BOUNDS, _HORIZONS, _SET_ELSEWHERE, check_overrides
 
@@ -182,59 +183,80 @@ def nested(key: str, value: Any) -> dict[str, Any]:
     return value
 
 
-def bounds_of(kind: Any) -> dict[str, float]:
-    _, metadata = _unpacked(kind)
-    return {name: getattr(part, name) for part in metadata for name in ("gt", "ge", "le") if hasattr(part, name)}
+KINDS = {describe_type(kind): kind for kind in _BOUNDS.values()}
+"""Types by what they take in words."""
+SCHEMAS = {words: TypeAdapter(kind).json_schema() for words, kind in KINDS.items()}
+NUMBERS = {words: schema for words, schema in SCHEMAS.items() if schema.get("type") in ("integer", "number")}
+LISTS = {words: schema for words, schema in SCHEMAS.items() if schema.get("type") == "array"}
 
 
-NUMBERS = {key: kind for key, kind in _BOUNDS.items() if _unpacked(kind)[0] in (int, float)}
-LISTS = {key: kind for key, kind in _BOUNDS.items() if get_origin(_unpacked(kind)[0]) is list}
+def keys_of(words: str) -> list[str]:
+    """A key for each pattern whose type takes this."""
+    return [pattern.replace("*", "any") for pattern, kind in _BOUNDS.items() if describe_type(kind) == words]
 
 
 def test_what_is_no_number_and_no_list_is_chosen_from_names():
-    others = _BOUNDS.keys() - NUMBERS.keys() - LISTS.keys()
-    assert others == {"agent.*.point_encoder", "agent.*.encoder.chunk", "agent.*.encoder.precision"}
+    others = [key for words in SCHEMAS.keys() - NUMBERS.keys() - LISTS.keys() for key in keys_of(words)]
+    assert set(others) == {"agent.any.point_encoder", "agent.any.encoder.chunk", "agent.any.encoder.precision"}
 
 
-def refuse_all(pattern: str, kind: Any, present: Any, texts: Sequence[str]) -> None:
-    key = pattern.replace("*", "any")
+def refuse_all(key: str, words: str, present: Any, texts: Sequence[str]) -> None:
     for text in texts:
         with pytest.raises(ConfigError) as refusal:
             check_overrides(nested(key, present), [f"{key}={text}"])
-        assert str(refusal.value).startswith(
-            f"{key}={text}: expected {describe_type(kind)}, like the present {present}."
-        )
+        assert str(refusal.value).startswith(f"{key}={text}: expected {words}, like the present {present}.")
 
 
-@pytest.mark.parametrize(("pattern", "kind"), NUMBERS.items())
-def test_a_number_is_taken_within_its_bounds_only(pattern: str, kind: Any):
-    base, _ = _unpacked(kind)
-    bounds = bounds_of(kind)
-    most = bounds["le"]
-    present = base(most)
-    key = pattern.replace("*", "any")
+@pytest.mark.parametrize(("words", "schema"), NUMBERS.items(), ids=list(NUMBERS))
+def test_a_number_is_taken_within_its_bounds_only(words: str, schema: dict[str, Any]):
+    most = schema["maximum"]
+    is_whole = schema["type"] == "integer"
+    present = int(most) if is_whole else float(most)
+    if "exclusiveMinimum" in schema:
+        above = schema["exclusiveMinimum"]
+        within, below = [most], [above, above - 1]
+    else:
+        least = schema["minimum"]
+        within, below = [least, most], [least - 1]
 
-    within = [most] if "gt" in bounds else [bounds["ge"], most]
-    check_overrides(nested(key, present), [f"{key}={value!r}" for value in within])
+    keys = keys_of(words)
+    for key in keys:
+        check_overrides(nested(key, present), [f"{key}={value!r}" for value in within])
+        refuse_all(key, words, present, [repr(value) for value in (*below, most + 1)])
 
-    below = [bounds["gt"], bounds["gt"] - 1] if "gt" in bounds else [bounds["ge"] - 1]
-    beyond = [repr(value) for value in (*below, most + 1, 2 * most, 10**200)]
-    refuse_all(pattern, kind, present, [*beyond, "1e999", "-1e999", "nan", "inf", "fast", "true", "[1]", "'1'", "{}"])
-    if base is int:
-        refuse_all(pattern, kind, present, ["1.5", "2.0", "1e3"])
+    beyond = [repr(2 * most), repr(10**200), "1e999", "-1e999", "nan", "inf", "fast", "true", "[1]", "'1'", "{}"]
+    refuse_all(keys[0], words, present, [*beyond, *(["1.5", "2.0", "1e3"] if is_whole else [])])
 
 
-@pytest.mark.parametrize(("pattern", "kind"), LISTS.items())
-def test_a_list_of_sizes_is_taken_within_its_bounds_only(pattern: str, kind: Any):
-    (item,) = get_args(_unpacked(kind)[0])
-    bounds = bounds_of(item)
-    least, most = bounds["ge"], bounds["le"]
-    key = pattern.replace("*", "any")
-    check_overrides(nested(key, [64]), [f"{key}=[{least},{most}]", f"{key}=({least},{most})"])
+@pytest.mark.parametrize(("words", "schema"), LISTS.items(), ids=list(LISTS))
+def test_a_list_is_taken_within_the_bounds_of_its_items_only(words: str, schema: dict[str, Any]):
+    item = schema["items"]
+    least, most = item["minimum"], item["maximum"]
     wrong = ["64", f"[{least - 1}]", f"[64,{most + 1}]", "[true]", "['64']", "[[64]]", "wide", "{}"]
-    if get_origin(item) is Annotated and get_args(item)[0] is int:
+    if item["type"] == "integer":
         wrong.append("[64.0]")
-    refuse_all(pattern, kind, [64], wrong)
+    for key in keys_of(words):
+        check_overrides(nested(key, [64]), [f"{key}=[{least},{most}]", f"{key}=({least},{most})"])
+        refuse_all(key, words, [64], wrong)
+
+
+@pytest.mark.parametrize(
+    ("key", "taken", "refused"),
+    [
+        ("env.decimation", 1000, 1001),
+        ("env.sim.dt", 1e-5, 9e-6),
+        ("env.scene.camera.width", 4096, 4097),
+        ("env.history_length", 64, 65),
+        ("agent.algorithm.gamma", 1.0, 1.01),
+        ("agent.actor.rnn_num_layers", 16, 17),
+        ("agent.actor.hidden_dims", [65_536], [65_537]),
+        ("agent.actor.conv_channels", [1], []),
+    ],
+)
+def test_these_are_the_bounds(key: str, taken: Any, refused: Any):
+    check_overrides(nested(key, taken), [f"{key}={taken}"])
+    with pytest.raises(ConfigError, match=rf"^{key}=.*: expected "):
+        check_overrides(nested(key, taken), [f"{key}={refused}"])
 
 
 @given(text=st.text(max_size=20) | st.text(st.sampled_from("[](){}:,'\"0189.e+-j "), max_size=12))
