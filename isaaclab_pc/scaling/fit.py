@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`num_envs=auto`: the answer from the cache, or from a search with child processes."""
 
-import os
+import contextlib
 import platform
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import psutil
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.scaling.gpu import Gpu
+from isaaclab_pc.scaling.machine import usable_cores
 from isaaclab_pc.scaling.memory import free_host_memory, resolve_budget
 from isaaclab_pc.scaling.no_answer import nothing_built, nothing_fits
 from isaaclab_pc.scaling.profile import CacheMode, Profile, ProfileCache, cache_key
@@ -137,49 +138,65 @@ def fit(
     sharing = {"processes": processes, "reserve": reserve}
     digest = cache_key({**key, **_machine(gpu), **sharing, "settings": _settings_of_answer(settings)})
 
-    # A cached answer with room to spare needs no trial.
     cache = ProfileCache()
     mode = CacheMode(settings.cache)
     profile = cache.get(digest) if mode is CacheMode.USE else None
     if profile is not None and _has_headroom(profile, budgets):
-        reason = _cached_reason(profile, cache.path)
-        memory = (profile.host_bytes, profile.device_bytes)
-        earlier = (profile.trials, profile.date)
-        return FitResult(profile.num_envs, (), True, reason, profile.overrides, *memory, *earlier)
+        return _answer(profile, _cached_reason(profile, cache.path), earlier=profile)
 
-    folder = Path(tempfile.mkdtemp(prefix="isaaclab_pc-scaling-"))
     search_clock = SearchClock(settings.max_seconds, clock)
-    children = _Children(command, budgets, gpu, folder, on_trial, search_clock)
-    sizes = _SizeTrials(children, retry, search_clock, profile)
-    try:
-        # Less memory is free than when the answer was found: one trial tells whether it is still good.
-        confirmation = None if profile is None else sizes.run(profile.num_envs)
-        if confirmation is not None and fits_with_margin(confirmation):
-            result = SearchResult(confirmation, (confirmation,), StopReason.COMPLETE)
-        else:
-            result = _search(sizes, settings, search_clock, confirmation)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-
-    # What has failed is worth reading, and the messages name its output: the folder stays.
-    best = _winner(result, settings, search_clock)
-    shutil.rmtree(folder, ignore_errors=True)
+    with _output_folder() as folder:
+        children = _Children(command, budgets, gpu, folder, on_trial, search_clock)
+        sizes = _SizeTrials(children, retry, search_clock, profile)
+        result, is_confirmed = _confirm_or_search(sizes, settings, search_clock, profile)
+        best = _winner(result, settings, search_clock)
 
     trials = tuple(replace(trial, log="") for trial in result.trials)
-    new = _profile(best, result.stop, trials, label)
-    earlier, date = (), ""
-    confirmed = best is confirmation and len(result.trials) == 1
-    if profile is not None and confirmed:
+    found = _profile(best, result.stop, trials, label)
+    earlier = None
+    if profile is not None and is_confirmed:
         # It is still the answer of that search, which stays cut short where it was.
-        earlier = tuple(trial for trial in profile.trials if trial.num_envs != best.num_envs or not trial.fits)
-        date = profile.date
-        new = replace(new, stop=profile.stop, trials=(*earlier, *trials), date=date)
+        others = tuple(trial for trial in profile.trials if trial.num_envs != best.num_envs or not trial.fits)
+        earlier = replace(profile, trials=others)
+        found = replace(found, stop=profile.stop, trials=(*others, *trials), date=profile.date)
     if mode is not CacheMode.IGNORE:
-        cache.put(digest, new)
-    reason = _confirmed_reason(best, cache.path) if confirmed else _searched_reason(best, result, settings)
-    memory = (best.host_bytes, best.device_bytes)
-    return FitResult(best.num_envs, trials, confirmed, reason, best.overrides, *memory, earlier, date)
+        cache.put(digest, found)
+    reason = _confirmed_reason(best, cache.path) if is_confirmed else _searched_reason(best, result, settings)
+    return _answer(found, reason, trials, earlier)
+
+
+def _answer(profile: Profile, reason: str, trials: tuple[Trial, ...] = (), earlier: Profile | None = None) -> FitResult:
+    """Return an answer, from trials of now, from an earlier search, or from both."""
+    return FitResult(
+        num_envs=profile.num_envs,
+        trials=trials,
+        cached=earlier is not None,
+        reason=reason,
+        overrides=profile.overrides,
+        host_bytes=profile.host_bytes,
+        device_bytes=profile.device_bytes,
+        earlier_trials=() if earlier is None else earlier.trials,
+        earlier_date="" if earlier is None else earlier.date,
+    )
+
+
+@contextlib.contextmanager
+def _output_folder() -> Iterator[Path]:
+    """Yield a folder for what children leave. It stays where a message names the output of one."""
+    folder = Path(tempfile.mkdtemp(prefix="isaaclab_pc-scaling-"))
+    is_named = False
+    try:
+        yield folder
+    except ProbeError as error:
+        # What is wrong with a config is in the message.
+        is_named = not error.trial.config_error
+        raise
+    except ConfigError:
+        is_named = True
+        raise
+    finally:
+        if not is_named:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _budgets(settings: SearchSettings, gpu: Gpu | None, processes: int, reserve: int) -> Budgets:
@@ -241,16 +258,39 @@ class _SizeTrials:
             trial = self._run_once(num_envs)
         self._may_compile_kernels = self._may_compile_kernels and trial.outcome is Outcome.TOO_MANY
 
+        fitting = None
         for _ in range(_MAX_ATTEMPTS - 1):
             overrides = self._retry(trial, self._overrides)
             if overrides is None or self._clock.left() == 0.0:
                 break
+            fitting = trial if trial.fits else fitting
             self._overrides = overrides
             trial = self._run_once(num_envs)
+        if trial.outcome is Outcome.TIMEOUT and fitting is not None:
+            # That there was no time for other settings says nothing against those that fit.
+            self._overrides = fitting.overrides
+            return fitting
         return trial
 
     def _run_once(self, num_envs: int) -> Trial:
         return self._children.run(num_envs, self._overrides)
+
+
+def _confirm_or_search(
+    sizes: _SizeTrials, settings: SearchSettings, clock: SearchClock, profile: Profile | None
+) -> tuple[SearchResult, bool]:
+    """Try a cached answer once more, for which less memory is free now, or search.
+
+    Returns:
+        The search, and whether it ended with that trial.
+    """
+    if profile is None:
+        return _search(sizes, settings, clock, None), False
+    confirmation = sizes.run(profile.num_envs)
+    if fits_with_margin(confirmation):
+        return SearchResult(confirmation, (confirmation,), StopReason.COMPLETE), True
+    result = _search(sizes, settings, clock, confirmation)
+    return result, result.best is confirmation and len(result.trials) == 1
 
 
 def _search(sizes: _SizeTrials, settings: SearchSettings, clock: SearchClock, known: Trial | None) -> SearchResult:
@@ -313,7 +353,7 @@ def _machine(gpu: Gpu | None) -> dict[str, str]:
     models = [line.partition(":")[2].strip() for line in _cpuinfo() if line.startswith("model name")]
     model = models[0] if models else platform.machine()
     return {
-        "cpu": f"{model}, {len(os.sched_getaffinity(0))} cores",
+        "cpu": f"{model}, {usable_cores()} cores",
         "memory": f"{psutil.virtual_memory().total / 2**30:.0f} GiB",
         "gpu": "" if gpu is None else gpu.name,
     }

@@ -41,19 +41,26 @@ def nothing_fits(result: SearchResult, settings: SearchSettings) -> str:
     else:
         what = f"no size that was tried fits, down to {smallest}; scaling.{limit} ended the search there."
 
+    only_one = settings.min is not None and settings.min == settings.max
     ways = []
     if timed_out or result.stop is not StopReason.COMPLETE:
         ways.append(f"raise scaling.{limit} (now {getattr(settings, limit):g})")
     if smallest.outcome is Outcome.CRASH:
         ways.append("read its output")
+    elif smallest.outcome is Outcome.OVERFLOW:
+        ways.append("raise physics.contacts, of which the solver dropped some")
     elif not timed_out:
         ways += [f"raise scaling.budget (now {settings.budget or 'automatic'})", "end other programs"]
-    if settings.min is not None and smallest.num_envs > 1:
+    if only_one:
+        ways.append("give a smaller num_envs")
+    elif settings.min is not None and smallest.num_envs > 1:
         ways.append(f"lower scaling.min (now {settings.min})")
-    return (
-        f"num_envs=auto: {what} To go on, {', '.join(ways)}, or set num_envs yourself. "
-        f"Output of the trial: {smallest.log}"
-    )
+    asked = f"num_envs={settings.min}" if only_one else "num_envs=auto"
+    if not only_one:
+        ways.append("set num_envs yourself")
+    *others, last = ways
+    advice = f"{', '.join(others)}, or {last}" if others else last
+    return f"{asked}: {what} To go on, {advice}. Output of the trial: {smallest.log}"
 
 
 def _memory_needed(smallest: Trial) -> str:

@@ -1,105 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """num_envs=auto from end to end, with small real children in place of the simulator."""
 
-import json
-import sys
-import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.scaling import FitResult, Outcome, ProbeError, SearchSettings, Trial, fit
+from isaaclab_pc.scaling import Outcome, ProbeError, Trial
 from isaaclab_pc.scaling.auto_num_envs import retry_overrides
-from isaaclab_pc.scaling.fit import RetryPolicy
-from isaaclab_pc.scaling.memory import FreeMemory
 from isaaclab_pc.scaling.search_clock import FIRST_BUILD_SECONDS
 from isaaclab_pc.scaling.trial import Overrides, format_size
 from tests.fake_nvml import FakeGpu, FakeNvml
-
-MIB = 1 << 20
-KEY = {"task": "reach", "runner": "rsl_rl"}
-"""What the callers of `fit` name."""
-
-
-def never_retry(trial: Trial, overrides: Overrides) -> Overrides | None:
-    return None
-
-
-@dataclass
-class Workshop:
-    """Runs `fit` with a child made from source code, in folders of its own."""
-
-    folder: Path
-    trials: list[Trial] = field(default_factory=list)
-    retry: RetryPolicy = never_retry
-    first_start: float = 0.0
-    """How long the first child takes until it trains, by a clock of which nothing else turns the hands [s]."""
-    each_trial: float = 0.0
-    """How long each child takes from there on, by the same clock [s]."""
-
-    def fit(
-        self, code: str, key: dict[str, str] = KEY, processes: int = 1, reserve: int = 0, **settings: object
-    ) -> FitResult:
-        script = f"""
-import json, os, sys, time
-n, path, overrides = int(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])
-def fits(fps):
-    json.dump({{"num_envs": n, "outcome": "fits", "frames_per_second": fps}}, open(path + ".tmp", "w"))
-    os.replace(path + ".tmp", path)
-{code}
-"""
-
-        now = 0.0
-
-        def command(num_envs: int, result_path: Path, overrides: Overrides) -> list[str]:
-            nonlocal now
-            if not self.trials:
-                now += self.first_start
-            arguments = [str(num_envs), str(result_path), json.dumps(overrides)]
-            return [sys.executable, "-I", "-S", "-c", script, *arguments]
-
-        def on_trial(trial: Trial) -> None:
-            nonlocal now
-            now += self.each_trial
-            self.trials.append(trial)
-
-        self.trials = []
-        given = SearchSettings(**settings)  # pyright: ignore[reportArgumentType]
-        more = {"retry": self.retry, "processes": processes, "reserve": reserve}
-        return fit(command, given, key, on_trial, clock=lambda: now, **more)
-
-    @property
-    def tried(self) -> list[int]:
-        return [trial.num_envs for trial in self.trials]
-
-    @property
-    def left_over(self) -> list[Path]:
-        return list((self.folder / "tmp").iterdir())
-
-
-@pytest.fixture
-def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
-    (tmp_path / "tmp").mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return Workshop(tmp_path)
-
-
-@pytest.fixture
-def set_free(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    module = sys.modules[fit.__module__]  # the function hides the module of the same name
-
-    def set_free(size: int) -> None:
-        monkeypatch.setattr(module, "free_host_memory", lambda: FreeMemory(size, "memory"))
-
-    return set_free
-
-
-SATURATED = "fits({32: 300, 64: 340, 128: 352, 256: 350}[n])"
-MEMORY_HUNGRY = "block = bytearray(n * 2**20 // 4)\nblock[::4096] = b'x' * len(block[::4096])\nfits(n); time.sleep(0.2)"
+from tests.unit.scaling.workshop import MEMORY_HUNGRY, MIB, SATURATED, Workshop
 
 
 def test_fewest_environments_near_the_best_speed_are_chosen_on_the_cpu(workshop: Workshop) -> None:
@@ -131,6 +44,34 @@ else:
 
 def double_the_room(trial: Trial, overrides: Overrides) -> Overrides | None:
     return {"room": 2 * overrides.get("room", 1)} if trial.outcome is Outcome.OVERFLOW else None
+
+
+def test_a_size_that_fits_stays_the_answer_where_there_is_no_time_for_larger_buffers(workshop: Workshop) -> None:
+    workshop.retry = lambda trial, overrides: {"room": 2} if trial.fits and not overrides else None
+    result = workshop.fit("if overrides: time.sleep(60)\nfits(100)", min=32, max=32, max_seconds=1.5)
+    assert [trial.outcome for trial in workshop.trials] == [Outcome.FITS, Outcome.TIMEOUT]
+    assert (result.num_envs, result.overrides) == (32, {})
+
+
+def test_a_config_that_is_refused_leaves_nothing(workshop: Workshop) -> None:
+    refuses = (
+        """json.dump({"num_envs": n, "outcome": "error", "config_error": True, "detail": "no"}, open(path, "w"))"""
+    )
+    with pytest.raises(ProbeError):
+        workshop.fit(refuses)
+    assert workshop.left_over == []
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("raise MemoryError", r"^num_envs=512: no size fits, .*, end other programs, or give a smaller num_envs\. "),
+        (OVERFLOWS, r"^num_envs=512: .* To go on, raise physics\.contacts, of which .*, or give a smaller num_envs\. "),
+    ],
+)
+def test_where_one_size_is_asked_for_the_message_is_of_that_one(workshop: Workshop, code: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        workshop.fit(code, min=512, max=512, granule=512)
 
 
 def test_a_size_is_tried_again_with_overrides_that_stay_and_are_part_of_the_answer(workshop: Workshop) -> None:
@@ -197,109 +138,6 @@ def test_training_on_nan_stops_the_search(workshop: Workshop) -> None:
     with pytest.raises(ProbeError, match="loss is nan"):
         workshop.fit('json.dump({"num_envs": n, "outcome": "nan", "detail": "loss is nan"}, open(path, "w"))')
     assert workshop.tried == [32]
-
-
-def test_second_run_takes_the_answer_from_the_cache(workshop: Workshop) -> None:
-    first = workshop.fit(SATURATED)
-    again = workshop.fit("raise AssertionError('no child is started')")
-    assert (again.num_envs, again.cached, again.trials) == (64, True, ())
-    assert (again.earlier_trials, bool(again.earlier_date)) == (first.trials, True)
-    assert (first.earlier_trials, first.earlier_date) == ((), "")
-    assert workshop.tried == []
-    assert "scaling.cache=refresh" in again.reason
-
-
-def test_another_key_or_setting_is_another_answer(workshop: Workshop) -> None:
-    workshop.fit(SATURATED)
-    assert not workshop.fit(SATURATED, key={**KEY, "task": "lift"}).cached
-    assert not workshop.fit(SATURATED, max=64).cached
-    assert workshop.fit(SATURATED).cached
-
-
-def test_refresh_searches_again_and_keeps_the_new_answer(workshop: Workshop) -> None:
-    workshop.fit(SATURATED)
-    assert workshop.fit("fits(100)", cache="refresh").num_envs == 32
-    assert workshop.fit("fits(100)").num_envs == 32
-    assert workshop.tried == []
-
-
-def test_ignore_neither_reads_nor_writes_the_cache(workshop: Workshop) -> None:
-    assert not workshop.fit("fits(100)", cache="ignore").cached
-    assert not (workshop.folder / "cache").exists()
-    workshop.fit("fits(100)")
-    assert not workshop.fit("fits(100)", cache="ignore").cached
-
-
-def test_cached_answer_is_trusted_with_five_percent_to_spare(
-    workshop: Workshop, set_free: Callable[[int], None]
-) -> None:
-    set_free(1000 * MIB)
-    first = workshop.fit(MEMORY_HUNGRY, max=64)
-    peak = max(trial.host_bytes for trial in first.trials if trial.num_envs == first.num_envs)
-    set_free(int(peak * 1.06 / 0.8))
-    assert workshop.fit(MEMORY_HUNGRY, max=64).cached
-    assert workshop.tried == []
-
-
-def test_cached_answer_is_tried_once_when_less_memory_is_free_and_used_when_it_fits(
-    workshop: Workshop, set_free: Callable[[int], None]
-) -> None:
-    code = MEMORY_HUNGRY.replace("// 4", "")  # so much that shared pages of other programs are noise
-    set_free(1000 * MIB)
-    first = workshop.fit(code, max=128)
-    peak = max(trial.host_bytes for trial in first.trials if trial.num_envs == first.num_envs)
-    set_free(int(peak * 1.04 / 0.8))
-    again = workshop.fit(code, max=128)
-    assert workshop.tried == [first.num_envs]
-    assert [trial.num_envs for trial in again.trials] == workshop.tried
-    assert (again.num_envs, again.cached) == (first.num_envs, True)
-    assert "still fits" in again.reason
-    others = [trial for trial in first.trials if trial.num_envs != first.num_envs]
-    assert again.earlier_trials == tuple(others), "the size that was tried again stands there once"
-    assert workshop.left_over == []
-    set_free(1000 * MIB)
-    third = workshop.fit(code, max=128)
-    assert third.earlier_trials == (*others, *again.trials)
-    assert third.earlier_date == again.earlier_date
-
-
-def test_cached_answer_that_no_longer_fits_is_where_the_search_starts(
-    workshop: Workshop, set_free: Callable[[int], None]
-) -> None:
-    set_free(1000 * MIB)
-    first = workshop.fit(MEMORY_HUNGRY, max=256)
-    assert first.num_envs == 256
-    set_free(int(60 * MIB / 0.8))
-    again = workshop.fit(MEMORY_HUNGRY, max=256)
-    assert workshop.tried[0] == 256
-    assert workshop.tried.count(256) == 1, "the trial that failed is not run again"
-    assert not again.cached
-    assert 32 <= again.num_envs < 256
-    assert [trial.num_envs for trial in again.trials] == workshop.tried
-    assert workshop.fit(MEMORY_HUNGRY, max=256).num_envs == again.num_envs
-
-
-def test_error_while_a_cached_answer_is_tried_again_is_shown(
-    workshop: Workshop, set_free: Callable[[int], None]
-) -> None:
-    set_free(1000 * MIB)
-    workshop.fit(MEMORY_HUNGRY, max=64)
-    set_free(1 * MIB)
-    with pytest.raises(ConfigError, match="no size fits"):
-        workshop.fit(MEMORY_HUNGRY, max=64)
-    set_free(20 * MIB)
-    with pytest.raises(ProbeError, match="KeyError"):
-        workshop.fit("raise KeyError('gone')", max=64)
-    assert workshop.tried == [64]
-
-
-def test_cache_that_cannot_be_written_costs_a_warning_and_no_more(
-    workshop: Workshop, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (workshop.folder / "file").write_text("in the way")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(workshop.folder / "file"))
-    assert workshop.fit("fits(100)").num_envs == 32
-    assert "warning: profile cache" in capsys.readouterr().err
 
 
 def test_error_of_the_environment_is_shown_whole_and_not_tried_smaller(workshop: Workshop) -> None:

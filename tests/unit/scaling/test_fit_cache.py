@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Answers that are remembered: taken, tried once more, or searched anew."""
+
+from collections.abc import Callable
+
+import pytest
+
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.scaling import ProbeError
+from tests.unit.scaling.workshop import KEY, MEMORY_HUNGRY, MIB, SATURATED, Workshop
+
+
+def test_second_run_takes_the_answer_from_the_cache(workshop: Workshop) -> None:
+    first = workshop.fit(SATURATED)
+    again = workshop.fit("raise AssertionError('no child is started')")
+    assert (again.num_envs, again.cached, again.trials) == (64, True, ())
+    assert (again.earlier_trials, bool(again.earlier_date)) == (first.trials, True)
+    assert (first.earlier_trials, first.earlier_date) == ((), "")
+    assert workshop.tried == []
+    assert "scaling.cache=refresh" in again.reason
+
+
+def test_another_key_or_setting_is_another_answer(workshop: Workshop) -> None:
+    workshop.fit(SATURATED)
+    assert not workshop.fit(SATURATED, key={**KEY, "task": "lift"}).cached
+    assert not workshop.fit(SATURATED, max=64).cached
+    assert workshop.fit(SATURATED).cached
+
+
+def test_refresh_searches_again_and_keeps_the_new_answer(workshop: Workshop) -> None:
+    workshop.fit(SATURATED)
+    assert workshop.fit("fits(100)", cache="refresh").num_envs == 32
+    assert workshop.fit("fits(100)").num_envs == 32
+    assert workshop.tried == []
+
+
+def test_ignore_neither_reads_nor_writes_the_cache(workshop: Workshop) -> None:
+    assert not workshop.fit("fits(100)", cache="ignore").cached
+    assert not (workshop.folder / "cache").exists()
+    workshop.fit("fits(100)")
+    assert not workshop.fit("fits(100)", cache="ignore").cached
+
+
+def test_cached_answer_is_trusted_with_five_percent_to_spare(
+    workshop: Workshop, set_free: Callable[[int], None]
+) -> None:
+    set_free(1000 * MIB)
+    first = workshop.fit(MEMORY_HUNGRY, max=64)
+    peak = max(trial.host_bytes for trial in first.trials if trial.num_envs == first.num_envs)
+    set_free(int(peak * 1.06 / 0.8))
+    assert workshop.fit(MEMORY_HUNGRY, max=64).cached
+    assert workshop.tried == []
+
+
+def test_cached_answer_is_tried_once_when_less_memory_is_free_and_used_when_it_fits(
+    workshop: Workshop, set_free: Callable[[int], None]
+) -> None:
+    code = MEMORY_HUNGRY.replace("// 4", "")  # so much that shared pages of other programs are noise
+    set_free(1000 * MIB)
+    first = workshop.fit(code, max=128)
+    peak = max(trial.host_bytes for trial in first.trials if trial.num_envs == first.num_envs)
+    set_free(int(peak * 1.04 / 0.8))
+    again = workshop.fit(code, max=128)
+    assert workshop.tried == [first.num_envs]
+    assert [trial.num_envs for trial in again.trials] == workshop.tried
+    assert (again.num_envs, again.cached) == (first.num_envs, True)
+    assert "still fits" in again.reason
+    others = [trial for trial in first.trials if trial.num_envs != first.num_envs]
+    assert again.earlier_trials == tuple(others), "the size that was tried again stands there once"
+    assert workshop.left_over == []
+    set_free(1000 * MIB)
+    third = workshop.fit(code, max=128)
+    assert third.earlier_trials == (*others, *again.trials)
+    assert third.earlier_date == again.earlier_date
+
+
+def test_cached_answer_that_no_longer_fits_is_where_the_search_starts(
+    workshop: Workshop, set_free: Callable[[int], None]
+) -> None:
+    set_free(1000 * MIB)
+    first = workshop.fit(MEMORY_HUNGRY, max=256)
+    assert first.num_envs == 256
+    set_free(int(60 * MIB / 0.8))
+    again = workshop.fit(MEMORY_HUNGRY, max=256)
+    assert workshop.tried[0] == 256
+    assert workshop.tried.count(256) == 1, "the trial that failed is not run again"
+    assert not again.cached
+    assert 32 <= again.num_envs < 256
+    assert [trial.num_envs for trial in again.trials] == workshop.tried
+    assert workshop.fit(MEMORY_HUNGRY, max=256).num_envs == again.num_envs
+
+
+def test_error_while_a_cached_answer_is_tried_again_is_shown(
+    workshop: Workshop, set_free: Callable[[int], None]
+) -> None:
+    set_free(1000 * MIB)
+    workshop.fit(MEMORY_HUNGRY, max=64)
+    set_free(1 * MIB)
+    with pytest.raises(ConfigError, match="no size fits"):
+        workshop.fit(MEMORY_HUNGRY, max=64)
+    set_free(20 * MIB)
+    with pytest.raises(ProbeError, match="KeyError"):
+        workshop.fit("raise KeyError('gone')", max=64)
+    assert workshop.tried == [64]
+
+
+def test_cache_that_cannot_be_written_costs_a_warning_and_no_more(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (workshop.folder / "file").write_text("in the way")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(workshop.folder / "file"))
+    assert workshop.fit("fits(100)").num_envs == 32
+    assert "warning: profile cache" in capsys.readouterr().err
