@@ -279,7 +279,7 @@ def turn_everything_on(cfg: Any) -> None:
     points = cfg.scene.points
     points.features = ("normals", "segmentation", "one_hot", "camera")
     points.classes = ("table", "cube")
-    points.append = [BodyPointsCfg(num_points=8), BodyPointsCfg(num_points=8, asset="cube")]
+    points.append = [BodyPointsCfg(num_points=8), BodyPointsCfg(num_points=8, bodies="panda_hand")]
     points.realism = DepthRealismCfg(
         noise=StructuredLightNoiseCfg(scale=(0.5, 2.0)),
         dropout=(0.0, 0.2),

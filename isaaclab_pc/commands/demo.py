@@ -49,6 +49,9 @@ TAKES = Takes(DemoSettings, MAY_CHANGE)
 NUM_ENVS = 16
 """Environments of ``num_envs=auto``, at most."""
 
+_OTHERWISE = {"num_envs": ("auto", f"Environments at once; auto is {NUM_ENVS}, or as many as episodes.")}
+"""A setting that means something else than in training."""
+
 HELP = f"""\
 Record demonstrations: episodes of a task's expert, which acts on the simulator's own state, with the clouds
 that a camera sees of them, in one HDF5 file.
@@ -67,7 +70,7 @@ Examples
   python scripts/demo.py task=lift points.num_points=512 env.randomization=hard file=data/hard.hdf5
   python scripts/demo.py task=lift episodes=4 visualizer=viser watch it in a browser
 
-{settings_table(keys_of(*MAY_CHANGE), DemoSettings)}
+{settings_table(keys_of(*MAY_CHANGE), DemoSettings, _OTHERWISE)}
 
 num_envs=auto is 16 at most. env.* is as in scripts/train.py. A task needs an expert, as all of ours have.
 

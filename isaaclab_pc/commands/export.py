@@ -9,12 +9,13 @@ from isaaclab_pc.cluster.kernel_cache import announce_first_start, begin_build, 
 from isaaclab_pc.commands.trained_policy import SELECTS, changed_settings, check_policy, find_policy
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
-from isaaclab_pc.launch.command_line import Takes, keys_of, parse_command, refuse_flags
+from isaaclab_pc.launch.command_line import Takes, keys_of, parse_command, refuse_flags, split_own
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
 from isaaclab_pc.launch.run_folder import LOG_NAME, SETTINGS_NAME, writing
 from isaaclab_pc.packages import is_installed
+from isaaclab_pc.settings.base import ScriptSettings
 from isaaclab_pc.terminal.screen import current
 
 __all__ = ["main"]
@@ -22,7 +23,15 @@ __all__ = ["main"]
 MAY_CHANGE = ("physics.", "eval.seed", "points.num_points", "points.sampler")
 """Settings, and groups of them, that may differ from the run's."""
 
-TAKES = Takes(run=("run", *SELECTS, "resume", *MAY_CHANGE))
+
+class ExportSettings(ScriptSettings):
+    """What an export has besides the settings of a run."""
+
+    run: str = "latest"
+    """latest, best, pretrained, or the path of a run's folder or checkpoint."""
+
+
+TAKES = Takes(ExportSettings, (*SELECTS, *MAY_CHANGE))
 
 HELP = f"""\
 Write a trained policy for programs without a simulator: policy.pt (TorchScript), policy.onnx, policy.json, which says
@@ -31,8 +40,7 @@ run's folder, into export/; those of a pretrained policy to logs/pretrained/<tas
 
   python scripts/export.py [run=<run>] [key=value ...]
 
-run is what resume is for scripts/play.py: latest, best, pretrained, or the path of a run's folder or checkpoint; the
-default is latest. The policy acts for 64 steps in one environment, on the CPU, and what was exported must act as it
+The policy acts for 64 steps in one environment, on the CPU, and what was exported must act as it
 does, to 1e-5; the agreement and the time of an action on one thread are printed.
 
 Examples
@@ -41,7 +49,7 @@ Examples
   python scripts/export.py run=logs/rsl_rl/lift/<time>       a certain run
   python examples/deploy_onnx.py logs/rsl_rl/lift/<time>/export    runs it on depth images, without Isaac Lab
 
-{settings_table(keys_of(*TAKES.run))}
+{settings_table(keys_of(*TAKES.run), ExportSettings)}
 
 Exit codes: 0; 2 for wrong settings; 128 + N after a signal N; 1 otherwise.
 """
@@ -64,14 +72,16 @@ def main(argv: Sequence[str]) -> int:
 
 def _run(argv: Sequence[str]) -> int:
     """Export the policy that a command line names; return the exit code."""
-    # A run is named as for play, whose setting says what shall be resumed.
-    command = parse_command([f"resume={text[4:]}" if text.startswith("run=") else text for text in argv])
+    own, others = split_own(argv, ExportSettings)
+    command = parse_command(others)
     refuse_flags(command)
+    if "resume" in command.given:
+        raise ConfigError("resume is for training, which goes on: name the policy with run=<run>.")
     check_isaaclab()
     _require_onnx()
     check_kernel_cache()
     asked = compose(command.settings)
-    policy = find_policy(asked.resume or "latest", asked, command, key="run")
+    policy = find_policy(own.run, asked, command, key="run")
     settings = changed_settings(policy.settings, asked, command, MAY_CHANGE)
     settings = settings.with_values({"num_envs": 1, "device": "cpu", "visualizer": None})
     check_policy(policy.checkpoint, settings)

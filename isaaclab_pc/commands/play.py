@@ -34,6 +34,12 @@ EXPERT_NUM_ENVS = 256
 
 TAKES = Takes(run=(*SELECTS, "resume", *MAY_CHANGE, "env."))
 
+_OTHERWISE = {
+    "num_envs": ("as trained", "Environments at once: not more than eval.episodes, and 4 with a visualizer."),
+    "resume": ("latest", "The policy: latest, best, pretrained, expert, or the path of a run's folder or checkpoint."),
+}
+"""Settings that mean something else than in training."""
+
 HELP = f"""\
 Evaluate a checkpoint: success at the end of the episodes and at any step of them, each with its 95 % interval (Wilson
 score), mean return and mean time to success of the deterministic policy, and success in each third of what was
@@ -42,10 +48,9 @@ randomized, such as the objects' positions: where does the policy fail?
   python scripts/play.py [key=value ...]
 
 Everything is as in the run that the checkpoint comes from, unless it is given here: the defaults below are those of
-training. resume is latest, and num_envs is not more than the episodes, or 4 with a visualizer. The result is written to
-the run's folder, in play/<time>/result.json; that of a pretrained policy to logs/pretrained/<task>/<time>. With
-resume=expert the task's expert acts, which reads the simulator's state: what its students can reach; the result goes to
-logs/expert/<task>/<time>.
+training. The result is written to the run's folder, in play/<time>/result.json; that of a pretrained policy to
+logs/pretrained/<task>/<time>. With resume=expert the task's expert acts, which reads the simulator's state: what its
+students can reach; the result goes to logs/expert/<task>/<time>.
 
 Examples
   python scripts/play.py task=lift resume=pretrained visualizer=viser    watch a policy that comes with the package
@@ -59,7 +64,7 @@ Examples
   python scripts/play.py env.success_distance=0.02           a stricter task
   python scripts/play.py points.realism=stereo env.randomization=hard    a worse camera, and more variety
 
-{settings_table(keys_of(*TAKES.run))}
+{settings_table(keys_of(*TAKES.run), instead=_OTHERWISE)}
 
 Exit codes: 0; 2 for wrong settings; 128 + N after a signal N; 1 otherwise.
 """

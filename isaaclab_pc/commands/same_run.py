@@ -40,22 +40,17 @@ MAY_HARDEN = tuple(f"physics.{name}" for name in SOLVER_SETTINGS)
 """Settings that may change too: the advice after a storm."""
 
 
-def check_checkpoint(path: Path, settings: RunSettings) -> int:
+def check_checkpoint(path: Path, settings: RunSettings) -> None:
     """Refuse a file that is no checkpoint or belongs to another task or library; reads its header only.
 
     Args:
         path: The checkpoint.
         settings: The settings of the run that shall use it.
 
-    Returns:
-        The iterations that were completed when it was written.
-
     Raises:
         ConfigError: It does not fit.
     """
-    header = read_header(path)
-    check_header(header, {"task": settings.task, "runner": settings.runner}, path)
-    return header["iteration"]
+    check_header(read_header(path), {"task": settings.task, "runner": settings.runner}, path)
 
 
 def check_same_run(
@@ -90,7 +85,8 @@ def check_same_run(
         )
 
     _check_control_rate(stored, command)
-    completed = check_checkpoint(checkpoint, stored)
+    check_checkpoint(checkpoint, stored)
+    completed = read_header(checkpoint)["iteration"]
     last = asked.max_iterations if "max_iterations" in command.given else record.data.max_iterations
     if last is None:
         return

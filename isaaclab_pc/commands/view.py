@@ -77,6 +77,9 @@ CHANGES_OF_A_POLICY = (
 )
 """Those that may differ from a trained policy's."""
 
+_OTHERWISE = {"num_envs": (str(NUM_ENVS_SHOWN), "Environments to show; more than 64 need force=true.")}
+"""A setting that means something else than in training."""
+
 HELP = f"""\
 Look at a few environments in a browser: the scene, each environment's cloud as the policy sees it, cameras, crop boxes,
 grippers and goals, with rewards, actions, success and what the guard finds. viser's panel there pauses, takes single
@@ -95,7 +98,7 @@ Examples
   python scripts/view.py task=lift record=lift.mp4 num_envs=1         a film
   python scripts/view.py task=lift host=0.0.0.0                       also for a browser on another machine
 
-{settings_table(keys_of(*TAKES.run), ViewSettings)}
+{settings_table(keys_of(*TAKES.run), ViewSettings, _OTHERWISE)}
 
 num_envs=auto is {NUM_ENVS_SHOWN}. env.* is as in scripts/train.py. A trained policy acts under its run's settings; of
 these, device, num_envs, seed, robot, physics.*, guard.*, points.num_points, points.sampler, points.realism and env.*

@@ -7,6 +7,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from isaaclab_pc.settings import RunSettings
@@ -22,12 +23,17 @@ _DEFAULT_WIDTH = 12
 _FIRST_SECTION = "The run"
 
 
-def settings_table(shows: Callable[[str], bool] = lambda key: True, own: type[Settings] | None = None) -> str:
+def settings_table(
+    shows: Callable[[str], bool] = lambda key: True,
+    own: type[Settings] | None = None,
+    instead: Mapping[str, tuple[str, str]] = MappingProxyType({}),
+) -> str:
     """Render settings for a help page, each group under the sentence that describes it.
 
     Args:
         shows: Tells by its dotted name whether a setting of a run is shown.
         own: Describes settings that only the script has, shown first.
+        instead: Default and meaning of settings that mean something else here than in training, by dotted name.
 
     Returns:
         Lines of name, default and meaning.
@@ -35,13 +41,15 @@ def settings_table(shows: Callable[[str], bool] = lambda key: True, own: type[Se
     sections = {} if own is None else {_title(own): list(settings_of(own).values())}
     sections |= _sections({key: setting for key, setting in SETTINGS.items() if shows(key)})
     return "\n\n".join(
-        "\n".join([title, *(_help_lines(setting) for setting in settings)]) for title, settings in sections.items()
+        "\n".join([title, *(_help_lines(setting, instead.get(setting.key)) for setting in settings)])
+        for title, settings in sections.items()
     )
 
 
-def _help_lines(setting: Setting) -> str:
-    head = f"  {setting.key:{_NAME_WIDTH}} {_default(setting):{_DEFAULT_WIDTH}}"
-    text = textwrap.wrap(_plain(setting.meaning) + _takes(setting), _WIDTH - len(head) - 1)
+def _help_lines(setting: Setting, instead: tuple[str, str] | None) -> str:
+    default, meaning = instead or (_default(setting), _plain(setting.meaning) + _takes(setting))
+    head = f"  {setting.key:{_NAME_WIDTH}} {default:{_DEFAULT_WIDTH}}"
+    text = textwrap.wrap(meaning, _WIDTH - len(head) - 1)
     return "\n".join([f"{head} {text[0]}", *(" " * (len(head) + 1) + line for line in text[1:])])
 
 

@@ -14,7 +14,7 @@ def run(runs):
     return run
 
 
-@pytest.mark.parametrize("arguments", [[], ["run=latest"], ["resume=best"], ["run=RUN"]])
+@pytest.mark.parametrize("arguments", [[], ["run=latest"], ["run=best"], ["run=RUN"]])
 def test_a_runs_policy_is_exported_into_its_folder_from_one_environment(run, seen, capsys, arguments):
     assert export.main([text.replace("RUN", str(run)) for text in arguments]) == 0
     content = seen(run / "export")
@@ -37,6 +37,7 @@ def test_other_points_may_be_asked_for(run, seen):
     [
         (["run=nothing"], "expected latest, best, or the path"),
         (["run=RUN", "task=lift"], "comes from a run with task=IsaacPC-Reach-Franka-Direct"),
+        (["resume=best"], "resume is for training, which goes on: name the policy with run=<run>"),
         (["num_envs=4"], "num_envs has no effect on a trained policy"),
         (["agent.x=3"], "agent.x=3 has no effect on a trained policy"),
         (["rnu=latest"], "rnu is not a setting"),

@@ -48,7 +48,8 @@ def double_the_room(trial: Trial, overrides: Overrides) -> Overrides | None:
 
 def test_a_size_that_fits_stays_the_answer_where_there_is_no_time_for_larger_buffers(workshop: Workshop) -> None:
     workshop.retry = lambda trial, overrides: {"room": 2} if trial.fits and not overrides else None
-    result = workshop.fit("if overrides: time.sleep(60)\nfits(100)", min=32, max=32, max_seconds=1.5)
+    workshop.each_trial = 29.0
+    result = workshop.fit("if overrides: time.sleep(60)\nfits(100)", min=32, max=32, max_seconds=30)
     assert [trial.outcome for trial in workshop.trials] == [Outcome.FITS, Outcome.TIMEOUT]
     assert (result.num_envs, result.overrides) == (32, {})
 

@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The page in a browser: it answers, its controls do what they say, and it writes no error to the console."""
 
-import socket
-import time
 import urllib.request
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -25,24 +22,12 @@ from isaaclab_pc.viz.viser_panel import AS_TASK, SettingField
 from isaaclab_pc.viz.viser_scene import LAYERS
 from tests.unit.viz import scenes
 from tests.unit.viz.browser import browser, needs_chromium
+from tests.waiting import free_ports, wait_until
 
 FIELDS = [
     SettingField("points.num_points", None, "Points."),
     SettingField("points.sampler", "random", "How.", ("random", "fps")),
 ]
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
-
-
-def wait_until(holds: Callable[[], bool], seconds: float = 20.0) -> bool:
-    end = time.monotonic() + seconds
-    while not holds() and time.monotonic() < end:
-        time.sleep(0.05)
-    return holds()
 
 
 @pytest.fixture
@@ -53,7 +38,7 @@ def controls():
 @pytest.fixture
 def page(controls):
     """A page that shows two environments after one step."""
-    page = ViserPage("127.0.0.1", free_port(), controls)
+    page = ViserPage("127.0.0.1", free_ports(1)[0], controls)
     page.begin(scenes.layout(), "### Two environments", FIELDS)
     page.show(scenes.frame(1))
     yield page
@@ -198,9 +183,9 @@ def test_a_browsers_keys_drive_the_arm(page, drive, tmp_path):
         chromium.open(page.url)
         chromium.wait_for("gripper (C/V)")
         chromium.press("i")
-        assert wait_until(lambda: drive.next_action()[0] == 1.0)
+        wait_until(lambda: drive.next_action()[0] == 1.0)
         chromium.press("c")
-        assert wait_until(lambda: page.panel.drive.sliders[1].value == -1.0)
+        wait_until(lambda: page.panel.drive.sliders[1].value == -1.0)
         assert drive.next_action()[1] == -1.0
         assert chromium.errors == []
 
@@ -247,7 +232,7 @@ def test_a_browser_shows_it_without_an_error(page, controls, tmp_path):
         chromium.click("Settings")
         chromium.wait_for("points.num_points")
         chromium.click("Pause")
-        assert wait_until(lambda: controls.paused)
+        wait_until(lambda: controls.paused)
         page.update_status()
         chromium.wait_for("paused")
         assert chromium.errors == []

@@ -6,6 +6,7 @@ import json
 import signal
 from pathlib import Path
 
+import pytest
 import torch
 
 from isaaclab_pc.settings import RunSettings
@@ -37,6 +38,8 @@ def test_playing_shows_where_the_policy_fails(run, fake_session):
 def test_an_evaluation_that_is_stopped_leaves_no_result(run, fake_session, monkeypatch):
     session = fake_session()
     monkeypatch.setattr(session.runner, "act", lambda obs: signal.raise_signal(signal.SIGINT) or obs["policy"])
-    assert worker.play(run, Path("model_2.pt"), Lines(io.StringIO())) == 130
+    with pytest.raises(SystemExit) as ended:
+        worker.play(run, Path("model_2.pt"), Lines(io.StringIO()))
+    assert ended.value.code == 130
     assert not (run.parent / "result.json").exists()
     assert session.env.closed
