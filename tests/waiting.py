@@ -45,17 +45,18 @@ def wait_until(
 
 
 @contextmanager
-def ctrl_c_once(condition: Callable[[], object]) -> Iterator[None]:
-    """Press Ctrl-C in this process once a condition holds, while a block runs and not after it."""
+def signal_us_when(condition: Callable[[], object], number: int = signal.SIGINT) -> Iterator[None]:
+    """Send this process a signal once a condition holds, while a block runs and only while something heeds it."""
     is_over = threading.Event()
 
-    def interrupt() -> None:
+    def send() -> None:
         while not condition():
             if is_over.wait(0.02):
                 return
-        os.kill(os.getpid(), signal.SIGINT)
+        if signal.getsignal(number) is not signal.SIG_DFL:
+            os.kill(os.getpid(), number)
 
-    thread = threading.Thread(target=interrupt)
+    thread = threading.Thread(target=send)
     thread.start()
     try:
         yield

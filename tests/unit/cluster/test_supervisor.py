@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Real processes that really die; only what they train is made up."""
 
-import contextlib
 import json
-import os
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -23,7 +20,9 @@ from isaaclab_pc.cluster.supervisor import supervise
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.run_folder import WORKER_LOCK
 from isaaclab_pc.launch.run_record import RunRecord
+from tests.waiting import signal_us_when, wait_until
 
+ROOT = Path(__file__).parents[3]
 FAKE = Path(__file__).with_name("fake_trainer.py")
 LAST = 10
 
@@ -64,27 +63,6 @@ class Run:
 
 def has_reached(heartbeat: Path, iteration: int) -> bool:
     return heartbeat.exists() and f'"iteration": {iteration}' in heartbeat.read_text(encoding="utf-8")
-
-
-@contextlib.contextmanager
-def signal_us_when(condition: Callable[[], bool], number: int) -> Iterator[None]:
-    """Send this process a signal as soon as something holds in the block, and only while something heeds it."""
-    is_over = threading.Event()
-
-    def send() -> None:
-        while not condition():
-            if is_over.wait(0.05):
-                return
-        if signal.getsignal(number) is not signal.SIG_DFL:
-            os.kill(os.getpid(), number)
-
-    thread = threading.Thread(target=send)
-    thread.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        thread.join()
 
 
 @pytest.fixture
@@ -339,17 +317,13 @@ def test_nothing_is_left_of_a_process_that_is_killed_with_its_supervisor(run):
     settings.save(run.folder / "config.yaml")
     RunRecord.create(run.folder, settings, "reach")
     driver = (
-        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); from pathlib import Path;"
-        "from test_supervisor import command; from isaaclab_pc.cluster.supervisor import supervise;"
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); from pathlib import Path;"
+        "from tests.unit.cluster.test_supervisor import command; from isaaclab_pc.cluster.supervisor import supervise;"
         "from isaaclab_pc.launch.run_record import RunRecord;"
         "supervise(RunRecord.load(Path('run')), None, Path('run/config.yaml'), command)"
     )
     process = subprocess.Popen([sys.executable, "-c", driver], cwd=run.root)
-    heartbeat = run.folder / "heartbeat.json"
-    deadline = time.monotonic() + 30
-    while not has_reached(heartbeat, 4):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: has_reached(run.folder / "heartbeat.json", 4), alive=process)
     family = psutil.Process(process.pid).children(recursive=True)
     assert family
     process.kill()

@@ -9,7 +9,7 @@ import pytest
 
 from isaaclab_pc.commands import scale, stability
 from isaaclab_pc.physics import backends
-from tests.waiting import ctrl_c_once
+from tests.waiting import signal_us_when
 
 FAKE_CHILD = Path(__file__).with_name("fake_stability_child.py")
 ARGS = ("--stability", "task=lift", "device=cpu", "physics=ovphysx", "physics.position_iterations=8")
@@ -68,7 +68,7 @@ def test_a_crash_costs_one_setting(result, capsys):
 
 @pytest.mark.usefixtures("no_garbage_collection")
 def test_ctrl_c_keeps_what_was_measured(folder, result):
-    with ctrl_c_once((folder / "waiting").exists):
+    with signal_us_when((folder / "waiting").exists):
         assert scale.main([*ARGS, f"seed={WAITS}"]) == 130
     assert len(result()["cells"]) == 1
 

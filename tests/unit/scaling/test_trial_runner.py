@@ -16,7 +16,7 @@ from isaaclab_pc.scaling import trial_runner
 from isaaclab_pc.scaling.gpu import Gpu
 from isaaclab_pc.scaling.trial import Outcome, Phase, Progress, Trial
 from isaaclab_pc.scaling.trial_runner import Budgets, run_trial
-from tests.waiting import ctrl_c_once, is_gone, wait_until
+from tests.waiting import is_gone, signal_us_when, wait_until
 
 MIB = 1 << 20
 ROOMY = Budgets(host=2 << 30, seconds=20.0)
@@ -300,7 +300,7 @@ finally:
 @pytest.mark.usefixtures("no_garbage_collection")
 def test_no_process_is_left_when_the_user_interrupts(run: Callable[..., Trial], tmp_path: Path) -> None:
     up = tmp_path / "up"
-    with pytest.raises(KeyboardInterrupt), ctrl_c_once(up.exists):
+    with pytest.raises(KeyboardInterrupt), signal_us_when(up.exists):
         run(f"""
 sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
 tell({str(up)!r}, os.getpid(), sleeper.pid)
