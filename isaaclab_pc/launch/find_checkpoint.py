@@ -9,7 +9,7 @@ from typing import Literal
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.pretrained import PRETRAINED
 from isaaclab_pc.launch.run_record import CHECKPOINT_FOLDER, RECORD_NAME, RunRecord
-from isaaclab_pc.runners import check_intact
+from isaaclab_pc.runners import RUNNERS, check_intact
 from isaaclab_pc.terminal.screen import current
 
 __all__ = ["find_checkpoint", "newest_checkpoint", "newest_run"]
@@ -94,8 +94,17 @@ def newest_run(root: Path, runner: str, experiment: str) -> RunRecord:
     parent = root / runner / experiment
     runs = _newest_first(parent)
     if not runs:
-        raise ConfigError(f"run=latest: {parent} holds no run; give task=, runner= or obs= of one, or train one first.")
+        raise ConfigError(f"run=latest: {parent} holds no run; {_elsewhere(parent)}")
     return runs[0]
+
+
+def _elsewhere(parent: Path) -> str:
+    """Say what to do where an experiment's folder holds no run: name the libraries that have some of it."""
+    others = sorted(path.parent.name for path in parent.parent.parent.glob(f"*/{parent.name}") if path != parent)
+    runners = [name for name in others if name in RUNNERS]
+    if runners:
+        return f"give {' or '.join(f'runner={name}' for name in runners)}, of which there are some."
+    return "give task= or obs= of one, or train one first."
 
 
 def _newest(which: Literal["latest", "best"], parent: Path, key: str) -> tuple[RunRecord, Path]:
@@ -105,7 +114,7 @@ def _newest(which: Literal["latest", "best"], parent: Path, key: str) -> tuple[R
         if checkpoints:
             return record, _first_intact(checkpoints)
         current().warn(f"{key}={which}: {record.folder} has no checkpoint ({record.data.status})")
-    raise ConfigError(f"{key}={which}: {parent} holds no run with a checkpoint; train one first.")
+    raise ConfigError(f"{key}={which}: {parent} holds no run with a checkpoint; {_elsewhere(parent)}")
 
 
 def _newest_first(parent: Path) -> list[RunRecord]:

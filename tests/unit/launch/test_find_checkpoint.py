@@ -117,3 +117,9 @@ def test_a_run_whose_checkpoints_are_all_damaged_is_refused(tmp_path, make_run):
         file.write_bytes(b"")
     with pytest.raises(ConfigError, match="is not a checkpoint of isaaclab_pc"):
         find_checkpoint("latest", tmp_path, "rsl_rl", "reach")
+
+
+def test_where_another_library_has_runs_it_is_named(tmp_path, make_run):
+    make_run("a", "2026-01-01T00:00:00", latest="model_2.pt", runner="skrl")
+    with pytest.raises(ConfigError, match=r"rsl_rl/reach holds no run with a checkpoint; give runner=skrl, of which"):
+        find_checkpoint("latest", tmp_path, "rsl_rl", "reach")

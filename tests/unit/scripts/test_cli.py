@@ -173,7 +173,7 @@ def test_printing_the_composed_settings_trains_nothing(script, tmp_path):
 def test_play_without_a_run_says_so(script):
     done = script("play.py")
     assert done.returncode == 2
-    assert "holds no run with a checkpoint; train one first" in done.stderr
+    assert "holds no run with a checkpoint; give task= or obs= of one, or train one first" in done.stderr
 
 
 def test_tasks_are_listed_with_their_ids(script):
