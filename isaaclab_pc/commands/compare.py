@@ -114,14 +114,14 @@ def _check(folders: Sequence[str]) -> None:
 
 def _runs(folders: Sequence[str]) -> list[Path]:
     """Return the folders of the runs that were named, each once; say which folders hold none."""
-    # A pattern such as logs/*/lift/* also means the results of other scripts.
+    # A pattern such as logs/*/lift/* also means the results of other scripts; where they are all, they are refused.
     others = [text for text in folders if os.path.isdir(text) and not os.path.isfile(os.path.join(text, RECORD_NAME))]
-    if len(others) == len(folders):
-        named_run(folders[0])
-    for text in others:
-        current().warn(f"{text} is not a run's folder: passing over it")
+    runs = [text for text in folders if text not in others] or folders
+    for text in folders:
+        if text not in runs:
+            current().warn(f"{text} is not a run's folder: passing over it")
 
-    found = [named_run(text) for text in folders if text not in others]
+    found = [named_run(text) for text in runs]
     paths = [folder.resolve() for folder in found]
     doubles = [folder for folder, path in zip(found, paths, strict=True) if paths.count(path) > 1]
     if doubles:

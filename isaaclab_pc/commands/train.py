@@ -310,7 +310,7 @@ def _go_on(asked: RunSettings, command: Command, record: RunRecord, checkpoint: 
     changes = {key: given[key] for key in (*MAY_CHANGE, *MAY_HARDEN) if key in command.given}
     # Whoever watched the run before need not watch it now.
     changes |= {"visualizer": asked.visualizer, "host": asked.host, "force": asked.force}
-    if "nodes" in changes and changes["nodes"] == 1:
+    if changes.get("nodes") == 1:
         changes |= {"node_rank": None, "rendezvous": None}
     settings = choose_algorithm(choose_platform(stored.with_values(changes)), begins=False)
     if settings.nodes != asked.nodes:

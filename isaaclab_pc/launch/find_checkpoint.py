@@ -100,8 +100,9 @@ def newest_run(root: Path, runner: str, experiment: str) -> RunRecord:
 
 def _elsewhere(parent: Path) -> str:
     """Say what to do where an experiment's folder holds no run: name the libraries that have some of it."""
-    others = sorted(path.parent.name for path in parent.parent.parent.glob(f"*/{parent.name}") if path != parent)
-    runners = [name for name in others if name in RUNNERS]
+    logs = parent.parent.parent
+    others = {path.relative_to(logs).parts[0] for path in logs.glob(f"*/{parent.name}/*/{RECORD_NAME}")}
+    runners = sorted(others & set(RUNNERS) - {parent.parent.name})
     if runners:
         return f"give {' or '.join(f'runner={name}' for name in runners)}, of which there are some."
     return "give task= or obs= of one, or train one first."

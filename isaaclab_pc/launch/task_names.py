@@ -174,9 +174,10 @@ def resolve_task(name: str) -> str:
     Raises:
         ConfigError: No task has that name; the message shows similar ones.
     """
-    # What looks like a short name most likely is one, misspelt, and those are known without gymnasium.
+    # What is near a short name and of letters alone is most likely a slip; the short names are known without gymnasium.
     short_names = _short_names()
-    if name not in short_names and difflib.get_close_matches(name, short_names):
+    looks_short = name.islower() and name.replace("_", "").isalpha()
+    if looks_short and name not in short_names and difflib.get_close_matches(name, short_names):
         raise _not_a_task(name, short_names)
 
     ours = our_tasks()

@@ -33,7 +33,7 @@ def apply_points(env_cfg: Any, settings: PointsSettings, overrides: Sequence[str
         ConfigError: An override names no error of a camera, or a value that none can have.
     """
     points = env_cfg.scene.points
-    # Another frame of the points moves the workspace no more than a given workspace moves with the points.
+    # A workspace that is given is in the environment's frame; a task's own one stays in the frame that it was in.
     if settings.crop is not None:
         points.crop_frame = "env"
     elif settings.frame is not None:

@@ -137,7 +137,7 @@ def test_several_gpus_are_one_value_of_one_run_and_several_of_a_sweep():
     assert parse_command(["-m", "device=cuda:0,cuda:1"]).settings == ["device=cuda:0,cuda:1"]
 
 
-@pytest.mark.parametrize("path", ["/home/jürgen/run", "runs/a (1)", "runs/a=b,c", "runs/#1!", "runs/it's"])
+@pytest.mark.parametrize("path", ["/data/jürgen/run", "runs/a (1)", "runs/a=b,c", "runs/#1!", "runs/it's"])
 @pytest.mark.parametrize("key", ["resume", "teacher", "init"])
 def test_a_path_is_taken_as_it_is(key, path):
     (text,) = parse_command([f"{key}={path}"]).settings

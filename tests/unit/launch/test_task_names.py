@@ -36,9 +36,10 @@ def test_an_id_of_another_package_is_looked_up(monkeypatch):
         resolve_task("Isaac-Reach-Frnka")
 
 
-def test_an_id_of_another_package_may_look_like_a_short_name(monkeypatch):
-    monkeypatch.setattr(registry, "all_ids", lambda: ["my_task_v0"])
-    assert resolve_task("my_task_v0") == "my_task_v0"
+@pytest.mark.parametrize("name", ["my_task_v0", "my_task", "push_v0", "lift-v1", "Reach"])
+def test_an_id_of_another_package_may_look_like_a_short_name(monkeypatch, name):
+    monkeypatch.setattr(registry, "all_ids", lambda: [name])
+    assert resolve_task(name) == name
 
 
 def test_a_misspelt_short_name_waits_for_no_registry(monkeypatch):
