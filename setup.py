@@ -10,7 +10,8 @@ ROOT = Path(__file__).resolve().parent
 PACKAGE = tomllib.loads((ROOT / "extension.toml").read_text(encoding="utf-8"))["package"]
 
 INSTALL_REQUIRES = [
-    "isaaclab>=3.0,<3.1",
+    # No upper bound: in Isaac Lab's repository, release 3.0 of it is version 28. launch/platform.py looks closer.
+    "isaaclab>=3.0",
     "filelock",
     "gymnasium>=1.2",
     "h5py>=3",
@@ -33,8 +34,6 @@ EXTRAS_REQUIRE = {
     "sb3": ["stable-baselines3>=2.9,<2.10"],
     # PhysX without Kit. These wheels come under NVIDIA's Omniverse terms.
     "ovphysx": ["ovphysx>=0.6.4,<0.7"],
-    # PhysX in Kit and RTX rendering. These wheels come from NVIDIA's own package index.
-    "isaacsim": ["isaacsim[all,extscache]==6.2.0.0"],
     "cluster": ["hydra-submitit-launcher>=1.2,<1.3", "ray[train,tune]>=2.50,<3"],
     # Running what scripts/export.py writes; what writes it comes with Isaac Lab.
     "export": ["onnxruntime>=1.20"],
@@ -42,9 +41,8 @@ EXTRAS_REQUIRE = {
     "bench": ["fpsample>=1.0,<2"],
     # logger=wandb. MLflow 3 and Trackio exclude versions of other packages that Isaac Lab 3.0 is tested with.
     "wandb": ["wandb>=0.20"],
-    # Visualizers in a browser; the extras and their versions are Isaac Lab's own. And what writes films, with FFmpeg's
-    # libraries in its wheel.
-    "viz": ["isaaclab[rerun,viser]>=3.0,<3.1", "av>=15"],
+    # Visualizers in a browser, in Isaac Lab's versions, and what writes films, with FFmpeg's libraries in its wheel.
+    "viz": ["rerun-sdk>=0.29", "viser>=1.0.16", "av>=15"],
     # The documentation's site.
     "docs": ["furo>=2025.9", "myst-parser>=4", "sphinx>=8.2,<10", "sphinx-copybutton>=0.5"],
     "test": [

@@ -38,18 +38,25 @@ __all__ = [
 ]
 
 
+_ISAACLAB_VERSIONS = ("3.0.", "28.")
+"""How versions of Isaac Lab 3.0 begin: of its wheel, and of the package in its repository, which has its own numbers."""
+
+
 def check_isaaclab() -> None:
     """Refuse an Isaac Lab that this package was not built for.
 
     Raises:
-        ConfigError: Isaac Lab is missing or its version is not 3.0.x.
+        ConfigError: Isaac Lab is missing or is not release 3.0.
     """
     try:
         version = metadata.version("isaaclab")
     except metadata.PackageNotFoundError:
-        raise ConfigError("Isaac Lab is not installed: pip install 'isaaclab>=3.0,<3.1'.") from None
-    if version.split(".")[:2] != ["3", "0"]:
-        raise ConfigError(f"Isaac Lab {version} is installed, 3.0.x is needed: pip install 'isaaclab>=3.0,<3.1'.")
+        raise ConfigError("Isaac Lab is not installed: pip install 'isaaclab==3.0.*'.") from None
+    if not version.startswith(_ISAACLAB_VERSIONS):
+        raise ConfigError(
+            f"Isaac Lab {version} is installed, and release 3.0 is needed: pip install 'isaaclab==3.0.*', or check that "
+            "release out in Isaac Lab's repository, where it has version 28."
+        )
 
 
 def choose_platform(settings: RunSettings) -> RunSettings:

@@ -54,7 +54,7 @@ _IN_A_BROWSER = "in a browser, at the address that is printed when it is there"
 
 VISUALIZERS: Mapping[str, Visualizer] = {
     "kit": Visualizer("isaacsim", INSTALL_ISAACSIM, "in Isaac Sim's window"),
-    "newton_gl": Visualizer("pyglet", "pip install 'isaaclab>=3.0,<3.1'", "in a window"),
+    "newton_gl": Visualizer("pyglet", "pip install 'pyglet>=2.1.6,<3'", "in a window"),
     "newton_rtx": Visualizer("ovrtx", "pip install 'isaaclab[ovrtx]'", "in a window"),
     "rerun": Visualizer("rerun", INSTALL_VIZ, _IN_A_BROWSER, window=False),
     "viser": Visualizer("viser", INSTALL_VIZ, _IN_A_BROWSER, window=False),

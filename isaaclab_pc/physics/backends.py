@@ -11,7 +11,7 @@ from isaaclab_pc.packages import is_installed
 
 __all__ = ["INSTALL_ISAACSIM", "resolve_backend"]
 
-INSTALL_ISAACSIM = "pip install 'isaaclab_pc[isaacsim]' with NVIDIA's package index"
+INSTALL_ISAACSIM = "install Isaac Lab together with Isaac Sim (docs/installation.md)"
 OVPHYSX_LIBRARIES = {"libGL.so.1": "libgl1", "libX11.so.6": "libx11-6", "libXt.so.6": "libxt6"}
 """Libraries that ovphysx loads and its wheels do not bring, and their packages on Debian and Ubuntu. It shows nothing,
 but reads USD, which is linked to them."""

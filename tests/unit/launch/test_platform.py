@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
+import tomllib
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 
@@ -19,10 +21,10 @@ from isaaclab_pc.settings import RunSettings
 from tests.fake_nvml import FakeNvml, equal_gpus
 
 
-@pytest.mark.parametrize("version", ["2.3.0", "3.1.0", "4.0"])
+@pytest.mark.parametrize("version", ["2.3.0", "3.1.0", "4.5.24", "29.0.0"])
 def test_another_isaac_lab_is_refused(monkeypatch, version):
     monkeypatch.setattr(requirements.metadata, "version", lambda _: version)
-    with pytest.raises(ConfigError, match=rf"Isaac Lab {version} is installed, 3\.0\.x is needed"):
+    with pytest.raises(ConfigError, match=rf"Isaac Lab {version} is installed, and release 3\.0 is needed"):
         check_isaaclab()
 
 
@@ -36,6 +38,16 @@ def test_a_missing_isaac_lab_is_refused(monkeypatch):
 
 
 def test_the_isaac_lab_of_this_installation_passes():
+    check_isaaclab()
+
+
+def test_a_checkout_of_isaac_labs_repository_passes(monkeypatch):
+    """Its pyproject.toml comes with the wheel, and says otherwise than the wheel which release that is."""
+    file = metadata.distribution("isaaclab").locate_file("isaaclab/source/isaaclab/pyproject.toml")
+    project = tomllib.loads(Path(str(file)).read_text())["project"]
+    assert project["version"] != metadata.version("isaaclab")
+
+    monkeypatch.setattr(requirements.metadata, "version", lambda _: project["version"])
     check_isaaclab()
 
 
