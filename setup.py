@@ -21,6 +21,7 @@ INSTALL_REQUIRES = [
     "matplotlib>=3.10",
     "numpy>=2",
     "nvidia-ml-py>=12",
+    "packaging",
     "psutil>=5.9",
     "pydantic>=2.10,<3",
     "pyyaml>=6",

@@ -7,7 +7,7 @@ import importlib.util
 from collections.abc import Iterable
 from importlib import metadata
 
-__all__ = ["installed_versions", "is_installed"]
+__all__ = ["installed_versions", "is_installed", "wrong_versions"]
 
 
 def is_installed(module: str) -> bool:
@@ -32,3 +32,30 @@ def installed_versions(distributions: Iterable[str]) -> dict[str, str]:
         except metadata.PackageNotFoundError:
             continue
     return versions
+
+
+def wrong_versions(extra: str) -> list[str]:
+    """Tell which packages of an extra are installed in a version that this package was not made for.
+
+    Args:
+        extra: One of ``setup.py``, such as ``rl_games``.
+
+    Returns:
+        A clause for each, such as ``rl-games 1.6.1 is installed, <1.7,>=1.6.5 is needed``. None where this package runs
+        without having been installed: only its metadata knows.
+    """
+    # Registering the tasks imports this module, with gymnasium alone.
+    from packaging.requirements import Requirement
+
+    try:
+        requirements = [Requirement(text) for text in metadata.requires("isaaclab_pc") or ()]
+    except metadata.PackageNotFoundError:
+        return []
+
+    asked = [found for found in requirements if found.marker is not None and found.marker.evaluate({"extra": extra})]
+    versions = installed_versions(found.name for found in asked)
+    return [
+        f"{found.name} {versions[found.name]} is installed, {found.specifier} is needed"
+        for found in asked
+        if found.name in versions and not found.specifier.contains(versions[found.name], prereleases=True)
+    ]

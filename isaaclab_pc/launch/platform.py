@@ -39,7 +39,7 @@ __all__ = [
 
 
 _ISAACLAB_VERSIONS = ("3.0.", "28.")
-"""How versions of Isaac Lab 3.0 begin: of its wheel, and of the package in its repository, which has its own numbers."""
+"""How the versions of release 3.0 begin: of Isaac Lab's wheel, and of the package in its repository."""
 
 
 def check_isaaclab() -> None:
@@ -54,8 +54,8 @@ def check_isaaclab() -> None:
         raise ConfigError("Isaac Lab is not installed: pip install 'isaaclab==3.0.*'.") from None
     if not version.startswith(_ISAACLAB_VERSIONS):
         raise ConfigError(
-            f"Isaac Lab {version} is installed, and release 3.0 is needed: pip install 'isaaclab==3.0.*', or check that "
-            "release out in Isaac Lab's repository, where it has version 28."
+            f"Isaac Lab {version} is installed, and release 3.0 is needed: pip install 'isaaclab==3.0.*', or check it "
+            "out in Isaac Lab's repository, where it is version 28."
         )
 
 

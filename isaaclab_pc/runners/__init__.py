@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from isaaclab_pc.errors import ConfigError, closest
-from isaaclab_pc.packages import is_installed
+from isaaclab_pc.packages import is_installed, wrong_versions
 from isaaclab_pc.runners.checkpoint_file import NonFiniteError, check_header, check_intact, read_header
 from isaaclab_pc.runners.interface import (
     Adapter,
@@ -62,7 +62,7 @@ RUNNERS: Mapping[str, Library] = {
 
 
 def require_library(name: str) -> None:
-    """Refuse a learning library that does not exist or is not installed, without loading it.
+    """Refuse a learning library that does not exist, or is not installed in a version that fits, without loading it.
 
     Args:
         name: The value of ``runner``.
@@ -77,6 +77,9 @@ def require_library(name: str) -> None:
         others = [other for other, library in RUNNERS.items() if is_installed(library.module)]
         alternative = f", or use runner={others[0]}" if others else ""
         raise ConfigError(f'runner={name} is not installed: pip install "{RUNNERS[name].requirement}"{alternative}.')
+
+    for wrong in wrong_versions(name):
+        raise ConfigError(f'runner={name}: {wrong}: pip install "{RUNNERS[name].requirement}".')
 
 
 def load_adapter(name: str) -> Adapter:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from isaaclab_pc import runners
+from isaaclab_pc import packages, runners
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.runners import (
     Adapter,
@@ -125,6 +125,23 @@ def test_a_missing_library_says_what_to_install(
         require_library(module)
     with pytest.raises(ConfigError, match=message):
         require_library("rl_games")
+
+
+def test_a_library_of_another_version_says_which_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Isaac Lab's repository brings an RL-Games of its own, of another version."""
+    version = packages.metadata.version
+    monkeypatch.setattr(packages.metadata, "version", lambda name: "1.6.1" if name == "rl-games" else version(name))
+    with pytest.raises(ConfigError, match=r"rl-games 1\.6\.1 is installed, .*1\.6\.5.* is needed: pip install"):
+        require_library("rl_games")
+    require_library("skrl")
+
+
+def test_without_metadata_of_this_package_every_version_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> None:
+        raise packages.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(packages.metadata, "requires", missing)
+    require_library("rl_games")
 
 
 def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
