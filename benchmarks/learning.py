@@ -242,8 +242,8 @@ def table(rows: Sequence[Row]) -> str:
     """Return a Markdown table with a line for each task, observation and learner: medians over the seeds."""
     lines = [
         "| Task | From | Taught by | Success at the end, each seed | At any time | Time to success | Steps | "
-        f"Training | To {100 * GOOD:.0f} % | Peak memory |",
-        "|---|---|---|---|---:|---:|---:|---:|---:|---:|",
+        f"Training | Steps/s | To {100 * GOOD:.0f} % | Peak memory | Parameters |",
+        "|---|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     groups: dict[tuple[str, ...], list[Row]] = {}
     for line in rows:
@@ -257,9 +257,11 @@ def table(rows: Sequence[Row]) -> str:
             _median(seeds, "success_once", lambda rate: f"{100 * rate:.1f} %"),
             _median(seeds, "time_to_success_s", "{:.2f} s".format),
             _median(seeds, "env_steps", "{:,.0f}".format),
-            _median(seeds, "training_s", "{:.0f} s".format),
-            _median(seeds, "training_s_to_good", "{:.0f} s".format),
+            _median(seeds, "training_s", "{:,.0f} s".format),
+            _median(seeds, "env_steps_per_s", "{:,.0f}".format),
+            _median(seeds, "training_s_to_good", "{:,.0f} s".format),
             f"{max(float(line['peak_mib'] or 0) for line in seeds) / 1024:.1f} GiB",
+            _median(seeds, "parameters", "{:,.0f}".format),
         )
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)

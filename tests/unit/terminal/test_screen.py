@@ -1,17 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a user, a log and a program see of the same events."""
 
-import contextlib
-import fcntl
 import io
 import json
 import os
-import pty
 import re
 import signal
-import struct
 import sys
-import termios
 import textwrap
 import time
 from pathlib import Path
@@ -20,38 +15,20 @@ import pytest
 
 from isaaclab_pc.launch.child_process import run_child, run_script
 from isaaclab_pc.terminal import screen as screens
-from isaaclab_pc.terminal.durations import KEPT, Durations
+from isaaclab_pc.terminal.durations import KEPT
 from isaaclab_pc.terminal.events import (
     End,
     Evaluated,
-    Iteration,
     Memory,
     Phase,
-    Trials,
     Warned,
     event_schema,
     read_event,
     to_line,
 )
-from isaaclab_pc.terminal.live import LiveScreen
 from isaaclab_pc.terminal.screen import JsonScreen, Lines, Wire, current, use
-
-METRICS = {"Perf/total_fps": 812.4, "mean_reward": 1.25, "success_rate": 0.5, "collect_s": 1.0, "learn_s": 2.0}
-
-
-def iteration(number=1, **changes):
-    return Iteration(**{"iteration": number, "max_iterations": 10, "eta_s": 180.0, "metrics": METRICS, **changes})
-
-
-def trials(**changes):
-    """A search of twenty trials, of which three have ended."""
-    fields = {"trials": 20, "ended": 3, "failed": 1, "running": {"004": 5}, "best": "001", "score": 0.875}
-    return Trials(max_iterations=90, metric="success_rate", **(fields | changes))
-
-
-@pytest.fixture
-def kept(tmp_path):
-    return Durations(tmp_path / "cache")
+from tests.unit.terminal.shown import METRICS, iteration, trials
+from tests.waiting import wait_until
 
 
 def lines_of(screen_events, **options):
@@ -116,7 +93,7 @@ def test_a_phase_that_takes_long_says_so_now_and_then(monkeypatch):
     stream = io.StringIO()
     screen = Lines(stream)
     screen.begin("search", "trying sizes")
-    _until(lambda: len(re.findall(r"search: \d:\d\d:\d\d so far\n", stream.getvalue())) >= 2)
+    wait_until(lambda: len(re.findall(r"search: \d:\d\d:\d\d so far\n", stream.getvalue())) >= 2)
     screen.end_phase()
     shown = stream.getvalue()
     time.sleep(0.15)
@@ -134,9 +111,9 @@ def test_a_phase_says_how_far_it_has_come(monkeypatch):
     for line in wire.getvalue().split("\n")[:-1]:
         parent.receive(line)
     assert wire.getvalue().count("running") <= 3, "not at every step"
-    _until(lambda: re.search(r"evaluate: \d:\d\d:\d\d so far, step 120 of 330\n", stream.getvalue()))
+    wait_until(lambda: re.search(r"evaluate: \d:\d\d:\d\d so far, step 120 of 330\n", stream.getvalue()))
     parent.begin("train")
-    _until(lambda: re.search(r"train: \d:\d\d:\d\d so far\n", stream.getvalue()))
+    wait_until(lambda: re.search(r"train: \d:\d\d:\d\d so far\n", stream.getvalue()))
 
 
 def test_what_a_phase_usually_takes_is_said_from_its_second_time_on(kept):
@@ -237,12 +214,6 @@ def test_what_is_no_event_is_refused(text, why):
         read_event(text)
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    """Keep the times of the tests' phases out of the user's."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
-
-
 def test_with_json_a_script_and_its_children_print_nothing_else_to_standard_output(capfd):
     child = textwrap.dedent("""
         import sys
@@ -290,6 +261,11 @@ def test_the_output_is_asked_for_in_one_way(capsys):
     assert "--json" in capsys.readouterr().out
 
 
+def test_a_warning_is_an_event_of_its_own():
+    assert read_event(to_line(Warned(text="hot"))) == Warned(text="hot")
+    assert read_event(to_line(Phase(phase="build"))) == Phase(phase="build")
+
+
 # From a child
 
 
@@ -316,143 +292,3 @@ def test_a_child_that_is_no_worker_of_ours_is_passed_on_even_where_it_writes_wha
     with use(Lines()):
         assert run_child([sys.executable, "-c", "print('\\x1e{}'); print('last', end='')"]) == 0
     assert capsys.readouterr().out == "\x1e{}\nlast\n"
-
-
-# A terminal
-
-
-def terminal(columns):
-    """Open a pseudo-terminal of a width."""
-    parent, child = pty.openpty()
-    resize(child, columns)
-    return parent, child
-
-
-def resize(terminal: int, columns: int) -> None:
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-
-
-def read_to_end(terminal: int) -> str:
-    """Read a pseudo-terminal whose other side is closed: what was written arrives in pieces, then EIO."""
-    shown = b""
-    with os.fdopen(terminal, "rb", buffering=0) as file, contextlib.suppress(OSError):
-        while piece := file.read(65536):
-            shown += piece
-    return shown.decode()
-
-
-def without_escapes(shown: str) -> list[str]:
-    return [line.rstrip() for line in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "\n", shown).splitlines()]
-
-
-def test_a_terminal_shows_how_many_trials_have_ended_which_run_and_the_best():
-    parent, child = terminal(100)
-    with os.fdopen(child, "w", encoding="utf-8") as stream:
-        screen = LiveScreen(stream)
-        screen.begin("tune", "20 trials of 90 iterations")
-        screen.show(trials())
-        screen.show(trials(running={f"{number:03d}": 5 for number in range(8)}))
-        screen.close()
-    text = " ".join(without_escapes(read_to_end(parent)))
-    for part in ("tune  0:00:0", "trials 3/20 ended", "best so far 001: success_rate 0.875", "running 004 at 5/90"):
-        assert part in text, part
-    assert "005 at 5/90 and 2 more" in text
-
-
-@pytest.mark.parametrize("columns", [0, 40, 100])
-def test_a_terminal_shows_the_phase_and_the_last_iteration_and_keeps_messages(columns):
-    parent, child = terminal(columns)
-    with os.fdopen(child, "w", encoding="utf-8") as stream:
-        screen = LiveScreen(stream)
-        screen.begin("train")
-        memory = Memory(host_bytes=1 << 30, host_limit=4 << 30)
-        metrics = {**METRICS, "Perf/env_fps": 2000.0, "Perf/inference_fps": 1636.0}
-        screen.show(iteration(guard={"action": 2}, restarts=1, memory=memory, metrics=metrics))
-        screen.say("checkpoint [1]")
-        screen.close()
-    lines = without_escapes(read_to_end(parent))
-    text = " ".join(lines)
-    # What stays is the terminal's to wrap.
-    assert max(len(line) for line in lines if not line.startswith("iteration  1/10")) <= (columns or 80)
-    assert "checkpoint [1]" in lines
-    for part in (
-        "iteration 1/10",
-        "reward 1.25 success 50 %",
-        "ETA 0:03:00",
-        "environment 2000",
-        "with inference 1636",
-        "memory 1.0 of 4.0 GiB",
-    ):
-        assert part in re.sub(r"\s+", " ", text)
-    assert "restarts 1" in re.sub(r"\s+", " ", text)
-
-
-def test_a_foot_is_never_wider_than_the_window_is_now():
-    parent, child = terminal(100)
-    with os.fdopen(child, "w", encoding="utf-8") as stream:
-        screen = LiveScreen(stream)
-        screen.begin("train")
-        screen.show(iteration())
-        resize(child, 40)
-        screen.show(iteration(2))
-        screen.say("narrower")
-        screen.show(iteration(3))
-        screen.close()
-    wide, _, narrow = read_to_end(parent).partition("narrower")
-    assert max(map(len, without_escapes(wide))) > 40
-    shown = [line for line in without_escapes(narrow) if not line.startswith("iteration  3/10")]
-    assert "learn 2.00 s" in " ".join(shown)
-    assert max(map(len, shown)) <= 40
-
-
-def test_a_terminal_of_few_letters_gets_no_others():
-    parent, child = terminal(80)
-    with os.fdopen(child, "w", encoding="iso-8859-1") as stream:
-        screen = LiveScreen(stream)
-        screen.begin("train")
-        screen.show(iteration())
-        screen.close()
-    assert "iteration 1/10" in read_to_end(parent)
-
-
-def test_on_a_terminal_the_clock_of_a_phase_moves_though_nothing_happens(kept):
-    parent, child = terminal(80)
-    shown = b""
-
-    def clock_moved():
-        nonlocal shown
-        shown += os.read(parent, 65536)
-        return len(set(re.findall(rb"search  \d:\d\d:\d\d", shown))) >= 2
-
-    with os.fdopen(child, "w", encoding="utf-8") as stream:
-        screen = LiveScreen(stream, kept)
-        screen.begin("search", "trying sizes")
-        _until(clock_moved)
-        screen.close()
-    text = shown.decode() + read_to_end(parent)
-    assert "trying sizes" in text
-    assert "usually" not in text
-
-
-def test_a_terminal_that_closes_ends_nothing():
-    parent, child = terminal(80)
-    # What is left in its buffer is lost when it is closed.
-    with contextlib.suppress(OSError), os.fdopen(child, "w", encoding="utf-8") as stream:
-        screen = LiveScreen(stream)
-        screen.begin("train")
-        os.close(parent)
-        screen.show(iteration())
-        screen.say("lost")
-        screen.close()
-
-
-def _until(condition):
-    end = time.monotonic() + 10.0
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
-def test_a_warning_is_an_event_of_its_own():
-    assert read_event(to_line(Warned(text="hot"))) == Warned(text="hot")
-    assert read_event(to_line(Phase(phase="build"))) == Phase(phase="build")

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a terminal shows while something runs."""
+
+import contextlib
+import fcntl
+import os
+import pty
+import re
+import struct
+import termios
+
+import pytest
+
+from isaaclab_pc.terminal.events import Memory
+from isaaclab_pc.terminal.live import LiveScreen
+from tests.unit.terminal.shown import METRICS, iteration, trials
+from tests.waiting import wait_until
+
+
+def terminal(columns):
+    """Open a pseudo-terminal of a width."""
+    parent, child = pty.openpty()
+    resize(child, columns)
+    return parent, child
+
+
+def resize(terminal: int, columns: int) -> None:
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+
+
+def read_to_end(terminal: int) -> str:
+    """Read a pseudo-terminal whose other side is closed: what was written arrives in pieces, then EIO."""
+    shown = b""
+    with os.fdopen(terminal, "rb", buffering=0) as file, contextlib.suppress(OSError):
+        while piece := file.read(65536):
+            shown += piece
+    return shown.decode()
+
+
+def without_escapes(shown: str) -> list[str]:
+    return [line.rstrip() for line in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "\n", shown).splitlines()]
+
+
+def test_a_terminal_shows_how_many_trials_have_ended_which_run_and_the_best():
+    parent, child = terminal(100)
+    with os.fdopen(child, "w", encoding="utf-8") as stream:
+        screen = LiveScreen(stream)
+        screen.begin("tune", "20 trials of 90 iterations")
+        screen.show(trials())
+        screen.show(trials(running={f"{number:03d}": 5 for number in range(8)}))
+        screen.close()
+    text = " ".join(without_escapes(read_to_end(parent)))
+    for part in ("tune  0:00:0", "trials 3/20 ended", "best so far 001: success_rate 0.875", "running 004 at 5/90"):
+        assert part in text, part
+    assert "005 at 5/90 and 2 more" in text
+
+
+@pytest.mark.parametrize("columns", [0, 40, 100])
+def test_a_terminal_shows_the_phase_and_the_last_iteration_and_keeps_messages(columns):
+    parent, child = terminal(columns)
+    with os.fdopen(child, "w", encoding="utf-8") as stream:
+        screen = LiveScreen(stream)
+        screen.begin("train")
+        memory = Memory(host_bytes=1 << 30, host_limit=4 << 30)
+        metrics = {**METRICS, "Perf/env_fps": 2000.0, "Perf/inference_fps": 1636.0}
+        screen.show(iteration(guard={"action": 2}, restarts=1, memory=memory, metrics=metrics))
+        screen.say("checkpoint [1]")
+        screen.close()
+    lines = without_escapes(read_to_end(parent))
+    text = " ".join(lines)
+    # What stays is the terminal's to wrap.
+    assert max(len(line) for line in lines if not line.startswith("iteration  1/10")) <= (columns or 80)
+    assert "checkpoint [1]" in lines
+    for part in (
+        "iteration 1/10",
+        "reward 1.25 success 50 %",
+        "ETA 0:03:00",
+        "environment 2000",
+        "with inference 1636",
+        "memory 1.0 of 4.0 GiB",
+    ):
+        assert part in re.sub(r"\s+", " ", text)
+    assert "restarts 1" in re.sub(r"\s+", " ", text)
+
+
+def test_a_foot_is_never_wider_than_the_window_is_now():
+    parent, child = terminal(100)
+    with os.fdopen(child, "w", encoding="utf-8") as stream:
+        screen = LiveScreen(stream)
+        screen.begin("train")
+        screen.show(iteration())
+        resize(child, 40)
+        screen.show(iteration(2))
+        screen.say("narrower")
+        screen.show(iteration(3))
+        screen.close()
+    wide, _, narrow = read_to_end(parent).partition("narrower")
+    assert max(map(len, without_escapes(wide))) > 40
+    shown = [line for line in without_escapes(narrow) if not line.startswith("iteration  3/10")]
+    assert "learn 2.00 s" in " ".join(shown)
+    assert max(map(len, shown)) <= 40
+
+
+def test_a_terminal_of_few_letters_gets_no_others():
+    parent, child = terminal(80)
+    with os.fdopen(child, "w", encoding="iso-8859-1") as stream:
+        screen = LiveScreen(stream)
+        screen.begin("train")
+        screen.show(iteration())
+        screen.close()
+    assert "iteration 1/10" in read_to_end(parent)
+
+
+def test_on_a_terminal_the_clock_of_a_phase_moves_though_nothing_happens(kept):
+    parent, child = terminal(80)
+    shown = b""
+
+    def clock_moved():
+        nonlocal shown
+        shown += os.read(parent, 65536)
+        return len(set(re.findall(rb"search  \d:\d\d:\d\d", shown))) >= 2
+
+    with os.fdopen(child, "w", encoding="utf-8") as stream:
+        screen = LiveScreen(stream, kept)
+        screen.begin("search", "trying sizes")
+        wait_until(clock_moved)
+        screen.close()
+    text = shown.decode() + read_to_end(parent)
+    assert "trying sizes" in text
+    assert "usually" not in text
+
+
+def test_a_terminal_that_closes_ends_nothing():
+    parent, child = terminal(80)
+    # What is left in its buffer is lost when it is closed.
+    with contextlib.suppress(OSError), os.fdopen(child, "w", encoding="utf-8") as stream:
+        screen = LiveScreen(stream)
+        screen.begin("train")
+        os.close(parent)
+        screen.show(iteration())
+        screen.say("lost")
+        screen.close()
