@@ -73,7 +73,7 @@ setup(
     packages=find_packages(include=["isaaclab_pc", "isaaclab_pc.*"]),
     package_data={
         "isaaclab_pc": [
-            *("extension.toml", "**/*.yaml", "**/*.usda", "**/*.pyi", "tasks/*/policy.pt"),
+            *("extension.toml", "py.typed", "**/*.yaml", "**/*.usda", "**/*.pyi", "tasks/*/policy.pt"),
             "report/templates/*",
         ]
     },
