@@ -82,8 +82,11 @@ def test_a_usual_run_is_fine() -> None:
 # Renderers
 
 
-@pytest.mark.parametrize(("renderer", "module"), [(IsaacRtxRendererCfg, "isaacsim"), (OVRTXRendererCfg, "ovrtx")])
-def test_a_renderer_that_is_not_installed_is_refused(installed, renderer: Any, module: str) -> None:
+@pytest.mark.parametrize(
+    ("renderer", "module", "command"),
+    [(IsaacRtxRendererCfg, "isaacsim", "install Isaac Lab together"), (OVRTXRendererCfg, "ovrtx", "pip install")],
+)
+def test_a_renderer_that_is_not_installed_is_refused(installed, renderer: Any, module: str, command: str) -> None:
     cfg = reach_cfg()
     cfg.scene.camera.renderer_cfg = renderer()
     installed(module)
@@ -92,7 +95,7 @@ def test_a_renderer_that_is_not_installed_is_refused(installed, renderer: Any, m
     finding = only(cfg)
     assert (finding.severity, finding.setting) == ("error", "env.scene.camera.renderer_cfg")
     assert not finding.sized
-    assert f"needs {module}: pip install" in str(finding)
+    assert f"needs {module}: {command}" in str(finding)
     assert "NewtonWarpRendererCfg" in str(finding)
 
 
