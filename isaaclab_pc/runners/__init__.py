@@ -78,8 +78,8 @@ def require_library(name: str) -> None:
         alternative = f", or use runner={others[0]}" if others else ""
         raise ConfigError(f'runner={name} is not installed: pip install "{RUNNERS[name].requirement}"{alternative}.')
 
-    for wrong in wrong_versions(name):
-        raise ConfigError(f'runner={name}: {wrong}: pip install "{RUNNERS[name].requirement}".')
+    if wrong := wrong_versions(name):
+        raise ConfigError(f'runner={name}: {"; ".join(wrong)}: pip install "{RUNNERS[name].requirement}".')
 
 
 def load_adapter(name: str) -> Adapter:

@@ -140,6 +140,9 @@ def test_without_metadata_of_this_package_every_version_passes(monkeypatch: pyte
     def missing(name: str) -> None:
         raise packages.metadata.PackageNotFoundError(name)
 
+    monkeypatch.setattr(packages.metadata, "version", lambda name: "1.6.1")
+    with pytest.raises(ConfigError):
+        require_library("rl_games")
     monkeypatch.setattr(packages.metadata, "requires", missing)
     require_library("rl_games")
 
