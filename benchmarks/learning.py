@@ -36,6 +36,7 @@ from isaaclab_pc.runners.checkpoint_file import acting_weights, load_checkpoint
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
+from matplotlib.lines import Line2D
 
 TRAIN = Path(__file__).parents[1] / "scripts" / "train.py"
 PLAIN = {"obs": "points", "learner": "expert"}
@@ -289,31 +290,30 @@ def save_curves(rows: Sequence[Row], path: Path) -> None:
     kinds = list(dict.fromkeys((cell.obs, cell.learner) for cell in runs))
     columns = min(len(tasks), 4)
     lines = -(-len(tasks) // columns)
-    figure, axes = plt.subplots(lines, columns, figsize=(3.2 * columns, 2.5 * lines), sharey=True, squeeze=False)
+    size = (3.2 * columns, 2.5 * lines)
+    figure, axes = plt.subplots(lines, columns, figsize=size, sharey=True, squeeze=False, layout="constrained")
+    labelled: dict[str, Line2D] = {}
 
     for axis in axes.flat[len(tasks) :]:
         axis.set_visible(False)
     for axis, task in zip(axes.flat, tasks, strict=False):
-        labelled = set()
         for cell, points in runs.items():
             if cell.task != task:
                 continue
-            kind = (cell.obs, cell.learner)
             minutes = [float(point["training_s"]) / 60.0 for point in points]
             success = [100.0 * float(point["success"]) for point in points]
-            label = None if kind in labelled else f"{cell.obs}, {cell.learner}"
-            labelled.add(kind)
-            axis.plot(minutes, success, marker=".", color=f"C{kinds.index(kind)}", label=label)
+            color = f"C{kinds.index((cell.obs, cell.learner))}"
+            (curve,) = axis.plot(minutes, success, marker=".", color=color)
+            labelled.setdefault(f"{cell.obs}, {cell.learner}", curve)
         axis.set_title(task, fontsize=10)
         axis.set_xlabel("training [min]", fontsize=8)
         axis.set_ylim(-3, 103)
         axis.set_xlim(left=0)
         axis.grid(alpha=0.3)
         axis.tick_params(labelsize=8)
-        axis.legend(fontsize=7, loc="lower right")
     for first, *_ in axes:
         first.set_ylabel("success at the end [%]", fontsize=8)
-    figure.tight_layout()
+    figure.legend(list(labelled.values()), list(labelled), fontsize=8, loc="outside upper center", ncols=len(labelled))
     figure.savefig(path, dpi=110)
     plt.close(figure)
 
