@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import platform
 import shlex
 import statistics
 import subprocess
@@ -38,7 +37,14 @@ WAITS: dict[str, dict[str, str]] = {
 }
 """Environment variables by how threads wait. 300,000 is the default of libgomp for a process that has the cores to
 itself."""
-NEIGHBOUR = "import time\nwhile True:\n    t = time.monotonic()\n    while time.monotonic() - t < 0.006: pass\n    time.sleep(0.004)"
+NEIGHBOUR = """
+import time
+while True:
+    began = time.monotonic()
+    while time.monotonic() - began < 0.006:
+        pass
+    time.sleep(0.004)
+"""
 
 
 @contextlib.contextmanager
@@ -98,7 +104,7 @@ def main() -> None:
 
     command = shlex.join(["python", "benchmarks/thread_waits.py", *sys.argv[1:]])
     text = (__doc__ or "").split("\n\n", 2)[2].strip()
-    where = f"`{args.task}`, {args.num_envs} environments, s an iteration, {os.cpu_count()} cores ({platform.machine()})."
+    where = f"`{args.task}`, {args.num_envs} environments, {os.cpu_count()} cores. Seconds an iteration:"
     report = "\n".join(["# Threads that wait", "", f"    {command}", "", text, "", where, "", *lines])
     print(report)
     if args.out is not None:

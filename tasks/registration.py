@@ -10,8 +10,6 @@ import gymnasium as gym
 from isaaclab_pc.agents.distill import DEFAULT, DISTILL_AGENTS, DistillSettings, distill_sizes
 from isaaclab_pc.agents.fine_tune import fine_tuning
 from isaaclab_pc.agents.ppo import PpoSettings, find_agent, sizes
-from isaaclab_pc.agents.sac import DEFAULT as SAC_DEFAULT
-from isaaclab_pc.agents.sac import SAC_AGENTS, SacSettings, sac_sizes
 from isaaclab_pc.runners import RUNNERS, agent_key
 
 
@@ -23,7 +21,6 @@ def register_task(
     *,
     ppo: PpoSettings | None = None,
     distill: DistillSettings | None = None,
-    sac: SacSettings | None = None,
 ) -> None:
     """Register a task with an agent for every learning library, in every size.
 
@@ -35,7 +32,6 @@ def register_task(
         agent: Hyperparameters that it learns with, one of :data:`isaaclab_pc.agents.ppo.AGENTS`.
         ppo: Hyperparameters of its own for PPO; None: those of ``agent``, here as below.
         distill: Hyperparameters of its own for imitation.
-        sac: Hyperparameters of its own for SAC.
 
     Raises:
         ConfigError: There is no such agent.
@@ -60,10 +56,6 @@ def register_task(
             "rsl_rl", "make_finetune_cfg", fine_tuning(sized, students[size]), short_name
         )
         for size, sized in sizes(settings).items()
-    }
-    agents |= {
-        agent_key("skrl", size, "sac"): _config_maker("skrl", "make_sac_cfg", sized, short_name)
-        for size, sized in sac_sizes(sac or SAC_AGENTS.get(agent, SAC_DEFAULT)).items()
     }
     gym.register(
         id=task_id,

@@ -70,7 +70,7 @@ EVERY_SETTING = (*SETTINGS, "env.", "agent.")
 
 @dataclass(frozen=True)
 class Takes:
-    """What the command line of a script may have: its ``TAKES``, which completion reads."""
+    """Settings and options that a script takes: its ``TAKES``."""
 
     own: type[Settings] | None = None
     """Describes the script's own settings."""

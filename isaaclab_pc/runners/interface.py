@@ -237,7 +237,7 @@ class Adapter(Protocol):
             device: Where the networks live.
             plan: Horizon and minibatches; None keeps the configured ones.
             experiment: Name of the experiment.
-            replay_samples: Samples that distillation or SAC keeps; None keeps the configured ones. PPO has none.
+            replay_samples: Samples that distillation keeps; None keeps the configured ones. PPO has none.
             teacher: The policy that distillation imitates; None: the task's expert.
             init: Checkpoint of the policy from which PPO goes on; None: it starts from nothing.
         """

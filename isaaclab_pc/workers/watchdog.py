@@ -69,7 +69,7 @@ class LearnerWatch:
         """
         skipped = metrics.get("Learner/skipped_updates", 0.0)
         all_skipped = skipped > 0 and skipped == metrics.get("Learner/updates")
-        # Where SAC's critics have stopped, the steps of its policy lead nowhere.
+        # Where a critic has stopped, the steps of its policy lead nowhere.
         one_stopped = metrics.get("Learner/stopped_optimizers", 0.0) > 0
         self._iterations_without_update = self._iterations_without_update + 1 if all_skipped or one_stopped else 0
         if self._iterations_without_update < PATIENCE:

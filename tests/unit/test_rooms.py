@@ -15,7 +15,7 @@ ROOMS = (
     *("output_filter", "process_tree", "array_archive", "fault_dump", "iteration_log", "terminal", "web_address"),
     *("runners", "learning", "assets", "settings", "demo_file", "demos"),
     *("physics", "sensors", "guards", "envs", "agents", "tasks"),
-    *("scaling", "viz", "launch", "cluster", "report", "kit_window", "commands", "__main__", "workers"),
+    *("scaling", "viz", "launch", "cluster", "report", "commands", "__main__", "workers"),
 )
 """Every folder and module of the package; each may import those before it."""
 

@@ -142,7 +142,6 @@ def test_the_encoder_reaches_the_agent_of_every_library(how):
     "how",
     [
         ["algorithm=distill"],
-        ["algorithm=sac", "runner=skrl"],
         *([f"runner={runner}", "algorithm=ppo"] for runner in RUNNERS),
     ],
 )
@@ -383,7 +382,6 @@ def test_every_bound_is_that_of_a_field_which_some_task_or_agent_has():
         for obs in ("points", "depth", "state"):
             known |= dotted_names(resolved(f"runner={runner}", f"obs={obs}").agent_cfg, "agent")
     known |= dotted_names(resolved("algorithm=distill").agent_cfg, "agent")
-    known |= dotted_names(resolved("algorithm=sac", "runner=skrl").agent_cfg, "agent")
     known |= dotted_names(resolved("init=pretrained").agent_cfg, "agent")
     # Isaac Lab's own agents have some that ours have not.
     foreign = files("isaaclab_tasks").joinpath("contrib/lift/config/franka/agents/sb3_ppo_cfg.yaml")
