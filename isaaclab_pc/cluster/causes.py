@@ -22,7 +22,7 @@ _LOST_DEVICE = re.compile(
     r"|\bCUDA_ERROR_(?:LAUNCH_FAILED|ECC_UNCORRECTABLE|DEVICE_UNAVAILABLE|HARDWARE_STACK_ERROR|NVLINK_UNCORRECTABLE)\b"
     r"|\b(?:VK_)?ERROR_DEVICE_LOST\b|\bGPU is lost\b|\bhas fallen off the bus\b"
 )
-"""What CUDA, Vulkan and NVML say of a GPU that is gone; a new process may have it again, or another one."""
+"""Messages of CUDA, Vulkan and NVML about a lost GPU; a new process may have it again, or another one."""
 
 
 LOST_WORKER = "a Ray worker was lost"

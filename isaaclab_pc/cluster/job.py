@@ -22,7 +22,7 @@ was requeued; returns the exit code."""
 
 @dataclass(frozen=True)
 class Job:
-    """What submitit pickles on the login node, and calls on the node where the job runs."""
+    """Callable that submitit pickles on the login node and calls on the node of the job."""
 
     run: Run
     settings: RunSettings

@@ -205,7 +205,7 @@ def _executor(cluster: str, folder: Path, parameters: dict[str, Any], image: str
 
     restarts = parameters.pop("max_num_timeout")
     executor = Slurm(folder, max_num_timeout=restarts, python=python)
-    # SLURM restarts a job whose node fails, or that it preempts, and does so in the folder of the submission.
+    # SLURM restarts a job that it preempts or that loses its node, and does so in the folder of the submission.
     directives = {"requeue": True, "chdir": os.getcwd(), **parameters.pop("additional_parameters", {})}
     # After the user's `set -e` the script would end with the run, before it requeues the job; with `pipefail` it would
     # take a scontrol that grep does not read to its end for one that failed.

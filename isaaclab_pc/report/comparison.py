@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What differs between runs, as rows of tables: one row a measure, one column a run."""
+"""Differences between runs as tables: one row a measure, one column a run."""
 
 from __future__ import annotations
 

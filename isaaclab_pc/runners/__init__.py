@@ -49,7 +49,7 @@ class Library:
     """Its import name."""
 
     requirement: str
-    """What ``pip install`` takes to install it."""
+    """Argument of ``pip install`` that installs it."""
 
 
 RUNNERS: Mapping[str, Library] = {

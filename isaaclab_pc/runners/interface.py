@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the rest of the program asks of a learning library: an :class:`Adapter` that makes a :class:`Runner`.
+"""Interface of a learning library: an :class:`Adapter` that makes a :class:`Runner`.
 
 Loads no torch.
 """
@@ -19,7 +19,7 @@ __all__ = ["Adapter", "Decision", "OnIteration", "Runner", "TeacherPolicy", "pol
 
 
 class Decision(Enum):
-    """What to do after an iteration."""
+    """Whether to go on after an iteration."""
 
     CONTINUE = "continue"
     STOP = "stop"

@@ -36,7 +36,7 @@ __all__ = ["ADAPTER", "RslRlAdapter", "RslRlRunner"]
 
 
 class RslRlAdapter:
-    """What the program asks of RSL-RL. See :class:`~isaaclab_pc.runners.interface.Adapter` for the methods."""
+    """Adapter of RSL-RL. See :class:`~isaaclab_pc.runners.interface.Adapter` for the methods."""
 
     name = "rsl_rl"
     learning_rate_key = "agent.algorithm.learning_rate"
@@ -231,7 +231,7 @@ def _as_trained(model: nn.Module, clip_actions: float | None) -> nn.Module:
 
 
 class _Clipped(nn.Module):
-    """A model whose actions are clipped."""
+    """Clips the actions of a model."""
 
     def __init__(self, model: Any, limit: float) -> None:
         super().__init__()

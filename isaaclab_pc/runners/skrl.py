@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["ADAPTER", "SkrlAdapter", "SkrlRunner"]
 
 _ACTING = ("model", "observation_preprocessor", "state_preprocessor", "value_preprocessor")
-"""What a checkpoint holds of the agent that acts, by name; skrl's own models may read any of the normalizers."""
+"""Modules of a checkpoint that acting needs, by name; skrl's own models may read any of the normalizers."""
 
 
 # It warns of what Isaac Lab's own configurations hold, where nobody can change it.
@@ -52,7 +52,7 @@ logging.getLogger("skrl").setLevel(logging.ERROR)
 
 
 class SkrlAdapter:
-    """What the program asks of skrl. See :class:`~isaaclab_pc.runners.interface.Adapter` for the methods."""
+    """Adapter of skrl. See :class:`~isaaclab_pc.runners.interface.Adapter` for the methods."""
 
     name = "skrl"
     learning_rate_key = "agent.agent.learning_rate"

@@ -35,7 +35,7 @@ __all__ = ["GroupMemory", "PolicySchedule", "PpoAgent"]
 
 
 class GroupMemory(RandomMemory):
-    """A rollout whose observations may be dictionaries of groups."""
+    """Rollout storage for observations that are dictionaries of groups."""
 
     def __init__(self, **kwargs: Any) -> None:
         """Start without tensors."""
@@ -238,7 +238,7 @@ class PpoAgent(PPO):
         }
 
     def _clipping_groups(self, optimizer: torch.optim.Optimizer) -> Iterable[list[nn.Parameter]]:
-        """Return the parameters whose gradients are clipped together: those of actor and critic apart.
+        """Return groups of parameters to clip by their own norm: actor and critic apart.
 
         The critic's gradient is the larger one by far: clipped together, it would leave the actor next to nothing.
         """

@@ -17,7 +17,7 @@ from isaaclab_pc.runners.skrl_agent import GroupMemory, PolicySchedule, PpoAgent
 __all__ = ["build_agent", "read_groups"]
 
 _COMPONENTS = {"KLAdaptiveLR": PolicySchedule, "RunningStandardScaler": RunningStandardScaler}
-"""What a configuration may name where skrl would evaluate its text as code."""
+"""Components by name, in place of text that skrl would evaluate as code."""
 
 _NAMED = ("learning_rate_scheduler", "observation_preprocessor", "state_preprocessor", "value_preprocessor")
 

@@ -65,7 +65,7 @@ class SceneReader:
             cameras=tuple(self._cameras),
             step_s=env.step_dt,
         )
-        """What does not change."""
+        """Constants of the environment."""
 
     def after_reset(self, observations: Mapping[str, torch.Tensor]) -> SceneFrame:
         """Return what is to see after ``env.reset``, which returned the observations."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a point-cloud sensor made its clouds of, so that they can be made again without a simulator."""
+"""Record the inputs of a point-cloud sensor, so that its clouds can be made again without a simulator."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class CloudRecorder:
 
     @property
     def frame(self) -> dict[str, np.ndarray]:
-        """What the sensor's present cloud was made of; with a latency, not what the cameras see now.
+        """Inputs of the sensor's present cloud; with a latency, not what the cameras see now.
 
         In the world: ``key``, the random draw's; ``crop_pos`` [m] and ``crop_quat``, (x, y, z, w), the crop's frame;
         ``frame_pos`` and ``frame_quat``, that of the points; and for each camera ``depth_<name>`` [m], shape (H, W),

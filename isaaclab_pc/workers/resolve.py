@@ -37,7 +37,7 @@ _FOREIGN_MAX_ABS = 1e6
 
 @dataclass
 class Resolved:
-    """What a run is made of, before a simulator starts."""
+    """Configs of a run, before a simulator starts."""
 
     task: str
     """Gym id."""
@@ -73,7 +73,7 @@ class Resolved:
     """The ``env.*`` and ``agent.*`` that the user gave."""
 
     guard: GuardCfg | None = None
-    """What guards an environment that has no guard of its own."""
+    """Guard of an environment that has none of its own."""
 
     fault_dumps: int = 0
     """Files of failures that are kept; 0: nothing is recorded."""

@@ -33,7 +33,7 @@ class Session:
     """A running environment and its runner."""
 
     resolved: Resolved
-    """What they were made from."""
+    """Configs that they were made from."""
 
     env: Any
     """The gym environment."""
@@ -45,7 +45,7 @@ class Session:
     """Time that building environment and runner took [s]."""
 
     warnings: list[str] = field(default_factory=list)
-    """What the preflight found that does not keep it from running."""
+    """Findings of the preflight that do not keep it from running."""
 
     exit_code: int = 0
     """Exit code that the process will have; to be set before the session closes, where Kit ends the process."""
@@ -202,7 +202,7 @@ def _named(what: str, overrides: Sequence[str]) -> Iterator[None]:
 
 
 def record_faults(env: Any, settings: RunSettings, backend: str | None, folder: Path) -> Recorder | None:
-    """Keep the last steps of environments that fail, of any task that is guarded and whose actions are numbers.
+    """Keep the last steps of environments that fail, for any guarded task with numeric actions.
 
     Args:
         env: The gym environment.

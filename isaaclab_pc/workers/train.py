@@ -136,7 +136,7 @@ def _introduce(session: Session, settings: RunSettings, record: RunRecord, scree
 
 
 class _Training:
-    """What happens between iterations: progress, record, watchdogs, checkpoints, and stopping."""
+    """Work between iterations: progress, record, watchdogs, checkpoints, and stopping."""
 
     def __init__(
         self,

@@ -32,7 +32,7 @@ class EarlyStop:
     """Why a run stops before its end, and what to do."""
 
     status: str
-    """What ``run.json`` calls it."""
+    """Its name in ``run.json``."""
 
     code: ExitCode
     """How the process ends."""
@@ -125,7 +125,7 @@ class StormWatch:
         self.begin_window()
 
     def begin_window(self) -> None:
-        """Count from here: after a window, and after an evaluation, whose steps are not those of an iteration."""
+        """Count from here: after a window, and after an evaluation: its steps belong to no iteration."""
         self._steps = 0
         if self._guard is not None:
             self._before = self._guard.env_counts.clone()
