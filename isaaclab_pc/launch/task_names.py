@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
 from isaaclab_pc.errors import ConfigError, closest
-from isaaclab_pc.launch.task_packages import ISAACLAB_TASKS, load_task_packages
+from isaaclab_pc.launch.plugins import ISAACLAB_TASKS, load_task_packages
 from isaaclab_pc.terminal.screen import current
 
 __all__ = [
@@ -261,8 +261,9 @@ def _short_names() -> list[str]:
 
 
 def _not_a_task(name: str, known: Sequence[str], broken: Mapping[str, str] | None = None) -> ConfigError:
-    causes = "".join(f" It may be one of {package}, which cannot be imported: {e}." for package, e in (broken or {}).items())
-    return ConfigError(f"task={name} is not a task:{causes} {closest(name, known)} scripts/list_tasks.py shows all.")
+    causes = [f" It may be of {owner}, which cannot be imported: {why}." for owner, why in (broken or {}).items()]
+    near = closest(name, known)
+    return ConfigError(f"task={name} is not a task:{''.join(causes)} {near} scripts/list_tasks.py shows all.")
 
 
 def short_name(task_id: str) -> str:

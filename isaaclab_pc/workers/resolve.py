@@ -14,8 +14,8 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.algorithm import EXPERT
 from isaaclab_pc.launch.child_process import is_stop
 from isaaclab_pc.launch.platform import driver_versions
+from isaaclab_pc.launch.plugins import load_task_packages
 from isaaclab_pc.launch.run_folder import SETTINGS_NAME
-from isaaclab_pc.launch.task_packages import load_task_packages
 from isaaclab_pc.physics import apply_physics
 from isaaclab_pc.physics.apply import check_time_steps
 from isaaclab_pc.runners import Adapter, TeacherPolicy, agent_key, load_adapter

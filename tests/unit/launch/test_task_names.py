@@ -72,7 +72,7 @@ WORKING = {"whole": TASK.format("Whole"), "zz_talks": TASK.format("Talks") + TAL
 
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
-    """Install packages of tasks, by their code, beside an Isaac Lab without tasks of its own; forget what was listed."""
+    """Install packages of tasks, by their code, beside an Isaac Lab without tasks of its own."""
     (tmp_path / "isaaclab_tasks.py").touch()
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
 
@@ -116,7 +116,7 @@ def test_broken_packages_are_named_once_and_all_others_are_used(installed, capsy
 
 def test_a_task_that_may_be_of_a_broken_package_is_refused_with_its_error(installed):
     installed({"exits": BROKEN["exits"]})
-    with pytest.raises(ConfigError, match=r"task=Exits-Task is not a task: .* exits of exits-tasks.*get a licence"):
+    with pytest.raises(ConfigError, match=r"task=Exits-Task is not a task: .*of exits of exits-tasks.*get a licence"):
         resolve_task("Exits-Task")
 
 
