@@ -11,6 +11,7 @@ from pathlib import Path
 
 from filelock import Timeout
 
+from isaaclab_pc.caches import cache_root
 from isaaclab_pc.files import locked_file, write_text_atomically
 from isaaclab_pc.json_record import Count, JsonRecord, NonNegative, Size
 from isaaclab_pc.scaling.search import StopReason
@@ -67,8 +68,7 @@ def default_path(environment: Mapping[str, str] = os.environ) -> Path:
     Args:
         environment: Environment variables.
     """
-    root = environment.get("XDG_CACHE_HOME")
-    return (Path(root) if root else Path.home() / ".cache") / "isaaclab_pc" / "profiles.json"
+    return cache_root(environment) / "isaaclab_pc" / "profiles.json"
 
 
 def cache_key(parts: Mapping[str, object]) -> str:
