@@ -33,6 +33,7 @@ from isaaclab_pc.launch.run_folder import LOGS, experiment_name, make_folder
 from isaaclab_pc.launch.sweep import launcher_settings, run_each
 from isaaclab_pc.scaling.profile import default_path
 from isaaclab_pc.settings import RunSettings, SubmitSettings
+from isaaclab_pc.terminal.screen import current
 
 __all__ = ["is_submitted", "submit"]
 
@@ -270,7 +271,7 @@ def _tell(jobs: Sequence[Job], ids: Sequence[str], folder: Path, cluster: str) -
         run = settings.resume or LOGS / settings.runner / experiment_name(settings) / job.folder_name(job_id)
         print(f"  {job_id}  run: {run}")
     array = ids[0].partition("_")[0]
-    print(f"logs:    {folder}")
+    current().made("logs", folder)
     print(f"follow:  tail -F {folder}/{ids[0]}_0_log.out")
     if cluster == "slurm":
         print(f"         squeue --jobs={array}")

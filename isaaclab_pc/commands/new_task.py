@@ -19,6 +19,7 @@ from isaaclab_pc.launch.command_line import Takes
 from isaaclab_pc.launch.run_folder import writing
 from isaaclab_pc.launch.task_names import PREFIX
 from isaaclab_pc.program_name import command_line, in_repository
+from isaaclab_pc.terminal.screen import current
 
 __all__ = ["main", "new_task"]
 
@@ -63,8 +64,9 @@ def _run(argv: Sequence[str]) -> int:
             "Clone it and install it with pip install -e ., or copy its examples/own_task, a package with a task."
         )
     tasks = (Path(isaaclab_pc.__file__).parent / "tasks").resolve()
-    print(*new_task(argv[0], tasks), sep="\n")
-    print(f"It works as it is: {command_line('train', f'task={argv[0]}')}")
+    for path in new_task(argv[0], tasks):
+        current().made("file", path)
+    current().say(f"It works as it is: {command_line('train', f'task={argv[0]}')}")
     return ExitCode.OK
 
 

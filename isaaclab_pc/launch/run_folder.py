@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
-from filelock import FileLock, Timeout
+from filelock import Timeout
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.files import locked_file
 from isaaclab_pc.launch.child_process import GRACE_SECONDS
 from isaaclab_pc.launch.task_names import short_name
 from isaaclab_pc.settings import RunSettings
@@ -152,19 +153,16 @@ def locked(folder: Path, name: str = SCRIPT_LOCK, timeout: float = 0.0) -> Itera
         timeout: How long to wait for another process [s].
 
     Raises:
-        ConfigError: Another process trains it, or the lock's file cannot be made.
+        ConfigError: Another process trains it, or the lock's file cannot be made or locked.
     """
-    lock = FileLock(folder / name, timeout=timeout)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise ConfigError(f"{folder} is being trained by another process.") from None
-    except OSError as error:
-        raise ConfigError(f"{folder / name} cannot be locked ({error.strerror}).") from None
-    try:
+    instead = "Two processes could train one run: start from a folder on another disk, such as a local one."
+    with contextlib.ExitStack() as stack:
+        with writing(folder):
+            try:
+                stack.enter_context(locked_file(folder / name, timeout, instead))
+            except Timeout:
+                raise ConfigError(f"{folder} is being trained by another process.") from None
         yield
-    finally:
-        lock.release()
 
 
 def wait_for_worker(folder: Path) -> bool:

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from filelock import FileLock, Timeout
+from filelock import Timeout
 
-from isaaclab_pc.files import write_text_atomically
+from isaaclab_pc.caches import cache_root
+from isaaclab_pc.files import locked_file, write_text_atomically
 from isaaclab_pc.json_record import Count, JsonRecord, NonNegative, Size
 from isaaclab_pc.scaling.search import StopReason
 from isaaclab_pc.scaling.trial import Overrides, Trial
@@ -67,8 +68,7 @@ def default_path(environment: Mapping[str, str] = os.environ) -> Path:
     Args:
         environment: Environment variables.
     """
-    root = environment.get("XDG_CACHE_HOME")
-    return (Path(root) if root else Path.home() / ".cache") / "isaaclab_pc" / "profiles.json"
+    return cache_root(environment) / "isaaclab_pc" / "profiles.json"
 
 
 def cache_key(parts: Mapping[str, object]) -> str:
@@ -117,7 +117,9 @@ class ProfileCache:
         """
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with FileLock(f"{self.path}.lock", timeout=_LOCK_SECONDS):
+            with locked_file(Path(f"{self.path}.lock"), _LOCK_SECONDS) as is_held:
+                if not is_held:
+                    self._warn_once("its file system has no locks, and searches that end at once may lose an answer")
                 entries = self._entries()
                 # At the end, as the newest.
                 entries.pop(key, None)

@@ -64,6 +64,9 @@ def _check(args: argparse.Namespace, screen: Screen) -> int:
 
 
 def _demo(args: argparse.Namespace, screen: Screen) -> int:
+    # Isaac Lab's writer leaves locking to HDF5, which asks for this once, when it is loaded. DemoFile has a lock of its
+    # own, and says what to do where the file system has none.
+    os.environ.setdefault("HDF5_USE_FILE_LOCKING", "FALSE")
     from isaaclab_pc.workers.demo import demo
 
     return demo(args.settings, args.file, args.episodes, args.keep, screen)

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from isaaclab_pc.assets.robots import DEFAULT_ROBOT, ROBOTS
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.algorithm import EXPERT
+from isaaclab_pc.launch.child_process import is_stop
 from isaaclab_pc.launch.platform import driver_versions
+from isaaclab_pc.launch.plugins import load_task_packages
 from isaaclab_pc.launch.run_folder import SETTINGS_NAME
 from isaaclab_pc.physics import apply_physics
 from isaaclab_pc.physics.apply import check_time_steps
@@ -184,10 +186,8 @@ def _load_configs(settings: RunSettings) -> tuple[Any, Any]:
 
     task = settings.task
     if task not in gym.registry:
-        import isaaclab_tasks  # noqa: F401 (registers Isaac Lab's)
-        from isaaclab.cli import load_external_tasks
-
-        load_external_tasks()
+        # The parent has warned of those that are broken.
+        load_task_packages()
 
     from isaaclab_tasks.utils import PresetCfg, resolve_task_config
     from isaaclab_tasks.utils.parse_cfg import load_cfg_from_registry
@@ -211,7 +211,9 @@ def _load_configs(settings: RunSettings) -> tuple[Any, Any]:
         env_cfg, agent_cfg = resolve_task_config(task, entry_point, overrides=[*selectors, *checked])
     except ConfigError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
+        if is_stop(error):
+            raise
         # Isaac Lab raises whatever setting a field raised; the traceback is in the log.
         given = f"{', '.join(overrides)}: " if overrides else ""
         raise ConfigError(f"{given}{task} cannot be configured: {type(error).__name__}: {error}") from error

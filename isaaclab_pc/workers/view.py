@@ -141,7 +141,7 @@ def _record(
         watch.run(settings.seed, steps, stopped)
         _report_faults(opened, screen)
     shows = "any player" if path.suffix == FILM else f"rerun {path}"
-    screen.say(f"recording: {path}, {path.stat().st_size / 1e6:.1f} MB; {shows} shows it")
+    screen.say(f"{path.stat().st_size / 1e6:.1f} MB; {shows} shows it")
 
 
 def _recording(path: Path, env: Any, layout: SceneLayout, color: str) -> RerunRecording | Mp4Recording:

@@ -224,7 +224,7 @@ def test_a_sweep_is_one_array_and_the_script_says_what_to_do_with_it(cluster, ca
     out = capfd.readouterr().out
     assert re.search(rf"4711_3  run: logs/rsl_rl/lift/{folder.name}_4711_3\n", out)
     assert "scancel --signal=INT 4711" in out
-    assert f"logs:    {folder}\n" in out
+    assert f"logs: {folder}\n" in out
 
 
 def test_a_dry_run_prints_what_would_be_submitted_and_needs_no_slurm(cluster, capfd, monkeypatch):

@@ -12,6 +12,7 @@ import pytest
 from isaaclab_pc.scaling.profile import Profile, ProfileCache, cache_key, default_path
 from isaaclab_pc.scaling.search import StopReason
 from isaaclab_pc.scaling.trial import Outcome, Trial
+from tests.no_locks import without_locks
 
 TRIAL = Trial(64, Outcome.FITS, frames_per_second=350.0, host_bytes=1 << 30)
 PROFILE = Profile(64, 350.0, 1 << 30, None, StopReason.COMPLETE, (TRIAL,))
@@ -110,3 +111,14 @@ def test_folder_that_cannot_be_written_is_warned_about_once(tmp_path: Path, caps
     cache.put("b", PROFILE)
     assert cache.get("a") is None
     _is_one_line(capsys.readouterr().err, f"warning: profile cache {cache.path}: the answer is not kept: ")
+
+
+def test_an_answer_is_kept_without_a_lock_where_there_are_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    without_locks(monkeypatch)
+    cache = ProfileCache(tmp_path / "profiles.json")
+    cache.put("a", PROFILE)
+    cache.put("b", PROFILE)
+    assert cache.get("a") == PROFILE
+    _is_one_line(capsys.readouterr().err, f"warning: profile cache {cache.path}: its file system has no locks")
