@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import Any
 
 import torch
@@ -147,7 +147,11 @@ class _GuardFilter(StepFilter):
         # Learning libraries' wrappers read the observations here.
         self._env.obs_buf = obs
         self._step_guard.end_step()
-        extras.setdefault("log", {}).update(self._step_guard.log())
+        log = extras.setdefault("log", {})
+        if not isinstance(log, MutableMapping):
+            # A task may log anything; whoever averages it tells what is no number.
+            log = extras["log"] = dict(log) if isinstance(log, Mapping) else {"log": log}
+        log.update(self._step_guard.log())
 
     def _guarded_observations(self, obs: Any) -> tuple[Any, torch.Tensor | None]:
         """Return observations without bad values, and whose episodes they end, shape (num_envs,), bool, or None."""
