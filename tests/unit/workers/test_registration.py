@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tasks that gymnasium wraps as they are registered, and those that are no single agent's: refused before they start."""
+"""Tasks that gymnasium wraps as they are registered, and those of several agents: refused before they start."""
 
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
