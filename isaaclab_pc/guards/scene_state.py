@@ -175,7 +175,8 @@ class SceneState:
             position = data.joint_pos.torch
             nearest = position.clamp(*joints.limits)
             # NaN, and a joint that turns without end.
-            nearest = torch.where(nearest.isfinite(), nearest, data.default_joint_pos.torch)
+            is_near = _is_within(nearest, joints.lower, joints.upper)
+            nearest = torch.where(is_near, nearest, data.default_joint_pos.torch)
             position = torch.where(_is_within(position, joints.lower, joints.upper), position, nearest)
             velocity = data.joint_vel.torch
             velocity = torch.where(_is_within(velocity, -joints.fastest, joints.fastest), velocity, 0.0)
