@@ -10,6 +10,7 @@ import gymnasium as gym
 from isaaclab_pc.agents.distill import DEFAULT, DISTILL_AGENTS, DistillSettings, distill_sizes
 from isaaclab_pc.agents.fine_tune import fine_tuning
 from isaaclab_pc.agents.ppo import PpoSettings, find_agent, sizes
+from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.runners import RUNNERS, agent_key
 
 
@@ -34,9 +35,13 @@ def register_task(
         distill: Hyperparameters of its own for imitation.
 
     Raises:
-        ConfigError: There is no such agent.
+        ConfigError: There is no such agent, or ``env`` names no class in a folder.
     """
-    module = env.partition(":")[0]
+    module, _, kind = env.partition(":")
+    if not kind or "." not in module:
+        raise ConfigError(
+            f"{task_id}: env={env!r}: expected 'package.folder.module:Class', as the folder names the task."
+        )
     short_name = module.split(".")[-2]
     settings = ppo or find_agent(agent)
     students = distill_sizes(distill or DISTILL_AGENTS.get(agent, DEFAULT))

@@ -39,8 +39,8 @@ def arm_action_size(cfg: PointCloudEnvCfg) -> int:
 
 
 def joint_ids(robot: Articulation, names: Sequence[str]) -> torch.Tensor:
-    """Look up joints by name; returns their indices, int64, on the robot's device."""
-    return torch.tensor(robot.find_joints(names)[0], device=robot.device)
+    """Look up joints by name; returns their indices in the order of the names, int64, on the robot's device."""
+    return torch.tensor(robot.find_joints(names, preserve_order=True)[0], device=robot.device)
 
 
 def finger_targets(command: torch.Tensor, limits: torch.Tensor, is_binary: bool) -> torch.Tensor:
@@ -48,18 +48,19 @@ def finger_targets(command: torch.Tensor, limits: torch.Tensor, is_binary: bool)
 
     Args:
         command: From closed at -1 to open at 1, shape (N, 1).
-        limits: Smallest and largest positions of the finger joints [rad or m], shape (N, F, 2).
+        limits: Positions of the finger joints where the gripper is closed and where it is open [rad or m], shape
+            (N, F, 2).
         is_binary: Whether the gripper opens fully for a command above 0 and closes fully for any other.
 
     Returns:
         Finger positions [rad or m], shape (N, F).
     """
-    lower = limits[..., 0]
-    upper = limits[..., 1]
+    closed = limits[..., 0]
+    opened = limits[..., 1]
     opening = (command + 1.0) / 2.0
     if is_binary:
         opening = (opening > 0.5).float()
-    return lower + (upper - lower) * opening
+    return closed + (opened - closed) * opening
 
 
 def moved_pose(position: torch.Tensor, quat: torch.Tensor, motion: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

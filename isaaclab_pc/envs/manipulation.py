@@ -115,7 +115,7 @@ def between_fingers(env: PointCloudEnv, position: torch.Tensor, width: float | t
     """
     near = torch.linalg.vector_norm(position - env.tool_pos, dim=1) < _GRASP_DISTANCE
     per_env = width[:, None] if isinstance(width, torch.Tensor) else width
-    share = env.robot.data.joint_pos.torch[:, env.fingers] / per_env
+    share = env.finger_openings() / per_env
     low, high = _GRASP_OPENINGS
     held = ((share > low) & (share < high)).all(dim=1)
     return near & held & (env.actions[:, -1] <= 0.0)

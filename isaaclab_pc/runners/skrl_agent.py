@@ -180,8 +180,7 @@ class PpoAgent(PPO):
             ended: Whether an episode ended, shape (N, 1).
             infos: The environments' own.
         """
-        if "log" in infos:
-            self.env_log.add(infos["log"])
+        self.env_log.add_extras(infos)
         self.episodes.add(rewards.squeeze(-1), ended.squeeze(-1))
 
     def _clip_gradients(self, optimizer: torch.optim.Optimizer) -> None:

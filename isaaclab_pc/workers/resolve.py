@@ -23,6 +23,7 @@ from isaaclab_pc.scaling import BatchPlan, most_envs, plan_batch
 from isaaclab_pc.settings import GuardSettings, RunSettings
 from isaaclab_pc.workers.overrides import check_overrides
 from isaaclab_pc.workers.points import apply_points, check_crop, is_of_realism
+from isaaclab_pc.workers.registration import check_kind, check_registration
 
 if TYPE_CHECKING:
     from isaaclab_pc.guards import GuardCfg
@@ -192,17 +193,14 @@ def _load_configs(settings: RunSettings) -> tuple[Any, Any]:
     from isaaclab_tasks.utils import PresetCfg, resolve_task_config
     from isaaclab_tasks.utils.parse_cfg import load_cfg_from_registry
 
+    check_registration(task)
     entry_point = agent_key(settings.runner, settings.agent_size, settings.learner)
-    registered = gym.spec(task).kwargs or {}
-    if entry_point not in registered:
-        asked = f"runner={settings.runner} agent={settings.agent_size} algorithm={settings.learner}"
-        known = sorted(key for key in registered if key.endswith("_cfg_entry_point"))
-        raise ConfigError(f"{task} has no agent for {asked}: it registers {', '.join(known)}.")
-
     env_overrides = [text for text in settings.env_overrides if not is_of_realism(text)]
     overrides = [*env_overrides, *settings.agent_overrides]
     try:
         unresolved: Any = load_cfg_from_registry(task, "env_cfg_entry_point")
+        check_kind(task, unresolved)
+        _check_agent(task, entry_point, settings)
         has_presets = isinstance(unresolved.sim.physics, PresetCfg)
         selectors = [f"physics={settings.physics.backend}"] if has_presets else []
         env_cfg, agent_cfg = resolve_task_config(task, entry_point, overrides=selectors)
@@ -219,6 +217,17 @@ def _load_configs(settings: RunSettings) -> tuple[Any, Any]:
         raise ConfigError(f"{given}{task} cannot be configured: {type(error).__name__}: {error}") from error
     # Deep copies: defaults of Isaac Lab's configs may be shared, and runners change what they are given.
     return copy.deepcopy(env_cfg), copy.deepcopy(agent_cfg)
+
+
+def _check_agent(task: str, entry_point: str, settings: RunSettings) -> None:
+    """Refuse a task that registers no agent of this name."""
+    import gymnasium as gym
+
+    registered = gym.spec(task).kwargs
+    if entry_point not in registered:
+        asked = f"runner={settings.runner} agent={settings.agent_size} algorithm={settings.learner}"
+        known = sorted(key for key in registered if key.endswith("_cfg_entry_point"))
+        raise ConfigError(f"{task} has no agent for {asked}: it registers {', '.join(known)}.")
 
 
 def _choose_encoder(agent_cfg: Any, settings: RunSettings) -> None:

@@ -19,6 +19,7 @@ from isaaclab_pc.scaling.machine import Machine
 from isaaclab_pc.scaling.preflight import check_run
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.workers.browser_visualizers import LIVE, listening_on
+from isaaclab_pc.workers.registration import check_wrappers
 from isaaclab_pc.workers.resolve import Resolved, resolve
 
 if TYPE_CHECKING:
@@ -163,6 +164,7 @@ def open_env(
         with _named("the environment", resolved.overrides), calm_threads():
             env = gym.make(resolved.task, cfg=resolved.env_cfg)
         try:
+            check_wrappers(resolved.task, env)
             if resolved.guard is not None and resolved.guard.mode != "disabled":
                 from isaaclab_pc.guards import attach_guard
 

@@ -130,8 +130,7 @@ class StackEnv(PointCloudEnv):
 
         speed, spin = self._motion()
         still = closeness(10.0 * speed + spin, scale=1.0)
-        fingers = self.robot.data.joint_pos.torch[:, self.fingers]
-        opening = fingers.sum(dim=1) / self.finger_limits[..., 1].sum(dim=1)
+        opening = self.finger_openings().sum(dim=1) / self.finger_travel.sum(dim=1)
         release = torch.where(grasped, opening, 1.0)
 
         return {
