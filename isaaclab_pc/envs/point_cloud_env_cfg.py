@@ -28,6 +28,7 @@ from isaaclab_pc.errors import ConfigError, closest
 from isaaclab_pc.guards import GuardCfg
 from isaaclab_pc.physics.presets import PhysicsPresetsCfg
 from isaaclab_pc.sensors import GivenPointsCfg, PointCloudCfg, ThreadedWarpRendererCfg
+from isaaclab_pc.sensors.scene_cameras import check_camera
 
 Vector = tuple[float, float, float]
 
@@ -223,7 +224,7 @@ class PointCloudEnvCfg(DirectRLEnvCfg):
     """Depth beyond which ``obs=depth`` reads 0, like a miss [m]."""
 
     def check(self) -> None:
-        """Refuse a name that is not among its field's choices, a history that there is not, and what is no arm.
+        """Refuse unknown names, a history that there is not, an arm that is none, and impossible cameras.
 
         Raises:
             ConfigError: The message names the field, its value and the near names.
@@ -244,6 +245,9 @@ class PointCloudEnvCfg(DirectRLEnvCfg):
             if getattr(self.scene, name, None) is None:
                 objects = [key for key, value in vars(self.scene).items() if isinstance(value, RigidObjectCfg)]
                 raise ConfigError(f"env.randomized: the scene has no object {name}: {closest(name, objects)}")
+        for name, part in vars(self.scene).items():
+            if isinstance(part, CameraCfg) and name not in self.unseen():
+                check_camera(part, f"env.scene.{name}")
 
     def unseen(self) -> tuple[str, ...]:
         """Return the names of the scene's sensors that ``obs`` does not need: they are removed before it is built."""

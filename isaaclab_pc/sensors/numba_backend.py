@@ -61,6 +61,7 @@ class NumbaBackend:
         points: torch.Tensor,
         pixels: torch.Tensor,
         count: torch.Tensor,
+        centers: tuple[torch.Tensor, ...] | None = None,
     ) -> None:
         """Fill ``kept``, ``pixels`` and ``count`` of the masked environments, and all of ``points``.
 
@@ -79,6 +80,7 @@ class NumbaBackend:
             removed.numpy(),
             self._sizes,
             matrices.numpy(),
+            None if centers is None else tuple(table.numpy() for table in centers),
             to_output.numpy(),
             self._crop,
             self._near,
