@@ -134,7 +134,11 @@ def fit(
         ProbeError: A trial failed for another reason than its size.
     """
     gpu = Gpu(settings.device) if settings.on_gpu else None
-    budgets = _budgets(settings, gpu, processes, reserve)
+
+    def read_budgets() -> Budgets:
+        return _budgets(settings, gpu, processes, reserve)
+
+    budgets = read_budgets()
     sharing = {"processes": processes, "reserve": reserve}
     digest = cache_key({**key, **_machine(gpu), **sharing, "settings": _settings_of_answer(settings)})
 
@@ -146,7 +150,7 @@ def fit(
 
     search_clock = SearchClock(settings.max_seconds, clock)
     with _output_folder() as folder:
-        children = _Children(command, budgets, gpu, folder, on_trial, search_clock)
+        children = _Children(command, budgets, read_budgets, gpu, folder, on_trial, search_clock)
         sizes = _SizeTrials(children, retry, search_clock, profile)
         result, is_confirmed = _confirm_or_search(sizes, settings, search_clock, profile)
         best = _winner(result, settings, search_clock)
@@ -210,17 +214,27 @@ def _budgets(settings: SearchSettings, gpu: Gpu | None, processes: int, reserve:
     return Budgets(resolve_budget(HOST_FRACTION, free_host) // processes, max(device - reserve, 0))
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Children:
     """Runs trials in child processes, one at a time."""
 
     command: ChildCommand
     budgets: Budgets
+    read_budgets: Callable[[], Budgets]
+    """Reads what is left now, while no child runs."""
     gpu: Gpu | None
     folder: Path
     """Where children leave their trials and their output."""
     on_trial: Callable[[Trial], None]
     clock: SearchClock
+
+    def leave_to_others(self) -> None:
+        """Lower the budgets to what other programs have left."""
+        now = self.read_budgets()
+        device = self.budgets.device
+        if device is not None and now.device is not None:
+            device = min(device, now.device)
+        self.budgets = replace(self.budgets, host=min(self.budgets.host, now.host), device=device)
 
     def run(self, num_envs: int, overrides: Overrides) -> Trial:
         """Try a size once, in the time that is left."""
@@ -257,10 +271,14 @@ class _SizeTrials:
             # Compiling kernels takes memory that no later process needs: they are kept on disk.
             trial = self._run_once(num_envs)
         self._may_compile_kernels = self._may_compile_kernels and trial.outcome is Outcome.TOO_MANY
+        if trial.taken_by_others:
+            # No setting of the run is to blame.
+            self._children.leave_to_others()
+            trial = self._run_once(num_envs)
 
         fitting = None
         for _ in range(_MAX_ATTEMPTS - 1):
-            overrides = self._retry(trial, self._overrides)
+            overrides = None if trial.taken_by_others else self._retry(trial, self._overrides)
             if overrides is None or self._clock.left() == 0.0:
                 break
             fitting = trial if trial.fits else fitting

@@ -15,7 +15,7 @@ import torch
 from isaaclab_pc.guards.step_hooks import StepHook, add_step_hook
 from isaaclab_pc.physics.contacts import contact_buffer_bytes
 from isaaclab_pc.runners.policy_protocols import HasChunks
-from isaaclab_pc.scaling.gpu import Gpu
+from isaaclab_pc.scaling.gpu import Gpu, held_by_libraries
 from isaaclab_pc.scaling.trial import MemoryReport, Phase, Progress, Spaces
 from isaaclab_pc.sensors.scene_cameras import renderer_bytes
 from isaaclab_pc.tensor_bytes import tensor_bytes
@@ -57,6 +57,7 @@ class ProbeWatch:
         self._at_least = at_least
         self._phase_path = phase_path
         self._phases: _PhaseFile | None = None
+        self._device = device
         self._gpu = None
         if device.startswith("cuda"):
             # This process has a CUDA context anyway.
@@ -137,7 +138,8 @@ class ProbeWatch:
             after_env=self._bytes_after_env,
             tensors=tensors,
             spaces=_spaces(env.unwrapped),
-            torch_peak=None if self._gpu is None else torch.cuda.max_memory_allocated(),
+            torch_peak=None if self._gpu is None else torch.cuda.max_memory_allocated(self._device),
+            held_peak=None if self._gpu is None else held_by_libraries(self._device, peak=True),
         )
 
     def _used_bytes(self) -> int:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """GPU memory of a process tree, against a fake NVML."""
 
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -8,7 +9,9 @@ import psutil
 import pytest
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.scaling.cuda_memory import CudaMemory
 from isaaclab_pc.scaling.gpu import Gpu
+from isaaclab_pc.scaling.trial import Meter
 from tests.fake_nvml import FakeGpu, FakeNvml, process
 from tests.waiting import is_gone
 
@@ -30,8 +33,92 @@ def test_memory_of_the_trees_processes_is_summed_and_its_peak_kept(card: FakeGpu
     assert gpu.sample([7, 8]) == 350 * MIB
     card.compute = [process(7, 100 * MIB)]
     assert gpu.sample([7, 8]) == 350 * MIB
+    card.compute = []
+    assert gpu.finish() == (350 * MIB, Meter.PROCESS, 0)
     gpu.start()
-    assert gpu.sample([7, 8]) == 100 * MIB, "a new tree has its own peak"
+    card.compute = [process(9, 100 * MIB)]
+    assert gpu.sample([9]) == 100 * MIB, "a new tree has its own peak"
+
+
+def test_a_neighbour_that_grows_before_our_context_exists_is_not_counted(card: FakeGpu) -> None:
+    gpu = Gpu("cuda:0", {})
+    gpu.start()
+    card.used += 4000 * MIB
+    gpu.sample([7])
+    card.used += 300 * MIB
+    card.compute = [process(7, 300 * MIB)]
+    assert gpu.sample([7]) == 300 * MIB
+
+
+def test_a_neighbour_that_grows_when_our_context_is_gone_is_not_counted(card: FakeGpu) -> None:
+    gpu = Gpu("cuda:0", {})
+    gpu.start()
+    card.used += 300 * MIB
+    card.compute = [process(7, 300 * MIB)]
+    gpu.sample([7])
+    card.used += 4000 * MIB
+    card.compute = []
+    assert gpu.sample([7]) == 300 * MIB
+
+
+def test_a_neighbour_that_frees_hides_nothing_and_one_that_grows_adds_nothing(card: FakeGpu) -> None:
+    card.used = 3000 * MIB
+    gpu = Gpu("cuda:0", {})
+    for neighbour in (-500 * MIB, 2000 * MIB):
+        gpu.start()
+        card.used += neighbour
+        card.used += 700 * MIB
+        gpu.sample([7])
+        card.used -= 700 * MIB
+        assert gpu.finish() == (700 * MIB, Meter.CARD, neighbour)
+
+
+def test_a_stranger_with_the_number_of_one_of_ours_is_not_counted(card: FakeGpu) -> None:
+    gpu = Gpu("cuda:0", {})
+    card.compute = [process(7, 4000 * MIB)]
+    card.used += 4000 * MIB
+    gpu.start()
+    card.used += 300 * MIB
+    assert gpu.sample([7]) == 300 * MIB
+    card.used -= 300 * MIB
+    assert gpu.finish() == (300 * MIB, Meter.CARD, 0)
+
+
+def test_a_process_that_outlives_the_tree_was_a_stranger(card: FakeGpu) -> None:
+    gpu = Gpu("cuda:0", {})
+    gpu.start()
+    card.used += 4300 * MIB
+    card.compute = [process(7, 4000 * MIB)]
+    gpu.sample([7])
+    card.used -= 300 * MIB
+    assert gpu.finish() == (300 * MIB, Meter.CARD, 4000 * MIB)
+
+
+def test_memory_that_the_driver_takes_back_late_is_ours(card: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = Gpu("cuda:0", {})
+    gpu.start()
+    card.used += 900 * MIB
+    gpu.sample([7])
+
+    def free_some(_: float) -> None:
+        card.used = max(card.used - 300 * MIB, 1 << 30)
+
+    monkeypatch.setattr("isaaclab_pc.scaling.gpu.time.sleep", free_some)
+    assert gpu.finish() == (900 * MIB, Meter.CARD, 0)
+
+
+def test_a_reading_that_blocks_is_given_up(card: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = Gpu("cuda:0", {})
+    monkeypatch.setattr("isaaclab_pc.scaling.gpu.DEADLINE_S", 0.2)
+    card.blocked = threading.Event()
+    try:
+        for _ in range(2):
+            with pytest.raises(ConfigError, match=r"device=cuda:0: its memory cannot be read \(no answer in 0.2 s\)"):
+                gpu.sample([7])
+        with pytest.raises(ConfigError, match="no answer"):
+            Gpu("cuda:0", {})
+    finally:
+        card.blocked.set()
 
 
 def test_process_that_computes_and_renders_counts_once(card: FakeGpu) -> None:
@@ -157,6 +244,29 @@ def test_memory_that_nobody_tells_is_refused_with_what_to_do(
         r".*nvidia-smi -L.*num_envs",
     ):
         Gpu("cuda:0", {})
+
+
+@pytest.mark.parametrize(
+    ("body", "answer"),
+    [
+        ("print('a library speaks', 7); return (3, 7)", (3, 7)),
+        ("__import__('sys').stderr.write('x' * 200_000); return (3, 7)", (3, 7)),
+        ("__import__('time').sleep(60)", "CUDA gives no answer in 1 s"),
+    ],
+)
+def test_cuda_is_heard_whatever_else_its_child_writes_and_not_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, answer: object
+) -> None:
+    fake_cuda(tmp_path, monkeypatch, body)
+    if isinstance(answer, str):
+        monkeypatch.setattr("isaaclab_pc.scaling.cuda_memory._FIRST_S", 1.0)
+    memory = CudaMemory("cuda:0")
+    for _ in range(2):
+        if isinstance(answer, str):
+            with pytest.raises(OSError, match=answer):
+                memory.read()
+            return
+        assert memory.read() == answer
 
 
 def test_gpu_that_is_lost_while_it_is_metered_is_said(nvml: FakeNvml, card: FakeGpu) -> None:
