@@ -11,9 +11,10 @@ import psutil
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.scaling.cuda_memory import CudaMemory
 from isaaclab_pc.scaling.deadline import DEADLINE_S, answer_of
+from isaaclab_pc.scaling.memory import resolve_budget
 from isaaclab_pc.scaling.trial import Meter
 
-__all__ = ["Gpu", "GpuUse", "held_by_libraries"]
+__all__ = ["Gpu", "GpuUse", "OwnMemory", "held_by_libraries"]
 
 _LOOK_S = 0.05
 """Time between two looks at memory that the driver takes back [s]."""
@@ -151,7 +152,7 @@ class Gpu:
         Raises:
             ConfigError: The memory cannot be read.
         """
-        self._growth = max(self._growth, self._memory().used - self._used_before)
+        self._growth = max(self._growth, self.growth())
         told = self._told()
         own = told.keys() & set(pids) - self._strangers
         if own:
@@ -186,6 +187,25 @@ class Gpu:
             if used >= before:
                 return before
         return used
+
+    def told_of(self, pid: int) -> int | None:
+        """Return the memory of a process [bytes]; None where the driver does not tell it.
+
+        Args:
+            pid: Its number.
+
+        Raises:
+            ConfigError: The driver does not answer.
+        """
+        return self._told().get(pid)
+
+    def growth(self) -> int:
+        """Return by how much the used memory has grown since `start`, others' included [bytes].
+
+        Raises:
+            ConfigError: The memory cannot be read.
+        """
+        return self._memory().used - self._used_before
 
     def _told(self) -> dict[int, int]:
         """Return the memory [bytes] of each process of which the driver tells it."""
@@ -289,3 +309,66 @@ def held_by_libraries(device: str, *, peak: bool) -> int:
     # With this allocator, torch's memory is part of the same pool.
     is_shared = torch.cuda.get_allocator_backend() == "cudaMallocAsync"
     return max(torch_holds, pool) if is_shared else torch_holds + pool
+
+
+class OwnMemory:
+    """GPU memory of this process alone, whatever others do.
+
+    It is what the driver tells of the process. Where that is nothing, it is what torch and Warp hold, with what all
+    else of the process took while it was built: its CUDA context, kernels, and what PhysX allocates.
+    """
+
+    def __init__(self, device: str) -> None:
+        """Begin, before this process has a CUDA context.
+
+        Args:
+            device: ``cuda:N``.
+        """
+        self._device = device
+        self._gpu: Gpu | None = None
+        self._beside: int | None = None
+        try:
+            self._gpu = Gpu(device, cuda_memory=self._mem_get_info)
+        except ConfigError:
+            self._beside = 0
+
+    def read(self) -> tuple[int, int]:
+        """Return the memory that it has now, and the most that it had at a time when this was asked [bytes].
+
+        The first time is to be when all is built.
+        """
+        held, peak = (held_by_libraries(self._device, peak=peak) for peak in (False, True))
+        told = None
+        try:
+            if self._gpu is not None:
+                told = self._gpu.told_of(os.getpid())
+                if self._beside is None:
+                    self._beside = max(self._gpu.growth() - held, 0)
+        except ConfigError:
+            self._gpu = None
+        beside = max(told - held, 0) if told is not None else self._beside or 0
+        return held + beside, peak + beside
+
+    def hold_to(self, budget: float | int) -> None:
+        """Let torch allocate no more than a budget leaves beside what else the process has; once all is built.
+
+        Args:
+            budget: A fraction of the memory that is free without this process, or a size [bytes].
+
+        Raises:
+            MemoryError: Less than nothing is left.
+        """
+        import torch
+
+        free, total = self._mem_get_info()
+        now, _ = self.read()
+        allowed = resolve_budget(budget, free + now)
+        left = allowed - now + torch.cuda.memory_reserved(self._device)
+        if left <= 0:
+            raise MemoryError(f"scaling.budget={budget}: {now} bytes of GPU memory are used, {allowed} are allowed")
+        torch.cuda.set_per_process_memory_fraction(min(left / total, 1.0), self._device)
+
+    def _mem_get_info(self) -> tuple[int, int]:
+        import torch
+
+        return torch.cuda.mem_get_info(self._device)

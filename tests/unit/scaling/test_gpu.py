@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """GPU memory of a process tree, against a fake NVML."""
 
+import os
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,8 +10,9 @@ import psutil
 import pytest
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.scaling import gpu as gpu_module
 from isaaclab_pc.scaling.cuda_memory import CudaMemory
-from isaaclab_pc.scaling.gpu import Gpu
+from isaaclab_pc.scaling.gpu import Gpu, OwnMemory, held_by_libraries
 from isaaclab_pc.scaling.trial import Meter
 from tests.fake_nvml import FakeGpu, FakeNvml, process
 from tests.waiting import is_gone
@@ -300,8 +302,6 @@ def test_real_library_without_a_gpu_gives_the_same_error(monkeypatch: pytest.Mon
 
 @pytest.mark.gpu
 def test_real_gpu_reports_the_memory_of_a_process() -> None:
-    import os
-
     import torch
 
     gpu = Gpu("cuda:0")
@@ -309,3 +309,89 @@ def test_real_gpu_reports_the_memory_of_a_process() -> None:
     before = gpu.sample([os.getpid()])
     block = torch.empty(512 * MIB, dtype=torch.uint8, device="cuda:0")
     assert gpu.sample([os.getpid()]) - before >= block.nbytes
+
+
+class FakeTorch:
+    """What torch and Warp tell of the GPU, and the limit that torch is given."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, card: FakeGpu) -> None:
+        import torch
+        import warp
+
+        self.reserved = 0
+        self.reserved_peak = 0
+        self.pool = 0
+        self.limit = 0.0
+        told = {
+            "memory_reserved": lambda device: self.reserved,
+            "max_memory_reserved": lambda device: self.reserved_peak,
+            "mem_get_info": lambda device: (card.total - card.used, card.total),
+            "get_allocator_backend": lambda: "native",
+            "set_per_process_memory_fraction": lambda fraction, device: setattr(self, "limit", fraction),
+        }
+        for name, function in told.items():
+            monkeypatch.setattr(torch.cuda, name, function)
+        monkeypatch.setattr(warp, "is_mempool_enabled", lambda device: True)
+        for name in ("current", "high"):
+            monkeypatch.setattr(warp, f"get_mempool_used_mem_{name}", lambda device: self.pool)
+
+
+@pytest.fixture
+def libraries(monkeypatch: pytest.MonkeyPatch, card: FakeGpu) -> FakeTorch:
+    return FakeTorch(monkeypatch, card)
+
+
+@pytest.mark.parametrize("tells", [True, False])
+def test_a_process_knows_its_own_memory_whatever_a_neighbour_does(
+    card: FakeGpu, libraries: FakeTorch, tells: bool
+) -> None:
+    def takes(reserved: int, pool: int, beside: int) -> None:
+        libraries.reserved = reserved
+        libraries.reserved_peak = max(libraries.reserved_peak, reserved)
+        libraries.pool = pool
+        card.compute = [process(os.getpid(), reserved + pool + beside)] if tells else [process(os.getpid(), None)]
+
+    own = OwnMemory("cuda:0")
+    takes(300 * MIB, 200 * MIB, 400 * MIB)
+    card.used += 900 * MIB
+    assert own.read() == (900 * MIB, 900 * MIB)
+    card.used += 4000 * MIB
+    takes(500 * MIB, 200 * MIB, 400 * MIB)
+    assert own.read() == (1100 * MIB, 1100 * MIB)
+    takes(100 * MIB, 200 * MIB, 400 * MIB)
+    assert own.read() == (700 * MIB, 1100 * MIB)
+
+
+def test_a_budget_limits_torch_to_what_all_else_leaves(card: FakeGpu, libraries: FakeTorch) -> None:
+    own = OwnMemory("cuda:0")
+    libraries.reserved, libraries.pool = 300 * MIB, 200 * MIB
+    card.used += 900 * MIB
+    own.hold_to(2000 * MIB)
+    assert libraries.limit == pytest.approx((2000 - 600) * MIB / card.total)
+    own.hold_to(0.5)
+    assert libraries.limit == pytest.approx((0.5 * (7 << 30) - 600 * MIB) / card.total)
+    with pytest.raises(MemoryError, match=r"scaling\.budget"):
+        own.hold_to(600 * MIB)
+
+
+def test_what_torch_and_warp_share_counts_once(
+    card: FakeGpu, libraries: FakeTorch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    libraries.reserved, libraries.pool = 300 * MIB, 500 * MIB
+    assert held_by_libraries("cuda:0", peak=False) == 800 * MIB
+    monkeypatch.setattr("torch.cuda.get_allocator_backend", lambda: "cudaMallocAsync")
+    assert held_by_libraries("cuda:0", peak=False) == 500 * MIB
+
+
+def test_a_process_whose_driver_does_not_answer_counts_what_its_libraries_hold(
+    nvml: FakeNvml, card: FakeGpu, libraries: FakeTorch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu_module, "DEADLINE_S", 0.2)
+    own = OwnMemory("cuda:0")
+    libraries.reserved = libraries.reserved_peak = 300 * MIB
+    card.blocked = threading.Event()
+    monkeypatch.setattr(nvml, "nvmlDeviceGetComputeRunningProcesses", lambda handle: card.blocked.wait())
+    try:
+        assert own.read() == own.read() == (300 * MIB, 300 * MIB)
+    finally:
+        card.blocked.set()

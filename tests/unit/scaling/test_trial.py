@@ -59,6 +59,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "physx_buffers": st.dictionaries(st.text(), COUNTS),
     "faults": COUNTS,
     "most_envs": st.none() | COUNTS,
+    "configuration": st.text(),
     "progress": st.none() | st.builds(Progress, phase=st.sampled_from(Phase), minibatch_size=st.integers(1, 2**31)),
     "repeated_lines": st.lists(st.tuples(st.text(), COUNTS)).map(tuple),
 }
@@ -143,6 +144,7 @@ WRONG: dict[str, list[Any]] = {
     "physx_buffers": [*NO_MAPS, *({"gpu_heap_capacity": count} for count in (None, *NO_COUNTS))],
     "faults": [None, *NO_COUNTS],
     "most_envs": NO_COUNTS,
+    "configuration": NO_TEXTS,
     "progress": [
         *(7, "update", [], {}, {"phase": "update"}, {"phase": "lunch", "minibatch_size": 64}),
         {"phase": "update", "minibatch_size": 64, "step": 1},
