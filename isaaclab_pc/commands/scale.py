@@ -27,7 +27,6 @@ from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.platform import check_gpus, check_isaaclab, choose_platform
 from isaaclab_pc.launch.run_folder import LOG_NAME, LOGS, SETTINGS_NAME, experiment_name, make_folder
-from isaaclab_pc.launch.run_record import versions
 from isaaclab_pc.program_name import command_line
 from isaaclab_pc.runners import require_library
 from isaaclab_pc.scaling import FitResult, ProbeError, SearchSettings, Trial
@@ -173,7 +172,7 @@ def run(command: Command, *, plan: bool) -> int:
     settings.save(folder / SETTINGS_NAME)
     trials: list[Trial] = []
     try:
-        result = find_for_ranks(settings, versions(), trials.append)
+        result = find_for_ranks(settings, trials.append)
     finally:
         # Also what was tried before an error or Ctrl-C; where nothing was, nothing stays.
         if trials:

@@ -246,12 +246,14 @@ def _start(settings: RunSettings, name: str | None = None) -> tuple[int, Path]:
     try:
         with locked(folder):
             if settings.num_envs == "auto":
-                result = find_for_ranks(settings, record.data.versions, record.add_trial)
+                result = find_for_ranks(settings, record.add_trial)
                 settings = apply_overrides(settings, {"num_envs": result.num_envs, **result.overrides})
                 settings.save(folder / SETTINGS_NAME)
                 for trial in result.earlier_trials:
                     record.add_trial(trial)
-                record.update(num_envs=settings.num_envs, earlier_search=result.earlier_date or None)
+                record.update(
+                    num_envs=settings.num_envs, earlier_search=result.earlier_date or None, answer=result.answer
+                )
             code = train_to_end(record, None, folder / SETTINGS_NAME)
     except ConfigError:
         _discard(folder)

@@ -22,6 +22,7 @@ from isaaclab_pc.terminal.screen import current
 __all__ = [
     "LOGS",
     "LOG_NAME",
+    "PROGRESS_NAME",
     "RESUME_SETTINGS_NAME",
     "SCRIPT_LOCK",
     "SETTINGS_NAME",
@@ -49,6 +50,9 @@ SCRIPT_LOCK = ".lock"
 
 WORKER_LOCK = ".worker.lock"
 """The lock of its worker."""
+
+PROGRESS_NAME = "progress.json"
+"""What the worker is doing, a :class:`~isaaclab_pc.scaling.trial.Progress`."""
 
 LOG_NAME = "worker.log"
 """What simulators and libraries print in the child, beside its settings."""

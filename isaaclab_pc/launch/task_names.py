@@ -33,6 +33,7 @@ __all__ = [
     "require_expert",
     "resolve_task",
     "short_name",
+    "task_modules",
 ]
 
 SLOW_SECONDS = 20.0
@@ -55,6 +56,8 @@ class Traits(TypedDict):
     """Whether the package of its environment has a module ``expert``."""
     has_sizes: bool
     """Whether its agents come in every size, as those of ``register_task`` do."""
+    modules: list[str]
+    """Modules of its environment and its configurations."""
 
 
 def our_tasks() -> dict[str, str]:
@@ -99,7 +102,31 @@ def has_sizes(task_id: str) -> bool:
 
 
 def _traits(task_id: str) -> Traits:
-    return registered_tasks().get(task_id, {"has_expert": False, "has_sizes": False})
+    return registered_tasks().get(task_id, {"has_expert": False, "has_sizes": False, "modules": []})
+
+
+def task_modules(task_id: str) -> list[str]:
+    """Return the modules of a task's environment and configurations, as they are registered.
+
+    Args:
+        task_id: A gym id, of this package or another.
+
+    Raises:
+        ConfigError: It is of another package, and Isaac Lab's tasks cannot be imported.
+    """
+    return _modules(task_id) if task_id in our_tasks().values() else _traits(task_id)["modules"]
+
+
+def _modules(task_id: str) -> list[str]:
+    """Return the modules that the registry names for a task; not those of functions that make the agents of any."""
+    import gymnasium
+
+    spec = gymnasium.spec(task_id)
+    entries = [spec.entry_point, *(value for name, value in spec.kwargs.items() if name.endswith("_entry_point"))]
+    names = [
+        entry.partition(":")[0] if isinstance(entry, str) else getattr(entry, "__module__", "") for entry in entries
+    ]
+    return sorted({name for name in names if name and name != "isaaclab_pc.tasks.registration"})
 
 
 def require_expert(task_id: str, asked: str) -> None:
@@ -140,7 +167,11 @@ def describe_registered() -> dict[str, Traits]:
     from isaaclab_pc.runners import agent_key
 
     return {
-        task_id: Traits(has_expert=_has_expert_module(task_id), has_sizes=agent_key("rsl_rl", "large") in spec.kwargs)
+        task_id: Traits(
+            has_expert=_has_expert_module(task_id),
+            has_sizes=agent_key("rsl_rl", "large") in spec.kwargs,
+            modules=_modules(task_id),
+        )
         for task_id, spec in gymnasium.registry.items()
         if "env_cfg_entry_point" in spec.kwargs
     }

@@ -9,9 +9,9 @@ from pathlib import Path
 from isaaclab_pc.output_filter import OutputFilter, full_log
 from isaaclab_pc.process_tree import ProcessTree
 from isaaclab_pc.scaling.classify import classify_exit, contact_overflow, out_of_memory_line
-from isaaclab_pc.scaling.gpu import Gpu
-from isaaclab_pc.scaling.memory import memory_cgroups, oom_kills
-from isaaclab_pc.scaling.trial import Outcome, Phase, Progress, Trial, format_size
+from isaaclab_pc.scaling.gpu import Gpu, GpuUse
+from isaaclab_pc.scaling.memory import free_host_memory, memory_cgroups, oom_kills
+from isaaclab_pc.scaling.trial import Meter, Outcome, Phase, Progress, Trial, format_size
 
 __all__ = ["Budgets", "phase_path", "run_trial"]
 
@@ -19,6 +19,8 @@ INTERVAL = 0.05
 """Time between two looks at the child [s]."""
 CLOSING = 10.0
 """How long a child may take to end after it has written its trial [s]; then it is ended."""
+_OTHERS_SHARE = 0.02
+"""Part of a budget that other programs may take without being named as the reason why it did not do."""
 _TAIL = 4 << 20
 """How much of the log's end is searched for the cause of a failure [bytes]: PhysX writes thousands of lines after it.
 """
@@ -75,11 +77,14 @@ def run_trial(
     kills_before = oom_kills(cgroups)
     if gpu is not None:
         gpu.start()
+    host_free = free_host_memory().size
     began = time.monotonic()
     with OutputFilter(log_path, inlets=1) as output, ProcessTree(argv, output.inlets[0]) as tree:
         meter = _Meter(tree, gpu, budgets)
         trial, returncode = _watch(tree, meter, result_path, _TimeLimit(budgets, result_path, on_training))
 
+    wall_seconds = time.monotonic() - began
+    use = None if gpu is None else gpu.finish()
     # The parent's own verdict counts more than what the child wrote.
     trial = trial or _read_result(result_path, num_envs)
     if trial is None:
@@ -91,14 +96,16 @@ def run_trial(
     elif trial.outcome in (Outcome.FITS, Outcome.OVERFLOW):
         trial = _with_dropped_contacts(trial, log_path)
 
+    if use is not None:
+        trial = _with_device_memory(trial, use)
     return replace(
         trial,
         num_envs=num_envs,
-        wall_seconds=round(time.monotonic() - began, 3),
+        wall_seconds=round(wall_seconds, 3),
         host_bytes=tree.host_bytes,
         host_budget=budgets.host,
-        device_bytes=None if gpu is None else meter.device_bytes,
         device_budget=budgets.device,
+        taken_by_others=_taken_by_others(trial, budgets, host_free - free_host_memory().size, use),
         log=str(log_path),
         progress=_read_progress(result_path),
         repeated_lines=tuple(output.floods),
@@ -117,6 +124,29 @@ def phase_path(result_path: Path) -> Path:
     return result_path.with_suffix(".phase")
 
 
+def _with_device_memory(trial: Trial, use: GpuUse) -> Trial:
+    """Attach the GPU memory that was metered, or that the child's libraries held where that is more."""
+    held = 0 if trial.memory is None else trial.memory.held_peak or 0
+    if held > use.peak:
+        return replace(trial, device_bytes=held, device_meter=Meter.LIBRARIES)
+    return replace(trial, device_bytes=use.peak, device_meter=use.meter)
+
+
+def _taken_by_others(trial: Trial, budgets: Budgets, host: int, use: GpuUse | None) -> int:
+    """Return the memory that others took, of the host or the GPU, if that may be why a trial did not fit."""
+    if trial.outcome is Outcome.OVER_BUDGET:
+        # That of the host is metered without theirs.
+        is_theirs = use is not None and budgets.device is not None and use.peak <= budgets.device
+        return max(use.others, 0) if use is not None and is_theirs else 0
+    if trial.outcome is not Outcome.OOM:
+        return 0
+
+    taken = [(host, budgets.host)]
+    if use is not None and budgets.device is not None:
+        taken.append((use.others, budgets.device))
+    return max((size for size, budget in taken if size > _OTHERS_SHARE * budget), default=0)
+
+
 def _read_progress(result_path: Path) -> Progress | None:
     """Return what a child did last; None where it did not begin to train, or was ended while it wrote."""
     try:
@@ -132,17 +162,15 @@ class _Meter:
     tree: ProcessTree
     gpu: Gpu | None
     budgets: Budgets
-    device_bytes: int = 0
 
     def exceeded(self) -> str:
         """Measure; return what passed its budget, or an empty string."""
         host = self.tree.sample(self.budgets.host)
-        if self.gpu is not None:
-            self.device_bytes = self.gpu.sample(self.tree.pids)
+        device = 0 if self.gpu is None else self.gpu.sample(self.tree.pids)
 
         if host > self.budgets.host:
             return f"passed {format_size(self.budgets.host)} of host memory"
-        if self.budgets.device is not None and self.device_bytes > self.budgets.device:
+        if self.budgets.device is not None and device > self.budgets.device:
             return f"passed {format_size(self.budgets.device)} of GPU memory"
         return ""
 

@@ -14,6 +14,7 @@ from isaaclab_pc.runners import Decision, Runner
 from isaaclab_pc.scaling import Outcome, SearchSettings, Trial
 from isaaclab_pc.scaling.trial_runner import phase_path
 from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.workers.configuration import configuration_digest
 from isaaclab_pc.workers.contact_watch import contact_usage, dropped_contacts
 from isaaclab_pc.workers.probe_watch import ProbeWatch, TooManyEnvironmentsError
 from isaaclab_pc.workers.session import Session, guard_counts, open_session, record_faults
@@ -88,6 +89,7 @@ def _train_briefly(settings: RunSettings, num_envs: int, result_path: Path) -> N
             contacts=usage,
             faults=faults,
             most_envs=watch.most_envs,
+            configuration=configuration_digest(settings, num_envs),
         )
         # Before the session closes: Kit ends the process as it closes.
         trial.write(result_path)

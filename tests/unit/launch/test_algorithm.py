@@ -21,8 +21,8 @@ EXPERTS = {"lift": "IsaacPC-Lift-Cube-Franka-Direct"}
 CARTPOLE = "Isaac-Cartpole-Direct-v0"
 HOVER = "Example-Hover-Cube-Franka-Direct"
 OTHERS = {
-    CARTPOLE: {"has_expert": False, "has_sizes": False},
-    HOVER: {"has_expert": True, "has_sizes": True},
+    CARTPOLE: {"has_expert": False, "has_sizes": False, "modules": []},
+    HOVER: {"has_expert": True, "has_sizes": True, "modules": []},
 }
 """Tasks of other packages."""
 

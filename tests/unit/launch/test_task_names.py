@@ -8,7 +8,14 @@ import pytest
 import isaaclab_pc.tasks
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch import task_names as registry
-from isaaclab_pc.launch.task_names import all_ids, describe_registered, our_tasks, registered_tasks, resolve_task
+from isaaclab_pc.launch.task_names import (
+    all_ids,
+    describe_registered,
+    our_tasks,
+    registered_tasks,
+    resolve_task,
+    task_modules,
+)
 from isaaclab_pc.tasks.registration import register_task
 
 REACH = "IsaacPC-Reach-Franka-Direct"
@@ -168,9 +175,16 @@ def test_what_a_task_of_another_package_offers_is_seen_where_it_is_registered():
 
     found = {key: value for key, value in describe_registered().items() if key.startswith("Own-")}
     assert found == {
-        "Own-plain": {"has_expert": False, "has_sizes": True},
-        "Own-taught": {"has_expert": True, "has_sizes": True},
-        "Own-absent": {"has_expert": False, "has_sizes": False},
-        "Own-exits": {"has_expert": False, "has_sizes": False},
-        "Own-made": {"has_expert": False, "has_sizes": False},
+        "Own-plain": {"has_expert": False, "has_sizes": True, "modules": ["own_tasks", "own_tasks.plain.plain_env"]},
+        "Own-taught": {"has_expert": True, "has_sizes": True, "modules": ["own_tasks", "own_tasks.taught.taught_env"]},
+        "Own-absent": {"has_expert": False, "has_sizes": False, "modules": ["not_installed.env", "own_tasks"]},
+        "Own-exits": {"has_expert": False, "has_sizes": False, "modules": ["exits.env", "own_tasks"]},
+        "Own-made": {"has_expert": False, "has_sizes": False, "modules": ["own_tasks", __name__]},
     }
+
+
+def test_a_task_of_this_package_is_defined_in_its_own_folder():
+    assert task_modules("IsaacPC-Reach-Franka-Direct") == [
+        "isaaclab_pc.tasks.reach.reach_env",
+        "isaaclab_pc.tasks.reach.reach_env_cfg",
+    ]

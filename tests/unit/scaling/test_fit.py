@@ -9,6 +9,7 @@ import pytest
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.scaling import Outcome, ProbeError, Trial
 from isaaclab_pc.scaling.auto_num_envs import retry_overrides
+from isaaclab_pc.scaling.memory import FreeMemory
 from isaaclab_pc.scaling.search_clock import FIRST_BUILD_SECONDS
 from isaaclab_pc.scaling.trial import Overrides, format_size
 from tests.fake_nvml import FakeGpu, FakeNvml
@@ -243,7 +244,6 @@ def test_search_ends_in_time_with_the_best_so_far_and_says_so(workshop: Workshop
     result = workshop.fit("fits(n)", max_seconds=35)
     assert (result.num_envs, workshop.tried) == (128, [32, 64, 128])
     assert "cut short by scaling.max_seconds" in result.reason
-    assert "cut short by scaling.max_seconds" in workshop.fit("", max_seconds=35).reason
 
 
 def test_processes_on_the_cpu_share_its_memory(workshop: Workshop, set_free: Callable[[int], None]) -> None:
@@ -278,6 +278,33 @@ json.dump({{"num_envs": n, "outcome": "fits", "frames_per_second": n, "most_envs
 """
     assert workshop.fit(code, device="cuda:0").num_envs == 512
     assert workshop.tried == [1024, 512, 512]
+
+
+def test_memory_that_others_took_changes_no_setting_and_leaves_the_size_its_chance(
+    workshop: Workshop, set_free: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def free_memory() -> FreeMemory:
+        size = 500 * MIB if taken.exists() else 1000 * MIB
+        set_free(size)
+        return FreeMemory(size, "memory")
+
+    set_free(1000 * MIB)
+    taken = workshop.folder / "taken"
+    monkeypatch.setattr("isaaclab_pc.scaling.trial_runner.free_host_memory", free_memory)
+    workshop.retry = lambda trial, overrides: {"chunk": 64} if trial.outcome is Outcome.OOM else None
+    code = f"""
+if n == 64 and not os.path.exists({str(taken)!r}):
+    open({str(taken)!r}, "w").close()
+    raise MemoryError
+fits(n)
+"""
+    result = workshop.fit(code, max=64)
+    assert (result.num_envs, result.overrides) == (64, {})
+    assert [(trial.num_envs, trial.outcome) for trial in workshop.trials] == [
+        *((32, Outcome.FITS), (64, Outcome.OOM), (64, Outcome.FITS))
+    ]
+    assert [trial.taken_by_others for trial in workshop.trials] == [0, 500 * MIB, 0]
+    assert [trial.host_budget for trial in workshop.trials] == [800 * MIB, 800 * MIB, 400 * MIB]
 
 
 def test_a_run_on_several_gpus_shares_the_hosts_memory_and_keeps_some_of_the_first_gpus(

@@ -28,6 +28,15 @@ def test_profile_is_found_again_by_another_process_with_the_same_key(tmp_path: P
     assert cache.get("c") is None
 
 
+def test_profile_that_is_dropped_is_gone_and_the_others_stay(tmp_path: Path) -> None:
+    cache = ProfileCache(tmp_path / "profiles.json")
+    for key in ("a", "b"):
+        cache.put(key, PROFILE)
+    cache.drop("a")
+    cache.drop("nobody")
+    assert (cache.get("a"), cache.get("b")) == (None, PROFILE)
+
+
 def test_key_depends_on_every_part_and_not_on_their_order() -> None:
     key = cache_key({"task": "reach", "runner": "rsl_rl"})
     assert cache_key({"runner": "rsl_rl", "task": "reach"}) == key
@@ -71,7 +80,7 @@ def _is_one_line(text: str, start: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", '{"version": 1, "profiles": {}}', '{"version": 2, "profiles": []}', "\x00"]
+    "text", ["", "{", "[]", '{"version": 1, "profiles": {}}', '{"version": 3, "profiles": []}', "\x00"]
 )
 def test_damaged_file_is_replaced_with_one_warning(
     text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -99,7 +108,7 @@ def test_damaged_file_is_replaced_with_one_warning(
 )
 def test_damaged_entry_counts_as_missing(entry: object, tmp_path: Path) -> None:
     path = tmp_path / "profiles.json"
-    path.write_text(json.dumps({"version": 2, "profiles": {"a": entry, "b": PROFILE.to_dict()}}))
+    path.write_text(json.dumps({"version": 3, "profiles": {"a": entry, "b": PROFILE.to_dict()}}))
     assert ProfileCache(path).get("a") is None
     assert ProfileCache(path).get("b") == PROFILE
 
