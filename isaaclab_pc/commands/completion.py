@@ -11,8 +11,7 @@ import sys
 from collections.abc import Mapping
 
 from isaaclab_pc.commands import COMMANDS
-from isaaclab_pc.launch.command_line import GROUPS, Takes, keys_of
-from isaaclab_pc.launch.output import JSON_FLAG
+from isaaclab_pc.launch.command_line import GROUPS, JSON_FLAG, Takes
 from isaaclab_pc.launch.task_names import our_tasks
 from isaaclab_pc.settings.base import Setting, choices_of, settings_of
 from isaaclab_pc.settings.output import OutputSettings
@@ -39,24 +38,15 @@ def completions(script: str, word: str) -> list[str]:
         return []
     # Only this one: some import what draws pictures, and TAB has to be quick.
     takes: Takes = importlib.import_module(f"isaaclab_pc.commands.{script}").TAKES
-    own = {**(settings_of(takes.own) if takes.own is not None else {}), **settings_of(OutputSettings)}
-
     key, has_value, _ = word.partition("=")
     if has_value:
+        own = {**(settings_of(takes.own) if takes.own is not None else {}), **settings_of(OutputSettings)}
         candidates = [f"{key}={value}" for value in _values(key, own)]
     elif word.startswith("-"):
         candidates = [*takes.options, "--help", JSON_FLAG]
     else:
-        keys = dict.fromkeys([*own, *_keys(takes)])
-        candidates = [*(f"{key}=" for key in keys), *(group for group in _FREE_GROUPS if group in takes.run)]
+        candidates = [*(f"{key}=" for key in takes.names), *(group for group in _FREE_GROUPS if group in takes.run)]
     return [candidate for candidate in candidates if candidate.startswith(word)]
-
-
-def _keys(takes: Takes) -> list[str]:
-    """Return what a script takes of a run's settings, and what it names otherwise."""
-    taken = keys_of(*takes.run)
-    named = [key for key in takes.run if not key.endswith(".")]
-    return [*named, *(key for key in (*SETTINGS, *GROUPS) if taken(GROUPS.get(key, key)))]
 
 
 def _values(key: str, own: Mapping[str, Setting]) -> list[str]:
