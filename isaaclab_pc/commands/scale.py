@@ -22,7 +22,7 @@ from isaaclab_pc.commands.stability import measure_stability
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.algorithm import TRAIN, choose_algorithm
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
-from isaaclab_pc.launch.command_line import EVERY_SETTING, Command, Takes, parse_command, refuse_flags
+from isaaclab_pc.launch.command_line import EVERY_SETTING, Command, Takes, parse_command
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.platform import check_gpus, check_isaaclab, choose_platform
@@ -100,8 +100,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _answer(argv: Sequence[str]) -> int:
     options = {argument for argument in argv if argument in OPTIONS}
-    command = parse_command([argument for argument in argv if argument not in OPTIONS])
-    refuse_flags(command)
+    command = parse_command([argument for argument in argv if argument not in OPTIONS], TAKES)
     if "resume" in command.given:
         raise ConfigError("resume has no use here, where nothing is trained: give the settings of the run instead.")
     if len(options) > 1:

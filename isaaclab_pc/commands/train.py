@@ -92,7 +92,7 @@ Exit codes
   resume=<run> goes on from its last checkpoint, where one was written by then.
 """
 
-TAKES = Takes(SubmitSettings, EVERY_SETTING)
+TAKES = Takes(SubmitSettings, EVERY_SETTING, sweeps=True)
 
 GOOD_TEACHER = 0.5
 """Success of a teacher below which it is not imitated."""
@@ -110,7 +110,7 @@ def main(argv: Sequence[str]) -> int:
 
     def work(arguments: Sequence[str]) -> int:
         options, others = split_own(arguments, SubmitSettings)
-        command = parse_command(others, may_be_job=True)
+        command = parse_command(others, TAKES)
         if is_submitted(command):
             return submit(command, options, run, lambda settings, on_gpu: check(settings, command, options, on_gpu))
         if options != SubmitSettings():

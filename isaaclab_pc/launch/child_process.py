@@ -26,6 +26,7 @@ from typing import Any
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.files import full_disk
 from isaaclab_pc.launch.output import OUTPUT_HELP, output
+from isaaclab_pc.launch.spelling import check_spelling
 from isaaclab_pc.output_filter import INLETS, OutputFilter
 from isaaclab_pc.process_tree import ProcessTree
 from isaaclab_pc.program_name import as_started
@@ -360,7 +361,7 @@ def run_script(
         else:
             try:
                 with output(argv) as (screen, others):
-                    code = exit_code_of(lambda: work(others))
+                    code = exit_code_of(lambda: _checked(others, work))
                     if when_stopped is not None and was_stopped(code):
                         code = when_stopped
                     screen.close(code)
@@ -385,6 +386,11 @@ def _checked_output(code: int, lost: str, made: Mapping[str, Sequence[str]]) -> 
         return code
     current().fail(f"{why}, and the result is lost")
     return ExitCode.DISK_FULL
+
+
+def _checked(argv: Sequence[str], work: Callable[[Sequence[str]], int]) -> int:
+    check_spelling(argv)
+    return work(argv)
 
 
 def show_log(path: Path, code: int, *, keep: bool = False) -> None:

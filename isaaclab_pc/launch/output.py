@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.command_line import split_own
+from isaaclab_pc.launch.command_line import JSON_FLAG, split_own
 from isaaclab_pc.scaling.profile import default_path
 from isaaclab_pc.settings.output import OutputSettings
 from isaaclab_pc.terminal.durations import Durations
@@ -17,10 +17,7 @@ from isaaclab_pc.terminal.live import LiveScreen, is_terminal
 from isaaclab_pc.terminal.screen import JsonScreen, Lines, Screen, use
 from isaaclab_pc.user_stream import UserStream
 
-__all__ = ["JSON_FLAG", "OUTPUT_HELP", "output"]
-
-JSON_FLAG = "--json"
-"""What asks for one JSON object a line on standard output; everything else goes to standard error."""
+__all__ = ["OUTPUT_HELP", "output"]
 
 OUTPUT_HELP = f"""
 Output (docs/reading-output.md)

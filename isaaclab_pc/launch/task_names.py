@@ -33,6 +33,7 @@ __all__ = [
     "require_expert",
     "resolve_task",
     "short_name",
+    "short_names",
     "task_modules",
 ]
 
@@ -271,10 +272,10 @@ def resolve_task(name: str) -> str:
         ConfigError: No task has that name; the message shows similar ones.
     """
     # What is near a short name and of letters alone is most likely a slip; the short names are known without gymnasium.
-    short_names = _short_names()
+    folders = short_names()
     looks_short = name.islower() and name.replace("_", "").isalpha()
-    if looks_short and name not in short_names and difflib.get_close_matches(name, short_names):
-        raise _not_a_task(name, short_names)
+    if looks_short and name not in folders and difflib.get_close_matches(name, folders):
+        raise _not_a_task(name, folders)
 
     ours = our_tasks()
     if name in ours:
@@ -284,8 +285,8 @@ def resolve_task(name: str) -> str:
     raise _not_a_task(name, [*ours, *all_ids()], broken_packages())
 
 
-def _short_names() -> list[str]:
-    """Return the names of our tasks' folders."""
+def short_names() -> list[str]:
+    """Return the short names of this package's tasks, those of their folders, in milliseconds."""
     spec = importlib.util.find_spec("isaaclab_pc.tasks")
     assert spec is not None
     return [module.name for module in pkgutil.iter_modules(spec.submodule_search_locations) if module.ispkg]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -23,7 +24,7 @@ from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.viz.films import Film, read_films
 from isaaclab_pc.viz.run_curves import RunCurves, read_run_curves
 
-__all__ = ["DumpFacts", "Event", "RunFacts", "read_run", "read_time"]
+__all__ = ["DumpFacts", "Event", "RunFacts", "read_run", "read_time", "without_effect"]
 
 MOST_DUMPS = 20
 """Dumps that a report names."""
@@ -103,6 +104,19 @@ class RunFacts:
 
     problems: list[str] = field(default_factory=list)
     """Files and fields that cannot be read, a sentence each."""
+
+
+def without_effect(folder: Path) -> tuple[str, ...]:
+    """Return the settings that a run has and its task, of another package, does not: ``obs`` and ``robot``, or none.
+
+    Args:
+        folder: The run's folder, in which the task's config tells.
+    """
+    try:
+        config = (folder / "params" / "env.yaml").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ()
+    return () if re.search(r"^obs:", config, re.MULTILINE) else ("obs", "robot")
 
 
 def read_run(folder: Path) -> RunFacts:

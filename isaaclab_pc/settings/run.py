@@ -291,9 +291,9 @@ class RunSettings(Settings):
             ConfigError: The file is missing, is not YAML, or a setting in it is missing, unknown or wrong.
         """
         try:
-            data = yaml.safe_load(path.read_text(encoding="utf-8"))
+            data = yaml.load(path.read_text(encoding="utf-8"), _Loader)
         except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
-            raise ConfigError(f"{path} cannot be read: {error}") from None
+            raise ConfigError(f"{path} cannot be read: {_yaml_reason(error)}") from None
         return cls.from_plain(data, str(path))
 
     @classmethod
@@ -321,6 +321,25 @@ class RunSettings(Settings):
         if missing:
             raise ConfigError(f"{source} lacks {', '.join(missing)}: it was written by another version.")
         return settings
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML's safe loader, which takes the last of equal keys, but that it refuses them."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        data = super().construct_mapping(node, deep)
+        names = [key.value for key, _ in node.value]
+        for key, _ in node.value:
+            if names.count(key.value) > 1:
+                raise yaml.MarkedYAMLError(problem=f"{key.value} stands there twice", problem_mark=key.start_mark)
+        return data
+
+
+def _yaml_reason(error: Exception) -> str:
+    """Return on one line what is wrong, and where."""
+    mark = getattr(error, "problem_mark", None)
+    where = "" if mark is None else f"line {mark.line + 1}: "
+    return where + " ".join(str(getattr(error, "problem", None) or error).split())
 
 
 def _with_text_names(value: Any) -> Any:

@@ -327,6 +327,9 @@ def _plan_batch(settings: RunSettings, adapter: Adapter, agent_cfg: Any, num_env
 def _check_foreign(settings: RunSettings) -> None:
     """Refuse settings that only this package's tasks have."""
     ours = {"reward": settings.reward}
+    ours["robot"] = None if settings.robot == DEFAULT_ROBOT else settings.robot
+    # obs=state is what scripts choose where nobody looks.
+    ours["obs"] = "depth" if settings.obs == "depth" else None
     ours |= {f"physics.{name}": value for name, value in settings.physics.model_dump(exclude={"backend"}).items()}
     ours |= {f"points.{name}": value for name, value in settings.points.model_dump().items()}
 

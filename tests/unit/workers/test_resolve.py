@@ -422,9 +422,10 @@ def test_another_arm_never_replaces_an_override_silently():
     assert resolved("task=lift", env=["env.scene.robot.tcp_offset=0.1"]).env_cfg.scene.robot.tcp_offset == 0.1
 
 
-def test_settings_of_our_tasks_are_refused_for_tasks_of_other_packages():
-    with pytest.raises(ConfigError, match=r"points\.num_points cannot be set"):
-        resolved("task=Isaac-Cartpole-Direct", "points.num_points=3")
+@pytest.mark.parametrize("setting", ["points.num_points=3", "robot=ur5e", "obs=depth"])
+def test_settings_of_our_tasks_are_refused_for_tasks_of_other_packages(setting):
+    with pytest.raises(ConfigError, match=rf"{setting.partition('=')[0]} cannot be set"):
+        resolved("task=Isaac-Cartpole-Direct", setting)
 
 
 def test_a_missing_agent_names_what_there_is():
