@@ -19,7 +19,8 @@ from isaaclab_pc.scaling.machine import usable_cores
 from isaaclab_pc.scaling.memory import free_host_memory, resolve_budget
 from isaaclab_pc.scaling.no_answer import nothing_built, nothing_fits
 from isaaclab_pc.scaling.profile import Answer, CacheMode, Doubt, Profile, ProfileCache, cache_key
-from isaaclab_pc.scaling.search import Objective, SearchResult, StopReason, fits_with_margin, search
+from isaaclab_pc.scaling.room import fits_with_margin
+from isaaclab_pc.scaling.search import Objective, SearchResult, StopReason, search
 from isaaclab_pc.scaling.search_clock import SearchClock
 from isaaclab_pc.scaling.search_settings import SearchSettings
 from isaaclab_pc.scaling.trial import Outcome, Overrides, Trial, format_size
@@ -172,7 +173,7 @@ def fit(
         best = _winner(result, settings, search_clock)
 
     tried = tuple(replace(trial, log="") for trial in result.trials)
-    found = _profile(best, result.stop, tried, label)
+    found = _profile(best, result, tried, label)
     earlier = None
     if profile is not None and is_confirmed:
         # It is still the answer of that search, which stays cut short where it was.
@@ -306,8 +307,11 @@ class _SizeTrials:
     def run(self, num_envs: int) -> Trial:
         """Try a size, again with other settings where those may help; return its last trial."""
         trial = self._run_once(num_envs)
-        if self._may_compile_kernels and trial.outcome in (Outcome.OVER_BUDGET, Outcome.OOM):
+        fitting = None
+        # A child that ran out of memory may have compiled some, too, and could not tell.
+        if trial.compiled or (self._may_compile_kernels and trial.outcome in (Outcome.OVER_BUDGET, Outcome.OOM)):
             # Compiling kernels takes memory that no later process needs: they are kept on disk.
+            fitting = trial if trial.fits else None
             trial = self._run_once(num_envs)
         self._may_compile_kernels = self._may_compile_kernels and trial.outcome is Outcome.TOO_MANY
         if trial.taken_by_others:
@@ -315,7 +319,6 @@ class _SizeTrials:
             self._children.leave_to_others()
             trial = self._run_once(num_envs)
 
-        fitting = None
         for _ in range(_MAX_ATTEMPTS - 1):
             overrides = None if trial.taken_by_others else self._retry(trial, self._overrides)
             if overrides is None or self._clock.left() == 0.0:
@@ -324,7 +327,7 @@ class _SizeTrials:
             self._overrides = overrides
             trial = self._run_once(num_envs)
         if trial.outcome is Outcome.TIMEOUT and fitting is not None:
-            # That there was no time for other settings says nothing against those that fit.
+            # That there was no time to run it again says nothing against what fits.
             self._overrides = fitting.overrides
             return fitting
         return trial
@@ -347,7 +350,8 @@ def _confirm_or_search(
     is_doubted = profile.doubt is Doubt.SPEED
     is_another = is_doubted and contradicts(confirmation.frames_per_second, profile.frames_per_second)
     if fits_with_margin(confirmation) and not is_another:
-        return SearchResult(confirmation, (confirmation,), StopReason.COMPLETE), True
+        speed = confirmation.frames_per_second
+        return SearchResult(confirmation, (confirmation,), StopReason.COMPLETE, speed), True
     # Where only memory is short, the best size is below.
     start = None if is_doubted else confirmation.num_envs
     result = _search(sizes, settings, clock, {confirmation.num_envs: confirmation}, start)
@@ -401,14 +405,14 @@ def _winner(result: SearchResult, settings: SearchSettings, clock: SearchClock) 
     return result.best
 
 
-def _profile(best: Trial, stop: StopReason, trials: tuple[Trial, ...], label: str) -> Profile:
+def _profile(best: Trial, result: SearchResult, trials: tuple[Trial, ...], label: str) -> Profile:
     """Make what is kept of an answer."""
     return Profile(
         num_envs=best.num_envs,
-        frames_per_second=best.frames_per_second,
+        frames_per_second=result.frames_per_second,
         host_bytes=best.host_bytes,
         device_bytes=best.device_bytes,
-        stop=stop,
+        stop=result.stop,
         trials=trials,
         label=label,
         date=time.strftime("%Y-%m-%d %H:%M"),
@@ -479,6 +483,6 @@ def _searched_reason(best: Trial, result: SearchResult, settings: SearchSettings
         kind = "the fewest environments within 5 % of the best frames per second"
     cut = "" if result.stop is StopReason.COMPLETE else f"; cut short by scaling.{result.stop}"
     return (
-        f"num_envs={best.num_envs}: {kind}, {len(result.trials)} tried ({best.frames_per_second:.0f} frames/s, "
+        f"num_envs={best.num_envs}: {kind}, {len(result.trials)} tried ({result.frames_per_second:.0f} frames/s, "
         f"{format_size(best.device_bytes or best.host_bytes)}{cut})"
     )

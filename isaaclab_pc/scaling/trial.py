@@ -152,9 +152,9 @@ class Trial(JsonRecord):
     outcome: Outcome
     """How it ended."""
     frames_per_second: NonNegative = 0.0
-    """Environment steps of training (rollout and update together) per second; 0 unless it fits."""
+    """Environment steps of training (rollout and update together) per second, by the least times; 0 unless it fits."""
     seconds: Mapping[str, NonNegative] = field(default_factory=dict)
-    """Seconds per phase as the child timed them: build, rollout, update."""
+    """Seconds per phase as the child timed them: build, and the least that a rollout and an update took [s]."""
     wall_seconds: NonNegative = 0.0
     """Seconds from the start of the child to its end, seen by the parent."""
     host_bytes: Count = 0
@@ -195,6 +195,13 @@ class Trial(JsonRecord):
     """What the child was doing last; None where it had not begun to train."""
     repeated_lines: tuple[tuple[str, Count], ...] = ()
     """Lines that native code printed over and over: the first of each kind, and how many there were."""
+    samples: Count = 0
+    """Environment steps of a rollout, of all environments together; an update learns from so many."""
+    minibatch: tuple[Count, ...] = ()
+    """Shape of an update's minibatches: samples, and with a recurrent policy the steps of its sequences as well. The
+    time that an update takes for a sample depends on it."""
+    compiled: bool = False
+    """Whether it compiled kernels, which takes memory that no later process needs: they are kept on disk."""
 
     @property
     def fits(self) -> bool:

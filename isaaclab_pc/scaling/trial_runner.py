@@ -17,8 +17,6 @@ __all__ = ["Budgets", "phase_path", "run_trial"]
 
 INTERVAL = 0.05
 """Time between two looks at the child [s]."""
-CLOSING = 10.0
-"""How long a child may take to end after it has written its trial [s]; then it is ended."""
 _OTHERS_SHARE = 0.02
 """Part of a budget that other programs may take without being named as the reason why it did not do."""
 _TAIL = 4 << 20
@@ -64,9 +62,9 @@ def run_trial(
         on_training: Called when it begins to train, where `Budgets.build_seconds` is given.
 
     Returns:
-        The trial, with what was metered, its progress and its repeated lines attached. A child that wrote a good trial
-        has fitted even when it crashes or hangs while it closes: simulators do. One that trained while PhysX dropped
-        contacts is an `Outcome.OVERFLOW` with `Trial.physx_buffers`.
+        The trial, with what was metered, its progress and its repeated lines attached. A child that has written its
+        trial is ended at once: simulators take seconds to close, and crash or hang while they do. One that trained
+        while PhysX dropped contacts is an `Outcome.OVERFLOW` with `Trial.physx_buffers`.
     """
     for path in (result_path, phase_path(result_path)):
         path.unlink(missing_ok=True)
@@ -163,9 +161,9 @@ class _Meter:
     gpu: Gpu | None
     budgets: Budgets
 
-    def exceeded(self) -> str:
-        """Measure; return what passed its budget, or an empty string."""
-        host = self.tree.sample(self.budgets.host)
+    def exceeded(self, *, exactly: bool) -> str:
+        """Measure, exactly or at least where it is near the budget; return what passed it, or an empty string."""
+        host = self.tree.sample(0 if exactly else self.budgets.host)
         device = 0 if self.gpu is None else self.gpu.sample(self.tree.pids)
 
         if host > self.budgets.host:
@@ -205,26 +203,30 @@ def _has_trained(progress: Progress | None) -> bool:
 def _watch(
     tree: ProcessTree, meter: _Meter, result_path: Path, time_limit: _TimeLimit
 ) -> tuple[Trial | None, int | None]:
-    """Look at the child until it ends or has to be ended; return the parent's verdict, if any, and the exit code."""
-    result_seen: float | None = None
+    """Look at the child until it is done or has to be ended; return the parent's verdict, if any, and the exit code."""
     while True:
-        exceeded = meter.exceeded()
+        # In this order: what it used until it was done is in the last look.
+        is_done = _is_written(result_path)
+        exceeded = meter.exceeded(exactly=is_done)
         if exceeded:
             return Trial(0, Outcome.OVER_BUDGET, detail=exceeded), None
+        if is_done:
+            return None, None
 
         returncode = tree.wait(INTERVAL)
         if returncode is not None:
             return None, returncode
-
-        now = time.monotonic()
-        if result_seen is None and result_path.exists():
-            result_seen = now
-        if result_seen is not None:
-            # It is done: only closing takes its time.
-            if now - result_seen > CLOSING:
-                return None, None
-        elif late := time_limit.exceeded():
+        if (late := time_limit.exceeded()) and not _is_written(result_path):
             return Trial(0, Outcome.TIMEOUT, detail=late), None
+
+
+def _is_written(path: Path) -> bool:
+    """Whether a whole trial stands there."""
+    try:
+        Trial.read(path)
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def _read_result(path: Path, num_envs: int) -> Trial | None:

@@ -60,7 +60,7 @@ def written_pids(path: Path) -> list[int]:
 def test_child_that_trains_inside_the_budget_fits_with_what_it_and_the_meter_say(
     run: Callable[..., Trial], tmp_path: Path
 ) -> None:
-    trial = run("print('hello'); fits(seconds={'build': 1.5}, faults=17); time.sleep(0.1)")
+    trial = run("print('hello', flush=True); fits(seconds={'build': 1.5}, faults=17); time.sleep(0.1)")
     assert trial.outcome is Outcome.FITS
     assert trial.frames_per_second == 100
     assert trial.seconds == {"build": 1.5}
@@ -215,7 +215,7 @@ def test_end_of_a_child_is_told_apart(run: Callable[..., Trial], code: str, outc
 @pytest.mark.parametrize("written", ["fits", "overflow"])
 def test_training_while_physx_drops_contacts_is_an_overflow(run: Callable[..., Trial], written: str) -> None:
     line = "Patch buffer overflow detected, please increase its size to at least 219146 in the scene desc!"
-    trial = run(f"print({line!r}); fits(outcome={written!r}, contacts=None)")
+    trial = run(f"print({line!r}, flush=True); fits(outcome={written!r}, contacts=None)")
     assert (trial.outcome, trial.detail, trial.frames_per_second) == (Outcome.OVERFLOW, line, 0.0)
     assert trial.physx_buffers == {"gpu_max_rigid_patch_count": 219146}
 
@@ -253,13 +253,40 @@ def test_child_that_hangs_is_ended_when_its_time_is_up(run: Callable[..., Trial]
     assert 0.4 < trial.wall_seconds < 30
 
 
-def test_child_that_hangs_while_it_closes_has_fitted(
-    run: Callable[..., Trial], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(trial_runner, "CLOSING", 0.2)
-    trial = run("fits(); time.sleep(60)")
+def test_child_that_has_written_its_trial_is_ended_at_once(run: Callable[..., Trial], tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    trial = run(f"fits(); time.sleep(60); open({str(closed)!r}, 'w')", Budgets(2 << 30, seconds=20.0))
     assert trial.outcome is Outcome.FITS
     assert trial.wall_seconds < 10
+    assert not closed.exists()
+
+
+def test_child_that_writes_its_trial_slowly_is_not_ended_before_it_stands_there(run: Callable[..., Trial]) -> None:
+    trial = run("""
+with open(sys.argv[1], "w") as file:
+    for part in ('{"num_envs": 64, ', '"outcome": "fits"', "}"):
+        file.write(part)
+        file.flush()
+        time.sleep(0.2)
+""")
+    assert (trial.outcome, trial.detail) == (Outcome.FITS, "")
+
+
+def test_peak_just_before_the_trial_was_written_is_metered(
+    run: Callable[..., Trial], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As on a machine where looking at several processes is costly.
+    monkeypatch.setattr(process_tree, "_IDLE_SHARE", 1e-6)
+    monkeypatch.setattr(process_tree, "_GROWING_SHARE", 1e-6)
+    trial = run("""
+if os.fork() == 0:
+    time.sleep(60)
+time.sleep(0.5)
+memory = allocate(200)
+fits()
+time.sleep(60)
+""")
+    assert trial.host_bytes > 200 * MIB
 
 
 def test_result_of_an_earlier_trial_is_not_taken_for_this_one(run: Callable[..., Trial], tmp_path: Path) -> None:
