@@ -18,9 +18,10 @@ from isaaclab.envs import DirectRLEnv
 from isaaclab.sensors import Camera
 
 from isaaclab_pc.constant_tensor import constant_tensor
-from isaaclab_pc.envs.arm_control import ArmControl, arm_action_size, finger_targets, joint_ids
+from isaaclab_pc.envs.arm_control import ArmControl, ArmState, arm_action_size, finger_targets
 from isaaclab_pc.envs.episode_tracker import EpisodeTracker
-from isaaclab_pc.envs.observation import observe_depth, observe_points, observe_robot
+from isaaclab_pc.envs.kept import StandingState, kept
+from isaaclab_pc.envs.observation import observe_depth, observe_points
 from isaaclab_pc.envs.observation_history import ObservationHistory
 from isaaclab_pc.envs.point_cloud_env_cfg import PointCloudEnvCfg, keep_what_is_observed, reach_under_all
 from isaaclab_pc.envs.quantities import Quantity
@@ -152,17 +153,26 @@ class PointCloudEnv(DirectRLEnv):
 
     def is_fulfilled(self) -> torch.Tensor:
         """Tell which environments fulfil the task right now, shape (N,), bool."""
+        return self._is_fulfilled
+
+    @kept
+    def _is_fulfilled(self) -> torch.Tensor:
         return self._success()
+
+    @kept
+    def arm_state(self) -> ArmState:
+        """The robot's present state; read it only."""
+        return self.arm.state()
 
     @property
     def tool_pos(self) -> torch.Tensor:
         """Tool centre in the environment frame [m], shape (N, 3)."""
-        return self.arm.tool_pos_w - self.scene.env_origins
+        return self.arm_state.tool_pos
 
     @property
     def tool_quat(self) -> torch.Tensor:
         """Tool orientation in the world and environment frames, (x, y, z, w), shape (N, 4)."""
-        return self.arm.tool_quat
+        return self.arm_state.tool_quat
 
     def randomized_factors(self) -> dict[str, torch.Tensor]:
         """Return what was drawn for the running episodes, by name, each (N,): in evaluations, success is told by it."""
@@ -248,8 +258,10 @@ class PointCloudEnv(DirectRLEnv):
         self.robot: Articulation = self.scene["robot"]
         self.camera: Camera | None = self.scene["camera"] if self.cfg.scene.camera is not None else None
         self.point_cloud: PointCloud | None = self.scene["points"] if self.cfg.scene.points is not None else None
-        self.arm = ArmControl(self.cfg, self.robot, self.device)
-        self.fingers = joint_ids(self.robot, self.cfg.scene.robot.finger_joints)
+        self.standing_state = StandingState()
+        """Where what is :func:`~isaaclab_pc.envs.kept.kept` stays, while nothing moves."""
+        self.arm = ArmControl(self.cfg, self.robot, self.scene.env_origins)
+        self.fingers = self.arm.fingers
         """Indices of the finger joints, shape (F,)."""
         self.finger_limits = self.robot.data.soft_joint_pos_limits.torch[:, self.fingers].clone()
         """Smallest and largest positions of the finger joints [rad or m], shape (N, F, 2)."""
@@ -284,9 +296,17 @@ class PointCloudEnv(DirectRLEnv):
 
     # A step, in its order.
 
+    def step(self, action: torch.Tensor) -> Any:
+        """See ``DirectRLEnv``."""
+        try:
+            return super().step(action)
+        finally:
+            # If something was raised between terminations and rewards.
+            self.standing_state.end()
+
     def _pre_physics_step(self, actions: torch.Tensor) -> None:
         actions = self.step_guard.begin_step(actions)
-        self.actions = actions.clamp(-1.0, 1.0)
+        self.actions = actions.detach().clamp(-1.0, 1.0).float()
 
         arm_action = self.actions[:, : arm_action_size(self.cfg)]
         position, velocity = self.arm.command(arm_action, self.step_dt)
@@ -306,16 +326,15 @@ class PointCloudEnv(DirectRLEnv):
         if self.contact_monitor is not None:
             self.contact_monitor.update()
         self.step_guard.check_state()
+        # Nothing moves until the rewards are known.
+        self.standing_state.begin()
 
-        terminated = self._failure()
-        self.episode_tracker.fulfilled = self._success() & ~terminated
-        truncated = (self.episode_length_buf >= self.max_episode_length) & ~terminated
-
+        failed = terminated = self._failure()
+        truncated = (self.episode_length_buf >= self.max_episode_length).masked_fill(terminated, False)
         guarded = self.step_guard.check_dones(terminated, truncated)
         if guarded is not None:
-            terminated, truncated, excluded = guarded
-            self.episode_tracker.exclude(excluded)
-        self.episode_tracker.record_step()
+            terminated, truncated, failed = guarded
+        self.episode_tracker.record_step(self.is_fulfilled().masked_fill(failed, False))
         return terminated, truncated
 
     def _get_rewards(self) -> torch.Tensor:
@@ -323,13 +342,15 @@ class PointCloudEnv(DirectRLEnv):
             terms = {"success": self.episode_tracker.fulfilled.float()}
         else:
             terms = self._reward_terms()
-        reward = torch.stack(list(terms.values())).sum(0)
+        self.standing_state.end()
+        values = torch.stack(list(terms.values()))
+        reward = values.sum(0)
 
         excluded = self.step_guard.check_reward(reward)
         if excluded is not None:
-            terms = {name: torch.where(excluded, 0.0, value) for name, value in terms.items()}
-        self.episode_tracker.add_rewards(terms)
-        self.reward_terms = terms
+            values = values.masked_fill(excluded, 0.0)
+        self.reward_terms = dict(zip(terms, values, strict=True))
+        self.episode_tracker.add_rewards(tuple(terms), values)
         return reward
 
     def _reset_envs_from_buffer(self) -> torch.Tensor | None:
@@ -371,7 +392,8 @@ class PointCloudEnv(DirectRLEnv):
         self.robot.actuators.target_command.set_velocity_index(value=velocity, env_ids=env_ids)
 
     def _get_observations(self) -> dict[str, torch.Tensor]:
-        observation = self._observe()
+        with self.standing_state.still():
+            observation = self._observe()
         self._handle_bad_observations(observation)
         # A step ends once, with the observation that it returns.
         if not self._makes_final_observation:
@@ -399,14 +421,14 @@ class PointCloudEnv(DirectRLEnv):
         if self.common_step_counter > 0:
             # If the episode had already ended in this step, its result stands, and what came after its reset is no part
             # of it.
-            running = ~self.reset_buf
-            self.episode_tracker.mark_failed(found.ended & running)
-            ended = found.ended if self._makes_final_observation else found.ended & running
+            ended_now = found.ended.masked_fill(self.reset_buf, False)
+            self.episode_tracker.mark_failed(ended_now)
+            ended = found.ended if self._makes_final_observation else ended_now
             self.step_guard.end_by_observation(ended, self.reward_buf, self.reset_terminated, self.reset_time_outs)
         self.step_guard.reset_later(found.ended)
 
     def _observe(self) -> dict[str, torch.Tensor]:
-        proprioception = torch.cat([observe_robot(self), self._task_proprioception()], dim=1)
+        proprioception = torch.cat([self.arm_state.observed, self.actions, self._task_proprioception()], dim=1)
         state = torch.cat([proprioception, self._task_state()], dim=1)
         if self.cfg.obs == "state":
             return {"policy": state, "critic": state.clone()}
