@@ -72,8 +72,8 @@ _READS = {
 }
 """Operations whose result, or its size, the host must know."""
 
-_ALLOCATIONS = ("empty", "empty_like", "empty_strided", "lift_fresh", "new_empty", "new_empty_strided")
-"""Operations that start nothing on a GPU although they return no view."""
+_STARTS_NOTHING = ("_unsafe_view", "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
+"""Operations of which torch does not say that they return a view, and which start nothing on a GPU."""
 
 _WAITING_METHODS = ("cpu", "numpy", "tolist")
 
@@ -302,7 +302,7 @@ class Launches(TorchDispatchMode):
         is_view = any(value.alias_info is not None and not value.alias_info.is_write for value in returned)
         tensors = [value for value in pytree.tree_leaves(result) if isinstance(value, torch.Tensor)]
         is_empty = bool(tensors) and not any(tensor.numel() for tensor in tensors) and name not in _READS
-        if not is_view and not is_empty and name not in _ALLOCATIONS:
+        if not is_view and not is_empty and name not in _STARTS_NOTHING:
             self._operations.add(name)
         return result
 

@@ -78,8 +78,8 @@ class ArmState:
     """The robot's own state at one moment; read it only."""
 
     observed: torch.Tensor
-    """What a policy observes of it, without the last action: see :func:`~isaaclab_pc.envs.quantities.vector_quantities`,
-    shape (N, P)."""
+    """What a policy observes of it, without the last action, shape (N, P); each number is described by
+    :func:`~isaaclab_pc.envs.quantities.vector_quantities`."""
 
     joint_speed: torch.Tensor
     """Speed of the fastest arm joint [rad/s], shape (N,)."""

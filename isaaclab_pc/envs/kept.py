@@ -6,11 +6,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 __all__ = ["StandingState", "kept"]
-
-Value = TypeVar("Value")
 
 
 class StandingState:
@@ -41,7 +39,7 @@ class StandingState:
         finally:
             self.end()
 
-    def read(self, function: Callable[[Any], Value], env: Any) -> Value:
+    def read[Value](self, function: Callable[[Any], Value], env: Any) -> Value:
         """Return ``function(env)``, computed now or, while the state stands still, earlier."""
         if self._values is None:
             return function(env)
@@ -50,7 +48,7 @@ class StandingState:
         return self._values[function]
 
 
-def kept(function: Callable[[Any], Value]) -> Value:
+def kept[Value](function: Callable[[Any], Value]) -> Value:
     """Make a property of an environment that is computed once while its state stands still; do not write its value.
 
     Example:

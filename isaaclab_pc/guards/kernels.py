@@ -226,23 +226,25 @@ def check_reward(
     as_termination: wp.bool,
     findings: Findings,
 ):
-    """Check rewards and end the episodes of bad ones, one thread an environment."""
+    """Check rewards, and set them to 0 and end the episodes where there is a fault, one thread an environment."""
     env = wp.tid()
-    excluded = (findings.causes[env] != 0 and not repairs) or findings.benched[env]
+    benched = findings.benched[env]
+    faulted = findings.causes[env] != 0 and not repairs
 
     value = reward[env]
-    if not excluded and not (value >= low and value <= high):
-        uncounted[env] = True
+    is_bad = not benched and not faulted and not (value >= low and value <= high)
+    if is_bad:
         record(findings, env, REWARD_BIT)
         if repairs:
             reward[env] = wp.clamp(wp.where(wp.isnan(value), 0.0, value), low, high)
-    else:
-        uncounted[env] = excluded
+        else:
+            faulted = True
 
-    if not repairs and uncounted[env]:
+    uncounted[env] = is_bad or faulted or benched
+    if faulted or benched:
         reward[env] = 0.0
-        if findings.causes[env] != 0:
-            end_episode(env, as_termination, terminated, truncated, done)
+    if faulted:
+        end_episode(env, as_termination, terminated, truncated, done)
 
 
 @wp.kernel

@@ -49,9 +49,14 @@ def test_each_block_begins_with_nothing_and_an_error_ends_it() -> None:
     with scene.standing_state.still():
         assert scene.height == 0.0
     scene.position = 1.0
-    with pytest.raises(ZeroDivisionError), scene.standing_state.still():
-        assert scene.height == 1.0
-        raise ZeroDivisionError
+
+    def fail() -> None:
+        with scene.standing_state.still():
+            assert scene.height == 1.0
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
     scene.position = 2.0
     assert scene.height == 2.0
 
