@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Counts, on the CPU, what would make host and GPU wait for each other in a step of an environment.
+"""Counts, on the CPU, what a GPU's host would wait for in a step of an environment, and what it would launch.
 
-Run ``python benchmarks/host_syncs.py --task lift``. Counted are reads of the device (``item``, ``nonzero``, boolean
+Run ``python benchmarks/host_syncs.py --task lift``. Waits are reads of the device (``item``, ``nonzero``, boolean
 masks, ``.cpu()``), checks that read it (``torch.inverse``), and tensors made of Python data, whose copy to a GPU waits
-until it is there. Where our code takes another way on CUDA, that way is taken.
+until it is there. Launches are torch's operations that would start a kernel or a copy, whoever calls them, and Warp's
+kernels; each takes 5 to 10 us of the host. Where our code takes another way on CUDA, that way is taken.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from isaaclab_tasks.utils import load_cfg_from_registry
 from rich.console import Console
 from rich.table import Table
 from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import isaaclab_pc.tasks  # noqa: F401
@@ -70,6 +72,9 @@ _READS = {
 }
 """Operations whose result, or its size, the host must know."""
 
+_STARTS_NOTHING = ("_unsafe_view", "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
+"""Operations of which torch does not say that they return a view, and which start nothing on a GPU."""
+
 _WAITING_METHODS = ("cpu", "numpy", "tolist")
 
 _WAITING_CALLS = (
@@ -87,10 +92,10 @@ _WAITING_CALLS = (
 
 
 class Sync(NamedTuple):
-    """A place where host and GPU would wait for each other."""
+    """A place where host and GPU would wait for each other, or where a kernel would be launched."""
 
     what: str
-    """What waits there."""
+    """What waits there, or what is launched."""
 
     where: str
     """``file:function:line`` that calls it, in our code or in that of a package."""
@@ -107,6 +112,40 @@ class Sync(NamedTuple):
         return self.where.rpartition(":")[0]
 
 
+_PASSED_ON = ("isaaclab_pc/warp_stream.py", "isaaclab_pc/poses.py")
+"""Modules of ours that launch for others, whose places are shown."""
+
+
+class Places:
+    """Counts by the place in the code, ours or that of a package."""
+
+    def __init__(self, ours: Sequence[str]) -> None:
+        """Start with no count; the argument is that of :class:`HostSyncs`."""
+        self._ours = tuple(ours)
+        self.counts: Counter[Sync] = Counter()
+
+    def add(self, what: str) -> None:
+        """Count once where the caller was called from; code that is not looked at is passed over."""
+        places = [place for place in map(self._place, _frames()) if place is not None]
+        if places:
+            where, is_ours = places[0]
+            caller = next((place for place, in_ours in places if in_ours and not is_ours), "")
+            self.counts[Sync(what, where, is_ours, caller)] += 1
+
+    def _place(self, frame: FrameType) -> tuple[str, bool] | None:
+        """Return ``file:function:line`` of a frame and whether it is ours; None for code that is not looked at."""
+        path = Path(frame.f_code.co_filename)
+        is_ours = "site-packages" not in path.parts
+        if is_ours and not path.is_relative_to(REPOSITORY):
+            return None
+
+        parts = path.relative_to(REPOSITORY).parts if is_ours else path.parts[path.parts.index("site-packages") + 1 :]
+        file = "/".join(parts)
+        if file in _PASSED_ON or not (parts[0] in self._ours if is_ours else parts[0].startswith(THEIRS)):
+            return None
+        return f"{file}:{frame.f_code.co_name}:{frame.f_lineno}", is_ours
+
+
 class HostSyncs(TorchFunctionMode):
     """Counts, while it is entered, what would wait on CUDA.
 
@@ -121,8 +160,9 @@ class HostSyncs(TorchFunctionMode):
             ours: Folders of the repository that hold our code.
         """
         super().__init__()
-        self._ours = tuple(ours)
-        self.counts: Counter[Sync] = Counter()
+        self._places = Places(ours)
+        self._add = self._places.add
+        self.counts = self._places.counts
         """How often each place would have waited."""
 
         self._stack = ExitStack()
@@ -203,25 +243,6 @@ class HostSyncs(TorchFunctionMode):
 
         return call
 
-    def _add(self, what: str) -> None:
-        places = [place for place in map(self._place, _frames()) if place is not None]
-        if places:
-            where, is_ours = places[0]
-            caller = next((place for place, in_ours in places if in_ours and not is_ours), "")
-            self.counts[Sync(what, where, is_ours, caller)] += 1
-
-    def _place(self, frame: FrameType) -> tuple[str, bool] | None:
-        """Return ``file:function:line`` of a frame and whether it is ours; None for code that is not looked at."""
-        path = Path(frame.f_code.co_filename)
-        is_ours = "site-packages" not in path.parts
-        if is_ours and not path.is_relative_to(REPOSITORY):
-            return None
-
-        parts = path.relative_to(REPOSITORY).parts if is_ours else path.parts[path.parts.index("site-packages") + 1 :]
-        if not (parts[0] in self._ours if is_ours else parts[0].startswith(THEIRS)):
-            return None
-        return f"{'/'.join(parts)}:{frame.f_code.co_name}:{frame.f_lineno}", is_ours
-
 
 class _Operations(TorchDispatchMode):
     """Passes on each operation that is run, including those inside of compiled functions."""
@@ -234,6 +255,66 @@ class _Operations(TorchDispatchMode):
         kwargs = kwargs or {}
         self._before(function, args, kwargs)
         return function(*args, **kwargs)
+
+
+class Launches(TorchDispatchMode):
+    """Counts, while it is entered, what would be launched on CUDA.
+
+    An operation of torch counts as one, whoever calls it, unless it returns a view, only allocates, or all that it
+    returns has no elements. So does a launch of a Warp kernel. An operation that runs several kernels counts as one.
+    """
+
+    def __init__(self, ours: Sequence[str] = OURS) -> None:
+        """Start with no count; the argument is that of :class:`HostSyncs`."""
+        super().__init__()
+        self._operations = Places(ours)
+        self._kernels = Places(ours)
+        self._stack = ExitStack()
+
+    @property
+    def counts(self) -> Counter[Sync]:
+        """How often each place launched: operations of torch anywhere, and our own Warp kernels."""
+        own = {place: count for place, count in self._kernels.counts.items() if place.is_ours}
+        return self._operations.counts + Counter(own)
+
+    @property
+    def foreign_kernels(self) -> int:
+        """Warp kernels that packages launched: physics, renderer, and what reads their state."""
+        return sum(count for place, count in self._kernels.counts.items() if not place.is_ours)
+
+    def __enter__(self) -> Launches:
+        """Count from now on."""
+        super().__enter__()
+        for owner, name in ((wp, "launch"), (wp.Launch, "launch")):
+            self._stack.enter_context(mock.patch.object(owner, name, self._counted(getattr(owner, name))))
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        """Stop counting."""
+        self._stack.close()
+        super().__exit__(*error)
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Count an operation."""
+        result = function(*args, **(kwargs or {}))
+        name = function._schema.name.removeprefix("aten::")
+        returned = function._schema.returns
+        is_view = any(value.alias_info is not None and not value.alias_info.is_write for value in returned)
+        tensors = [value for value in pytree.tree_leaves(result) if isinstance(value, torch.Tensor)]
+        is_empty = bool(tensors) and not any(tensor.numel() for tensor in tensors) and name not in _READS
+        if not is_view and not is_empty and name not in _STARTS_NOTHING:
+            self._operations.add(name)
+        return result
+
+    def _counted(self, function: Callable) -> Callable:
+        def call(kernel: Any, *args: Any, record_cmd: bool = False, **kwargs: Any) -> Any:
+            # A command that was recorded is launched by its own method.
+            if record_cmd:
+                return function(kernel, *args, record_cmd=True, **kwargs)
+            self._kernels.add(getattr(kernel, "kernel", kernel).key)
+            return function(kernel, *args, **kwargs)
+
+        return call
 
 
 def _frames() -> Iterator[FrameType]:
@@ -268,6 +349,17 @@ def guard_as_on_cuda(guard: Any) -> None:
     guard._on_cpu = False
     guard._total_view = None
     guard._copied = EventOfCpu()
+
+
+def cloud_as_on_cuda(point_cloud: Any) -> None:
+    """Let a sensor of the CPU make its clouds as on CUDA, if it was built outside of :func:`ways_of_cuda`."""
+    old = point_cloud.operator
+    lower, upper = old.crop
+    point_cloud.operator = DepthToCloud(
+        *(old.num_envs, old.image_sizes, old.num_points),
+        **{"sampler": old.sampler, "crop_lower": lower, "crop_upper": upper, "voxel_size": old.voxel_size},
+        **{"near": old.near, "far": old.far, "dtype": str(old._dtype).removeprefix("torch."), "backend": "warp"},
+    )
 
 
 def turn_everything_on(cfg: Any) -> None:
@@ -330,34 +422,63 @@ def count_syncs(env: Any, steps: int) -> HostSyncs:
     return syncs
 
 
-def print_table(syncs: HostSyncs, steps: int, title: str) -> None:
-    """Print what would wait, our code first."""
+def count_launches(env: Any) -> Launches:
+    """Count in one step of an environment in which no episode ends.
+
+    Args:
+        env: As for :func:`count_syncs`.
+    """
+    guard_as_on_cuda(env.guard)
+    env.reset(seed=0)
+    action = torch.rand(env.num_envs, env.cfg.action_space) * 2 - 1
+    launches = Launches()
+    # The first ones make constants, and end an episode.
+    for step in range(4):
+        env.episode_length_buf[0] = env.max_episode_length if step == 1 else 0
+        with launches if step == 3 else nullcontext():
+            env.step(action)
+    assert not env.reset_buf.any(), "an episode ended in the step that was counted"
+    return launches
+
+
+def print_table(counts: Counter[Sync], steps: int, title: str) -> None:
+    """Print what would wait or be launched, our code first."""
     table = Table(title=title)
     table.add_column("a step", justify="right")
     for column in ("what", "where", "called by"):
         table.add_column(column)
 
-    for sync, count in sorted(syncs.counts.items(), key=lambda item: (not item[0].is_ours, item[0].where)):
+    for sync, count in sorted(counts.items(), key=lambda item: (not item[0].is_ours, item[0].where)):
         table.add_row(f"{count / steps:g}", sync.what, sync.where, sync.caller)
-    ours = sum(count for sync, count in syncs.counts.items() if sync.is_ours)
-    table.caption = f"{ours / steps:g} a step in our code, {syncs.counts.total() / steps:g} in all"
+    ours = sum(count for sync, count in counts.items() if sync.is_ours)
+    table.caption = f"{ours / steps:g} a step in our code, {counts.total() / steps:g} in all"
     Console(width=220).print(table)
 
 
 def main() -> None:
-    """Print what would wait, in our code and in Isaac Lab's."""
+    """Print what would wait and what would be launched, in our code and in Isaac Lab's."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--task", default="lift")
     parser.add_argument("--physics", default="newton_mjwarp", help="ovphysx or newton_mjwarp")
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--everything", action="store_true", help="all features, realism and randomization; for lift")
+    parser.add_argument("--action", help="env.action, if not the task's own")
+    parser.add_argument("--obs", help="env.obs, if not the task's own")
     args = parser.parse_args()
 
-    adjust = turn_everything_on if args.everything else lambda cfg: None
+    def adjust(cfg: Any) -> None:
+        if args.everything:
+            turn_everything_on(cfg)
+        cfg.action = args.action or cfg.action
+        cfg.obs = args.obs or cfg.obs
+
     with ways_of_cuda(), open_env(args.task, "cpu", args.physics, adjust) as env:
+        launches = count_launches(env)
         syncs = count_syncs(env, args.steps)
-    what = "everything on" if args.everything else "its defaults"
-    print_table(syncs, args.steps, f"What would wait in a step with resets: {args.task} with {what}, {args.physics}")
+    what = f"{args.task} with {'everything on' if args.everything else 'its defaults'}, {args.physics}"
+    print_table(syncs.counts, args.steps, f"What would wait in a step with resets: {what}")
+    print_table(launches.counts, 1, f"What would be launched in a step without resets: {what}")
+    print(f"Beside these, packages launch {launches.foreign_kernels} Warp kernels.")
 
 
 if __name__ == "__main__":

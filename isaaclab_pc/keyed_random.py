@@ -8,13 +8,10 @@ number generators"), applied once per part of the key.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
-import warp as wp
 
 from isaaclab_pc import keyed_random_kernels as kernels
-from isaaclab_pc.warp_stream import current_stream
+from isaaclab_pc.warp_stream import launch_rows
 
 __all__ = ["keyed_hash", "keyed_uniform"]
 
@@ -37,7 +34,7 @@ def keyed_hash(seed: int, env_ids: torch.Tensor, stream: int, *more: torch.Tenso
     env_ids, *more_parts = _as_int64(env_ids, *more)
     hashes = torch.empty_like(env_ids)
     first, second = more_parts + [hashes[:0]] * (2 - len(more))
-    _launch(kernels.hash_keys, seed, env_ids, stream, first, second, hashes)
+    launch_rows(kernels.hash_keys, seed, env_ids, stream, first, second, hashes)
     return hashes
 
 
@@ -59,7 +56,7 @@ def keyed_uniform(seed: int, env_ids: torch.Tensor, episode: torch.Tensor, strea
     """
     env_ids, episode = _as_int64(env_ids, episode)
     numbers = torch.empty(len(env_ids), columns, device=env_ids.device)
-    _launch(kernels.draw_uniform, seed, env_ids, episode, stream, numbers)
+    launch_rows(kernels.draw_uniform, seed, env_ids, episode, stream, numbers)
     return numbers
 
 
@@ -69,16 +66,3 @@ def _as_int64(*parts: torch.Tensor) -> list[torch.Tensor]:
     if len(places) > 1 or parts[0].dim() != 1:
         raise ValueError(f"the parts of a key must have one shape (M,) and one device, and have {sorted(places)}")
     return [part.long() for part in parts]
-
-
-def _launch(kernel: Any, *inputs: torch.Tensor | int) -> None:
-    """Run a kernel on torch's current stream, one thread for each row of the output, which comes last."""
-    output = inputs[-1]
-    assert isinstance(output, torch.Tensor)
-    wp.launch(
-        kernel,
-        dim=len(output),
-        inputs=[wp.from_torch(i, return_ctype=True) if isinstance(i, torch.Tensor) else i for i in inputs],
-        device=str(output.device),
-        stream=current_stream(output.device),
-    )

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Torch's current stream as Warp's."""
+"""Launches of Warp kernels on torch's current stream."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 import warp as wp
 
-__all__ = ["current_stream"]
+__all__ = ["RecordedLaunches", "current_stream", "launch_rows"]
 
 
 def current_stream(device: torch.device) -> wp.Stream | None:
@@ -21,3 +23,70 @@ def _wrapper(stream: torch.cuda.Stream) -> wp.Stream:
     wp.init()
     # Wrappers are kept: when one is deleted, Warp drops the stream, even where it is Warp's own current one.
     return wp.stream_from_torch(stream)
+
+
+def launch_rows(kernel: Any, *arguments: Any) -> None:
+    """Run a kernel, one thread for each row of its last argument.
+
+    Args:
+        kernel: What to run.
+        *arguments: Tensors and numbers; the last one is a tensor that the kernel writes.
+    """
+    output = arguments[-1]
+    wp.launch(
+        kernel,
+        dim=len(output),
+        inputs=[wp.from_torch(a, return_ctype=True) if isinstance(a, torch.Tensor) else a for a in arguments],
+        device=str(output.device),
+        stream=current_stream(output.device),
+    )
+
+
+class RecordedLaunches:
+    """Launches kernels that run in every step: packing all arguments again would take several times as long."""
+
+    def __init__(self, device: str) -> None:
+        """Start without a recorded launch.
+
+        Args:
+            device: Torch device of all arguments.
+        """
+        self._device = torch.device(device)
+        self._warp_device = wp.get_device(device)
+        self._commands: dict[Any, tuple[Any, list[Any]]] = {}
+
+    def launch(
+        self,
+        key: Any,
+        kernel: Any,
+        dim: int,
+        arrays: Sequence[wp.array | torch.Tensor],
+        constants: Callable[[], Sequence[Any]],
+    ) -> None:
+        """Launch a kernel; all but its first arguments are kept from the first launch of ``key``.
+
+        Args:
+            key: Names the launch.
+            kernel: What to run.
+            dim: Threads.
+            arrays: First arguments, which may differ from launch to launch.
+            constants: Returns the remaining arguments.
+        """
+        stream = current_stream(self._device)
+        if key not in self._commands:
+            first = [wp.from_torch(array) if isinstance(array, torch.Tensor) else array for array in arrays]
+            inputs = [*first, *constants()]
+            device = self._warp_device
+            command = wp.launch(kernel, dim=dim, inputs=inputs, device=device, stream=stream, record_cmd=True)
+            self._commands[key] = command, list(arrays)
+
+        command, bound = self._commands[key]
+        for index, array in enumerate(arrays):
+            if array is not bound[index]:
+                # Warp's arrays are kept, since they are compared; a tensor's memory is in the hands of torch.
+                if isinstance(array, torch.Tensor):
+                    command.set_param_at_index_from_ctype(index, wp.from_torch(array, return_ctype=True))
+                else:
+                    command.set_param_at_index(index, array)
+                    bound[index] = array
+        command.launch(stream=stream)

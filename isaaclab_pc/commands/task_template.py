@@ -74,7 +74,9 @@ from __future__ import annotations
 import torch
 from isaaclab.assets import RigidObject
 
+from isaaclab_pc.constant_tensor import constant_tensor
 from isaaclab_pc.envs import manipulation
+from isaaclab_pc.envs.kept import kept
 from isaaclab_pc.envs.manipulation import closeness
 from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
 from isaaclab_pc.tasks.$name.${name}_env_cfg import CUBE_EDGE, ${title}EnvCfg
@@ -98,14 +100,15 @@ class ${title}Env(PointCloudEnv):
         self.cube: RigidObject = self.scene["cube"]
         self.cube_edge = CUBE_EDGE * self.size_factor("cube")
 
-    @property
+    @kept
     def cube_pos(self) -> torch.Tensor:
         """Centre of the cube in the environment frame [m], shape (N, 3)."""
         return manipulation.position(self, self.cube)
 
     def _goal(self) -> torch.Tensor:
-        return self.cube_pos + torch.tensor([0.0, 0.0, self.cfg.height], device=self.device)
+        return self.cube_pos + constant_tensor((0.0, 0.0, self.cfg.height), self.device)
 
+    @kept
     def _distance(self) -> torch.Tensor:
         return torch.linalg.vector_norm(self._goal() - self.tool_pos, dim=1)
 
@@ -120,13 +123,13 @@ class ${title}Env(PointCloudEnv):
 
     def _reward_terms(self) -> dict[str, torch.Tensor]:
         return {
-            "distance": closeness(self._distance()),
-            "success": self._success().float(),
+            "distance": closeness(self._distance),
+            "success": self.is_fulfilled(),
             "action": -0.005 * self.actions.square().sum(dim=1),
         }
 
     def _success(self) -> torch.Tensor:
-        return self._distance() <= self.cfg.success_distance
+        return self._distance <= self.cfg.success_distance
 
     def _failure(self) -> torch.Tensor:
         return self.cube_pos[:, 2] < -CUBE_EDGE

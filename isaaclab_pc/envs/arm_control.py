@@ -3,11 +3,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import torch
-from isaaclab.controllers import DifferentialIKController, DifferentialIKControllerCfg
-from isaaclab.utils.math import quat_apply, quat_from_angle_axis, quat_mul
+import warp as wp
+from isaaclab.utils.math import quat_from_angle_axis, quat_mul
+
+from isaaclab_pc.envs import arm_kernels as kernels
+from isaaclab_pc.poses import from_frame
+from isaaclab_pc.warp_stream import RecordedLaunches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,18 +24,6 @@ if TYPE_CHECKING:
 
 ARM_ACTIONS = ("tool_delta", "tool_pose", "joint_delta", "joint_position")
 """Kinds of arm actions."""
-
-_DAMPING = 0.05
-"""Damping of the inverse kinematics (the lambda of Buss 2004)."""
-
-_POSTURE_GAIN = 0.1
-"""Share of the way to the default joint positions that is asked for in one step, where the tool leaves it free."""
-
-_POSTURE_DAMPING = 0.01
-"""Damping of that motion's null space: the larger, the more it moves the tool away from singular poses, too."""
-
-_POSTURE_STEP = 0.03
-"""Largest change of a joint that is asked for on that way in one step [rad]."""
 
 
 def arm_action_size(cfg: PointCloudEnvCfg) -> int:
@@ -57,10 +50,9 @@ def finger_targets(command: torch.Tensor, limits: torch.Tensor, is_binary: bool)
     """
     closed = limits[..., 0]
     opened = limits[..., 1]
-    opening = (command + 1.0) / 2.0
     if is_binary:
-        opening = (opening > 0.5).float()
-    return closed + (opened - closed) * opening
+        return torch.where(command > 0.0, opened, closed)
+    return torch.lerp(closed, opened, (command + 1.0) / 2.0)
 
 
 def moved_pose(position: torch.Tensor, quat: torch.Tensor, motion: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -82,6 +74,28 @@ def moved_pose(position: torch.Tensor, quat: torch.Tensor, motion: torch.Tensor)
     return position + motion[:, :3], quat_mul(rotation, quat)
 
 
+@dataclass(frozen=True)
+class ArmState:
+    """The robot's own state at one moment; read it only."""
+
+    observed: torch.Tensor
+    """What a policy observes of it, without the last action, shape (N, P); each number is described by
+    :func:`~isaaclab_pc.envs.quantities.vector_quantities`."""
+
+    joint_speed: torch.Tensor
+    """Speed of the fastest arm joint [rad/s], shape (N,)."""
+
+    @property
+    def tool_pos(self) -> torch.Tensor:
+        """Tool centre in the environment frame [m], shape (N, 3)."""
+        return self.observed[:, -7:-4]
+
+    @property
+    def tool_quat(self) -> torch.Tensor:
+        """Tool orientation in the world and environment frames, (x, y, z, w), shape (N, 4)."""
+        return self.observed[:, -4:]
+
+
 class ArmControl:
     """Turns actions in [-1, 1] into joint targets inside the joint limits.
 
@@ -98,21 +112,38 @@ class ArmControl:
     ================== ==== ==========================================================================================
 
     J is the number of the arm's joints. No joint is asked to move by more than ``cfg.joint_delta`` in a step. Motions
-    of the tool go through Isaac Lab's differential inverse kinematics (damped least squares, Buss 2004).
+    of the tool go through damped least squares (Buss 2004), in one kernel with all that leads to them.
     """
 
-    def __init__(self, cfg: PointCloudEnvCfg, robot: Articulation, device: str) -> None:
+    def __init__(self, cfg: PointCloudEnvCfg, robot: Articulation, origins: torch.Tensor) -> None:
         """Look up joints and bodies.
 
         Args:
             cfg: Kind and scale of the action.
             robot: The initialized robot.
-            device: Torch device.
+            origins: Origins of the environments in the world [m], shape (N, 3).
         """
         self.cfg = cfg
         self.robot = robot
         arm: ArmCfg = cfg.scene.robot
         self.joints = joint_ids(robot, arm.arm_joints)
+        """Indices of the arm's joints, shape (J,)."""
+
+        self.fingers = joint_ids(robot, arm.finger_joints)
+        """Indices of the finger joints, shape (F,)."""
+
+        self.finger_limits = robot.data.soft_joint_pos_limits.torch[:, self.fingers].clone()
+        """Positions of the finger joints, closed and open [rad or m], shape (N, F, 2)."""
+        for end, positions in enumerate((arm.fingers_closed, arm.fingers_open)):
+            if positions is not None:
+                self.finger_limits[..., end] = torch.tensor(positions, device=origins.device)
+
+        span = self.finger_limits[..., 1] - self.finger_limits[..., 0]
+        self.finger_travel = span.abs() if arm.finger_travel is None else torch.full_like(span, arm.finger_travel)
+        """How far each finger moves from closed to open [m], shape (N, F)."""
+        self._finger_closed = self.finger_limits[..., 0].contiguous()
+        self._finger_scale = self.finger_travel / span
+
         self.hand = robot.find_bodies(arm.hand)[0][0]
         self.limits = robot.data.soft_joint_pos_limits.torch[:, self.joints].clone()
         """Smallest and largest positions of the arm's joints [rad], shape (N, J, 2)."""
@@ -120,23 +151,42 @@ class ArmControl:
         self.default = robot.data.default_joint_pos.torch[:, self.joints].clone()
         """Default positions of the arm's joints [rad], shape (N, J)."""
 
-        self._posture_damping = _POSTURE_DAMPING**2 * torch.eye(6, device=device)
+        observed = torch.cat([self.joints, self.fingers]) if cfg.gripper else self.joints
+        self._row_size = 2 * len(observed) + 7
+        origins = origins.contiguous()
+        self._origins = origins
+        self._down = torch.tensor([1.0, 0.0, 0.0, 0.0], device=origins.device).expand(len(origins), 4)
+        self._tcp_offset = torch.tensor([0.0, 0.0, arm.tcp_offset], device=origins.device).expand(len(origins), 3)
 
-        n = self.limits.shape[0]
-        self._tcp_offset = torch.tensor([0.0, 0.0, arm.tcp_offset], device=device).expand(n, 3)
-        self._down = torch.tensor([1.0, 0.0, 0.0, 0.0], device=device).expand(n, 4)
-        ik = DifferentialIKControllerCfg(command_type="pose", ik_method="dls", ik_params={"lambda_val": _DAMPING})
-        self._ik = _InverseKinematics(ik, n, device)
-
-    @property
-    def tool_quat(self) -> torch.Tensor:
-        """Tool orientation in the world frame, (x, y, z, w), shape (N, 4)."""
-        return self.robot.data.body_quat_w.torch[:, self.hand]
+        self._launches = RecordedLaunches(str(origins.device))
+        self._arm = kernels.Arm()
+        self._arm.hand = self.hand
+        self._arm.tcp_offset = arm.tcp_offset
+        self._arm.origins = wp.from_torch(origins)
+        self._arm.joints = wp.from_torch(self.joints.int())
+        self._arm.fingers = wp.from_torch(self.fingers.int())
+        self._arm.finger_closed = wp.from_torch(self._finger_closed)
+        self._arm.finger_scale = wp.from_torch(self._finger_scale)
+        self._arm.observed = wp.from_torch(observed.int())
+        self._arm.rest = wp.from_torch(self.default)
+        self._arm.limits = wp.from_torch(self.limits)
 
     @property
     def tool_pos_w(self) -> torch.Tensor:
         """Tool centre in the world frame [m], shape (N, 3)."""
-        return self.robot.data.body_pos_w.torch[:, self.hand] + quat_apply(self.tool_quat, self._tcp_offset)
+        data = self.robot.data
+        return from_frame(data.body_pos_w.torch[:, self.hand], data.body_quat_w.torch[:, self.hand], self._tcp_offset)
+
+    def state(self) -> ArmState:
+        """Return the robot's present state, in tensors of its own."""
+        data = self.robot.data
+        n = len(self._origins)
+        observed = torch.empty(n, self._row_size, device=self._origins.device)
+        joint_speed = torch.empty(n, device=self._origins.device)
+
+        arrays = [data.body_link_pose_w, data.joint_pos, data.joint_vel, data.default_joint_pos]
+        self._launch(kernels.read_arm, [*arrays, observed, joint_speed])
+        return ArmState(observed, joint_speed)
 
     def command(self, action: torch.Tensor, step_dt: float) -> tuple[torch.Tensor, torch.Tensor]:
         """Return joint targets.
@@ -146,40 +196,32 @@ class ArmControl:
 
         Args:
             action: Arm part of the action in [-1, 1], shape (N, size of ``cfg.action``).
-            step_dt: Duration of an environment step [s].
+            step_dt: Duration of an environment step [s], always the same.
 
         Returns:
             Joint position targets [rad] and velocity targets [rad/s], both (N, J).
         """
+        cfg = self.cfg
+        if cfg.action in ("tool_delta", "tool_pose"):
+            position, velocity = torch.empty_like(self.default), torch.empty_like(self.default)
+            scales = (cfg.tool_delta, cfg.tool_rotation, cfg.joint_delta, step_dt)
+            arrays = [*self._kinematics(), action, position, velocity]
+            self._launch(kernels.follow_action, arrays, cfg.action == "tool_pose", *scales)
+            return position, velocity
+
         joint_pos = self.robot.data.joint_pos.torch[:, self.joints]
-        limit = self.cfg.joint_delta
+        limit = cfg.joint_delta
         lower = self.limits[..., 0]
         upper = self.limits[..., 1]
-
-        if self.cfg.action == "joint_delta":
+        if cfg.action == "joint_delta":
             delta = limit * action
-        elif self.cfg.action == "joint_position":
-            delta = (lower + (upper - lower) * (action + 1.0) / 2.0 - joint_pos).clamp(-limit, limit)
         else:
-            delta = self.inverse_kinematics(*self._tool_target(action)) - joint_pos
-            # Scaled as a whole, so that the tool keeps its direction near singular poses.
-            delta = delta * (limit / delta.abs().amax(dim=1, keepdim=True).clamp_min(1e-6)).clamp(max=1)
-
+            delta = (lower + (upper - lower) * (action + 1.0) / 2.0 - joint_pos).clamp(-limit, limit)
         position = (joint_pos + delta).clamp(lower, upper)
         return position, (position - joint_pos) / step_dt
 
-    def _tool_target(self, action: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Return the position [m] and the orientation of the tool in the world that an action asks for."""
-        translation = self.cfg.tool_delta * action[:, :3]
-        if self.cfg.action == "tool_delta":
-            return self.tool_pos_w + translation, None
-        quat = self.tool_quat
-        rotation = self.cfg.tool_rotation * action[:, 3:]
-        delta = torch.cat([quat_apply(quat, translation), quat_apply(quat, rotation)], dim=1)
-        return moved_pose(self.tool_pos_w, quat, delta)
-
     def inverse_kinematics(self, tool_pos_w: torch.Tensor, tool_quat: torch.Tensor | None = None) -> torch.Tensor:
-        """Take one step of differential inverse kinematics.
+        """Take one step of differential inverse kinematics, and one towards the default joint positions.
 
         Args:
             tool_pos_w: Wanted tool centre in the world frame [m], shape (N, 3).
@@ -188,15 +230,10 @@ class ArmControl:
         Returns:
             Joint positions [rad], shape (N, J), not clamped.
         """
-        joint_pos = self.robot.data.joint_pos.torch[:, self.joints]
-        tool = self.tool_pos_w
-        quat = self.tool_quat
-
-        jacobian = self.tool_jacobian()
-
+        change = torch.empty_like(self.default)
         wanted_quat = self._down if tool_quat is None else tool_quat
-        self._ik.set_command(torch.cat([tool_pos_w, wanted_quat], dim=1), ee_quat=quat)
-        return self._ik.compute(tool, quat, jacobian, joint_pos) + self._towards_default(joint_pos, jacobian)
+        self._launch(kernels.move_to_pose, [*self._kinematics(), tool_pos_w, wanted_quat, change])
+        return self.robot.data.joint_pos.torch[:, self.joints] + change
 
     def tool_jacobian(self) -> torch.Tensor:
         """Return how the tool centre moves [m] and the tool turns [rad] with the joints [rad], shape (N, 6, J)."""
@@ -206,59 +243,35 @@ class ArmControl:
         jacobian[:, :3] += torch.linalg.cross(jacobian[:, 3:], lever[:, :, None].expand_as(jacobian[:, 3:]), dim=1)
         return jacobian
 
-    def _towards_default(self, joint_pos: torch.Tensor, jacobian: torch.Tensor) -> torch.Tensor:
-        """Return the part of a motion towards the default joint positions that leaves the tool where it is.
+    def finger_openings(self) -> torch.Tensor:
+        """Return how far each finger is from where the gripper is closed [m], shape (N, F)."""
+        return (self.robot.data.joint_pos.torch[:, self.fingers] - self._finger_closed) * self._finger_scale
 
-        Near singular poses it moves the tool, too: that is what bends an arm again that was stretched out, where the
-        inverse kinematics alone would press the elbow against its limit. This is the null-space term of Liegeois
-        (1977), damped.
+    def is_held(
+        self, position: torch.Tensor, width: torch.Tensor, tool_pos: torch.Tensor, action: torch.Tensor
+    ) -> torch.Tensor:
+        """Tell whether the closing gripper is stopped by an object between its fingers.
 
         Args:
-            joint_pos: Joint positions [rad], shape (N, J).
-            jacobian: Of the tool centre, shape (N, 6, J).
+            position: Where the object is held [m], shape (N, 3).
+            width: Its width [m], shape (N,); the fingers may close across its diagonal.
+            tool_pos: Tool centre in the same frame [m], shape (N, 3).
+            action: The last action, with the gripper's command at its end, shape (N, A).
 
         Returns:
-            Change of the joint positions [rad], shape (N, J).
+            Shape (N,), bool.
         """
-        wish = (_POSTURE_GAIN * (self.default - joint_pos)).clamp(-_POSTURE_STEP, _POSTURE_STEP)
-        moved = (jacobian * wish[:, None]).sum(dim=2)
-        return wish - damped_least_squares(jacobian, moved, self._posture_damping)
+        held = torch.empty(len(position), dtype=torch.bool, device=position.device)
+        arrays = [position, width, tool_pos, self.robot.data.joint_pos, action, held]
+        self._launch(kernels.find_held, arrays)
+        return held
 
+    def _kinematics(self) -> list[Any]:
+        data = self.robot.data
+        return [data.body_link_pose_w, data.body_link_jacobian_w, data.joint_pos]
 
-class _InverseKinematics(DifferentialIKController):
-    """Isaac Lab's method ``dls`` without its ``torch.inverse``, which waits for the device at every call."""
-
-    def __init__(self, cfg: DifferentialIKControllerCfg, num_envs: int, device: str) -> None:
-        super().__init__(cfg, num_envs, device)
-        self._damping = _DAMPING**2 * torch.eye(6, device=device)
-
-    def _compute_delta_joint_pos(self, delta_pose: torch.Tensor, jacobian: torch.Tensor) -> torch.Tensor:
-        return damped_least_squares(jacobian, delta_pose, self._damping)
-
-
-def damped_least_squares(jacobian: torch.Tensor, motion: torch.Tensor, damping: torch.Tensor) -> torch.Tensor:
-    """Return the change of the joints that moves the tool, by damped least squares (Buss 2004).
-
-    Nothing here waits for the device. Products and elimination are sums, since a matrix product may be rounded to TF32
-    on a GPU, and so may those inside of ``torch.linalg``.
-
-    Args:
-        jacobian: Of the tool, shape (N, 6, J).
-        motion: Translation [m] and rotation vector [rad] of the tool, shape (N, 6).
-        damping: Square of the damping, on the diagonal, shape (6, 6).
-
-    Returns:
-        Change of the joint positions [rad], shape (N, J).
-    """
-    # Environments come last, where each operation runs over contiguous numbers.
-    rows = jacobian.permute(1, 2, 0).contiguous()
-    system = (rows[:, None] * rows).sum(dim=2) + damping[:, :, None]
-
-    # Gauss-Jordan elimination; the matrix is positive definite, so its pivots are in place. Each round takes the first
-    # column away, until the solution is left.
-    rest = torch.cat([system, motion.t()[:, None]], dim=1)
-    for pivot in range(6):
-        row = rest[pivot, 1:] / rest[pivot, :1]
-        rest = torch.addcmul(rest[:, 1:], rest[:, :1], row, value=-1.0)
-        rest[pivot] = row
-    return (rows * rest).sum(dim=0).t()
+    def _launch(self, kernel: Any, arrays: list[Any], *numbers: float) -> None:
+        """Launch a kernel of the arm with Isaac Lab's arrays and tensors, then numbers that seldom change."""
+        arrays = [array if isinstance(array, torch.Tensor) else array.warp for array in arrays]
+        key = (kernel.key, *numbers)
+        self._launches.launch(key, kernel, len(self._origins), arrays, lambda: [*numbers, self._arm])

@@ -22,42 +22,55 @@ class EpisodeTracker:
         self._step_dt = step_dt
         unknown = torch.full((num_envs,), float("nan"), device=device)
         self.fulfilled = torch.zeros(num_envs, dtype=torch.bool, device=device)
-        """Whether the task is fulfilled in this step, shape (N,); the environment sets it."""
+        """Whether the task is fulfilled in this step, shape (N,)."""
         self.success = torch.zeros(num_envs, dtype=torch.bool, device=device)
         """Whether it was at the end of the last episode, shape (N,); written in place."""
         self.time_to_success = unknown.clone()
         """Time until it first was in that episode [s], NaN if never, shape (N,); written in place."""
 
-        self._steps = torch.zeros(num_envs, dtype=torch.long, device=device)
+        self._never = unknown
+        # Whole numbers are exact in float32 up to 16 million steps.
+        self._steps = torch.zeros(num_envs, device=device)
         self._success_step = unknown.clone()
-        self._last_success = unknown.clone()
-        self._last_time = unknown.clone()
-        self._sums: dict[str, torch.Tensor] = {}
-        self._last_sums: dict[str, torch.Tensor] = {}
+        self._names: tuple[str, ...] = ()
+        self._sums = torch.zeros(0, num_envs, device=device)
+        # Of the last finished episode: success, time to it, and the sum of each term.
+        self._last = unknown.repeat(2, 1)
+        # Means over them, computed once an episode has ended.
+        self._means: torch.Tensor | None = None
 
-    def exclude(self, mask: torch.Tensor) -> None:
-        """Let the task count as not fulfilled in this step where ``mask``, shape (N,), bool, is true."""
-        self.fulfilled = self.fulfilled & ~mask
-
-    def record_step(self) -> None:
-        """Count a step of all environments, and remember the first one in which :attr:`fulfilled` is true.
+    def record_step(self, fulfilled: torch.Tensor) -> None:
+        """Count a step of all environments, and remember the first one in which the task is fulfilled.
 
         The environment's own counter does not do: learning libraries start it anywhere, so that episodes end at
         different times.
-        """
-        self._steps += 1
-        first = self.fulfilled & self._success_step.isnan()
-        self._success_step = torch.where(first, self._steps.float(), self._success_step)
 
-    def add_rewards(self, terms: dict[str, torch.Tensor]) -> None:
-        """Add the terms of this step's reward, each (N,)."""
-        for name, value in terms.items():
-            self._sums[name] = self._sums[name] + value if name in self._sums else value.clone()
+        Args:
+            fulfilled: Whether it is in this step, shape (N,), bool.
+        """
+        self.fulfilled = fulfilled
+        self._steps += 1
+        step = torch.where(self.fulfilled, self._steps, self._never)
+        self._success_step = torch.fmin(self._success_step, step)
+
+    def add_rewards(self, names: tuple[str, ...], terms: torch.Tensor) -> None:
+        """Add the terms of this step's reward.
+
+        Args:
+            names: Their names, T of them. Others than in the step before begin at 0, and without finished episodes.
+            terms: Shape (T, N).
+        """
+        if names != self._names:
+            self._names = names
+            self._sums = torch.zeros_like(terms)
+            self._last = torch.cat([self._last[:2], torch.full_like(terms, float("nan"))])
+            self._means = None
+        self._sums += terms
 
     def mark_failed(self, mask: torch.Tensor) -> None:
         """Let the last episodes of environments, a mask of shape (N,), bool, count as failed."""
-        self.fulfilled &= ~mask
-        self.success &= ~mask
+        self.fulfilled = self.fulfilled.masked_fill(mask, False)
+        self.success.masked_fill_(mask, False)
         self.time_to_success.masked_fill_(mask, float("nan"))
 
     def finish(self, ids: torch.Tensor, benched: torch.Tensor) -> None:
@@ -71,27 +84,25 @@ class EpisodeTracker:
         self.time_to_success[ids] = self._success_step[ids] * self._step_dt
 
         # Means are taken over these, so they keep the result of the episode before where this one does not count.
-        ran = self._steps[ids] > 0
-        outcome = self.fulfilled[ids].float().masked_fill(benched[ids], float("nan"))
-        self._last_success[ids] = torch.where(ran, outcome, self._last_success[ids])
-        seconds = torch.where(outcome > 0.0, self.time_to_success[ids], float("nan"))
-        self._last_time[ids] = torch.where(ran, seconds, self._last_time[ids])
+        outcome = self.fulfilled[ids].float()
+        seconds = self.time_to_success[ids].masked_fill(outcome == 0.0, float("nan"))
+        results = torch.cat([outcome[None], seconds[None], self._sums[:, ids]])
+        results = results.masked_fill(benched[ids], float("nan"))
+        self._last[:, ids] = torch.where(self._steps[ids] > 0, results, self._last[:, ids])
+        self._means = None
 
         # Not ``[ids] = number``, which copies the number to the device and waits for it.
         self.fulfilled.index_fill_(0, ids, False)
         self._steps.index_fill_(0, ids, 0)
         self._success_step.index_fill_(0, ids, float("nan"))
-        for name, value in self._sums.items():
-            last = self._last_sums.setdefault(name, torch.full_like(value, float("nan")))
-            total = value[ids].masked_fill(benched[ids], float("nan"))
-            last[ids] = torch.where(ran, total, last[ids])
-            value.index_fill_(0, ids, 0.0)
+        self._sums.index_fill_(1, ids, 0.0)
 
     def take_results(self, other: EpisodeTracker) -> None:
         """Forget what finished, and go on with the last finished episodes of another tracker, such as an older copy."""
-        self._last_success.copy_(other._last_success)
-        self._last_time.copy_(other._last_time)
-        self._last_sums = {name: value.clone() for name, value in other._last_sums.items()}
+        self._last = other._last.clone()
+        self._means = None
+        self._sums = torch.zeros_like(other._sums)
+        self._names = other._names
 
     def metrics(self, max_length_s: float) -> dict[str, torch.Tensor]:
         """Return means over the last finished episodes of all environments, scalars.
@@ -103,10 +114,8 @@ class EpisodeTracker:
             ``Metrics/success_rate``, ``Metrics/time_to_success`` [s] of those that succeeded, and
             ``Episode_Reward/<term>``; NaN where no episode has a result.
         """
-        metrics = {
-            "Metrics/success_rate": self._last_success.nanmean(),
-            "Metrics/time_to_success": self._last_time.nanmean(),
-        }
-        for name, value in self._last_sums.items():
-            metrics[f"Episode_Reward/{name}"] = value.nanmean() / max_length_s
-        return metrics
+        if self._means is None:
+            self._means = self._last.nanmean(dim=1)
+            self._means[2:] /= max_length_s
+        names = ("Metrics/success_rate", "Metrics/time_to_success", *(f"Episode_Reward/{n}" for n in self._names))
+        return dict(zip(names, self._means, strict=True))

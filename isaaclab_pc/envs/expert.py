@@ -162,6 +162,10 @@ class Expert:
 
     def __call__(self) -> torch.Tensor:
         """Return the actions for the present state, shape (N, A), in [-1, 1]."""
+        with self._env.standing_state.still():
+            return self._action()
+
+    def _action(self) -> torch.Tensor:
         env = self._env
         case = self.case()
         poses = [case.target(env) for case in self.cases]

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import torch
 from isaaclab.utils.math import quat_from_euler_xyz
 
+from isaaclab_pc.constant_tensor import constant_tensor
+
 if TYPE_CHECKING:
     from isaaclab.assets import Articulation, RigidObject
 
@@ -23,12 +25,6 @@ __all__ = [
     "position",
     "upright",
 ]
-
-_GRASP_DISTANCE = 0.03
-"""Largest distance between tool centre and object centre at which the fingers are around the object [m]."""
-
-_GRASP_OPENINGS = (0.4, 0.75)
-"""Finger positions between which a finger touches an object, as shares of its width: a half, up to half a diagonal."""
 
 
 def position(env: PointCloudEnv, body: RigidObject) -> torch.Tensor:
@@ -102,36 +98,36 @@ def upright(yaw: torch.Tensor) -> torch.Tensor:
     return quat_from_euler_xyz(level, level, yaw)
 
 
-def between_fingers(env: PointCloudEnv, position: torch.Tensor, width: float | torch.Tensor) -> torch.Tensor:
+def between_fingers(
+    env: PointCloudEnv, position: torch.Tensor, width: float | torch.Tensor, tool_pos: torch.Tensor | None = None
+) -> torch.Tensor:
     """Tell whether the closed gripper is stopped by an object between its fingers.
 
     Args:
         env: An environment with a gripper.
         position: Where the object is held, in the environment frame [m], shape (N, 3).
         width: Its width [m], a number or shape (N,); the fingers may close across its diagonal.
+        tool_pos: Tool centre in the frame of ``position``, if that is not the environment's, shape (N, 3).
 
     Returns:
         Shape (N,), bool.
     """
-    near = torch.linalg.vector_norm(position - env.tool_pos, dim=1) < _GRASP_DISTANCE
-    per_env = width[:, None] if isinstance(width, torch.Tensor) else width
-    share = env.finger_openings() / per_env
-    low, high = _GRASP_OPENINGS
-    held = ((share > low) & (share < high)).all(dim=1)
-    return near & held & (env.actions[:, -1] <= 0.0)
+    if not isinstance(width, torch.Tensor):
+        width = constant_tensor((width,), env.device).expand(env.num_envs)
+    return env.arm.is_held(position, width, env.tool_pos if tool_pos is None else tool_pos, env.actions)
 
 
 def joint_speed(env: PointCloudEnv) -> torch.Tensor:
     """Return the speed of the fastest arm joint [rad/s], shape (N,)."""
-    return env.robot.data.joint_vel.torch[:, env.arm.joints].abs().amax(dim=1)
+    return env.arm_state.joint_speed
 
 
-def closeness(distance: torch.Tensor, scale: float = 5.0) -> torch.Tensor:
+def closeness(distance: torch.Tensor, scale: float | torch.Tensor = 5.0) -> torch.Tensor:
     """Return ``1 - tanh(scale * distance)``, ManiSkill's measure for rewards: 1 at the goal, 0 far away.
 
     Args:
         distance: A distance [m] or speed [rad/s] of at least 0, any shape.
-        scale: Its reciprocal is the distance at which 0.24 is left [1/m or s/rad].
+        scale: Its reciprocal is the distance at which 0.24 is left [1/m or s/rad]; any shape that fits.
 
     Returns:
         The same shape, in (0, 1].

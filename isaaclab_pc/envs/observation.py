@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a policy observes of any task: the robot's own state, and a depth image or a point cloud."""
+"""What a policy sees of any task: a depth image or a point cloud."""
 
 from __future__ import annotations
 
@@ -13,18 +13,7 @@ from isaaclab_pc.sensors.scene_cameras import depth_image, depth_limits
 if TYPE_CHECKING:
     from isaaclab_pc.envs.point_cloud_env import PointCloudEnv
 
-__all__ = ["observe_depth", "observe_points", "observe_robot"]
-
-
-def observe_robot(env: PointCloudEnv) -> torch.Tensor:
-    """Return joints, tool pose and last action, shape (N, P).
-
-    :func:`~isaaclab_pc.envs.quantities.vector_quantities` says what each number is.
-    """
-    joints = torch.cat([env.arm.joints, env.fingers]) if env.cfg.gripper else env.arm.joints
-    pos = env.robot.data.joint_pos.torch - env.robot.data.default_joint_pos.torch
-    vel = env.robot.data.joint_vel.torch
-    return torch.cat([pos[:, joints], 0.1 * vel[:, joints], env.tool_pos, env.tool_quat, env.actions], dim=1)
+__all__ = ["observe_depth", "observe_points"]
 
 
 def observe_depth(env: PointCloudEnv) -> torch.Tensor:

@@ -19,9 +19,10 @@ from isaaclab.sensors import Camera
 
 from isaaclab_pc.constant_tensor import constant_tensor
 from isaaclab_pc.envs.arm_checks import check_arm
-from isaaclab_pc.envs.arm_control import ArmControl, arm_action_size, finger_targets, joint_ids
+from isaaclab_pc.envs.arm_control import ArmControl, ArmState, arm_action_size, finger_targets
 from isaaclab_pc.envs.episode_tracker import EpisodeTracker
-from isaaclab_pc.envs.observation import observe_depth, observe_points, observe_robot
+from isaaclab_pc.envs.kept import StandingState, kept
+from isaaclab_pc.envs.observation import observe_depth, observe_points
 from isaaclab_pc.envs.observation_history import ObservationHistory
 from isaaclab_pc.envs.point_cloud_env_cfg import PointCloudEnvCfg, keep_what_is_observed, reach_under_all
 from isaaclab_pc.envs.quantities import Quantity, vector_quantities
@@ -154,22 +155,30 @@ class PointCloudEnv(DirectRLEnv):
 
     def is_fulfilled(self) -> torch.Tensor:
         """Tell which environments fulfil the task right now, shape (N,), bool."""
-        return self._success()
+        return self._is_fulfilled
+
+    @kept
+    def _is_fulfilled(self) -> torch.Tensor:
+        return self._of_each_env("_success", self._success())
+
+    @kept
+    def arm_state(self) -> ArmState:
+        """The robot's present state; read it only."""
+        return self.arm.state()
 
     @property
     def tool_pos(self) -> torch.Tensor:
         """Tool centre in the environment frame [m], shape (N, 3)."""
-        return self.arm.tool_pos_w - self.scene.env_origins
+        return self.arm_state.tool_pos
 
     @property
     def tool_quat(self) -> torch.Tensor:
         """Tool orientation in the world and environment frames, (x, y, z, w), shape (N, 4)."""
-        return self.arm.tool_quat
+        return self.arm_state.tool_quat
 
     def finger_openings(self) -> torch.Tensor:
         """Return how far each finger is from where the gripper is closed [m], shape (N, F)."""
-        position = self.robot.data.joint_pos.torch[:, self.fingers]
-        return (position - self.finger_limits[..., 0]) * self._finger_scale
+        return self.arm.finger_openings()
 
     def randomized_factors(self) -> dict[str, torch.Tensor]:
         """Return what was drawn for the running episodes, by name, each (N,): in evaluations, success is told by it."""
@@ -265,19 +274,15 @@ class PointCloudEnv(DirectRLEnv):
         self.camera: Camera | None = self.scene["camera"] if self.cfg.scene.camera is not None else None
         self.point_cloud: PointCloud | None = self.scene["points"] if self.cfg.scene.points is not None else None
         check_arm(self.cfg, self.robot)
-        self.arm = ArmControl(self.cfg, self.robot, self.device)
-        self.fingers = joint_ids(self.robot, self.cfg.scene.robot.finger_joints)
+        self.standing_state = StandingState()
+        """Where what is :func:`~isaaclab_pc.envs.kept.kept` stays, while nothing moves."""
+        self.arm = ArmControl(self.cfg, self.robot, self.scene.env_origins)
+        self.fingers = self.arm.fingers
         """Indices of the finger joints, shape (F,)."""
-        self.finger_limits = self.robot.data.soft_joint_pos_limits.torch[:, self.fingers].clone()
+        self.finger_limits = self.arm.finger_limits
         """Positions of the finger joints, closed and open [rad or m], shape (N, F, 2)."""
-        arm = self.cfg.scene.robot
-        for end, positions in enumerate((arm.fingers_closed, arm.fingers_open)):
-            if positions is not None:
-                self.finger_limits[..., end] = torch.tensor(positions, device=self.device)
-        span = self.finger_limits[..., 1] - self.finger_limits[..., 0]
-        self.finger_travel = span.abs() if arm.finger_travel is None else torch.full_like(span, arm.finger_travel)
+        self.finger_travel = self.arm.finger_travel
         """How far each finger moves from closed to open [m], shape (N, F)."""
-        self._finger_scale = self.finger_travel / span
         self.goal_sphere = sphere_points(self.cfg.goal_points, self.cfg.goal_radius).to(self.device)
         """What shows the goal in a cloud, relative to it [m], shape (goal_points, 3)."""
         fit_broadphase(self.cfg.sim.physics)
@@ -320,7 +325,11 @@ class PointCloudEnv(DirectRLEnv):
             ValueError: It has another shape.
         """
         check_action(action, (self.num_envs, arm_action_size(self.cfg) + int(self.cfg.gripper)))
-        return super().step(action)
+        try:
+            return super().step(action)
+        finally:
+            # If something was raised between terminations and rewards.
+            self.standing_state.end()
 
     def _pre_physics_step(self, actions: torch.Tensor) -> None:
         actions = self.step_guard.begin_step(actions)
@@ -344,16 +353,15 @@ class PointCloudEnv(DirectRLEnv):
         if self.contact_monitor is not None:
             self.contact_monitor.update()
         self.step_guard.check_state()
+        # Nothing moves until the rewards are known.
+        self.standing_state.begin()
 
-        terminated = self._of_each_env("_failure", self._failure())
-        self.episode_tracker.fulfilled = self._of_each_env("_success", self._success()) & ~terminated
-        truncated = (self.episode_length_buf >= self.max_episode_length) & ~terminated
-
+        failed = terminated = self._of_each_env("_failure", self._failure())
+        truncated = (self.episode_length_buf >= self.max_episode_length).masked_fill(terminated, False)
         guarded = self.step_guard.check_dones(terminated, truncated)
         if guarded is not None:
-            terminated, truncated, excluded = guarded
-            self.episode_tracker.exclude(excluded)
-        self.episode_tracker.record_step()
+            terminated, truncated, failed = guarded
+        self.episode_tracker.record_step(self.is_fulfilled().masked_fill(failed, False))
         return terminated, truncated
 
     def _get_rewards(self) -> torch.Tensor:
@@ -361,13 +369,15 @@ class PointCloudEnv(DirectRLEnv):
             terms = {"success": self.episode_tracker.fulfilled.float()}
         else:
             terms = self._reward_terms()
-        reward = self._of_each_env("_reward_terms", torch.stack(list(terms.values())).sum(0))
+        self.standing_state.end()
+        values = torch.stack(list(terms.values()))
+        reward = self._of_each_env("_reward_terms", values.sum(0))
 
         excluded = self.step_guard.check_reward(reward)
         if excluded is not None:
-            terms = {name: torch.where(excluded, 0.0, value) for name, value in terms.items()}
-        self.episode_tracker.add_rewards(terms)
-        self.reward_terms = terms
+            values = values.masked_fill(excluded, 0.0)
+        self.reward_terms = dict(zip(terms, values, strict=True))
+        self.episode_tracker.add_rewards(tuple(terms), values)
         return reward
 
     def _of_each_env(self, name: str, value: torch.Tensor) -> torch.Tensor:
@@ -420,7 +430,8 @@ class PointCloudEnv(DirectRLEnv):
         self.robot.actuators.target_command.set_velocity_index(value=velocity, env_ids=env_ids)
 
     def _get_observations(self) -> dict[str, torch.Tensor]:
-        observation = self._observe()
+        with self.standing_state.still():
+            observation = self._observe()
         self._handle_bad_observations(observation)
         # A step ends once, with the observation that it returns.
         if not self._makes_final_observation:
@@ -448,14 +459,14 @@ class PointCloudEnv(DirectRLEnv):
         if self.common_step_counter > 0:
             # If the episode had already ended in this step, its result stands, and what came after its reset is no part
             # of it.
-            running = ~self.reset_buf
-            self.episode_tracker.mark_failed(found.ended & running)
-            ended = found.ended if self._makes_final_observation else found.ended & running
+            ended_now = found.ended.masked_fill(self.reset_buf, False)
+            self.episode_tracker.mark_failed(ended_now)
+            ended = found.ended if self._makes_final_observation else ended_now
             self.step_guard.end_by_observation(ended, self.reward_buf, self.reset_terminated, self.reset_time_outs)
         self.step_guard.reset_later(found.ended)
 
     def _observe(self) -> dict[str, torch.Tensor]:
-        proprioception = torch.cat([observe_robot(self), self._task_proprioception()], dim=1)
+        proprioception = torch.cat([self.arm_state.observed, self.actions, self._task_proprioception()], dim=1)
         state = torch.cat([proprioception, self._task_state()], dim=1)
         if self.cfg.obs == "state":
             return {"policy": state, "critic": state.clone()}

@@ -15,7 +15,7 @@ import warp as wp
 from isaaclab_pc.guards import kernels
 from isaaclab_pc.guards.causes import CAUSES, Cause, FaultError
 from isaaclab_pc.guards.guard_cfg import GuardCfg
-from isaaclab_pc.warp_stream import current_stream
+from isaaclab_pc.warp_stream import RecordedLaunches
 
 _MOST_LANE_BITS = 8
 """Binary logarithm of the threads that read one environment's numbers on CUDA, if there are as many numbers."""
@@ -80,11 +80,11 @@ class Guard:
         """Steps begun since the start."""
 
         self._device = torch.device(device)
-        self._warp_device = wp.get_device(device)
-        self._on_cpu = self._warp_device.is_cpu
+        self._on_cpu = self._device.type == "cpu"
         self._repairs = cfg.mode == "sanitize"
         self._allowed_actions = allowed_actions
-        self._commands: dict[Any, tuple[Any, list[wp.array]]] = {}
+        self.launch = RecordedLaunches(device).launch
+        """Launches a kernel: see :meth:`~isaaclab_pc.warp_stream.RecordedLaunches.launch`."""
         self._intervals = {cause: (*cfg.bounds(name), math.nan) for cause, name in _BOUND_NAMES.items()}
         self._intervals[Cause.DEPTH] = (0.0, cfg.max_abs, math.inf)
 
@@ -102,7 +102,9 @@ class Guard:
 
     def _allocate_masks(self) -> None:
         n = self.num_envs
-        self.causes = self._zeros(n, torch.int32)
+        # One piece of memory, which is cleared at once.
+        self._found = self._zeros((4 + len(Cause)) * n, torch.uint8)
+        self.causes = self._found[: 4 * n].view(torch.int32)
         """Bits of :class:`Cause` found in the current step, shape (num_envs,), int32."""
         self.benched = self._zeros(n, torch.bool)
         """Environments that failed too often right after a reset, shape (num_envs,), bool."""
@@ -114,7 +116,7 @@ class Guard:
         self._steps_without_change = 0
         self._warned: set[int] = set()
         self._benched_ids = self._zeros(0, torch.int64)
-        self._bad = {cause: self._zeros(n, torch.bool) for cause in Cause}
+        self._bad = dict(zip(Cause, self._found[4 * n :].view(torch.bool).view(-1, n), strict=True))
         # The causes whose mask in _bad a kernel may have written since it was cleared.
         self._written: set[Cause] = set()
         self._previous_action: torch.Tensor | None = None
@@ -139,10 +141,10 @@ class Guard:
 
     def _make_log(self) -> dict[str, torch.Tensor]:
         self._rate = self._zeros(1, torch.float32)
-        self._worst = self._zeros(1, torch.float32)
+        self._worst = self._zeros(1, torch.int64)[0]
         log = {f"Guard/{name}": count for name, count in self.counts.items()}
         log["Guard/per_million_steps"] = self._rate[0]
-        log["Guard/worst_env"] = self._worst[0]
+        log["Guard/worst_env"] = self._worst
         log["Guard/benched"] = self._pending[1]
         return log
 
@@ -154,7 +156,8 @@ class Guard:
     @property
     def excluded(self) -> torch.Tensor:
         """Environments whose values do not count in the current step: faulted or benched, shape (num_envs,), bool."""
-        return self.faulted | self.benched
+        # Where values are repaired, nobody is benched.
+        return self.benched if self._repairs else torch.logical_or(self.causes, self.benched)
 
     def has_no_known_faults(self) -> bool:
         """Tell whether nothing is excluded, as far as that is known without waiting: always False on CUDA."""
@@ -176,7 +179,7 @@ class Guard:
 
         Returns:
             Environments with a bad value in one of these tensors, shape (num_envs,), bool. Read it only, and only until
-            the next check of the same ``cause``.
+            the step ends or the next check of the same ``cause``.
 
         Raises:
             FaultError: Something was found, and the mode is ``raise``.
@@ -252,17 +255,92 @@ class Guard:
         self.launch("change", kernels.check_change, self.num_envs, [wp.from_torch(actions)], constants)
         self.raise_if(bad, "actions")
 
-    def end_episodes(self, faulted: torch.Tensor, terminated: torch.Tensor, truncated: torch.Tensor) -> None:
+    def check_dones(
+        self, terminated: torch.Tensor, truncated: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """End the episodes of faulted environments in the way that ``cfg.ends`` names, and in no other.
 
         Args:
-            faulted: Shape (num_envs,), bool, like the others.
-            terminated: Changed in place.
-            truncated: Changed in place.
+            terminated: What the task concludes, which means nothing where an environment is faulted or benched, shape
+                (num_envs,), bool.
+            truncated: Whose time is over, likewise; it counts in benched environments, too: an evaluation waits for
+                the ends of all environments' episodes.
+
+        Returns:
+            ``terminated`` and ``truncated`` in their place, and where what the task concludes is a failure or means
+            nothing.
         """
-        named, other = (terminated, truncated) if self.cfg.ends == "terminated" else (truncated, terminated)
-        named |= faulted
-        other &= ~faulted
+        ended = [torch.empty_like(self.benched) for _ in range(3)]
+        arrays = [terminated.contiguous(), truncated.contiguous(), *ended]
+        self.launch("dones", kernels.check_dones, self.num_envs, arrays, self._ends)
+        return ended[0], ended[1], ended[2]
+
+    def check_reward(
+        self, reward: torch.Tensor, terminated: torch.Tensor, truncated: torch.Tensor, done: torch.Tensor
+    ) -> torch.Tensor | None:
+        """Check the reward, set it to 0 where it does not count, and end the episodes in which it is bad.
+
+        A reward of an environment that is excluded already is no fault of its own.
+
+        Args:
+            reward: Shape (num_envs,), float32; changed in place, as are the others.
+            terminated: Shape (num_envs,), bool.
+            truncated: Shape (num_envs,), bool.
+            done: Both of them, shape (num_envs,), bool.
+
+        Returns:
+            Environments in which no term of the reward counts, shape (num_envs,), bool; None if it is known that all
+            count. Read it only, and only until the step ends or the next check.
+
+        Raises:
+            FaultError: A reward is bad, and the mode is ``raise``.
+        """
+        low, high, _ = self._intervals[Cause.REWARD]
+        if self.has_no_known_faults() and _is_within(reward, low, high):
+            return None
+
+        uncounted = self._bad[Cause.REWARD]
+        self._written.add(Cause.REWARD)
+        arrays = [reward, terminated, truncated, done, uncounted]
+        self.launch("reward", kernels.check_reward, self.num_envs, arrays, lambda: [low, high, *self._ends()])
+        self.raise_if(uncounted, "reward")
+        return uncounted
+
+    def bad_observations(self, bad: torch.Tensor, bad_depth: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return whose observations are hidden, and whose episodes they end: not those of benched environments.
+
+        Args:
+            bad: Environments in which an observation group is bad, shape (num_envs,), bool.
+            bad_depth: Those in which a depth image is; None: there is none.
+        """
+        hidden, ended = torch.empty_like(bad), torch.empty_like(bad)
+        arrays = [bad, bad if bad_depth is None else bad_depth, hidden, ended]
+        self.launch("observations", kernels.hide_observations, self.num_envs, arrays, lambda: [self.findings])
+        return hidden, ended
+
+    def _ends(self) -> list[Any]:
+        return [self._repairs, self.cfg.ends == "terminated", self.findings]
+
+    def end_episodes(
+        self,
+        ended: torch.Tensor,
+        reward: torch.Tensor,
+        terminated: torch.Tensor,
+        truncated: torch.Tensor,
+        done: torch.Tensor,
+    ) -> None:
+        """End episodes without a reward in the way that ``cfg.ends`` names, and in no other.
+
+        Args:
+            ended: Environments whose episodes end, shape (num_envs,), bool, like the last three.
+            reward: Shape (num_envs,), float32; changed in place, as are the others.
+            terminated: Which episodes end in this way.
+            truncated: Which end in that one.
+            done: Which end.
+        """
+        arrays = [ended, reward, terminated, truncated, done]
+        as_termination = self.cfg.ends == "terminated"
+        self.launch("end", kernels.end_episodes, self.num_envs, arrays, lambda: [as_termination])
 
     def end_step(self) -> None:
         """Update the bench, and send to the host how many environments await a reset and how many are benched."""
@@ -359,43 +437,9 @@ class Guard:
         if total != 0:
             torch.mul(self._total, 1e6 / (max(self.steps, 1) * self.num_envs), out=self._rate)
         if total is None or total != self._total_logged:
-            self._worst.copy_(self.env_counts.argmax())
+            torch.argmax(self.env_counts, dim=0, out=self._worst)
             self._total_logged = total or 0
         return dict(self._log)
-
-    def launch(
-        self,
-        key: Any,
-        kernel: Any,
-        dim: int | tuple[int, ...],
-        arrays: Sequence[wp.array],
-        constants: Callable[[], Sequence[Any]],
-    ) -> None:
-        """Launch a kernel on torch's stream; all but its first arguments are kept from the first launch of ``key``.
-
-        Args:
-            key: Names the launch.
-            kernel: What to run.
-            dim: Threads.
-            arrays: First arguments, which may differ from launch to launch. Those of the last launch are kept.
-            constants: Returns the remaining arguments.
-        """
-        stream = current_stream(self._device)
-
-        # A recorded command launches in a fraction of the time that packing all arguments again takes.
-        if key not in self._commands:
-            inputs = [*arrays, *constants()]
-            command = wp.launch(
-                kernel, dim=dim, inputs=inputs, device=self._warp_device, stream=stream, record_cmd=True
-            )
-            self._commands[key] = command, list(arrays)
-
-        command, bound = self._commands[key]
-        for index, array in enumerate(arrays):
-            if array is not bound[index]:
-                command.set_param_at_index(index, array)
-                bound[index] = array
-        command.launch(stream=stream)
 
     def raise_if(self, bad: torch.Tensor, tensor: str) -> None:
         """In mode ``raise``, stop if anything is bad.
@@ -420,10 +464,11 @@ class Guard:
     def _clear_causes(self) -> None:
         if self._total_view is not None:
             # On the CPU it is known whether there are any.
-            if self._total_view[0] == self._total_before:
+            if self._total_view[0] == self._total_before and not self._written:
                 return
             self._total_before = int(self._total_view[0])
-        self.causes.zero_()
+        self._found.zero_()
+        self._written.clear()
 
     def _zeros(self, size: int, dtype: torch.dtype) -> torch.Tensor:
         return torch.zeros(size, dtype=dtype, device=self._device)

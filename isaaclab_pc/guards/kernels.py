@@ -12,6 +12,10 @@ from typing import Any
 
 import warp as wp
 
+from isaaclab_pc.guards.causes import Cause
+
+REWARD_BIT = wp.constant(int(Cause.REWARD))
+
 # A loop over the grid, which no launch of ours needs, would cost registers.
 wp.set_module_options({"enable_backward": False, "default_grid_stride": False})
 
@@ -174,6 +178,104 @@ def check_bodies(
 
     if bits != 0:
         record(findings, env, bits)
+
+
+@wp.kernel
+def check_dones(
+    terminated: wp.array(dtype=wp.bool),
+    truncated: wp.array(dtype=wp.bool),
+    terminated_now: wp.array(dtype=wp.bool),
+    truncated_now: wp.array(dtype=wp.bool),
+    failed: wp.array(dtype=wp.bool),
+    repairs: wp.bool,
+    as_termination: wp.bool,
+    findings: Findings,
+):
+    """Tell which episodes end once faults are known, and which tasks are not fulfilled, one thread an environment."""
+    env = wp.tid()
+    faulted = findings.causes[env] != 0 and not repairs
+    benched = findings.benched[env]
+    terminated_now[env] = (faulted and as_termination) or (terminated[env] and not faulted and not benched)
+    truncated_now[env] = (faulted and not as_termination) or (truncated[env] and not faulted)
+    failed[env] = terminated[env] or faulted or benched
+
+
+@wp.func
+def end_episode(
+    env: wp.int32,
+    as_termination: wp.bool,
+    terminated: wp.array(dtype=wp.bool),
+    truncated: wp.array(dtype=wp.bool),
+    done: wp.array(dtype=wp.bool),
+):
+    terminated[env] = as_termination
+    truncated[env] = not as_termination
+    done[env] = True
+
+
+@wp.kernel
+def check_reward(
+    reward: wp.array(dtype=wp.float32),
+    terminated: wp.array(dtype=wp.bool),
+    truncated: wp.array(dtype=wp.bool),
+    done: wp.array(dtype=wp.bool),
+    uncounted: wp.array(dtype=wp.bool),
+    low: wp.float32,
+    high: wp.float32,
+    repairs: wp.bool,
+    as_termination: wp.bool,
+    findings: Findings,
+):
+    """Check rewards, and set them to 0 and end the episodes where there is a fault, one thread an environment."""
+    env = wp.tid()
+    benched = findings.benched[env]
+    faulted = findings.causes[env] != 0 and not repairs
+
+    value = reward[env]
+    is_bad = not benched and not faulted and not (value >= low and value <= high)
+    if is_bad:
+        record(findings, env, REWARD_BIT)
+        if repairs:
+            reward[env] = wp.clamp(wp.where(wp.isnan(value), 0.0, value), low, high)
+        else:
+            faulted = True
+
+    uncounted[env] = is_bad or faulted or benched
+    if faulted or benched:
+        reward[env] = 0.0
+    if faulted:
+        end_episode(env, as_termination, terminated, truncated, done)
+
+
+@wp.kernel
+def end_episodes(
+    ended: wp.array(dtype=wp.bool),
+    reward: wp.array(dtype=wp.float32),
+    terminated: wp.array(dtype=wp.bool),
+    truncated: wp.array(dtype=wp.bool),
+    done: wp.array(dtype=wp.bool),
+    as_termination: wp.bool,
+):
+    """End episodes without a reward, one thread an environment."""
+    env = wp.tid()
+    if ended[env]:
+        reward[env] = 0.0
+        end_episode(env, as_termination, terminated, truncated, done)
+
+
+@wp.kernel
+def hide_observations(
+    bad: wp.array(dtype=wp.bool),
+    bad_depth: wp.array(dtype=wp.bool),
+    hidden: wp.array(dtype=wp.bool),
+    ended: wp.array(dtype=wp.bool),
+    findings: Findings,
+):
+    """Tell whose observations are hidden and whose episodes they end, one thread an environment."""
+    env = wp.tid()
+    is_bad = bad[env] or bad_depth[env]
+    hidden[env] = is_bad or findings.benched[env]
+    ended[env] = is_bad and not findings.benched[env]
 
 
 @wp.kernel

@@ -24,8 +24,8 @@ class GuardedDones(NamedTuple):
     truncated: torch.Tensor
     """In place of the task's own."""
 
-    excluded: torch.Tensor
-    """Environments whose result does not count."""
+    failed: torch.Tensor
+    """Environments in which the task cannot count as fulfilled: terminated by it, faulty or benched."""
 
 
 class BadObservations(NamedTuple):
@@ -231,32 +231,13 @@ class StepGuard(NoStepGuard):
         if self._guard.has_no_known_faults():
             return None
 
-        # What a task concludes from a faulty state means nothing. A benched environment's episodes are never terminated
-        # but do time out: an evaluation waits for the ends of all environments' episodes.
-        excluded = self._guard.excluded
-        terminated = terminated & ~excluded
-        truncated = truncated.clone()
-        self._guard.end_episodes(self._guard.faulted, terminated, truncated)
-        return GuardedDones(terminated, truncated, excluded)
+        return GuardedDones(*self._guard.check_dones(terminated, truncated))
 
     def check_reward(self, reward: torch.Tensor) -> torch.Tensor | None:
         """See :meth:`NoStepGuard.check_reward`."""
-        guard = self._guard
-        if not guard.has_no_known_faults():
-            # A reward of what is excluded already is no fault of its own.
-            reward.masked_fill_(guard.excluded, 0.0)
-        bad = guard.check(Cause.REWARD, reward, names=("reward",))
-        if guard.has_no_known_faults():
-            return None
-
         # Isaac Lab reads the masks after the rewards, so a bad reward still ends the episode in this step.
         env = self._env
-        faulted = guard.faulted
-        guard.end_episodes(faulted, env.reset_terminated, env.reset_time_outs)
-        env.reset_buf |= faulted
-        excluded = guard.excluded
-        reward.masked_fill_(excluded, 0.0)
-        return excluded | bad
+        return self._guard.check_reward(reward, env.reset_terminated, env.reset_time_outs, env.reset_buf)
 
     def on_reset(self, env_ids: torch.Tensor) -> None:
         """See :meth:`NoStepGuard.on_reset`."""
@@ -273,17 +254,13 @@ class StepGuard(NoStepGuard):
         if guard.cfg.mode == "sanitize" or guard.has_no_known_faults():
             return None
 
-        if self._bad_depth is not None:
-            bad = bad | self._bad_depth
-        return BadObservations(hidden=bad | guard.benched, ended=bad & ~guard.benched)
+        return BadObservations(*guard.bad_observations(bad, self._bad_depth))
 
     def end_by_observation(
         self, ended: torch.Tensor, reward: torch.Tensor, terminated: torch.Tensor, truncated: torch.Tensor
     ) -> None:
         """See :meth:`NoStepGuard.end_by_observation`."""
-        reward.masked_fill_(ended, 0.0)
-        self._guard.end_episodes(ended, terminated, truncated)
-        self._env.reset_buf |= ended
+        self._guard.end_episodes(ended, reward, terminated, truncated, self._env.reset_buf)
 
     def reset_later(self, mask: torch.Tensor) -> None:
         """See :meth:`NoStepGuard.reset_later`."""

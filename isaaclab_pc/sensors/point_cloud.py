@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,11 +11,12 @@ import isaaclab.sim as sim_utils
 import torch
 import warp as wp
 from isaaclab.sensors import SensorBase
-from isaaclab.utils.math import quat_apply, quat_apply_inverse
+from isaaclab.utils.math import quat_apply_inverse
 from isaaclab.utils.warp import ProxyArray
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.keyed_random import keyed_hash
+from isaaclab_pc.poses import from_frame
 from isaaclab_pc.sensors.appended_points import BodyPoints
 from isaaclab_pc.sensors.appended_points_cfg import BodyPointsCfg, GivenPointsCfg
 from isaaclab_pc.sensors.camera_matrices import ray_matrices
@@ -187,7 +189,7 @@ class PointCloud(SensorBase):
 
         body = robot.body_names.index(self.cfg.gripper_body)
         quat = robot.data.body_link_quat_w.torch[:, body]
-        return robot.data.body_link_pos_w.torch[:, body] + quat_apply(quat, self._gripper_offset), quat
+        return from_frame(robot.data.body_link_pos_w.torch[:, body], quat, self._gripper_offset), quat
 
     # SensorBase's hooks.
 
@@ -264,6 +266,7 @@ class PointCloud(SensorBase):
         self._points = torch.zeros(n, seen + appended, width, dtype=dtype, device=device)
         self._count = torch.zeros(n, dtype=torch.int32, device=device)
         self._mask = torch.zeros(n, seen + appended, dtype=torch.bool, device=device)
+        self._mask[:, seen:] = True
         self._pixels = torch.zeros(n, seen, dtype=torch.int32, device=device)
         self._data = PointCloudData(self._points, self._count, self._mask, self._pixels)
 
@@ -285,9 +288,9 @@ class PointCloud(SensorBase):
 
         values = [cloud.points]
         if self.cfg.features:
-            seen = (cloud.count > 0)[:, None, None]
-            values += [torch.where(seen, value, 0.0) for value in self._read_features(cloud, views, output_pose)]
-        points = torch.cat(values, dim=-1).to(self._points.dtype)
+            unseen = (cloud.count == 0)[:, None, None]
+            values += [value.masked_fill(unseen, 0.0) for value in self._read_features(cloud, views, output_pose)]
+        points = (torch.cat(values, dim=-1) if len(values) > 1 else values[0]).to(self._points.dtype)
         count = cloud.count
         pixels = cloud.pixels
         if self._realism is not None:
@@ -296,13 +299,12 @@ class PointCloud(SensorBase):
         # Environments that are not out of date keep what they have.
         k = self.cfg.num_points
         rows = mask[:, None, None]
-        self._points[:, :k] = torch.where(rows, points, self._points[:, :k])
+        torch.where(rows, points, self._points[:, :k], out=self._points[:, :k])
         if self.cfg.append:
             self._points[:, k:] = torch.where(rows, self._appended_points(output_pose), self._points[:, k:])
-        self._count.copy_(torch.where(mask, count, self._count))
-        self._mask[:, :k] = torch.arange(k, device=self._device) < self._count[:, None]
-        self._mask[:, k:] = True
-        self._pixels.copy_(torch.where(mask[:, None], pixels, self._pixels))
+        torch.where(mask, count, self._count, out=self._count)
+        torch.lt(_indices(k, self._device), self._count[:, None], out=self._mask[:, :k])
+        torch.where(mask[:, None], pixels, self._pixels, out=self._pixels)
         self._frame += mask
 
     # What one frame is made of.
@@ -325,7 +327,7 @@ class PointCloud(SensorBase):
             # Now, since a camera that was initialized after this sensor had no rays then.
             self._centers = [pixel_centers(camera) for camera in self._cameras]
 
-        intrinsics, pos, quat = (torch.stack(part, dim=1) for part in zip(*calibrations, strict=True))
+        intrinsics, pos, quat = (_stacked(part) for part in zip(*calibrations, strict=True))
         labels = [] if self._labels is None else self._labels.read()
         return _Views(depths, intrinsics, pos, quat, labels)
 
@@ -414,6 +416,17 @@ class PointCloud(SensorBase):
     def _draw_key(self, stream: int, *key: torch.Tensor) -> torch.Tensor:
         """Return a key for the draws of each environment, shape (N,), int64."""
         return keyed_hash(self.cfg.seed, self._env_ids, stream, *key)
+
+
+@functools.cache
+def _indices(size: int, device: str) -> torch.Tensor:
+    with torch.inference_mode(False):
+        return torch.arange(size, device=device)
+
+
+def _stacked(parts: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Return tensors of the cameras, each (N, ...), as one (N, C, ...)."""
+    return torch.stack(list(parts), dim=1) if len(parts) > 1 else parts[0][:, None]
 
 
 def _as_int32(key: torch.Tensor) -> torch.Tensor:

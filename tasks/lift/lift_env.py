@@ -8,6 +8,7 @@ from isaaclab.assets import RigidObject
 
 from isaaclab_pc.envs import manipulation
 from isaaclab_pc.envs.expert import Expert
+from isaaclab_pc.envs.kept import kept
 from isaaclab_pc.envs.manipulation import closeness, joint_speed
 from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
 from isaaclab_pc.envs.quantities import GOAL_QUANTITIES, Quantity
@@ -39,7 +40,7 @@ class LiftEnv(PointCloudEnv):
         self.goal_pos = torch.zeros(self.num_envs, 3, device=self.device)
         self.cube_edge = CUBE_EDGE * self.size_factor("cube")
 
-    @property
+    @kept
     def cube_pos(self) -> torch.Tensor:
         """Centre of the cube in the environment frame [m], shape (N, 3)."""
         return manipulation.position(self, self.cube)
@@ -49,7 +50,7 @@ class LiftEnv(PointCloudEnv):
         """Orientation of the cube, (x, y, z, w), shape (N, 4)."""
         return self.cube.data.root_quat_w.torch
 
-    @property
+    @kept
     def grasped(self) -> torch.Tensor:
         """Whether the closed gripper is stopped by the cube between its fingers, shape (N,), bool."""
         return manipulation.between_fingers(self, self.cube_pos, self.cube_edge)
@@ -58,6 +59,11 @@ class LiftEnv(PointCloudEnv):
         """Return a policy that solves the task from the simulator's own state: actions (N, A) in [-1, 1] per call."""
         return Expert(self, CASES)
 
+    @kept
+    def _placed(self) -> torch.Tensor:
+        return self._goal_distance <= self.cfg.success_distance
+
+    @kept
     def _goal_distance(self) -> torch.Tensor:
         return torch.linalg.vector_norm(self.goal_pos - self.cube_pos, dim=1)
 
@@ -85,26 +91,23 @@ class LiftEnv(PointCloudEnv):
         cube_pos = self.cube_pos
         velocity = self.cube.data.root_vel_w.torch[:, :3]
         relative = [cube_pos - self.tool_pos, self.goal_pos - cube_pos]
-        return torch.cat([cube_pos, self.cube_quat, velocity, *relative, self.grasped[:, None].float()], dim=1)
+        return torch.cat([cube_pos, self.cube_quat, velocity, *relative, self.grasped[:, None]], dim=1)
 
     def _reward_terms(self) -> dict[str, torch.Tensor]:
         tool_distance = torch.linalg.vector_norm(self.cube_pos - self.tool_pos, dim=1)
-        goal_distance = self._goal_distance()
-        grasped = self.grasped.float()
-        placed = (goal_distance <= self.cfg.success_distance).float()
+        grasped = self.grasped
         return {
             "reach": 0.2 * closeness(tool_distance),
             "grasp": 0.2 * grasped,
-            "goal": 0.4 * grasped * closeness(goal_distance),
+            "goal": 0.4 * grasped * closeness(self._goal_distance),
             # The scale of 1 rad/s still tells a policy that trembles at the goal, at 2 rad/s, which way is better.
-            "still": 0.2 * placed * closeness(joint_speed(self), scale=1.0),
-            "success": 0.5 * self._success().float(),
+            "still": 0.2 * self._placed * closeness(joint_speed(self), scale=1.0),
+            "success": 0.5 * self.is_fulfilled(),
             "action": -0.005 * self.actions[:, :-1].square().sum(dim=1),
         }
 
     def _success(self) -> torch.Tensor:
-        placed = self._goal_distance() <= self.cfg.success_distance
-        return placed & (joint_speed(self) <= self.cfg.success_joint_speed)
+        return self._placed & (joint_speed(self) <= self.cfg.success_joint_speed)
 
     def _failure(self) -> torch.Tensor:
         return self.cube_pos[:, 2] < -CUBE_EDGE

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import torch
 from isaaclab.assets import Articulation
-from isaaclab.utils.math import quat_apply
 
 from isaaclab_pc.assets.author_articulated import DRAWER_JOINT, HANDLE_CENTER, HANDLE_GAP
 from isaaclab_pc.envs import manipulation
 from isaaclab_pc.envs.expert import Expert
+from isaaclab_pc.envs.kept import kept
 from isaaclab_pc.envs.manipulation import closeness
 from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
+from isaaclab_pc.poses import from_frame
 from isaaclab_pc.tasks.open_drawer.expert import CASES
 from isaaclab_pc.tasks.open_drawer.open_drawer_env_cfg import OpenDrawerEnvCfg
 
@@ -42,24 +43,24 @@ class OpenDrawerEnv(PointCloudEnv):
         self._handle = torch.tensor(HANDLE_CENTER, device=self.device).expand(self.num_envs, 3)
         self._axis = torch.tensor(DRAWER_JOINT.axis, device=self.device).expand(self.num_envs, 3)
 
-    @property
+    @kept
     def handle_pos(self) -> torch.Tensor:
         """Centre of the handle's bar in the environment frame [m], shape (N, 3)."""
         data = self.cabinet.data
         drawer_pos = data.body_pos_w.torch[:, self._drawer] - self.scene.env_origins
-        return drawer_pos + quat_apply(data.body_quat_w.torch[:, self._drawer], self._handle)
+        return from_frame(drawer_pos, data.body_quat_w.torch[:, self._drawer], self._handle)
 
-    @property
+    @kept
     def pull_axis(self) -> torch.Tensor:
         """Unit vector along which the drawer opens, in the environment frame, shape (N, 3)."""
-        return quat_apply(self.cabinet.data.root_quat_w.torch, self._axis)
+        return from_frame(None, self.cabinet.data.root_quat_w.torch, self._axis)
 
-    @property
+    @kept
     def grip_pos(self) -> torch.Tensor:
         """Middle of the gap between the bar and the drawer's front, in the environment frame [m], shape (N, 3)."""
         return self.handle_pos - (HANDLE_GAP / 2) * self.pull_axis
 
-    @property
+    @kept
     def opening(self) -> torch.Tensor:
         """How far the drawer is open, as a share of its travel, shape (N,)."""
         return self.cabinet.data.joint_pos.torch[:, 0] / DRAWER_JOINT.upper
@@ -90,7 +91,7 @@ class OpenDrawerEnv(PointCloudEnv):
         return {
             "reach": 0.2 * torch.where(opening > _MOVED, 2.0, reach),
             "open": 0.4 * share + 0.2 * (share == 1.0).float(),
-            "success": 0.5 * self._success().float(),
+            "success": 0.5 * self.is_fulfilled(),
             "action": -0.005 * self.actions[:, :-1].square().sum(dim=1),
         }
 

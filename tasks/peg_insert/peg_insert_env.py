@@ -8,13 +8,15 @@ from typing import cast
 import torch
 from isaaclab.assets import RigidObject
 from isaaclab.sim import MultiAssetSpawnerCfg
-from isaaclab.utils.math import quat_apply, quat_apply_inverse, subtract_frame_transforms
 
 from isaaclab_pc.assets.peg import BoxWithHoleCfg
+from isaaclab_pc.constant_tensor import constant_tensor
 from isaaclab_pc.envs import manipulation
 from isaaclab_pc.envs.expert import Expert
+from isaaclab_pc.envs.kept import kept
 from isaaclab_pc.envs.manipulation import closeness
 from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
+from isaaclab_pc.poses import from_frame, into_frame, orientation_in_frame
 from isaaclab_pc.tasks.peg_insert.expert import CASES
 from isaaclab_pc.tasks.peg_insert.peg_insert_env_cfg import PegInsertEnvCfg
 
@@ -65,13 +67,24 @@ class PegInsertEnv(PointCloudEnv):
         """Half of the peg's width and height [m], shape (N,)."""
         self.randomizer.record(torch.arange(self.num_envs, device=self.device), ["peg_radius"], self.radius[:, None])
 
+        self._places = torch.zeros(self.num_envs, 3, 3, device=self.device)
+        self._places[:, 0, 0] = self.half_length
+        self._places[:, 2, 0] = -_GRASP_OFFSET
+        """The peg's head, its middle, and where to grasp it, in the peg's frame [m], shape (N, 3, 3)."""
+
+        self._tail = -self._places[:, 0]
+        self._width = 2.0 * self.radius
+        self._lowest = -self.radius
+
         self.hole_radius = per_env([size.hole_radius for size in sizes])
         """Half of the hole's width and height [m], shape (N,)."""
+
+        self._radii = torch.stack([torch.ones_like(self.radius), self.hole_radius, self.hole_radius], dim=1)
 
         self.hole_in_box = per_env([[0.0, *size.hole_center] for size in sizes])
         """Middle of the hole in the box's frame [m], shape (N, 3)."""
 
-    @property
+    @kept
     def peg_pos(self) -> torch.Tensor:
         """Middle of the peg in the environment frame [m], shape (N, 3)."""
         return manipulation.position(self, self.peg)
@@ -84,12 +97,12 @@ class PegInsertEnv(PointCloudEnv):
     @property
     def grasp_pos(self) -> torch.Tensor:
         """Where to grasp the peg, in the environment frame [m], shape (N, 3)."""
-        return self._on_peg(torch.full_like(self.half_length, -_GRASP_OFFSET))
+        return self._places_now[:, 2]
 
-    @property
+    @kept
     def hole_pos(self) -> torch.Tensor:
         """Middle of the hole in the environment frame [m], shape (N, 3)."""
-        return manipulation.position(self, self.box) + quat_apply(self.box_quat, self.hole_in_box)
+        return from_frame(manipulation.position(self, self.box), self.box_quat, self.hole_in_box)
 
     @property
     def box_quat(self) -> torch.Tensor:
@@ -99,30 +112,34 @@ class PegInsertEnv(PointCloudEnv):
     @property
     def head_in_hole(self) -> torch.Tensor:
         """The peg's head in the frame of the hole's middle, whose x axis points inwards [m], shape (N, 3)."""
-        return self._in_hole(self._on_peg(self.half_length))
+        return self._places_in_hole[:, 0]
 
     @property
     def middle_in_hole(self) -> torch.Tensor:
         """The peg's middle in the frame of the hole's middle, whose x axis points inwards [m], shape (N, 3)."""
-        return self._in_hole(self.peg_pos)
+        return self._places_in_hole[:, 1]
 
-    @property
+    @kept
     def grasped(self) -> torch.Tensor:
         """Whether the closed gripper is stopped by the peg between its fingers, shape (N,), bool."""
-        along = quat_apply_inverse(self.peg_quat, self.tool_pos - self.peg_pos)[:, 0]
-        held = self._on_peg(along.clamp(-self.half_length, self.half_length))
-        return manipulation.between_fingers(self, held, 2.0 * self.radius)
+        tool = into_frame(self.peg_pos, self.peg_quat, self.tool_pos)
+        # The point of the peg's axis that is nearest to the tool.
+        held = tool.clamp(self._tail, self._places[:, 0])
+        return manipulation.between_fingers(self, held, self._width, tool)
+
+    @kept
+    def _places_now(self) -> torch.Tensor:
+        """The peg's head, its middle, and where to grasp it, in the environment frame [m], shape (N, 3, 3)."""
+        return from_frame(self.peg_pos, self.peg_quat, self._places)
+
+    @kept
+    def _places_in_hole(self) -> torch.Tensor:
+        """The same in the frame of the hole's middle [m], shape (N, 3, 3)."""
+        return into_frame(self.hole_pos, self.box_quat, self._places_now)
 
     def expert(self) -> Expert:
         """Return a policy that solves the task from the simulator's own state: actions (N, A) in [-1, 1] per call."""
         return Expert(self, CASES)
-
-    def _on_peg(self, along: torch.Tensor) -> torch.Tensor:
-        """Return points of the peg's axis in the environment frame, ``along`` it from its middle [m], shape (N, 3)."""
-        return self.peg_pos + quat_apply(self.peg_quat, torch.nn.functional.pad(along[:, None], (0, 2)))
-
-    def _in_hole(self, position: torch.Tensor) -> torch.Tensor:
-        return quat_apply_inverse(self.box_quat, position - self.hole_pos)
 
     def _reset_task(self, env_ids: torch.Tensor) -> None:
         names = ("peg_x", "peg_y", "peg_yaw")
@@ -138,35 +155,40 @@ class PegInsertEnv(PointCloudEnv):
     def _task_state(self) -> torch.Tensor:
         peg_pos = self.peg_pos
         hole_pos = self.hole_pos
-        _, peg_quat_in_hole = subtract_frame_transforms(hole_pos, self.box_quat, peg_pos, self.peg_quat)
+        peg_quat_in_hole = orientation_in_frame(self.box_quat, self.peg_quat)
         poses = [peg_pos, self.peg_quat, hole_pos, self.box_quat, self.head_in_hole, peg_quat_in_hole]
         sizes = [self.half_length[:, None], self.radius[:, None], self.hole_radius[:, None], self.hole_in_box[:, 1:]]
         velocity = self.peg.data.root_vel_w.torch
         relative = [self.grasp_pos - self.tool_pos]
-        return torch.cat([*poses, *sizes, velocity, *relative, self.grasped[:, None].float()], dim=1)
+        return torch.cat([*poses, *sizes, velocity, *relative, self.grasped[:, None]], dim=1)
 
     def _reward_terms(self) -> dict[str, torch.Tensor]:
-        success = self._success()
-        grasped = self.grasped
-        reach = closeness(torch.linalg.vector_norm(self.grasp_pos - self.tool_pos, dim=1), scale=4.0)
+        success = self.is_fulfilled()
+        held = self.grasped.masked_fill(success, False)
 
-        head = self.head_in_hole
-        off_axis = torch.linalg.vector_norm(torch.stack([head, self.middle_in_hole])[..., 1:], dim=2)
-        line_up = closeness(0.5 * off_axis.sum(0) + 4.5 * off_axis.amax(0), scale=1.0)
-        insert = closeness(torch.linalg.vector_norm(head, dim=1))
-        lined_up = (off_axis < _LINED_UP).all(dim=0)
+        off_axis = torch.linalg.vector_norm(self._places_in_hole[:, :2, 1:], dim=2)
+        farthest = off_axis.amax(dim=1)
+        ways = torch.stack(
+            [
+                torch.linalg.vector_norm(self.grasp_pos - self.tool_pos, dim=1),
+                torch.add(off_axis.sum(dim=1), farthest, alpha=9.0),
+                torch.linalg.vector_norm(self.head_in_hole, dim=1),
+            ]
+        )
+        scales, weights = (constant_tensor(row, self.device)[:, None] for row in ((4.0, 0.5, 5.0), (0.1, 0.3, 0.5)))
+        reach, line_up, insert = weights * closeness(ways, scales)
 
         return {
-            "reach": ~success * reach / 10.0,
-            "grasp": (grasped & ~success) / 10.0,
-            "line_up": (grasped & ~success) * 3.0 * line_up / 10.0,
-            "insert": (grasped & lined_up & ~success) * 5.0 * insert / 10.0,
-            "success": success.float(),
+            "reach": reach.masked_fill(success, 0.0),
+            "grasp": 0.1 * held,
+            "line_up": held * line_up,
+            "insert": (held & (farthest < _LINED_UP)) * insert,
+            "success": success,
         }
 
     def _success(self) -> torch.Tensor:
-        head = self.head_in_hole.abs()
-        return (head[:, 0] <= self.cfg.success_depth) & (head[:, 1:] <= self.hole_radius[:, None]).all(dim=1)
+        depth = constant_tensor((self.cfg.success_depth, 1.0, 1.0), self.device)
+        return (self.head_in_hole.abs() <= depth * self._radii).all(dim=1)
 
     def _failure(self) -> torch.Tensor:
-        return self.peg_pos[:, 2] < -self.radius
+        return self.peg_pos[:, 2] < self._lowest

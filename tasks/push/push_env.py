@@ -6,8 +6,10 @@ from __future__ import annotations
 import torch
 from isaaclab.assets import RigidObject
 
+from isaaclab_pc.constant_tensor import constant_tensor
 from isaaclab_pc.envs import manipulation
 from isaaclab_pc.envs.expert import Expert
+from isaaclab_pc.envs.kept import kept
 from isaaclab_pc.envs.manipulation import closeness
 from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
 from isaaclab_pc.tasks.push.expert import CASES
@@ -51,27 +53,30 @@ class PushEnv(PointCloudEnv):
         self.goal_pos = torch.zeros(self.num_envs, 3, device=self.device)
         self.goal_pos[:, 2] = self.cube_edge / 2
 
-    @property
+    @kept
     def cube_pos(self) -> torch.Tensor:
         """Centre of the cube in the environment frame [m], shape (N, 3)."""
         return manipulation.position(self, self.cube)
 
-    @property
+    @kept
     def push_direction(self) -> torch.Tensor:
         """Unit vector in the table's plane from the cube to the middle of the region, shape (N, 3)."""
-        way = self.goal_pos - self.cube_pos
-        way[:, 2] = 0.0
-        return way / torch.linalg.vector_norm(way, dim=1, keepdim=True).clamp_min(1e-6)
+        return self._way_to_goal / self.goal_distance[:, None].clamp_min(1e-6)
 
-    @property
+    @kept
     def push_pos(self) -> torch.Tensor:
         """Where the tool centre is to push the cube, in the environment frame [m], shape (N, 3)."""
         return self.cube_pos - (self.cube_edge / 2 + _PUSH_DISTANCE)[:, None] * self.push_direction
 
-    @property
+    @kept
     def goal_distance(self) -> torch.Tensor:
         """Distance of the cube's centre from the middle of the region in the table's plane [m], shape (N,)."""
-        return torch.linalg.vector_norm((self.goal_pos - self.cube_pos)[:, :2], dim=1)
+        return torch.linalg.vector_norm(self._way_to_goal, dim=1)
+
+    @kept
+    def _way_to_goal(self) -> torch.Tensor:
+        """Vector in the table's plane from the cube to the middle of the region [m], shape (N, 3)."""
+        return (self.goal_pos - self.cube_pos) * constant_tensor((1.0, 1.0, 0.0), self.device)
 
     def expert(self) -> Expert:
         """Return a policy that solves the task from the simulator's own state: actions (N, A) in [-1, 1] per call."""
@@ -104,12 +109,12 @@ class PushEnv(PointCloudEnv):
         return torch.cat([cube_pos, quat, velocity, self.goal_pos, *relative], dim=1)
 
     def _reward_terms(self) -> dict[str, torch.Tensor]:
-        success = self._success().float()
+        success = self.is_fulfilled().float()
         distance = torch.linalg.vector_norm(self.push_pos - self.tool_pos, dim=1)
-        pushing = (distance < _REACHED).float()
+        unfinished = (1.0 - success) / 3.0
         return {
-            "reach": (1.0 - success) * closeness(distance) / 3.0,
-            "goal": (1.0 - success) * pushing * closeness(self.goal_distance) / 3.0,
+            "reach": unfinished * closeness(distance),
+            "goal": unfinished * (distance < _REACHED) * closeness(self.goal_distance),
             "success": success,
         }
 

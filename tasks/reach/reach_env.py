@@ -8,6 +8,7 @@ from isaaclab.assets import RigidObject
 
 from isaaclab_pc.envs import manipulation
 from isaaclab_pc.envs.expert import Expert
+from isaaclab_pc.envs.kept import kept
 from isaaclab_pc.envs.manipulation import closeness
 from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
 from isaaclab_pc.tasks.reach.expert import CASES
@@ -33,6 +34,7 @@ class ReachEnv(PointCloudEnv):
         """Return a policy that solves the task from the simulator's own state: actions (N, A) in [-1, 1] per call."""
         return Expert(self, CASES)
 
+    @kept
     def _distance(self) -> torch.Tensor:
         return torch.linalg.vector_norm(self.target_pos - self.tool_pos, dim=1)
 
@@ -46,13 +48,13 @@ class ReachEnv(PointCloudEnv):
         return torch.cat([self.target_pos, self.target_pos - self.tool_pos], dim=1)
 
     def _reward_terms(self) -> dict[str, torch.Tensor]:
-        distance = self._distance()
+        distance = self._distance
         return {
             "distance": 0.5 * closeness(distance),
             "close": 0.5 * closeness(distance, scale=25.0),
-            "success": 0.5 * self._success().float(),
+            "success": 0.5 * self.is_fulfilled(),
             "action": -0.005 * self.actions.square().sum(dim=1),
         }
 
     def _success(self) -> torch.Tensor:
-        return self._distance() <= self.cfg.success_distance
+        return self._distance <= self.cfg.success_distance

@@ -6,8 +6,10 @@ from __future__ import annotations
 import torch
 from isaaclab.assets import RigidObject
 
+from isaaclab_pc.constant_tensor import constant_tensor
 from isaaclab_pc.envs import manipulation
 from isaaclab_pc.envs.expert import Expert
+from isaaclab_pc.envs.kept import kept
 from isaaclab_pc.envs.manipulation import closeness
 from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
 from isaaclab_pc.envs.quantities import GOAL_QUANTITIES, Quantity
@@ -42,36 +44,46 @@ class StackEnv(PointCloudEnv):
         self.cube_b: RigidObject = self.scene["cube_b"]
         self.edge_a = CUBE_EDGE * self.size_factor("cube_a")
         self.edge_b = CUBE_EDGE * self.size_factor("cube_b")
+        self._widest = self.finger_travel.sum(dim=1)
+        self._above_b = torch.nn.functional.pad((self.edge_a + self.edge_b)[:, None] / 2, (2, 0))
         self.goal_pos = torch.zeros(self.num_envs, 3, device=self.device)
 
-    @property
+    @kept
     def cube_a_pos(self) -> torch.Tensor:
         """Centre of cube A in the environment frame [m], shape (N, 3)."""
         return manipulation.position(self, self.cube_a)
 
-    @property
+    @kept
     def cube_b_pos(self) -> torch.Tensor:
         """Centre of cube B in the environment frame [m], shape (N, 3)."""
         return manipulation.position(self, self.cube_b)
 
-    @property
+    @kept
     def stack_pos(self) -> torch.Tensor:
         """Where cube A's centre is to be, above cube B as it stands now, in the environment frame [m], shape (N, 3)."""
-        position = self.cube_b_pos
-        position[:, 2] += (self.edge_a + self.edge_b) / 2
-        return position
+        return self.cube_b_pos + self._above_b
 
-    @property
+    @kept
     def grasped(self) -> torch.Tensor:
         """Whether the closed gripper is stopped by cube A between its fingers, shape (N,), bool."""
         return manipulation.between_fingers(self, self.cube_a_pos, self.edge_a)
 
-    @property
+    @kept
     def stacked(self) -> torch.Tensor:
         """Whether cube A is on cube B, shape (N,), bool."""
-        offset = self.cube_a_pos - self.stack_pos
+        offset = self._offset
         above = torch.linalg.vector_norm(offset[:, :2], dim=1) <= self.cfg.success_offset
         return above & (offset[:, 2].abs() <= self.cfg.success_height)
+
+    @kept
+    def _offset(self) -> torch.Tensor:
+        """Vector from where cube A is to be to where it is [m], shape (N, 3)."""
+        return self.cube_a_pos - self.stack_pos
+
+    @kept
+    def _motion(self) -> torch.Tensor:
+        """Cube A's speed [m/s] and angular speed [rad/s], shape (N, 2)."""
+        return torch.linalg.vector_norm(self.cube_a.data.root_vel_w.torch.unflatten(1, (2, 3)), dim=2)
 
     def expert(self) -> Expert:
         """Return a policy that solves the task from the simulator's own state: actions (N, A) in [-1, 1] per call."""
@@ -112,38 +124,34 @@ class StackEnv(PointCloudEnv):
         cube_b = self.cube_b_pos
         quats = [self.cube_a.data.root_quat_w.torch, self.cube_b.data.root_quat_w.torch]
         velocity = self.cube_a.data.root_vel_w.torch[:, :3]
-        relative = [cube_a - self.tool_pos, cube_b - self.tool_pos, self.stack_pos - cube_a]
-        return torch.cat([cube_a, cube_b, *quats, velocity, *relative, self.grasped[:, None].float()], dim=1)
-
-    def _motion(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return cube A's speed [m/s] and angular speed [rad/s], each (N,)."""
-        velocity = self.cube_a.data.root_vel_w.torch
-        return torch.linalg.vector_norm(velocity[:, :3], dim=1), torch.linalg.vector_norm(velocity[:, 3:], dim=1)
+        relative = [cube_a - self.tool_pos, cube_b - self.tool_pos, -self._offset]
+        return torch.cat([cube_a, cube_b, *quats, velocity, *relative, self.grasped[:, None]], dim=1)
 
     def _reward_terms(self) -> dict[str, torch.Tensor]:
-        success = self._success()
+        success = self.is_fulfilled()
         stacked = self.stacked
         grasped = self.grasped
 
-        reach = closeness(torch.linalg.vector_norm(self.cube_a_pos - self.tool_pos, dim=1))
-        place = closeness(torch.linalg.vector_norm(self.stack_pos - self.cube_a_pos, dim=1))
+        ways = torch.linalg.vector_norm(torch.stack([self.cube_a_pos - self.tool_pos, self._offset]), dim=2)
+        speed, spin = self._motion.unbind(1)
+        motion = torch.add(spin, speed, alpha=10.0)
+        scales = constant_tensor((5.0, 5.0, 1.0), self.device)[:, None]
+        reach, place, still = closeness(torch.cat([ways, motion[None]]), scales)
 
-        speed, spin = self._motion()
-        still = closeness(10.0 * speed + spin, scale=1.0)
-        opening = self.finger_openings().sum(dim=1) / self.finger_travel.sum(dim=1)
-        release = torch.where(grasped, opening, 1.0)
+        opening = self.finger_openings().sum(dim=1) / self._widest
+        release = opening.masked_fill(~grasped, 1.0)
 
         return {
-            "reach": (~grasped & ~stacked) * 2.0 * reach / 8.0,
-            "place": (grasped & ~stacked) * (4.0 + place) / 8.0,
-            "release": (stacked & ~success) * (6.0 + (release + still) / 2.0) / 8.0,
-            "success": success.float(),
+            "reach": 0.25 * reach.masked_fill(grasped | stacked, 0.0),
+            "place": grasped.masked_fill(stacked, False) * (0.5 + place / 8.0),
+            "release": stacked.masked_fill(success, False) * (0.75 + (release + still) / 16.0),
+            "success": success,
         }
 
     def _success(self) -> torch.Tensor:
-        speed, spin = self._motion()
-        still = (speed <= self.cfg.success_speed) & (spin <= self.cfg.success_spin)
-        return self.stacked & still & ~self.grasped
+        most = constant_tensor((self.cfg.success_speed, self.cfg.success_spin), self.device)
+        still = (self._motion <= most).all(dim=1)
+        return (self.stacked & still).masked_fill(self.grasped, False)
 
     def _failure(self) -> torch.Tensor:
         return torch.minimum(self.cube_a_pos[:, 2], self.cube_b_pos[:, 2]) < -CUBE_EDGE

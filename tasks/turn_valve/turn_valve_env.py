@@ -7,14 +7,17 @@ import math
 
 import torch
 from isaaclab.assets import Articulation
-from isaaclab.utils.math import quat_apply, quat_apply_inverse, wrap_to_pi
+from isaaclab.utils.math import wrap_to_pi
 
 from isaaclab_pc.assets.author_articulated import KNOB_CENTER
+from isaaclab_pc.constant_tensor import constant_tensor
 from isaaclab_pc.envs import manipulation
 from isaaclab_pc.envs.expert import Expert
+from isaaclab_pc.envs.kept import kept
 from isaaclab_pc.envs.manipulation import closeness
 from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
 from isaaclab_pc.envs.quantities import GOAL_QUANTITIES, Quantity
+from isaaclab_pc.poses import from_frame, into_frame
 from isaaclab_pc.tasks.turn_valve.expert import CASES
 from isaaclab_pc.tasks.turn_valve.turn_valve_env_cfg import TurnValveEnvCfg
 
@@ -64,15 +67,20 @@ class TurnValveEnv(PointCloudEnv):
         """How far the valve is turned, as a share of the target angle, shape (N,)."""
         return self.angle / self.target
 
-    @property
+    @kept
     def knob_pos(self) -> torch.Tensor:
         """Where the knob is grasped, in the environment frame [m], shape (N, 3)."""
         return self.knob_at(self.angle)
 
-    @property
+    @kept
     def goal_pos(self) -> torch.Tensor:
         """Where the knob is once the angle is reached, in the environment frame [m], shape (N, 3)."""
         return self.knob_at(self.target)
+
+    @kept
+    def _center(self) -> torch.Tensor:
+        """Root of the valve in the environment frame [m], shape (N, 3)."""
+        return self.valve.data.root_pos_w.torch - self.scene.env_origins
 
     def knob_at(self, angle: torch.Tensor, radius: float = KNOB_CENTER[0]) -> torch.Tensor:
         """Return where the knob is when the valve is turned by an angle.
@@ -84,10 +92,9 @@ class TurnValveEnv(PointCloudEnv):
         Returns:
             Position in the environment frame [m], shape (N, 3).
         """
-        height = KNOB_CENTER[2]
-        knob = torch.stack([radius * angle.cos(), radius * angle.sin(), torch.full_like(angle, height)], dim=1)
-        data = self.valve.data
-        return data.root_pos_w.torch - self.scene.env_origins + quat_apply(data.root_quat_w.torch, knob)
+        height = constant_tensor((KNOB_CENTER[2],), self.device).expand_as(angle)
+        knob = torch.stack([radius * angle.cos(), radius * angle.sin(), height], dim=1)
+        return from_frame(self._center, self.valve.data.root_quat_w.torch, knob)
 
     def angle_of(self, position: torch.Tensor) -> torch.Tensor:
         """Return the angle of the valve at which its knob would point at a position.
@@ -98,8 +105,7 @@ class TurnValveEnv(PointCloudEnv):
         Returns:
             The angle that is nearest to the present one [rad], shape (N,).
         """
-        data = self.valve.data
-        offset = quat_apply_inverse(data.root_quat_w.torch, position + self.scene.env_origins - data.root_pos_w.torch)
+        offset = into_frame(self._center, self.valve.data.root_quat_w.torch, position)
         return self.angle + wrap_to_pi(torch.atan2(offset[:, 1], offset[:, 0]) - self.angle)
 
     def expert(self) -> Expert:
@@ -136,9 +142,8 @@ class TurnValveEnv(PointCloudEnv):
 
     def _task_state(self) -> torch.Tensor:
         knob = self.knob_pos
-        center = self.valve.data.root_pos_w.torch - self.scene.env_origins
         angles = torch.stack([self.angle, self._speed(), self.target, self.turned], dim=1)
-        return torch.cat([knob, knob - self.tool_pos, self.goal_pos - knob, center, angles], dim=1)
+        return torch.cat([knob, knob - self.tool_pos, self.goal_pos - knob, self._center, angles], dim=1)
 
     def _reward_terms(self) -> dict[str, torch.Tensor]:
         reach = closeness(torch.linalg.vector_norm(self.knob_pos - self.tool_pos, dim=1))
@@ -147,7 +152,7 @@ class TurnValveEnv(PointCloudEnv):
         return {
             "reach": 0.3 * reach,
             "turn": 0.7 * (1.0 - missing).clamp_min(0.0),
-            "success": 0.5 * self._success().float(),
+            "success": 0.5 * self.is_fulfilled(),
             "action": -0.005 * self.actions[:, :-1].square().sum(dim=1),
         }
 

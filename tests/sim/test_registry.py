@@ -14,7 +14,9 @@ import torch
 from isaaclab.app import launch_simulation
 from isaaclab_tasks.utils import load_cfg_from_registry
 
+from benchmarks.host_syncs import cloud_as_on_cuda, count_launches, ways_of_cuda
 from isaaclab_pc.envs import PointCloudEnvCfg
+from isaaclab_pc.envs.kept import StandingState
 from isaaclab_pc.envs.quantities import action_parts, vector_quantities
 from isaaclab_pc.launch.task_names import our_tasks
 from isaaclab_pc.physics import apply_physics
@@ -22,8 +24,13 @@ from isaaclab_pc.runners import RUNNERS
 from isaaclab_pc.scaling.memory_plan import find_spaces
 from isaaclab_pc.settings import PhysicsSettings
 from isaaclab_pc.settings.physics import Backend
+from tests.sim.checked_state import CheckedState
 
 NUM_ENVS = 2
+
+MOST_LAUNCHES = 120
+"""What a step may launch on a GPU, in our code and in Isaac Lab's, without physics and renderer: 5 to 10 us of the host
+each. ``benchmarks/host_syncs.py`` shows them by file and line."""
 TASKS = list(our_tasks().values())
 AGENTS = [
     pytest.param(task, key, id=f"{task}-{key.removesuffix('_cfg_entry_point')}")
@@ -103,6 +110,7 @@ def test_a_task_resets_steps_and_keeps_to_its_spaces_with_every_observation(task
     for obs in ("points", "depth", "state"):
         env.cfg.obs = obs
         env._configure_gym_env_spaces()
+        env.standing_state = CheckedState()
         observation, _ = env.reset(seed=1)
         assert set(observation) == {"policy", "critic"} | ({obs} - {"state"})
         check_declared_sizes(task, obs, env)
@@ -116,3 +124,11 @@ def test_a_task_resets_steps_and_keeps_to_its_spaces_with_every_observation(task
             assert reward.shape == terminated.shape == truncated.shape == (NUM_ENVS,)
             assert torch.isfinite(reward).all()
             assert {"Metrics/success_rate", "Metrics/time_to_success"} <= set(extras["log"])
+
+        assert env.standing_state.kept_reads > 0
+        env.standing_state = StandingState()
+        if obs == "points":
+            cloud_as_on_cuda(env.point_cloud)
+        with ways_of_cuda():
+            launches = count_launches(env).counts
+        assert 30 < launches.total() <= MOST_LAUNCHES, launches

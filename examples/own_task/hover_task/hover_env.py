@@ -9,6 +9,7 @@ from isaaclab.utils import configclass
 
 from hover_task.expert import CASES
 from isaaclab_pc.assets.objects import cube_cfg
+from isaaclab_pc.constant_tensor import constant_tensor
 from isaaclab_pc.envs import PointCloudEnvCfg, PointCloudSceneCfg, manipulation
 from isaaclab_pc.envs.expert import Expert
 from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
@@ -49,7 +50,7 @@ class HoverEnv(PointCloudEnv):
 
     def goal_pos(self) -> torch.Tensor:
         """Return where the tool is to be, in the environment frame [m], shape (N, 3)."""
-        return manipulation.position(self, self.cube) + torch.tensor([0.0, 0.0, self.cfg.height], device=self.device)
+        return manipulation.position(self, self.cube) + constant_tensor((0.0, 0.0, self.cfg.height), self.device)
 
     def expert(self) -> Expert:
         """Return a policy that solves the task from the simulator's own state: actions (N, A) in [-1, 1] per call."""

@@ -8,8 +8,10 @@ import pytest
 import torch
 import warp as wp
 from isaaclab.controllers import DifferentialIKController, DifferentialIKControllerCfg
+from isaaclab.utils.math import quat_apply
+from isaaclab.utils.warp.warp_math import convert_camera_frame_orientation_convention_wp
 
-from benchmarks.host_syncs import HostSyncs
+from benchmarks.host_syncs import HostSyncs, Launches
 
 X = torch.arange(12.0).reshape(4, 3)
 IDS = torch.tensor([0, 2])
@@ -113,6 +115,55 @@ def test_a_package_that_waits_is_told_apart_with_who_called_it() -> None:
     assert (sync.what, sync.is_ours) == ("a factorization is checked", False)
     assert sync.where.startswith("isaaclab/controllers/differential_ik.py:_compute_delta_joint_pos:")
     assert sync.caller.startswith("tests/unit/benchmarks/test_host_syncs.py:test_a_package_that_waits")
+
+
+@wp.kernel(enable_backward=False)
+def doubled(x: wp.array(dtype=wp.float32)):
+    i = wp.tid()
+    x[i] = 2.0 * x[i]
+
+
+def recorded_launch() -> None:
+    command = wp.launch(doubled, dim=2, inputs=[wp.zeros(2, dtype=wp.float32, device="cpu")], record_cmd=True)
+    command.launch()
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda: X + X, {"add": 1}),
+        (lambda: X.clone().mul_(2.0), {"clone": 1, "mul_": 1}),
+        (lambda: torch.where(X > 2.0, X, 0.0), {"gt": 1, "scalar_tensor": 1, "where": 1}),
+        (lambda: torch.zeros(3), {"zeros": 1}),
+        (lambda: (X[1:].t().reshape(-1), X.expand(2, 4, 3)[0], X.detach()), {"clone": 1}),
+        (lambda: torch.cat([X, X[:, :0]], dim=1), {"cat": 1}),
+        (lambda: compiled(X[:0]), {"nonzero": 1}),
+        (lambda: (torch.empty(3), torch.empty_like(X), X.new_empty(2)), {}),
+        (lambda: X[:0] + 1.0, {}),
+        (lambda: wp.launch(doubled, dim=2, inputs=[wp.zeros(2, dtype=wp.float32, device="cpu")]), {"doubled": 1}),
+        (recorded_launch, {"doubled": 1}),
+    ],
+)
+def test_what_a_gpu_would_launch_is_counted(function: Callable, expected: dict[str, int]) -> None:
+    wp.init()
+    launches = Launches(ours=["tests"])
+    with launches:
+        function()
+    assert all(place.where.startswith("tests/unit/benchmarks/") for place in launches.counts)
+    assert {place.what: count for place, count in launches.counts.items()} == expected
+    assert launches.foreign_kernels == 0
+
+
+def test_a_packages_kernels_are_counted_apart_and_its_operations_are_not() -> None:
+    pose, vector = torch.tensor([[0.0, 0.0, 0.0, 1.0]]), torch.ones(1, 3)
+    launches = Launches(ours=["tests"])
+    with launches:
+        source, result = (wp.from_torch(p, dtype=wp.quatf) for p in (pose, torch.empty_like(pose)))
+        convert_camera_frame_orientation_convention_wp(source, result, "opengl", "ros", device="cpu")
+        quat_apply(pose, vector)
+    assert launches.foreign_kernels == 1
+    assert launches.counts.total() > 5
+    assert not any(place.is_ours for place in launches.counts)
 
 
 def test_nothing_is_counted_outside() -> None:

@@ -11,9 +11,8 @@ NOBODY = torch.zeros(3, dtype=torch.bool)
 
 def run(tracker: EpisodeTracker, success: list[list[bool]]) -> None:
     for succeeds in success:
-        tracker.fulfilled = torch.tensor(succeeds)
-        tracker.record_step()
-        tracker.add_rewards({"reach": torch.tensor([1.0, 2.0, 3.0])})
+        tracker.record_step(torch.tensor(succeeds))
+        tracker.add_rewards(("reach",), torch.tensor([[1.0, 2.0, 3.0]]))
 
 
 def test_results_of_other_episodes_are_forgotten(tracker: EpisodeTracker) -> None:
@@ -79,9 +78,8 @@ def test_a_benched_environment_has_no_result_and_what_is_marked_failed_is_a_fail
 
 
 def test_terms_are_summed_in_tensors_of_the_trackers_own(tracker: EpisodeTracker) -> None:
-    term = torch.ones(3)
-    tracker.fulfilled = torch.ones(3, dtype=torch.bool)
-    tracker.record_step()
-    tracker.add_rewards({"reach": term})
+    terms = torch.ones(1, 3)
+    tracker.record_step(torch.ones(3, dtype=torch.bool))
+    tracker.add_rewards(("reach",), terms)
     tracker.finish(torch.arange(3), NOBODY)
-    assert term.tolist() == [1.0, 1.0, 1.0]
+    assert terms.tolist() == [[1.0, 1.0, 1.0]]

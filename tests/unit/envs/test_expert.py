@@ -25,6 +25,7 @@ from isaaclab_pc.envs.expert import (
     unwinding,
     yaw_within_reach,
 )
+from isaaclab_pc.envs.kept import StandingState
 from isaaclab_pc.tasks.peg_insert.expert import CASES as PEG_CASES
 
 UPRIGHT = (0.0, 0.0, 0.0, 1.0)
@@ -36,6 +37,7 @@ class PointArm:
     def __init__(self, num_envs: int = 2, action: str = "tool_delta", gripper: bool = True) -> None:
         self.num_envs = num_envs
         self.device = "cpu"
+        self.standing_state = StandingState()
         self.cfg = SimpleNamespace(action=action, tool_delta=0.1, tool_rotation=0.2, joint_delta=0.1, gripper=gripper)
         self.tool_pos = torch.zeros(num_envs, 3)
         self.tool_quat = torch.tensor([UPRIGHT]).repeat(num_envs, 1)

@@ -5,6 +5,7 @@ import logging
 import math
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -163,6 +164,80 @@ def test_sanitize_repairs_in_place_and_ends_nothing() -> None:
     assert depth.tolist() == [[0.0], [math.inf], [0.0], [0.5]]
     assert guard.check_actions(torch.full((4, 1), math.inf)).tolist() == [[10.0]] * 4
     assert guard.check_actions(torch.zeros(4, 1)).tolist() == [[6.0]] * 4
+
+
+@st.composite
+def steps_in_the_middle(draw: st.DrawFn) -> dict[str, torch.Tensor]:
+    """What is known of some environments when their rewards are checked."""
+    n = draw(st.integers(1, 6))
+    flags = st.lists(st.booleans(), min_size=n, max_size=n)
+    masks = {name: torch.tensor(draw(flags)) for name in ("faulted", "benched", "terminated", "truncated")}
+    rewards = st.sampled_from([0.5, -1.0, 2000.0, math.nan, -math.inf])
+    # What is benched has no faults any more.
+    masks["faulted"] &= ~masks["benched"]
+    return {**masks, "reward": torch.tensor(draw(st.lists(rewards, min_size=n, max_size=n)))}
+
+
+@given(step=steps_in_the_middle(), ends=st.sampled_from(["terminated", "truncated"]))
+def test_episodes_of_faulty_environments_end_in_one_way_and_nothing_of_them_counts(step: dict, ends: Any) -> None:
+    faulted, benched, terminated, truncated = (step[n] for n in ("faulted", "benched", "terminated", "truncated"))
+    guard = Guard(GuardCfg(ends=ends), len(faulted), "cpu")
+    guard.causes[faulted] = int(Cause.VELOCITY)
+    guard.benched |= benched
+
+    now = guard.check_dones(terminated, truncated)
+    kept = terminated & ~faulted & ~benched
+    expected = {"terminated": kept, "truncated": truncated & ~faulted}
+    expected[ends] = expected[ends] | faulted
+    assert [mask.tolist() for mask in now[:2]] == [expected["terminated"].tolist(), expected["truncated"].tolist()]
+    assert now[2].tolist() == (terminated | faulted | benched).tolist()
+
+    # Known to somebody, so that the CPU asks no further.
+    guard._total += 1
+    excluded = faulted | benched
+    bad = ~excluded & ~(step["reward"].abs() <= 1000.0)
+    reward, done = step["reward"].clone(), now[0] | now[1]
+    uncounted = guard.check_reward(reward, now[0], now[1], done)
+    assert uncounted is not None
+    assert uncounted.tolist() == (excluded | bad).tolist()
+    assert reward.tolist() == torch.where(excluded | bad, 0.0, step["reward"]).tolist()
+    assert counted(guard) == ({"reward": int(bad.sum())} if bad.any() else {})
+    ended = {"terminated": now[0], "truncated": now[1]}
+    assert ended.pop(ends)[bad | faulted].all()
+    assert not ended.popitem()[1][bad | faulted].any()
+    assert done[bad | faulted].all()
+
+
+def test_a_bad_reward_is_repaired_and_its_terms_do_not_count_while_the_episode_goes_on() -> None:
+    guard = Guard(GuardCfg(mode="sanitize", max_abs=10.0), 3, "cpu")
+    reward, ends = torch.tensor([math.nan, 20.0, 3.0]), [torch.zeros(3, dtype=torch.bool) for _ in range(3)]
+    guard.begin_step()
+    uncounted = guard.check_reward(reward, *ends)
+    assert uncounted is not None
+    assert uncounted.tolist() == [True, True, False]
+    assert reward.tolist() == [0.0, 10.0, 3.0]
+    assert not torch.stack(ends).any()
+    guard.begin_step()
+    assert guard.check_reward(reward, *ends) is None, "on the CPU it is known that all count"
+
+
+@pytest.mark.parametrize("ends", ["terminated", "truncated"])
+def test_a_bad_observation_ends_the_episode_unless_the_environment_is_benched(ends: Any) -> None:
+    guard = Guard(GuardCfg(ends=ends), 4, "cpu")
+    guard.benched[3] = True
+    bad, bad_depth = torch.tensor([True, False, False, True]), torch.tensor([False, True, False, False])
+    hidden, ended = guard.bad_observations(bad, bad_depth)
+    assert (hidden.tolist(), ended.tolist()) == ([True, True, False, True], [True, True, False, False])
+    assert guard.bad_observations(bad, None)[0].tolist() == [True, False, False, True]
+
+    reward = torch.ones(4)
+    masks = {name: torch.tensor([False, True, True, False]) for name in ("terminated", "truncated", "done")}
+    guard.end_episodes(ended, reward, masks["terminated"], masks["truncated"], masks["done"])
+    assert reward.tolist() == [0.0, 0.0, 1.0, 1.0]
+    assert masks["done"].tolist() == [True, True, True, False]
+    assert masks[ends].tolist() == [True, True, True, False]
+    other = masks["truncated" if ends == "terminated" else "terminated"]
+    assert other.tolist() == [False, False, True, False]
 
 
 def test_raise_names_everything() -> None:

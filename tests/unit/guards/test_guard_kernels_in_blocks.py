@@ -68,6 +68,13 @@ def play(mode: Any, *, as_on_a_gpu: bool) -> list[torch.Tensor]:
             seen += [guard.check(cause, tensor).clone(), tensor]
         if mode != "sanitize":
             state_of(guard, step).check()
+        terminated, truncated, done = (numbers(NUM_ENVS, seed=step + 90 + i, bad=1) > 0.5 for i in range(3))
+        seen += guard.check_dones(terminated, truncated)
+        reward = numbers(NUM_ENVS, seed=step + 95, bad=1)
+        seen += [guard.check_reward(reward, terminated, truncated, done).clone(), reward]
+        hidden, ended = guard.bad_observations(guard.check(Cause.OBSERVATION, points), None)
+        guard.end_episodes(ended, reward, terminated, truncated, done)
+        seen += [hidden, ended, terminated, truncated, done]
         guard.awaiting_reset |= guard.faulted
         guard.end_step()
         seen += [guard.causes.clone(), torch.tensor(guard.pending_counts())]
@@ -80,7 +87,8 @@ def test_faults_of_any_thread_are_found_counted_and_repaired(mode: str) -> None:
     expected = play(mode, as_on_a_gpu=False)
     with interpreted() as interpreter:
         found = play(mode, as_on_a_gpu=True)
-    assert {"check_values", "check_change"} <= set(interpreter.launched)
+    assert {"check_values", "check_change", "check_dones", "check_reward"} <= set(interpreter.launched)
+    assert {"hide_observations", "end_episodes"} <= set(interpreter.launched)
     assert mode == "sanitize" or {"check_joints", "check_bodies", "update_bench"} <= set(interpreter.launched)
     assert bool(expected[-6].any()) == (mode != "sanitize"), "where values are repaired, nobody is benched"
     assert 0 < expected[-4].count_nonzero() < len(expected[-4])
