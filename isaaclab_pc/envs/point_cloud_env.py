@@ -397,8 +397,9 @@ class PointCloudEnv(DirectRLEnv):
 
     def _reset_idx(self, env_ids: Sequence[int] | torch.Tensor) -> None:
         ids = torch.as_tensor(env_ids, device=self.device)
-        # A list without any is of floats.
-        if ids.dim() != 1 or (len(ids) > 0 and (ids.is_floating_point() or ids.dtype == torch.bool)):
+        if ids.dim() == 1 and len(ids) == 0:
+            return
+        if ids.dim() != 1 or ids.is_floating_point() or ids.dtype == torch.bool:
             raise ValueError(f"env_ids are {ids.dtype} of shape {tuple(ids.shape)}, expected indices of shape (M,).")
         ids = ids.long()
         self.episode_tracker.finish(ids, self.guard.benched)

@@ -105,3 +105,10 @@ def test_reach_keeps_its_own_agent_and_the_others_the_default_one() -> None:
 def test_registering_loads_no_torch() -> None:
     code = "import sys, isaaclab_pc.tasks; assert not {'torch', 'isaaclab'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("env", ["my_env:MyEnv", "package.task.env", "MyEnv"])
+def test_an_environment_that_stands_in_no_folder_has_no_short_name(env: str) -> None:
+    with pytest.raises(ConfigError, match=f"env='{env}'"):
+        register_task(TASK_ID, env=env, env_cfg="others.press_button.cfg:PressCfg")
+    assert TASK_ID not in gym.registry

@@ -22,6 +22,7 @@ from isaaclab_pc.envs.expert import (
     is_firm,
     is_over,
     is_wound_up,
+    stay,
     unwinding,
     yaw_within_reach,
 )
@@ -371,3 +372,9 @@ def test_an_arm_unwinds_along_a_straight_line_of_its_joints() -> None:
     # It would move by 1 m and turn by -1 rad; 0.1 m and 0.2 rad are allowed.
     torch.testing.assert_close(position, torch.tensor([[0.1, 0.0, 0.0]]))
     torch.testing.assert_close(quat, turned(yaw=-0.1))
+
+
+@pytest.mark.parametrize("wrong", [{"gain": 0.0}, {"gain": 1.5}, {"gain": float("nan")}, {"step_length": 0.0}])
+def test_a_case_in_which_the_tool_would_not_move_is_refused(wrong: dict) -> None:
+    with pytest.raises(ValueError, match=f"'go'.*{next(iter(wrong))}"):
+        Case(name="go", target=stay, **wrong)
