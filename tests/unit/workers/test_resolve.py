@@ -11,6 +11,7 @@ import gymnasium
 import pytest
 import torch
 import yaml
+from gymnasium.envs.registration import EnvSpec
 
 from isaaclab_pc.assets import franka
 from isaaclab_pc.assets.ur5e import UR5E_GRIPPER_CFG
@@ -446,9 +447,8 @@ def test_a_missing_agent_names_what_there_is():
 def test_a_task_whose_config_cannot_be_imported_is_named_with_the_error(tmp_path, monkeypatch, code, error):
     (tmp_path / "broken_cfg.py").write_text(code, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setitem(gymnasium.registry, "Own-Broken", gymnasium.envs.registration.EnvSpec("Own-Broken"))
     cfg = {"env_cfg_entry_point": "broken_cfg:Cfg", "rsl_rl_cfg_entry_point": "broken_cfg:Agent"}
-    gymnasium.registry["Own-Broken"].kwargs = cfg
+    monkeypatch.setitem(gymnasium.registry, "Own-Broken", EnvSpec("Own-Broken", kwargs=cfg))
     settings = compose(["device=cpu", "algorithm=ppo"]).with_values({"task": "Own-Broken"})
     with pytest.raises(ConfigError, match=f"Own-Broken cannot be configured: {error}"):
         resolve(settings, 8, "broken")
