@@ -17,6 +17,7 @@ from isaaclab_pc.commands.train import main
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch import algorithm, run_record
 from isaaclab_pc.launch.child_process import STOP_SIGNALS
+from isaaclab_pc.launch.run_record import RunRecord
 from isaaclab_pc.physics import backends
 from isaaclab_pc.report import page
 from isaaclab_pc.settings import RunSettings
@@ -386,3 +387,29 @@ def test_a_signal_during_the_search_stops_it_and_leaves_no_child(folder, start, 
     (run,) = runs()
     assert record(run)["status"] == "interrupted"
     assert output.endswith(f"python scripts/report.py {run.relative_to(folder)} writes its report\n")
+
+
+def test_a_run_in_a_bare_environment_optimized_through_a_link_and_below_an_odd_path(folder, tmp_path_factory):
+    here = Path(__file__)
+    checkout = tmp_path_factory.mktemp("linked") / "check out"
+    checkout.symlink_to(here.parents[3], target_is_directory=True)
+    odd = folder / "a b='ü\"$(c);{d}"
+    odd.mkdir()
+    kept = {name: os.environ[name] for name in ("PATH", "XDG_CACHE_HOME", "WARP_CACHE_PATH")}
+    driver = DRIVER.format(folder=str(checkout / here.parent.relative_to(here.parents[3])), num_envs=8)
+    driver = driver.replace("seed=1", "seed=42")
+
+    done = subprocess.run(
+        [sys.executable, "-O", "-c", driver],
+        cwd=odd,
+        env={**kept, "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONPATH": str(checkout)},
+        umask=0o077,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (run,) = (odd / "logs" / "rsl_rl" / "reach").iterdir()
+    assert RunRecord.load(run).data.status == "completed"
+    assert (run / "report.html").is_file()
+    assert {path.stat().st_mode & 0o077 for path in odd.rglob("*")} == {0}

@@ -7,9 +7,11 @@ import subprocess
 import sys
 from importlib.resources import files
 
+import gymnasium
 import pytest
 import torch
 import yaml
+from gymnasium.envs.registration import EnvSpec
 
 from isaaclab_pc.assets import franka
 from isaaclab_pc.assets.ur5e import UR5E_GRIPPER_CFG
@@ -431,3 +433,21 @@ def test_settings_of_our_tasks_are_refused_for_tasks_of_other_packages(setting):
 def test_a_missing_agent_names_what_there_is():
     with pytest.raises(ConfigError, match="has no agent for runner=rsl_rl agent=large algorithm=ppo: it registers"):
         resolved("task=Isaac-Cartpole-Direct", "agent=large")
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        ("raise SystemExit('get a licence')", "SystemExit: get a licence"),
+        ("import not_installed_anywhere", "ModuleNotFoundError: No module named 'not_installed_anywhere'"),
+        ("def", "SyntaxError: "),
+    ],
+)
+def test_a_task_whose_config_cannot_be_imported_is_named_with_the_error(tmp_path, monkeypatch, code, error):
+    (tmp_path / "broken_cfg.py").write_text(code, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    cfg = {"env_cfg_entry_point": "broken_cfg:Cfg", "rsl_rl_cfg_entry_point": "broken_cfg:Agent"}
+    monkeypatch.setitem(gymnasium.registry, "Own-Broken", EnvSpec("Own-Broken", kwargs=cfg))
+    settings = compose(["device=cpu", "algorithm=ppo"]).with_values({"task": "Own-Broken"})
+    with pytest.raises(ConfigError, match=f"Own-Broken cannot be configured: {error}"):
+        resolve(settings, 8, "broken")
