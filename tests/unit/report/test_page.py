@@ -201,7 +201,7 @@ def test_a_task_of_another_package_has_no_setting_that_only_ours_have(tmp_path, 
     folder = make_run(tmp_path / "run").folder
     (folder / "params").mkdir()
     (folder / "params/env.yaml").write_text(f"{config}\n", encoding="utf-8")
-    others = Reader(run_page(folder)).text.partition("settings with their defaults")[2].split()
+    others = re.findall(r">([\w.]+)<", run_page(folder).partition("settings with their defaults")[2])
     assert ("obs" in others, "robot" in others) == (is_said, is_said)
     assert "guard.mode" in others
 
