@@ -81,6 +81,7 @@ def _run_page(run: RunFacts) -> dict[str, Any]:
     data = run.data
     figures = _figures(run)
     task = sections.task_name(run)
+    unused = without_effect(run.folder)
     return {
         "title": f"{task}, {run.folder.name}",
         "task": task,
@@ -98,11 +99,7 @@ def _run_page(run: RunFacts) -> dict[str, Any]:
         "seen": sections.seen_text(run),
         "has_settings": run.settings is not None,
         "changed": sections.changed_settings(run.settings),
-        "others": [
-            (row.key, row.value)
-            for row in sections.other_settings(run.settings)
-            if row.key not in without_effect(run.folder)
-        ],
+        "others": [(row.key, row.value) for row in sections.other_settings(run.settings) if row.key not in unused],
         "facts": sections.what_ran(run),
         "versions": sections.version_rows(run),
         "has_ledger": bool(run.trials or run.ledger),

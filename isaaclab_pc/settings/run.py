@@ -327,12 +327,11 @@ class _Loader(yaml.SafeLoader):
     """YAML's safe loader, which takes the last of equal keys, but that it refuses them."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        data = super().construct_mapping(node, deep)
         names = [key.value for key, _ in node.value]
-        for key, _ in node.value:
-            if names.count(key.value) > 1:
+        for number, (key, _) in enumerate(node.value):
+            if key.value in names[:number]:
                 raise yaml.MarkedYAMLError(problem=f"{key.value} stands there twice", problem_mark=key.start_mark)
-        return data
+        return super().construct_mapping(node, deep)
 
 
 def _yaml_reason(error: Exception) -> str:

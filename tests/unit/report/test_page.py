@@ -196,6 +196,16 @@ def test_result_settings_and_commands_are_said(good, page):
     assert re.search(r"python scripts/train.py task=reach .*points.num_points=64 .*seed=43", page.text)
 
 
+@pytest.mark.parametrize(("config", "is_said"), [("obs: points", True), ("sim: {}", False)])
+def test_a_task_of_another_package_has_no_setting_that_only_ours_have(tmp_path, config, is_said):
+    folder = make_run(tmp_path / "run").folder
+    (folder / "params").mkdir()
+    (folder / "params/env.yaml").write_text(f"{config}\n", encoding="utf-8")
+    others = re.findall(r">([\w.]+)<", run_page(folder).partition("settings with their defaults")[2])
+    assert ("obs" in others, "robot" in others) == (is_said, is_said)
+    assert "guard.mode" in others
+
+
 def test_the_same_settings_again_are_the_same(tmp_path):
     settings = ["physics.dt=0.00833333333", "points.crop=[[0.12345678,1.0],[-1.0,1.0],[0.0,1.23456789]]"]
     run = read_run(make_run(tmp_path / "run", *settings).folder)
