@@ -89,8 +89,8 @@ class Card:
             outcome = Outcome.OVER_BUDGET
         elif seconds < built + trained:
             outcome = Outcome.TIMEOUT
-        memory = {"device_bytes": min(int(peak), BUDGET), "device_budget": BUDGET}
-        self.trials.append(Trial(n, outcome, wall_seconds=seconds, **memory))
+        used = min(int(peak), BUDGET)
+        self.trials.append(Trial(n, outcome, wall_seconds=seconds, device_bytes=used, device_budget=BUDGET))
         return self.trials[-1]
 
     def seconds(self, n: int) -> tuple[float, float]:
@@ -127,8 +127,13 @@ def as_it_was(card: Card, max_seconds: float) -> int:
 
 def ours(card: Card, max_seconds: float) -> int:
     """Run this project's search."""
-    limits = {"max_seconds": max_seconds, "clock": card.searched}
-    best = search(card.run, **SETTINGS.sizes._asdict(), objective=Objective.MEMORY, **limits).best
+    best = search(
+        card.run,
+        **SETTINGS.sizes._asdict(),
+        objective=Objective.MEMORY,
+        max_seconds=max_seconds,
+        clock=card.searched,
+    ).best
     assert best is not None
     return best.num_envs
 

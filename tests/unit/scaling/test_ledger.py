@@ -41,6 +41,15 @@ def test_two_sizes_tell_the_fixed_part_and_the_growth() -> None:
     assert entries["activations, gradients and the rest"].per_env == pytest.approx(2 * MIB)
 
 
+def test_a_trial_that_compiled_kernels_is_on_no_line() -> None:
+    compiling = {"compiled": True, "host_bytes": (1000 + 200 + 7 * 32 + 3 + 700) * MIB}
+    ledger = measured_ledger([trial(32, **compiling), trial(64), trial(128)], 128)
+    assert ledger is not None
+    training = next(entry for entry in ledger.entries if entry.kind == "activations, gradients and the rest")
+    assert training.per_env == pytest.approx(2 * MIB)
+    assert training.fixed == pytest.approx(0, abs=1)
+
+
 def test_one_size_tells_no_growth() -> None:
     ledger = measured_ledger([trial(64)], 64)
     assert ledger is not None

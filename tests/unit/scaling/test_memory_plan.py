@@ -48,7 +48,8 @@ def learner(monkeypatch: pytest.MonkeyPatch) -> LearnerMemory:
 
 def test_the_newest_trial_of_each_size_is_found(tmp_path: Path) -> None:
     leave(tmp_path, "2026-01-01", settings_of(), trial(32), trial(64))
-    leave(tmp_path, "2026-01-02", settings_of("seed=7"), trial(64), trial(128, Outcome.OVER_BUDGET))
+    compiled = replace(trial(512), compiled=True)
+    leave(tmp_path, "2026-01-02", settings_of("seed=7"), compiled, trial(64), trial(128, Outcome.OVER_BUDGET))
     leave(tmp_path, "2026-01-03", settings_of("obs=state"), trial(256))
     leave(tmp_path, "2026-01-04", settings_of())
     (tmp_path / "reach" / "2026-01-04" / "trials.json").write_text("[{", encoding="utf-8")
