@@ -4,6 +4,7 @@
     make gpu                                        all parts, to benchmarks/results/gpu-<card>.md and .json
     python benchmarks/gpu.py --part operator rates  some of them
     python benchmarks/gpu.py --device cpu --small   tries the program itself on a CPU; its numbers say nothing
+    python benchmarks/gpu.py --next                 the first item of gpu_queue.md that has no result yet
 
 Each part runs in processes of its own. One that fails, takes too long or lacks a package is a line in the report, and
 the next one goes on. Each part has a share of the time, and what a part does not need is left to those after it; what
@@ -80,6 +81,8 @@ class Command:
     seconds: float = 120.0
     """When it is ended [s]."""
     environment: dict[str, str] = field(default_factory=dict)
+    neighbour: tuple[float, float] | None = None
+    """Memory [GiB] that another program takes of the GPU, and when after the start [s]."""
 
 
 @dataclass
@@ -137,7 +140,10 @@ def parts(device: str, small: bool, scratch: Path) -> dict[str, list[Command]]:
         ],
         "memory": [
             measure("a forced lack of memory is recognized", "out_of_memory"),
-            script("num_envs=auto, against NVML", "scale.py", "task=reach", "scaling.cache=ignore", seconds=300),
+            *(
+                script(f"{size} environments, against NVML", "scale.py", "task=reach", f"num_envs={size}", seconds=200)
+                for size in ((4,) if small else (1024, 2048, 4096))
+            ),
         ],
         "tests": [
             Command("without a simulator and on Newton", tests, ("pytest", "isaaclab"), seconds=300, environment=wide)
@@ -195,7 +201,8 @@ def run(command: Command, scratch: Path, seconds: float = float("inf"), device: 
     limit = min(command.seconds, seconds)
     folder = Path(tempfile.mkdtemp(dir=scratch))
     start = time.monotonic()
-    with watched_memory(device if is_script(command, "scale.py") else "cpu") as most_used:
+    watched = watched_memory(device if is_script(command, "scale.py") else "cpu")
+    with watched as most_used, beside(command.neighbour, device):
         process = subprocess.Popen(
             [sys.executable, *command.argv],
             cwd=folder,
@@ -219,6 +226,8 @@ def run(command: Command, scratch: Path, seconds: float = float("inf"), device: 
     result = found(command, output, folder)
     if most_used():
         result["GiB that NVML saw, of all processes"] = most_used() / 2**30
+        if result.get("trials") == 1:
+            result["metered_of_nvml"] = result["device_bytes"] / most_used()
     tail = "\n".join(output.splitlines()[-TAIL:])
     return Outcome(command.name, shown, round(taken, 1), state, result, "" if result and state == "passed" else tail)
 
@@ -262,6 +271,25 @@ def watched_memory(device: str) -> Iterator[Callable[[], int]]:
         thread.join()
 
 
+@contextmanager
+def beside(neighbour: tuple[float, float] | None, device: str) -> Iterator[None]:
+    """Let another program take memory of a device while the block runs."""
+    if neighbour is None:
+        yield
+        return
+    gib, after = neighbour
+    code = (
+        f"import time, torch; time.sleep({after}); "
+        f"taken = torch.empty(int({gib} * 2**30), dtype=torch.uint8, device={device!r}); time.sleep(3600)"
+    )
+    program = subprocess.Popen([sys.executable, "-c", code])
+    try:
+        yield
+    finally:
+        program.kill()
+        program.wait(GRACE_SECONDS)
+
+
 def is_script(command: Command, name: str) -> bool:
     """Tell whether a command is one of ``scripts/``."""
     return Path(command.argv[0]) == ROOT / "scripts" / name
@@ -274,7 +302,10 @@ def found(command: Command, output: str, folder: Path) -> dict[str, Any]:
     objects = list(json_lines(output))
     if "--json" in command.argv:
         files = {what: folder / paths[0] for what, paths in made(objects).items()}
-        return searched(files) if is_script(command, "scale.py") else recorded(files)
+        if not is_script(command, "scale.py"):
+            return recorded(files)
+        complete = not any("cut short" in str(event.get("text")) for event in objects)
+        return {**searched(files), "complete": int(complete)} if "picture" in files else {}
     return objects[-1] if objects and output.rstrip().endswith("}") else {}
 
 
@@ -307,8 +338,12 @@ def learned(folder: Path) -> dict[str, Any]:
     if data.evaluation is not None:
         evaluations.append((data.wall_s, data.evaluation))
     first = next((seconds for seconds, each in evaluations if (each.success_rate or 0.0) >= 0.9), None)
+    peaks = [trial["device_bytes"] for trial in data.trials if trial["num_envs"] == data.num_envs]
+    peak = data.device_peak_bytes
     return {
         "num_envs": data.num_envs,
+        "restarts": len(data.restarts),
+        "peak_of_trial": peak / peaks[-1] if peak is not None and peaks and peaks[-1] else None,
         "env_steps": data.env_steps,
         "success": data.evaluation and data.evaluation.success_rate,
         "seconds_to_90_percent": first and round(first),
@@ -319,15 +354,22 @@ def learned(folder: Path) -> dict[str, Any]:
 
 def searched(files: dict[str, Path]) -> dict[str, Any]:
     """Return what a search for the number of environments has found, and the ledger of that size."""
-    if "picture" not in files:
-        return {}
     folder = files["picture"].parent
     trials = json.loads((folder / "trials.json").read_text(encoding="utf-8"))["trials"]
     ledger = json.loads((folder / "ledger.json").read_text(encoding="utf-8"))
     result = {"num_envs": ledger["num_envs"], "sizes tried": ", ".join(str(trial["num_envs"]) for trial in trials)}
     result |= {f"{entry['kind']} [GiB]": entry["total"] / 2**30 for entry in ledger["entries"]}
+    result |= {"trials": len(trials), "search_seconds": sum(trial["wall_seconds"] for trial in trials)}
     peaks = [trial["device_bytes"] for trial in trials if trial["device_bytes"] is not None]
-    return result | ({"GiB that the search metered, of the largest trial": max(peaks) / 2**30} if peaks else {})
+    if not peaks:
+        return result
+    best = [trial for trial in trials if trial["num_envs"] == ledger["num_envs"] and trial["outcome"] == "fits"][-1]
+    return result | {
+        "GiB that the search metered, of the largest trial": max(peaks) / 2**30,
+        "device_bytes": best["device_bytes"],
+        "budget_share": best["device_bytes"] / best["device_budget"],
+        "meter": best["device_meter"],
+    }
 
 
 def recorded(files: dict[str, Path]) -> dict[str, Any]:
@@ -358,7 +400,10 @@ def card(device: str) -> str:
         return "cpu, no GPU"
     query = ["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]
     try:
-        answer = subprocess.run([*query, f"--id={device.partition(':')[2] or 0}"], capture_output=True, text=True)
+        which = f"--id={device.partition(':')[2] or 0}"
+        answer = subprocess.run([*query, which], capture_output=True, text=True, check=False, timeout=60)
+    except subprocess.TimeoutExpired:
+        raise SystemExit(f"device={device}: nvidia-smi does not answer.") from None
     except FileNotFoundError:
         raise SystemExit(f"device={device}: nvidia-smi is not there; --device cpu --small tries the program.") from None
     if answer.returncode != 0:
@@ -406,7 +451,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--small", action="store_true", help="few environments and steps, for a first try")
     parser.add_argument("--minutes", type=float, default=10.0, help="time of all parts together (default: 10)")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the report (default: benchmarks/results)")
+    parser.add_argument(
+        "--next", nargs="?", const=1, type=int, metavar="N", help="the first N open items of gpu_queue.md"
+    )
     args = parser.parse_args(argv)
+    if args.next is not None:
+        from benchmarks.gpu_queue import run_next
+
+        return run_next(args.next, args.device, args.out)
 
     about = machine(args.device)
     name = "gpu-" + re.sub(r"[^a-z0-9]+", "-", about["card"].split(",")[0].lower()).strip("-")

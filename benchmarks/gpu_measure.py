@@ -188,6 +188,34 @@ def out_of_memory(args: argparse.Namespace) -> dict[str, Any]:
     return {"outcome": outcome.value, "detail": detail}
 
 
+def meter(args: argparse.Namespace) -> dict[str, Any]:
+    """Let a child take a GiB with torch, and tell who knows of it, and how much its context takes."""
+    from isaaclab_pc.scaling.gpu import Gpu
+
+    size = 1 << 30
+    code = (
+        f"import torch; block = torch.ones({size}, dtype=torch.uint8, device={args.device!r}); "
+        "torch.cuda.synchronize(); print('up', flush=True); input()"
+    )
+    gpu = Gpu(args.device)
+    gpu.start()
+    program = [sys.executable, "-c", code]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        gpu.sample([child.pid])
+        grown = gpu.growth()
+        child.kill()
+    use = gpu.finish()
+    return {
+        "meter": use.meter.value,
+        "metered_gib": use.peak / 2**30,
+        "context_gib": (use.peak - size) / 2**30,
+        "others_gib": use.others / 2**30,
+        "metered_of_known": use.peak / (grown - use.others),
+    }
+
+
 @contextmanager
 def environment(args: argparse.Namespace) -> Iterator[Any]:
     """Build a task's environment, and close it."""
@@ -251,7 +279,9 @@ def utilization(device: str) -> float | None:
         return None
 
 
-MEASUREMENTS = {function.__name__: function for function in (operator, encoder, first_step, rate, syncs, out_of_memory)}
+MEASUREMENTS = {
+    function.__name__: function for function in (operator, encoder, first_step, rate, syncs, out_of_memory, meter)
+}
 
 
 def main() -> None:

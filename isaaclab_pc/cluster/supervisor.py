@@ -143,14 +143,8 @@ class _Supervisor:
             may_lose_ranks=run.nodes > 1 or run.cluster is not None,
         )
         self._progress = watch.progress()
-        if (
-            death is not None
-            and death.cause is Cause.OUT_OF_MEMORY
-            and others is not None
-            and (taken := others.taken())
-        ):
-            detail = f"{death.detail}; other programs took {format_size(taken)} meanwhile"
-            death = replace(death, detail=detail, taken_by_others=taken)
+        if death is not None and death.cause is Cause.OUT_OF_MEMORY and others is not None:
+            death = _with_others(death, others.taken())
         if self._flag.received and death is not None and death.cause not in (Cause.ERROR, Cause.STORM):
             # It was on its way out. Of several ranks, one that dies of that may be what the launcher tells.
             _say(f"the training process ended ({death.cause}: {death.detail}) as it was told to stop")

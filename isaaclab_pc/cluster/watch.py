@@ -25,6 +25,9 @@ _LOOK_SECONDS = 0.5
 _DUMP_SECONDS = 10.0
 """Time that a hung process has to write where it hangs [s]."""
 
+_UNKILLABLE_SECONDS = 30.0
+"""Time after a SIGKILL in which a process ends, unless it waits for a driver that hangs [s]."""
+
 _HEADROOM = 0.95
 """Share of the memory at which it counts as used up."""
 
@@ -67,15 +70,15 @@ class WorkerWatch:
         self._last: Heartbeat | None = None
         self._first_iteration: tuple[float, int] | None = None
 
-    def __call__(self, child: ProcessTree) -> None:
-        """Look at the process, and act."""
+    def __call__(self, child: ProcessTree) -> bool:
+        """Look at the process, and act; return whether it is to be given up, as nothing ends it."""
         now = self._clock()
         if self._kill_at is not None:
             if now > self._kill_at:
                 child.send_signal(signal.SIGKILL)
-            return
+            return now > self._kill_at + _UNKILLABLE_SECONDS
         if now < self._next_look:
-            return
+            return False
 
         self._next_look = now + _LOOK_SECONDS
         self._oom.look(now)
@@ -90,6 +93,7 @@ class WorkerWatch:
             self._kill_at = now + GRACE_SECONDS
             # It writes a checkpoint.
             child.send_signal(signal.SIGTERM)
+        return False
 
     def progress(self) -> Progress | None:
         """Return what the process was doing last; None where it has not told."""

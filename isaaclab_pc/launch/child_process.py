@@ -168,7 +168,7 @@ def run_child(
     argv: Sequence[str],
     grace: float = GRACE_SECONDS,
     log: Path | None = None,
-    watch: Callable[[ProcessTree], None] | None = None,
+    watch: Callable[[ProcessTree], object] | None = None,
     flag: SignalFlag | None = None,
 ) -> int:
     """Run a child to its end.
@@ -184,7 +184,8 @@ def run_child(
         grace: Time between the first signal and the kill [s].
         log: Log of a child that calls :func:`~isaaclab_pc.output_filter.divert_output`. What native code prints goes
             there through a filter, and lines that it repeated are summed up on standard error at the end.
-        watch: Called some twenty times a second while the child runs; it may send signals to it.
+        watch: Called some twenty times a second while the child runs; it may send signals to it. Where it returns True,
+            the child is given up: it is killed, and left behind where nothing ends it.
         flag: Remembers the signals to this process, where the caller does so for longer than the child lives.
 
     Returns:
@@ -209,7 +210,7 @@ def _run(
     argv: Sequence[str],
     grace: float,
     inlets: Sequence[int],
-    watch: Callable[[ProcessTree], None] | None,
+    watch: Callable[[ProcessTree], object] | None,
     flag: SignalFlag,
 ) -> int:
     environment = {**os.environ, INLETS: ",".join(map(str, inlets))} if inlets else None
@@ -228,14 +229,14 @@ def _run(
             code = _wait(child, flag, grace, watch)
 
     if code is None:
-        return flag.exit_code
+        return flag.exit_code or ExitCode.FAILED
     if code < 0:
         return flag.exit_code or 128 - code
     return code
 
 
 def _wait(
-    child: ProcessTree, flag: SignalFlag, grace: float, watch: Callable[[ProcessTree], None] | None
+    child: ProcessTree, flag: SignalFlag, grace: float, watch: Callable[[ProcessTree], object] | None
 ) -> int | None:
     """Wait for the child, passing on signals. None: it has to be killed."""
     passed_on: list[int] = []
@@ -257,8 +258,8 @@ def _wait(
             passed_on.append(number)
         if time.monotonic() > deadline:
             return None
-        if watch is not None:
-            watch(child)
+        if watch is not None and watch(child) is True:
+            return None
 
 
 def _means_at_once(number: int) -> bool:

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import importlib.util
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from types import CodeType
 
 __all__ = ["digest_of", "places_of"]
 
@@ -84,17 +84,23 @@ def _meaning(file: Path) -> bytes:
     if file.suffix != ".py":
         return content
     try:
-        tree = ast.parse(content)
+        # As with python -OO: without docstrings. What it compiles to is quicker to hash than its tree.
+        return "\n".join(_parts(compile(content, "", "exec", dont_inherit=True, optimize=2))).encode()
     except (SyntaxError, ValueError):
         return content
 
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list):
-            body[:] = [part for part in body if not _does_nothing(part)]
-    return ast.dump(tree).encode()
 
-
-def _does_nothing(node: ast.AST) -> bool:
-    """Tell whether a statement is a constant on its own, as a docstring is."""
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+def _parts(code: CodeType) -> Iterator[str]:
+    """Yield all of compiled code but where in a file it stands."""
+    names = (code.co_name, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
+    yield repr((names, code.co_flags, code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount))
+    yield code.co_code.hex()
+    yield code.co_exceptiontable.hex()
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _parts(constant)
+        elif isinstance(constant, frozenset):
+            # Each process has an order of its own.
+            yield repr(sorted(map(repr, constant)))
+        else:
+            yield repr(constant)

@@ -91,9 +91,9 @@ def test_the_evaluation_at_the_end_counts_for_the_time_to_90_percent(tmp_path: P
 
     def reached(during: float, at_the_end: float) -> int | None:
         point = Data(wall_s=40.0, evaluation=Data(success_rate=during))
-        data = Data(
-            evaluations=[point], evaluation=Data(success_rate=at_the_end), wall_s=100.0, num_envs=8, env_steps=9
-        )
+        evaluations = {"evaluations": [point], "evaluation": Data(success_rate=at_the_end)}
+        memory = {"trials": [], "restarts": [], "device_peak_bytes": None}
+        data = Data(**evaluations, **memory, wall_s=100.0, num_envs=8, env_steps=9)
         monkeypatch.setattr(RunRecord, "load", lambda _: Data(data=data))
         return gpu.learned(tmp_path)["seconds_to_90_percent"]
 
@@ -114,7 +114,8 @@ def test_a_training_that_fails_early_is_not_given_the_result_of_the_one_before(
 SCALE = """
 folder = pathlib.Path("logs/scale/reach/now")
 folder.mkdir(parents=True)
-trials = [{"num_envs": 8, "device_bytes": 2 << 30}, {"num_envs": 16, "device_bytes": 3 << 30}]
+both = {"outcome": "fits", "device_budget": 4 << 30, "device_meter": "card", "wall_seconds": 20.5}
+trials = [{"num_envs": 8, "device_bytes": 2 << 30, **both}, {"num_envs": 16, "device_bytes": 3 << 30, **both}]
 (folder / "trials.json").write_text(json.dumps({"trials": trials}))
 (folder / "ledger.json").write_text(json.dumps({"num_envs": 8, "entries": [{"kind": "replay", "total": 1 << 30}]}))
 print(json.dumps({"kind": "decision", "text": "num_envs=8"}))
@@ -131,7 +132,13 @@ def test_a_search_is_told_in_numbers_and_against_nvml(tmp_path: Path, monkeypatc
         "num_envs": 8,
         "sizes tried": "8, 16",
         "replay [GiB]": 1.0,
+        "trials": 2,
+        "search_seconds": 41.0,
         "GiB that the search metered, of the largest trial": 3.0,
+        "device_bytes": 2 << 30,
+        "budget_share": 0.5,
+        "meter": "card",
+        "complete": 1,
         "GiB that NVML saw, of all processes": 4.0,
     }
 

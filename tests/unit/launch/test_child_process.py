@@ -152,6 +152,18 @@ def test_a_child_can_be_watched(tmp_path):
     assert len(seen) >= 3
 
 
+def test_a_child_that_its_watch_gives_up_is_ended_as_a_failure():
+    looks = []
+
+    def watch(child):
+        child.sample()
+        looks.append(list(child.pids))
+        return len(looks) > 1
+
+    assert run_child([sys.executable, "-c", "import time; time.sleep(60)"], watch=watch) == ExitCode.FAILED
+    assert [pid for pid in looks[-1] if not is_gone(pid)] == []
+
+
 def test_in_a_job_of_slurm_a_signal_that_comes_again_leaves_time_for_the_checkpoint(parent, monkeypatch):
     monkeypatch.setenv("SLURM_JOB_ID", "4711")
     process, _ = parent(polite(3))

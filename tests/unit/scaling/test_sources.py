@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Which edits cost a search for the number of environments."""
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -53,6 +55,13 @@ def press() -> str:
         ("cameras.py", "width = 64", "width  =  64  # pixels\n", False),
         ("cameras.py", "Build it.", "Build all of it.", False),
         ("cameras.py", "def build():", "def build():\n    return 1", True),
+        ("cameras.py", "def build():", "def build(near=0.1):", True),
+        (
+            "cameras.py",
+            "def build():",
+            "def build():\n    kinds = {'rgb', 'depth'}\n    return 'x' in {'x', 'y'}",
+            True,
+        ),
     ],
 )
 def test_what_changes_a_task_is_told_from_what_says_something_of_it(
@@ -95,6 +104,22 @@ def test_a_single_module_counts_alone_and_what_is_not_there_does_not(
     (own,) = [place for place in places if "isaaclab_tasks" in place.parts]
     assert own.name == "reach"
     assert own.is_dir()
+
+
+def test_a_digest_is_the_same_in_every_process(tmp_path: Path) -> None:
+    (tmp_path / "kinds.py").write_text("def is_kind(x):\n    return x in {'rgb', 'depth', 'normals', 'class'}\n")
+    code = f"import pathlib, isaaclab_pc.scaling.sources as s; print(s.digest_of([pathlib.Path({str(tmp_path)!r})]))"
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert found[0] == found[1] != ""
 
 
 def test_code_that_cannot_be_read_counts_as_it_stands(tmp_path: Path) -> None:
