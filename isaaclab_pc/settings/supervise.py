@@ -27,8 +27,8 @@ class SuperviseSettings(Settings):
     """Time between two checkpoints: the most training that a crash can cost. They are written after an iteration."""
 
     shrink_on_oom: bool = True
-    """After it ran out of memory, go on with a smaller chunk where an update lacked it, else with fewer environments: the
-    largest number that the search found to fit, or half of them. The samples of an update stay."""
+    """After it ran out of memory, go on with a smaller chunk where an update lacked it, else with fewer environments:
+    the largest number that the search found to fit, or half of them. The samples of an update stay."""
 
     stall_timeout: Annotated[float, Field(ge=1, le=86_400), Unit("s")] | None = None
     """Time without an iteration after which it counts as hung. null: 20 times the median iteration, at least 5 minutes.
