@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from isaaclab_pc.errors import error_chain
+
 __all__ = ["full_disk", "write_atomically", "write_text_atomically"]
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
@@ -62,11 +64,9 @@ def full_disk(error: BaseException) -> str:
     Returns:
         What the system says, with the file where it is known; empty where it is another error.
     """
-    cause: BaseException | None = error
-    while cause is not None:
+    for cause in error_chain(error):
         if isinstance(cause, OSError) and cause.errno in _NO_ROOM:
             return f"{cause.strerror}: {cause.filename}" if cause.filename else str(cause.strerror)
-        cause = cause.__cause__ or cause.__context__
     return ""
 
 
