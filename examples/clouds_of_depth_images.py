@@ -5,18 +5,24 @@
 
 Needs torch, Warp, NumPy, lazy_loader, Pillow and, on the CPU, numba: no Isaac Lab and no simulator. A folder of 16-bit
 PNG images, as RealSense, Kinect and most datasets have them, becomes one file of clouds, in the camera's optical frame
-(x right, y down, z forward): what a policy sees when the sensor's settings are the same.
+(x right, y down, z forward): what a policy sees when the sensor's settings are the same. The images are without
+distortion; DepthToCloud takes others, too, with its argument centers.
+
+Exit codes: 0; 2 where an argument or an image is not what it has to be.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
+import sys
 from pathlib import Path
 
 import numpy as np
 import torch
 from PIL import Image
 
+from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.sensors import DepthToCloud
 
 PIXEL_CENTER = 0.5
@@ -26,10 +32,19 @@ PIXEL_CENTER = 0.5
 def main() -> None:
     """Read a folder, make one cloud of each image, and write them all."""
     given = _arguments()
+    try:
+        _check(given)
+        _make_clouds(given)
+    except ConfigError as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(2) from error
+
+
+def _make_clouds(given: argparse.Namespace) -> None:
     files = sorted(given.folder.glob("*.png"))
     if not files:
-        raise SystemExit(f"{given.folder}: no *.png there; give the folder of the depth images.")
-    depth = torch.stack([_depth(file, given.depth_scale) for file in files])
+        raise ConfigError(f"{given.folder}: no *.png there; give the folder of the depth images.")
+    depth = _read(files, given.depth_scale)
     count, height, width = depth.shape
 
     operator = DepthToCloud(
@@ -50,20 +65,53 @@ def main() -> None:
         camera_quat=torch.tensor([0.0, 0.0, 0.0, 1.0]).expand(count, 1, 4),
         keys=torch.arange(count, dtype=torch.int32),
     )
+    if not cloud.count.any():
+        raise ConfigError(
+            f"{given.folder}: no image has a point between --crop-lower and --crop-upper; depths go up to "
+            f"{depth.max():.3g} m: check --depth-scale, --intrinsics and the crop."
+        )
 
-    np.savez(given.out, points=cloud.points.numpy(), count=cloud.count.numpy(), files=[file.name for file in files])
+    try:
+        # An open file, whose name NumPy leaves as it is.
+        with given.out.open("wb") as out:
+            np.savez(out, points=cloud.points.numpy(), count=cloud.count.numpy(), files=[file.name for file in files])
+    except OSError as error:
+        raise ConfigError(f"--out {given.out}: cannot be written: {error.strerror or error}") from error
     for file, points, distinct in zip(files, cloud.points, cloud.count.tolist(), strict=True):
         nearest = points[:distinct, 2].min().item() if distinct else float("nan")
         print(f"{file.name}: {distinct} points, the nearest {nearest:.3f} m away")
     print(f"{given.out}: points {tuple(cloud.points.shape)} [m], count {tuple(cloud.count.shape)}")
 
 
-def _depth(file: Path, scale: float) -> torch.Tensor:
-    """Return an image's depths [m], shape (H, W); pixels without depth read 0, which gives no point."""
-    image = np.asarray(Image.open(file))
-    if image.ndim != 2 or image.dtype == np.uint8:
-        raise SystemExit(f"{file}: {image.dtype} of shape {image.shape}; a depth image is one 16-bit channel.")
-    return torch.from_numpy(image.astype(np.float32) * scale)
+def _check(given: argparse.Namespace) -> None:
+    """Refuse arguments that no camera has; the operator checks its own."""
+    if not given.folder.is_dir():
+        raise ConfigError(f"{given.folder}: no such folder; give that of the depth images.")
+    fx, fy, *center = given.intrinsics
+    if not (0.0 < fx < math.inf and 0.0 < fy < math.inf and all(map(math.isfinite, center))):
+        raise ConfigError(
+            f"--intrinsics {' '.join(map(str, given.intrinsics))}: expected numbers, and focal lengths above 0 [px]."
+        )
+    if not 0.0 < given.depth_scale < math.inf:
+        raise ConfigError(f"--depth-scale {given.depth_scale}: expected a number above 0, such as 0.001 for mm.")
+
+
+def _read(files: list[Path], scale: float) -> torch.Tensor:
+    """Return the depths of images of one size [m], shape (F, H, W); pixels without depth read 0, and give no point."""
+    images: list[np.ndarray] = []
+    for file in files:
+        try:
+            image = np.asarray(Image.open(file))
+        # Pillow's errors have no class in common.
+        except Exception as error:
+            raise ConfigError(f"{file}: cannot be read as an image: {' '.join(str(error).split())}") from error
+        if image.ndim != 2 or image.dtype.kind not in "iu" or image.dtype.itemsize < 2:
+            raise ConfigError(f"{file}: {image.dtype} of shape {image.shape}; a depth image is one 16-bit channel.")
+        if images and image.shape != images[0].shape:
+            sizes = (f"{width} x {height}" for height, width in (image.shape, images[0].shape))
+            raise ConfigError(f"{file}: {' pixels, and the first image is '.join(sizes)}: give images of one size.")
+        images.append(image)
+    return torch.from_numpy(np.stack(images).astype(np.float32) * np.float32(scale))
 
 
 def _arguments() -> argparse.Namespace:

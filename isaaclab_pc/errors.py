@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Errors that are the user's to fix, and the hint that helps to fix them."""
+"""Errors that are the user's to fix, the hint that helps to fix them, and what an error came of."""
 
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["ConfigError", "closest"]
+__all__ = ["ConfigError", "closest", "describe_error", "error_chain"]
 
 
 class ConfigError(ValueError):
@@ -32,3 +32,31 @@ def closest(name: str, names: Iterable[str]) -> str:
     if near:
         return f"did you mean {' or '.join(near)}?"
     return f"known: {', '.join(known)}" if known else ""
+
+
+def error_chain(error: BaseException) -> list[BaseException]:
+    """Return an error and those that led to it, the first one first.
+
+    What fails while another error is dealt with, such as the closing of what was half built, hides that one.
+
+    Args:
+        error: The last one.
+    """
+    chain = [error]
+    while True:
+        last = chain[-1]
+        before = last.__cause__ or (None if last.__suppress_context__ else last.__context__)
+        if before is None or before in chain:
+            return chain[::-1]
+        chain.append(before)
+
+
+def describe_error(error: BaseException) -> str:
+    """Name an error in one line, after the one that it came of.
+
+    Args:
+        error: The last one.
+    """
+    first, *_, last = [*error_chain(error), error]
+    names = (f"{type(one).__name__}: {(str(one).splitlines() or [''])[0]}" for one in (first, last))
+    return "; then ".join(dict.fromkeys(names))

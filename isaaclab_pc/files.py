@@ -11,7 +11,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.errors import ConfigError, error_chain
 
 __all__ = ["full_disk", "locked_file", "write_atomically", "write_text_atomically"]
 
@@ -100,11 +100,9 @@ def full_disk(error: BaseException) -> str:
     Returns:
         What the system says, with the file where it is known; empty where it is another error.
     """
-    cause: BaseException | None = error
-    while cause is not None:
+    for cause in error_chain(error):
         if isinstance(cause, OSError) and cause.errno in _NO_ROOM:
             return f"{cause.strerror}: {cause.filename}" if cause.filename else str(cause.strerror)
-        cause = cause.__cause__ or cause.__context__
     return ""
 
 

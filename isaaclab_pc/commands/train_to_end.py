@@ -11,7 +11,7 @@ from isaaclab_pc.cluster.causes import Cause, Death
 from isaaclab_pc.cluster.start import start_command
 from isaaclab_pc.cluster.supervisor import supervise
 from isaaclab_pc.commands.answer_check import check_answer
-from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.errors import ConfigError, describe_error
 from isaaclab_pc.launch.child_process import ExitCode, show_log, was_stopped, worker_command
 from isaaclab_pc.launch.run_folder import LOG_NAME
 from isaaclab_pc.launch.run_record import RunRecord
@@ -94,7 +94,7 @@ def _train_here(record: RunRecord, checkpoint: Path | None, settings: Path) -> i
     except BaseException as error:
         # The worker writes the record while it trains.
         status = "interrupted" if isinstance(error, SystemExit) else "failed"
-        RunRecord.load(record.folder).finish(status, f"{type(error).__name__}: {error}")
+        RunRecord.load(record.folder).finish(status, describe_error(error))
         raise
     finally:
         record.data = RunRecord.load(record.folder).data

@@ -23,7 +23,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.errors import ConfigError, describe_error, error_chain
 from isaaclab_pc.files import full_disk
 from isaaclab_pc.launch.output import OUTPUT_HELP, output
 from isaaclab_pc.launch.spelling import check_spelling
@@ -316,8 +316,8 @@ def exit_code_of(work: Callable[[], int], refuse: Callable[[str], object] = _fai
         refuse: Called with the message of a ConfigError or about a full disk, to show it to the user.
 
     Returns:
-        What ``work`` returned; 2 if it raised a ConfigError; 5 if the disk was full; 128 + N after one of the signals;
-        1 after any other exception, whose traceback goes to standard error.
+        What ``work`` returned; 2 if it raised a ConfigError, or another error in its place; 5 if the disk was full;
+        128 + N after one of the signals; 1 after any other exception, whose traceback goes to standard error.
     """
     try:
         with interruptible():
@@ -333,6 +333,13 @@ def exit_code_of(work: Callable[[], int], refuse: Callable[[str], object] = _fai
             refuse(f"the disk is full ({full}): make room, then go on")
             return ExitCode.DISK_FULL
         traceback.print_exc()
+        for hidden in error_chain(error):
+            if isinstance(hidden, ConfigError):
+                refuse(str(hidden))
+                return ExitCode.REFUSED
+        if len(error_chain(error)) > 1:
+            # The end of a log is what is looked at, and a traceback has there what failed last.
+            print(describe_error(error), file=sys.stderr)
         return ExitCode.FAILED
 
 

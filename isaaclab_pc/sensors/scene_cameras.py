@@ -265,7 +265,7 @@ def pixel_centers(camera: Camera) -> torch.Tensor:
 
 def _warn_of_apertures(cfg: Any, name: str) -> None:
     """Say what Isaac Lab makes of apertures that are not those of square pixels in the middle: it ignores them."""
-    spawn = getattr(cfg, "spawn", None)
+    spawn: Any = getattr(cfg, "spawn", None)
     if not hasattr(spawn, "distortion") or spawn.distortion is not None:
         return
     square = spawn.horizontal_aperture * cfg.height / cfg.width

@@ -41,12 +41,16 @@ _LIBRARY_OF = {
 }
 """Whose settings a section or a field of the agent holds: what a user writes for another library is told so."""
 
+_EXAMPLES: Mapping[str, Any] = {"bool": True, "int": 0, "float": 0.0, "str": "", "list": [], "tuple": ()}
+"""A value of each type whose values are known."""
+
 _LITERALS = {"true": True, "false": False, "none": None, "null": None}
 
 _SET_ELSEWHERE = {
     "env.scene.num_envs": "num_envs",
     "env.seed": "seed",
     "env.obs": "obs",
+    "env.scene.points.realism": "points.realism",
     "env.sim.device": "device",
     "env.sim.physics": "physics.backend",
     "env.guard.mode": "guard.mode",
@@ -209,6 +213,8 @@ def check_overrides(
         present = configs[root]
         for depth, name in enumerate(path):
             fields = _fields(present)
+            if present is None:
+                _refuse_config(f"{override}: {'.'.join([root, *path[:depth]])} is not set", owner, path[depth - 1])
             if name not in fields:
                 where = ".".join([root, *path[:depth]])
                 other = _LIBRARY_OF.get(f"{where}.{name}")
@@ -244,6 +250,8 @@ def _check_value(override: str, owner: Any, name: str, present: Any, presets: Se
         )
     if value is None and _may_be_none(owner, name, present):
         return
+    if present is None:
+        _refuse_config(override, owner, name)
 
     if is_dataclass(present):
         if value in presets:
@@ -259,6 +267,8 @@ def _check_value(override: str, owner: Any, name: str, present: Any, presets: Se
             TypeAdapter(bounds, config=ConfigDict(strict=True)).validate_python(_as_list(value))
         except ValidationError:
             raise _unexpected(override, value, describe_type(bounds), present) from None
+    elif present is None and not any(_fits(_EXAMPLES.get(kind), value) for kind in _kinds(owner, name)):
+        raise _unexpected(override, value, f"a value of the type {_declared(owner, name)}", present)
     elif not _fits(present, value):
         raise _unexpected(override, value, _describe(present), present)
 
@@ -337,6 +347,27 @@ def _may_be_none(owner: Any, name: str, present: Any) -> bool:
         return True
     declared = getattr(type(owner), "__dataclass_fields__", {}).get(name)
     return declared is not None and "None" in str(declared.type)
+
+
+def _declared(owner: Any, name: str) -> str:
+    """Return the type of a config's field as it is written there; empty for a dict."""
+    declared = getattr(type(owner), "__dataclass_fields__", {}).get(name)
+    return "" if declared is None else getattr(declared.type, "__name__", str(declared.type))
+
+
+def _kinds(owner: Any, name: str) -> list[str]:
+    """Return the names of the types that a field takes besides None."""
+    return [kind.partition("[")[0] for kind in _declared(owner, name).split(" | ") if kind != "None"]
+
+
+def _refuse_config(what: str, owner: Any, name: str) -> None:
+    """Refuse to set a field, or a part of it, that is None and takes a config: a value names no class."""
+    kinds = _kinds(owner, name)
+    if kinds and all(kind.endswith("Cfg") for kind in kinds):
+        raise ConfigError(
+            f"{what}: expected a config of the type {_declared(owner, name)}, which only the config of a task has. Set "
+            "it in one of your own: scripts/new_task.py writes it."
+        )
 
 
 def _fits(present: Any, new: Any) -> bool:

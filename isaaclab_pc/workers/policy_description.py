@@ -104,6 +104,7 @@ def _describe_group(env: PointCloudEnv, name: str) -> dict[str, Any]:
     if name == "points":
         assert env.point_cloud is not None
         return {"unit": "m", "frame": env.point_cloud.cfg.frame, "meaning": "made as cloud says"}
+    assert env.camera is not None
     return {
         "unit": "m",
         "camera": "camera",

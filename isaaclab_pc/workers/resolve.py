@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isaaclab_pc.assets.robots import DEFAULT_ROBOT, ROBOTS
-from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.errors import ConfigError, describe_error
 from isaaclab_pc.launch.algorithm import EXPERT
 from isaaclab_pc.launch.child_process import is_stop
 from isaaclab_pc.launch.platform import driver_versions
@@ -212,9 +212,9 @@ def _load_configs(settings: RunSettings) -> tuple[Any, Any]:
     except (Exception, SystemExit) as error:
         if is_stop(error):
             raise
-        # Isaac Lab raises whatever setting a field raised; the traceback is in the log.
+        # Isaac Lab raises whatever setting a field raised.
         given = f"{', '.join(overrides)}: " if overrides else ""
-        raise ConfigError(f"{given}{task} cannot be configured: {type(error).__name__}: {error}") from error
+        raise ConfigError(f"{given}{task} cannot be configured: {describe_error(error)}") from error
     # Deep copies: defaults of Isaac Lab's configs may be shared, and runners change what they are given.
     return copy.deepcopy(env_cfg), copy.deepcopy(agent_cfg)
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.errors import ConfigError, describe_error, error_chain
 from isaaclab_pc.physics.idle_threads import calm_threads
 from isaaclab_pc.runners import Runner
 from isaaclab_pc.scaling.classify import out_of_memory_line
@@ -187,20 +188,32 @@ def _shown(env: Any, names: Sequence[str], resolved: Resolved) -> AbstractContex
 
 @contextmanager
 def _named(what: str, overrides: Sequence[str]) -> Iterator[None]:
-    """Name the user's overrides where building something with them fails; the traceback goes to the log."""
+    """Name the user's overrides where building something with them fails, and the file that has the traceback."""
     try:
         yield
-    except (ConfigError, MemoryError):
-        raise
     except Exception as error:
-        if not overrides or out_of_memory_line(str(error)):
+        # What was half built fails once more as it is closed, which hides the first error.
+        chain = error_chain(error)
+        said = next((one for one in chain if isinstance(one, (ConfigError, MemoryError))), None)
+        if said is error:
+            raise
+        if said is not None:
+            traceback.print_exc()
+            raise said from None
+        if not overrides or any(out_of_memory_line(str(one)) for one in chain):
             raise
         traceback.print_exc()
-        reason = (str(error).splitlines() or [""])[0]
         raise ConfigError(
-            f"{', '.join(overrides)}: {what} cannot be built with that ({type(error).__name__}: {reason}). Leave it "
-            "out, or see the traceback in the log."
+            f"{', '.join(overrides)}: {what} cannot be built with that ({describe_error(error)}). Leave it out; the "
+            f"traceback is in {_keep_traceback(error)}."
         ) from error
+
+
+def _keep_traceback(error: Exception) -> str:
+    """Write a traceback to a file that stays; the folder of a run that is refused, its log included, does not."""
+    with tempfile.NamedTemporaryFile("w", prefix="isaaclab_pc-", suffix=".log", delete=False, encoding="utf-8") as file:
+        traceback.print_exception(error, file=file)
+    return file.name
 
 
 def record_faults(env: Any, settings: RunSettings, backend: str | None, folder: Path) -> Recorder | None:

@@ -32,11 +32,17 @@ FOCAL = 55.43
 CUBE_EDGE = 0.1
 TOLERANCE = 1e-4  # [m], for float32
 FAR, NEAR = 0.75, 0.63  # [m], in the middle of what the cameras see
-PINHOLE = {"fx": FOCAL, "fy": FOCAL, "cx": WIDTH / 2, "cy": HEIGHT / 2, "image_size": (WIDTH, HEIGHT)}
-OFF_CENTRE = {**PINHOLE, "fy": 1.3 * FOCAL, "cx": 25.0, "cy": 30.0}
-BENT = {"k1": -0.1, "k2": 0.05, "k3": 0.01, "k4": 0.05, "k5": 0.02, "k6": 0.01, "p1": 0.01, "p2": -0.02}
-PRISM = {"s1": 0.01, "s2": -0.01, "s3": 0.02, "s4": 0.01}
-TEN_TIMES = {"fx": 10 * FOCAL, "fy": 10 * FOCAL, "cx": 250.0, "cy": 300.0, "image_size": (10 * WIDTH, 10 * HEIGHT)}
+PINHOLE: dict[str, Any] = {"fx": FOCAL, "fy": FOCAL, "cx": WIDTH / 2, "cy": HEIGHT / 2, "image_size": (WIDTH, HEIGHT)}
+OFF_CENTRE: dict[str, Any] = {**PINHOLE, "fy": 1.3 * FOCAL, "cx": 25.0, "cy": 30.0}
+BENT: dict[str, Any] = {"k1": -0.1, "k2": 0.05, "k3": 0.01, "k4": 0.05, "k5": 0.02, "k6": 0.01, "p1": 0.01, "p2": -0.02}
+PRISM: dict[str, Any] = {"s1": 0.01, "s2": -0.01, "s3": 0.02, "s4": 0.01}
+TEN_TIMES: dict[str, Any] = {
+    "fx": 10 * FOCAL,
+    "fy": 10 * FOCAL,
+    "cx": 250.0,
+    "cy": 300.0,
+    "image_size": (10 * WIDTH, 10 * HEIGHT),
+}
 DISTORTED = {
     "off_centre": OpenCvPinholeDistortionCfg(**OFF_CENTRE),
     "radial": OpenCvPinholeDistortionCfg(**PINHOLE, k1=-0.2),
@@ -56,7 +62,7 @@ def camera(name: str, depth_clipping: str = "none", **spawn: Any) -> CameraCfg:
     return replace(cfg, prim_path="{ENV_REGEX_NS}/" + name, depth_clipping_behavior=depth_clipping)
 
 
-def turned(convention: str) -> CameraCfg:
+def turned(convention: Any) -> CameraCfg:
     cfg = camera(convention)
     rot = convert_camera_frame_orientation_convention(torch.tensor([cfg.offset.rot]), origin="ros", target=convention)
     cfg.offset = replace(cfg.offset, rot=tuple(rot[0].tolist()), convention=convention)

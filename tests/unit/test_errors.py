@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isaaclab_pc.errors import ConfigError, closest
+from isaaclab_pc.errors import ConfigError, closest, describe_error, error_chain
 
 RUNNERS = ["rsl_rl", "rl_games", "skrl", "sb3"]
 
@@ -55,3 +55,26 @@ def test_closest_never_invents_a_name(name: str, names: list[str]):
 def test_closest_finds_an_exact_name(names: list[str], data: st.DataObject):
     name = data.draw(st.sampled_from(names))
     assert closest(name, [name]) == f"did you mean {name}?"
+
+
+def raised(*errors: Exception, suppress: bool = False) -> Exception:
+    """Raise each error while the one before is handled, and return the last."""
+    last = None
+    for error in errors:
+        error.__context__ = last
+        error.__suppress_context__ = suppress
+        last = error
+    assert last is not None
+    return last
+
+
+def test_an_error_is_named_after_the_one_that_it_came_of():
+    first, second, third = KeyError("camera"), OSError("no file\nhere"), ValueError("closed twice")
+    assert describe_error(first) == "KeyError: 'camera'"
+    assert describe_error(second) == "OSError: no file"
+    assert describe_error(raised(first, second, third)) == "KeyError: 'camera'; then ValueError: closed twice"
+    assert error_chain(third) == [first, second, third]
+
+    first.__context__ = third
+    assert error_chain(third) == [first, second, third]
+    assert describe_error(raised(first, third, suppress=True)) == "ValueError: closed twice"

@@ -118,15 +118,76 @@ def test_real_depth_images_become_clouds(python: Path, tmp_path: Path):
     np.testing.assert_allclose(lowest, [-39.5 / 100 * 1.5, -29.5 / 100 * 1.5, 1.5], atol=1e-5)
 
 
-def test_a_colour_image_is_refused(python: Path, tmp_path: Path):
-    Image.new("RGB", (8, 8)).save(tmp_path / "0.png")
+def depth_images(folder: Path, *sizes: tuple[int, int]) -> None:
+    """Write walls 1.5 m away, (H, W) pixels each."""
+    folder.mkdir(exist_ok=True)
+    for index, size in enumerate(sizes):
+        Image.fromarray(np.full(size, 1500, dtype=np.uint16)).save(folder / f"{index}.png")
+
+
+def refused(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *options: str) -> str:
+    """Run the example on a folder; return the line with which it refuses."""
     script = str(ROOT / "examples" / "clouds_of_depth_images.py")
-    command = [python, script, str(tmp_path), "--intrinsics", "100", "100", "4", "4"]
+    defaults = ("--intrinsics", "10", "10", "3", "3", "--num-points", "8", "--out", str(folder / "out.npz"))
+    monkeypatch.setattr(sys, "argv", [script, str(folder), *defaults, *options])
+    with pytest.raises(SystemExit) as left:
+        runpy.run_path(script, run_name="__main__")
+    assert left.value.code == 2
+    assert not (folder / "out.npz").exists()
+    [line] = capsys.readouterr().err.splitlines()
+    return line
 
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
 
-    assert result.returncode == 1
-    assert "a depth image is one 16-bit channel" in result.stderr
+IMAGES = {
+    "rgb.png": np.zeros((6, 8, 3), dtype=np.uint8),
+    "grey.png": np.full((6, 8), 150, dtype=np.uint8),
+    "mask.png": np.ones((6, 8), dtype=bool),
+    "larger.png": np.full((6, 9), 1500, dtype=np.uint16),
+}
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_an_image_that_holds_no_depths_of_the_camera_is_named(tmp_path: Path, monkeypatch, capsys, name: str):
+    depth_images(tmp_path, (6, 8))
+    Image.fromarray(IMAGES[name]).save(tmp_path / name)
+    assert f"{tmp_path / name}: " in refused(tmp_path, monkeypatch, capsys)
+
+
+@pytest.mark.parametrize("kept", [0, 20, 60])
+def test_a_file_that_is_cut_off_is_named(tmp_path: Path, monkeypatch, capsys, kept: int):
+    depth_images(tmp_path, (60, 80), (60, 80))
+    path = tmp_path / "1.png"
+    path.write_bytes(path.read_bytes()[:kept])
+    assert f"{path}: cannot be read" in refused(tmp_path, monkeypatch, capsys)
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        *((("--intrinsics", *f"{value} 10 3 3".split()), "--intrinsics") for value in ("0", "-10", "nan", "inf")),
+        (("--intrinsics", "10", "0", "3", "3"), "--intrinsics"),
+        (("--intrinsics", "10", "10", "nan", "3"), "--intrinsics"),
+        *((("--depth-scale", value), "--depth-scale") for value in ("0", "-0.001", "nan", "inf")),
+        # Metres taken for millimetres: nothing is in the crop.
+        (("--depth-scale", "1"), "--depth-scale"),
+        *((("--num-points", value), "num_points") for value in ("0", "-1", "49")),
+        (("--sampler", "nearest"), "sampler='nearest'"),
+        (("--crop-upper", "2", "-3", "2"), "crop_upper"),
+        (("--crop-lower", "nan", "0", "0"), "crop_lower"),
+    ],
+)
+def test_an_argument_that_no_camera_has_is_named(tmp_path: Path, monkeypatch, capsys, options, named: str):
+    depth_images(tmp_path, (6, 8))
+    assert named in refused(tmp_path, monkeypatch, capsys, *options)
+
+
+def test_a_folder_without_images_and_a_file_that_cannot_be_written_are_named(tmp_path: Path, monkeypatch, capsys):
+    assert str(tmp_path) in refused(tmp_path, monkeypatch, capsys)
+    assert str(tmp_path / "none") in refused(tmp_path / "none", monkeypatch, capsys)
+
+    depth_images(tmp_path, (6, 8))
+    out = tmp_path / "nowhere" / "out.npz"
+    assert f"--out {out}" in refused(tmp_path, monkeypatch, capsys, "--out", str(out))
 
 
 NUM_POINTS = 40

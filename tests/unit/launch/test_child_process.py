@@ -321,6 +321,24 @@ def test_an_error_of_the_program_keeps_its_traceback(capsys):
     assert "RuntimeError: it broke" in error
 
 
+def _close_after(error):
+    try:
+        raise error
+    finally:
+        raise RuntimeError("it was closed twice")
+
+
+def test_the_end_of_a_log_names_the_first_error(capsys):
+    assert exit_code_of(lambda: _close_after(ValueError("it broke"))) == ExitCode.FAILED
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last == "ValueError: it broke; then RuntimeError: it was closed twice"
+
+
+def test_a_wrong_setting_is_said_though_closing_failed(capsys):
+    assert exit_code_of(lambda: _close_after(ConfigError("num_envs=0"))) == ExitCode.REFUSED
+    assert capsys.readouterr().err.splitlines()[-1] == "error: num_envs=0"
+
+
 def test_a_full_disk_is_said_in_one_line_also_where_a_library_raised_another_error(capsys):
     def work():
         try:

@@ -18,16 +18,16 @@ from isaaclab_pc.envs import depth_camera_cfg
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.sensors.scene_cameras import check_camera, depth_limits
 
-CALIBRATION = {"fx": 60.0, "fy": 61.0, "cx": 30.0, "cy": 25.0, "image_size": (64, 48)}
+CALIBRATION: dict[str, Any] = {"fx": 60.0, "fy": 61.0, "cx": 30.0, "cy": 25.0, "image_size": (64, 48)}
 PINHOLE_LENS = OpenCvPinholeDistortionCfg(**CALIBRATION, k1=-0.2)
 FISHEYE_LENS = OpenCvFisheyeDistortionCfg(**CALIBRATION, k1=0.1)
 
 
-def camera() -> CameraCfg:
+def camera() -> Any:
     return depth_camera_cfg((0.9, 0.3, 0.5), (0.5, 0.0, 0.0), width=64, height=48, fov_deg=60.0)
 
 
-def with_lens(lens: Any, **changes: Any) -> CameraCfg:
+def with_lens(lens: Any, **changes: Any) -> Any:
     cfg = camera()
     cfg.spawn.distortion = lens
     for name, value in changes.items():

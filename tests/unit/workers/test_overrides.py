@@ -116,6 +116,40 @@ def test_others_are_refused_by_name(override, message):
         check_overrides(CONFIGS, [override])
 
 
+@dataclass
+class InnerCfg:
+    width: int = 48
+
+
+@dataclass
+class OpenCfg:
+    camera: InnerCfg | None = None
+    rate: float | None = None
+    steps: "int | tuple[int, int] | None" = None
+    anything: Any = None
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("env.camera={width:3}", r"^env\.camera=\{width:3\}: .*InnerCfg"),
+        ("env.camera={'width':3}", r"^env\.camera=.*InnerCfg"),
+        ("env.camera.width=3", r"^env\.camera\.width=3: env\.camera is not set: .*InnerCfg"),
+        ("env.rate=fast", r"^env\.rate=fast: .*float"),
+        ("env.rate=true", r"^env\.rate=true: .*float"),
+        ("env.steps=1.5", r"^env\.steps=1\.5: .*int"),
+    ],
+)
+def test_a_field_that_is_not_set_takes_its_type_alone(override, message):
+    with pytest.raises(ConfigError, match=message):
+        check_overrides({"env": OpenCfg()}, [override])
+
+
+def test_a_field_that_is_not_set_takes_values_of_its_types():
+    taken = ["env.camera=null", "env.rate=1", "env.rate=1e-3", "env.steps=2", "env.steps=[1,2]", "env.anything=x"]
+    assert check_overrides({"env": OpenCfg()}, taken) == taken
+
+
 @pytest.mark.parametrize("word", ["none", "None", "null"])
 def test_none_is_a_word_where_a_field_takes_nothing_but_text(word):
     assert check_overrides(nested("env.randomization", "hard"), [f"env.randomization={word}"]) == [

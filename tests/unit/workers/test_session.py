@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a session hands to Isaac Lab; no simulator is started."""
 
+import re
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -118,6 +120,46 @@ def test_what_cannot_be_built_names_the_users_overrides(capsys):
         "agent.a=1, env.b=2: the agent cannot be built with that (RuntimeError: mat1 and mat2)."
     )
     assert "Traceback" in capsys.readouterr().err
+    kept_traceback(refusal.value)
+
+
+def kept_traceback(refusal: ConfigError) -> str:
+    """Return the traceback that a message says the path of, and remove its file."""
+    path = Path(re.search(r"the traceback is in (\S+)\.$", str(refusal))[1])  # pyright: ignore[reportOptionalSubscript]
+    text = path.read_text(encoding="utf-8")
+    path.unlink()
+    return text
+
+
+def fail_and_fail_to_close(error):
+    """Do as Isaac Lab does where a sensor cannot be built: closing it fails, too."""
+    try:
+        raise error
+    except type(error):
+        try:
+            raise AttributeError("no _renderer")
+        except AttributeError as second:
+            raise RuntimeError("1 callback(s) failed") from second
+
+
+def test_the_first_error_is_named_and_not_that_of_closing_alone():
+    with pytest.raises(ConfigError) as refusal, _named("the environment", ["env.a=1"]):
+        fail_and_fail_to_close(ValueError("no model"))
+    assert "(ValueError: no model; then RuntimeError: 1 callback(s) failed)" in str(refusal.value)
+    traceback = kept_traceback(refusal.value)
+    assert traceback.index("no model") < traceback.index("no _renderer") < traceback.index("1 callback(s)")
+
+
+@pytest.mark.parametrize("error", [ConfigError("env.a=2: expected 3"), MemoryError("too many")])
+def test_an_error_that_closing_hides_is_raised(error):
+    with pytest.raises(type(error)) as raised, _named("the environment", ["env.a=1"]):
+        fail_and_fail_to_close(error)
+    assert raised.value is error
+
+
+def test_a_lack_of_memory_that_closing_hides_is_not_the_overrides():
+    with pytest.raises(RuntimeError, match="callback"), _named("the environment", ["env.a=1"]):
+        fail_and_fail_to_close(RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB"))
 
 
 @pytest.mark.parametrize(
