@@ -12,7 +12,7 @@ PACKAGE = tomllib.loads((ROOT / "extension.toml").read_text(encoding="utf-8"))["
 INSTALL_REQUIRES = [
     # No upper bound: in Isaac Lab's repository, release 3.0 of it is version 28. launch/platform.py looks closer.
     "isaaclab>=3.0",
-    "filelock",
+    "filelock>=4",
     "gymnasium>=1.2",
     "h5py>=3",
     "hydra-core>=1.3,<1.4",

@@ -11,7 +11,7 @@ from torch.utils.checkpoint import checkpoint
 __all__ = ["ChunkedEncoder", "evaluate_again", "most_at_once", "split_batch"]
 
 _MOST_ROWS = 1 << 20
-"""Rows whose activations are held for the backward pass where no chunk is given: 128 MiB for each 32 features."""
+"""Rows per chunk of activations where no chunk is given: 128 MiB for each 32 features."""
 
 _CACHED_ROWS = 1 << 14
 """Rows that pass at once on a CPU: their activations stay in its cache and in memory that the allocator keeps, which
@@ -44,7 +44,7 @@ def evaluate_again(function: Callable[..., Tensor], *args: Any) -> Tensor:
 
 
 class ChunkedEncoder(nn.Module):
-    """An encoder whose activations take no more memory for a larger batch; values and gradients are the encoder's.
+    """Runs an encoder in chunks, so that a larger batch holds no more activations; values and gradients stay the same.
 
     A batch of more than a chunk passes in parts, of which only the inputs are kept: the backward pass evaluates each
     part again. It takes about a third longer then.
@@ -59,7 +59,7 @@ class ChunkedEncoder(nn.Module):
             net: Maps samples (B, ...) to latents (B, L), each by itself.
             rows: Tells how many rows of activations a sample of a batch makes.
             latent_dim: Size of the latent, L.
-            chunk: Samples whose activations are held at once; None: as many as make 2^20 rows.
+            chunk: Samples per chunk of activations; None: as many as make 2^20 rows.
         """
         super().__init__()
         self.net = net

@@ -78,7 +78,7 @@ class DistillSettings(UpdateSize):
 
 
 DEFAULT = DistillSettings()
-"""What most tasks are distilled with; found with ``lift``."""
+"""Hyperparameters of most tasks; found with ``lift``."""
 
 REACH = DistillSettings(max_iterations=30, depth_iterations=90, expert_share_samples=40_000)
 """For ``reach``, which is learned in a few iterations."""
@@ -88,7 +88,7 @@ PRECISE = DistillSettings(max_iterations=170, num_minibatches=8, small_error=0.0
 large, in more steps on fewer samples each."""
 
 DISTILL_AGENTS: Mapping[str, DistillSettings] = {"reach": REACH, "precise": PRECISE}
-"""Agents of :data:`isaaclab_pc.agents.ppo.AGENTS` whose tasks are distilled with other hyperparameters than most."""
+"""Agents of :data:`isaaclab_pc.agents.ppo.AGENTS` that need other hyperparameters for distillation."""
 
 
 def distill_sizes(settings: DistillSettings) -> dict[str, DistillSettings]:

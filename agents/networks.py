@@ -30,7 +30,7 @@ _ACTIVATIONS = {"elu": nn.ELU, "relu": nn.ReLU, "tanh": nn.Tanh, "silu": nn.SiLU
 
 
 def make_mlp(in_features: int, hidden: Sequence[int], out_features: int, activation: str = "elu") -> nn.Sequential:
-    """Build a perceptron whose last layer is linear.
+    """Build a perceptron with a linear last layer.
 
     Args:
         in_features: Size of the input.
@@ -169,7 +169,7 @@ class ObservationEncoder(nn.Module):
             point_frequencies: Spatial frequencies of the points' sines and cosines [1/m].
             depth_channels: Output channels of the depth encoder's convolutions.
             depth_latent: Size of the depth encoder's latent.
-            chunk: Clouds or images whose activations are held at once, or ``auto``.
+            chunk: Clouds or images per chunk of activations, or ``auto``.
             precision: What the encoders compute in: float32 or bf16.
 
         Raises:

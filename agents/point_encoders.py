@@ -61,7 +61,7 @@ def make_point_encoder(
         channels: Sizes of the layers of the perceptron that each point passes; the last one is the size of the latent.
         scale: Factor on the input, so that positions [m] in a workspace span about [-1, 1].
         frequencies: Spatial frequencies [1/m] of the sines and cosines of the points' positions.
-        chunk: Clouds whose activations are held at once; None: as many as make 2^20 rows.
+        chunk: Clouds per chunk of activations; None: as many as make 2^20 rows.
 
     Returns:
         Maps clouds (B, K, C) of any float dtype to latents (B, L).

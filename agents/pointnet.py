@@ -24,7 +24,7 @@ from isaaclab_pc.agents.precision import Float32Linear, same_autocast
 __all__ = ["DensePointNet", "PointEmbedding", "PointNet"]
 
 _MOST_ROWS_ON_GPU = 1 << 23
-"""Critical points whose activations a GPU holds for the backward pass where no chunk is given.
+"""Critical points per chunk of activations on a GPU where no chunk is given.
 
 They are 32,768 clouds of the large agents, whose latent is 256; their minibatches have up to 8,192. The layers of 64
 and 128 keep 0.8 KiB for each critical point: 1.5 GiB for that many.
@@ -32,7 +32,7 @@ and 128 keep 0.8 KiB for each critical point: 1.5 GiB for that many.
 
 
 class PointEmbedding(nn.Module):
-    """What a perceptron sees of a point: its scaled features, and Fourier features of its position.
+    """Inputs of the perceptron for a point: its scaled features, and Fourier features of its position.
 
     A small perceptron of the bare position is smooth, and blind to what is a centimetre apart in a workspace. Sines and
     cosines of the position give it that detail: Tancik et al., Fourier Features Let Networks Learn High Frequency
@@ -127,7 +127,7 @@ class PointNet(nn.Module):
             channels: Sizes of the perceptron's layers; the last one is the size of the latent, L.
             scale: Factor on the input, so that positions [m] in a workspace span about [-1, 1].
             frequencies: Spatial frequencies [1/m] of the sines and cosines of the position.
-            chunk: Clouds whose activations are held at once; None: as many as have 2^20 critical points, or 2^23 on a
+            chunk: Clouds per chunk of activations; None: as many as have 2^20 critical points, or 2^23 on a
                 GPU. Where more need a gradient, the backward pass computes the activations again.
         """
         super().__init__()

@@ -15,7 +15,7 @@ __all__ = ["AGENTS", "DEFAULT", "REACH", "EncoderSettings", "PpoSettings", "Upda
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderSettings:
-    """What the policy's encoders look like."""
+    """Size and precision of the policy's encoders."""
 
     point_encoder: str = "pointnet"
     """Kind of the point-cloud encoder: see :mod:`isaaclab_pc.agents.point_encoders`."""
@@ -41,8 +41,8 @@ class EncoderSettings:
     backward pass computes them again. auto: as many as make 2^20 rows of activations; ``pointnet`` on a GPU 2^23."""
 
     precision: Literal["float32", "bf16"] = "float32"
-    """What the encoders compute in. bf16: autocast to bfloat16, which halves their activations; weights, positions and
-    latents stay float32."""
+    """Precision that the encoders compute in. bf16: autocast to bfloat16, which halves their activations; weights,
+    positions and latents stay float32."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists and numbers, as configs hold them."""
@@ -135,7 +135,7 @@ class PpoSettings(UpdateSize):
 
 
 DEFAULT = PpoSettings(max_iterations=1000, gamma=0.9, learning_rate=3e-4, schedule="fixed")
-"""What most tasks learn with; found with ``lift``.
+"""Hyperparameters of most tasks; found with ``lift``.
 
 The discount is small because dense rewards lead the way. The learning rate is fixed because the adaptive schedule would
 stay at its lower end: the means of actions that are clipped grow far beyond 1, and a small change of them is a large

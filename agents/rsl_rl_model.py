@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from isaaclab_pc.agents.networks import ObservationEncoder, StatePredictor
 from isaaclab_pc.agents.recurrent import State, initial_state, run_rnn
+from isaaclab_pc.errors import ConfigError
 
 __all__ = ["PointCloudModel"]
 
@@ -166,22 +167,27 @@ class PointCloudModel(MLPModel):
             self.predictor.norm.apply_samples()
 
     def as_jit(self) -> nn.Module:
-        """Return the deterministic policy as a module that TorchScript can compile.
+        """Return the deterministic policy as TorchScript; RSL-RL and Isaac Lab's ``isaaclab play`` write it to a file.
 
-        Its ``forward`` takes the concatenated vectors and the list of encoded groups, as RSL-RL's CNN model does. A
-        memory is kept inside until ``reset``, that of one environment, as in RSL-RL's RNN model.
+        Its ``forward`` takes the concatenated vectors (B, D), then each encoded group (B, ...).
+
+        Raises:
+            ConfigError: The policy has a memory.
         """
-        if self.memory is None:
-            return _ExportedModel(self)
-        return _ExportedLstm(self) if isinstance(self.memory.rnn, nn.LSTM) else _ExportedGru(self)
+        policy = _Exported(self)
+        with torch.no_grad():
+            return torch.jit.trace(policy, policy.get_dummy_inputs(), check_trace=False)  # type: ignore[return-value]
 
     def as_onnx(self, verbose: bool = False) -> nn.Module:
-        """Return the deterministic policy as a module that exports to ONNX.
+        """Return the deterministic policy as a module that RSL-RL's runner exports to ONNX.
 
         Args:
-            verbose: Kept for RSL-RL's interface.
+            verbose: Part of RSL-RL's interface; not used.
+
+        Raises:
+            ConfigError: The policy has a memory.
         """
-        return _OnnxModel(self, verbose)
+        return _Exported(self)
 
     def _get_obs_dim(self, obs: TensorDict, obs_groups: dict[str, list[str]], obs_set: str) -> tuple[list[str], int]:
         """Return the groups that are vectors, and their joint size: the encoders read the others."""
@@ -193,134 +199,35 @@ class PointCloudModel(MLPModel):
         return self._memory_dim if self.is_recurrent else self.obs_dim + self.encoded_dim
 
 
-class _ExportedModel(nn.Module):
-    """A policy without a memory."""
+class _Exported(nn.Module):
+    """A copy of the policy on the CPU, behind the interface that RSL-RL's export asks for."""
+
+    output_names = ("actions",)
 
     def __init__(self, model: PointCloudModel) -> None:
-        """Copy the model's weights."""
         super().__init__()
-        source = copy.deepcopy(model)
+        if model.memory is not None:
+            raise ConfigError(
+                "RSL-RL's own export writes no policy with a memory of this package's: use python scripts/export.py "
+                "run=<run> instead."
+            )
+        source = copy.deepcopy(model).cpu().eval()
+        self.input_names = ("obs", *source.encoded_shapes)
+        self.shapes = ((source.obs_dim,), *source.encoded_shapes.values())
         self.obs_normalizer = source.obs_normalizer
-
         # TorchScript and ONNX cannot express chunks, nor the PointNet that training uses.
         encoders: Any = source.encoder.encoders.values()
         self.encoders = nn.ModuleList([encoder.dense() for encoder in encoders])
-
         self.mlp = source.mlp
         self.deterministic_output = (
             nn.Identity() if source.distribution is None else source.distribution.as_deterministic_output_module()
         )
 
-    def see(self, vectors: Tensor, encoded: list[Tensor]) -> Tensor:
-        """Concatenate the normalized vectors and the encoded groups, (B, D)."""
-        parts = [self.obs_normalizer(vectors)]
-        for i, encoder in enumerate(self.encoders):
-            parts.append(encoder(encoded[i]))
-        return torch.cat(parts, dim=-1)
-
-    def forward(self, vectors: Tensor, encoded: list[Tensor]) -> Tensor:
+    def forward(self, vectors: Tensor, *encoded: Tensor) -> Tensor:
         """Compute actions (B, A) from vectors (B, D) and the groups that are encoded."""
-        return self.deterministic_output(self.mlp(self.see(vectors, encoded)))
-
-    @torch.jit.export
-    def reset(self) -> None:
-        """Do nothing: the policy has no memory."""
-
-
-class _ExportedGru(_ExportedModel):
-    """A policy that keeps what it remembers of one environment."""
-
-    hidden_state: Tensor
-
-    def __init__(self, model: PointCloudModel) -> None:
-        """Copy the model's weights; nothing is remembered."""
-        super().__init__(model)
-        assert model.memory is not None
-        self.rnn = copy.deepcopy(model.memory.rnn)
-        self.register_buffer("hidden_state", torch.zeros(self.rnn.num_layers, 1, self.rnn.hidden_size))
-
-    def forward(self, vectors: Tensor, encoded: list[Tensor]) -> Tensor:
-        """Compute actions (1, A) as in the base class, and remember."""
-        seen = self.see(vectors, encoded).unsqueeze(0)
-        remembered, hidden = self.rnn(seen, self.hidden_state)
-        self.hidden_state[:] = hidden
-        return self.deterministic_output(self.mlp(remembered.squeeze(0)))
-
-    @torch.jit.export
-    def reset(self) -> None:
-        """Forget."""
-        self.hidden_state[:] = 0.0
-
-
-class _ExportedLstm(_ExportedGru):
-    """The same with the memory of an LSTM."""
-
-    cell_state: Tensor
-
-    def __init__(self, model: PointCloudModel) -> None:
-        """Copy the model's weights; nothing is remembered."""
-        super().__init__(model)
-        self.register_buffer("cell_state", torch.zeros_like(self.hidden_state))
-
-    def forward(self, vectors: Tensor, encoded: list[Tensor]) -> Tensor:
-        """Compute actions (1, A) as in the base class, and remember."""
-        seen = self.see(vectors, encoded).unsqueeze(0)
-        remembered, (hidden, cell) = self.rnn(seen, (self.hidden_state, self.cell_state))
-        self.hidden_state[:] = hidden
-        self.cell_state[:] = cell
-        return self.deterministic_output(self.mlp(remembered.squeeze(0)))
-
-    @torch.jit.export
-    def reset(self) -> None:
-        """Forget."""
-        self.hidden_state[:] = 0.0
-        self.cell_state[:] = 0.0
-
-
-class _OnnxModel(nn.Module):
-    """The exported policy behind the interface that RSL-RL's ONNX export asks for; a memory goes in and out."""
-
-    def __init__(self, model: PointCloudModel, verbose: bool) -> None:
-        """Copy the model's weights.
-
-        Args:
-            model: The model.
-            verbose: Kept for RSL-RL's interface.
-        """
-        super().__init__()
-        self.verbose = verbose
-        self.model = _ExportedModel(model)
-        self.rnn = None if model.memory is None else copy.deepcopy(model.memory.rnn)
-        self.is_recurrent = model.is_recurrent
-        self.obs_dim = model.obs_dim
-        self.shapes = model.encoded_shapes
-        self.state: State = () if model.memory is None else model.initial_state(1)
-
-    def forward(self, vectors: Tensor, *others: Tensor) -> Tensor | tuple[Tensor, ...]:
-        """Compute actions (B, A) from vectors (B, D), the groups that are encoded, and the memory, each (M, B, H)."""
-        groups = len(self.shapes)
-        latent = self.model.see(vectors, list(others[:groups]))
-        after: State = ()
-        if self.rnn is not None:
-            remembered, after = run_rnn(self.rnn, latent[None], others[groups:])
-            latent = remembered[0]
-        actions = self.model.deterministic_output(self.model.mlp(latent))
-        return (actions, *after) if after else actions
+        latents = [encoder(group) for encoder, group in zip(self.encoders, encoded, strict=True)]
+        return self.deterministic_output(self.mlp(torch.cat([self.obs_normalizer(vectors), *latents], dim=-1)))
 
     def get_dummy_inputs(self) -> tuple[Tensor, ...]:
         """Return inputs of the right shapes, batch 1."""
-        return (
-            torch.zeros(1, self.obs_dim),
-            *(torch.zeros(1, *shape) for shape in self.shapes.values()),
-            *(part.cpu() for part in self.state),
-        )
-
-    @property
-    def input_names(self) -> list[str]:
-        """Names of the inputs."""
-        return ["obs", *self.shapes, *("h_in", "c_in")[: len(self.state)]]
-
-    @property
-    def output_names(self) -> list[str]:
-        """Names of the outputs."""
-        return ["actions", *("h_out", "c_out")[: len(self.state)]]
+        return tuple(torch.zeros(1, *shape) for shape in self.shapes)

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""skrl configurations, made from the hyperparameters in :mod:`isaaclab_pc.agents.ppo` and ``sac``. Loads no torch."""
+"""skrl configurations, made from the hyperparameters in :mod:`isaaclab_pc.agents.ppo`. Loads no torch."""
 
 from typing import Any
 
 from isaaclab_pc.agents.ppo import PpoSettings
-from isaaclab_pc.agents.sac import SacSettings
 from isaaclab_pc.runners import policy_groups
 
-__all__ = ["make_cfg", "make_sac_cfg"]
+__all__ = ["make_cfg"]
 
 
 def make_cfg(settings: PpoSettings, experiment: str) -> dict[str, Any]:
@@ -73,52 +72,6 @@ def _agent(settings: PpoSettings, experiment: str) -> dict[str, Any]:
         "time_limit_bootstrap": True,
         "mixed_precision": False,
         "experiment": _experiment(experiment),
-    }
-
-
-def make_sac_cfg(settings: SacSettings, experiment: str) -> dict[str, Any]:
-    """Translate settings of SAC for skrl 2.1.
-
-    Args:
-        settings: The hyperparameters.
-        experiment: Name of the folder for logs.
-
-    Returns:
-        A new configuration in the layout of :func:`make_cfg`. ``rollouts``, ``mini_batches`` and ``learning_epochs``
-        mean what they mean there: an iteration takes ``mini_batches`` times ``learning_epochs`` gradient steps.
-    """
-    return {
-        "seed": 42,
-        "samples_per_update": settings.samples_per_update,
-        "replay_samples": settings.replay_samples,
-        "refill_samples": settings.refill_samples,
-        "models": {
-            "separate": True,
-            "policy": {
-                "class": "isaaclab_pc.agents.skrl_sac_model:make_models",
-                "actor": policy_groups("points"),
-                "critic": ["critic"],
-                "encoder": settings.encoder.to_dict(),
-                "actor_hidden": list(settings.actor_hidden),
-                "critic_hidden": list(settings.critic_hidden),
-                "activation": settings.activation,
-            },
-        },
-        "agent": {
-            "class": "SAC",
-            "rollouts": settings.horizon,
-            "learning_epochs": settings.num_epochs,
-            "mini_batches": settings.num_minibatches,
-            "discount_factor": settings.gamma,
-            "polyak": settings.polyak,
-            "learning_rate": settings.learning_rate,
-            "grad_norm_clip": 0.0,
-            "learn_entropy": True,
-            "initial_entropy_value": settings.init_entropy_coef,
-            "mixed_precision": False,
-            "experiment": _experiment(experiment),
-        },
-        "trainer": {"class": "SequentialTrainer", "timesteps": settings.max_iterations * settings.horizon},
     }
 
 

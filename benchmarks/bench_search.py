@@ -37,7 +37,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from isaaclab_pc.scaling.search import MARGIN, Objective, search
+from isaaclab_pc.scaling.room import MARGIN
+from isaaclab_pc.scaling.search import Objective, search
 from isaaclab_pc.scaling.trial import Outcome, Trial
 
 LO = 32
@@ -317,21 +318,26 @@ def compare(count: int) -> list[str]:
 
 def main() -> None:
     """Print the report, and write it."""
+    from benchmarks.bench_search_clock import compare_clock
+    from benchmarks.bench_search_noise import compare_noise
+
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--limits", type=int, default=100, help="limits for each curve")
+    parser.add_argument("--runs", type=int, default=300, help="searches of each kind with noise and against the clock")
     parser.add_argument("--out", type=Path, help="write the report to this Markdown file as well")
     args = parser.parse_args()
-    if args.limits < 2:
-        parser.error("--limits must be at least 2")
+    if args.limits < 2 or args.runs < 2:
+        parser.error("--limits and --runs must be at least 2")
     command = shlex.join(["python", "benchmarks/bench_search.py", *sys.argv[1:]])
     text = (__doc__ or "").split("\n\n", 2)[2].strip()
-    report = "\n".join(
-        ["# Search for the number of environments", "", f"    {command}", "", text, "", *compare(args.limits)]
-    )
+    lines = ["# Search for the number of environments", "", f"    {command}", "", text, "", *compare(args.limits)]
+    lines += ["", *compare_clock(args.runs), "", *compare_noise(args.runs)]
+    report = "\n".join(lines)
     print(report)
     if args.out is not None:
         args.out.write_text(f"{report}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[1]))
     main()

@@ -14,6 +14,8 @@ in ``world`` may stand in any frame that does not move, such as the robot's base
     depth_<camera>          distance to the image plane [m], 0 where there is none                      (F, H, W)
     removed_<camera>        bool; True where the robot is, or whatever else gives no point; optional    (F, H, W)
     intrinsics_<camera>     pinhole matrix [px], counted from the corner of the first pixel             (F, 3, 3)
+    centers_<camera>        where a pinhole would see what each pixel sees [px], for all frames that of
+                            the first one; optional: without it, images are taken as undistorted        (F, H, W, 2)
     camera_pos_<camera>     position in world [m]                                                       (F, 3)
     camera_quat_<camera>    orientation in world, (x, y, z, w), x right, y down, z forward              (F, 4)
     crop_pos, crop_quat     the frame that the crop is given in, in world [m], (x, y, z, w)             (F, 3), (F, 4)
@@ -107,7 +109,7 @@ def _frames(entry: dict[str, Any], policy: dict[str, Any], recording: dict[str, 
         return _clouds(policy["cloud"], policy["cameras"], recording)
     if entry["name"] == "depth":
         depth = recording["depth_camera"]
-        seen = (depth > 0.0) & (depth <= entry["max_depth"])
+        seen = (depth > entry.get("min_depth", 0.0)) & (depth <= entry["max_depth"])
         return np.where(seen, depth, 0.0)[:, None].astype(np.float32)
     return recording[entry["name"]].astype(np.float32)
 
@@ -122,6 +124,7 @@ def _clouds(cloud: dict[str, Any], cameras: dict[str, Any], recording: dict[str,
         )
     names = cloud["cameras"]
     frames = len(recording["key"])
+    far = [cameras[name]["miss_from"] for name in names]
     operator = DepthToCloud(
         frames,
         [(cameras[name]["height"], cameras[name]["width"]) for name in names],
@@ -130,13 +133,16 @@ def _clouds(cloud: dict[str, Any], cameras: dict[str, Any], recording: dict[str,
         crop_lower=cloud["crop_lower"],
         crop_upper=cloud["crop_upper"],
         voxel_size=cloud["voxel_size"],
-        far=[cameras[name]["miss_from"] for name in names],
+        near=[cameras[name].get("near", 0.0) for name in names],
+        far=far,
         dtype="float32",
     )
 
     # Where both frames are the same, the points are in the crop's.
     moves = cloud["frame"] != cloud["crop_frame"]
     depths = [_tensor(recording[f"depth_{name}"]) for name in names]
+    tables = [_tensor(recording[f"centers_{name}"][0]) for name in names if f"centers_{name}" in recording]
+    centers = tables or None
     intrinsics = _of_cameras(recording, "intrinsics", names)
     camera_pos = _of_cameras(recording, "camera_pos", names)
     camera_quat = _of_cameras(recording, "camera_quat", names)
@@ -154,13 +160,14 @@ def _clouds(cloud: dict[str, Any], cameras: dict[str, Any], recording: dict[str,
         output_quat=frame_quat if moves else None,
         labels=[_removed(recording, name) for name in names],
         removed=torch.tensor([False, True]),
+        centers=centers,
     )
 
     points = result.points
     if features:
         # Of the whole images: a neighbour that gives no point is a surface all the same.
         rays = ray_matrices(intrinsics, camera_pos, camera_quat, frame_pos, frame_quat)
-        normals = estimate_normals(depths, rays, result.pixels)
+        normals = estimate_normals(depths, rays, result.pixels, far, centers)
         points = torch.cat([points, torch.where(result.count[:, None, None] > 0, normals, 0.0)], dim=-1)
     return points.to(getattr(torch, cloud["rounded_to"])).float().numpy()
 

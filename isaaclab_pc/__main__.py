@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from isaaclab_pc.commands import COMMANDS
 from isaaclab_pc.errors import closest
 from isaaclab_pc.program_name import PROGRAM, started_as_program
+from isaaclab_pc.user_stream import standard_streams
 
 __all__ = ["main"]
 
@@ -26,7 +27,9 @@ Commands
 {PROGRAM} <command> --help shows what a command takes. Files are written below logs/ in the working directory.
 """
 
+# As launch.child_process.ExitCode, which would load much for a line of help.
 _REFUSED = 2
+_LOST = 5
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -36,14 +39,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: The command's name and its arguments; None: those of this process.
 
     Returns:
-        The exit code: that of the command; 2 where there is no such command.
+        The exit code: that of the command; 2 where there is no such command; 5 where the help could not be written.
     """
     name, *arguments = (sys.argv[1:] if argv is None else argv) or ["--help"]
     if name in ("-h", "--help"):
-        print(HELP, end="")
-        return 0
+        with standard_streams() as lost:
+            print(HELP, end="")
+            return _LOST if lost() else 0
     if name not in COMMANDS:
-        print(f"error: {name} is not a command: {closest(name, COMMANDS)} See {PROGRAM} --help.", file=sys.stderr)
+        with standard_streams():
+            print(f"error: {name} is not a command: {closest(name, COMMANDS)} See {PROGRAM} --help.", file=sys.stderr)
         return _REFUSED
     with started_as_program():
         return importlib.import_module(f"isaaclab_pc.commands.{name}").main(arguments)

@@ -31,10 +31,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import h5py
-from filelock import FileLock, Timeout
+from filelock import Timeout
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.files import write_atomically
+from isaaclab_pc.files import locked_file, write_atomically
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.base import flatten
 
@@ -105,27 +105,21 @@ class DemoFile:
         """Keep other recorders away from the file.
 
         Raises:
-            ConfigError: Another process is recording to it, or the folder cannot be made.
+            ConfigError: Another process is recording to it, or the folder cannot be made or locked.
         """
-        try:
-            self.parts.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ConfigError(f"file={self.path}: {error}; give a file where you may write.") from None
-
-        lock = FileLock(self.parts / ".lock", blocking=False)
-        try:
-            lock.acquire()
-        except Timeout:
-            raise ConfigError(f"file={self.path}: another process is recording to it; give another file.") from None
-
-        try:
+        lock = self.parts / ".lock"
+        instead = f"Two recorders could write to file={self.path}: give a file on another disk, such as a local one."
+        with contextlib.ExitStack() as stack:
+            try:
+                self.parts.mkdir(parents=True, exist_ok=True)
+                stack.callback(_tidy, lock)
+                stack.enter_context(locked_file(lock, instead=instead))
+            except Timeout:
+                stack.pop_all()
+                raise ConfigError(f"file={self.path}: another process is recording to it; give another file.") from None
+            except OSError as error:
+                raise ConfigError(f"file={self.path}: {error}; give a file where you may write.") from None
             yield
-        finally:
-            lock.release()
-            (self.parts / ".lock").unlink(missing_ok=True)
-            # Waves that could not be merged stay, and their folder with them.
-            with contextlib.suppress(OSError):
-                self.parts.rmdir()
 
     def check(self, settings: RunSettings) -> None:
         """Refuse to go on with episodes of another task, or recorded under other settings.
@@ -152,7 +146,7 @@ class DemoFile:
         files = [self.path] if self.path.is_file() else []
         total = Progress()
         for path in (*files, *self._waves()):
-            with h5py.File(path, "r") as file:
+            with h5py.File(path, "r", locking=False) as file:
                 total = _add(total, file)
         return total
 
@@ -180,7 +174,7 @@ class DemoFile:
                 writer.write_episode(episode)
             writer.close()
 
-            with h5py.File(draft, "r+") as file:
+            with h5py.File(draft, "r+", locking=False) as file:
                 data: Any = file["data"]
                 data.attrs.update(next_seed=seed + 1, attempts=attempts, successes=successes)
                 for index, env in enumerate(episodes):
@@ -197,9 +191,9 @@ class DemoFile:
             with write_atomically(self.path) as partial:
                 if self.path.is_file():
                     shutil.copyfile(self.path, partial)
-                with h5py.File(partial, "a") as merged:
+                with h5py.File(partial, "a", locking=False) as merged:
                     for wave in waves:
-                        with h5py.File(wave, "r") as file:
+                        with h5py.File(wave, "r", locking=False) as file:
                             _append(merged, file)
 
         # All of them: a merge that was killed before this step left waves that the file holds already.
@@ -220,6 +214,13 @@ class DemoFile:
         return waves
 
 
+def _tidy(lock: Path) -> None:
+    """Remove a lock's file and its folder, which stays where waves could not be merged."""
+    with contextlib.suppress(OSError):
+        lock.unlink(missing_ok=True)
+        lock.parent.rmdir()
+
+
 def _shared(settings: RunSettings) -> dict[str, Any]:
     return settings.model_dump(include=set(SHARED))
 
@@ -227,7 +228,7 @@ def _shared(settings: RunSettings) -> dict[str, Any]:
 def _open(path: Path) -> h5py.File:
     """Open a file of demonstrations for reading, and refuse any other file."""
     try:
-        file = h5py.File(path, "r")
+        file = h5py.File(path, "r", locking=False)
     except OSError as error:
         raise ConfigError(f"file={path} cannot be read ({error}): move it away, or give another file.") from None
 
@@ -241,7 +242,7 @@ def _open(path: Path) -> h5py.File:
 def _is_whole(path: Path) -> bool:
     """Tell whether a wave can be read: a crash of the machine may leave a file without its content."""
     try:
-        h5py.File(path, "r").close()
+        h5py.File(path, "r", locking=False).close()
     except OSError:
         return False
     return True

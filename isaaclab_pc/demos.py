@@ -67,7 +67,7 @@ class _Demos(Dataset[dict[str, Any]]):
         """
         self.path = Path(path)
         self.keys = tuple(keys)
-        with h5py.File(self.path, "r") as file:
+        with h5py.File(self.path, "r", locking=False) as file:
             data: Any = file["data"]
             # Groups are listed by the alphabet, demo_10 before demo_2.
             names = sorted(data, key=lambda name: int(name.removeprefix("demo_")))
@@ -86,7 +86,7 @@ class _Demos(Dataset[dict[str, Any]]):
     def _read(self, demo: Demo, steps: int | slice) -> dict[str, Any]:
         if self._process != os.getpid():
             # A forked worker must not share its parent's file. Opening a dataset takes longer than reading a step.
-            self._open = lru_cache(MAX_OPEN_DATASETS)(h5py.File(self.path, "r").__getitem__)
+            self._open = lru_cache(MAX_OPEN_DATASETS)(h5py.File(self.path, "r", locking=False).__getitem__)
             self._process = os.getpid()
 
         item: dict[str, Any] = {}

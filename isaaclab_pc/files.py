@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Files that a reader sees whole or not at all, whatever ends the writer."""
+"""Files that a reader sees whole or not at all, whatever ends the writer; and locks, where the file system has them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["full_disk", "write_atomically", "write_text_atomically"]
+from filelock import FileLock
+
+from isaaclab_pc.errors import ConfigError
+
+__all__ = ["full_disk", "locked_file", "write_atomically", "write_text_atomically"]
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 @contextmanager
@@ -51,6 +56,39 @@ def write_text_atomically(path: Path, text: str) -> None:
     """
     with write_atomically(path) as partial:
         partial.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def locked_file(path: Path, timeout: float = 0.0, instead: str = "") -> Iterator[bool]:
+    """Hold the lock of a file inside the block.
+
+    Args:
+        path: The file, which is there for its lock only, and is made where it is missing.
+        timeout: How long to wait for another process [s].
+        instead: The next step of whoever must not go on without the lock; empty: the lock is a courtesy.
+
+    Yields:
+        Whether the lock is held: a file system may have none.
+
+    Raises:
+        filelock.Timeout: Another process holds it.
+        ConfigError: The file system has no locks, and ``instead`` is given.
+        OSError: The file cannot be made.
+    """
+    # filelock's own way out where there are no locks, a file that a process which is killed leaves behind, is none.
+    lock = FileLock(path, timeout=timeout, fallback_to_soft=False)
+    try:
+        lock.acquire()
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+        if instead:
+            why = f"its file system has no locks ({error.strerror})"
+            raise ConfigError(f"{path} cannot be locked: {why}. {instead}") from None
+    try:
+        yield lock.is_locked
+    finally:
+        lock.release()
 
 
 def full_disk(error: BaseException) -> str:

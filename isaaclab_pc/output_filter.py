@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import io
 import os
 import re
 import selectors
@@ -20,7 +19,9 @@ import threading
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
+
+from isaaclab_pc.user_stream import UserStream
 
 __all__ = ["LogTail", "OutputFilter", "Repeats", "divert_output", "flood_warnings", "full_log", "share_inlet"]
 
@@ -280,27 +281,6 @@ def flood_warnings(lines: Iterable[str]) -> list[str]:
     ]
 
 
-class _UserStream(io.TextIOWrapper):
-    """A terminal or a pipe that may close while its writer goes on: what is written after that is lost.
-
-    Training must not end because somebody has closed a window.
-    """
-
-    def __init__(self, descriptor: int) -> None:
-        # Without a buffer of its own: what could not be written is not tried again.
-        raw: Any = io.FileIO(descriptor, "w")
-        super().__init__(raw, encoding="utf-8", line_buffering=True, write_through=True)
-
-    def write(self, text: str, /) -> int:
-        with contextlib.suppress(OSError):
-            super().write(text)
-        return len(text)
-
-    def flush(self) -> None:
-        with contextlib.suppress(OSError):
-            super().flush()
-
-
 def divert_output(log: Path, user: int = 1) -> IO[str]:
     """Send what this process prints to a log: Python's lines directly, native code's through the parent's filter.
 
@@ -315,7 +295,7 @@ def divert_output(log: Path, user: int = 1) -> IO[str]:
     """
     sys.stdout.flush()
     sys.stderr.flush()
-    stream = _UserStream(os.dup(user))
+    stream = UserStream(user)
 
     # Written line by line, so that the log is complete when native code ends the process.
     file = log.open("a", encoding="utf-8", errors="backslashreplace", buffering=1)

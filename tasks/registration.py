@@ -10,8 +10,7 @@ import gymnasium as gym
 from isaaclab_pc.agents.distill import DEFAULT, DISTILL_AGENTS, DistillSettings, distill_sizes
 from isaaclab_pc.agents.fine_tune import fine_tuning
 from isaaclab_pc.agents.ppo import PpoSettings, find_agent, sizes
-from isaaclab_pc.agents.sac import DEFAULT as SAC_DEFAULT
-from isaaclab_pc.agents.sac import SAC_AGENTS, SacSettings, sac_sizes
+from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.runners import RUNNERS, agent_key
 
 
@@ -23,7 +22,6 @@ def register_task(
     *,
     ppo: PpoSettings | None = None,
     distill: DistillSettings | None = None,
-    sac: SacSettings | None = None,
 ) -> None:
     """Register a task with an agent for every learning library, in every size.
 
@@ -35,12 +33,15 @@ def register_task(
         agent: Hyperparameters that it learns with, one of :data:`isaaclab_pc.agents.ppo.AGENTS`.
         ppo: Hyperparameters of its own for PPO; None: those of ``agent``, here as below.
         distill: Hyperparameters of its own for imitation.
-        sac: Hyperparameters of its own for SAC.
 
     Raises:
-        ConfigError: There is no such agent.
+        ConfigError: There is no such agent, or ``env`` names no class in a folder.
     """
-    module = env.partition(":")[0]
+    module, _, kind = env.partition(":")
+    if not kind or "." not in module:
+        raise ConfigError(
+            f"{task_id}: env={env!r}: expected 'package.folder.module:Class', as the folder names the task."
+        )
     short_name = module.split(".")[-2]
     settings = ppo or find_agent(agent)
     students = distill_sizes(distill or DISTILL_AGENTS.get(agent, DEFAULT))
@@ -60,10 +61,6 @@ def register_task(
             "rsl_rl", "make_finetune_cfg", fine_tuning(sized, students[size]), short_name
         )
         for size, sized in sizes(settings).items()
-    }
-    agents |= {
-        agent_key("skrl", size, "sac"): _config_maker("skrl", "make_sac_cfg", sized, short_name)
-        for size, sized in sac_sizes(sac or SAC_AGENTS.get(agent, SAC_DEFAULT)).items()
     }
     gym.register(
         id=task_id,

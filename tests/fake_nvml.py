@@ -3,6 +3,7 @@
 """A stand-in for `pynvml`: a driver whose GPUs a test chooses."""
 
 import sys
+import threading
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -28,6 +29,8 @@ class FakeGpu:
     """Instances by index, None where an index has none; no list: the GPU cannot be divided (MIG)."""
     memory_error: type[Exception] | None = None
     """What is raised where its memory is asked for."""
+    blocked: threading.Event | None = None
+    """Where it is there, readings return once it is set."""
     compute: list[SimpleNamespace] = field(default_factory=list)
     """Processes that compute on it, made by `process`."""
     graphics: list[SimpleNamespace] | None = field(default_factory=list)
@@ -123,6 +126,8 @@ class FakeNvml:
 
     def nvmlDeviceGetMemoryInfo(self, handle: FakeGpu) -> SimpleNamespace:
         self._check_open()
+        if handle.blocked is not None:
+            handle.blocked.wait()
         if handle.memory_error is not None:
             raise handle.memory_error
         return SimpleNamespace(total=handle.total, used=handle.used, free=handle.total - handle.used)

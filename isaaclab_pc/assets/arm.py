@@ -38,8 +38,18 @@ class ArmCfg(ArticulationCfg):
     """Name of the body that carries the fingers."""
 
     finger_joints: tuple[str, ...] = MISSING  # pyright: ignore[reportAssignmentType]
-    """Names of the joints that the fingers slide on. Each is 0 where the gripper is closed and at its upper limit where
-    it is open, so an object between the fingers stops each at half of its width."""
+    """Names of the joints that move the fingers, each by itself: an object between them stops each at half of its
+    width."""
+
+    fingers_closed: tuple[float, ...] | None = None
+    """Position of each finger joint where the gripper is closed [rad or m]; None: its lower limit."""
+
+    fingers_open: tuple[float, ...] | None = None
+    """Position of each finger joint where the gripper is open [rad or m]; None: its upper limit."""
+
+    finger_travel: float | None = None
+    """How far a fingertip moves from closed to open [m], where the finger joints turn; None: they slide, by as much as
+    their positions say."""
 
     tcp_offset: float = MISSING  # pyright: ignore[reportAssignmentType]
     """Distance of the tool centre point from the hand's frame along its z axis [m]."""

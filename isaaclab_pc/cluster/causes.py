@@ -11,8 +11,9 @@ from enum import StrEnum
 from typing import Any
 
 from isaaclab_pc.launch.child_process import ExitCode
+from isaaclab_pc.scaling.auto_num_envs import smaller_chunk
 from isaaclab_pc.scaling.classify import classify_exit
-from isaaclab_pc.scaling.trial import Outcome
+from isaaclab_pc.scaling.trial import Outcome, Progress
 from isaaclab_pc.settings import SuperviseSettings
 
 __all__ = ["LOST_WORKER", "Cause", "Death", "Restart", "choose_restart", "classify_death"]
@@ -22,7 +23,7 @@ _LOST_DEVICE = re.compile(
     r"|\bCUDA_ERROR_(?:LAUNCH_FAILED|ECC_UNCORRECTABLE|DEVICE_UNAVAILABLE|HARDWARE_STACK_ERROR|NVLINK_UNCORRECTABLE)\b"
     r"|\b(?:VK_)?ERROR_DEVICE_LOST\b|\bGPU is lost\b|\bhas fallen off the bus\b"
 )
-"""What CUDA, Vulkan and NVML say of a GPU that is gone; a new process may have it again, or another one."""
+"""Messages of CUDA, Vulkan and NVML about a lost GPU; a new process may have it again, or another one."""
 
 
 LOST_WORKER = "a Ray worker was lost"
@@ -60,6 +61,9 @@ class Death:
 
     detail: str
     """For people: one line."""
+
+    taken_by_others: int = 0
+    """Memory that other programs took while it ran, where it ran out of memory for that [bytes]."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +122,7 @@ def choose_restart(
     num_envs: int,
     fits: Iterable[int] = (),
     harder_physics: Mapping[str, float] | None = None,
+    progress: Progress | None = None,
 ) -> Restart | None:
     """Choose how a run goes on.
 
@@ -127,6 +132,7 @@ def choose_restart(
         num_envs: Environments that it had.
         fits: Numbers of environments that were found to fit.
         harder_physics: After a storm, fields of ``physics`` to go on with; None where there are none left.
+        progress: What the process was doing; None where that is not known.
 
     Returns:
         How it goes on, or None: it must not.
@@ -139,7 +145,15 @@ def choose_restart(
         changes = {f"physics.{name}": value for name, value in harder_physics.items()}
         return Restart(" ".join(f"{name}={value!r}" for name, value in changes.items()), changes)
     if death.cause is Cause.OUT_OF_MEMORY:
-        if not supervise.shrink_on_oom or num_envs == 1:
+        if death.taken_by_others:
+            # No setting of the run is to blame. If they keep it, the next process dies of its own.
+            return Restart("")
+        if not supervise.shrink_on_oom:
+            return None
+        if progress is not None and (chunk := smaller_chunk(progress)):
+            # An update has as many samples with fewer environments.
+            return Restart(f"chunk={chunk}", {"chunk": chunk})
+        if num_envs == 1:
             return None
         fewer = _fewer(num_envs, fits)
         return Restart(f"num_envs={fewer} instead of {num_envs}", {"num_envs": fewer})

@@ -12,6 +12,8 @@ from isaaclab_pc.cluster.kernel_cache import local_kernel_cache
 from isaaclab_pc.launch.child_process import ExitCode, exit_code_of, was_stopped
 from isaaclab_pc.launch.command_line import Command
 from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.terminal.screen import current
+from isaaclab_pc.user_stream import standard_streams
 
 __all__ = ["Job", "Run"]
 
@@ -22,7 +24,7 @@ was requeued; returns the exit code."""
 
 @dataclass(frozen=True)
 class Job:
-    """What submitit pickles on the login node, and calls on the node where the job runs."""
+    """Callable that submitit pickles on the login node and calls on the node of the job."""
 
     run: Run
     settings: RunSettings
@@ -51,13 +53,15 @@ class Job:
 
         environment = submitit.JobEnvironment()
         restarts = os.environ.get("SLURM_RESTART_COUNT", "0")
-        print(f"job {environment.job_id} on {environment.hostname}, restart {restarts}", flush=True)
 
         def work() -> int:
+            current().say(f"job {environment.job_id} on {environment.hostname}, restart {restarts}")
             with local_kernel_cache():
                 return self.run(self.settings, self.command, self.folder_name(environment.job_id), restarts != "0")
 
-        code = exit_code_of(work)
+        # A full disk below the job's log must not change the exit code either.
+        with standard_streams():
+            code = exit_code_of(work)
         # SIGINT comes from a person, scancel --signal=INT, who wants a checkpoint and no requeue.
         if was_stopped(code) and code != ExitCode.INTERRUPTED:
             code = ExitCode.PREEMPTED

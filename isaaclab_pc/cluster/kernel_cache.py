@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from isaaclab_pc.caches import cache_root, check_writable, use_writable_caches
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.packages import installed_versions
 from isaaclab_pc.scaling.search_clock import FIRST_BUILD_SECONDS
@@ -39,32 +40,37 @@ def shared_kernel_cache(environment: Mapping[str, str] = os.environ) -> Path:
     given = environment.get("WARP_CACHE_PATH")
     if given:
         return Path(given)
-    root = environment.get("XDG_CACHE_HOME")
-    return (Path(root) if root else Path.home() / ".cache") / "warp"
+    return cache_root(environment) / "warp"
 
 
 def check_kernel_cache() -> None:
-    """Refuse a cache in which Warp can keep no kernel, before a simulator starts.
+    """See to it that kernels can be kept, before a simulator starts.
 
-    One that holds kernels and cannot be written may hold all that are needed, as in an image of a container: that is
-    said, and not refused.
+    Where the user's caches cannot be written, temporary ones take their place, with what Warp has compiled so far: an
+    image of a container may hold all kernels. The folder that ``WARP_CACHE_PATH`` names stays, and may be read alone if
+    it holds kernels.
 
     Raises:
-        ConfigError: The cache cannot be made, or is empty and cannot be written.
+        ConfigError: ``WARP_CACHE_PATH`` cannot be written and holds no kernels, or no folder for caches can be written.
     """
     version = installed_versions(["warp-lang"]).get("warp-lang")
     if version is None:
         return
+    replaced = use_writable_caches()
     folder = shared_kernel_cache() / version
-    there = next(path for path in (folder, *folder.parents) if os.path.exists(path))
-    if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
+    if "WARP_CACHE_PATH" not in os.environ:
+        if replaced is not None and not folder.exists():
+            _fill(replaced / "warp" / version, folder)
         return
 
-    what = f"{folder}, where Warp keeps the kernels that it compiles, cannot be written"
-    then = "set WARP_CACHE_PATH to a folder where you may write."
-    if there != folder or not there.is_dir() or not os.access(there, os.R_OK) or not any(there.iterdir()):
-        raise ConfigError(f"{what}: {then}")
-    current().warn(f"warning: {what}; where one is missing, {then}")
+    try:
+        check_writable(folder)
+    except OSError as error:
+        what = f"{folder}, where Warp keeps the kernels that it compiles, cannot be written ({error.strerror})"
+        then = "set WARP_CACHE_PATH to a folder where you may write."
+        if not any(folder.glob("*/")):
+            raise ConfigError(f"{what}: {then}") from None
+        current().warn(f"warning: {what}; where one is missing, {then}")
 
 
 def announce_first_start(device: str) -> None:

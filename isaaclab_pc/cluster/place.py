@@ -19,7 +19,7 @@ DEFAULT_PORT = 29400
 """Port of torchrun's rendezvous."""
 
 _SLURM_PORTS = range(20_000, 30_000)
-"""Ports of runs whose nodes SLURM knows: below those that Linux gives to whoever asks for any."""
+"""Ports of runs under SLURM: below the ones that Linux gives to whoever asks for any."""
 
 LEADER_SEARCHES_SECONDS = 3600
 """Longest wait for the first node to begin [s]: it finds the number of environments before."""
@@ -46,7 +46,7 @@ class Place:
     """``host:port`` of the first one; port 0 is any that is free, for a single node."""
 
     run_id: str = "isaaclab_pc"
-    """What the run is called where they meet: nodes of another run that come to the same port find nobody."""
+    """Id of the run at the rendezvous: nodes of another run that come to the same port find nobody."""
 
     @property
     def leads(self) -> bool:

@@ -30,7 +30,7 @@ NUM_RANKS = "ISAACLAB_PC_RANKS"
 """Environment variable that tells a worker how many ranks there are. WORLD_SIZE alone may be somebody else's."""
 
 UNANSWERED = 69
-"""Exit code of a launcher whose nodes do not meet; BSD's EX_UNAVAILABLE."""
+"""Exit code of a launcher if its nodes do not meet; BSD's EX_UNAVAILABLE."""
 
 _FIRST_RANK = "0"
 

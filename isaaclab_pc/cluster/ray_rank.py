@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What each worker of Ray Train does: it runs the process of one rank, and carries messages. Loads Ray, no torch."""
+"""Worker of Ray Train: it runs the process of one rank, and carries messages. Loads Ray, no torch."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class Failure(NamedTuple):
     """Time [s since 1970]."""
 
     refused: str = ""
-    """What does not fit, for people."""
+    """Reason of a refusal, for people."""
 
     out_of_memory: str = ""
-    """What the kernel's out-of-memory killer did, as the classifier of deaths knows it."""
+    """Line about the kernel's out-of-memory killer, as the classifier of deaths knows it."""
 
 
 class Mailbox:

@@ -31,7 +31,7 @@ from isaaclab_pc.terminal.screen import current
 __all__ = ["TRIAL_LOG", "RunTrial", "run_trials"]
 
 TRIAL_LOG = "trial.log"
-"""What the script that trains a trial prints, in the run's folder."""
+"""Output of the script that trains a trial, in the run's folder."""
 
 RAY_FOLDER = "ray"
 """Ray's own state, in the tuning's folder. Nothing of it is read again: it holds pickles, which can run code."""
@@ -246,7 +246,7 @@ def _scheduler(tuning: Tuning) -> TrialScheduler:
 
 
 def _check_nodes(address: str, resources: Mapping[str, float]) -> None:
-    """Refuse a cluster none of whose machines has what a trial needs: it would wait there forever."""
+    """Refuse a cluster where no machine has what a trial needs: the trial would wait forever."""
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     needs = {"CPU": resources["cpu"], "GPU": resources["gpu"], "memory": resources["memory"]}
     if not any(all(node.get(name, 0) >= need for name, need in needs.items()) for node in nodes):

@@ -15,6 +15,7 @@ import contextlib
 import importlib.util
 import io
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -33,12 +34,28 @@ from isaaclab_pc.launch.run_folder import LOGS, experiment_name, make_folder
 from isaaclab_pc.launch.sweep import launcher_settings, run_each
 from isaaclab_pc.scaling.profile import default_path
 from isaaclab_pc.settings import RunSettings, SubmitSettings
+from isaaclab_pc.terminal.screen import current
 
 __all__ = ["is_submitted", "submit"]
 
 _CLUSTERS = {"slurm": "slurm", "submitit_local": "local"}
 """Values of ``hydra/launcher`` whose runs are submitted, and submitit's name for where to; ``local`` is for trying a
 job without a cluster: all of them at once, on this machine."""
+
+_LEAST = {
+    "timeout_min": 1,
+    "cpus_per_task": 1,
+    "cpus_per_gpu": 1,
+    "gpus_per_node": 1,
+    "gpus_per_task": 1,
+    "mem_gb": 1,
+    "max_num_timeout": 0,
+    "array_parallelism": 1,
+}
+"""The least that fields of the launcher may be."""
+
+_NEEDED = ("timeout_min", "max_num_timeout", "array_parallelism")
+"""Those of them that may not be null."""
 
 _STOPPED = (ExitCode.PREEMPTED, 138, 140, 143)
 """Exit codes of a job that was told to stop; those of the signals are from before it heeds them."""
@@ -84,6 +101,7 @@ def submit(command: Command, options: SubmitSettings, run: Run, check: Check) ->
     """
     cluster = _CLUSTERS[str(command.launcher)]
     parameters = _parameters(command, options)
+    parent = _job_folder(parameters.pop("submitit_folder"))
     on_gpu = bool(parameters.get("gpus_per_node") or parameters.get("gpus_per_task") or parameters.get("gres"))
     if not options.dry_run and cluster == "slurm":
         _require_commands()
@@ -100,9 +118,6 @@ def submit(command: Command, options: SubmitSettings, run: Run, check: Check) ->
         print("error: nothing was submitted", file=sys.stderr)
         return code
 
-    from submitit.core.utils import JobPaths
-
-    parent = JobPaths.get_first_id_independent_folder(parameters.pop("submitit_folder"))
     if options.dry_run:
         folder = parent / datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
         _show(_executor(cluster, folder, parameters, options.image, on_gpu), len(checked))
@@ -134,6 +149,7 @@ def _parameters(command: Command, options: SubmitSettings) -> dict[str, Any]:
     parameters = {name: value for name, value in launcher_settings(named).items() if value is not None}
     del parameters["_target_"]
 
+    _check_least(parameters)
     seconds = 60 * parameters["timeout_min"]
     warning = parameters.get("signal_delay_s", GRACE_SECONDS)
     if warning < GRACE_SECONDS:
@@ -152,6 +168,30 @@ def _parameters(command: Command, options: SubmitSettings) -> dict[str, Any]:
     if options.image is not None and not Path(options.image).exists():
         raise ConfigError(f"image={options.image}: there is no such file.")
     return parameters
+
+
+def _check_least(parameters: dict[str, Any]) -> None:
+    """Refuse numbers that would only be refused, or wait forever, in the queue."""
+    for name, least in _LEAST.items():
+        if parameters.get(name, least) < least:
+            null = "" if name in _NEEDED else ", or null, which leaves it out"
+            raise ConfigError(
+                f"hydra.launcher.{name}={parameters[name]}: expected a whole number of at least {least}{null}."
+            )
+
+
+def _job_folder(text: str) -> Path:
+    """Return the folder in which each submission has one of its own."""
+    folder = Path(text).expanduser().absolute()
+    # submitit's own default ends in a folder for each job, /%j.
+    while re.fullmatch(r"(%[jtaA]_?)+", folder.name):
+        folder = folder.parent
+    if "%" in str(folder):
+        raise ConfigError(
+            f"hydra.launcher.submitit_folder={text}: in {folder}, SLURM and submitit would put numbers of jobs in the "
+            "place of %j and the like; give the path of a folder without %."
+        )
+    return folder
 
 
 def _check_share(settings: RunSettings, parameters: dict[str, Any]) -> None:
@@ -205,7 +245,7 @@ def _executor(cluster: str, folder: Path, parameters: dict[str, Any], image: str
 
     restarts = parameters.pop("max_num_timeout")
     executor = Slurm(folder, max_num_timeout=restarts, python=python)
-    # SLURM restarts a job whose node fails, or that it preempts, and does so in the folder of the submission.
+    # SLURM restarts a job that it preempts or that loses its node, and does so in the folder of the submission.
     directives = {"requeue": True, "chdir": os.getcwd(), **parameters.pop("additional_parameters", {})}
     # After the user's `set -e` the script would end with the run, before it requeues the job; with `pipefail` it would
     # take a scontrol that grep does not read to its end for one that failed.
@@ -270,7 +310,7 @@ def _tell(jobs: Sequence[Job], ids: Sequence[str], folder: Path, cluster: str) -
         run = settings.resume or LOGS / settings.runner / experiment_name(settings) / job.folder_name(job_id)
         print(f"  {job_id}  run: {run}")
     array = ids[0].partition("_")[0]
-    print(f"logs:    {folder}")
+    current().made("logs", folder)
     print(f"follow:  tail -F {folder}/{ids[0]}_0_log.out")
     if cluster == "slurm":
         print(f"         squeue --jobs={array}")

@@ -52,9 +52,12 @@ def start_command(
 
 def _on_what_is_left(gpus: int, worker: Sequence[str]) -> list[str]:
     """Return the command line for the GPUs that still work, of which there may be fewer than before."""
-    working, lost = working_gpus()
+    try:
+        working, lost = working_gpus()
+    except ConfigError:
+        working, lost = [], 0
     there = min(gpus, len(working))
-    # Where there are none, CUDA says so better.
+    # Where there are none, or the driver hangs, CUDA says so better.
     if there == 0 or (there == gpus and not lost):
         return ranks_command(gpus, worker)
     current().warn(f"going on with {there} GPUs of {gpus}: {lost or gpus - there} do not answer; see nvidia-smi")

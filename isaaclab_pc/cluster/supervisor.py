@@ -6,12 +6,14 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
 from isaaclab_pc.cluster.causes import Cause, Death, Restart, choose_restart, classify_death
 from isaaclab_pc.cluster.events import EventLog
 from isaaclab_pc.cluster.kernel_cache import begin_build
+from isaaclab_pc.cluster.oom_watch import OthersWatch
 from isaaclab_pc.cluster.restart_limit import RestartLimit
 from isaaclab_pc.cluster.watch import WorkerWatch
 from isaaclab_pc.errors import ConfigError
@@ -20,7 +22,7 @@ from isaaclab_pc.launch.find_checkpoint import newest_checkpoint
 from isaaclab_pc.launch.run_folder import LOG_NAME, RESUME_SETTINGS_NAME, SETTINGS_NAME, wait_for_worker
 from isaaclab_pc.launch.run_record import RestartEntry, RunRecord
 from isaaclab_pc.scaling.memory import memory_cgroups
-from isaaclab_pc.scaling.trial import Outcome
+from isaaclab_pc.scaling.trial import Outcome, Progress, format_size
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import current
 
@@ -77,6 +79,8 @@ class _Supervisor:
         self._died_at: float | None = None
         self._began_at = 0
         """Iterations of the checkpoint that the last process went on from."""
+        self._progress: Progress | None = None
+        """What the last process was doing when it ended."""
 
     def run(self, checkpoint: Path | None, settings: Path) -> tuple[int, Death | None]:
         """Run the first process and those that follow."""
@@ -115,6 +119,8 @@ class _Supervisor:
         log_size = log.stat().st_size if log.exists() else 0
         self._began_at = self._saved_iteration()
 
+        # Of other machines, and of several GPUs, nobody here knows.
+        others = OthersWatch(run.device) if run.ranks == 1 else None
         watch = WorkerWatch(folder, run.supervise.stall_timeout, self._on_iteration, self._clock)
         begin_build(run)
         code = run_child(self._command(settings, checkpoint, is_restarted), log=log, watch=watch, flag=self._flag)
@@ -136,6 +142,15 @@ class _Supervisor:
             watch.recent_oom_kills(),
             may_lose_ranks=run.nodes > 1 or run.cluster is not None,
         )
+        self._progress = watch.progress()
+        if (
+            death is not None
+            and death.cause is Cause.OUT_OF_MEMORY
+            and others is not None
+            and (taken := others.taken())
+        ):
+            detail = f"{death.detail}; other programs took {format_size(taken)} meanwhile"
+            death = replace(death, detail=detail, taken_by_others=taken)
         if self._flag.received and death is not None and death.cause not in (Cause.ERROR, Cause.STORM):
             # It was on its way out. Of several ranks, one that dies of that may be what the launcher tells.
             _say(f"the training process ended ({death.cause}: {death.detail}) as it was told to stop")
@@ -181,7 +196,7 @@ class _Supervisor:
         )
         assert data.num_envs != "auto"
         fits = [trial["num_envs"] for trial in data.trials if trial.get("outcome") == Outcome.FITS]
-        restart = choose_restart(death, settings.supervise, data.num_envs, fits, data.harder_physics)
+        restart = choose_restart(death, settings.supervise, data.num_envs, fits, data.harder_physics, self._progress)
         if restart is None:
             return None
 
@@ -213,7 +228,9 @@ class _Supervisor:
             wanted.save(settings)
 
         died_at = record.data.completed_iterations
-        iteration = record.go_on(checkpoint, num_envs=restart.settings.get("num_envs", record.data.num_envs))
+        num_envs = record.data.num_envs
+        assert num_envs != "auto"
+        iteration = record.go_on(checkpoint, num_envs=restart.settings.get("num_envs", num_envs))
         lost = died_at - iteration
         entry = RestartEntry(
             time=datetime.now().astimezone().isoformat(timespec="seconds"),
@@ -222,6 +239,8 @@ class _Supervisor:
             iteration=died_at,
             from_iteration=iteration,
             note=restart.note,
+            num_envs=num_envs,
+            taken_by_others=death.taken_by_others,
         )
         record.update(restarts=[*record.data.restarts, entry])
         self._events.add("restart", from_iteration=iteration, lost_iterations=lost, note=restart.note)
@@ -232,6 +251,14 @@ class _Supervisor:
             f"the training process ended ({death.cause}: {death.detail}); it goes on {where}, {iterations} lost{change}"
         )
         return checkpoint, settings
+
+
+def _with_others(death: Death, taken: int) -> Death:
+    """Note what other programs have taken of the memory that was lacking."""
+    if not taken:
+        return death
+    detail = f"{death.detail}; other programs took {format_size(taken)} meanwhile"
+    return replace(death, detail=detail, taken_by_others=taken)
 
 
 def _end_of(log: Path, begin: int) -> str:

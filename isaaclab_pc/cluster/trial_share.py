@@ -24,7 +24,7 @@ _RAY_STEPS = 10_000
 
 @dataclass(frozen=True)
 class Supply:
-    """What trials may take of a machine, all together."""
+    """Share of a machine for all trials together."""
 
     cores: int
     """CPU cores."""
@@ -68,7 +68,7 @@ def _budget(settings: RunSettings) -> float | int:
 
 @dataclass(frozen=True)
 class Demand:
-    """What one trial was measured to need."""
+    """Measured need of one trial."""
 
     host_bytes: int
     """Host memory [bytes]."""
@@ -78,7 +78,7 @@ class Demand:
 
 @dataclass(frozen=True)
 class TrialShare:
-    """What one of several trials gets."""
+    """Share of one of several trials."""
 
     concurrent: int
     """Trials at once."""

@@ -28,10 +28,10 @@ __all__ = [
 ]
 
 TUNING_NAME = "tuning.json"
-"""What the search is, in its folder."""
+"""File with the settings of the search, in its folder."""
 
 HISTORY_NAME = "history.jsonl"
-"""What the trials reported, in its folder, one line each."""
+"""File with the reports of the trials, in its folder, one line each."""
 
 OVER = ("completed", "stopped early", "failed", "storm")
 """Statuses of trials that do not go on; all but the second are what a run's record says."""
@@ -44,7 +44,7 @@ class Tuning(JsonRecord):
     tuner: Literal["asha", "random"]
     """Who ends trials before their time."""
     metric: str
-    """What makes a trial better: the more, the better."""
+    """Metric to maximize."""
     max_iterations: Size
     """Iterations of a trial."""
     grace_iterations: Size
@@ -91,7 +91,7 @@ class Tuning(JsonRecord):
 
 @dataclass
 class History:
-    """What a trial has reported so far."""
+    """Reports of a trial so far."""
 
     scores: list[tuple[int, float]] = field(default_factory=list)
     """Iterations and scores."""

@@ -13,8 +13,9 @@ from isaaclab_pc.cluster.health import LeakWatch, StallWatch
 from isaaclab_pc.cluster.oom_watch import OomWatch
 from isaaclab_pc.launch.child_process import GRACE_SECONDS
 from isaaclab_pc.launch.heartbeat import HEARTBEAT_NAME, Heartbeat
+from isaaclab_pc.launch.run_folder import PROGRESS_NAME
 from isaaclab_pc.process_tree import ProcessTree
-from isaaclab_pc.scaling.trial import format_size
+from isaaclab_pc.scaling.trial import Progress, format_size
 
 __all__ = ["WorkerWatch"]
 
@@ -50,8 +51,10 @@ class WorkerWatch:
         """Why this watch ended the process; None where it did not."""
 
         self._path = folder / HEARTBEAT_NAME
-        # That of the process before.
-        self._path.unlink(missing_ok=True)
+        self._progress_path = folder / PROGRESS_NAME
+        # Those of the process before.
+        for path in (self._path, self._progress_path):
+            path.unlink(missing_ok=True)
         self._on_iteration = on_iteration
         self._clock = clock
         now = clock()
@@ -87,6 +90,13 @@ class WorkerWatch:
             self._kill_at = now + GRACE_SECONDS
             # It writes a checkpoint.
             child.send_signal(signal.SIGTERM)
+
+    def progress(self) -> Progress | None:
+        """Return what the process was doing last; None where it has not told."""
+        try:
+            return Progress.read(self._progress_path)
+        except (OSError, ValueError):
+            return None
 
     def recent_oom_kills(self) -> int:
         """Return how many processes the kernel has killed for lack of memory just now."""

@@ -19,6 +19,7 @@ from isaaclab_pc.launch.command_line import Takes, split_own
 from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.run_folder import LOGS, make_folder, writing
 from isaaclab_pc.launch.run_record import RECORD_NAME
+from isaaclab_pc.launch.spelling import check_form
 from isaaclab_pc.report.comparison import differences, run_names
 from isaaclab_pc.settings.base import ScriptSettings, settings_of
 from isaaclab_pc.terminal.screen import current
@@ -83,7 +84,7 @@ def _run(argv: Sequence[str]) -> int:
     _check(folders)
     found = _runs(folders)
     runs = [read_run(folder, name) for folder, name in zip(found, run_names(found), strict=True)]
-    differing = differences([(run.data, run.settings) for run in runs])
+    differing = differences([(folder, run.data, run.settings) for folder, run in zip(found, runs, strict=True)])
 
     out = make_folder(LOGS / "compare") if own.out is None else Path(own.out)
     with writing(out):
@@ -103,6 +104,7 @@ def _run(argv: Sequence[str]) -> int:
 def _check(folders: Sequence[str]) -> None:
     """Refuse what names no folder, before any is read."""
     for text in folders:
+        check_form(text, TAKES.names)
         key, separator, _ = text.partition("=")
         if separator and key.isidentifier():
             raise ConfigError(f"{key} is not a setting: {closest(key, settings_of(CompareSettings))} See --help.")

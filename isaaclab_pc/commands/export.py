@@ -9,7 +9,7 @@ from isaaclab_pc.cluster.kernel_cache import announce_first_start, begin_build, 
 from isaaclab_pc.commands.trained_policy import SELECTS, changed_settings, check_policy, find_policy
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
-from isaaclab_pc.launch.command_line import Takes, keys_of, parse_command, refuse_flags, split_own
+from isaaclab_pc.launch.command_line import Takes, keys_of, parse_command, split_own
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
@@ -73,8 +73,7 @@ def main(argv: Sequence[str]) -> int:
 def _run(argv: Sequence[str]) -> int:
     """Export the policy that a command line names; return the exit code."""
     own, others = split_own(argv, ExportSettings)
-    command = parse_command(others)
-    refuse_flags(command)
+    command = parse_command(others, TAKES)
     if "resume" in command.given:
         raise ConfigError("resume is for training, which goes on: name the policy with run=<run>.")
     check_isaaclab()

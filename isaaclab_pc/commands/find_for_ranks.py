@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
+from isaaclab_pc.launch.answer_parts import answer_parts
 from isaaclab_pc.launch.platform import gpu_count
 from isaaclab_pc.launch.probe_child import probe_command
 from isaaclab_pc.scaling import SearchSettings
@@ -17,12 +18,11 @@ from isaaclab_pc.settings import RunSettings
 __all__ = ["find_for_ranks"]
 
 
-def find_for_ranks(settings: RunSettings, versions: Mapping[str, str], on_trial: Callable[[Trial], None]) -> FitResult:
+def find_for_ranks(settings: RunSettings, on_trial: Callable[[Trial], None]) -> FitResult:
     """Find the number of environments that each process of a run can have, showing each trial.
 
     Args:
         settings: The run's settings, device and algorithm chosen.
-        versions: Versions of the packages that matter.
         on_trial: Called with each trial.
 
     Returns:
@@ -39,7 +39,7 @@ def find_for_ranks(settings: RunSettings, versions: Mapping[str, str], on_trial:
         # What this machine can take stands for all of them.
         here = settings.workers if settings.device == "cpu" else min(settings.workers, gpu_count())
     if here == 1 or settings.device == "cpu":
-        return find_num_envs(settings, command, search, versions, on_trial, processes=here)
+        return find_num_envs(settings, command, search, answer_parts, on_trial, processes=here)
 
     devices = ",".join(f"cuda:{index}" for index in range(here))
-    return find_num_envs_for_gpus(settings.with_values({"device": devices}), command, search, versions, on_trial)
+    return find_num_envs_for_gpus(settings.with_values({"device": devices}), command, search, answer_parts, on_trial)

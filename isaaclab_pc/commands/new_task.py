@@ -15,10 +15,12 @@ from isaaclab_pc.commands.task_template import FILES
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.files import write_text_atomically
 from isaaclab_pc.launch.child_process import ExitCode, run_script
-from isaaclab_pc.launch.command_line import Takes
+from isaaclab_pc.launch.command_line import Takes, override_value
 from isaaclab_pc.launch.run_folder import writing
 from isaaclab_pc.launch.task_names import PREFIX
 from isaaclab_pc.program_name import command_line, in_repository
+from isaaclab_pc.settings.base import shown
+from isaaclab_pc.terminal.screen import current
 
 __all__ = ["main", "new_task"]
 
@@ -37,6 +39,7 @@ Exit codes: 0; 2 for a wrong name; 128 + N after a signal N; 1 otherwise.
 
 _IMPORT_LINE = re.compile(r"^from isaaclab_pc\.tasks import (.+)$", re.MULTILINE)
 _ALL_LINE = re.compile(r"^__all__ = \[.*\]$", re.MULTILINE)
+_LONGEST = 64
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 
@@ -63,8 +66,9 @@ def _run(argv: Sequence[str]) -> int:
             "Clone it and install it with pip install -e ., or copy its examples/own_task, a package with a task."
         )
     tasks = (Path(isaaclab_pc.__file__).parent / "tasks").resolve()
-    print(*new_task(argv[0], tasks), sep="\n")
-    print(f"It works as it is: {command_line('train', f'task={argv[0]}')}")
+    for path in new_task(argv[0], tasks):
+        current().made("file", path)
+    current().say(f"It works as it is: {command_line('train', f'task={argv[0]}')}")
     return ExitCode.OK
 
 
@@ -81,8 +85,12 @@ def new_task(name: str, folder: Path) -> list[Path]:
     Raises:
         ConfigError: The name cannot be a task's, or is taken, or the folder cannot be written.
     """
-    if not _NAME.fullmatch(name) or keyword.iskeyword(name):
-        raise ConfigError(f"{name}: a task's name is lower-case words with _ between them, such as press_button.")
+    # override_value: task=true would name no task.
+    if not _NAME.fullmatch(name) or keyword.iskeyword(name) or override_value(name) != name or len(name) > _LONGEST:
+        raise ConfigError(
+            f"{shown(name)}: a task's name is lower-case words with _ between them, such as press_button, of at most "
+            f"{_LONGEST} letters."
+        )
     target = folder / name
     if target.exists() or (folder / f"{name}.py").exists():
         raise ConfigError(f"{name}: {target} exists already. Choose another name, or remove it.")

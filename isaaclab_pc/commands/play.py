@@ -11,7 +11,7 @@ from isaaclab_pc.commands.trained_policy import SELECTS, changed_settings, check
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.algorithm import EXPERT
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
-from isaaclab_pc.launch.command_line import Command, Takes, keys_of, parse_command, refuse_flags
+from isaaclab_pc.launch.command_line import Command, Takes, keys_of, parse_command
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
@@ -79,7 +79,7 @@ def main(argv: Sequence[str]) -> int:
     Returns:
         The exit code: 0; 2 for wrong settings; 128 + N after a signal N; 1 otherwise.
     """
-    return run_script(argv, HELP, lambda arguments: run(parse_command(arguments)))
+    return run_script(argv, HELP, lambda arguments: run(parse_command(arguments, TAKES)))
 
 
 def run(command: Command) -> int:
@@ -94,7 +94,6 @@ def run(command: Command) -> int:
     Raises:
         ConfigError: There is no such checkpoint, or a setting does not fit it.
     """
-    refuse_flags(command)
     check_isaaclab()
     check_kernel_cache()
     asked = compose(command.settings, command.env)

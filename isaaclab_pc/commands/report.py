@@ -16,6 +16,7 @@ from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.find_checkpoint import newest_run
 from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.run_folder import LOGS, experiment_name, make_folder, writing
+from isaaclab_pc.launch.spelling import check_form
 from isaaclab_pc.report.page import MOST_RUNS, REPORT_NAME, comparison_page, run_page
 from isaaclab_pc.settings.base import ScriptSettings, shown
 from isaaclab_pc.terminal.screen import current
@@ -80,6 +81,8 @@ def main(argv: Sequence[str]) -> int:
 
 def _run(argv: Sequence[str]) -> int:
     """Write the page that a command line asks for; return the exit code."""
+    for argument in argv:
+        check_form(argument, TAKES.names)
     folders = [named_run(argument, OR_LATEST) for argument in argv if not _is_setting(argument)]
     own, command = parse_script_command([a for a in argv if _is_setting(a)], ReportSettings, SELECTS)
     if own.run == LATEST:

@@ -7,6 +7,7 @@ Loads no torch.
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -22,12 +23,11 @@ from isaaclab_pc.commands.stability import measure_stability
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.algorithm import TRAIN, choose_algorithm
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
-from isaaclab_pc.launch.command_line import EVERY_SETTING, Command, Takes, parse_command, refuse_flags
+from isaaclab_pc.launch.command_line import EVERY_SETTING, Command, Takes, parse_command
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.platform import check_gpus, check_isaaclab, choose_platform
 from isaaclab_pc.launch.run_folder import LOG_NAME, LOGS, SETTINGS_NAME, experiment_name, make_folder
-from isaaclab_pc.launch.run_record import versions
 from isaaclab_pc.program_name import command_line
 from isaaclab_pc.runners import require_library
 from isaaclab_pc.scaling import FitResult, ProbeError, SearchSettings, Trial
@@ -35,12 +35,15 @@ from isaaclab_pc.scaling.earlier_trials import TRIALS_NAME, RunKind, TrialsFile
 from isaaclab_pc.scaling.ledger import Ledger, measured_ledger, predicted_ledger
 from isaaclab_pc.scaling.plan_report import PlanReport
 from isaaclab_pc.scaling.profile import ProfileCache
+from isaaclab_pc.scaling.room import capacity, fits_with_margin, telling
+from isaaclab_pc.scaling.search import RESOLUTION, Objective
+from isaaclab_pc.scaling.speed import TOLERANCE, pooled_speeds, smallest_near_best
 from isaaclab_pc.scaling.trial import format_size
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import current
 from isaaclab_pc.terminal.tables import table_console
 
-__all__ = ["main"]
+__all__ = ["main", "other_answer"]
 
 HELP = f"""\
 Find how many environments a task can train with on this machine, and show what their memory is made of.
@@ -101,8 +104,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _answer(argv: Sequence[str]) -> int:
     options = {argument for argument in argv if argument in OPTIONS}
-    command = parse_command([argument for argument in argv if argument not in OPTIONS])
-    refuse_flags(command)
+    command = parse_command([argument for argument in argv if argument not in OPTIONS], TAKES)
     if "resume" in command.given:
         raise ConfigError("resume has no use here, where nothing is trained: give the settings of the run instead.")
     if len(options) > 1:
@@ -173,7 +175,7 @@ def run(command: Command, *, plan: bool) -> int:
     settings.save(folder / SETTINGS_NAME)
     trials: list[Trial] = []
     try:
-        result = find_for_ranks(settings, versions(), trials.append)
+        result = find_for_ranks(settings, trials.append)
     finally:
         # Also what was tried before an error or Ctrl-C; where nothing was, nothing stays.
         if trials:
@@ -185,9 +187,12 @@ def run(command: Command, *, plan: bool) -> int:
 
 
 def _show(result: FitResult, settings: RunSettings, folder: Path) -> None:
-    """Print the ledger of the winner and save the picture."""
+    """Print what the other objective would choose and the ledger of the winner, and save the picture."""
     if not result.trials:
         return
+    other = other_answer(result.trials, SearchSettings.of(settings).resolved_objective)
+    if other:
+        current().say(other)
     ledger = measured_ledger(result.trials, result.num_envs)
     if ledger is not None:
         _write(folder / LEDGER_NAME, asdict(ledger))
@@ -199,6 +204,38 @@ def _show(result: FitResult, settings: RunSettings, folder: Path) -> None:
     picture = folder / "memory.png"
     save_scaling_plot(result.trials, result.num_envs, title, picture)
     current().made("picture", picture)
+
+
+def other_answer(trials: Sequence[Trial], objective: Objective) -> str:
+    """Tell what the other objective would choose, as far as the trials of a search tell.
+
+    Args:
+        trials: The trials.
+        objective: That of the search.
+
+    Returns:
+        A line for the terminal; empty where less than two sizes fitted, or nothing tells of a limit.
+    """
+    if len(telling(trials)) < 2:
+        return ""
+    if objective is Objective.MEMORY:
+        speeds = pooled_speeds(trials)
+        fewest = smallest_near_best(speeds)
+        return (
+            f"of those that were tried, num_envs={fewest} are the fewest within {TOLERANCE:.0%} of the best frames per "
+            f"second ({speeds[fewest]:.0f} frames/s); scaling.objective=throughput searches for them"
+        )
+
+    largest = max((trial.num_envs for trial in trials if fits_with_margin(trial)), default=0)
+    predicted = capacity(trials)
+    if math.isinf(predicted):
+        return ""
+    if predicted < largest * (1 + RESOLUTION):
+        return f"num_envs={largest} is the most that fits, and was tried"
+    return (
+        f"about {float(f'{predicted:.2g}'):,.0f} environments are predicted to fit, which was not tried: "
+        "scaling.objective=memory does"
+    )
 
 
 def _trial_command(command: Command, search: SearchSettings) -> str:

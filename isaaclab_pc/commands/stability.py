@@ -21,6 +21,7 @@ from isaaclab_pc.launch.task_names import short_name
 from isaaclab_pc.physics.stability import CRASHED, Cell, cheapest, grid
 from isaaclab_pc.program_name import command_line
 from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.terminal.screen import current
 from isaaclab_pc.terminal.tables import table_console
 
 __all__ = ["measure_stability"]
@@ -176,7 +177,8 @@ def _show(cells: Sequence[Cell], command: Command, settings: RunSettings, folder
     from isaaclab_pc.viz.stability_plot import save_stability_plot
 
     save_stability_plot(cells, chosen, title, folder / PICTURE_NAME)
-    print(f"table and picture: {folder / RESULT_NAME}, {folder / PICTURE_NAME}")
+    current().made("result", folder / RESULT_NAME)
+    current().made("picture", folder / PICTURE_NAME)
     if train_command is None:
         print("no setting is stable: all have failures, drop contacts, or lose too much of the expert's success")
     else:

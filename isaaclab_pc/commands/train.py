@@ -92,7 +92,7 @@ Exit codes
   resume=<run> goes on from its last checkpoint, where one was written by then.
 """
 
-TAKES = Takes(SubmitSettings, EVERY_SETTING)
+TAKES = Takes(SubmitSettings, EVERY_SETTING, sweeps=True)
 
 GOOD_TEACHER = 0.5
 """Success of a teacher below which it is not imitated."""
@@ -110,7 +110,7 @@ def main(argv: Sequence[str]) -> int:
 
     def work(arguments: Sequence[str]) -> int:
         options, others = split_own(arguments, SubmitSettings)
-        command = parse_command(others, may_be_job=True)
+        command = parse_command(others, TAKES)
         if is_submitted(command):
             return submit(command, options, run, lambda settings, on_gpu: check(settings, command, options, on_gpu))
         if options != SubmitSettings():
@@ -246,12 +246,14 @@ def _start(settings: RunSettings, name: str | None = None) -> tuple[int, Path]:
     try:
         with locked(folder):
             if settings.num_envs == "auto":
-                result = find_for_ranks(settings, record.data.versions, record.add_trial)
+                result = find_for_ranks(settings, record.add_trial)
                 settings = apply_overrides(settings, {"num_envs": result.num_envs, **result.overrides})
                 settings.save(folder / SETTINGS_NAME)
                 for trial in result.earlier_trials:
                     record.add_trial(trial)
-                record.update(num_envs=settings.num_envs, earlier_search=result.earlier_date or None)
+                record.update(
+                    num_envs=settings.num_envs, earlier_search=result.earlier_date or None, answer=result.answer
+                )
             code = train_to_end(record, None, folder / SETTINGS_NAME)
     except ConfigError:
         _discard(folder)

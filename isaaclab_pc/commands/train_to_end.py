@@ -7,9 +7,10 @@ import contextlib
 import importlib
 from pathlib import Path
 
-from isaaclab_pc.cluster.causes import Cause
+from isaaclab_pc.cluster.causes import Cause, Death
 from isaaclab_pc.cluster.start import start_command
 from isaaclab_pc.cluster.supervisor import supervise
+from isaaclab_pc.commands.answer_check import check_answer
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import ExitCode, show_log, was_stopped, worker_command
 from isaaclab_pc.launch.run_folder import LOG_NAME
@@ -35,9 +36,10 @@ def train_to_end(record: RunRecord, checkpoint: Path | None, settings: Path) -> 
     Returns:
         The exit code.
     """
-    code = _train(record, checkpoint, settings)
+    code, death = _train(record, checkpoint, settings)
     if code == ExitCode.REFUSED:
         return code
+    check_answer(record, death)
     if record.data.completed_iterations > 0 and not was_stopped(code):
         report_at_end(record.folder)
     else:
@@ -45,18 +47,18 @@ def train_to_end(record: RunRecord, checkpoint: Path | None, settings: Path) -> 
     return code
 
 
-def _train(record: RunRecord, checkpoint: Path | None, settings: Path) -> int:
-    """Train, and close the run's record; returns the exit code."""
+def _train(record: RunRecord, checkpoint: Path | None, settings: Path) -> tuple[int, Death | None]:
+    """Train, and close the run's record; returns the exit code and, if a process died and none followed, why."""
     folder = record.folder
     log = folder / LOG_NAME
     if not RunSettings.load(settings).supervise.enabled:
-        return _train_here(record, checkpoint, settings)
+        return _train_here(record, checkpoint, settings), None
 
     code, death = supervise(record, checkpoint, settings, _worker_command)
     if code == ExitCode.OK:
         current().made("run", folder)
     if death is None and code in (ExitCode.OK, ExitCode.REFUSED):
-        return code
+        return code, None
     if death is not None and death.cause is not Cause.STORM:
         record.finish("failed", f"{death.cause}: {death.detail}")
         show_log(log, code)
@@ -70,7 +72,7 @@ def _train(record: RunRecord, checkpoint: Path | None, settings: Path) -> int:
     latest = record.data.checkpoints.latest
     if latest is not None and record.checkpoint("latest") is not None:
         current().decide(f"resume={folder} goes on after iteration {latest.iteration}", resume=str(folder))
-    return code
+    return code, death
 
 
 def _worker_command(path: Path, checkpoint: Path | None, is_restart: bool) -> list[str]:

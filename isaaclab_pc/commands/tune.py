@@ -21,6 +21,7 @@ from isaaclab_pc.cluster.tuning import OVER, Tuning, best_trial
 from isaaclab_pc.commands.tune_results import Watch, report
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.algorithm import TRAIN, choose_algorithm
+from isaaclab_pc.launch.answer_parts import answer_parts
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
 from isaaclab_pc.launch.command_line import Command, Takes, keys_of, parse_command, parse_script_command
 from isaaclab_pc.launch.compose import compose
@@ -28,7 +29,6 @@ from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.platform import check_isaaclab, choose_platform, gpu_count
 from isaaclab_pc.launch.probe_child import probe_command
 from isaaclab_pc.launch.run_folder import LOG_NAME, LOGS, SETTINGS_NAME, experiment_name, locked, make_folder, writing
-from isaaclab_pc.launch.run_record import versions
 from isaaclab_pc.launch.task_names import our_tasks
 from isaaclab_pc.packages import is_installed
 from isaaclab_pc.program_name import command_line
@@ -278,7 +278,7 @@ def _measure(base: RunSettings, own: TuneSettings, trials: int) -> tuple[dict[st
     divided = {} if concurrent is None else {"budget": supply.divided_budget(base, alone.concurrent)}
     search = SearchSettings.of(base, **divided)
     try:
-        found = find_num_envs(base, probe_command(base), search, versions(), lambda trial: None)
+        found = find_num_envs(base, probe_command(base), search, answer_parts, lambda trial: None)
     except ConfigError as error:
         if base.num_envs == "auto":
             raise

@@ -25,6 +25,7 @@ from isaaclab_pc.launch.visualizers import INSTALL_VIZ, NUM_ENVS_SHOWN, check_nu
 from isaaclab_pc.packages import is_installed
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.base import ScriptSettings
+from isaaclab_pc.terminal.screen import current
 
 __all__ = ["main"]
 
@@ -138,6 +139,8 @@ def _run(argv: Sequence[str]) -> int:
     if code not in (ExitCode.OK, ExitCode.REFUSED) and not was_stopped(code):
         show_log(log, code)
         return ExitCode.FAILED
+    if code == ExitCode.OK and own.record is not None:
+        current().made("recording", Path(own.record))
     return code
 
 

@@ -32,8 +32,8 @@ def arm_action_size(cfg: PointCloudEnvCfg) -> int:
 
 
 def joint_ids(robot: Articulation, names: Sequence[str]) -> torch.Tensor:
-    """Look up joints by name; returns their indices, int64, on the robot's device."""
-    return torch.tensor(robot.find_joints(names)[0], device=robot.device)
+    """Look up joints by name; returns their indices in the order of the names, int64, on the robot's device."""
+    return torch.tensor(robot.find_joints(names, preserve_order=True)[0], device=robot.device)
 
 
 def finger_targets(command: torch.Tensor, limits: torch.Tensor, is_binary: bool) -> torch.Tensor:
@@ -41,17 +41,18 @@ def finger_targets(command: torch.Tensor, limits: torch.Tensor, is_binary: bool)
 
     Args:
         command: From closed at -1 to open at 1, shape (N, 1).
-        limits: Smallest and largest positions of the finger joints [rad or m], shape (N, F, 2).
+        limits: Positions of the finger joints where the gripper is closed and where it is open [rad or m], shape
+            (N, F, 2).
         is_binary: Whether the gripper opens fully for a command above 0 and closes fully for any other.
 
     Returns:
         Finger positions [rad or m], shape (N, F).
     """
-    lower = limits[..., 0]
-    upper = limits[..., 1]
+    closed = limits[..., 0]
+    opened = limits[..., 1]
     if is_binary:
-        return torch.where(command > 0.0, upper, lower)
-    return torch.lerp(lower, upper, (command + 1.0) / 2.0)
+        return torch.where(command > 0.0, opened, closed)
+    return torch.lerp(closed, opened, (command + 1.0) / 2.0)
 
 
 def moved_pose(position: torch.Tensor, quat: torch.Tensor, motion: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -83,6 +84,9 @@ class ArmState:
 
     joint_speed: torch.Tensor
     """Speed of the fastest arm joint [rad/s], shape (N,)."""
+
+    finger_openings: torch.Tensor
+    """How far each finger is from where the gripper is closed [m], shape (N, F)."""
 
     @property
     def tool_pos(self) -> torch.Tensor:
@@ -131,6 +135,16 @@ class ArmControl:
         self.fingers = joint_ids(robot, arm.finger_joints)
         """Indices of the finger joints, shape (F,)."""
 
+        self.finger_limits = robot.data.soft_joint_pos_limits.torch[:, self.fingers].clone()
+        """Positions of the finger joints, closed and open [rad or m], shape (N, F, 2)."""
+        for end, positions in enumerate((arm.fingers_closed, arm.fingers_open)):
+            if positions is not None:
+                self.finger_limits[..., end] = torch.tensor(positions, device=origins.device)
+
+        span = self.finger_limits[..., 1] - self.finger_limits[..., 0]
+        self.finger_travel = span.abs() if arm.finger_travel is None else torch.full_like(span, arm.finger_travel)
+        """How far each finger moves from closed to open [m], shape (N, F)."""
+
         self.hand = robot.find_bodies(arm.hand)[0][0]
         self.limits = robot.data.soft_joint_pos_limits.torch[:, self.joints].clone()
         """Smallest and largest positions of the arm's joints [rad], shape (N, J, 2)."""
@@ -152,6 +166,8 @@ class ArmControl:
         self._arm.origins = wp.from_torch(origins)
         self._arm.joints = wp.from_torch(self.joints.int())
         self._arm.fingers = wp.from_torch(self.fingers.int())
+        self._arm.finger_limits = wp.from_torch(self.finger_limits)
+        self._arm.finger_travel = wp.from_torch(self.finger_travel)
         self._arm.observed = wp.from_torch(observed.int())
         self._arm.rest = wp.from_torch(self.default)
         self._arm.limits = wp.from_torch(self.limits)
@@ -168,10 +184,11 @@ class ArmControl:
         n = len(self._origins)
         observed = torch.empty(n, self._row_size, device=self._origins.device)
         joint_speed = torch.empty(n, device=self._origins.device)
+        openings = torch.empty_like(self.finger_travel)
 
         arrays = [data.body_link_pose_w, data.joint_pos, data.joint_vel, data.default_joint_pos]
-        self._launch(kernels.read_arm, [*arrays, observed, joint_speed])
-        return ArmState(observed, joint_speed)
+        self._launch(kernels.read_arm, [*arrays, observed, joint_speed, openings])
+        return ArmState(observed, joint_speed, openings)
 
     def command(self, action: torch.Tensor, step_dt: float) -> tuple[torch.Tensor, torch.Tensor]:
         """Return joint targets.
@@ -229,7 +246,12 @@ class ArmControl:
         return jacobian
 
     def is_held(
-        self, position: torch.Tensor, width: torch.Tensor, tool_pos: torch.Tensor, action: torch.Tensor
+        self,
+        position: torch.Tensor,
+        width: torch.Tensor,
+        tool_pos: torch.Tensor,
+        openings: torch.Tensor,
+        action: torch.Tensor,
     ) -> torch.Tensor:
         """Tell whether the closing gripper is stopped by an object between its fingers.
 
@@ -237,13 +259,14 @@ class ArmControl:
             position: Where the object is held [m], shape (N, 3).
             width: Its width [m], shape (N,); the fingers may close across its diagonal.
             tool_pos: Tool centre in the same frame [m], shape (N, 3).
+            openings: How far each finger is from where the gripper is closed [m], shape (N, F).
             action: The last action, with the gripper's command at its end, shape (N, A).
 
         Returns:
             Shape (N,), bool.
         """
         held = torch.empty(len(position), dtype=torch.bool, device=position.device)
-        arrays = [position, width, tool_pos, self.robot.data.joint_pos, action, held]
+        arrays = [position, width, tool_pos, openings, action, held]
         self._launch(kernels.find_held, arrays)
         return held
 

@@ -109,6 +109,13 @@ class Case:
     """Share of the distance and of the angle to the target that is asked for in one control step, in (0, 1]. At 1 the
     arm may keep swinging about the target by some millimetres; below 1 it comes to rest."""
 
+    def __post_init__(self) -> None:
+        """Refuse a case in which the tool would not move, or overshoot."""
+        if not (0.0 < self.gain <= 1.0 and self.step_length > 0.0):
+            raise ValueError(
+                f"'{self.name}': gain={self.gain} must be in (0, 1], step_length={self.step_length} above 0."
+            )
+
 
 class Expert:
     """Does in each environment what the first case that holds there says.
@@ -329,13 +336,11 @@ def fingers_rest(env: PointCloudEnv) -> torch.Tensor:
 
 def finger_opening(env: PointCloudEnv) -> torch.Tensor:
     """Return the mean distance of the fingers from where they meet [m], shape (N,)."""
-    position = env.robot.data.joint_pos.torch[:, env.fingers]
-    return (position - env.finger_limits[..., 0]).mean(dim=1)
+    return env.finger_openings().mean(dim=1)
 
 
 def _has_begun_to_close(env: PointCloudEnv) -> torch.Tensor:
-    widest = (env.finger_limits[..., 1] - env.finger_limits[..., 0]).mean(dim=1)
-    return finger_opening(env) < _BEGUN * widest
+    return finger_opening(env) < _BEGUN * env.finger_travel.mean(dim=1)
 
 
 def is_over(env: PointCloudEnv, position: torch.Tensor) -> torch.Tensor:

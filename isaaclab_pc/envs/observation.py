@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from isaaclab_pc.sensors.scene_cameras import depth_image
+from isaaclab_pc.sensors.scene_cameras import depth_image, depth_limits
 
 if TYPE_CHECKING:
     from isaaclab_pc.envs.point_cloud_env import PointCloudEnv
@@ -17,9 +17,13 @@ __all__ = ["observe_depth", "observe_points"]
 
 
 def observe_depth(env: PointCloudEnv) -> torch.Tensor:
-    """Return planar depth [m], shape (N, 1, rows, columns); 0 where nothing is within ``cfg.max_depth``."""
+    """Return planar depth [m], shape (N, 1, rows, columns); 0 where nothing is within ``cfg.max_depth``.
+
+    What is nearer than the camera's clipping range reads 0 as well.
+    """
     depth = _read_depth(env, ["camera"])["camera"]
-    seen = (depth > 0.0) & (depth <= env.cfg.max_depth)
+    near, _ = depth_limits(env.camera)
+    seen = (depth > near) & (depth <= env.cfg.max_depth)
     return torch.where(seen, depth, 0.0).unsqueeze(1)
 
 

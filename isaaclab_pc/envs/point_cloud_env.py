@@ -18,16 +18,18 @@ from isaaclab.envs import DirectRLEnv
 from isaaclab.sensors import Camera
 
 from isaaclab_pc.constant_tensor import constant_tensor
+from isaaclab_pc.envs.arm_checks import check_arm
 from isaaclab_pc.envs.arm_control import ArmControl, ArmState, arm_action_size, finger_targets
 from isaaclab_pc.envs.episode_tracker import EpisodeTracker
 from isaaclab_pc.envs.kept import StandingState, kept
 from isaaclab_pc.envs.observation import observe_depth, observe_points
 from isaaclab_pc.envs.observation_history import ObservationHistory
 from isaaclab_pc.envs.point_cloud_env_cfg import PointCloudEnvCfg, keep_what_is_observed, reach_under_all
-from isaaclab_pc.envs.quantities import Quantity
+from isaaclab_pc.envs.quantities import Quantity, vector_quantities
 from isaaclab_pc.envs.randomization import Randomizer, randomize_sizes
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.guards import Guard, SceneState, make_step_guard
+from isaaclab_pc.guards.step_guard import check_action
 from isaaclab_pc.keyed_random import keyed_uniform
 from isaaclab_pc.physics import monitor_contacts
 from isaaclab_pc.physics.body_frames import keep_frames_on_their_bodies
@@ -157,7 +159,7 @@ class PointCloudEnv(DirectRLEnv):
 
     @kept
     def _is_fulfilled(self) -> torch.Tensor:
-        return self._success()
+        return self._of_each_env("_success", self._success())
 
     @kept
     def arm_state(self) -> ArmState:
@@ -173,6 +175,10 @@ class PointCloudEnv(DirectRLEnv):
     def tool_quat(self) -> torch.Tensor:
         """Tool orientation in the world and environment frames, (x, y, z, w), shape (N, 4)."""
         return self.arm_state.tool_quat
+
+    def finger_openings(self) -> torch.Tensor:
+        """Return how far each finger is from where the gripper is closed [m], shape (N, F)."""
+        return self.arm_state.finger_openings
 
     def randomized_factors(self) -> dict[str, torch.Tensor]:
         """Return what was drawn for the running episodes, by name, each (N,): in evaluations, success is told by it."""
@@ -197,7 +203,14 @@ class PointCloudEnv(DirectRLEnv):
 
         Returns:
             Shape (M, D), float32.
+
+        Raises:
+            ValueError: Bounds or names differ in number.
         """
+        if len(lower) != len(upper) or (names and len(names) != len(lower)):
+            raise ValueError(
+                f"stream {stream}: {len(lower)} lower bounds, {len(upper)} upper ones, names {tuple(names)}."
+            )
         low = constant_tensor(tuple(lower), self.device)
         high = constant_tensor(tuple(upper), self.device)
         unit = keyed_uniform(self._seed, env_ids, self.episode_index[env_ids], stream, len(lower))
@@ -253,18 +266,23 @@ class PointCloudEnv(DirectRLEnv):
                 for group, value in observation.items()
             }
         )
+        # Refuses what a task says of more numbers than it returns.
+        vector_quantities(self)
 
     def _bind_scene(self) -> None:
         self.robot: Articulation = self.scene["robot"]
         self.camera: Camera | None = self.scene["camera"] if self.cfg.scene.camera is not None else None
         self.point_cloud: PointCloud | None = self.scene["points"] if self.cfg.scene.points is not None else None
+        check_arm(self.cfg, self.robot)
         self.standing_state = StandingState()
         """Where what is :func:`~isaaclab_pc.envs.kept.kept` stays, while nothing moves."""
         self.arm = ArmControl(self.cfg, self.robot, self.scene.env_origins)
         self.fingers = self.arm.fingers
         """Indices of the finger joints, shape (F,)."""
-        self.finger_limits = self.robot.data.soft_joint_pos_limits.torch[:, self.fingers].clone()
-        """Smallest and largest positions of the finger joints [rad or m], shape (N, F, 2)."""
+        self.finger_limits = self.arm.finger_limits
+        """Positions of the finger joints, closed and open [rad or m], shape (N, F, 2)."""
+        self.finger_travel = self.arm.finger_travel
+        """How far each finger moves from closed to open [m], shape (N, F)."""
         self.goal_sphere = sphere_points(self.cfg.goal_points, self.cfg.goal_radius).to(self.device)
         """What shows the goal in a cloud, relative to it [m], shape (goal_points, 3)."""
         fit_broadphase(self.cfg.sim.physics)
@@ -287,7 +305,7 @@ class PointCloudEnv(DirectRLEnv):
         self.episode_success = self.episode_tracker.success
         self.episode_time_to_success = self.episode_tracker.time_to_success
 
-        self.guard = Guard(self.cfg.guard, n, self.device, task=type(self).__name__)
+        self.guard = Guard(self.cfg.guard, n, self.device, type(self).__name__, allowed_actions=(-1.0, 1.0))
         self.scene_state = SceneState(self.guard, self.scene)
         self.step_guard = make_step_guard(self, self.guard, self.scene_state)
         self.contact_monitor = monitor_contacts(self.cfg.sim.physics)
@@ -297,7 +315,16 @@ class PointCloudEnv(DirectRLEnv):
     # A step, in its order.
 
     def step(self, action: torch.Tensor) -> Any:
-        """See ``DirectRLEnv``."""
+        """Step all environments, as ``DirectRLEnv``.
+
+        Args:
+            action: Shape (N, A), any real dtype, on any device.
+
+        Raises:
+            TypeError: It is no tensor of real numbers.
+            ValueError: It has another shape.
+        """
+        check_action(action, (self.num_envs, arm_action_size(self.cfg) + int(self.cfg.gripper)))
         try:
             return super().step(action)
         finally:
@@ -306,7 +333,7 @@ class PointCloudEnv(DirectRLEnv):
 
     def _pre_physics_step(self, actions: torch.Tensor) -> None:
         actions = self.step_guard.begin_step(actions)
-        self.actions = actions.detach().clamp(-1.0, 1.0).float()
+        self.actions = actions.detach().to(torch.float32).clamp(-1.0, 1.0)
 
         arm_action = self.actions[:, : arm_action_size(self.cfg)]
         position, velocity = self.arm.command(arm_action, self.step_dt)
@@ -329,7 +356,7 @@ class PointCloudEnv(DirectRLEnv):
         # Nothing moves until the rewards are known.
         self.standing_state.begin()
 
-        failed = terminated = self._failure()
+        failed = terminated = self._of_each_env("_failure", self._failure())
         truncated = (self.episode_length_buf >= self.max_episode_length).masked_fill(terminated, False)
         guarded = self.step_guard.check_dones(terminated, truncated)
         if guarded is not None:
@@ -344,7 +371,7 @@ class PointCloudEnv(DirectRLEnv):
             terms = self._reward_terms()
         self.standing_state.end()
         values = torch.stack(list(terms.values()))
-        reward = values.sum(0)
+        reward = self._of_each_env("_reward_terms", values.sum(0))
 
         excluded = self.step_guard.check_reward(reward)
         if excluded is not None:
@@ -352,6 +379,13 @@ class PointCloudEnv(DirectRLEnv):
         self.reward_terms = dict(zip(terms, values, strict=True))
         self.episode_tracker.add_rewards(tuple(terms), values)
         return reward
+
+    def _of_each_env(self, name: str, value: torch.Tensor) -> torch.Tensor:
+        """Return what a task's method returned: (N, 1), say, would be made (N, N) by what follows, without a word."""
+        if value.shape != (self.num_envs,):
+            expected = (self.num_envs,)
+            raise ValueError(f"{type(self).__name__}.{name}: shape {tuple(value.shape)}, expected {expected}.")
+        return value
 
     def _reset_envs_from_buffer(self) -> torch.Tensor | None:
         # With cfg.compute_final_obs, Isaac Lab asks for an observation here, before the resets.
@@ -362,7 +396,11 @@ class PointCloudEnv(DirectRLEnv):
             self._makes_final_observation = False
 
     def _reset_idx(self, env_ids: Sequence[int] | torch.Tensor) -> None:
-        ids = torch.as_tensor(env_ids, device=self.device).long()
+        ids = torch.as_tensor(env_ids, device=self.device)
+        # A list without any is of floats.
+        if ids.dim() != 1 or (len(ids) > 0 and (ids.is_floating_point() or ids.dtype == torch.bool)):
+            raise ValueError(f"env_ids are {ids.dtype} of shape {tuple(ids.shape)}, expected indices of shape (M,).")
+        ids = ids.long()
         self.episode_tracker.finish(ids, self.guard.benched)
         super()._reset_idx(ids.int())  # pyright: ignore[reportArgumentType]  # its callers pass tensors too
 

@@ -21,12 +21,14 @@ from scipy.spatial.transform import Rotation
 from isaaclab_pc.assets.arm import ArmCfg
 from isaaclab_pc.assets.franka import FRANKA_PANDA_PRIMITIVE_CFG
 from isaaclab_pc.assets.objects import ground_cfg, table_cfg
+from isaaclab_pc.envs.arm_checks import check_arm_cfg
 from isaaclab_pc.envs.arm_control import ARM_ACTIONS
 from isaaclab_pc.envs.randomization import LEVELS
 from isaaclab_pc.errors import ConfigError, closest
 from isaaclab_pc.guards import GuardCfg
 from isaaclab_pc.physics.presets import PhysicsPresetsCfg
 from isaaclab_pc.sensors import GivenPointsCfg, PointCloudCfg, ThreadedWarpRendererCfg
+from isaaclab_pc.sensors.scene_cameras import check_camera
 
 Vector = tuple[float, float, float]
 
@@ -222,7 +224,7 @@ class PointCloudEnvCfg(DirectRLEnvCfg):
     """Depth beyond which ``obs=depth`` reads 0, like a miss [m]."""
 
     def check(self) -> None:
-        """Refuse a name that is not among its field's choices, and a history that there is not.
+        """Refuse unknown names, a history that there is not, an arm that is none, and impossible cameras.
 
         Raises:
             ConfigError: The message names the field, its value and the near names.
@@ -238,10 +240,14 @@ class PointCloudEnvCfg(DirectRLEnvCfg):
                 f"env.history_length={self.history_length} with obs=state: the state is no camera's, and has no "
                 "history. Leave it out, or use obs=points or obs=depth."
             )
+        check_arm_cfg(self.scene.robot, self.gripper)
         for name in self.randomized:
             if getattr(self.scene, name, None) is None:
                 objects = [key for key, value in vars(self.scene).items() if isinstance(value, RigidObjectCfg)]
                 raise ConfigError(f"env.randomized: the scene has no object {name}: {closest(name, objects)}")
+        for name, part in vars(self.scene).items():
+            if isinstance(part, CameraCfg) and name not in self.unseen():
+                check_camera(part, f"env.scene.{name}")
 
     def unseen(self) -> tuple[str, ...]:
         """Return the names of the scene's sensors that ``obs`` does not need: they are removed before it is built."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.json_record import JsonRecord, Size
 
 if TYPE_CHECKING:
@@ -67,14 +68,18 @@ def vector_quantities(env: PointCloudEnv) -> list[Quantity]:
 
     Returns:
         Quantities whose sizes add up to the size of the group, or with ``env.history_length`` to that of one frame.
+
+    Raises:
+        ConfigError: The task describes more numbers than it returns.
     """
     arm = len(env.arm.joints)
     quantities = [Quantity("arm_joint_pos", arm, "rad", "position of each arm joint, minus its default")]
     speeds = [Quantity("arm_joint_vel", arm, "rad/s", "0.1 times the velocity of each arm joint")]
     if env.cfg.gripper:
         fingers = len(env.fingers)
-        quantities.append(Quantity("finger_joint_pos", fingers, "m", "position of each finger, minus its default"))
-        speeds.append(Quantity("finger_joint_vel", fingers, "m/s", "0.1 times the velocity of each finger"))
+        unit = "m" if env.cfg.scene.robot.finger_travel is None else "rad"
+        quantities.append(Quantity("finger_joint_pos", fingers, unit, "position of each finger, minus its default"))
+        speeds.append(Quantity("finger_joint_vel", fingers, f"{unit}/s", "0.1 times the velocity of each finger"))
     quantities += [
         *speeds,
         Quantity("tool_pos", 3, "m", "tool centre, in the frame env"),
@@ -85,6 +90,12 @@ def vector_quantities(env: PointCloudEnv) -> list[Quantity]:
 
     spaces: Any = env.single_observation_space
     left = spaces["policy"].shape[0] // env.cfg.history_length - sum(quantity.size for quantity in quantities)
+    if left < 0:
+        described = sum(quantity.size for quantity in env.task_quantities())
+        raise ConfigError(
+            f"{type(env).__name__}: task_quantities describes {described} numbers, {-left} more than "
+            "_task_proprioception returns."
+        )
     if left > 0:
         source = "_task_state: known to a simulator only" if env.cfg.obs == "state" else "_task_proprioception"
         quantities.append(Quantity("task", left, "", f"what the task returns in {source}"))

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping, MutableMapping
 from typing import Any
 
+import gymnasium as gym
 import torch
 from isaaclab.envs import DirectRLEnv, ManagerBasedRLEnv
 
@@ -13,7 +14,7 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.guards.guard import Guard
 from isaaclab_pc.guards.guard_cfg import GuardCfg
 from isaaclab_pc.guards.scene_state import SceneState
-from isaaclab_pc.guards.step_guard import StepGuard
+from isaaclab_pc.guards.step_guard import StepGuard, check_action
 from isaaclab_pc.guards.step_hooks import StepFilter, set_step_filter
 
 __all__ = ["attach_guard"]
@@ -63,7 +64,7 @@ def attach_guard(env: Any, cfg: GuardCfg, task: str) -> Guard:
     if hasattr(env, "guard"):
         raise ConfigError(f"{task} has a guard already.")
 
-    guard = Guard(cfg, env.num_envs, env.device, task=task)
+    guard = Guard(cfg, env.num_envs, env.device, task, _allowed_actions(env, cfg))
     if guard.enabled:
         set_step_filter(env, _GuardFilter(env, guard))
         env.guard = guard
@@ -72,6 +73,25 @@ def attach_guard(env: Any, cfg: GuardCfg, task: str) -> Guard:
 
 def _is_supported(env: Any) -> bool:
     return isinstance(env, (DirectRLEnv, ManagerBasedRLEnv))
+
+
+def _allowed_actions(env: Any, cfg: GuardCfg) -> tuple[Any, Any]:
+    """Return the smallest and the largest action that a task takes.
+
+    They are the bounds of its action space. Where that has none, they are those of the guard, or [-1, 1], for which
+    tasks scale their actions.
+    """
+    low, high = cfg.action or (-1.0, 1.0)
+    space = getattr(env, "single_action_space", None)
+    if not isinstance(space, gym.spaces.Box):
+        return low, high
+    least, most = (torch.as_tensor(bound, dtype=torch.float32, device=env.device) for bound in (space.low, space.high))
+    # Who means that there is no bound may also write the largest number that there is.
+    has_least, has_most = least.abs() <= cfg.max_abs, most.abs() <= cfg.max_abs
+    return (
+        torch.where(has_least, least, torch.where(has_most, most.clamp(max=low), low)),
+        torch.where(has_most, most, torch.where(has_least, least.clamp(min=high), high)),
+    )
 
 
 class _GuardFilter(StepFilter):
@@ -88,6 +108,10 @@ class _GuardFilter(StepFilter):
         self._final_obs: Any = None
 
     def before_step(self, action: torch.Tensor) -> torch.Tensor:
+        space = getattr(self._env, "single_action_space", None)
+        # One of a few values may come in another layout than its space says.
+        own = space.shape if isinstance(space, gym.spaces.Box) else getattr(action, "shape", ())[1:]
+        check_action(action, (self._env.num_envs, *own))
         return self._step_guard.begin_step(action)
 
     def before_dones(self) -> None:
@@ -104,7 +128,10 @@ class _GuardFilter(StepFilter):
 
     def on_reset(self, env_ids: Any) -> None:
         chosen = slice(None) if env_ids is None else env_ids
-        chosen = chosen if isinstance(chosen, slice) else torch.as_tensor(chosen).long()
+        if not isinstance(chosen, slice):
+            chosen = torch.as_tensor(chosen)
+            # A task may reset by a mask.
+            chosen = chosen if chosen.dtype == torch.bool else chosen.long()
         self._step_guard.on_reset(self._all_ids[chosen])
 
     def after_step(self, result: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -147,39 +174,42 @@ class _GuardFilter(StepFilter):
         # Learning libraries' wrappers read the observations here.
         self._env.obs_buf = obs
         self._step_guard.end_step()
-        extras.setdefault("log", {}).update(self._step_guard.log())
+        log = extras.setdefault("log", {})
+        if not isinstance(log, MutableMapping):
+            # A task may log anything; whoever averages it tells what is no number.
+            log = extras["log"] = dict(log) if isinstance(log, Mapping) else {"log": log}
+        log.update(self._step_guard.log())
 
     def _guarded_observations(self, obs: Any) -> tuple[Any, torch.Tensor | None]:
         """Return observations without bad values, and whose episodes they end, shape (num_envs,), bool, or None."""
-        leaves = dict(_leaves(obs))
+        leaves = dict(_leaves(obs, self._guard.num_envs))
         checked = {name: v for name, v in leaves.items() if v.is_floating_point() and v.numel() > 0}
         checked = {name: v if v.dtype in _CHECKED else v.float() for name, v in checked.items()}
 
         if self._guard.cfg.mode == "sanitize":
             checked = {name: v.clone(memory_format=torch.contiguous_format) for name, v in checked.items()}
             self._step_guard.check_observations(checked)
-            repaired = [checked.get(name, v).to(v.dtype) for name, v in leaves.items()]
-            return _rebuilt(obs, iter(repaired)), None
+            return _replaced(obs, {name: v.to(leaves[name].dtype) for name, v in checked.items()}), None
 
         found = self._step_guard.check_observations(checked)
         if found is None:
             return obs, None
-        filled = [v.masked_fill(found.hidden.view(-1, *[1] * (v.dim() - 1)), 0) for v in leaves.values()]
-        return _rebuilt(obs, iter(filled)), found.ended
+        filled = {n: v.masked_fill(found.hidden.view(-1, *[1] * (v.dim() - 1)), 0) for n, v in leaves.items()}
+        return _replaced(obs, filled), found.ended
 
 
-def _leaves(obs: Any, path: str = "") -> Iterable[tuple[str, torch.Tensor]]:
-    """Yield the tensors of a group, or of nested groups, by their names."""
+def _leaves(obs: Any, num_envs: int, path: str = "") -> Iterable[tuple[str, torch.Tensor]]:
+    """Yield the tensors of a group, or of nested groups, by their names: those with a row for each environment."""
     if isinstance(obs, torch.Tensor):
-        yield path, obs
-        return
+        if obs.dim() > 0 and len(obs) == num_envs:
+            yield path, obs
+    elif hasattr(obs, "items"):
+        for name, value in obs.items():
+            yield from _leaves(value, num_envs, f"{path}/{name}" if path else name)
 
-    for name, value in obs.items():
-        yield from _leaves(value, f"{path}/{name}" if path else name)
 
-
-def _rebuilt(obs: Any, tensors: Iterator[torch.Tensor]) -> Any:
-    """Return the same groups with other tensors, in the order of :func:`_leaves`."""
-    if isinstance(obs, torch.Tensor):
-        return next(tensors)
-    return {name: _rebuilt(value, tensors) for name, value in obs.items()}
+def _replaced(obs: Any, tensors: Mapping[str, torch.Tensor], path: str = "") -> Any:
+    """Return the same groups with other tensors, by the names of :func:`_leaves`."""
+    if isinstance(obs, torch.Tensor) or not hasattr(obs, "items"):
+        return tensors.get(path, obs)
+    return {name: _replaced(value, tensors, f"{path}/{name}" if path else name) for name, value in obs.items()}

@@ -48,7 +48,14 @@ class Guard:
             int(guard.counts["reward"])  # 1
     """
 
-    def __init__(self, cfg: GuardCfg, num_envs: int, device: str, task: str = "") -> None:
+    def __init__(
+        self,
+        cfg: GuardCfg,
+        num_envs: int,
+        device: str,
+        task: str = "",
+        allowed_actions: tuple[Any, Any] | None = None,
+    ) -> None:
         """Allocate the masks and counters.
 
         Args:
@@ -56,6 +63,8 @@ class Guard:
             num_envs: Number of environments.
             device: Torch device of the checked tensors.
             task: Name for messages.
+            allowed_actions: Smallest and largest action that the task takes, two numbers or two tensors of the shape of
+                an action: where mode ``sanitize`` puts bad ones. None: the bounds of ``cfg``.
 
         Raises:
             ConfigError: A bound or mode is not valid.
@@ -73,6 +82,7 @@ class Guard:
         self._device = torch.device(device)
         self._on_cpu = self._device.type == "cpu"
         self._repairs = cfg.mode == "sanitize"
+        self._allowed_actions = allowed_actions
         self.launch = RecordedLaunches(device).launch
         """Launches a kernel: see :meth:`~isaaclab_pc.warp_stream.RecordedLaunches.launch`."""
         self._intervals = {cause: (*cfg.bounds(name), math.nan) for cause, name in _BOUND_NAMES.items()}
@@ -192,8 +202,11 @@ class Guard:
             values = wp.from_torch(flat)
             lane_bits = 0 if self._on_cpu else min(_MOST_LANE_BITS, (values.shape[1] - 1).bit_length())
 
-            def constants(lane_bits: int = lane_bits) -> list[Any]:
-                return [low, high, passes, self._repairs, int(cause), lane_bits, wp.from_torch(bad), self.findings]
+            def constants(lane_bits: int = lane_bits, dtype: torch.dtype = tensor.dtype) -> list[Any]:
+                # A repaired number must be one that the type has: 1e6 in float16 is infinite.
+                most = torch.finfo(dtype).max
+                interval = max(low, -most), min(high, most), passes
+                return [*interval, self._repairs, int(cause), lane_bits, wp.from_torch(bad), self.findings]
 
             kernel = kernels.CHECK_VALUES[_WARP_TYPES[tensor.dtype]]
             self.launch((cause, tensor.dtype, lane_bits), kernel, self.num_envs << lane_bits, [values], constants)
@@ -208,7 +221,7 @@ class Guard:
         """Check actions and their change since the step before.
 
         Args:
-            actions: Shape (num_envs, A), any floating dtype; not changed.
+            actions: Shape (num_envs, ...), any floating dtype; not changed.
 
         Returns:
             The actions to take, float32: repaired in mode ``sanitize``, otherwise 0 in excluded environments.
@@ -216,11 +229,17 @@ class Guard:
         Raises:
             FaultError: Something was found, and the mode is ``raise``.
         """
-        actions = actions.detach().to(torch.float32, copy=self._repairs).contiguous()
+        given = actions.detach().to(torch.float32).contiguous()
+        actions = given.clone() if self._repairs else given
         self.check(Cause.ACTION, actions, names=("actions",))
+        if self._repairs and self._allowed_actions is not None and not self.has_no_known_faults():
+            # The bounds of what is no fault are wide: a task may not bear what is within them.
+            actions = torch.where(actions == given, actions, actions.clamp(*self._allowed_actions))
         if self.cfg.action_rate is not None:
             self._check_change(actions)
-        return actions if self.has_no_known_faults() else actions.masked_fill(self.excluded[:, None], 0.0)
+        if self.has_no_known_faults():
+            return actions
+        return actions.masked_fill(self.excluded.view(-1, *[1] * (actions.dim() - 1)), 0.0)
 
     def _check_change(self, actions: torch.Tensor) -> None:
         if self._previous_action is None:

@@ -31,7 +31,9 @@ class GuardCfg:
 
     mode: Mode = "quarantine"
     """``quarantine`` ends a faulty environment's episode with reward 0 and resets the environment. ``sanitize``
-    replaces a bad value by the nearest bound, a NaN by 0 or by the asset's default, and goes on. ``raise`` stops with a
+    replaces a bad value and goes on: a reward, observation or depth by the nearest bound and its NaN by 0; an action by
+    the nearest one that the task allows, NaN by 0; a joint's position by its limit, a velocity by 0, a free body's
+    position and what is NaN by the asset's default. ``raise`` stops with a
     :class:`FaultError`; it waits for the device at every check. ``disabled`` checks nothing."""
 
     ends: Literal["terminated", "truncated"] = "terminated"

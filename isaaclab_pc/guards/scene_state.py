@@ -32,6 +32,8 @@ class _Joints:
     lower: torch.Tensor
     upper: torch.Tensor
     fastest: torch.Tensor
+    limits: torch.Tensor
+    """What the joints' positions are repaired to, (2, J): their limits without the margin, infinite for none."""
 
 
 @dataclass
@@ -158,7 +160,11 @@ class SceneState:
         return [min(bound, cfg.max_abs) for bound in (cfg.linear_velocity, cfg.angular_velocity)]
 
     def _repair(self, bad: torch.Tensor) -> None:
-        """Write the nearest state within the bounds to environments, a mask of shape (num_envs,), bool."""
+        """Write the nearest state that the assets can be in to environments, a mask of shape (num_envs,), bool.
+
+        A bound of what is no fault would leave a joint far beyond its limit, or a body falling beside the scene, which
+        fails again in the next step.
+        """
         # On CUDA, asking would wait for the device; writing nothing waits for nothing.
         if bad.device.type == "cpu" and not bad.any():
             return
@@ -166,9 +172,14 @@ class SceneState:
         mask = wp.from_torch(bad)
         for joints in self._joints:
             data = joints.asset.data
-            default = data.default_joint_pos.torch
-            position = _within(data.joint_pos.torch, default, joints.lower, joints.upper)
-            velocity = _within(data.joint_vel.torch, torch.zeros_like(default), -joints.fastest, joints.fastest)
+            position = data.joint_pos.torch
+            nearest = position.clamp(*joints.limits)
+            # NaN, and a joint that turns without end.
+            is_near = _is_within(nearest, joints.lower, joints.upper)
+            nearest = torch.where(is_near, nearest, data.default_joint_pos.torch)
+            position = torch.where(_is_within(position, joints.lower, joints.upper), position, nearest)
+            velocity = data.joint_vel.torch
+            velocity = torch.where(_is_within(velocity, -joints.fastest, joints.fastest), velocity, 0.0)
             joints.asset.write_joint_position_to_sim_mask(position=position, env_mask=mask)
             joints.asset.write_joint_velocity_to_sim_mask(velocity=velocity, env_mask=mask)
         for body in self._bodies:
@@ -179,8 +190,10 @@ class SceneState:
         pose = asset.data.root_link_pose_w.torch
         default = asset.data.default_root_pose.torch
 
-        low, high = self._guard.cfg.bounds("position")
-        position = _within(pose[:, :3] - origins, default[:, :3], low, high) + origins
+        # Where the bounds are there is nothing that the body could rest on.
+        place = pose[:, :3] - origins
+        in_place = _is_within(place, *self._guard.cfg.bounds("position")).all(dim=1, keepdim=True)
+        position = torch.where(in_place, place, default[:, :3]) + origins
 
         # A quaternion of about the right length is normalized; of another one the direction means nothing.
         length = torch.linalg.vector_norm(pose[:, 3:], dim=1, keepdim=True)
@@ -192,7 +205,7 @@ class SceneState:
             velocity = asset.data.root_com_vel_w.torch
             linear, angular = self._fastest()
             fastest = constant_tensor((linear,) * 3 + (angular,) * 3, velocity.device)
-            velocity = _within(velocity, torch.zeros_like(velocity), -fastest, fastest)
+            velocity = torch.where(_is_within(velocity, -fastest, fastest) & in_place, velocity, 0.0)
             asset.write_root_velocity_to_sim_mask(root_velocity=velocity, env_mask=mask)
 
 
@@ -220,12 +233,15 @@ def joint_bounds(cfg: GuardCfg, name: str, asset: Any) -> _Joints:
         lower=torch.nan_to_num(least - margin, nan=-cap).clamp(-cap, cap).contiguous(),
         upper=torch.nan_to_num(most + margin, nan=cap).clamp(-cap, cap).contiguous(),
         fastest=fastest.clamp(max=cap).contiguous(),
+        limits=torch.stack(
+            [torch.where(least >= -cap, least, -math.inf), torch.where(most <= cap, most, math.inf)],
+        ),
     )
 
 
-def _within(values: torch.Tensor, default: torch.Tensor, low: Any, high: Any) -> torch.Tensor:
-    """Return values in an interval, and the default where there is no number."""
-    return torch.where(values.isnan(), default, values).clamp(low, high)
+def _is_within(values: torch.Tensor, low: Any, high: Any) -> torch.Tensor:
+    """Tell which values are numbers in an interval."""
+    return (values >= low) & (values <= high)
 
 
 def _is_kinematic(asset: Any) -> bool:

@@ -12,7 +12,7 @@ from isaaclab_pc.guards.causes import Cause
 from isaaclab_pc.guards.guard import Guard
 from isaaclab_pc.guards.scene_state import STATE_CAUSES, SceneState
 
-__all__ = ["BadObservations", "GuardedDones", "NoStepGuard", "StepGuard", "make_step_guard"]
+__all__ = ["BadObservations", "GuardedDones", "NoStepGuard", "StepGuard", "check_action", "make_step_guard"]
 
 
 class GuardedDones(NamedTuple):
@@ -36,6 +36,24 @@ class BadObservations(NamedTuple):
 
     ended: torch.Tensor
     """Environments whose episode ends: bad and not benched."""
+
+
+def check_action(action: Any, shape: tuple[int, ...]) -> None:
+    """Refuse what a step cannot take; nothing waits for the device.
+
+    Args:
+        action: What the caller gave.
+        shape: What the task takes, (num_envs, ...).
+
+    Raises:
+        TypeError: It is no tensor of real numbers.
+        ValueError: It has another shape.
+    """
+    if not isinstance(action, torch.Tensor) or action.is_complex():
+        kind = action.dtype if isinstance(action, torch.Tensor) else type(action).__name__
+        raise TypeError(f"actions are {kind}, expected a torch.Tensor of real numbers.")
+    if action.shape != shape:
+        raise ValueError(f"actions have shape {tuple(action.shape)}, expected {shape}.")
 
 
 def make_step_guard(env: Any, guard: Guard, scene_state: SceneState, restore_state: bool = False) -> NoStepGuard:

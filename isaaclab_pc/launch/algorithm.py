@@ -154,18 +154,10 @@ def _check_recurrent(settings: RunSettings, chosen: str) -> None:
 
 def _check_rewards(settings: RunSettings, chosen: str) -> None:
     """Refuse what does not go together with an algorithm that learns from rewards."""
-    if chosen == "sac" and settings.runner != "skrl":
-        raise ConfigError(
-            f"algorithm=sac with runner={settings.runner}: only skrl has it here. Use runner=skrl, or algorithm=ppo."
-        )
-
-    others = {"teacher": ("distill",), "replay_samples": ("distill", "sac"), "init": ("ppo",)}
-    for key, algorithms in others.items():
+    for key, algorithm in {"teacher": "distill", "replay_samples": "distill", "init": "ppo"}.items():
         value = getattr(settings, key)
-        if value is not None and chosen not in algorithms:
-            raise ConfigError(
-                f"{key}={value} has no effect with algorithm={chosen}: give algorithm={' or '.join(algorithms)}."
-            )
+        if value is not None and chosen != algorithm:
+            raise ConfigError(f"{key}={value} has no effect with algorithm={chosen}: give algorithm={algorithm}.")
     if settings.init is not None and settings.runner != "rsl_rl":
         raise ConfigError(f"init={settings.init} with runner={settings.runner}: give runner=rsl_rl, which can distill.")
 

@@ -17,7 +17,7 @@ import tempfile
 import termios
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from pathlib import Path
 from types import FrameType
@@ -26,11 +26,13 @@ from typing import Any
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.files import full_disk
 from isaaclab_pc.launch.output import OUTPUT_HELP, output
+from isaaclab_pc.launch.spelling import check_spelling
 from isaaclab_pc.output_filter import INLETS, OutputFilter
 from isaaclab_pc.process_tree import ProcessTree
 from isaaclab_pc.program_name import as_started
 from isaaclab_pc.terminal.child_lines import ChildLines
 from isaaclab_pc.terminal.screen import current
+from isaaclab_pc.user_stream import standard_streams
 
 __all__ = [
     "GRACE_SECONDS",
@@ -39,6 +41,7 @@ __all__ = [
     "SignalFlag",
     "exit_code_of",
     "interruptible",
+    "is_stop",
     "run_child",
     "run_script",
     "show_log",
@@ -77,7 +80,8 @@ class ExitCode(IntEnum):
     """Too many environments failed. There is a checkpoint, and ``run.json`` has the physics settings to go on with."""
 
     DISK_FULL = 5
-    """The disk was full. What was written before is whole."""
+    """The disk was full, and what was written before is whole; or standard output was full or closed, and nothing but
+    what was printed there held the result."""
 
     PREEMPTED = 75
     """A training run was stopped by one of :data:`STOP_SIGNALS`: try again, it goes on from its checkpoint. BSD calls
@@ -98,6 +102,11 @@ callback of native code or in a destructor, and a simulator that starts runs bot
 def was_stopped(code: int) -> bool:
     """Tell whether an exit code is that of a process which one of :data:`STOP_SIGNALS` ended."""
     return code - 128 in STOP_SIGNALS
+
+
+def is_stop(error: BaseException) -> bool:
+    """Tell whether an exception is the one that :func:`interruptible` raises, and not a ``sys.exit`` of other code."""
+    return isinstance(error, SystemExit) and isinstance(error.code, int) and was_stopped(error.code)
 
 
 def _on_stop_signals(handler: Callable[[int, FrameType | None], None]) -> dict[int, Any]:
@@ -341,21 +350,47 @@ def run_script(
         when_stopped: The exit code of a script that was stopped by a signal; None: 128 + N.
 
     Returns:
-        The exit code: 0 after the help, otherwise that of :func:`exit_code_of`.
+        The exit code: 0 after the help, otherwise that of :func:`exit_code_of`; 5 where it would be 0, the script made
+        no file, and standard output could not be written.
     """
-    if {"-h", "--help"} & set(argv):
-        print(as_started(help_text.rstrip("\n") + "\n" + OUTPUT_HELP), end="")
-        return ExitCode.OK
-    try:
-        with output(argv) as (screen, others):
-            code = exit_code_of(lambda: work(others))
-            if when_stopped is not None and was_stopped(code):
-                code = when_stopped
-            screen.close(code)
-            return code
-    except ConfigError as error:
-        current().fail(str(error))
-        return ExitCode.REFUSED
+    with standard_streams() as lost:
+        made: Mapping[str, Sequence[str]] = {}
+        if {"-h", "--help"} & set(argv):
+            print(as_started(help_text.rstrip("\n") + "\n" + OUTPUT_HELP), end="")
+            code = int(ExitCode.OK)
+        else:
+            try:
+                with output(argv) as (screen, others):
+                    code = exit_code_of(lambda: _checked(others, work))
+                    if when_stopped is not None and was_stopped(code):
+                        code = when_stopped
+                    screen.close(code)
+                made = screen.files
+            except ConfigError as error:
+                current().fail(str(error))
+                code = int(ExitCode.REFUSED)
+        return _checked_output(code, lost(), made)
+
+
+def _checked_output(code: int, lost: str, made: Mapping[str, Sequence[str]]) -> int:
+    """Return the exit code of a script: another one where its result was in what it printed, and some of that is lost.
+
+    A result that is in a file is safe: only the name is told again.
+    """
+    if not lost or code != ExitCode.OK:
+        return code
+    why = f"standard output cannot be written ({lost})"
+    if made:
+        files = (f"{what}: {path}" for what, paths in made.items() for path in paths)
+        current().warn("\n".join([f"warning: {why}", *files]))
+        return code
+    current().fail(f"{why}, and the result is lost")
+    return ExitCode.DISK_FULL
+
+
+def _checked(argv: Sequence[str], work: Callable[[Sequence[str]], int]) -> int:
+    check_spelling(argv)
+    return work(argv)
 
 
 def show_log(path: Path, code: int, *, keep: bool = False) -> None:

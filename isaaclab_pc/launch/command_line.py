@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,12 +16,15 @@ from hydra.core.override_parser.types import Override, QuotedString
 from hydra.errors import HydraException
 
 from isaaclab_pc.errors import ConfigError, closest
-from isaaclab_pc.launch.task_names import resolve_task
+from isaaclab_pc.launch.spelling import check_form, why_unreadable
+from isaaclab_pc.launch.task_names import resolve_task, short_names
 from isaaclab_pc.settings.base import Settings, check_value, settings_of, shown
+from isaaclab_pc.settings.output import OutputSettings
 from isaaclab_pc.settings.run import CUDA_DEVICES, SETTINGS
 
 __all__ = [
     "EVERY_SETTING",
+    "JSON_FLAG",
     "Command",
     "Takes",
     "keys_of",
@@ -28,7 +32,6 @@ __all__ = [
     "parse_command",
     "parse_override",
     "parse_script_command",
-    "refuse_flags",
     "split_own",
 ]
 
@@ -50,8 +53,20 @@ _BEFORE_QUOTE = re.compile(r"(\\+)(?='|$)")
 _PATHS = ("resume", "teacher", "init")
 """Settings that take the path of a run or a checkpoint."""
 
+_MAIN_PATHS = ("resume", "run", "policy", "dump", "file")
+"""Settings for which a path is meant that stands alone, the first that a script has."""
+
 _MOST_RUNS = 10_000
 """More values of one setting than this are a slip of the keyboard, such as in range(1,1e9)."""
+
+_POLICIES = ("latest", "best", "pretrained", "expert")
+"""Names that such settings take as well."""
+
+JSON_FLAG = "--json"
+"""What asks any script for one JSON object a line on standard output; everything else goes to standard error."""
+
+_OPTIONS = ("--help", JSON_FLAG)
+"""Words without a value that every script has."""
 
 _FLAGS = frozenset(["-h", "--help", "--hydra-help", "--version", "--resolve", "-r", "--run", "-m", "--multirun"])
 _FLAGS_WITH_VALUE = frozenset(["-c", "--cfg", "-p", "--package", "-i", "--info", "-cd", "--config-dir"])
@@ -70,7 +85,7 @@ EVERY_SETTING = (*SETTINGS, "env.", "agent.")
 
 @dataclass(frozen=True)
 class Takes:
-    """What the command line of a script may have: its ``TAKES``, which completion reads."""
+    """Settings and options that a script takes: its ``TAKES``."""
 
     own: type[Settings] | None = None
     """Describes the script's own settings."""
@@ -80,6 +95,21 @@ class Takes:
 
     options: Sequence[str] = ()
     """Words without a value, such as ``--list``, beside those that every script has."""
+
+    sweeps: bool = False
+    """Whether it starts several runs or jobs of a cluster, which is what Hydra's flags and settings are for."""
+
+    @property
+    def names(self) -> list[str]:
+        """All settings by name, the script's own first; groups that only a task or an agent knows are left out."""
+        own = settings_of(self.own) if self.own is not None else ()
+        taken = keys_of(*self.run)
+        of_run = [key for key in (*SETTINGS, *GROUPS) if taken(GROUPS.get(key, key))]
+        return list(dict.fromkeys([*own, *settings_of(OutputSettings), *of_run]))
+
+
+ANYTHING = Takes(run=EVERY_SETTING, sweeps=True)
+"""All that any script takes of a run."""
 
 
 @dataclass(frozen=True)
@@ -116,12 +146,12 @@ class Command:
         return {GROUPS.get(name, name) for name in names}
 
 
-def parse_command(argv: Sequence[str], *, may_be_job: bool = False) -> Command:
+def parse_command(argv: Sequence[str], takes: Takes = ANYTHING) -> Command:
     """Split and check a command line.
 
     Args:
         argv: Arguments without the program's name.
-        may_be_job: Whether ``hydra/launcher`` has a use without ``-m``: it makes the run a job of a cluster.
+        takes: What the script takes: whether Hydra's flags are some of it, and what messages name.
 
     Returns:
         The checked command.
@@ -138,9 +168,9 @@ def parse_command(argv: Sequence[str], *, may_be_job: bool = False) -> Command:
         elif argument in _FLAGS_WITH_VALUE:
             command.flags.extend([argument, _value_of_flag(argument, next(arguments, None))])
         elif argument.startswith("-"):
-            _refuse_flag(argument)
+            _refuse_flag(argument, takes)
         elif "=" not in argument:
-            raise ConfigError(f"{argument}: settings are written key=value, e.g. task={argument}.")
+            _refuse_word(argument, takes)
         elif argument.startswith("env."):
             command.env.append(argument)
         elif argument.startswith("agent."):
@@ -148,9 +178,11 @@ def parse_command(argv: Sequence[str], *, may_be_job: bool = False) -> Command:
         else:
             command.settings.append(argument)
 
+    if command.flags and not takes.sweeps:
+        raise ConfigError(f"{command.flags[0]} has no use here; --help shows what has.")
     _check_flags(command.flags)
     command.settings[:] = [_quoted(text, command.multirun) for text in command.settings]
-    hydra_runs = bool(command.flags) or (may_be_job and command.launcher in _CLUSTER_LAUNCHERS)
+    hydra_runs = bool(command.flags) or (takes.sweeps and command.launcher in _CLUSTER_LAUNCHERS)
     for text in command.settings:
         _check_setting(text, command, hydra_runs)
     for text in (*command.env, *command.agent):
@@ -175,16 +207,18 @@ def parse_script_command[Own: Settings](
         ConfigError: A setting is none of both, or a value is refused.
     """
     settings, others = split_own(argv, own)
-    takes = keys_of(*may_change)
+    takes = Takes(own, may_change)
+    has_use = keys_of(*may_change)
     for argument in others:
         key, separator, _ = argument.partition("=")
-        if separator and not argument.startswith("-") and not takes(key):
-            known = [*settings_of(own), *(name.rstrip(".") for name in may_change)]
-            raise ConfigError(f"{shown(key)} has no use here: {closest(key, known)} See --help.")
+        if separator and not argument.startswith("-") and not has_use(key):
+            check_form(argument, takes.names)
+            near = closest(key, takes.names)
+            if not near.startswith("did"):
+                near = closest(key, [*settings_of(own), *(name.rstrip(".") for name in may_change)])
+            raise ConfigError(f"{shown(key)} has no use here: {near} See --help.")
 
-    command = parse_command(others)
-    refuse_flags(command)
-    return settings, command
+    return settings, parse_command(others, takes)
 
 
 def split_own[Own: Settings](argv: Sequence[str], own: type[Own]) -> tuple[Own, list[str]]:
@@ -205,7 +239,9 @@ def split_own[Own: Settings](argv: Sequence[str], own: type[Own]) -> tuple[Own, 
     for argument in argv:
         key, separator, value = argument.partition("=")
         if separator and key in settings_of(own):
-            values[key] = None if value in ("", "null") else value
+            if not value:
+                raise ConfigError(f"{key}= has no value: give one, or leave {key} out.")
+            values[key] = None if value == "null" else value
         else:
             others.append(argument)
     return own(**values), others
@@ -221,16 +257,6 @@ def keys_of(*patterns: str) -> Callable[[str], bool]:
     return lambda key: key in patterns or f"{key}.".startswith(groups)
 
 
-def refuse_flags(command: Command) -> None:
-    """Refuse Hydra's flags, for scripts that start one thing.
-
-    Raises:
-        ConfigError: There is one.
-    """
-    if command.flags:
-        raise ConfigError(f"{command.flags[0]} has no use here; --help shows what has.")
-
-
 def parse_override(text: str) -> Override:
     """Parse ``key=value`` in Hydra's grammar.
 
@@ -241,8 +267,8 @@ def parse_override(text: str) -> Override:
         return OverridesParser.create().parse_override(text)
     except (HydraException, RecursionError, ValueError) as error:
         # ValueError: Python reads no integer of more than 4300 digits.
-        reason = shown((str(error).splitlines() or ["too deep"])[0])
-        raise ConfigError(f"{shown(text)} cannot be read: {reason}") from None
+        reason = (str(error).splitlines() or ["too deep"])[0]
+        raise ConfigError(f"{shown(text)} cannot be read: {shown(why_unreadable(text, reason))}") from None
 
 
 def override_value(value: object) -> str:
@@ -295,12 +321,27 @@ def _quoted(text: str, multirun: bool) -> str:
     return f"{key}={override_value(value)}" if is_path or is_gpus else text
 
 
-def _refuse_flag(argument: str) -> None:
-    name = argument.lstrip("-").split("=", 1)[0]
-    if name in SETTINGS or name in GROUPS:
-        raise ConfigError(f"{argument}: settings are written without dashes, {name}=<value>.")
-    near = closest(argument, [flag for flag in (*_FLAGS, *_FLAGS_WITH_VALUE) if flag.startswith("--")])
+def _refuse_flag(argument: str, takes: Takes) -> None:
+    flag, _, value = argument.partition("=")
+    name = flag.lstrip("-").replace("-", "_")
+    if name in takes.names:
+        raise ConfigError(f"{argument}: settings are written without dashes, {name}={value or '<value>'}.")
+    of_hydra = [known for known in (*_FLAGS, *_FLAGS_WITH_VALUE) if takes.sweeps and known.startswith("--")]
+    near = closest(flag, [*takes.options, *_OPTIONS, *of_hydra])
     raise ConfigError(f"{argument} is not an option: {near}")
+
+
+def _refuse_word(argument: str, takes: Takes) -> None:
+    """Refuse what is no ``key=value``, and say what is meant."""
+    if f"--{argument}" in (*takes.options, *_OPTIONS):
+        raise ConfigError(f"{argument}: did you mean --{argument}?")
+    check_form(argument, takes.names)
+    paths = [name for name in _MAIN_PATHS if name in takes.names]
+    is_path = argument in _POLICIES or os.path.lexists(argument)
+    example = f"{paths[0]}={argument}" if paths and is_path else "task=reach"
+    if argument in short_names():
+        example = f"task={argument}"
+    raise ConfigError(f"{shown(argument)}: settings are written key=value, such as {example}.")
 
 
 def _single_values(override: Override, multirun: bool) -> list[str]:
@@ -326,7 +367,9 @@ def _check_setting(text: str, command: Command, hydra_runs: bool) -> None:
     key = override.key_or_group
     if key.split("/")[0].split(".")[0] == "hydra":
         if not hydra_runs:
-            raise ConfigError(f"{text}: Hydra's own settings are for sweeps and have no use without -m.")
+            raise ConfigError(
+                f"{text}: Hydra's own settings are for sweeps and jobs, and have no use without -m or {LAUNCHER}=slurm."
+            )
         return
     if override.type is None or override.type.name != "CHANGE" or override.package is not None:
         raise ConfigError(f"{shown(text)}: settings are changed with key=value; +, ~ and @ have no use here.")

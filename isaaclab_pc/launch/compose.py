@@ -17,6 +17,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.launch.plugins import load_hydra_plugins
 from isaaclab_pc.launch.task_names import resolve_task
 from isaaclab_pc.settings import PhysicsSettings, RunSettings
 from isaaclab_pc.settings.physics import BACKENDS
@@ -78,7 +79,8 @@ def settings_of_composed(composed: DictConfig, env: Sequence[str] = (), agent: S
 
 @functools.cache
 def store_settings() -> None:
-    """Put the names and defaults of all settings where Hydra finds them."""
+    """Put the names and defaults of all settings where Hydra finds them, whatever plugins it has."""
+    load_hydra_plugins()
     store = ConfigStore.instance()
     store.store(name="run_settings", node=RunSettings().model_dump())
     for backend in BACKENDS:

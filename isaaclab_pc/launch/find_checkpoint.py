@@ -58,6 +58,11 @@ def find_checkpoint(
         return record, checkpoint
     if not is_file:
         raise ConfigError(f"{key}={resume}: expected latest, best, or the path of a run's folder or checkpoint.")
+    if path.resolve().parent.name != CHECKPOINT_FOLDER:
+        raise ConfigError(
+            f"{key}={resume} is not a checkpoint of a run, whose settings it needs: expected "
+            f"<run>/{CHECKPOINT_FOLDER}/model_<n>.pt, or the run's folder."
+        )
     return RunRecord.load(path.resolve().parent.parent), path.resolve()
 
 

@@ -13,6 +13,7 @@ from typing import Literal
 import psutil
 
 from isaaclab_pc.json_record import Count, JsonRecord, NonNegative
+from isaaclab_pc.scaling.gpu import OwnMemory
 from isaaclab_pc.scaling.memory import free_host_memory
 
 __all__ = ["HEARTBEAT_NAME", "Heart", "Heartbeat"]
@@ -53,10 +54,13 @@ class Heartbeat(JsonRecord):
     """Host memory that the process may have, on the machine where it runs [bytes]."""
 
     device_bytes: Count | None = None
-    """GPU memory in use by all processes [bytes]; None on the CPU."""
+    """GPU memory of the process [bytes]; None on the CPU."""
+
+    device_peak: Count | None = None
+    """The most that it had [bytes]; None on the CPU."""
 
     device_limit: Count | None = None
-    """GPU memory that there is [bytes]; None on the CPU."""
+    """GPU memory that it may have: its own and what is free [bytes]; None on the CPU."""
 
 
 class Heart:
@@ -71,6 +75,8 @@ class Heart:
         """
         self._path = folder / HEARTBEAT_NAME
         self._device = device
+        self.gpu = OwnMemory(device) if device.startswith("cuda") else None
+        """GPU memory of this process; None on the CPU."""
         self._process = psutil.Process()
         self._written = 0.0
         self._last = Heartbeat(os.getpid(), 0, "build")
@@ -93,19 +99,21 @@ class Heart:
     def _write(self, beat: Heartbeat) -> None:
         self._last = beat
         self._written = time.monotonic()
-        in_use = self._device_memory()
+        device, peak, device_limit = self._device_memory()
         resident = self._process.memory_info().rss
         limit = resident + free_host_memory().size
-        beat = replace(beat, host_bytes=resident, host_limit=limit, device_bytes=in_use[0], device_limit=in_use[1])
+        beat = replace(beat, host_bytes=resident, host_limit=limit)
+        beat = replace(beat, device_bytes=device, device_peak=peak, device_limit=device_limit)
         self.last = beat
         # Not atomic: a reader that sees half of one reads it again. And a full disk must not end the training.
         with contextlib.suppress(OSError):
             self._path.write_text(beat.to_json(), encoding="utf-8")
 
-    def _device_memory(self) -> tuple[int | None, int | None]:
-        if not self._device.startswith("cuda") or self._last.phase == "build":
-            return None, None
+    def _device_memory(self) -> tuple[int | None, int | None, int | None]:
+        if self.gpu is None or self._last.phase == "build":
+            return None, None, None
         import torch
 
-        free, total = torch.cuda.mem_get_info(self._device)
-        return total - free, total
+        now, peak = self.gpu.read()
+        free, _ = torch.cuda.mem_get_info(self._device)
+        return now, peak, now + free

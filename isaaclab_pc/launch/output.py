@@ -4,28 +4,26 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 import sys
 from collections.abc import Iterator, Sequence
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.command_line import split_own
+from isaaclab_pc.launch.command_line import JSON_FLAG, split_own
 from isaaclab_pc.scaling.profile import default_path
 from isaaclab_pc.settings.output import OutputSettings
 from isaaclab_pc.terminal.durations import Durations
 from isaaclab_pc.terminal.live import LiveScreen, is_terminal
 from isaaclab_pc.terminal.screen import JsonScreen, Lines, Screen, use
+from isaaclab_pc.user_stream import UserStream
 
-__all__ = ["JSON_FLAG", "OUTPUT_HELP", "output"]
-
-JSON_FLAG = "--json"
-"""What asks for one JSON object a line on standard output; everything else goes to standard error."""
+__all__ = ["OUTPUT_HELP", "output"]
 
 OUTPUT_HELP = f"""
 Output (docs/reading-output.md)
   quiet=true         print only what was decided, warnings, the result, and what was made
   {JSON_FLAG}             one JSON object a line, for programs; everything else goes to standard error
+  Exit code 5         also where a result that is in no file cannot be written to standard output
 """
 
 
@@ -53,9 +51,6 @@ def output(argv: Sequence[str]) -> Iterator[tuple[Screen, list[str]]]:
         with _json_screen(durations) as screen, use(screen):
             yield screen, others
         return
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        # A letter that a terminal or a pipe cannot show must not end what prints it.
-        sys.stdout.reconfigure(errors="replace")
     live = is_terminal(sys.stdout) and not own.quiet
     screen = LiveScreen(sys.stdout, durations) if live else Lines(None, durations, quiet=own.quiet)
     with use(screen):
@@ -66,13 +61,10 @@ def output(argv: Sequence[str]) -> Iterator[tuple[Screen, list[str]]]:
 def _json_screen(durations: Durations) -> Iterator[Screen]:
     """Keep standard output for events: what libraries and children print goes to standard error."""
     sys.stdout.flush()
-    events = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    events = sys.stdout if isinstance(sys.stdout, UserStream) else UserStream(1)
     os.dup2(2, 1)
     try:
         with contextlib.redirect_stdout(sys.stderr):
             yield JsonScreen(events, durations)
     finally:
         os.dup2(events.fileno(), 1)
-        # What a closed pipe did not take is tried once more, and lost.
-        with contextlib.suppress(OSError):
-            events.close()

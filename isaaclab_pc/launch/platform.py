@@ -6,9 +6,10 @@ No torch, no simulator, no waiting. A child trusts what was chosen here.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import metadata
 from typing import Any
@@ -23,6 +24,7 @@ from isaaclab_pc.launch.visualizers import (
 )
 from isaaclab_pc.packages import is_installed
 from isaaclab_pc.physics.backends import INSTALL_ISAACSIM, resolve_backend
+from isaaclab_pc.scaling.deadline import DEADLINE_S, answer_of
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import current
 
@@ -181,28 +183,38 @@ def resolve_device(device: str) -> str:
 
 
 def gpu_count() -> int:
-    """Return the number of GPUs that this process sees."""
+    """Return the number of GPUs that this process sees.
+
+    Raises:
+        ConfigError: The driver does not answer.
+    """
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible in ("", "-1"):
         return 0
-    with _driver() as nvml:
-        if nvml is None:
-            return 0
+
+    def count(nvml: Any) -> int:
         if visible is None:
             return nvml.nvmlDeviceGetCount()
         # As CUDA does, which sees those before the first name that means no GPU.
         names = (name.strip() for name in visible.split(","))
         return sum(1 for _ in itertools.takewhile(lambda name: _uuid(nvml, name) is not None, names))
 
+    return _ask_driver(count, 0)
+
 
 def driver_versions() -> tuple[str, str] | None:
-    """Return the version of the NVIDIA driver and the newest CUDA that it knows; None where there is no driver."""
-    with _driver() as nvml:
-        if nvml is None:
-            return None
+    """Return the version of the NVIDIA driver and the newest CUDA that it knows; None where there is no driver.
+
+    Raises:
+        ConfigError: The driver does not answer.
+    """
+
+    def versions(nvml: Any) -> tuple[str, str]:
         # 12040 is 12.4.
         cuda = nvml.nvmlSystemGetCudaDriverVersion_v2()
         return nvml.nvmlSystemGetDriverVersion(), f"{cuda // 1000}.{cuda % 1000 // 10}"
+
+    return _ask_driver(versions, None)
 
 
 def working_gpus() -> tuple[list[str], int]:
@@ -210,13 +222,21 @@ def working_gpus() -> tuple[list[str], int]:
 
     Returns:
         The UUIDs of those that do, in CUDA's order, and how many do not.
+
+    Raises:
+        ConfigError: The driver does not even tell how many there are.
     """
-    with _driver() as nvml:
-        if nvml is None:
-            return [], 0
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-        names = visible.split(",") if visible else [str(index) for index in range(nvml.nvmlDeviceGetCount())]
-        answers = [_uuid(nvml, name.strip()) for name in names]
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+
+    def names(nvml: Any) -> list[str]:
+        return visible.split(",") if visible else [str(index) for index in range(nvml.nvmlDeviceGetCount())]
+
+    answers: list[str | None] = []
+    for name in _ask_driver(names, []):
+        try:
+            answers.append(_ask_driver(functools.partial(_uuid, name=name.strip()), None))
+        except ConfigError:
+            answers.append(None)
     working = [answer for answer in answers if answer is not None]
     return working, len(answers) - len(working)
 
@@ -231,6 +251,25 @@ def _uuid(nvml: Any, name: str) -> str | None:
         return nvml.nvmlDeviceGetUUID(handle)
     except nvml.NVMLError:
         return None
+
+
+def _ask_driver[Answer](question: Callable[[Any], Answer], without: Answer) -> Answer:
+    """Ask NVML; returns ``without`` where there is no driver.
+
+    Raises:
+        ConfigError: It does not answer.
+    """
+
+    def ask() -> Answer:
+        with _driver() as nvml:
+            return without if nvml is None else question(nvml)
+
+    try:
+        return answer_of(ask, DEADLINE_S)
+    except TimeoutError as error:
+        raise ConfigError(
+            f"the NVIDIA driver gives {error}: see whether nvidia-smi does, or use device=cpu."
+        ) from error
 
 
 @contextmanager

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
-from filelock import FileLock, Timeout
+from filelock import Timeout
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.files import locked_file
 from isaaclab_pc.launch.child_process import GRACE_SECONDS
 from isaaclab_pc.launch.task_names import short_name
 from isaaclab_pc.settings import RunSettings
@@ -21,6 +22,7 @@ from isaaclab_pc.terminal.screen import current
 __all__ = [
     "LOGS",
     "LOG_NAME",
+    "PROGRESS_NAME",
     "RESUME_SETTINGS_NAME",
     "SCRIPT_LOCK",
     "SETTINGS_NAME",
@@ -48,6 +50,9 @@ SCRIPT_LOCK = ".lock"
 
 WORKER_LOCK = ".worker.lock"
 """The lock of its worker."""
+
+PROGRESS_NAME = "progress.json"
+"""What the worker is doing, a :class:`~isaaclab_pc.scaling.trial.Progress`."""
 
 LOG_NAME = "worker.log"
 """What simulators and libraries print in the child, beside its settings."""
@@ -152,19 +157,16 @@ def locked(folder: Path, name: str = SCRIPT_LOCK, timeout: float = 0.0) -> Itera
         timeout: How long to wait for another process [s].
 
     Raises:
-        ConfigError: Another process trains it, or the lock's file cannot be made.
+        ConfigError: Another process trains it, or the lock's file cannot be made or locked.
     """
-    lock = FileLock(folder / name, timeout=timeout)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise ConfigError(f"{folder} is being trained by another process.") from None
-    except OSError as error:
-        raise ConfigError(f"{folder / name} cannot be locked ({error.strerror}).") from None
-    try:
+    instead = "Two processes could train one run: start from a folder on another disk, such as a local one."
+    with contextlib.ExitStack() as stack:
+        with writing(folder):
+            try:
+                stack.enter_context(locked_file(folder / name, timeout, instead))
+            except Timeout:
+                raise ConfigError(f"{folder} is being trained by another process.") from None
         yield
-    finally:
-        lock.release()
 
 
 def wait_for_worker(folder: Path) -> bool:

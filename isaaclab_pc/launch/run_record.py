@@ -20,6 +20,7 @@ from isaaclab_pc.launch.evaluation_result import Evaluation
 from isaaclab_pc.packages import installed_versions
 from isaaclab_pc.runners import read_header
 from isaaclab_pc.scaling import Trial
+from isaaclab_pc.scaling.profile import Answer
 from isaaclab_pc.settings import RunSettings
 
 __all__ = [
@@ -127,6 +128,12 @@ class RestartEntry(_Part):
     note: str
     """What was different from then on; empty where nothing was."""
 
+    num_envs: int = 0
+    """Environments that it had; 0: not known."""
+
+    taken_by_others: int = 0
+    """Memory that other programs took while it ran, where it ran out of memory for that [bytes]."""
+
 
 class RunData(_Part):
     """What is known about a run. Numbers that are not finite are written as null."""
@@ -180,6 +187,12 @@ class RunData(_Part):
     """When an earlier run's search found the number of environments, which was taken from the cache; None where this
     run searched, or the number was given."""
 
+    answer: Answer | None = None
+    """The answer of the search, and what the training tells of it; None where the number was given."""
+
+    configuration: str = ""
+    """Digest of the configurations of environment and agent; empty where no search found the number."""
+
     checkpoints: CheckpointEntries = CheckpointEntries()
     """The latest and the best checkpoint."""
 
@@ -212,6 +225,9 @@ class RunData(_Part):
 
     peak_bytes: int | None = None
     """Most memory that the process which trained had [bytes]."""
+
+    device_peak_bytes: int | None = None
+    """Most GPU memory that it was seen to have [bytes]; None on the CPU."""
 
     metrics: dict[str, float | None] = Field(default_factory=dict)
     """Metrics of the last iteration."""

@@ -7,16 +7,24 @@ import difflib
 import functools
 import importlib.util
 import json
+import os
 import pkgutil
+import select
 import subprocess
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
 from isaaclab_pc.errors import ConfigError, closest
+from isaaclab_pc.launch.plugins import ISAACLAB_TASKS, load_task_packages
+from isaaclab_pc.terminal.screen import current
 
 __all__ = [
     "all_ids",
+    "answer_with_tasks",
+    "broken_packages",
+    "describe_registered",
     "expert_tasks",
     "has_expert",
     "has_sizes",
@@ -25,17 +33,20 @@ __all__ = [
     "require_expert",
     "resolve_task",
     "short_name",
+    "short_names",
+    "task_modules",
 ]
+
+SLOW_SECONDS = 20.0
+"""Time without a word from the process that imports all packages, after which it is said which it is at [s]."""
 
 PREFIX = "IsaacPC-"
 """Begins the gym ids of this package's tasks."""
 
 _LIST_ALL = """
-import isaaclab_tasks
-from isaaclab.cli import load_external_tasks
-from isaaclab_pc.launch.task_names import describe_registered
-load_external_tasks()
-print("\\ntasks:", describe_registered())
+import sys
+from isaaclab_pc.launch.task_names import answer_with_tasks
+answer_with_tasks(int(sys.argv[1]))
 """
 
 
@@ -46,6 +57,8 @@ class Traits(TypedDict):
     """Whether the package of its environment has a module ``expert``."""
     has_sizes: bool
     """Whether its agents come in every size, as those of ``register_task`` do."""
+    modules: list[str]
+    """Modules of its environment and its configurations."""
 
 
 def our_tasks() -> dict[str, str]:
@@ -90,7 +103,31 @@ def has_sizes(task_id: str) -> bool:
 
 
 def _traits(task_id: str) -> Traits:
-    return registered_tasks().get(task_id, {"has_expert": False, "has_sizes": False})
+    return registered_tasks().get(task_id, {"has_expert": False, "has_sizes": False, "modules": []})
+
+
+def task_modules(task_id: str) -> list[str]:
+    """Return the modules of a task's environment and configurations, as they are registered.
+
+    Args:
+        task_id: A gym id, of this package or another.
+
+    Raises:
+        ConfigError: It is of another package, and Isaac Lab's tasks cannot be imported.
+    """
+    return _modules(task_id) if task_id in our_tasks().values() else _traits(task_id)["modules"]
+
+
+def _modules(task_id: str) -> list[str]:
+    """Return the modules that the registry names for a task; not those of functions that make the agents of any."""
+    import gymnasium
+
+    spec = gymnasium.spec(task_id)
+    entries = [spec.entry_point, *(value for name, value in spec.kwargs.items() if name.endswith("_entry_point"))]
+    names = [
+        entry.partition(":")[0] if isinstance(entry, str) else getattr(entry, "__module__", "") for entry in entries
+    ]
+    return sorted({name for name in names if name and name != "isaaclab_pc.tasks.registration"})
 
 
 def require_expert(task_id: str, asked: str) -> None:
@@ -111,8 +148,8 @@ def _has_expert_module(task_id: str) -> bool:
     package = _package(task_id)
     try:
         return bool(package) and importlib.util.find_spec(f"{package}.expert") is not None
-    except ImportError:
-        # Somebody's task whose package lacks what it imports.
+    except (Exception, SystemExit):
+        # Somebody's task whose package cannot be imported.
         return False
 
 
@@ -124,18 +161,32 @@ def _package(task_id: str) -> str:
     return entry_point.partition(":")[0].rpartition(".")[0] if isinstance(entry_point, str) else ""
 
 
-def describe_registered() -> str:
-    """Return :class:`Traits` of all tasks that are registered in this process, by gym id, as JSON."""
+def describe_registered() -> dict[str, Traits]:
+    """Return what all tasks offer that are registered in this process, by gym id."""
     import gymnasium
 
     from isaaclab_pc.runners import agent_key
 
-    traits = {
-        task_id: Traits(has_expert=_has_expert_module(task_id), has_sizes=agent_key("rsl_rl", "large") in spec.kwargs)
+    return {
+        task_id: Traits(
+            has_expert=_has_expert_module(task_id),
+            has_sizes=agent_key("rsl_rl", "large") in spec.kwargs,
+            modules=_modules(task_id),
+        )
         for task_id, spec in gymnasium.registry.items()
         if "env_cfg_entry_point" in spec.kwargs
     }
-    return json.dumps(traits)
+
+
+def answer_with_tasks(descriptor: int) -> None:
+    """Write the tasks of all installed packages to a pipe: lines of JSON, the name of each package before its import.
+
+    Args:
+        descriptor: The pipe, which nothing else is written to: what is imported prints lines of its own.
+    """
+    with os.fdopen(descriptor, "w", buffering=1, encoding="utf-8") as pipe:
+        broken = load_task_packages(lambda name: pipe.write(json.dumps(name) + "\n"))
+        pipe.write(json.dumps({"tasks": describe_registered(), "broken": broken}) + "\n")
 
 
 def all_ids() -> list[str]:
@@ -147,22 +198,68 @@ def all_ids() -> list[str]:
     return sorted(registered_tasks())
 
 
-@functools.cache
 def registered_tasks() -> dict[str, Traits]:
     """Return what every task that Isaac Lab can configure offers, by gym id.
 
-    A child process lists them, which takes seconds, because importing Isaac Lab's tasks loads torch.
+    A package that cannot be imported is warned of, once.
 
     Raises:
-        ConfigError: Isaac Lab's tasks cannot be imported.
+        ConfigError: Isaac Lab's tasks cannot be imported, or a package ends the process that imports it.
     """
-    done = subprocess.run([sys.executable, "-P", "-c", _LIST_ALL], capture_output=True, text=True, check=False)
-    # Imports print lines of their own.
-    lines = [line for line in done.stdout.splitlines() if line.startswith("tasks:")]
-    if done.returncode != 0 or not lines:
-        last_line = (done.stderr.strip().splitlines() or ["no output"])[-1]
-        raise ConfigError(f"Isaac Lab's tasks cannot be imported: {last_line}")
-    return json.loads(lines[-1].removeprefix("tasks:"))
+    return _listing()[0]
+
+
+def broken_packages() -> dict[str, str]:
+    """Return what is wrong with the packages of tasks that cannot be imported, by name.
+
+    Raises:
+        ConfigError: As for :func:`registered_tasks`.
+    """
+    return _listing()[1]
+
+
+@functools.cache
+def _listing() -> tuple[dict[str, Traits], dict[str, str]]:
+    """Return the tasks of all packages, and what is wrong with those that cannot be imported, by name.
+
+    A child process lists them, which takes seconds, because importing Isaac Lab's tasks loads torch.
+    """
+    importing = ISAACLAB_TASKS
+    told = ""
+    outlet, inlet = os.pipe()
+    with tempfile.TemporaryFile() as errors, os.fdopen(outlet, "rb", buffering=0) as pipe:
+        child = subprocess.Popen(
+            [sys.executable, "-P", "-c", _LIST_ALL, str(inlet)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            pass_fds=(inlet,),
+        )
+        os.close(inlet)
+        try:
+            text = b""
+            while True:
+                if told != importing and not select.select([pipe], [], [], SLOW_SECONDS)[0]:
+                    told = importing
+                    current().say(f"note: importing {importing} takes long", stderr=True)
+                chunk = pipe.read(1 << 16)
+                if not chunk:
+                    break
+                *lines, text = (text + chunk).split(b"\n")
+                for line in map(json.loads, lines):
+                    if isinstance(line, dict):
+                        for name, error in line["broken"].items():
+                            current().warn(f"warning: {name} cannot be imported, and its tasks are missing: {error}")
+                        return line["tasks"], line["broken"]
+                    importing = line
+            code = child.wait()
+        finally:
+            # Whatever it still has running was started by what it has imported.
+            child.kill()
+            child.wait()
+        errors.seek(0)
+        last_line = (errors.read().decode(errors="replace").strip().splitlines() or [f"exit code {code}"])[-1]
+    raise ConfigError(f"{importing} cannot be imported: {last_line}. Mend it or uninstall it.")
 
 
 def resolve_task(name: str) -> str:
@@ -175,28 +272,30 @@ def resolve_task(name: str) -> str:
         ConfigError: No task has that name; the message shows similar ones.
     """
     # What is near a short name and of letters alone is most likely a slip; the short names are known without gymnasium.
-    short_names = _short_names()
+    folders = short_names()
     looks_short = name.islower() and name.replace("_", "").isalpha()
-    if looks_short and name not in short_names and difflib.get_close_matches(name, short_names):
-        raise _not_a_task(name, short_names)
+    if looks_short and name not in folders and difflib.get_close_matches(name, folders):
+        raise _not_a_task(name, folders)
 
     ours = our_tasks()
     if name in ours:
         return ours[name]
     if name in ours.values() or name in all_ids():
         return name
-    raise _not_a_task(name, [*ours, *all_ids()])
+    raise _not_a_task(name, [*ours, *all_ids()], broken_packages())
 
 
-def _short_names() -> list[str]:
-    """Return the names of our tasks' folders."""
+def short_names() -> list[str]:
+    """Return the short names of this package's tasks, those of their folders, in milliseconds."""
     spec = importlib.util.find_spec("isaaclab_pc.tasks")
     assert spec is not None
     return [module.name for module in pkgutil.iter_modules(spec.submodule_search_locations) if module.ispkg]
 
 
-def _not_a_task(name: str, known: Sequence[str]) -> ConfigError:
-    return ConfigError(f"task={name} is not a task: {closest(name, known)} scripts/list_tasks.py shows all.")
+def _not_a_task(name: str, known: Sequence[str], broken: Mapping[str, str] | None = None) -> ConfigError:
+    causes = [f" It may be of {owner}, which cannot be imported: {why}." for owner, why in (broken or {}).items()]
+    near = closest(name, known)
+    return ConfigError(f"task={name} is not a task:{''.join(causes)} {near} scripts/list_tasks.py shows all.")
 
 
 def short_name(task_id: str) -> str:

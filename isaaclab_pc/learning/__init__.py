@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What RSL-RL lacks, behind its own ``class_name``: its runner finds these algorithms by the names of their classes."""
+"""Algorithms that RSL-RL lacks; its runner finds them by ``class_name``."""

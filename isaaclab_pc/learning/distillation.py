@@ -317,7 +317,7 @@ class ReplayDistillation(Distillation):
 
 
 class Shortening:
-    """Ends episodes whose task has been fulfilled for a number of steps.
+    """Ends an episode once its task has been fulfilled for a number of steps.
 
     The rest of them would show how to stand still, again and again. A student that learns mostly from such samples
     stands still elsewhere, too.

@@ -23,7 +23,7 @@ _NOISE = "distribution."
 
 
 class FineTuning(PPO):
-    """PPO whose actor begins as a trained policy, and whose critic first learns alone.
+    """PPO that starts from a trained actor and lets the critic learn alone first.
 
     The critic has seen nothing when the run begins, and its advantages would be noise: the actor would lose in a few
     updates what it can do. So it is left as it is until the critic knows what its actions are worth, and the critic has

@@ -47,7 +47,7 @@ def apply_physics(env_cfg: DirectRLEnvCfg, settings: PhysicsSettings) -> str:
     """Write ``settings`` into an environment's config, in place.
 
     Args:
-        env_cfg: Config whose ``sim.physics`` is a ``PhysicsPresetsCfg``, or the one of its presets that
+        env_cfg: Config with ``sim.physics`` a ``PhysicsPresetsCfg``, or the one of its presets that
             ``settings.backend`` names.
         settings: What the user asked for.
 

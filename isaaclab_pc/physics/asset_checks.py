@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What in the assets makes a simulation unstable: drives too stiff for the time step, mass ratios, missing limits.
+"""Find what makes a simulation unstable: drives too stiff for the time step, mass ratios, missing limits.
 
 The checks are functions of arrays; :func:`check_scene` reads the arrays from a running Isaac Lab scene. They give
 warnings and no errors: a scene may work all the same, and the warning tells where to look when it does not.
@@ -63,7 +63,7 @@ def check_drives(
     *,
     implicit_damping: bool = False,
 ) -> list[str]:
-    """Find drives whose gains are beyond the stability limit of :func:`largest_stable_dt`.
+    """Find drives with gains beyond the stability limit of :func:`largest_stable_dt`.
 
     Args:
         names: Joints, J.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Shapes whose size differs between environments, on MuJoCo Warp.
+"""Shapes of different sizes in different environments, on MuJoCo Warp.
 
 Newton 1.6 hands MuJoCo Warp the size of every shape in every environment, but the bounds that its broad phase tests
 first, the radius ``geom_rbound`` and the box ``geom_aabb``, stay those of the first environment. A larger shape in
@@ -46,7 +46,7 @@ def shape_bounds(kind: torch.Tensor, size: torch.Tensor) -> tuple[torch.Tensor, 
 
 
 def fit_broadphase(physics: Any) -> None:
-    """Give shapes whose size differs between environments bounds that are large enough, which Newton does not do.
+    """Enlarge the bounds of shapes that differ in size between environments, which Newton does not do.
 
     Call it once, after the simulation has started. Meshes and planes are left as they are.
 

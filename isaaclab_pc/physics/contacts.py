@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How full the solver's contact buffers are, and how large they should be.
 
-A solver whose buffers are full drops contacts and goes on. MuJoCo Warp (Newton) has two buffers: one of contacts, which
+A solver with full buffers drops contacts and goes on. MuJoCo Warp (Newton) has two buffers: one of contacts, which
 all environments share, and one of constraint rows in every environment. It counts what it needed even where that is
 more than it has, and sets a flag of the environment once something was dropped. PhysX has no such counters: there, its
 printed messages are searched (:func:`isaaclab_pc.scaling.classify.contact_overflow`).
@@ -127,7 +127,7 @@ class ContactMonitor:
 
 
 def monitor_contacts(physics: Any) -> ContactMonitor | None:
-    """Watch the simulation that runs in this process, whose solver no longer prints what its flags tell.
+    """Watch the simulation of this process; its solver no longer prints its overflow flags.
 
     Args:
         physics: Its physics config, ``cfg.sim.physics``.

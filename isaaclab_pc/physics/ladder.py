@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What to try when a simulation is unstable: smaller steps, more iterations, tighter limits. Loads no torch."""
+"""Settings to try when a simulation is unstable: smaller steps, more iterations, tighter limits. Loads no torch."""
 
 from __future__ import annotations
 

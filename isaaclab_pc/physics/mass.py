@@ -64,7 +64,7 @@ class ObjectMasses:
 
 
 class _Constants:
-    """What MuJoCo Warp derives from the masses of bodies that hang freely, each without children."""
+    """Quantities that MuJoCo Warp derives from the masses of free bodies without children."""
 
     def __init__(self, model: Any, bodies: Sequence[int]) -> None:
         """Take views of the solver's arrays, and remember what they start with.

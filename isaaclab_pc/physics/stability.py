@@ -37,7 +37,7 @@ class Cell(JsonRecord):
     """Environment steps under random actions."""
 
     failures: Mapping[str, Count] = field(default_factory=dict)
-    """Environments whose episode the guard ended meanwhile, by cause."""
+    """Number of environments where the guard ended the episode, by cause."""
 
     env_steps_per_s: NonNegative = 0.0
     """Environment steps of all environments per second, under random actions."""
@@ -53,7 +53,7 @@ class Cell(JsonRecord):
     """Episodes of the expert."""
 
     note: str = ""
-    """What makes the measurement unusable: a crash, dropped contacts."""
+    """Reason why the measurement is unusable: a crash, dropped contacts."""
 
     @property
     def failed(self) -> int:

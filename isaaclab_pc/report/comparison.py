@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What differs between runs, as rows of tables: one row a measure, one column a run."""
+"""Differences between runs as tables: one row a measure, one column a run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from isaaclab_pc.launch.run_record import RunData
-from isaaclab_pc.report.read_run import RunFacts
+from isaaclab_pc.report.read_run import RunFacts, without_effect
 from isaaclab_pc.report.sections import changed_settings, environment_speed, faults, task_name
 from isaaclab_pc.report.words import NOTHING, count, duration, memory, shortened, success_text
 from isaaclab_pc.settings import RunSettings
@@ -54,26 +54,29 @@ def _mean_return(run: RunFacts) -> str:
     return NOTHING if result is None or result.mean_return is None else f"{result.mean_return:.2f}"
 
 
-def differences(runs: Sequence[tuple[RunData, RunSettings | None]]) -> list[tuple[str, ...]]:
+def differences(runs: Sequence[tuple[Path, RunData, RunSettings | None]]) -> list[tuple[str, ...]]:
     """Return what is not the same in all runs: settings, those of task and agent included, commit and versions.
 
     Args:
-        runs: Their records and settings; None where those cannot be read.
+        runs: Their folders, records and settings; None where those cannot be read.
 
     Returns:
         What differs, with its value in every run.
     """
-    changed = [{row.key: row for row in changed_settings(settings)} for _, settings in runs]
+    changed = [{row.key: row for row in changed_settings(settings)} for _, _, settings in runs]
     defaults = {key: row.default for rows in changed for key, row in rows.items()}
     found = {
         key: [
             "unknown" if settings is None else rows[key].value if key in rows else default
-            for (_, settings), rows in zip(runs, changed, strict=True)
+            for (_, _, settings), rows in zip(runs, changed, strict=True)
         ]
         for key, default in defaults.items()
     }
-    found["commit"] = [shortened(data.git or NOTHING) for data, _ in runs]
-    for package in dict.fromkeys(package for data, _ in runs for package in data.versions):
-        versions = [shortened(data.versions.get(package, NOTHING)) for data, _ in runs]
+    for number, (folder, _, _) in enumerate(runs):
+        for key in found.keys() & set(without_effect(folder)):
+            found[key][number] = NOTHING
+    found["commit"] = [shortened(data.git or NOTHING) for _, data, _ in runs]
+    for package in dict.fromkeys(package for _, data, _ in runs for package in data.versions):
+        versions = [shortened(data.versions.get(package, NOTHING)) for _, data, _ in runs]
         found[f"version of {shortened(package)}"] = versions
     return [(name, *values) for name, values in found.items() if len(set(values)) > 1]

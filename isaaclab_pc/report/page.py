@@ -13,7 +13,7 @@ from isaaclab_pc.program_name import command_line
 from isaaclab_pc.report import sections
 from isaaclab_pc.report.comparison import differences, measures, run_names
 from isaaclab_pc.report.next_commands import Command, commands, scale_command
-from isaaclab_pc.report.read_run import RunFacts, read_run
+from isaaclab_pc.report.read_run import RunFacts, read_run, without_effect
 from isaaclab_pc.report.words import shortened
 
 __all__ = ["MOST_RUNS", "REPORT_NAME", "comparison_page", "run_page"]
@@ -98,7 +98,11 @@ def _run_page(run: RunFacts) -> dict[str, Any]:
         "seen": sections.seen_text(run),
         "has_settings": run.settings is not None,
         "changed": sections.changed_settings(run.settings),
-        "others": [(row.key, row.value) for row in sections.other_settings(run.settings)],
+        "others": [
+            (row.key, row.value)
+            for row in sections.other_settings(run.settings)
+            if row.key not in without_effect(run.folder)
+        ],
         "facts": sections.what_ran(run),
         "versions": sections.version_rows(run),
         "has_ledger": bool(run.trials or run.ledger),
@@ -157,7 +161,7 @@ def _comparison_page(runs: Sequence[RunFacts]) -> dict[str, Any]:
         "measures": measures(runs),
         "success_note": "" if len(seeds) == 1 else "The runs were not evaluated with the same seed.",
         "curve_figures": curve_figures,
-        "differing": differences([(run.data, run.settings) for run in runs]),
+        "differing": differences([(run.folder, run.data, run.settings) for run in runs]),
         "commands": [
             Command(f"The report of {name}", command_line("report", run.folder))
             for name, run in zip(names, runs, strict=True)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -23,7 +24,7 @@ from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.viz.films import Film, read_films
 from isaaclab_pc.viz.run_curves import RunCurves, read_run_curves
 
-__all__ = ["DumpFacts", "Event", "RunFacts", "read_run", "read_time"]
+__all__ = ["DumpFacts", "Event", "RunFacts", "read_run", "read_time", "without_effect"]
 
 MOST_DUMPS = 20
 """Dumps that a report names."""
@@ -42,7 +43,7 @@ _UNKNOWN = {
     "versions": {},
     "git": None,
 }
-"""What stands for fields of the record that have no default and cannot be read."""
+"""Stand-ins for fields of the record that have no default and cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Event:
     """A line of ``events.jsonl``."""
 
     name: str
-    """What happened: ``died``, ``restart``, ``recovered``, ``gave up`` or ``stopped``."""
+    """Kind of event: ``died``, ``restart``, ``recovered``, ``gave up`` or ``stopped``."""
 
     time: datetime | None
     """When; None where that cannot be read."""
@@ -72,7 +73,7 @@ class DumpFacts:
 
 @dataclass
 class RunFacts:
-    """What a run's folder tells."""
+    """All that a run's folder tells."""
 
     folder: Path
     """As the user wrote it."""
@@ -87,22 +88,35 @@ class RunFacts:
     """Its iterations; None where there are none."""
 
     events: list[Event] = field(default_factory=list)
-    """What befell its processes."""
+    """Events of its processes."""
 
     dumps: list[DumpFacts] = field(default_factory=list)
     """Failures that were kept."""
 
     trials: list[Trial] = field(default_factory=list)
-    """What the search for the number of environments tried."""
+    """Trials of the search for the number of environments."""
 
     ledger: Ledger | None = None
-    """What the memory of the chosen trial was made of; None where no trial told."""
+    """Memory of the chosen trial by purpose; None where no trial told."""
 
     films: dict[str, Film] = field(default_factory=dict)
-    """What the policy saw, by the names of :data:`isaaclab_pc.viz.films.FILMS`."""
+    """Films of the policy's observations, by the names of :data:`isaaclab_pc.viz.films.FILMS`."""
 
     problems: list[str] = field(default_factory=list)
-    """What cannot be read, a sentence each."""
+    """Files and fields that cannot be read, a sentence each."""
+
+
+def without_effect(folder: Path) -> tuple[str, ...]:
+    """Return the settings that a run has and its task, of another package, does not: ``obs`` and ``robot``, or none.
+
+    Args:
+        folder: The run's folder, in which the task's config tells.
+    """
+    try:
+        config = (folder / "params" / "env.yaml").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ()
+    return () if re.search(r"^obs:", config, re.MULTILINE) else ("obs", "robot")
 
 
 def read_run(folder: Path) -> RunFacts:

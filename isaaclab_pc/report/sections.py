@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a report says of one run, section by section, as plain values for the page."""
+"""Sections of a run's report, as plain values for the page."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Tile(NamedTuple):
     name: str
     value: str
     note: str
-    """What the number is of."""
+    """Name of the quantity."""
 
 
 class SettingRow(NamedTuple):

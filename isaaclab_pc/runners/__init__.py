@@ -49,7 +49,7 @@ class Library:
     """Its import name."""
 
     requirement: str
-    """What ``pip install`` takes to install it."""
+    """Argument of ``pip install`` that installs it."""
 
 
 RUNNERS: Mapping[str, Library] = {
@@ -106,7 +106,7 @@ def agent_key(runner: str, agent: str, algorithm: str = "ppo") -> str:
     Args:
         runner: One of :data:`RUNNERS`.
         agent: The value of ``agent``: ``default``, or another size such as ``large``.
-        algorithm: ``ppo``, ``sac``, ``distill``, or ``finetune`` for PPO that goes on from a distilled policy.
+        algorithm: ``ppo``, ``distill``, or ``finetune`` for PPO that goes on from a distilled policy.
     """
     size = [] if agent == "default" else [agent]
     learning = [] if algorithm == "ppo" else [algorithm]

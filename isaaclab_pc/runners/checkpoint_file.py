@@ -52,7 +52,7 @@ _UNREADABLE = (zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError, 
 
 
 class NonFiniteError(ValueError):
-    """What should be saved holds NaN or inf: training would not recover from such a checkpoint."""
+    """A checkpoint to be saved holds NaN or inf: training would not recover from it."""
 
 
 def read_header(path: Path) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def read_header(path: Path) -> dict[str, Any]:
 
 
 def check_intact(path: Path) -> dict[str, Any]:
-    """Refuse a checkpoint whose bytes are not those that were written; reads all of it, without torch.
+    """Refuse a checkpoint if its bytes have changed since it was written; reads all of it, without torch.
 
     Args:
         path: The checkpoint.

@@ -25,7 +25,7 @@ __all__ = ["CheckpointedRunner", "checkpoint_identity"]
 
 
 class CheckpointedRunner(ABC):
-    """What the libraries' runners have in common: files, and what becomes of running episodes.
+    """Base of the libraries' runners: checkpoint files, and the end of running episodes.
 
     A checkpoint holds the library's state, the random generators, the environment's counters and the iteration.
     """
@@ -40,7 +40,7 @@ class CheckpointedRunner(ABC):
     """Where the networks live."""
 
     _identity: dict[str, Any]
-    """What :func:`checkpoint_identity` returned."""
+    """Result of :func:`checkpoint_identity`."""
 
     @abstractmethod
     def _library_state(self) -> dict[str, Any]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What processes that train together share: means over all of them, taken with torch's process group.
+"""Means over all processes that train together, taken with torch's process group.
 
 Without a process group, there is one process and nothing to share. Torch only.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the rest of the program asks of a learning library: an :class:`Adapter` that makes a :class:`Runner`.
+"""Interface of a learning library: an :class:`Adapter` that makes a :class:`Runner`.
 
 Loads no torch.
 """
@@ -19,7 +19,7 @@ __all__ = ["Adapter", "Decision", "OnIteration", "Runner", "TeacherPolicy", "pol
 
 
 class Decision(Enum):
-    """What to do after an iteration."""
+    """Whether to go on after an iteration."""
 
     CONTINUE = "continue"
     STOP = "stop"
@@ -237,7 +237,7 @@ class Adapter(Protocol):
             device: Where the networks live.
             plan: Horizon and minibatches; None keeps the configured ones.
             experiment: Name of the experiment.
-            replay_samples: Samples that distillation or SAC keeps; None keeps the configured ones. PPO has none.
+            replay_samples: Samples that distillation keeps; None keeps the configured ones. PPO has none.
             teacher: The policy that distillation imitates; None: the task's expert.
             init: Checkpoint of the policy from which PPO goes on; None: it starts from nothing.
         """

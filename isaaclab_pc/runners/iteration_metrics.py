@@ -2,17 +2,20 @@
 """The metrics of an iteration, under the same names whatever the learning library."""
 
 import contextlib
+import logging
 import math
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import psutil
 import torch
 from torch import Tensor
 
 __all__ = [
+    "LOG_ENTRIES",
     "EnvClock",
     "EpisodeStats",
     "IterationLog",
@@ -24,6 +27,12 @@ __all__ = [
     "tagged_metrics",
     "write_metrics",
 ]
+
+
+LOG_ENTRIES = ("log", "episode")
+"""Entries of an environment's extras that hold what it logs."""
+
+_log = logging.getLogger(__name__)
 
 
 class EpisodeStats:
@@ -73,22 +82,43 @@ class IterationLog:
 
     def __init__(self) -> None:
         """Start empty."""
-        self._entries: list[dict[str, Any]] = []
+        self._entries: list[Mapping[Any, Any]] = []
+        self._warned: set[str] = set()
 
-    def add(self, entry: Mapping[str, Any]) -> None:
+    def add_extras(self, extras: Mapping[str, Any]) -> None:
         """Keep what one step logged.
 
         Args:
-            entry: Numbers and tensors by name. It is copied, as the environment may use the same dict again.
+            extras: What the environment's step returned.
         """
-        self._entries.append(dict(entry))
+        for name in LOG_ENTRIES:
+            if name in extras:
+                self.add(extras[name])
+
+    def add(self, entry: Any) -> None:
+        """Keep what one step logged.
+
+        Args:
+            entry: Values by name. It is copied, as the environment may use the same dict again.
+        """
+        self._entries.append(dict(entry) if isinstance(entry, Mapping) else {LOG_ENTRIES[0]: entry})
 
     def take_means(self) -> dict[str, float]:
         """Return the mean of each value over the steps that logged a finite one, and start the next iteration.
 
-        A value that was never finite is NaN. This waits for each device once.
+        A value that was never finite is NaN. What is neither a number nor numbers is left out, with a warning for each
+        name. This waits for each device once.
         """
-        logged = [item for entry in self._entries for item in entry.items()]
+        logged = []
+        for entry in self._entries:
+            for key, value in entry.items():
+                number = _as_number(value)
+                if number is not None:
+                    logged.append((str(key), number))
+                elif str(key) not in self._warned:
+                    self._warned.add(str(key))
+                    kind = getattr(value, "dtype", type(value).__name__)
+                    _log.warning("the task logs %s, which is %s and no number: it is left out", key, kind)
         self._entries = []
 
         numbers = read_numbers([value for _, value in logged])
@@ -100,7 +130,29 @@ class IterationLog:
         return {key: sum(finite) / len(finite) if finite else math.nan for key, finite in by_key.items()}
 
 
-def read_numbers(values: Sequence[Any]) -> list[float]:
+def _as_number(value: Any) -> float | Tensor | None:
+    """Return a number, or the mean of an array or a list; that of a tensor as a tensor; None for anything else."""
+    # Texts would be read as the numbers that they spell.
+    if isinstance(value, (str, bytes, bytearray)):
+        return None
+    # Whatever a task logs, and whatever reading it raises, must not end its training.
+    with contextlib.suppress(Exception):
+        if isinstance(value, (list, tuple)) and any(isinstance(item, Tensor) for item in value):
+            value = torch.cat([torch.as_tensor(item).flatten() for item in value])
+        if isinstance(value, Tensor):
+            if value.is_complex() or value.is_meta:
+                return None
+            # Most are of shape () already.
+            return value.detach().float() if value.dim() == 0 else value.detach().float().mean()
+        if hasattr(value, "__float__") and not isinstance(value, np.ndarray):
+            return float(value)
+        array = np.asarray(value)
+        if array.dtype.kind in "biuf":
+            return float(array.mean()) if array.size else math.nan
+    return None
+
+
+def read_numbers(values: Sequence[float | Tensor]) -> list[float]:
     """Return numbers, and the means of tensors, which are read together: the host waits for each device once."""
     numbers = [math.nan if isinstance(value, Tensor) else float(value) for value in values]
 

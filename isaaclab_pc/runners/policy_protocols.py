@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the adapters and the workers may ask of a network, whatever its library."""
+"""Protocols that a policy network may implement, for adapters and workers of every library."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
@@ -29,7 +29,7 @@ class HasClippingGroups(Protocol):
 
 @runtime_checkable
 class HasPolicy(Protocol):
-    """A network whose policy can be asked alone: without the critic, and without a change of its normalizers."""
+    """Computes the policy alone: no critic, and no update of the normalizers."""
 
     actor_groups: Iterable[str]
     """Observation groups that the policy reads."""

@@ -45,7 +45,7 @@ __all__ = ["ADAPTER", "RlGamesAdapter", "RlGamesRunner"]
 
 
 class RlGamesAdapter:
-    """What the program asks of RL-Games. See :class:`~isaaclab_pc.runners.interface.Adapter` for the methods."""
+    """Adapter of RL-Games. See :class:`~isaaclab_pc.runners.interface.Adapter` for the methods."""
 
     name = "rl_games"
     learning_rate_key = "agent.params.config.learning_rate"

@@ -53,8 +53,7 @@ class LogObserver(AlgoObserver):
 
     def process_infos(self, infos: Mapping[str, Any], done_indices: Tensor) -> None:
         """Keep what one step logged; Isaac Lab's wrapper calls it ``episode``."""
-        if "episode" in infos:
-            self.env_log.add(infos["episode"])
+        self.env_log.add_extras(infos)
 
 
 class ShuffledDataset(PPODataset):

@@ -24,7 +24,14 @@ from torch.utils.tensorboard import SummaryWriter
 from isaaclab_pc.runners.checkpointed_runner import CheckpointedRunner, checkpoint_identity
 from isaaclab_pc.runners.distributed import world_rank, world_size
 from isaaclab_pc.runners.interface import Adapter, Decision, OnIteration, TeacherPolicy, policy_groups
-from isaaclab_pc.runners.iteration_metrics import EnvClock, IterationLog, memory_in_use, speeds, success_rate
+from isaaclab_pc.runners.iteration_metrics import (
+    LOG_ENTRIES,
+    EnvClock,
+    IterationLog,
+    memory_in_use,
+    speeds,
+    success_rate,
+)
 from isaaclab_pc.runners.policy_protocols import ActsFromState, forget_past_episodes
 from isaaclab_pc.runners.shared import USUAL_NUM_ENVS, SilentWriter, StopTraining, no_output, tensor_cores
 from isaaclab_pc.runners.tripwire import Tripwire, end_iteration
@@ -36,7 +43,7 @@ __all__ = ["ADAPTER", "RslRlAdapter", "RslRlRunner"]
 
 
 class RslRlAdapter:
-    """What the program asks of RSL-RL. See :class:`~isaaclab_pc.runners.interface.Adapter` for the methods."""
+    """Adapter of RSL-RL. See :class:`~isaaclab_pc.runners.interface.Adapter` for the methods."""
 
     name = "rsl_rl"
     learning_rate_key = "agent.algorithm.learning_rate"
@@ -231,7 +238,7 @@ def _as_trained(model: nn.Module, clip_actions: float | None) -> nn.Module:
 
 
 class _Clipped(nn.Module):
-    """A model whose actions are clipped."""
+    """Clips the actions of a model."""
 
     def __init__(self, model: Any, limit: float) -> None:
         super().__init__()
@@ -348,11 +355,9 @@ class _Logger(Logger):
         self, rewards: Tensor, dones: Tensor, extras: dict, intrinsic_rewards: Tensor | None = None
     ) -> None:
         """Keep what the environment logged in this step."""
-        if "log" in extras:
-            self.env_log.add(extras["log"])
-
+        self.env_log.add_extras(extras)
         # RSL-RL would count NaN in its averages, so it does not get the log; our averages are written in log().
-        rest = {key: value for key, value in extras.items() if key != "log"}
+        rest = {key: value for key, value in extras.items() if key not in LOG_ENTRIES}
         super().process_env_step(rewards, dones, rest, intrinsic_rewards)
 
     def log(self, it: int, *, collect_time: float, learn_time: float, **kwargs: Any) -> None:  # type: ignore[override]

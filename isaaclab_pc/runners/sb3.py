@@ -32,7 +32,7 @@ __all__ = ["ADAPTER", "Sb3Adapter", "Sb3Runner"]
 
 
 class Sb3Adapter:
-    """What the program asks of Stable-Baselines3. See :class:`~isaaclab_pc.runners.interface.Adapter`."""
+    """Adapter of Stable-Baselines3. See :class:`~isaaclab_pc.runners.interface.Adapter`."""
 
     name = "sb3"
     learning_rate_key = "agent.learning_rate"

@@ -221,7 +221,7 @@ class Agent(PPO):
 
 
 class _EveryStep(BaseCallback):
-    """What is done beside Stable-Baselines3's own loop."""
+    """Hooks into Stable-Baselines3's own loop."""
 
     model: Agent
 

@@ -64,8 +64,7 @@ class GroupEnv(VecEnv):
                 obs, rewards, terminated, truncated, extras = self.isaac_env.step(self._actions)
 
             ended = terminated | truncated
-            if "log" in extras:
-                self.env_log.add(extras["log"])
+            self.env_log.add_extras(extras)
             self.episodes.add(rewards, ended)
             self.truncated = _on_host(truncated)
             # A copy of the rewards, as what the rest of an episode is worth is added to them.

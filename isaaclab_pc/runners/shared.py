@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the adapters of the learning libraries have in common."""
+"""Helpers that the adapters of all learning libraries share."""
 
 import contextlib
 import os

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """skrl behind the :class:`~isaaclab_pc.runners.interface.Adapter` protocol.
 
-What is changed in its PPO is in :mod:`isaaclab_pc.runners.skrl_agent`, in its SAC in
-:mod:`isaaclab_pc.runners.skrl_sac`, and in its environments in :mod:`isaaclab_pc.runners.skrl_env`.
+What is changed in its PPO is in :mod:`isaaclab_pc.runners.skrl_agent`, and in its environments in
+:mod:`isaaclab_pc.runners.skrl_env`.
 """
 
 import contextlib
@@ -35,9 +35,8 @@ if "WORLD_SIZE" in os.environ:
     os.environ["WORLD_SIZE"] = _world_size
 
 from isaaclab_pc.runners.skrl_agent import PpoAgent
-from isaaclab_pc.runners.skrl_components import build_agent, is_sac, read_groups
+from isaaclab_pc.runners.skrl_components import build_agent, read_groups
 from isaaclab_pc.runners.skrl_env import FlatEnv, GroupEnv, as_vectors
-from isaaclab_pc.runners.skrl_sac import SacAgent
 
 if TYPE_CHECKING:
     from isaaclab_pc.scaling import BatchPlan
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["ADAPTER", "SkrlAdapter", "SkrlRunner"]
 
 _ACTING = ("model", "observation_preprocessor", "state_preprocessor", "value_preprocessor")
-"""What a checkpoint holds of the agent that acts, by name; skrl's own models may read any of the normalizers."""
+"""Modules of a checkpoint that acting needs, by name; skrl's own models may read any of the normalizers."""
 
 
 # It warns of what Isaac Lab's own configurations hold, where nobody can change it.
@@ -53,7 +52,7 @@ logging.getLogger("skrl").setLevel(logging.ERROR)
 
 
 class SkrlAdapter:
-    """What the program asks of skrl. See :class:`~isaaclab_pc.runners.interface.Adapter` for the methods."""
+    """Adapter of skrl. See :class:`~isaaclab_pc.runners.interface.Adapter` for the methods."""
 
     name = "skrl"
     learning_rate_key = "agent.agent.learning_rate"
@@ -61,8 +60,7 @@ class SkrlAdapter:
     def batch_target(self, agent_cfg: Mapping[str, Any]) -> tuple[int, int]:
         """Return the samples per update and the minibatch size that the configuration asks for."""
         agent = agent_cfg["agent"]
-        # SAC needs this package's own networks.
-        if agent["class"].lower() != "ppo" and not (is_sac(agent_cfg) and read_groups(agent_cfg) is not None):
+        if agent["class"].lower() != "ppo":
             asked = f"this task's skrl agent is {agent['class']}"
             raise ConfigError(f"runner=skrl trains with PPO, and {asked}: give runner=rsl_rl.")
 
@@ -95,13 +93,11 @@ class SkrlAdapter:
         if plan is not None:
             agent["rollouts"] = plan.horizon
             agent["mini_batches"] = plan.num_minibatches
-            if is_sac(agent_cfg):
-                _size_replay(agent_cfg, plan, replay_samples)
         agent_cfg["trainer"]["timesteps"] = iterations * agent["rollouts"]
 
     def replay_samples(self, agent_cfg: Mapping[str, Any]) -> int:
-        """Return the samples that SAC keeps; 0 with PPO."""
-        return agent_cfg["replay_samples"] if is_sac(agent_cfg) else 0
+        """Return 0: PPO keeps none."""
+        return 0
 
     def max_iterations(self, agent_cfg: Mapping[str, Any]) -> int:
         """Return the iterations of a whole run."""
@@ -112,28 +108,12 @@ class SkrlAdapter:
         return SkrlRunner(env, agent_cfg, run_dir, device)
 
 
-def _size_replay(agent_cfg: dict[str, Any], plan: "BatchPlan", given: int | None) -> None:
-    """Write the size of a replay, which holds whole steps of all environments.
-
-    Raises:
-        ConfigError: It holds less than an iteration.
-    """
-    asked = agent_cfg["replay_samples"] if given is None else given
-    if asked < plan.samples_per_update:
-        raise ConfigError(
-            f"replay_samples={asked} is less than the {plan.samples_per_update} samples of an iteration: give more, or "
-            "fewer environments."
-        )
-    num_envs = plan.samples_per_update // plan.horizon
-    agent_cfg["replay_samples"] = asked // num_envs * num_envs
-
-
 ADAPTER: Adapter = SkrlAdapter()
 """The adapter that :func:`isaaclab_pc.runners.load_adapter` returns."""
 
 
 class SkrlRunner(CheckpointedRunner):
-    """skrl's PPO or SAC. Implements :class:`~isaaclab_pc.runners.interface.Runner`."""
+    """skrl's PPO. Implements :class:`~isaaclab_pc.runners.interface.Runner`."""
 
     def __init__(self, env: Any, agent_cfg: Mapping[str, Any], run_dir: Path, device: str) -> None:
         """Build networks and optimizer; the memory is made when training begins.
@@ -235,7 +215,7 @@ class SkrlRunner(CheckpointedRunner):
         """Return what holds tensors; see :meth:`~isaaclab_pc.runners.interface.Runner.holders`."""
         agent = self._agent
         return {
-            "replay" if isinstance(agent, SacAgent) else "rollout storage": agent.memory.tensors,
+            "rollout storage": agent.memory.tensors,
             "network weights": agent.networks(),
             "optimizer": [optimizer.state for optimizer in agent.optimizers()],
         }
@@ -248,13 +228,11 @@ class SkrlRunner(CheckpointedRunner):
             # A run that only now goes on with mixed precision begins with a new scale.
             if name != "scaler" or name in state["algorithm"]:
                 part.load_state_dict(state["algorithm"][name])
-        self._agent.go_on_from(self.completed_iterations * self._agent.horizon * self._env.num_envs)
 
     def _networks(self) -> dict[str, Any]:
         return {name: part.state_dict() for name, part in self._parts().items() if isinstance(part, nn.Module)}
 
     def _acting_modules(self) -> dict[str, nn.Module]:
-        # The critics of SAC only train.
         return {name: part for name, part in self._parts().items() if name in _ACTING}
 
     def _parts(self) -> dict[str, Any]:
@@ -282,7 +260,7 @@ class _Policy(nn.Module):
 class _StockPolicy(nn.Module):
     """A model of skrl's own without its sampling, and with what the agent does to what it reads."""
 
-    def __init__(self, agent: PpoAgent | SacAgent, env: FlatEnv) -> None:
+    def __init__(self, agent: PpoAgent, env: FlatEnv) -> None:
         """Share the agent's model and its normalizers.
 
         Args:

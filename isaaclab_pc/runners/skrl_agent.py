@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import gymnasium
-import skrl.agents.torch as skrl_agents
 import torch
 from skrl.agents.torch.ppo import PPO
 from skrl.memories.torch import RandomMemory
@@ -30,13 +29,13 @@ from isaaclab_pc.runners.distributed import average_gradients, average_number, b
 from isaaclab_pc.runners.iteration_metrics import EpisodeStats, IterationLog
 from isaaclab_pc.runners.policy_protocols import HasClippingGroups, scale_own_losses
 from isaaclab_pc.runners.shared import tensor_cores
-from isaaclab_pc.runners.tripwire import Tripwire, end_iteration
+from isaaclab_pc.runners.tripwire import Tripwire
 
-__all__ = ["GroupMemory", "MeasuredAgent", "PolicySchedule", "PpoAgent"]
+__all__ = ["GroupMemory", "PolicySchedule", "PpoAgent"]
 
 
 class GroupMemory(RandomMemory):
-    """A rollout whose observations may be dictionaries of groups."""
+    """Rollout storage for observations that are dictionaries of groups."""
 
     def __init__(self, **kwargs: Any) -> None:
         """Start without tensors."""
@@ -91,31 +90,44 @@ class PolicySchedule(KLAdaptiveLR):
         super().step(None if kl is None else average_number(float(kl)), epoch=epoch)
 
 
-class MeasuredAgent(skrl_agents.Agent):
-    """What the agents of skrl's algorithms do here besides: they measure themselves and write no files.
-
-    It stands before skrl's class of the algorithm.
-    """
+class PpoAgent(PPO):
+    """skrl's PPO, which measures itself here and writes no files."""
 
     cfg: Any
     memory: Any
     policy: Any
-    # Of skrl's class of the algorithm.
-    _device_type: str
+    scheduler: Any
+    _current_values: Any
 
-    def __init__(self, *, num_envs: int, horizon: int, **kwargs: Any) -> None:
-        """Build optimizers and normalizers.
+    def __init__(self, *, num_envs: int, horizon: int, is_finite_horizon: bool, **kwargs: Any) -> None:
+        """Build optimizer and normalizers.
 
         Args:
             num_envs: Environments.
             horizon: Steps of each in an iteration.
+            is_finite_horizon: Isaac Lab's: whether nothing is worth anything once an episode's time is up.
             **kwargs: skrl's arguments.
+
+        Raises:
+            ConfigError: Updates would end at different times in several processes.
         """
         super().__init__(**kwargs)
+        if self.cfg.kl_threshold and world_size() > 1:
+            raise ConfigError(
+                "agent.agent.kl_threshold ends updates at different times in several processes: set gpus=1."
+            )
         self.horizon = horizon
-        # Done here, in another way: see the module's text.
+        if self.value is self.policy:
+            del self.checkpoint_modules["value"]
+
+        # Done here, each in another way: see the module's text.
         self._max_grad_norm = self.cfg.grad_norm_clip
+        self._shape_rewards: Callable[..., Tensor] = self.cfg.rewards_shaper or (lambda rewards, *_: rewards)
+        self._bootstrap = self.cfg.discount_factor if self.cfg.time_limit_bootstrap and not is_finite_horizon else 0.0
         self.cfg.grad_norm_clip = 0.0
+        self.cfg.rewards_shaper = None
+        self.cfg.time_limit_bootstrap = False
+
         self.scaler = _Scaler(self._clip_gradients, self._device_type, self.cfg.mixed_precision)
         if self.cfg.mixed_precision:
             self.checkpoint_modules["scaler"] = self.scaler
@@ -124,7 +136,7 @@ class MeasuredAgent(skrl_agents.Agent):
         self.env_log = IterationLog()
         self.episodes = EpisodeStats(num_envs, self.device)
         self.learn_s = 0.0
-        self.tripwires: list[Tripwire] = []
+        self.tripwire = Tripwire(self.optimizer, self.networks())
 
     def begin(self) -> None:
         """Make the memory, and forget what an earlier training has left unfinished."""
@@ -138,13 +150,6 @@ class MeasuredAgent(skrl_agents.Agent):
         # A checkpoint may have been loaded since the last training.
         self.keep_buffers()
 
-    def go_on_from(self, samples: int) -> None:
-        """Prepare for the training that a checkpoint comes from.
-
-        Args:
-            samples: Samples that this process had collected until then.
-        """
-
     def networks(self) -> list[nn.Module]:
         """Return the models and, where the configuration asks for some, skrl's own normalizers."""
         return [module for module in self.checkpoint_modules.values() if isinstance(module, nn.Module)]
@@ -156,12 +161,11 @@ class MeasuredAgent(skrl_agents.Agent):
 
     def keep_buffers(self) -> None:
         """Keep the normalizers as they are, for an update that will be skipped."""
-        for tripwire in self.tripwires:
-            tripwire.keep_buffers()
+        self.tripwire.keep_buffers()
 
     def end_iteration(self) -> dict[str, float]:
-        """Return what the tripwires of all optimizers counted, together."""
-        return end_iteration(self.tripwires)
+        """Return what the tripwire counted."""
+        return self.tripwire.end_iteration()
 
     @tensor_cores()
     def act(self, observations: Any, states: Any, *, timestep: int, timesteps: int) -> tuple[Tensor, dict[str, Any]]:
@@ -176,8 +180,7 @@ class MeasuredAgent(skrl_agents.Agent):
             ended: Whether an episode ended, shape (N, 1).
             infos: The environments' own.
         """
-        if "log" in infos:
-            self.env_log.add(infos["log"])
+        self.env_log.add_extras(infos)
         self.episodes.add(rewards.squeeze(-1), ended.squeeze(-1))
 
     def _clip_gradients(self, optimizer: torch.optim.Optimizer) -> None:
@@ -185,39 +188,6 @@ class MeasuredAgent(skrl_agents.Agent):
         if self._max_grad_norm > 0.0:
             for group in self._clipping_groups(optimizer):
                 nn.utils.clip_grad_norm_(group, self._max_grad_norm)
-
-    def _clipping_groups(self, optimizer: torch.optim.Optimizer) -> Iterable[list[nn.Parameter]]:
-        """Return the parameters whose gradients are clipped together."""
-        return [group["params"] for group in optimizer.param_groups]
-
-
-class PpoAgent(MeasuredAgent, PPO):
-    """skrl's PPO."""
-
-    scheduler: Any
-    _current_values: Any
-
-    def __init__(self, *, is_finite_horizon: bool, **kwargs: Any) -> None:
-        """Build optimizer and normalizers.
-
-        Args:
-            is_finite_horizon: Isaac Lab's: whether nothing is worth anything once an episode's time is up.
-            **kwargs: Those of :class:`MeasuredAgent`.
-        """
-        super().__init__(**kwargs)
-        if self.cfg.kl_threshold and world_size() > 1:
-            raise ConfigError(
-                "agent.agent.kl_threshold ends updates at different times in several processes: set gpus=1."
-            )
-        if self.value is self.policy:
-            del self.checkpoint_modules["value"]
-
-        # Done here, each in another way: see the module's text.
-        self._shape_rewards: Callable[..., Tensor] = self.cfg.rewards_shaper or (lambda rewards, *_: rewards)
-        self._bootstrap = self.cfg.discount_factor if self.cfg.time_limit_bootstrap and not is_finite_horizon else 0.0
-        self.cfg.rewards_shaper = None
-        self.cfg.time_limit_bootstrap = False
-        self.tripwires = [Tripwire(self.optimizer, self.networks())]
 
     def record_transition(
         self,
@@ -267,12 +237,14 @@ class PpoAgent(MeasuredAgent, PPO):
         }
 
     def _clipping_groups(self, optimizer: torch.optim.Optimizer) -> Iterable[list[nn.Parameter]]:
-        """Return the parameters of actor and critic apart.
+        """Return groups of parameters to clip by their own norm: actor and critic apart.
 
         The critic's gradient is the larger one by far: clipped together, it would leave the actor next to nothing.
         """
         model = self.policy
-        return model.clipping_groups() if isinstance(model, HasClippingGroups) else super()._clipping_groups(optimizer)
+        if isinstance(model, HasClippingGroups):
+            return model.clipping_groups()
+        return [group["params"] for group in optimizer.param_groups]
 
 
 class _Scaler(GradScaler):

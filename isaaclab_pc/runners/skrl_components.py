@@ -7,19 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from skrl.agents.torch.ppo import PPO_CFG
-from skrl.agents.torch.sac import SAC_CFG
 from skrl.envs.wrappers.torch import Wrapper
 from skrl.resources.preprocessors.torch import RunningStandardScaler
 from skrl.utils.runner.torch import Runner
 
 from isaaclab_pc.errors import ConfigError, closest
 from isaaclab_pc.runners.skrl_agent import GroupMemory, PolicySchedule, PpoAgent
-from isaaclab_pc.runners.skrl_sac import ReplayMemory, SacAgent
 
-__all__ = ["build_agent", "is_sac", "read_groups"]
+__all__ = ["build_agent", "read_groups"]
 
 _COMPONENTS = {"KLAdaptiveLR": PolicySchedule, "RunningStandardScaler": RunningStandardScaler}
-"""What a configuration may name where skrl would evaluate its text as code."""
+"""Components by name, in place of text that skrl would evaluate as code."""
 
 _NAMED = ("learning_rate_scheduler", "observation_preprocessor", "state_preprocessor", "value_preprocessor")
 
@@ -34,16 +32,7 @@ def read_groups(cfg: Mapping[str, Any]) -> tuple[list[str], list[str]] | None:
     return (policy["actor"], policy["critic"]) if "actor" in policy else None
 
 
-def is_sac(cfg: Mapping[str, Any]) -> bool:
-    """Tell whether a configuration is one of SAC.
-
-    Args:
-        cfg: The whole configuration.
-    """
-    return cfg["agent"]["class"].lower() == "sac"
-
-
-def build_agent(env: Wrapper, cfg: Mapping[str, Any], run_dir: Path, device: str) -> PpoAgent | SacAgent:
+def build_agent(env: Wrapper, cfg: Mapping[str, Any], run_dir: Path, device: str) -> PpoAgent:
     """Build models and agent.
 
     Args:
@@ -76,29 +65,12 @@ def build_agent(env: Wrapper, cfg: Mapping[str, Any], run_dir: Path, device: str
         "write_interval": 0,
         "checkpoint_interval": 0,
     }
-    if is_sac(cfg):
-        return _build_sac(env, cfg, settings, arguments)
-
     agent_cfg = PPO_CFG(**settings)
     sizes = {"observation": env.observation_space, "state": env.state_space, "value": 1}
     for name, size in sizes.items():
         getattr(agent_cfg, f"{name}_preprocessor_kwargs").update(size=size, device=device)
     memory = GroupMemory(memory_size=agent_cfg.rollouts, num_envs=env.num_envs, device=device)
     return PpoAgent(cfg=agent_cfg, memory=memory, **arguments)
-
-
-def _build_sac(
-    env: Wrapper, cfg: Mapping[str, Any], settings: dict[str, Any], arguments: Mapping[str, Any]
-) -> SacAgent:
-    """Build SAC, with the gradient steps and the minibatch of an iteration."""
-    minibatches = settings.pop("mini_batches")
-    samples = settings.pop("rollouts") * env.num_envs
-    agent_cfg = SAC_CFG(
-        gradient_steps=minibatches * settings.pop("learning_epochs"), batch_size=samples // minibatches, **settings
-    )
-    rows = cfg["replay_samples"] // env.num_envs
-    memory = ReplayMemory(memory_size=rows, num_envs=env.num_envs, device=arguments["device"])
-    return SacAgent(cfg=agent_cfg, memory=memory, refill_samples=cfg["refill_samples"], **arguments)
 
 
 class _Components(Runner):
@@ -124,8 +96,8 @@ class _Components(Runner):
 
         settings = dict(self._cfg["models"]["policy"])
         module, _, name = settings.pop("class").partition(":")
-        made = getattr(importlib.import_module(module), name)(**spaces, device=device, **settings)
-        return made if isinstance(made, dict) else {"policy": made, "value": made}
+        model = getattr(importlib.import_module(module), name)(**spaces, device=device, **settings)
+        return {"policy": model, "value": model}
 
     def _process_cfg(self, cfg: Mapping[str, Any]) -> dict[str, Any]:
         """Return a section with components in the place of their names, which skrl's own method evaluates as code."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The learner's last line of defence: an update whose gradient is not finite does not happen."""
+"""The learner's last line of defence: an update with a non-finite gradient is skipped."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ __all__ = ["Tripwire", "end_iteration"]
 
 
 class Tripwire:
-    """Skips updates whose gradient is not finite, and counts them on the device.
+    """Skips updates with a non-finite gradient, and counts them on the device.
 
     **Detection.** A loss or a weight that is NaN or inf makes the gradient NaN or inf, so the norm of the gradient
     shows all three. It is computed before the library clips: clipping by a norm that overflowed makes the gradient
@@ -24,7 +24,7 @@ class Tripwire:
     weights, moments and step count as they are. A gradient set to zero would not do: the moments would decay, and the
     weights would move. Any other optimizer is skipped by the host, which waits for the device once an update.
 
-    Of processes that train together, all skip an update whose gradient is bad in one of them.
+    Processes that train together all skip an update if the gradient is bad in one of them.
 
     **Normalizers** are part of the networks' buffers. They are restored when an update was skipped, and when their own
     statistics are not finite.
@@ -35,7 +35,7 @@ class Tripwire:
 
         Args:
             optimizer: The library's optimizer, which also knows the parameters. Adam and AdamW become fused.
-            networks: The networks whose buffers are restored.
+            networks: Networks to restore the buffers of.
         """
         self._optimizer = optimizer
         self._networks = networks

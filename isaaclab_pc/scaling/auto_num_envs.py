@@ -4,21 +4,21 @@
 from __future__ import annotations
 
 import functools
-import hashlib
-import json
 import math
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.physics import HEADROOM, grown
 from isaaclab_pc.scaling.fit import ChildCommand, FitResult, ProbeError, fit
 from isaaclab_pc.scaling.search_settings import SearchSettings
-from isaaclab_pc.scaling.trial import Outcome, Overrides, Phase, Trial
+from isaaclab_pc.scaling.trial import Outcome, Overrides, Phase, Progress, Trial
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import current
 
-__all__ = ["apply_overrides", "cache_key_parts", "find_num_envs", "retry_overrides"]
+__all__ = ["KeyParts", "apply_overrides", "find_num_envs", "retry_overrides", "smaller_chunk"]
+
+KeyParts = Callable[[RunSettings], Mapping[str, str]]
+"""Tells what the answer for a run depends on, beside the machine and the search: text by name."""
 
 SMALLEST_REPLAY = 20_000
 """Samples below which a replay is not halved to save memory: it would forget what the student has yet to learn."""
@@ -34,7 +34,7 @@ def find_num_envs(
     run: RunSettings,
     command: ChildCommand,
     settings: SearchSettings,
-    versions: Mapping[str, str],
+    key_parts: KeyParts,
     on_trial: Callable[[Trial], None],
     *,
     processes: int = 1,
@@ -47,7 +47,7 @@ def find_num_envs(
         command: Gives the arguments of a child that tries a size of this run; see
             :data:`~isaaclab_pc.scaling.fit.ChildCommand`.
         settings: How to search.
-        versions: Versions of the packages that matter.
+        key_parts: Tells what the answer depends on.
         on_trial: Called with each trial.
         processes: As for :func:`~isaaclab_pc.scaling.fit`.
         reserve: Likewise.
@@ -76,7 +76,7 @@ def find_num_envs(
         result = fit(
             command,
             settings,
-            cache_key_parts(run, versions),
+            key_parts(run),
             show,
             retry=functools.partial(retry_overrides, smallest=settings.usual_smallest),
             label=_label(run, settings),
@@ -140,14 +140,26 @@ def _larger_contact_buffers(trial: Trial) -> dict[str, int]:
     return {f"env.sim.physics.{name}": math.ceil(HEADROOM * size) for name, size in trial.physx_buffers.items() if size}
 
 
-def _smaller_chunk(trial: Trial, overrides: Overrides) -> dict[str, int]:
-    """Return the setting that leaves an encoder an eighth of what it holds, once, where an update ran out of memory."""
-    progress = trial.progress
-    if progress is None or progress.phase is not Phase.UPDATE or "chunk" in overrides:
-        return {}
+def smaller_chunk(progress: Progress) -> int | None:
+    """Return an eighth of the samples that an encoder holds at once.
+
+    Args:
+        progress: Where memory ran out.
+
+    Returns:
+        The value of ``chunk``; None where it was no update that ran out of memory, or the encoders hold little.
+    """
     at_once = min(progress.chunk, progress.minibatch_size)
     chunk = max(at_once // 8, SMALLEST_CHUNK)
-    return {"chunk": chunk} if chunk < at_once else {}
+    return chunk if progress.phase is Phase.UPDATE and chunk < at_once else None
+
+
+def _smaller_chunk(trial: Trial, overrides: Overrides) -> dict[str, int]:
+    """Return the setting that leaves an encoder an eighth of what it holds, once, where an update ran out of memory."""
+    if trial.progress is None or "chunk" in overrides:
+        return {}
+    chunk = smaller_chunk(trial.progress)
+    return {} if chunk is None else {"chunk": chunk}
 
 
 def _smaller_minibatch(trial: Trial) -> dict[str, int]:
@@ -182,35 +194,3 @@ def _label(run: RunSettings, settings: SearchSettings) -> str:
     given = [*budget, *run.env_overrides, *run.agent_overrides]
     where = f"obs={run.obs}, {run.runner}, {run.algorithm}, {run.physics.backend}, {settings.device}"
     return " ".join([f"{run.task} ({where}, {settings.resolved_objective})", *given])
-
-
-def cache_key_parts(run: RunSettings, versions: Mapping[str, str]) -> dict[str, str]:
-    """Return what the best number of environments depends on, besides the machine and the search.
-
-    Args:
-        run: The run's settings.
-        versions: Versions of the packages that matter.
-
-    Returns:
-        Text by name; the code of this package, its tasks and agents is in it as a hash.
-    """
-    irrelevant = {"num_envs", "seed", "max_iterations", "resume", "scaling", "eval", "device", "supervise"}
-    irrelevant |= {"node_rank", "rendezvous", "logger"}
-    relevant = {key: value for key, value in run.model_dump().items() if key not in irrelevant}
-    return {
-        "task": run.task,
-        "config": json.dumps(relevant, sort_keys=True),
-        "versions": json.dumps(dict(versions), sort_keys=True),
-        "code": _code_hash(),
-    }
-
-
-def _code_hash() -> str:
-    """Hash the Python files of this package, its tasks and agents."""
-    package = Path(__file__).parents[1]
-    # tasks and agents may be links, which rglob does not follow by itself.
-    folders = (package, package / "tasks", package / "agents")
-    digest = hashlib.sha256()
-    for file in sorted({file.resolve() for folder in folders for file in folder.rglob("*.py")}):
-        digest.update(file.read_bytes())
-    return digest.hexdigest()

@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Memory of a GPU as CUDA tells it, for a process that opens no CUDA context."""
 
+import contextlib
 import subprocess
 import sys
 import weakref
+
+from isaaclab_pc.scaling.deadline import DEADLINE_S, answer_of
 
 __all__ = ["CudaMemory"]
 
 _PROGRAM = """
 import sys, torch
 for _ in sys.stdin:
-    print(*torch.cuda.mem_get_info(sys.argv[1]), flush=True)
+    print("\\n%d %d" % torch.cuda.mem_get_info(sys.argv[1]), flush=True)
 """
+_FIRST_S = 120.0
+"""Longest time until the first answer [s]: the child imports torch and opens a CUDA context."""
 _END_S = 5.0
 """Time that the child has to end [s]."""
 
@@ -29,9 +34,11 @@ class CudaMemory:
             [sys.executable, "-P", "-c", _PROGRAM, device],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            # With what is asked for: nobody reads a second pipe, and one that is full stops the child.
+            stderr=subprocess.STDOUT,
             text=True,
         )
+        self._seconds = _FIRST_S
         # It also ends when this process dies: its input does.
         weakref.finalize(self, _end, self._child)
 
@@ -39,21 +46,38 @@ class CudaMemory:
         """Return the memory that is free and the whole [bytes], of an instance of MIG its own.
 
         Raises:
-            OSError: CUDA does not tell.
+            OSError: CUDA does not tell, or not in time.
         """
+        try:
+            free, total = answer_of(self._read, self._seconds)
+        except TimeoutError as error:
+            # Or the thread would read on.
+            self._child.kill()
+            raise OSError(f"CUDA gives {error}") from error
+        self._seconds = DEADLINE_S
+        return free, total
+
+    def _read(self) -> tuple[int, int]:
+        """Return the next line that is two numbers; libraries may write others before it."""
         assert self._child.stdin is not None
         assert self._child.stdout is not None
-        assert self._child.stderr is not None
-        try:
+        last = "it ended without a word"
+        with contextlib.suppress(BrokenPipeError):
             print(file=self._child.stdin, flush=True)
-            free, total = map(int, self._child.stdout.readline().split())
-        except (OSError, ValueError) as error:
-            last = (self._child.stderr.read().strip().splitlines() or ["it ended without a word"])[-1]
-            raise OSError(last) from error
-        return free, total
+        for line in self._child.stdout:
+            words = line.split()
+            if len(words) == 2 and all(word.isdigit() for word in words):
+                return int(words[0]), int(words[1])
+            last = line.strip() or last
+        raise OSError(last)
 
 
 def _end(child: subprocess.Popen[str]) -> None:
     child.kill()
-    with child:
+    # A process that the driver does not let go of stays.
+    with contextlib.suppress(subprocess.TimeoutExpired):
         child.wait(_END_S)
+    for stream in (child.stdin, child.stdout):
+        with contextlib.suppress(OSError):
+            if stream is not None:
+                stream.close()

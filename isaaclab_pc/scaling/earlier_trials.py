@@ -68,7 +68,7 @@ class EarlierTrials:
     """What earlier searches measured."""
 
     trials: tuple[Trial, ...] = ()
-    """Trials that fitted and reported their memory; of each size the newest."""
+    """Trials that fitted, compiled no kernels and reported their memory; of each size the newest."""
     folder: str = ""
     """Folder of the newest search among them, for people; empty where there is none."""
 
@@ -103,7 +103,7 @@ def find_earlier_trials(run: RunKind, folder: Path) -> EarlierTrials:
             continue
 
         for trial in reversed(found.trials):
-            if trial.fits and trial.memory is not None:
+            if trial.fits and not trial.compiled and trial.memory is not None:
                 newest_of_size.setdefault(trial.num_envs, trial)
                 newest_folder = newest_folder or str(path.parent)
 

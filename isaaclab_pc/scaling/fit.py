@@ -14,11 +14,13 @@ import psutil
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.scaling.gpu import Gpu
+from isaaclab_pc.scaling.known_trials import is_unfinished, still_known
 from isaaclab_pc.scaling.machine import usable_cores
 from isaaclab_pc.scaling.memory import free_host_memory, resolve_budget
 from isaaclab_pc.scaling.no_answer import nothing_built, nothing_fits
-from isaaclab_pc.scaling.profile import CacheMode, Profile, ProfileCache, cache_key
-from isaaclab_pc.scaling.search import Objective, SearchResult, StopReason, fits_with_margin, search
+from isaaclab_pc.scaling.profile import Answer, CacheMode, Doubt, Profile, ProfileCache, cache_key
+from isaaclab_pc.scaling.room import fits_with_margin
+from isaaclab_pc.scaling.search import Objective, SearchResult, StopReason, search
 from isaaclab_pc.scaling.search_clock import SearchClock
 from isaaclab_pc.scaling.search_settings import SearchSettings
 from isaaclab_pc.scaling.trial import Outcome, Overrides, Trial, format_size
@@ -28,11 +30,13 @@ from isaaclab_pc.settings.scaling import parse_budget
 __all__ = [
     "DEVICE_FRACTION",
     "HOST_FRACTION",
+    "SPEED_OFF",
     "ChildCommand",
     "FitResult",
     "ProbeError",
     "RetryPolicy",
     "SearchSettings",
+    "contradicts",
     "fit",
 ]
 
@@ -47,6 +51,8 @@ HOST_FRACTION = 0.8
 """Share of the free host memory that runs may take, unless a budget says otherwise."""
 DEVICE_FRACTION = 0.9
 """The same of a GPU's."""
+SPEED_OFF = 1.3
+"""Factor by which two speeds of one size contradict each other."""
 _HEADROOM = 1.05
 """A cached answer is trusted when the budget is at least this many times the peak it was measured with."""
 _MAX_ATTEMPTS = 4
@@ -77,6 +83,8 @@ class FitResult:
     """Of a cached answer, the trials of the search that found it, without that of a size that was tried again now."""
     earlier_date: str = ""
     """When that search was; empty where the answer is not from the cache."""
+    answer: Answer | None = None
+    """What the run is to keep of it, so that it can correct the cache; None where the cache is ignored."""
 
 
 class ProbeError(RuntimeError):
@@ -111,8 +119,10 @@ def fit(
 ) -> FitResult:
     """Find the number of environments for this machine and budget.
 
-    A cached answer is taken as it is where the memory that is free now has room to spare for it. Where it has not, the
-    answer is tried once more. Where there is none, or it no longer fits, sizes are searched.
+    A cached answer is taken as it is where the memory that is free now has room to spare for it. Where it has not, or a
+    training was much faster or slower than it, it is tried once more. A search that was cut short, or whose answer ran
+    out of memory in a training, goes on from its trials. Where there is no answer, or it no longer holds, sizes are
+    searched.
 
     Args:
         command: Gives the arguments of a child that tries a size.
@@ -134,49 +144,83 @@ def fit(
         ProbeError: A trial failed for another reason than its size.
     """
     gpu = Gpu(settings.device) if settings.on_gpu else None
-    budgets = _budgets(settings, gpu, processes, reserve)
+
+    def read_budgets() -> Budgets:
+        return _budgets(settings, gpu, processes, reserve)
+
+    budgets = read_budgets()
     sharing = {"processes": processes, "reserve": reserve}
     digest = cache_key({**key, **_machine(gpu), **sharing, "settings": _settings_of_answer(settings)})
 
     cache = ProfileCache()
     mode = CacheMode(settings.cache)
+    kept_as = None if mode is CacheMode.IGNORE else digest
     profile = cache.get(digest) if mode is CacheMode.USE else None
-    if profile is not None and _has_headroom(profile, budgets):
-        return _answer(profile, _cached_reason(profile, cache.path), earlier=profile)
+    # Trials of another speed than today's are no beginning.
+    goes_on = profile is not None and profile.doubt is not Doubt.SPEED and is_unfinished(profile, settings.max_trials)
+    if profile is not None and profile.doubt is None and not goes_on and _has_headroom(profile, budgets):
+        return _result(profile, _cached_reason(profile, cache.path), kept_as, (), profile, cached=True)
 
     search_clock = SearchClock(settings.max_seconds, clock)
+    known = still_known(profile, budgets) if profile is not None and goes_on else {}
     with _output_folder() as folder:
-        children = _Children(command, budgets, gpu, folder, on_trial, search_clock)
+        children = _Children(command, budgets, read_budgets, gpu, folder, on_trial, search_clock)
         sizes = _SizeTrials(children, retry, search_clock, profile)
-        result, is_confirmed = _confirm_or_search(sizes, settings, search_clock, profile)
+        if goes_on:
+            result, is_confirmed = _search(sizes, settings, search_clock, dict(known)), False
+        else:
+            result, is_confirmed = _confirm_or_search(sizes, settings, search_clock, profile)
         best = _winner(result, settings, search_clock)
 
-    trials = tuple(replace(trial, log="") for trial in result.trials)
-    found = _profile(best, result.stop, trials, label)
+    tried = tuple(replace(trial, log="") for trial in result.trials)
+    found = _profile(best, result, tried, label)
     earlier = None
     if profile is not None and is_confirmed:
         # It is still the answer of that search, which stays cut short where it was.
         others = tuple(trial for trial in profile.trials if trial.num_envs != best.num_envs or not trial.fits)
         earlier = replace(profile, trials=others)
-        found = replace(found, stop=profile.stop, trials=(*others, *trials), date=profile.date)
+        found = replace(found, stop=profile.stop, trials=(*others, *tried), date=profile.date)
+    elif profile is not None and goes_on:
+        others = tuple(trial for trial in tried if trial in known.values())
+        earlier = replace(profile, trials=others)
     if mode is not CacheMode.IGNORE:
         cache.put(digest, found)
     reason = _confirmed_reason(best, cache.path) if is_confirmed else _searched_reason(best, result, settings)
-    return _answer(found, reason, trials, earlier)
+    trials = tuple(trial for trial in tried if trial not in known.values())
+    return _result(found, reason, kept_as, trials, earlier, cached=is_confirmed or not trials)
 
 
-def _answer(profile: Profile, reason: str, trials: tuple[Trial, ...] = (), earlier: Profile | None = None) -> FitResult:
+def _result(
+    profile: Profile,
+    reason: str,
+    key: str | None,
+    trials: tuple[Trial, ...],
+    earlier: Profile | None,
+    *,
+    cached: bool,
+) -> FitResult:
     """Return an answer, from trials of now, from an earlier search, or from both."""
+    winner = profile.winner
+    answer = None
+    if key is not None:
+        answer = Answer(
+            key,
+            profile.num_envs,
+            profile.frames_per_second,
+            minibatch_size=0 if winner is None or winner.progress is None else winner.progress.minibatch_size,
+            configuration="" if winner is None else winner.configuration,
+        )
     return FitResult(
         num_envs=profile.num_envs,
         trials=trials,
-        cached=earlier is not None,
+        cached=cached,
         reason=reason,
         overrides=profile.overrides,
         host_bytes=profile.host_bytes,
         device_bytes=profile.device_bytes,
         earlier_trials=() if earlier is None else earlier.trials,
         earlier_date="" if earlier is None else earlier.date,
+        answer=answer,
     )
 
 
@@ -210,17 +254,27 @@ def _budgets(settings: SearchSettings, gpu: Gpu | None, processes: int, reserve:
     return Budgets(resolve_budget(HOST_FRACTION, free_host) // processes, max(device - reserve, 0))
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Children:
     """Runs trials in child processes, one at a time."""
 
     command: ChildCommand
     budgets: Budgets
+    read_budgets: Callable[[], Budgets]
+    """Reads what is left now, while no child runs."""
     gpu: Gpu | None
     folder: Path
     """Where children leave their trials and their output."""
     on_trial: Callable[[Trial], None]
     clock: SearchClock
+
+    def leave_to_others(self) -> None:
+        """Lower the budgets to what other programs have left."""
+        now = self.read_budgets()
+        device = self.budgets.device
+        if device is not None and now.device is not None:
+            device = min(device, now.device)
+        self.budgets = replace(self.budgets, host=min(self.budgets.host, now.host), device=device)
 
     def run(self, num_envs: int, overrides: Overrides) -> Trial:
         """Try a size once, in the time that is left."""
@@ -253,21 +307,27 @@ class _SizeTrials:
     def run(self, num_envs: int) -> Trial:
         """Try a size, again with other settings where those may help; return its last trial."""
         trial = self._run_once(num_envs)
-        if self._may_compile_kernels and trial.outcome in (Outcome.OVER_BUDGET, Outcome.OOM):
+        fitting = None
+        # A child that ran out of memory may have compiled some, too, and could not tell.
+        if trial.compiled or (self._may_compile_kernels and trial.outcome in (Outcome.OVER_BUDGET, Outcome.OOM)):
             # Compiling kernels takes memory that no later process needs: they are kept on disk.
+            fitting = trial if trial.fits else None
             trial = self._run_once(num_envs)
         self._may_compile_kernels = self._may_compile_kernels and trial.outcome is Outcome.TOO_MANY
+        if trial.taken_by_others:
+            # No setting of the run is to blame.
+            self._children.leave_to_others()
+            trial = self._run_once(num_envs)
 
-        fitting = None
         for _ in range(_MAX_ATTEMPTS - 1):
-            overrides = self._retry(trial, self._overrides)
+            overrides = None if trial.taken_by_others else self._retry(trial, self._overrides)
             if overrides is None or self._clock.left() == 0.0:
                 break
             fitting = trial if trial.fits else fitting
             self._overrides = overrides
             trial = self._run_once(num_envs)
         if trial.outcome is Outcome.TIMEOUT and fitting is not None:
-            # That there was no time for other settings says nothing against those that fit.
+            # That there was no time to run it again says nothing against what fits.
             self._overrides = fitting.overrides
             return fitting
         return trial
@@ -285,20 +345,39 @@ def _confirm_or_search(
         The search, and whether it ended with that trial.
     """
     if profile is None:
-        return _search(sizes, settings, clock, None), False
+        return _search(sizes, settings, clock, {}), False
     confirmation = sizes.run(profile.num_envs)
-    if fits_with_margin(confirmation):
-        return SearchResult(confirmation, (confirmation,), StopReason.COMPLETE), True
-    result = _search(sizes, settings, clock, confirmation)
+    is_doubted = profile.doubt is Doubt.SPEED
+    is_another = is_doubted and contradicts(confirmation.frames_per_second, profile.frames_per_second)
+    if fits_with_margin(confirmation) and not is_another:
+        speed = confirmation.frames_per_second
+        return SearchResult(confirmation, (confirmation,), StopReason.COMPLETE, speed), True
+    # Where only memory is short, the best size is below.
+    start = None if is_doubted else confirmation.num_envs
+    result = _search(sizes, settings, clock, {confirmation.num_envs: confirmation}, start)
     return result, result.best is confirmation and len(result.trials) == 1
 
 
-def _search(sizes: _SizeTrials, settings: SearchSettings, clock: SearchClock, known: Trial | None) -> SearchResult:
-    """Search with child processes, from a trial that has run already or else from the usual size."""
+def contradicts(speed: float, other: float) -> bool:
+    """Tell whether two speeds of one size contradict each other.
+
+    Args:
+        speed: Frames per second.
+        other: Likewise.
+    """
+    slower, faster = sorted((speed, other))
+    return faster > SPEED_OFF * slower
+
+
+def _search(
+    sizes: _SizeTrials, settings: SearchSettings, clock: SearchClock, known: dict[int, Trial], start: int | None = None
+) -> SearchResult:
+    """Search with child processes, from trials that are known already, each for one use, and from the usual size."""
     bounds = settings.sizes
 
     def try_size(num_envs: int) -> Trial:
-        return known if known is not None and num_envs == known.num_envs else sizes.run(num_envs)
+        trial = known.pop(num_envs, None)
+        return sizes.run(num_envs) if trial is None else trial
 
     return search(
         try_size,
@@ -307,7 +386,7 @@ def _search(sizes: _SizeTrials, settings: SearchSettings, clock: SearchClock, kn
         granule=bounds.granule,
         floor=bounds.floor,
         finest=bounds.finest,
-        start=bounds.start if known is None else known.num_envs,
+        start=bounds.start if start is None else start,
         objective=settings.resolved_objective,
         max_trials=settings.max_trials,
         max_seconds=clock.left(),
@@ -326,14 +405,14 @@ def _winner(result: SearchResult, settings: SearchSettings, clock: SearchClock) 
     return result.best
 
 
-def _profile(best: Trial, stop: StopReason, trials: tuple[Trial, ...], label: str) -> Profile:
+def _profile(best: Trial, result: SearchResult, trials: tuple[Trial, ...], label: str) -> Profile:
     """Make what is kept of an answer."""
     return Profile(
         num_envs=best.num_envs,
-        frames_per_second=best.frames_per_second,
+        frames_per_second=result.frames_per_second,
         host_bytes=best.host_bytes,
         device_bytes=best.device_bytes,
-        stop=stop,
+        stop=result.stop,
         trials=trials,
         label=label,
         date=time.strftime("%Y-%m-%d %H:%M"),
@@ -367,7 +446,10 @@ def _cpuinfo() -> list[str]:
 
 
 def _settings_of_answer(settings: SearchSettings) -> dict[str, object]:
-    """Return the settings that the answer depends on: not the cache mode, nor which of several equal GPUs it is."""
+    """Return the settings that the answer depends on.
+
+    Not the cache mode, nor which of several equal GPUs it is, nor when to stop: a search that was cut short goes on.
+    """
     return {
         "device": settings.device.partition(":")[0],
         "budget": settings.budget,
@@ -375,8 +457,6 @@ def _settings_of_answer(settings: SearchSettings) -> dict[str, object]:
         "min": settings.min,
         "max": settings.max,
         "granule": settings.granule,
-        "max_trials": settings.max_trials,
-        "max_seconds": settings.max_seconds,
     }
 
 
@@ -403,6 +483,6 @@ def _searched_reason(best: Trial, result: SearchResult, settings: SearchSettings
         kind = "the fewest environments within 5 % of the best frames per second"
     cut = "" if result.stop is StopReason.COMPLETE else f"; cut short by scaling.{result.stop}"
     return (
-        f"num_envs={best.num_envs}: {kind}, {len(result.trials)} tried ({best.frames_per_second:.0f} frames/s, "
+        f"num_envs={best.num_envs}: {kind}, {len(result.trials)} tried ({result.frames_per_second:.0f} frames/s, "
         f"{format_size(best.device_bytes or best.host_bytes)}{cut})"
     )

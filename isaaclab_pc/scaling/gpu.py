@@ -2,6 +2,7 @@
 """GPU memory of a process tree, read through NVML: this process opens no CUDA context for it."""
 
 import os
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -9,8 +10,16 @@ import psutil
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.scaling.cuda_memory import CudaMemory
+from isaaclab_pc.scaling.deadline import DEADLINE_S, answer_of
+from isaaclab_pc.scaling.memory import resolve_budget
+from isaaclab_pc.scaling.trial import Meter
 
-__all__ = ["Gpu"]
+__all__ = ["Gpu", "GpuUse", "OwnMemory", "held_by_libraries"]
+
+_LOOK_S = 0.05
+"""Time between two looks at memory that the driver takes back [s]."""
+_LOOKS = 20
+"""Most looks."""
 
 
 class _Memory(NamedTuple):
@@ -21,8 +30,22 @@ class _Memory(NamedTuple):
     free: int
 
 
+class GpuUse(NamedTuple):
+    """What a process tree had of a GPU, known when it is gone."""
+
+    peak: int
+    """Most memory at once [bytes]."""
+    meter: Meter
+    """Who told it."""
+    others: int
+    """By how much the memory of all other programs has grown meanwhile [bytes]; negative where they gave some back."""
+
+
 class Gpu:
-    """One GPU and what a process tree uses of it."""
+    """One GPU and what a process tree uses of it.
+
+    Every question to the driver has a deadline, after which the GPU is refused like one that cannot be read.
+    """
 
     def __init__(
         self,
@@ -52,17 +75,18 @@ class Gpu:
         self._device = device
 
         index = int(device.partition(":")[2] or 0)
+        visible = environment.get("CUDA_VISIBLE_DEVICES")
+        self._hung: TimeoutError | None = None
         try:
-            nvml.nvmlInit()
-            self._handle = self._open(index, environment.get("CUDA_VISIBLE_DEVICES"))
+            self._ask(nvml.nvmlInit)
+            self._handle = self._ask(lambda: self._open(index, visible))
         except (nvml.NVMLError, IndexError, ValueError) as error:
             raise self._refusal(error) from error
 
         self._cuda_memory = cuda_memory
         self._asks_cuda = False
         self._shares_memory = False
-        self._used_before = self._memory().used
-        self._peak = 0
+        self.start()
 
     def _open(self, index: int, visible: str | None) -> Any:
         """Return the NVML handle of a device as CUDA counts them."""
@@ -93,12 +117,12 @@ class Gpu:
     @property
     def name(self) -> str:
         """Model, memory and driver: a measured answer is valid for these."""
-        return f"{self.model} driver {self._nvml.nvmlSystemGetDriverVersion()}"
+        return f"{self.model} driver {self._ask(self._nvml.nvmlSystemGetDriverVersion)}"
 
     @property
     def model(self) -> str:
         """Model and total memory [bytes]: GPUs that have these in common can stand for each other."""
-        return f"{self._nvml.nvmlDeviceGetName(self._handle)} {self._memory().total}"
+        return f"{self._ask(lambda: self._nvml.nvmlDeviceGetName(self._handle))} {self._memory().total}"
 
     def free(self) -> int:
         """Return the memory that is free now [bytes]."""
@@ -107,29 +131,87 @@ class Gpu:
     def start(self) -> None:
         """Begin to meter a new process tree, which uses nothing yet."""
         self._used_before = self._memory().used
-        self._peak = 0
+        self._growth = 0
+        self._own_peak: int | None = None
+        self._own_pids: set[int] = set()
+        # In a container, the numbers of the host's processes may be listed. This process may be one that computes.
+        self._strangers = self._told().keys() - {os.getpid()}
 
     def sample(self, pids: Iterable[int]) -> int:
         """Measure the memory that processes use now.
 
-        Where the driver does not tell per process (in most containers), or the GPU shares the machine's memory, the
-        growth of the used memory since `start` stands in for it; what other programs take in the meantime counts then
-        as well.
+        Until the driver tells it of one of them, which it never does in most containers and where the GPU shares the
+        machine's memory, the growth of the used memory since `start` stands in for it, others' included.
 
         Args:
             pids: Process ids of the tree.
 
         Returns:
-            The peak since `start` [bytes].
-        """
-        used = None if self._shares_memory else self._used_by(set(pids))
-        if used is None:
-            used = max(self._memory().used - self._used_before, 0)
-        self._peak = max(self._peak, used)
-        return self._peak
+            The peak since `start` [bytes], as far as it is known before `finish`.
 
-    def _used_by(self, pids: set[int]) -> int | None:
-        """Return the memory the driver accounts to these processes [bytes], or None when it knows none of them."""
+        Raises:
+            ConfigError: The memory cannot be read.
+        """
+        self._growth = max(self._growth, self.growth())
+        told = self._told()
+        own = told.keys() & set(pids) - self._strangers
+        if own:
+            self._own_pids |= own
+            self._own_peak = max(self._own_peak or 0, sum(told[pid] for pid in own))
+        return self._growth if self._own_peak is None else self._own_peak
+
+    def finish(self) -> GpuUse:
+        """Return what the process tree used, which has ended.
+
+        What is used now beyond what was used at `start` belongs to others. It is taken off the growth that stood in
+        for the tree's memory; what they gave back is added. Others that took memory and gave it back are not seen.
+
+        Returns:
+            The peak, and what others did.
+
+        Raises:
+            ConfigError: The memory cannot be read.
+        """
+        others = self._settled() - self._used_before
+        # A process that is still there was not of the tree.
+        if self._own_peak is not None and not self._own_pids & self._told().keys():
+            return GpuUse(self._own_peak, Meter.PROCESS, others)
+        return GpuUse(max(self._growth - others, 0), Meter.MACHINE if self._shares_memory else Meter.CARD, others)
+
+    def _settled(self) -> int:
+        """Return the used memory once the driver has taken back that of processes which ended [bytes]."""
+        used = self._memory().used
+        for _ in range(_LOOKS):
+            time.sleep(_LOOK_S)
+            before, used = used, self._memory().used
+            if used >= before:
+                return before
+        return used
+
+    def told_of(self, pid: int) -> int | None:
+        """Return the memory of a process [bytes]; None where the driver does not tell it.
+
+        Args:
+            pid: Its number.
+
+        Raises:
+            ConfigError: The driver does not answer.
+        """
+        return self._told().get(pid)
+
+    def growth(self) -> int:
+        """Return by how much the used memory has grown since `start`, others' included [bytes].
+
+        Raises:
+            ConfigError: The memory cannot be read.
+        """
+        return self._memory().used - self._used_before
+
+    def _told(self) -> dict[int, int]:
+        """Return the memory [bytes] of each process of which the driver tells it."""
+        return {} if self._shares_memory else self._ask(self._per_process)
+
+    def _per_process(self) -> dict[int, int]:
         per_pid: dict[int, int] = {}
         for running in (
             self._nvml.nvmlDeviceGetComputeRunningProcesses,
@@ -140,10 +222,10 @@ class Gpu:
             except self._nvml.NVMLError:
                 continue
             for process in processes:
-                if process.pid in pids and process.usedGpuMemory is not None:
+                if process.usedGpuMemory is not None:
                     # A process that computes and renders is in both lists, with the same figure.
                     per_pid[process.pid] = max(per_pid.get(process.pid, 0), process.usedGpuMemory)
-        return sum(per_pid.values()) if per_pid else None
+        return per_pid
 
     def _memory(self) -> _Memory:
         """Return the memory of the GPU, or the machine's where they share it.
@@ -153,7 +235,7 @@ class Gpu:
         """
         if not self._shares_memory and not self._asks_cuda:
             try:
-                memory = self._nvml.nvmlDeviceGetMemoryInfo(self._handle)
+                memory = self._ask(lambda: self._nvml.nvmlDeviceGetMemoryInfo(self._handle))
                 return _Memory(memory.total, memory.used, memory.free)
             except self._nvml.NVMLError_NoPermission:
                 self._asks_cuda = True
@@ -183,8 +265,110 @@ class Gpu:
             raise self._refusal(error) from error
         return _Memory(total, total - free, free)
 
+    def _ask[Answer](self, question: Callable[[], Answer]) -> Answer:
+        """Ask the driver.
+
+        Raises:
+            ConfigError: It does not answer.
+        """
+        try:
+            if self._hung is not None:
+                raise self._hung
+            return answer_of(question, DEADLINE_S)
+        except TimeoutError as error:
+            # Each further question would wait as long.
+            self._hung = error
+            raise self._refusal(error) from error
+
     def _refusal(self, error: Exception) -> ConfigError:
         return ConfigError(
             f"device={self._device}: its memory cannot be read ({error}); check nvidia-smi and CUDA_VISIBLE_DEVICES "
             "(for an instance of MIG, its UUID from nvidia-smi -L), or choose num_envs yourself"
         )
+
+
+def held_by_libraries(device: str, *, peak: bool) -> int:
+    """Return the memory that torch and Warp hold on a GPU for this process, used or not.
+
+    Its CUDA context, loaded kernels and what PhysX allocates by itself come on top.
+
+    Args:
+        device: ``cuda:N``; this process has a CUDA context there.
+        peak: Whether the most at any time is asked for.
+
+    Returns:
+        The memory [bytes].
+    """
+    import torch
+    import warp as wp
+
+    torch_holds = torch.cuda.max_memory_reserved(device) if peak else torch.cuda.memory_reserved(device)
+    pool = 0
+    if wp.is_mempool_enabled(device):
+        pool = wp.get_mempool_used_mem_high(device) if peak else wp.get_mempool_used_mem_current(device)
+    # With this allocator, torch's memory is part of the same pool.
+    is_shared = torch.cuda.get_allocator_backend() == "cudaMallocAsync"
+    return max(torch_holds, pool) if is_shared else torch_holds + pool
+
+
+class OwnMemory:
+    """GPU memory of this process alone, whatever others do.
+
+    It is what the driver tells of the process. Where that is nothing, it is what torch and Warp hold, with what all
+    else of the process took while it was built: its CUDA context, kernels, and what PhysX allocates.
+    """
+
+    def __init__(self, device: str) -> None:
+        """Begin, before this process has a CUDA context.
+
+        Args:
+            device: ``cuda:N``.
+        """
+        self._device = device
+        self._gpu: Gpu | None = None
+        self._beside: int | None = None
+        try:
+            self._gpu = Gpu(device, cuda_memory=self._mem_get_info)
+        except ConfigError:
+            self._beside = 0
+
+    def read(self) -> tuple[int, int]:
+        """Return the memory that it has now, and the most that it had at a time when this was asked [bytes].
+
+        The first time is to be when all is built.
+        """
+        held, peak = (held_by_libraries(self._device, peak=peak) for peak in (False, True))
+        told = None
+        try:
+            if self._gpu is not None:
+                told = self._gpu.told_of(os.getpid())
+                if self._beside is None:
+                    self._beside = max(self._gpu.growth() - held, 0)
+        except ConfigError:
+            self._gpu = None
+        beside = max(told - held, 0) if told is not None else self._beside or 0
+        return held + beside, peak + beside
+
+    def hold_to(self, budget: float | int) -> None:
+        """Let torch allocate no more than a budget leaves beside what else the process has; once all is built.
+
+        Args:
+            budget: A fraction of the memory that is free without this process, or a size [bytes].
+
+        Raises:
+            MemoryError: Less than nothing is left.
+        """
+        import torch
+
+        free, total = self._mem_get_info()
+        now, _ = self.read()
+        allowed = resolve_budget(budget, free + now)
+        left = allowed - now + torch.cuda.memory_reserved(self._device)
+        if left <= 0:
+            raise MemoryError(f"scaling.budget={budget}: {now} bytes of GPU memory are used, {allowed} are allowed")
+        torch.cuda.set_per_process_memory_fraction(min(left / total, 1.0), self._device)
+
+    def _mem_get_info(self) -> tuple[int, int]:
+        import torch
+
+        return torch.cuda.mem_get_info(self._device)

@@ -4,7 +4,8 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from isaaclab_pc.scaling.trial import MemoryReport, Trial
+from isaaclab_pc.scaling.room import telling
+from isaaclab_pc.scaling.trial import Trial
 
 __all__ = ["KINDS", "Entry", "Ledger", "Part", "fit_line", "measured_ledger", "predicted_ledger"]
 
@@ -98,25 +99,25 @@ def measured_ledger(trials: Iterable[Trial], num_envs: int) -> Ledger | None:
 
     Returns:
         The ledger; None where the trial reported nothing. Fixed part and growth are least-squares lines through all
-        sizes that fitted, and missing where that is one.
+        sizes that fitted and compiled no kernels, and missing where that is one.
     """
-    by_size = {
-        trial.num_envs: _memory_by_kind(trial, trial.memory)
-        for trial in trials
-        if trial.fits and trial.memory is not None
-    }
+    reported = [trial for trial in trials if trial.fits and trial.memory is not None]
+    by_size = {trial.num_envs: _memory_by_kind(trial) for trial in reported}
     if num_envs not in by_size:
         return None
 
+    on_line = [trial.num_envs for trial in telling(reported)]
     entries = []
     for kind, total in by_size[num_envs].items():
-        fixed, per_env = fit_line({size: of_size.get(kind, 0) for size, of_size in by_size.items()})
+        fixed, per_env = fit_line({size: by_size[size].get(kind, 0) for size in on_line})
         entries.append(Entry(kind, total, fixed, per_env))
     return Ledger(num_envs, tuple(entries))
 
 
-def _memory_by_kind(trial: Trial, memory: MemoryReport) -> dict[str, int]:
+def _memory_by_kind(trial: Trial) -> dict[str, int]:
     """Return the memory of a trial by kind [bytes], in the order of `KINDS`; kinds of no size are left out."""
+    memory = trial.memory
+    assert memory is not None
     peak = trial.host_bytes if trial.device_bytes is None else trial.device_bytes
     sizes = {kind: memory.tensors.get(kind, 0) for kind in KINDS}
     in_scene = sum(sizes[kind] for kind in _SCENE_TENSORS)

@@ -35,14 +35,15 @@ class Cgroup:
 
     def free(self) -> int | None:
         """Return what is left under this group's limit [bytes], or None without a limit."""
-        limit_name, usage_name, cache_name = (
-            ("memory.max", "memory.current", "inactive_file")
+        # Above memory.high nothing is killed, but everything is throttled until it all but stands still.
+        limit_names, usage_name, cache_name = (
+            (("memory.max", "memory.high"), "memory.current", "inactive_file")
             if self.version == 2
-            else ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+            else (("memory.limit_in_bytes",), "memory.usage_in_bytes", "total_inactive_file")
         )
-        limit = self._number(limit_name)
+        limit = min((number for number in map(self._number, limit_names) if number is not None), default=_UNLIMITED)
         usage = self._number(usage_name)
-        if limit is None or usage is None or limit >= _UNLIMITED:
+        if usage is None or limit >= _UNLIMITED:
             return None
         # File pages that nobody uses count as usage, but the kernel drops them before it kills anything.
         reclaimable = self._counters("memory.stat").get(cache_name, 0)

@@ -9,17 +9,18 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from filelock import FileLock, Timeout
+from filelock import Timeout
 
-from isaaclab_pc.files import write_text_atomically
+from isaaclab_pc.caches import cache_root
+from isaaclab_pc.files import locked_file, write_text_atomically
 from isaaclab_pc.json_record import Count, JsonRecord, NonNegative, Size
 from isaaclab_pc.scaling.search import StopReason
 from isaaclab_pc.scaling.trial import Overrides, Trial
 from isaaclab_pc.terminal.screen import current
 
-__all__ = ["CacheMode", "Profile", "ProfileCache", "cache_key", "default_path"]
+__all__ = ["Answer", "CacheMode", "Doubt", "Profile", "ProfileCache", "cache_key", "default_path"]
 
-_VERSION = 2
+_VERSION = 3
 _LOCK_SECONDS = 10.0
 """How long to wait for another job that writes the file [s]."""
 _MAX_PROFILES = 300
@@ -35,6 +36,33 @@ class CacheMode(StrEnum):
     """Search again, keep the new answer."""
     IGNORE = "ignore"
     """Neither read nor write."""
+
+
+class Doubt(StrEnum):
+    """What a training told against an answer."""
+
+    SPEED = "speed"
+    """It was much faster or slower: one trial of the answer decides whether sizes are searched again."""
+    MEMORY = "memory"
+    """It ran out of memory: the search goes on below."""
+
+
+@dataclass(frozen=True)
+class Answer(JsonRecord):
+    """What a run keeps of the answer that it trains with, and what it tells of it."""
+
+    key: str
+    """Under which the cache has it, from `cache_key`."""
+    num_envs: Size
+    """Environments."""
+    frames_per_second: NonNegative
+    """The speed of its trial [1/s]."""
+    minibatch_size: Count = 0
+    """Samples of a minibatch in its trial; 0: not known."""
+    configuration: str = ""
+    """Digest of the configurations in its trial; empty: not known."""
+    verdict: str = ""
+    """How the training compares with that, for people; empty until it tells."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +87,13 @@ class Profile(JsonRecord):
     """When the search was: date and time of the machine."""
     overrides: Overrides = field(default_factory=dict)
     """Settings that it was measured with in place of the user's."""
+    doubt: Doubt | None = None
+    """What a training told against it; None where none did."""
+
+    @property
+    def winner(self) -> Trial | None:
+        """The newest trial of the answer that fitted; None where it is not kept."""
+        return next((trial for trial in reversed(self.trials) if trial.fits and trial.num_envs == self.num_envs), None)
 
 
 def default_path(environment: Mapping[str, str] = os.environ) -> Path:
@@ -67,8 +102,7 @@ def default_path(environment: Mapping[str, str] = os.environ) -> Path:
     Args:
         environment: Environment variables.
     """
-    root = environment.get("XDG_CACHE_HOME")
-    return (Path(root) if root else Path.home() / ".cache") / "isaaclab_pc" / "profiles.json"
+    return cache_root(environment) / "isaaclab_pc" / "profiles.json"
 
 
 def cache_key(parts: Mapping[str, object]) -> str:
@@ -115,13 +149,27 @@ class ProfileCache:
             key: From `cache_key`.
             profile: The answer.
         """
+        self._change(key, profile)
+
+    def drop(self, key: str) -> None:
+        """Forget a profile; nothing happens where there is none.
+
+        Args:
+            key: From `cache_key`.
+        """
+        self._change(key, None)
+
+    def _change(self, key: str, profile: Profile | None) -> None:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with FileLock(f"{self.path}.lock", timeout=_LOCK_SECONDS):
+            with locked_file(Path(f"{self.path}.lock"), _LOCK_SECONDS) as is_held:
+                if not is_held:
+                    self._warn_once("its file system has no locks, and searches that end at once may lose an answer")
                 entries = self._entries()
-                # At the end, as the newest.
                 entries.pop(key, None)
-                entries[key] = profile.to_dict()
+                if profile is not None:
+                    # At the end, as the newest.
+                    entries[key] = profile.to_dict()
                 newest = dict(list(entries.items())[-_MAX_PROFILES:])
                 write_text_atomically(self.path, json.dumps({"version": _VERSION, "profiles": newest}, indent=1))
         except (OSError, Timeout) as error:

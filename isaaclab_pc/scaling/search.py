@@ -8,26 +8,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.scaling.room import MARGIN, capacity, fits_with_margin, telling
+from isaaclab_pc.scaling.speed import TOLERANCE, pooled_speeds, smallest_near_best
 from isaaclab_pc.scaling.trial import Outcome, Trial
 
-__all__ = [
-    "BRACKET",
-    "MARGIN",
-    "RESOLUTION",
-    "TOLERANCE",
-    "Objective",
-    "SearchResult",
-    "StopReason",
-    "capacity",
-    "fits_with_margin",
-    "search",
-]
+__all__ = ["BRACKET", "RESOLUTION", "Objective", "SearchResult", "StopReason", "search"]
 
-TOLERANCE = 0.05
-"""A size whose frames per second are this close to the best is as good: more environments would only cost memory."""
-MARGIN = 0.015
-"""Part of a memory budget that a winner leaves free. The peaks of one size differ from run to run: with a standard
-deviation of 0.5 %, a winner at this margin fits again in 98 of 100 runs, and most winners use less."""
 RESOLUTION = 0.02
 """Part by which a predicted size has to be larger than the best one to be worth a trial. What is given up is between
 nothing and this part, so in the median the winner is 99 % of the largest size that fits."""
@@ -35,17 +21,23 @@ BRACKET = 0.06
 """Bisection stops when the bracket is narrower than this part of its lower end. Each halving costs a trial, and every
 other trial fails. From a bracket of `_REACH`, the widest after two sizes, it takes six."""
 _ENOUGH = 10
-"""Trials after which the largest size that fits with the margin is the answer; doubling for throughput may still go on.
+"""Trials after which the largest size that fits with the margin is the answer; halving for throughput may still go on.
 """
 _AIM = 0.003
 """Part of the budget by which a proposed size stays below the margin. Aimed at the margin itself, noise would push
 every other trial past it."""
+_LAST_AIM = 0.03
+"""The same where no other trial can follow. Allocators grow in steps, which puts a prediction from two small sizes off
+by a few percent, and a last trial past the margin leaves the search with the small ones."""
+_SPARE = 4
+"""Another trial can surely follow where the time that is left is so many times what this one probably takes: from small
+sizes, the time of a large one is underestimated by up to a half."""
+_IN_TIME = 0.9
+"""Part of the time that is left within which a trial is expected to end that was made smaller for it."""
 _GROWTH = 8
 """How many times larger than the first size the second one is at most. One trial alone tells no slope."""
 _REACH = 32
 """How many times beyond the largest size that fitted a prediction from two or more trials is believed."""
-_APART = 1.05
-"""How many times larger one of two sizes has to be: between closer ones, noise hides the slope of memory."""
 
 
 class Objective(StrEnum):
@@ -80,6 +72,8 @@ class SearchResult:
     """Every trial, in the order they ran."""
     stop: StopReason
     """Why the search ended."""
+    frames_per_second: float = 0.0
+    """The winner's speed by all trials together [1/s]; 0 where there is none."""
 
 
 def search(
@@ -106,8 +100,12 @@ def search(
     slowly, the bracket is bisected at its geometric mean. To fall back on bisection is Dekker's idea (T. J. Dekker,
     "Finding a zero by means of successive linear interpolation", 1969).
 
-    With `Objective.THROUGHPUT` sizes are doubled at most, and no size is tried that is predicted not to fit. The search
-    also ends as soon as more environments bring no more frames per second.
+    With `Objective.THROUGHPUT` sizes are halved, from the largest that is allowed and predicted to fit, until one is
+    more than `TOLERANCE` slower than the best. Other programs on the machine make trials look slow. On the way down
+    that ends the search with more environments than needed, which costs memory; on the way up it would end it with few,
+    which costs speed. Speeds are those of :func:`~isaaclab_pc.scaling.speed.pooled_speeds`, and a size that looks
+    slower than a smaller one runs a second time. Where only the largest size that fits is near the best, the bracket
+    above it is searched as well.
 
     No size is tried above the `Trial.most_envs` of a trial, unless it is below `lo`.
 
@@ -118,7 +116,8 @@ def search(
     above, and wins only when no other size fits.
 
     Args:
-        run_trial: Tries a size. Its trial has that size. Called once per size at most.
+        run_trial: Tries a size. Its trial has that size. Called once per size at most, twice with
+            `Objective.THROUGHPUT`.
         lo: Smallest size to try; rounded up to a multiple of the granule.
         hi: Largest size to try; rounded down to a multiple of the granule.
         granule: Sizes are multiples of this, positive.
@@ -128,13 +127,14 @@ def search(
         finest: Sizes below `lo` are multiples of this; so is the floor.
         max_trials: Most trials; None: as many as it takes.
         max_seconds: No trial is started that would probably end later than this [s]; None: no limit. The first
-            trial always runs. A trial is expected to take as long as the slowest one so far, without the first: that
-            one may have compiled kernels.
+            trial always runs. Where no further trial can follow, a larger size is proposed with more room, or as small
+            as the time asks for.
         clock: Monotonic clock [s].
 
     Returns:
         The winner and every trial. The winner is always a size that ran and fitted. With `Objective.MEMORY` a
-        larger size may fit, by less than about `RESOLUTION` where memory decides, `BRACKET` where something else does.
+        larger size may fit, by less than about `RESOLUTION` where memory decides, 5 % where time or trials were short
+        as well, and `BRACKET` where something else decides.
 
     Raises:
         ConfigError: No multiple of the granule lies between `lo` and `hi`.
@@ -160,18 +160,23 @@ def search(
             stop = StopReason.COMPLETE
             break
 
-        if max_trials is not None and len(trials) >= max_trials:
+        trials_left = math.inf if max_trials is None else max_trials - len(trials)
+        if trials_left < 1:
             stop = StopReason.TRIALS
             break
-        if max_seconds is not None:
-            left = max_seconds - (clock() - began)
-            if left <= max(durations[1:], default=0.0):
-                stop = StopReason.TIME
-                break
+        seconds_left = math.inf if max_seconds is None else max_seconds - (clock() - began)
+        # The first trial may have compiled kernels.
+        pace = _Pace.of(trials, max(durations[1:], default=0.0))
+        affordable = _affordable(next_size, _decisive(trials), sizes, objective, pace, seconds_left, trials_left)
+        if isinstance(affordable, StopReason):
+            stop = affordable
+            break
 
-        size = next_size
+        size = affordable
 
-    return SearchResult(_best(trials, objective), tuple(trials), stop)
+    best = _best(trials, objective)
+    speed = 0.0 if best is None else pooled_speeds(trials)[best.num_envs]
+    return SearchResult(best, tuple(trials), stop, speed)
 
 
 class _Sizes:
@@ -225,77 +230,56 @@ class _Sizes:
         return min(max(size, lower + self.granule), upper - self.granule)
 
 
-def fits_with_margin(trial: Trial) -> bool:
-    """Whether a trial fitted and left `MARGIN` of every memory budget free."""
-    return trial.fits and all(used <= (1 - MARGIN) * budget for used, budget in _memories(trial) if budget is not None)
+@dataclass(frozen=True)
+class _Pace:
+    """How long trials take: a line over the sizes, flat below the largest that fitted."""
+
+    size: int
+    seconds: float
+    per_env: float
+
+    @classmethod
+    def of(cls, trials: Sequence[Trial], longest: float) -> "_Pace":
+        """Measure trials, of which the longest took so many seconds at least, with all their attempts."""
+        timed = [(trial.num_envs, trial.wall_seconds) for trial in telling(trials) if not trial.compiled]
+        if not timed:
+            return cls(0, longest, 0.0)
+        (smallest, least), (largest, most) = timed[0], timed[-1]
+        per_env = (most - least) / (largest - smallest) if largest > smallest else 0.0
+        return cls(largest, max(longest, most), max(per_env, 0.0))
+
+    def expected(self, size: int) -> float:
+        """Return how long a trial of a size probably takes [s]."""
+        return self.seconds + self.per_env * max(size - self.size, 0)
+
+    def largest(self, seconds: float) -> float:
+        """Return the largest size whose trial probably takes no longer [environments]."""
+        if self.per_env > 0:
+            return max(self.size + (seconds - self.seconds) / self.per_env, 0.0)
+        return math.inf if seconds >= self.seconds else 0.0
 
 
-def capacity(trials: Sequence[Trial], margin: float = MARGIN) -> float:
-    """Predict the largest size that leaves a margin of every memory budget free.
-
-    Args:
-        trials: Trials so far. Those that fit count, the largest and one well below it; with one alone, memory is taken
-            to be in proportion to the size, which underestimates unless it grows faster than that.
-        margin: Part of each budget to leave free.
-
-    Returns:
-        A number of environments; infinity when no trial tells of a limit.
-    """
-    fits = sorted((t for t in trials if t.fits), key=lambda t: t.num_envs)
-    if not fits:
-        return math.inf
-
-    largest = fits[-1]
-    contradicted = any(not t.fits and t.num_envs > largest.num_envs for t in trials)
-    rooms = []
-    for kind, (used, budget) in enumerate(_memories(largest)):
-        if budget is not None:
-            points = [(t.num_envs, _memories(t)[kind][0]) for t in fits]
-            rooms.append(_room(points, (1 - margin) * budget - used, contradicted))
-
-    # Host or GPU, whichever is full first.
-    return largest.num_envs + min(rooms, default=math.inf)
-
-
-def _room(points: list[tuple[int, int]], free: float, curved: bool) -> float:
-    """Predict how many more environments fit into free memory.
-
-    Args:
-        points: Sizes and what they use [bytes], the smallest first.
-        free: Memory left by the last one, negative when it uses too much [bytes].
-        curved: Fit a parabola through three points instead of a line through two.
-
-    Returns:
-        Environments; infinity when memory does not grow.
-    """
-    apart = [points[-1]]
-    for point in reversed(points):
-        if point[0] * _APART <= apart[-1][0]:
-            apart.append(point)
-
-    (n, used), *others = apart
-    if not others:
-        others = points[:1] if len(points) > 1 else [(0, 0)]
-    n1, used1 = others[0]
-    slope = (used - used1) / (n - n1)
-
-    if curved and len(others) > 1:
-        n2, used2 = others[1]
-        bend = (slope - (used1 - used2) / (n1 - n2)) / (n - n2)
-        tangent = slope + bend * (n - n1)
-        if bend > 0 and slope > 0:
-            root = tangent**2 + 4 * bend * free
-            return 2 * free / (tangent + math.sqrt(root)) if root > 0 else 0.0
-
-    return free / slope if slope > 0 else math.inf
-
-
-def _memories(trial: Trial) -> tuple[tuple[int, int | None], tuple[int, int | None]]:
-    """Return what was used of host and device memory, each with its budget; None where nothing is known."""
-    return (
-        (trial.host_bytes, trial.host_budget if trial.host_bytes else None),
-        (trial.device_bytes or 0, trial.device_budget if trial.device_bytes else None),
-    )
+def _affordable(
+    size: int,
+    trials: Sequence[Trial],
+    sizes: _Sizes,
+    objective: Objective,
+    pace: _Pace,
+    seconds_left: float,
+    trials_left: float,
+) -> int | StopReason:
+    """Return the size to try for this one where time or trials are short, or why none is worth a trial."""
+    lower, upper = _bracket(trials)
+    if lower is not None and size > lower:
+        worth = lower * (1 + RESOLUTION)
+        if trials_left < 2 or seconds_left < _SPARE * pace.expected(size):
+            cautious = sizes.clip(int(min(capacity(trials, MARGIN + _LAST_AIM), sizes.hi)))
+            if cautious < worth and upper is None and objective is Objective.MEMORY:
+                return StopReason.COMPLETE
+            size = min(size, cautious) if cautious >= worth else size
+        in_time = sizes.clip(int(min(pace.largest(_IN_TIME * seconds_left), sizes.hi)))
+        size = min(size, in_time) if in_time >= worth else size
+    return size if pace.expected(size) < seconds_left else StopReason.TIME
 
 
 def _bracket(trials: Sequence[Trial]) -> tuple[int | None, int | None]:
@@ -305,63 +289,90 @@ def _bracket(trials: Sequence[Trial]) -> tuple[int | None, int | None]:
     return lower, min(above, default=None)
 
 
-def _next_size(trials: list[Trial], sizes: _Sizes, objective: Objective) -> int | None:
+def _decisive(trials: Sequence[Trial]) -> list[Trial]:
+    """Return one trial of each size: where it ran twice the second, unless that had no time to end."""
+    decisive: dict[int, Trial] = {}
+    for trial in trials:
+        if trial.num_envs not in decisive or trial.outcome is not Outcome.TIMEOUT:
+            decisive[trial.num_envs] = trial
+    return list(decisive.values())
+
+
+def _next_size(trials: Sequence[Trial], sizes: _Sizes, objective: Objective) -> int | None:
     """Return the size to try after these trials, or None when nothing is left to learn."""
-    sizes = sizes.up_to(trials)
-    lower, upper = _bracket(trials)
+    decisive = _decisive(trials)
+    sizes = sizes.up_to(decisive)
+    lower, upper = _bracket(decisive)
     if lower is None:
-        return _next_below(trials, sizes)
+        return _next_below(decisive, sizes, objective)
     if lower < sizes.lo:
         sizes = sizes.from_below(lower)
-    if _is_enough(trials, sizes, objective, lower, upper):
+    if objective is Objective.THROUGHPUT:
+        return _next_by_speed(trials, sizes, lower, upper)
+    return _next_by_memory(decisive, sizes, lower, upper, RESOLUTION, BRACKET)
+
+
+def _next_below(trials: list[Trial], sizes: _Sizes, objective: Objective) -> int | None:
+    """Return a smaller size where none fits with the margin; None where a smallest one fits without: the answer."""
+    smallest = min(t.num_envs for t in trials)
+    if sizes.hi < smallest:
+        return sizes.hi
+    if smallest > sizes.lo and objective is Objective.THROUGHPUT:
+        return sizes.clip(smallest // 2)
+    enough = smallest <= sizes.lo and any(t.fits for t in trials)
+    return None if enough else sizes.below(smallest)
+
+
+def _next_by_speed(trials: Sequence[Trial], sizes: _Sizes, lower: int, upper: int | None) -> int | None:
+    """Return the next size on the way down from the largest that fits, or None when nothing faster is left."""
+    decisive = _decisive(trials)
+    if upper is None:
+        larger = sizes.clip(int(min(capacity(decisive, MARGIN + _AIM), lower * _GROWTH)))
+        if larger > lower * (1 + TOLERANCE):
+            return larger
+
+    holding = {t.num_envs for t in decisive if fits_with_margin(t)}
+    speeds = {size: speed for size, speed in pooled_speeds(trials).items() if size in holding}
+    ran_once = [size for size in speeds if sum(t.num_envs == size for t in trials) == 1]
+    for size in ran_once:
+        if any(smaller < size and speeds[size] < (1 - TOLERANCE) * speeds[smaller] for smaller in speeds):
+            return size
+
+    smallest = smallest_near_best(speeds)
+    half = sizes.clip(smallest // 2)
+    if half < smallest and not any(half <= t.num_envs < smallest for t in trials):
+        return half
+    if smallest < lower or upper is None:
+        return None
+    return _next_by_memory(decisive, sizes, lower, upper, TOLERANCE, TOLERANCE)
+
+
+def _next_by_memory(
+    trials: list[Trial], sizes: _Sizes, lower: int, upper: int | None, gain: float, narrow: float
+) -> int | None:
+    """Return a size above the largest that fits.
+
+    None where no size is predicted to be larger by a part of at least ``gain``, and where the bracket is narrower than
+    ``narrow``.
+    """
+    if lower == sizes.hi or (upper is not None and upper - lower <= sizes.granule) or len(trials) >= _ENOUGH:
         return None
 
     predicted = capacity(trials, MARGIN + _AIM)
-    worth = lower * (1 + (RESOLUTION if objective is Objective.MEMORY else TOLERANCE))
-    if _has_slope(trials) and predicted < max(worth, lower + sizes.granule):
+    worth = lower * (1 + gain)
+    has_slope = len(telling(trials)) > 1
+    if has_slope and predicted < max(worth, lower + sizes.granule):
         return None
     if upper is None:
-        return _next_above(trials, sizes, objective, lower, predicted)
+        proposal = min(predicted, lower * (_REACH if has_slope else _GROWTH))
+        return max(sizes.clip(int(proposal)), lower + sizes.granule)
 
     if any(t.fits and t.num_envs == upper for t in trials):
         # Noise, or a plateau: another proposal as near would as likely be past the margin.
         predicted = min(predicted, upper * (1 - RESOLUTION))
     if worth <= predicted < upper and not _has_to_bisect(trials, lower, upper):
         return max(sizes.clip(int(predicted)), lower + sizes.granule)
-    narrow_enough = BRACKET if objective is Objective.MEMORY else TOLERANCE
-    return None if upper <= lower * (1 + narrow_enough) else sizes.middle(lower, upper)
-
-
-def _next_below(trials: list[Trial], sizes: _Sizes) -> int | None:
-    """Return a smaller size where none fits with the margin; None where a smallest one fits without: the answer."""
-    smallest = min(t.num_envs for t in trials)
-    if sizes.hi < smallest:
-        return sizes.hi
-    enough = smallest <= sizes.lo and any(t.fits for t in trials)
-    return None if enough else sizes.below(smallest)
-
-
-def _is_enough(trials: list[Trial], sizes: _Sizes, objective: Objective, lower: int, upper: int | None) -> bool:
-    """Whether nothing is left above the largest size that fits, or it is not worth a trial."""
-    if objective is Objective.THROUGHPUT and not _largest_is_fastest(trials):
-        return True
-    if lower == sizes.hi or (upper is not None and upper - lower <= sizes.granule):
-        return True
-    return len(trials) >= _ENOUGH and (objective is Objective.MEMORY or upper is not None)
-
-
-def _has_slope(trials: list[Trial]) -> bool:
-    """Whether two sizes tell how memory grows with the environments."""
-    return sum(t.fits for t in trials) > 1
-
-
-def _next_above(trials: list[Trial], sizes: _Sizes, objective: Objective, lower: int, predicted: float) -> int:
-    """Return a larger size than any that fits, where nothing has failed above it yet."""
-    growth = 2 if objective is Objective.THROUGHPUT else _REACH if _has_slope(trials) else _GROWTH
-    proposal = lower * growth
-    if objective is Objective.MEMORY or _has_slope(trials):
-        proposal = min(predicted, proposal)
-    return max(sizes.clip(int(proposal)), lower + sizes.granule)
+    return None if upper <= lower * (1 + narrow) else sizes.middle(lower, upper)
 
 
 def _has_to_bisect(trials: list[Trial], lower: int, upper: int) -> bool:
@@ -377,19 +388,12 @@ def _has_to_bisect(trials: list[Trial], lower: int, upper: int) -> bool:
     return math.log(upper / lower) > math.log(old_upper / old_lower) / 2
 
 
-def _largest_is_fastest(trials: list[Trial]) -> bool:
-    """Whether the largest size that fits is the fastest so far: only then may a still larger one be faster."""
-    fits = sorted((t for t in trials if t.fits), key=lambda t: t.num_envs)
-    return all(t.frames_per_second < fits[-1].frames_per_second for t in fits[:-1])
-
-
-def _best(trials: list[Trial], objective: Objective) -> Trial | None:
+def _best(trials: Sequence[Trial], objective: Objective) -> Trial | None:
     """Return the winner: among the trials that fit with the margin, or else the smallest that fits at all."""
-    fits = sorted((t for t in trials if fits_with_margin(t)), key=lambda t: t.num_envs)
+    decisive = _decisive(trials)
+    fits = {trial.num_envs: trial for trial in decisive if fits_with_margin(trial)}
     if not fits:
-        return min((t for t in trials if t.fits), key=lambda t: t.num_envs, default=None)
+        return min((t for t in decisive if t.fits), key=lambda t: t.num_envs, default=None)
     if objective is Objective.MEMORY:
-        return fits[-1]
-
-    enough = max(t.frames_per_second for t in fits) * (1 - TOLERANCE)
-    return next(t for t in fits if t.frames_per_second >= enough)
+        return fits[max(fits)]
+    return fits[smallest_near_best({n: speed for n, speed in pooled_speeds(trials).items() if n in fits})]

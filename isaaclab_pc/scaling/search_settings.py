@@ -34,9 +34,11 @@ class Sizes(NamedTuple):
 
 
 # Past 256 environments on a CPU, building the scene costs every start more than the extra frames per second give back.
-_CPU_FAST = Sizes(lo=32, hi=256, granule=16, start=32)
+_CPU_FAST = Sizes(lo=32, hi=256, granule=16, start=256)
 _CPU_LARGE = Sizes(lo=32, hi=1024, granule=16, start=32)
-_CUDA = Sizes(lo=64, hi=MAX_NUM_ENVS, granule=64, start=1024)
+# As many as an update of agent=large has samples for.
+_CUDA_FAST = Sizes(lo=64, hi=MAX_NUM_ENVS, granule=64, start=4096)
+_CUDA_LARGE = Sizes(lo=64, hi=MAX_NUM_ENVS, granule=64, start=256)
 
 
 class SearchSettings(ScalingSettings):
@@ -99,8 +101,8 @@ class SearchSettings(ScalingSettings):
     @property
     def sizes(self) -> Sizes:
         """The sizes to try; what the user left open gives way to what the user set."""
-        on_cpu = _CPU_FAST if self.resolved_objective is Objective.THROUGHPUT else _CPU_LARGE
-        usual = _CUDA if self.on_gpu else on_cpu
+        fast, large = (_CUDA_FAST, _CUDA_LARGE) if self.on_gpu else (_CPU_FAST, _CPU_LARGE)
+        usual = fast if self.resolved_objective is Objective.THROUGHPUT else large
 
         hi = self.max if self.max is not None else max(usual.hi, self.min or 0, self.granule or 0)
         largest = hi // (self.granule or 1) * (self.granule or 1)

@@ -7,12 +7,12 @@ Loads no torch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.scaling.auto_num_envs import apply_overrides, find_num_envs
+from isaaclab_pc.scaling.auto_num_envs import KeyParts, apply_overrides, find_num_envs
 from isaaclab_pc.scaling.fit import ChildCommand, FitResult
 from isaaclab_pc.scaling.gpu import Gpu
 from isaaclab_pc.scaling.search_settings import SearchSettings
@@ -48,7 +48,7 @@ def find_num_envs_for_gpus(
     run: RunSettings,
     command: ChildCommand,
     settings: SearchSettings,
-    versions: Mapping[str, str],
+    key_parts: KeyParts,
     on_trial: Callable[[Trial], None],
 ) -> FitResult:
     """Find the number of environments that fits on each of several GPUs, showing each trial.
@@ -58,7 +58,7 @@ def find_num_envs_for_gpus(
         command: As for :func:`~isaaclab_pc.scaling.auto_num_envs.find_num_envs`; it has to let the setting ``device``
             be overridden.
         settings: How to search, on each kind of GPU.
-        versions: Versions of the packages that matter.
+        key_parts: Tells what an answer depends on.
         on_trial: Called with each trial; its ``device`` tells the GPU.
 
     Returns:
@@ -84,7 +84,7 @@ def find_num_envs_for_gpus(
             apply_overrides(run, for_group),
             group_command,
             settings.with_values({"device": group.device, **only_size}),
-            versions,
+            key_parts,
             lambda trial: on_trial(replace(trial, device=group.device)),
             processes=len(devices),
             reserve=group.reserve,

@@ -15,6 +15,7 @@ from isaaclab_pc.physics.contacts import ContactUsage
 
 __all__ = [
     "MemoryReport",
+    "Meter",
     "Outcome",
     "Overrides",
     "Phase",
@@ -58,6 +59,19 @@ class Outcome(StrEnum):
     agent is unstable, whatever the size."""
     ERROR = "error"
     """The user's code or settings failed: a smaller size would fail too."""
+
+
+class Meter(StrEnum):
+    """Who told the GPU memory of a trial."""
+
+    PROCESS = "process"
+    """The driver, of each of its processes."""
+    CARD = "card"
+    """The growth of the card's used memory, without what other programs had taken when the trial was over."""
+    MACHINE = "machine"
+    """Likewise that of the machine's memory, where a GPU shares it."""
+    LIBRARIES = "libraries"
+    """torch and Warp, which held more than the others told."""
 
 
 class Phase(StrEnum):
@@ -109,6 +123,9 @@ class MemoryReport:
     """Observations and actions; None where they were not reported."""
     torch_peak: Count | None = None
     """Most memory that torch had in tensors on the GPU at once [bytes]; None on the CPU."""
+    held_peak: Count | None = None
+    """Most memory that torch and Warp held on the GPU, used or not [bytes]: the process had at least that. None on the
+    CPU."""
 
 
 def _check_contact_usage(usage: ContactUsage) -> ContactUsage:
@@ -125,7 +142,8 @@ def _check_contact_usage(usage: ContactUsage) -> ContactUsage:
 class Trial(JsonRecord):
     """One size that was tried, and what was measured.
 
-    The child fills in outcome, frames per second, seconds, memory, contacts and faults. The parent adds what it metered
+    The child fills in outcome, frames per second, seconds, memory, contacts, faults and
+    configuration. The parent adds what it metered
     from outside and what it found in the child's output.
     """
 
@@ -134,9 +152,9 @@ class Trial(JsonRecord):
     outcome: Outcome
     """How it ended."""
     frames_per_second: NonNegative = 0.0
-    """Environment steps of training (rollout and update together) per second; 0 unless it fits."""
+    """Environment steps of training (rollout and update together) per second, by the least times; 0 unless it fits."""
     seconds: Mapping[str, NonNegative] = field(default_factory=dict)
-    """Seconds per phase as the child timed them: build, rollout, update."""
+    """Seconds per phase as the child timed them: build, and the least that a rollout and an update took [s]."""
     wall_seconds: NonNegative = 0.0
     """Seconds from the start of the child to its end, seen by the parent."""
     host_bytes: Count = 0
@@ -145,8 +163,12 @@ class Trial(JsonRecord):
     """Limit that `host_bytes` was held to [bytes]; None: no limit."""
     device_bytes: Count | None = None
     """Peak memory of the child's process tree on the GPU [bytes]; None on the CPU."""
+    device_meter: Meter | None = None
+    """Who told `device_bytes`; None on the CPU."""
     device_budget: Count | None = None
     """Limit that `device_bytes` was held to [bytes]; None: no limit."""
+    taken_by_others: Count = 0
+    """Memory that other programs took while it ran, where it ran out of memory or passed a budget for that [bytes]."""
     detail: str = ""
     """One line on why it did not fit; empty when it did."""
     log: str = ""
@@ -167,10 +189,19 @@ class Trial(JsonRecord):
     """Environment steps that the guard ended because something was not finite or out of bounds."""
     most_envs: Count | None = None
     """Environments beyond which an update has more samples than the agent asks for, where the search keeps to that."""
+    configuration: str = ""
+    """Digest of the configurations of environment and agent that it ran with; empty: not known."""
     progress: Progress | None = None
     """What the child was doing last; None where it had not begun to train."""
     repeated_lines: tuple[tuple[str, Count], ...] = ()
     """Lines that native code printed over and over: the first of each kind, and how many there were."""
+    samples: Count = 0
+    """Environment steps of a rollout, of all environments together; an update learns from so many."""
+    minibatch: tuple[Count, ...] = ()
+    """Shape of an update's minibatches: samples, and with a recurrent policy the steps of its sequences as well. The
+    time that an update takes for a sample depends on it."""
+    compiled: bool = False
+    """Whether it compiled kernels, which takes memory that no later process needs: they are kept on disk."""
 
     @property
     def fits(self) -> bool:
@@ -181,7 +212,8 @@ class Trial(JsonRecord):
         """One line for the terminal."""
         parts = []
         if self.device_bytes is not None:
-            parts.append(_used_of_budget("GPU memory", self.device_bytes, self.device_budget))
+            told = "" if self.device_meter is None else f" by {self.device_meter}"
+            parts.append(_used_of_budget(f"GPU memory{told}", self.device_bytes, self.device_budget))
         parts.append(_used_of_budget("host memory", self.host_bytes, self.host_budget))
 
         if self.frames_per_second:
@@ -192,6 +224,8 @@ class Trial(JsonRecord):
             parts.append(f"contact buffers {self.contacts['share']:.0%} full")
         if self.faults:
             parts.append(f"{self.faults} environment steps ended by a fault")
+        if self.taken_by_others:
+            parts.append(f"{format_size(self.taken_by_others)} taken by other programs meanwhile")
         if self.detail:
             parts.append(self.detail)
 

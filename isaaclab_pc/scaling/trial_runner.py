@@ -9,16 +9,16 @@ from pathlib import Path
 from isaaclab_pc.output_filter import OutputFilter, full_log
 from isaaclab_pc.process_tree import ProcessTree
 from isaaclab_pc.scaling.classify import classify_exit, contact_overflow, out_of_memory_line
-from isaaclab_pc.scaling.gpu import Gpu
-from isaaclab_pc.scaling.memory import memory_cgroups, oom_kills
-from isaaclab_pc.scaling.trial import Outcome, Phase, Progress, Trial, format_size
+from isaaclab_pc.scaling.gpu import Gpu, GpuUse
+from isaaclab_pc.scaling.memory import free_host_memory, memory_cgroups, oom_kills
+from isaaclab_pc.scaling.trial import Meter, Outcome, Phase, Progress, Trial, format_size
 
 __all__ = ["Budgets", "phase_path", "run_trial"]
 
 INTERVAL = 0.05
 """Time between two looks at the child [s]."""
-CLOSING = 10.0
-"""How long a child may take to end after it has written its trial [s]; then it is ended."""
+_OTHERS_SHARE = 0.02
+"""Part of a budget that other programs may take without being named as the reason why it did not do."""
 _TAIL = 4 << 20
 """How much of the log's end is searched for the cause of a failure [bytes]: PhysX writes thousands of lines after it.
 """
@@ -62,9 +62,9 @@ def run_trial(
         on_training: Called when it begins to train, where `Budgets.build_seconds` is given.
 
     Returns:
-        The trial, with what was metered, its progress and its repeated lines attached. A child that wrote a good trial
-        has fitted even when it crashes or hangs while it closes: simulators do. One that trained while PhysX dropped
-        contacts is an `Outcome.OVERFLOW` with `Trial.physx_buffers`.
+        The trial, with what was metered, its progress and its repeated lines attached. A child that has written its
+        trial is ended at once: simulators take seconds to close, and crash or hang while they do. One that trained
+        while PhysX dropped contacts is an `Outcome.OVERFLOW` with `Trial.physx_buffers`.
     """
     for path in (result_path, phase_path(result_path)):
         path.unlink(missing_ok=True)
@@ -75,11 +75,14 @@ def run_trial(
     kills_before = oom_kills(cgroups)
     if gpu is not None:
         gpu.start()
+    host_free = free_host_memory().size
     began = time.monotonic()
     with OutputFilter(log_path, inlets=1) as output, ProcessTree(argv, output.inlets[0]) as tree:
         meter = _Meter(tree, gpu, budgets)
         trial, returncode = _watch(tree, meter, result_path, _TimeLimit(budgets, result_path, on_training))
 
+    wall_seconds = time.monotonic() - began
+    use = None if gpu is None else gpu.finish()
     # The parent's own verdict counts more than what the child wrote.
     trial = trial or _read_result(result_path, num_envs)
     if trial is None:
@@ -91,14 +94,16 @@ def run_trial(
     elif trial.outcome in (Outcome.FITS, Outcome.OVERFLOW):
         trial = _with_dropped_contacts(trial, log_path)
 
+    if use is not None:
+        trial = _with_device_memory(trial, use)
     return replace(
         trial,
         num_envs=num_envs,
-        wall_seconds=round(time.monotonic() - began, 3),
+        wall_seconds=round(wall_seconds, 3),
         host_bytes=tree.host_bytes,
         host_budget=budgets.host,
-        device_bytes=None if gpu is None else meter.device_bytes,
         device_budget=budgets.device,
+        taken_by_others=_taken_by_others(trial, budgets, host_free - free_host_memory().size, use),
         log=str(log_path),
         progress=_read_progress(result_path),
         repeated_lines=tuple(output.floods),
@@ -117,6 +122,29 @@ def phase_path(result_path: Path) -> Path:
     return result_path.with_suffix(".phase")
 
 
+def _with_device_memory(trial: Trial, use: GpuUse) -> Trial:
+    """Attach the GPU memory that was metered, or that the child's libraries held where that is more."""
+    held = 0 if trial.memory is None else trial.memory.held_peak or 0
+    if held > use.peak:
+        return replace(trial, device_bytes=held, device_meter=Meter.LIBRARIES)
+    return replace(trial, device_bytes=use.peak, device_meter=use.meter)
+
+
+def _taken_by_others(trial: Trial, budgets: Budgets, host: int, use: GpuUse | None) -> int:
+    """Return the memory that others took, of the host or the GPU, if that may be why a trial did not fit."""
+    if trial.outcome is Outcome.OVER_BUDGET:
+        # That of the host is metered without theirs.
+        is_theirs = use is not None and budgets.device is not None and use.peak <= budgets.device
+        return max(use.others, 0) if use is not None and is_theirs else 0
+    if trial.outcome is not Outcome.OOM:
+        return 0
+
+    taken = [(host, budgets.host)]
+    if use is not None and budgets.device is not None:
+        taken.append((use.others, budgets.device))
+    return max((size for size, budget in taken if size > _OTHERS_SHARE * budget), default=0)
+
+
 def _read_progress(result_path: Path) -> Progress | None:
     """Return what a child did last; None where it did not begin to train, or was ended while it wrote."""
     try:
@@ -132,17 +160,15 @@ class _Meter:
     tree: ProcessTree
     gpu: Gpu | None
     budgets: Budgets
-    device_bytes: int = 0
 
-    def exceeded(self) -> str:
-        """Measure; return what passed its budget, or an empty string."""
-        host = self.tree.sample(self.budgets.host)
-        if self.gpu is not None:
-            self.device_bytes = self.gpu.sample(self.tree.pids)
+    def exceeded(self, *, exactly: bool) -> str:
+        """Measure, exactly or at least where it is near the budget; return what passed it, or an empty string."""
+        host = self.tree.sample(0 if exactly else self.budgets.host)
+        device = 0 if self.gpu is None else self.gpu.sample(self.tree.pids)
 
         if host > self.budgets.host:
             return f"passed {format_size(self.budgets.host)} of host memory"
-        if self.budgets.device is not None and self.device_bytes > self.budgets.device:
+        if self.budgets.device is not None and device > self.budgets.device:
             return f"passed {format_size(self.budgets.device)} of GPU memory"
         return ""
 
@@ -177,26 +203,30 @@ def _has_trained(progress: Progress | None) -> bool:
 def _watch(
     tree: ProcessTree, meter: _Meter, result_path: Path, time_limit: _TimeLimit
 ) -> tuple[Trial | None, int | None]:
-    """Look at the child until it ends or has to be ended; return the parent's verdict, if any, and the exit code."""
-    result_seen: float | None = None
+    """Look at the child until it is done or has to be ended; return the parent's verdict, if any, and the exit code."""
     while True:
-        exceeded = meter.exceeded()
+        # In this order: what it used until it was done is in the last look.
+        is_done = _is_written(result_path)
+        exceeded = meter.exceeded(exactly=is_done)
         if exceeded:
             return Trial(0, Outcome.OVER_BUDGET, detail=exceeded), None
+        if is_done:
+            return None, None
 
         returncode = tree.wait(INTERVAL)
         if returncode is not None:
             return None, returncode
-
-        now = time.monotonic()
-        if result_seen is None and result_path.exists():
-            result_seen = now
-        if result_seen is not None:
-            # It is done: only closing takes its time.
-            if now - result_seen > CLOSING:
-                return None, None
-        elif late := time_limit.exceeded():
+        if (late := time_limit.exceeded()) and not _is_written(result_path):
             return Trial(0, Outcome.TIMEOUT, detail=late), None
+
+
+def _is_written(path: Path) -> bool:
+    """Whether a whole trial stands there."""
+    try:
+        Trial.read(path)
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def _read_result(path: Path, num_envs: int) -> Trial | None:

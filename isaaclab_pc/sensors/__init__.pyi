@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: BSD-3-Clause
-from . import cloud_ops
 from .appended_points_cfg import BodyPointsCfg, GivenPointsCfg
 from .depth_to_cloud import Cloud, DepthToCloud
 from .observations import cloud_points
@@ -30,7 +29,6 @@ __all__ = [
     "StereoNoiseCfg",
     "StructuredLightNoiseCfg",
     "ThreadedWarpRendererCfg",
-    "cloud_ops",
     "cloud_points",
     "stereo",
     "structured_light",

@@ -41,8 +41,8 @@ class Cloud:
 class DepthToCloud:
     """Turn the depth images of all environments into clouds of K points, without a point image in between.
 
-    Pixels are unprojected at their centres, (u + 0.5 - cx) / fx, which is where Newton's and RTX's renderers sample,
-    cropped to a box, and sampled:
+    Pixels are unprojected at their centres, (u + 0.5 - cx) / fx, which is where Newton's and RTX's renderers sample, or
+    along the rays of a lens, cropped to a box, and sampled:
 
     - ``random``: uniformly without replacement;
     - ``grid``: one pixel from each of K equal parts of the valid pixels, taken along a curve that keeps neighbours
@@ -160,6 +160,7 @@ class DepthToCloud:
         labels: torch.Tensor | Sequence[torch.Tensor] | None = None,
         removed: torch.Tensor | None = None,
         mask: torch.Tensor | None = None,
+        centers: Sequence[torch.Tensor] | None = None,
     ) -> Cloud:
         """Sample one cloud per environment.
 
@@ -178,6 +179,8 @@ class DepthToCloud:
             removed: True at the semantic ids that give no point, bool, shape (number of ids,), or one row for each
                 camera, shape (C, number of ids).
             mask: Environments to sample, shape (N,), bool; the others keep their last cloud. None samples all.
+            centers: Where a pinhole with the camera's matrix would see what each pixel sees [px], one (H, W, 2) per
+                camera, float32: how a lens bends its rays. None: in the pixel's middle, (u + 0.5, v + 0.5).
 
         Returns:
             The clouds. ``points`` is a new tensor; ``count`` and ``pixels`` are overwritten by the next call.
@@ -215,6 +218,12 @@ class DepthToCloud:
                 removed = removed.expand(num_cameras, -1)
             self._check("removed", removed, (num_cameras, *removed.shape[1:2]), torch.bool)
             label_images = self._images("labels", labels, torch.int32)
+        if centers is not None:
+            if len(centers) != num_cameras:
+                raise ValueError(f"centers has tables of {len(centers)} cameras, expected {num_cameras}.")
+            for index, (table, size) in enumerate(zip(centers, self.image_sizes, strict=True)):
+                self._check(f"centers[{index}]", table, (*size, 2), torch.float32)
+            centers = tuple(table.contiguous() for table in centers)
 
         matrices = ray_matrices(intrinsics, camera_pos, camera_quat, frame_pos, frame_quat)
         to_output = self._no_frame
@@ -234,6 +243,7 @@ class DepthToCloud:
             points,
             self._pixels,
             self._count,
+            centers,
         )
         return Cloud(points, self._count, self._pixels)
 

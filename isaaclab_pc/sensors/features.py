@@ -48,7 +48,11 @@ def camera_of(image_sizes: Sequence[tuple[int, int]], pixels: torch.Tensor) -> t
 
 
 def estimate_normals(
-    depths: Sequence[torch.Tensor], matrices: torch.Tensor, pixels: torch.Tensor, far: Sequence[float] | None = None
+    depths: Sequence[torch.Tensor],
+    matrices: torch.Tensor,
+    pixels: torch.Tensor,
+    far: Sequence[float] | None = None,
+    centers: Sequence[torch.Tensor] | None = None,
 ) -> torch.Tensor:
     """Estimate surface normals at the pixels of a cloud from the depth of their neighbours.
 
@@ -60,6 +64,7 @@ def estimate_normals(
         matrices: :func:`ray_matrices` of the frame of the normals, shape (N, C, 3, 4), float32.
         pixels: Pixels numbered through all cameras, shape (N, K), int32.
         far: Depth of each camera from which a pixel is a miss [m]; None: each is a surface.
+        centers: As for :meth:`DepthToCloud.__call__`.
 
     Returns:
         Unit normals on the camera's side of the surface, shape (N, K, 3); towards the camera where a pixel has no
@@ -70,6 +75,7 @@ def estimate_normals(
     # The tensor keeps its name: the launch takes the address alone.
     matrices = matrices.contiguous()
     env_bits = (num_points - 1).bit_length()
+    no_lens = matrices.new_empty(0, 0, 2)
 
     offset = 0
     for camera, depth in enumerate(depths):
@@ -79,6 +85,7 @@ def estimate_normals(
             inputs=[
                 wp.from_torch(depth, return_ctype=True),
                 wp.from_torch(matrices, dtype=Matrix, return_ctype=True),
+                wp.from_torch(no_lens if centers is None else centers[camera], dtype=wp.vec2f, return_ctype=True),
                 camera,
                 offset,
                 math.inf if far is None else far[camera],

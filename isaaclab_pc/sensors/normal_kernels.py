@@ -21,10 +21,14 @@ def read(
 
 
 @wp.func
-def seen_at(z: wp.float32, row: wp.int32, column: wp.int32, m: Matrix) -> wp.vec3f:
+def seen_at(z: wp.float32, row: wp.int32, column: wp.int32, m: Matrix, centers: wp.array2d(dtype=wp.vec2f)) -> wp.vec3f:
     """Return the point of a depth, relative to the camera [m]."""
     u = wp.float32(column) + 0.5
     v = wp.float32(row) + 0.5
+    if centers.shape[0] > 0:
+        center = centers[row, column]
+        u = center[0]
+        v = center[1]
     return wp.vec3f(
         z * (u * m[0, 0] + v * m[0, 1] + m[0, 2]),
         z * (u * m[1, 0] + v * m[1, 1] + m[1, 2]),
@@ -43,6 +47,7 @@ def tangent(
     z: wp.float32,
     far: wp.float32,
     m: Matrix,
+    centers: wp.array2d(dtype=wp.vec2f),
 ) -> wp.vec3f:
     """Return the way to the next pixel along one axis [m], on the side that is closer in depth; 0 if both are misses.
 
@@ -56,7 +61,8 @@ def tangent(
         step = -1
     if near == wp.inf:
         return wp.vec3f()
-    way = seen_at(near, row + step * down, column + step * right, m) - seen_at(z, row, column, m)
+    beside = seen_at(near, row + step * down, column + step * right, m, centers)
+    way = beside - seen_at(z, row, column, m, centers)
     return wp.float32(step) * way
 
 
@@ -65,6 +71,7 @@ def tangent(
 def write_normals(
     depth: wp.array3d(dtype=wp.float32),
     matrices: wp.array2d(dtype=Matrix),
+    centers: wp.array2d(dtype=wp.vec2f),
     camera: wp.int32,
     first_pixel: wp.int32,
     far: wp.float32,
@@ -95,9 +102,9 @@ def write_normals(
     if z == wp.inf:
         z = wp.float32(1.0)
 
-    towards_camera = -wp.normalize(seen_at(z, row, column, m))
-    along_row = tangent(depth, env, row, column, 0, 1, z, far, m)
-    across = wp.cross(along_row, tangent(depth, env, row, column, 1, 0, z, far, m))
+    towards_camera = -wp.normalize(seen_at(z, row, column, m, centers))
+    along_row = tangent(depth, env, row, column, 0, 1, z, far, m, centers)
+    across = wp.cross(along_row, tangent(depth, env, row, column, 1, 0, z, far, m, centers))
     length = wp.length(across)
     normal = towards_camera
     if length > 0.0:

@@ -10,8 +10,16 @@ import numba
 import numpy as np
 import torch
 
+from isaaclab_pc.caches import use_writable_caches
 from isaaclab_pc.sensors.depth_to_cloud import SAMPLERS
-from isaaclab_pc.sensors.numba_kernels import sample_clouds
+
+try:
+    from isaaclab_pc.sensors.numba_kernels import sample_clouds
+except RuntimeError:
+    # Numba finds no place for its cache, in a process that is none of our scripts' children.
+    if use_writable_caches() is None:
+        raise
+    from isaaclab_pc.sensors.numba_kernels import sample_clouds
 
 if TYPE_CHECKING:
     from isaaclab_pc.sensors.depth_to_cloud import DepthToCloud
@@ -53,6 +61,7 @@ class NumbaBackend:
         points: torch.Tensor,
         pixels: torch.Tensor,
         count: torch.Tensor,
+        centers: tuple[torch.Tensor, ...] | None = None,
     ) -> None:
         """Fill ``kept``, ``pixels`` and ``count`` of the masked environments, and all of ``points``.
 
@@ -71,6 +80,7 @@ class NumbaBackend:
             removed.numpy(),
             self._sizes,
             matrices.numpy(),
+            None if centers is None else tuple(table.numpy() for table in centers),
             to_output.numpy(),
             self._crop,
             self._near,

@@ -23,46 +23,56 @@ FPS = 3
 
 
 @njit(cache=True)
-def _mark(depth, size, matrix, crop, near, far, inside):
+def _of_camera(centers, camera):
+    return None if centers is None else centers[camera]
+
+
+@njit(cache=True)
+def _center(centers, v, u):
+    """Return where a pixel is in a pinhole's image [px]; without a lens, which is known at compile time, its middle."""
+    if centers is None:
+        return f32(u) + f32(0.5), f32(v) + f32(0.5)
+    return centers[v, u, 0], centers[v, u, 1]
+
+
+@njit(cache=True)
+def _mark(depth, size, matrix, centers, crop, near, far, inside):
     """Tell which pixels of one image are inside the crop, (H * W,) uint8."""
     height, width = size
-    ax, ay, az = matrix[0, 0], matrix[1, 0], matrix[2, 0]
-    tx, ty, tz = matrix[0, 3], matrix[1, 3], matrix[2, 3]
+    ax, bx, cx, tx = matrix[0, 0], matrix[0, 1], matrix[0, 2], matrix[0, 3]
+    ay, by, cy, ty = matrix[1, 0], matrix[1, 1], matrix[1, 2], matrix[1, 3]
+    az, bz, cz, tz = matrix[2, 0], matrix[2, 1], matrix[2, 2], matrix[2, 3]
     x0, y0, z0 = crop[0, 0], crop[0, 1], crop[0, 2]
     x1, y1, z1 = crop[1, 0], crop[1, 1], crop[1, 2]
 
     for v in range(height):
-        fv = f32(v) + f32(0.5)
-        rx = matrix[0, 1] * fv + matrix[0, 2]
-        ry = matrix[1, 1] * fv + matrix[1, 2]
-        rz = matrix[2, 1] * fv + matrix[2, 2]
         row = depth[v * width : (v + 1) * width]
         out = inside[v * width : (v + 1) * width]
         for u in range(width):
-            fu = f32(u) + f32(0.5)
+            fu, fv = _center(centers, v, u)
             z = row[u]
-            x = z * (rx + fu * ax) + tx
-            y = z * (ry + fu * ay) + ty
-            w = z * (rz + fu * az) + tz
+            x = z * (bx * fv + cx + fu * ax) + tx
+            y = z * (by * fv + cy + fu * ay) + ty
+            w = z * (bz * fv + cz + fu * az) + tz
             out[u] = (z > near) & (z < far) & (x >= x0) & (x <= x1) & (y >= y0) & (y <= y1) & (w >= z0) & (w <= z1)
 
 
 @njit(cache=True)
-def _unproject(depth, size, matrix, points):
+def _unproject(depth, size, matrix, centers, points):
     """Write the points of all pixels of one image, valid or not, (3, H * W)."""
     height, width = size
     for axis in range(3):
         a, b, c, t = matrix[axis, 0], matrix[axis, 1], matrix[axis, 2], matrix[axis, 3]
         for v in range(height):
-            ray = b * (f32(v) + f32(0.5)) + c
             row = depth[v * width : (v + 1) * width]
             out = points[axis, v * width : (v + 1) * width]
             for u in range(width):
-                out[u] = row[u] * (ray + (f32(u) + f32(0.5)) * a) + t
+                fu, fv = _center(centers, v, u)
+                out[u] = row[u] * (b * fv + c + fu * a) + t
 
 
 @njit(cache=True)
-def _number_voxels(depth, size, matrix, crop, near, far, voxel_size, voxels):
+def _number_voxels(depth, size, matrix, centers, crop, near, far, voxel_size, voxels):
     """Write the number of the voxel of each pixel of one image, (H * W,) int32; -1 where it is not inside the crop."""
     height, width = size
     per_metre = f32(1.0) / voxel_size
@@ -70,22 +80,19 @@ def _number_voxels(depth, size, matrix, crop, near, far, voxel_size, voxels):
     x1, y1, z1 = crop[1, 0], crop[1, 1], crop[1, 2]
     cells_y = np.int32((y1 - y0) * per_metre) + np.int32(1)
     cells_z = np.int32((z1 - z0) * per_metre) + np.int32(1)
-    ax, ay, az = matrix[0, 0], matrix[1, 0], matrix[2, 0]
-    tx, ty, tz = matrix[0, 3], matrix[1, 3], matrix[2, 3]
+    ax, bx, cx, tx = matrix[0, 0], matrix[0, 1], matrix[0, 2], matrix[0, 3]
+    ay, by, cy, ty = matrix[1, 0], matrix[1, 1], matrix[1, 2], matrix[1, 3]
+    az, bz, cz, tz = matrix[2, 0], matrix[2, 1], matrix[2, 2], matrix[2, 3]
 
     for v in range(height):
-        fv = f32(v) + f32(0.5)
-        rx = matrix[0, 1] * fv + matrix[0, 2]
-        ry = matrix[1, 1] * fv + matrix[1, 2]
-        rz = matrix[2, 1] * fv + matrix[2, 2]
         row = depth[v * width : (v + 1) * width]
         out = voxels[v * width : (v + 1) * width]
         for u in range(width):
-            fu = f32(u) + f32(0.5)
+            fu, fv = _center(centers, v, u)
             z = row[u]
-            x = z * (rx + fu * ax) + tx
-            y = z * (ry + fu * ay) + ty
-            w = z * (rz + fu * az) + tz
+            x = z * (bx * fv + cx + fu * ax) + tx
+            y = z * (by * fv + cy + fu * ay) + ty
+            w = z * (bz * fv + cz + fu * az) + tz
 
             inside = (z > near) & (z < far) & (x >= x0) & (x <= x1) & (y >= y0) & (y <= y1) & (w >= z0) & (w <= z1)
             i = np.int32((x - x0) * per_metre)
@@ -120,6 +127,7 @@ def _sample_one(
     removed,
     sizes,
     matrices,
+    centers,
     crop,
     near,
     far,
@@ -140,15 +148,16 @@ def _sample_one(
     for c in range(len(depths)):
         size = (sizes[c, 0], sizes[c, 1])
         depth = _image(depths, depth_strides, sizes, env, c)
+        table = _of_camera(centers, c)
         image = inside[offset : offset + depth.size]
         if sampler == VOXEL:
             numbers = voxels[offset : offset + depth.size]
-            _number_voxels(depth, size, matrices[env, c], crop, near[c], far[c], voxel_size, numbers)
+            _number_voxels(depth, size, matrices[env, c], table, crop, near[c], far[c], voxel_size, numbers)
         else:
-            _mark(depth, size, matrices[env, c], crop, near[c], far[c], image)
+            _mark(depth, size, matrices[env, c], table, crop, near[c], far[c], image)
 
         if sampler == FPS:
-            _unproject(depth, size, matrices[env, c], points[:, offset : offset + depth.size])
+            _unproject(depth, size, matrices[env, c], table, points[:, offset : offset + depth.size])
 
         if removed.size > 0:
             classes = _image(labels, label_strides, sizes, env, c)
@@ -207,19 +216,20 @@ def _sample_one(
 
 
 @njit(error_model="numpy", cache=True)  # Without a check for division by zero: every image has columns.
-def _write_points(env, depths, depth_strides, sizes, matrices, to_output, pixels, points):
+def _write_points(env, depths, depth_strides, sizes, matrices, centers, to_output, pixels, points):
     """Unproject the chosen pixels of one environment."""
     offset = 0
     for c in range(len(depths)):
         depth = _image(depths, depth_strides, sizes, env, c)
         m = matrices[env, c]
+        table = _of_camera(centers, c)
         width = u32(sizes[c, 1])
         for k in range(pixels.size):
             pixel = u32(pixels[k] - offset)  # Pixels of earlier cameras wrap around to large numbers.
             if pixel < depth.size:
                 v = u32(pixel // width)
                 u = u32(pixel - v * width)
-                fu, fv = f32(np.int32(u)) + f32(0.5), f32(np.int32(v)) + f32(0.5)
+                fu, fv = _center(table, np.int32(v), np.int32(u))
                 z = depth[np.uintp(pixel)]
                 for axis in range(3):
                     points[k, axis] = z * (m[axis, 1] * fv + m[axis, 2] + fu * m[axis, 0]) + m[axis, 3]
@@ -242,6 +252,7 @@ def sample_clouds(
     removed,
     sizes,
     matrices,
+    centers,
     to_output,
     crop,
     near,
@@ -266,6 +277,8 @@ def sample_clouds(
         removed: True at the ids to drop, per camera, shape (C, number of ids), bool; empty to keep all.
         sizes: H and W of each camera, shape (C, 2), int64.
         matrices: From (z u, z v, z, 1) to the crop's frame, shape (N, C, 3, 4), float32.
+        centers: Where a pinhole would see what each pixel sees [px], one (H, W, 2) per camera, float32; None where all
+            are pinholes.
         to_output: From the crop's frame to the output frame, shape (N, 3, 4), float32; empty where it is the same.
         crop: Lower and upper corner [m], shape (2, 3), float32.
         near: Depth that a valid pixel exceeds, per camera [m], float32.
@@ -315,6 +328,7 @@ def sample_clouds(
                 removed,
                 sizes,
                 matrices,
+                centers,
                 crop,
                 near,
                 far,
@@ -327,6 +341,6 @@ def sample_clouds(
             )
             count[env] = min(total, num_points)
             if total > 0:
-                _write_points(env, depths, depth_strides, sizes, matrices, to_output, pixels[env], points[env])
+                _write_points(env, depths, depth_strides, sizes, matrices, centers, to_output, pixels[env], points[env])
             else:
                 points[env] = f32(0.0)

@@ -23,7 +23,16 @@ from isaaclab_pc.sensors.camera_matrices import ray_matrices
 from isaaclab_pc.sensors.depth_to_cloud import Cloud, DepthToCloud
 from isaaclab_pc.sensors.features import at_pixels, camera_of, estimate_normals
 from isaaclab_pc.sensors.realism import DepthRealism
-from isaaclab_pc.sensors.scene_cameras import SemanticLabels, color_image, depth_image, find_camera, first_miss_depth
+from isaaclab_pc.sensors.scene_cameras import (
+    SemanticLabels,
+    color_image,
+    depth_image,
+    depth_limits,
+    find_camera,
+    image_intrinsics,
+    lens_of,
+    pixel_centers,
+)
 from isaaclab_pc.tensor_bytes import tensor_bytes
 
 if TYPE_CHECKING:
@@ -207,7 +216,7 @@ class PointCloud(SensorBase):
                     f"{sorted(scene.articulations)}: set points.robot."
                 )
 
-        self._far = [first_miss_depth(camera) for camera in self._cameras]
+        near, self._far = zip(*map(depth_limits, self._cameras), strict=True)
         self.operator = DepthToCloud(
             self._num_envs,
             image_sizes,
@@ -216,12 +225,16 @@ class PointCloud(SensorBase):
             crop_lower=self.cfg.crop_lower,
             crop_upper=self.cfg.crop_upper,
             voxel_size=self.cfg.voxel_size,
+            near=near,
             far=self._far,
             # With features, points are rounded to the storage type once all their channels are together.
             dtype="float32" if self.cfg.features else self.cfg.dtype,
             device=self._device,
         )
         """What makes clouds of the images: a :class:`DepthToCloud`, or what stands around it and records its calls."""
+
+        self._has_lens = any(lens_of(camera) is not None for camera in self._cameras)
+        self._centers: list[torch.Tensor] | None = None
 
         self._labels = None
         if "semantic_segmentation" in self.cfg.data_types():
@@ -303,12 +316,16 @@ class PointCloud(SensorBase):
         for index, camera in enumerate(self._cameras):
             data: Any = camera.data
             depth = depth_image(camera)
-            calibration = (data.intrinsic_matrices.torch, data.pos_w.torch, data.quat_w_ros.torch)
+            calibration = (image_intrinsics(camera), data.pos_w.torch, data.quat_w_ros.torch)
             if self._realism is not None:
                 depth = self._realism.corrupt(index, depth, calibration[0], pixel_key, mask)
                 calibration = self._realism.calibrate(index, *calibration)
             depths.append(depth)
             calibrations.append(calibration)
+
+        if self._has_lens and self._centers is None:
+            # Now, since a camera that was initialized after this sensor had no rays then.
+            self._centers = [pixel_centers(camera) for camera in self._cameras]
 
         intrinsics, pos, quat = (_stacked(part) for part in zip(*calibrations, strict=True))
         labels = [] if self._labels is None else self._labels.read()
@@ -344,6 +361,7 @@ class PointCloud(SensorBase):
             labels=labels,
             removed=removed,
             mask=mask,
+            centers=self._centers,
         )
 
     def _read_features(self, cloud: Cloud, views: _Views, output_pose: Pose) -> list[torch.Tensor]:
@@ -355,7 +373,7 @@ class PointCloud(SensorBase):
                 values.append(at_pixels(images, cloud.pixels) / 255.0)
             elif feature == "normals":
                 matrices = ray_matrices(views.intrinsics, views.pos, views.quat, *output_pose)
-                values.append(estimate_normals(views.depths, matrices, cloud.pixels, self._far))
+                values.append(estimate_normals(views.depths, matrices, cloud.pixels, self._far, self._centers))
             elif feature == "segmentation":
                 values.append(_labels_at(views.labels, cloud.pixels).float())
             elif feature == "one_hot":

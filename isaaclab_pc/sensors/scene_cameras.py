@@ -5,12 +5,17 @@ from __future__ import annotations
 
 import logging
 import math
+import numbers
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
+import warp as wp
 
-from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.constant_tensor import constant_tensor
+from isaaclab_pc.errors import ConfigError, closest
 from isaaclab_pc.tensor_bytes import tensor_bytes
 
 if TYPE_CHECKING:
@@ -21,10 +26,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SemanticLabels",
+    "check_camera",
     "color_image",
     "depth_image",
+    "depth_limits",
     "find_camera",
-    "first_miss_depth",
+    "image_intrinsics",
+    "lens_coefficients",
+    "lens_of",
+    "pixel_centers",
     "predicted_renderer_bytes",
     "renderer_bytes",
 ]
@@ -33,6 +43,80 @@ logger = logging.getLogger(__name__)
 
 _DEPTH_TYPES = ("depth", "distance_to_image_plane")
 _RGB_TYPES = ("rgb", "rgba")
+_CONVENTIONS = ("ros", "world", "opengl")
+
+
+def check_camera(cfg: Any, name: str) -> None:
+    """Refuse a camera whose images are not what its configuration says, or cannot be unprojected.
+
+    Args:
+        cfg: A ``CameraCfg``; nothing is known of another one.
+        name: How the user names it, for the message.
+
+    Raises:
+        ConfigError: The message names the field and its value.
+    """
+    from isaaclab.sensors import CameraCfg
+
+    if not isinstance(cfg, CameraCfg):
+        return
+    offset = cfg.offset
+    if offset.convention not in _CONVENTIONS:
+        known = closest(str(offset.convention), _CONVENTIONS)
+        raise ConfigError(f"{name}.offset.convention={offset.convention!r} is unknown: {known}")
+    _check_numbers(offset, f"{name}.offset", ("pos",), count=3)
+    _check_numbers(offset, f"{name}.offset", ("rot",), count=4)
+    if not any(offset.rot):
+        raise ConfigError(f"{name}.offset.rot={offset.rot} is no rotation: give a quaternion (x, y, z, w) of length 1.")
+
+    spawn = cfg.spawn
+    if spawn is None:
+        return
+    _check_numbers(spawn, f"{name}.spawn", ("focal_length", "horizontal_aperture"), above=0.0)
+    clipping = spawn.clipping_range
+    if len(clipping) != 2 or not 0.0 <= clipping[0] < clipping[1]:
+        raise ConfigError(
+            f"{name}.spawn.clipping_range={clipping} m: expected two distances that rise, from 0 or more."
+        )
+    if spawn.distortion is not None:
+        _check_lens(spawn.distortion, f"{name}.spawn.distortion", cfg.renderer_cfg)
+    elif spawn.projection_type != "pinhole":
+        raise ConfigError(
+            f"{name}.spawn.projection_type={spawn.projection_type!r}: no renderer tells the rays of that lens, and "
+            "Newton's renders a pinhole in its place. Give spawn.distortion=OpenCvFisheyeDistortionCfg(...) instead."
+        )
+
+
+def _check_lens(lens: Any, name: str, renderer_cfg: Any) -> None:
+    """Refuse a lens that Isaac Lab cannot build, or whose rays its renderer does not tell."""
+    from isaaclab.sim.spawners.sensors.sensors_cfg import OpenCvFisheyeDistortionCfg, OpenCvPinholeDistortionCfg
+
+    kinds = {"opencvPinhole": OpenCvPinholeDistortionCfg, "opencvFisheye": OpenCvFisheyeDistortionCfg}
+    if not any(isinstance(lens, kind) and lens.model == model for model, kind in kinds.items()):
+        known = " or ".join(f"{kind.__name__}(...), whose model is {model}" for model, kind in kinds.items())
+        model = getattr(lens, "model", lens)
+        raise ConfigError(f"{name}={model!r} of the type {type(lens).__name__}: expected {known}.")
+
+    _check_numbers(lens, name, ("fx", "fy", *(["max_fov"] if hasattr(lens, "max_fov") else [])), above=0.0)
+    _check_numbers(lens, name, ("image_size",), count=2, above=0.0)
+    _check_numbers(lens, name, ("cx", "cy", *lens_coefficients(lens)))
+    renderer = getattr(renderer_cfg, "renderer_type", "newton_warp")
+    if renderer != "newton_warp":
+        raise ConfigError(
+            f"{name}: the renderer {renderer} does not tell the rays of a lens, and points would be off. Use "
+            "renderer_cfg=ThreadedWarpRendererCfg() or NewtonWarpRendererCfg(), or a camera without distortion."
+        )
+
+
+def _check_numbers(owner: Any, name: str, fields: Sequence[str], *, count: int = 1, above: float = -math.inf) -> None:
+    """Refuse fields that do not hold so many numbers, finite and above a limit."""
+    for field in fields:
+        value = getattr(owner, field)
+        values = np.ravel(np.asarray(value, dtype=object)).tolist()
+        if len(values) != count or not all(isinstance(x, numbers.Real) and above < x < math.inf for x in values):
+            expected = "a finite number" if count == 1 else f"{count} finite numbers"
+            limit = f" above {above:g}" if above > -math.inf else ""
+            raise ConfigError(f"{name}.{field}={value}: expected {expected}{limit}.")
 
 
 def find_camera(cfg: PointCloudCfg, scene: InteractiveScene, name: str) -> Camera:
@@ -54,6 +138,8 @@ def find_camera(cfg: PointCloudCfg, scene: InteractiveScene, name: str) -> Camer
         raise ConfigError(f"points.cameras names {name!r}, and the scene's cameras are {sorted(cameras)}.")
 
     camera = cameras[name]
+    check_camera(camera.cfg, f"scene.{name}")
+    _warn_of_apertures(camera.cfg, f"scene.{name}")
     rendered = set(camera.cfg.data_types)
     for needed in cfg.data_types():
         accepted = {"depth": _DEPTH_TYPES, "rgb": _RGB_TYPES}.get(needed, (needed,))
@@ -109,10 +195,88 @@ def predicted_renderer_bytes(height: int, width: int, kinds: Sequence[str]) -> t
     return 2 * 12 * height * width, 4 * 7 + shapes
 
 
-def first_miss_depth(camera: Camera) -> float:
-    """Return the depth from which a pixel is a miss [m]: some renderers write the far clipping distance for a miss."""
-    _, far = getattr(getattr(camera.cfg, "spawn", None), "clipping_range", (0.0, math.inf))
-    return far * (1.0 - 1e-6)
+def depth_limits(camera: Camera) -> tuple[float, float]:
+    """Return the depths that a pixel exceeds, and from which it is a miss [m].
+
+    Newton's renderer shows what is before the near clipping distance, and some write the far one for a miss.
+    """
+    # A camera that casts rays at meshes has no clipping range, but this.
+    no_clip = (0.0, getattr(camera.cfg, "max_distance", math.inf))
+    near, far = getattr(getattr(camera.cfg, "spawn", None), "clipping_range", no_clip)
+    return near, far * (1.0 - 1e-6)
+
+
+def lens_of(camera: Camera) -> Any:
+    """Return the configuration of the lens that bends a camera's rays, and None for a pinhole."""
+    return getattr(getattr(camera.cfg, "spawn", None), "distortion", None)
+
+
+def lens_coefficients(lens: Any) -> dict[str, float]:
+    """Return how a lens bends the rays: OpenCV's coefficients by their names, 0 where they are not applied."""
+    names = [name for name in lens.__dataclass_fields__ if re.fullmatch(r"[kps]\d", name)]
+    return {name: getattr(lens, name) if lens.apply_lens_distortion else 0.0 for name in names}
+
+
+def image_intrinsics(camera: Camera) -> torch.Tensor:
+    """Return the pinhole matrices of a camera's images [px], shape (N, 3, 3); of a lens, without its distortion."""
+    data: Any = camera.data
+    matrices = data.intrinsic_matrices.torch
+    lens = lens_of(camera)
+    if lens is None:
+        return matrices
+    # Isaac Lab's are those of the images that the lens was calibrated with.
+    (height, width), (calibrated_width, calibrated_height) = camera.image_shape, lens.image_size
+    scale = (width / calibrated_width, height / calibrated_height, 1.0)
+    return matrices * constant_tensor(scale, matrices.device)[:, None]
+
+
+def pixel_centers(camera: Camera) -> torch.Tensor:
+    """Return where a pinhole with :func:`image_intrinsics` would see what each pixel of a camera sees.
+
+    A lens whose rays are known from the renderer itself: points lie on what it rendered.
+
+    Returns:
+        [px], shape (H, W, 2), float32; 0 where the renderer casts no ray or one that never meets the image plane.
+
+    Raises:
+        ConfigError: The lens has no ray at all.
+    """
+    lens = lens_of(camera)
+    matrix = image_intrinsics(camera)[0].double()
+    if lens is None:
+        height, width = camera.image_shape
+        column, row = (torch.arange(size, device=matrix.device) + 0.5 for size in (width, height))
+        return torch.stack(torch.meshgrid(column, row, indexing="xy"), dim=-1).contiguous()
+
+    render_data: Any = camera._render_data
+    # Origin and direction of each ray; x right, y up, z backward.
+    x, y, z = wp.to_torch(render_data.camera_rays)[0, :, :, 1].double().unbind(-1)
+    slopes = torch.stack([x, -y], dim=-1) / -z[..., None]
+    seen = z < 0.0
+    where = f"{camera.cfg.prim_path}: spawn.distortion"
+    if not seen.any():
+        raise ConfigError(f"{where}={lens} gives no pixel a ray: check its numbers.")
+    unseen = int((~seen).sum())
+    if unseen > 0:
+        logger.warning("%s gives %d of %d pixels no ray, and so no point.", where, unseen, seen.numel())
+    centers = slopes * matrix.diagonal()[:2] + matrix[:2, 2]
+    return torch.where(seen[..., None], centers, 0.0).float()
+
+
+def _warn_of_apertures(cfg: Any, name: str) -> None:
+    """Say what Isaac Lab makes of apertures that are not those of square pixels in the middle: it ignores them."""
+    spawn = getattr(cfg, "spawn", None)
+    if not hasattr(spawn, "distortion") or spawn.distortion is not None:
+        return
+    square = spawn.horizontal_aperture * cfg.height / cfg.width
+    offsets = (spawn.horizontal_aperture_offset, spawn.vertical_aperture_offset)
+    if any(offsets) or not math.isclose(spawn.vertical_aperture or square, square, rel_tol=1e-4):
+        logger.warning(
+            "%s.spawn: Isaac Lab ignores vertical_aperture and the aperture's offsets, as of from_intrinsic_matrix: "
+            "the image has fy = fx and the principal point in its middle. OpenCvPinholeDistortionCfg(fx, fy, cx, cy, "
+            "image_size) as spawn.distortion has them as they are.",
+            name,
+        )
 
 
 class SemanticLabels:

@@ -27,7 +27,8 @@ def can_see_box(camera: Any, lower: Sequence[float], upper: Sequence[float]) -> 
     """
     spawn = camera.spawn
     aperture_x = spawn.horizontal_aperture
-    aperture_y = spawn.vertical_aperture or aperture_x * camera.height / camera.width
+    # Isaac Lab's pixels are square, whatever the vertical aperture is.
+    aperture_y = aperture_x * camera.height / camera.width
 
     # Through the centres of evenly spread pixels, in the optical frame: x right, y down, z forward, at a depth of 1 m.
     x = _spread(min(camera.width, _COLUMNS)) * aperture_x / spawn.focal_length

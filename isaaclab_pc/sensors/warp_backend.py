@@ -97,6 +97,7 @@ class WarpBackend:
         points: torch.Tensor,
         pixels: torch.Tensor,
         count: torch.Tensor,
+        centers: tuple[torch.Tensor, ...] | None = None,
     ) -> None:
         """Fill ``kept``, ``pixels`` and ``count`` of the masked environments, and all of ``points``.
 
@@ -118,7 +119,7 @@ class WarpBackend:
         wp_count = _array(count, wp.int32)
         scene = [self._scene, wp_matrices]
 
-        self._mark(scene, depths, labels, _array(removed, wp.bool), wp_mask)
+        self._mark(scene, depths, labels, centers, _array(removed, wp.bool), wp_mask)
         inputs = [*scene, wp_to_output, wp_keys, wp_mask]
         outputs = [wp_kept, wp_points, wp_pixels, wp_count]
         if self._takes_ranks:
@@ -137,17 +138,20 @@ class WarpBackend:
         arguments = [*inputs, self._valid, is_voxel, self._first, env_bits, *outputs]
         self._launch(kernels.EMIT[dtype], num_envs << env_bits, arguments)
 
-    def _mark(self, scene: list[Any], depths: Any, labels: Any, removed: Any, mask: Any) -> None:
+    def _mark(self, scene: list[Any], depths: Any, labels: Any, centers: Any, removed: Any, mask: Any) -> None:
         """Set the bits of the valid pixels of all cameras."""
         num_envs = self._valid.words.shape[0]
         images = zip(self._cameras, self._env_bits, depths, labels, strict=True)
         for index, (camera, env_bits, image, classes) in enumerate(images):
             camera.images = image.data_ptr()
             camera.stride = image.stride(0) * image.element_size()
+            camera.centers = 0 if centers is None else centers[index].data_ptr()
+            # Another type of argument is another kernel, that of a pinhole.
+            table = wp.int32(0) if centers is None else wp.uint64(camera.centers)
             self._launch(
-                kernels.mark,
+                kernels.MARK[type(table)],
                 (num_envs << env_bits) * self._warp_lanes,
-                [index, camera, _array(classes, wp.int32), removed, env_bits, *scene, mask, self._valid],
+                [index, camera, table, _array(classes, wp.int32), removed, env_bits, *scene, mask, self._valid],
             )
 
     def _find_voxels(self, inputs: list[Any], keys: Any, num_envs: int, num_points: int) -> None:

@@ -38,6 +38,8 @@ class Camera:
     """Address of the first environment's image."""
     stride: wp.uint64
     """Bytes from one environment's image to the next."""
+    centers: wp.uint64
+    """Address of where a pinhole would see what each pixel sees [px], (H, W, 2); 0: in the pixel's middle."""
     width: wp.int32
     num_pixels: wp.int32
     first_pixel: wp.int32
@@ -283,11 +285,34 @@ def depth_of(at: wp.int32, camera: Camera, env: wp.int32) -> wp.float32:
     return depth_at(image_of(camera, env), pixel_of(at, camera.width))
 
 
+@wp.func_native("""
+    const float* center = reinterpret_cast<const float*>(centers) + 2 * size_t(pixel);
+    return wp::vec2f(center[0], center[1]);
+""")
+def center_at(centers: wp.uint64, pixel: wp.int32) -> wp.vec2f:
+    """Return the element at a pixel of the table at an address [px]."""
+    ...
+
+
 @wp.func
-def unprojected(z: wp.float32, at: wp.int32, m: Matrix) -> wp.vec3f:
+def center_of(at: wp.int32, width: wp.int32, centers: wp.int32) -> wp.vec2f:
+    """Return the middle of a pixel [px]: of a camera that is known to have no lens, ``centers`` has another type."""
+    return wp.vec2f(wp.float32(at & 0xFFFF) + 0.5, wp.float32(at >> 16) + 0.5)
+
+
+@wp.func
+def center_of(at: wp.int32, width: wp.int32, centers: wp.uint64) -> wp.vec2f:  # noqa: F811
+    """Return where a pinhole would see what a pixel sees [px]."""
+    if centers != wp.uint64(0):
+        return center_at(centers, pixel_of(at, width))
+    return center_of(at, width, 0)
+
+
+@wp.func
+def unprojected(z: wp.float32, center: wp.vec2f, m: Matrix) -> wp.vec3f:
     """Return the point of a depth in the crop's frame [m]."""
-    u = wp.float32(at & 0xFFFF) + 0.5
-    v = wp.float32(at >> 16) + 0.5
+    u = center[0]
+    v = center[1]
     return wp.vec3f(
         z * (m[0, 1] * v + m[0, 2] + u * m[0, 0]) + m[0, 3],
         z * (m[1, 1] * v + m[1, 2] + u * m[1, 0]) + m[1, 3],
@@ -296,12 +321,17 @@ def unprojected(z: wp.float32, at: wp.int32, m: Matrix) -> wp.vec3f:
 
 
 @wp.func
+def point_at(at: wp.int32, camera: Camera, m: Matrix, env: wp.int32) -> wp.vec3f:
+    """Return the point of a pixel of one environment's image in the crop's frame [m]."""
+    return unprojected(depth_of(at, camera, env), center_of(at, camera.width, camera.centers), m)
+
+
+@wp.func
 def point_of(slot: wp.int32, scene: Scene, matrices: wp.array2d(dtype=Matrix), env: wp.int32) -> wp.vec3f:
     """Return the point of a slot in the crop's frame [m]."""
     index = camera_of(slot, scene)
     camera = scene.cameras[index]
-    at = scene.order[slot]
-    return unprojected(depth_of(at, camera, env), at, matrices[env, index])
+    return point_at(scene.order[slot], camera, matrices[env, index], env)
 
 
 @wp.func
@@ -343,7 +373,7 @@ def write_point(
     camera = scene.cameras[index]
     at = scene.order[slot]
     pixels[env, k] = camera.first_pixel + pixel_of(at, camera.width)
-    p = unprojected(depth_of(at, camera, env), at, matrices[env, index])
+    p = point_at(at, camera, matrices[env, index], env)
 
     if to_output.shape[0] > 0:
         m = to_output[env]

@@ -13,15 +13,14 @@ from isaaclab_pc.sensors.warp_base_kernels import (
     Scene,
     below,
     block_bits,
-    depth_of,
     holds,
     lower_bits,
     mix,
+    point_at,
     point_of,
     rank_of,
     slot_of,
     start_of,
-    unprojected,
 )
 
 POINTS_OF_LANE = 16
@@ -181,7 +180,7 @@ def pick_farthest_of_many(
                 distance = distances[row, slot]
                 if distance >= 0.0:
                     at = scene.order[slot]
-                    point = unprojected(depth_of(at, camera, env), at, matrix)
+                    point = point_at(at, camera, matrix, env)
                     distance = wp.min(distance, squared_distance(point, picked))
                     if slot == pick:
                         distance = wp.float32(-1.0)

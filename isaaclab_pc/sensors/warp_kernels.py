@@ -15,6 +15,7 @@ from isaaclab_pc.sensors.warp_base_kernels import (
     Scene,
     below,
     block_bits,
+    center_of,
     clear_point,
     depth_at,
     holds,
@@ -71,6 +72,7 @@ def is_valid(
     index: wp.int32,
     camera: Camera,
     image: wp.uint64,
+    centers: Any,
     matrix: Matrix,
     labels: wp.array3d(dtype=wp.int32),
     removed: wp.array2d(dtype=wp.bool),
@@ -81,7 +83,7 @@ def is_valid(
     if at < 0:
         return False
     z = depth_at(image, pixel_of(at, camera.width))
-    p = unprojected(z, at, matrix)
+    p = unprojected(z, center_of(at, camera.width, centers), matrix)
     inside = z > camera.near and z < camera.far
     inside = inside and p[0] >= lower[0] and p[1] >= lower[1] and p[2] >= lower[2]
     inside = inside and p[0] <= upper[0] and p[1] <= upper[1] and p[2] <= upper[2]
@@ -96,6 +98,7 @@ def is_valid(
 def mark(
     index: wp.int32,
     camera: Camera,
+    centers: Any,
     labels: wp.array3d(dtype=wp.int32),
     removed: wp.array2d(dtype=wp.bool),
     env_bits: wp.int32,
@@ -127,12 +130,16 @@ def mark(
         bits = wp.uint32(0)
         for bit in range(lane, 32, 1 << warp_bits()):
             at = place_of((camera.first_word + word) * 32 + bit, scene.order)
-            inside = is_valid(at, env, index, camera, image, matrix, labels, removed, lower, upper)
+            inside = is_valid(at, env, index, camera, image, centers, matrix, labels, removed, lower, upper)
             bits = with_bit(bits, bit, inside)
 
         if lane == 0:
             valid.words[env, camera.first_word + word] = bits
         word += 1 << env_bits
+
+
+MARK = {kind: wp.overload(mark, {"centers": kind}) for kind in (wp.int32, wp.uint64)}
+"""Variants of :func:`mark`: of a pinhole, which needs a fifth fewer registers, and of a lens."""
 
 
 @wp.kernel

@@ -126,10 +126,9 @@ class RunSettings(Settings):
     runner: Annotated[str, OneOf(tuple(RUNNERS))] = "rsl_rl"
     """Learning library."""
 
-    algorithm: Literal["auto", "ppo", "sac", "distill"] = "auto"
-    """ppo learns from rewards, sac likewise but off-policy, from a replay (runner=skrl only), distill by imitating a
-    teacher (RSL-RL only). auto is distill where a teacher is given, or the task has an expert, runner is rsl_rl and obs
-    is points or depth; else, or with init or recurrent, ppo."""
+    algorithm: Literal["auto", "ppo", "distill"] = "auto"
+    """ppo learns from rewards, distill by imitating a teacher (RSL-RL only). auto is distill where a teacher is given,
+    or the task has an expert, runner is rsl_rl and obs is points or depth; else, or with init or recurrent, ppo."""
 
     teacher: TeacherText | None = None
     """Whom distill imitates: the task's expert, or a policy that sees the state: latest, best, or the folder or
@@ -175,7 +174,7 @@ class RunSettings(Settings):
     """Environments in parallel; auto measures what this machine does best, and remembers it."""
 
     replay_samples: Annotated[int, Field(ge=1_000, le=100_000_000)] | None = None
-    """Samples that distill or sac keeps and learns from; null: as the agent says, or less where num_envs=auto finds
+    """Samples that distill keeps and learns from; null: as the agent says, or less where num_envs=auto finds
     that they need more memory than there is."""
 
     minibatch_size: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
@@ -256,7 +255,7 @@ class RunSettings(Settings):
 
     @property
     def learner(self) -> str:
-        """What the task's agent is registered for: ``ppo``, ``sac``, ``distill``, or ``finetune`` where PPO goes on."""
+        """What the task's agent is registered for: ``ppo``, ``distill``, or ``finetune`` where PPO goes on."""
         # Whoever does not train chose no algorithm; that of PPO is any task's.
         algorithm = "ppo" if self.algorithm == "auto" else self.algorithm
         return "finetune" if algorithm == "ppo" and self.init is not None else algorithm
@@ -292,9 +291,9 @@ class RunSettings(Settings):
             ConfigError: The file is missing, is not YAML, or a setting in it is missing, unknown or wrong.
         """
         try:
-            data = yaml.safe_load(path.read_text(encoding="utf-8"))
+            data = yaml.load(path.read_text(encoding="utf-8"), _Loader)
         except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
-            raise ConfigError(f"{path} cannot be read: {error}") from None
+            raise ConfigError(f"{path} cannot be read: {_yaml_reason(error)}") from None
         return cls.from_plain(data, str(path))
 
     @classmethod
@@ -322,6 +321,25 @@ class RunSettings(Settings):
         if missing:
             raise ConfigError(f"{source} lacks {', '.join(missing)}: it was written by another version.")
         return settings
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML's safe loader, which takes the last of equal keys, but that it refuses them."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        data = super().construct_mapping(node, deep)
+        names = [key.value for key, _ in node.value]
+        for key, _ in node.value:
+            if names.count(key.value) > 1:
+                raise yaml.MarkedYAMLError(problem=f"{key.value} stands there twice", problem_mark=key.start_mark)
+        return data
+
+
+def _yaml_reason(error: Exception) -> str:
+    """Return on one line what is wrong, and where."""
+    mark = getattr(error, "problem_mark", None)
+    where = "" if mark is None else f"line {mark.line + 1}: "
+    return where + " ".join(str(getattr(error, "problem", None) or error).split())
 
 
 def _with_text_names(value: Any) -> Any:

@@ -11,9 +11,9 @@ import statistics
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from filelock import FileLock, Timeout
+from filelock import Timeout
 
-from isaaclab_pc.files import write_text_atomically
+from isaaclab_pc.files import locked_file, write_text_atomically
 from isaaclab_pc.json_record import JsonRecord, NonNegative
 
 __all__ = ["DURATIONS_NAME", "Durations", "machine_name"]
@@ -65,7 +65,7 @@ class Durations:
         """
         with contextlib.suppress(OSError, Timeout):
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            with FileLock(f"{self._path}.lock", timeout=_LOCK_SECONDS):
+            with locked_file(Path(f"{self._path}.lock"), _LOCK_SECONDS):
                 kept = self._read()
                 times = [*kept.pop(key, []), round(seconds, 3)][-KEPT:]
                 newest = dict([*kept.items(), (key, times)][-_MOST_PHASES:])

@@ -76,10 +76,10 @@ class Memory(JsonRecord):
     """What it may have [bytes]."""
 
     device_bytes: Count | None = None
-    """GPU memory in use by all processes [bytes]; None on the CPU."""
+    """GPU memory of the process [bytes]; None on the CPU."""
 
     device_limit: Count | None = None
-    """GPU memory that there is [bytes]; None on the CPU."""
+    """What it may have: its own and what is free [bytes]; None on the CPU."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import os
 import sys
 from collections.abc import Iterable
-from typing import Any, TextIO
+from typing import TextIO
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -47,12 +45,12 @@ class LiveScreen(Screen):
         """Draw nothing yet.
 
         Args:
-            stream: The terminal.
+            stream: The terminal; a :class:`~isaaclab_pc.user_stream.UserStream` may close.
             durations: As for :class:`~isaaclab_pc.terminal.screen.Screen`.
             console: rich's, of another width, or one that records; None: one as wide as the terminal is at the time.
         """
         super().__init__(durations)
-        self._console = console or _console(stream)
+        self._console = console or Console(file=stream, width=_width(stream), force_terminal=True)
         self._terminal = stream if console is None else None
         self._live: Live | None = None
         # Of letters that every terminal has, where it takes no others.
@@ -96,8 +94,7 @@ class LiveScreen(Screen):
 
     def _write_text(self, text: str, stderr: bool) -> None:
         if stderr and not sys.stderr.isatty():
-            with contextlib.suppress(OSError):
-                print(text, file=sys.stderr, flush=True)
+            print(text, file=sys.stderr, flush=True)
             return
         self._print(text)
 
@@ -141,11 +138,6 @@ def _with_bar(head: RenderableType, total: int, completed: int, lines: Iterable[
     return Group(head, bar, *(Text(line) for line in lines))
 
 
-def _console(stream: TextIO) -> Console:
-    terminal: Any = _Terminal(stream)
-    return Console(file=terminal, width=_width(stream), force_terminal=True)
-
-
 def _width(stream: TextIO) -> int:
     """Return the columns of a terminal, also where the standard streams go elsewhere."""
     try:
@@ -153,29 +145,3 @@ def _width(stream: TextIO) -> int:
         return os.get_terminal_size(stream.fileno()).columns or _USUAL_COLUMNS
     except OSError:
         return _USUAL_COLUMNS
-
-
-class _Terminal(io.TextIOBase):
-    """A terminal that may close while its writer goes on: what is written after that is lost."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-
-    @property
-    def encoding(self) -> str:
-        return self._stream.encoding
-
-    def write(self, text: str, /) -> int:
-        with contextlib.suppress(OSError):
-            self._stream.write(text)
-        return len(text)
-
-    def flush(self) -> None:
-        with contextlib.suppress(OSError):
-            self._stream.flush()
-
-    def isatty(self) -> bool:
-        return True
-
-    def fileno(self) -> int:
-        return self._stream.fileno()

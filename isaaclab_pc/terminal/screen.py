@@ -8,7 +8,7 @@ import math
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import IO
@@ -70,6 +70,11 @@ class Screen:
         self._ticker: _Ticker | None = None
         self._error: str | None = None
         self._files: dict[str, list[str]] = {}
+
+    @property
+    def files(self) -> Mapping[str, Sequence[str]]:
+        """Paths of what was made so far, by its kind."""
+        return self._files
 
     def show(self, event: Event) -> None:
         """Show an event; that of a phase begins it, ends it, or tells how far it has come."""
@@ -337,13 +342,11 @@ class JsonScreen(Screen):
     def _write_event(self, event: Event) -> None:
         if isinstance(event, Warned):
             event = Warned(text=event.text.removeprefix("warning: "))
-        with contextlib.suppress(OSError):
-            self._stream.write(to_line(event) + "\n")
-            self._stream.flush()
+        self._stream.write(to_line(event) + "\n")
+        self._stream.flush()
 
     def _write_text(self, text: str, stderr: bool) -> None:
-        with contextlib.suppress(OSError):
-            print(text, file=sys.stderr, flush=True)
+        print(text, file=sys.stderr, flush=True)
 
 
 class Wire(Screen):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a person who drives an arm asks of it, by sliders and keys; needs neither a simulator nor a browser."""
+"""Commands of a person who drives an arm by sliders and keys; needs neither a simulator nor a browser."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class Motion:
     """One component of the action."""
 
     name: str
-    """What it moves."""
+    """Name of the moved part."""
 
     meaning: str
-    """What the values mean, for people."""
+    """Meaning of the values, for people."""
 
     keys: tuple[str, str] | None = None
     """Keys that move it to smaller and to larger values; None: there are none."""

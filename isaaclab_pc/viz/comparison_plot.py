@@ -41,7 +41,7 @@ class EvaluationPoint(NamedTuple):
 
 @dataclass(frozen=True)
 class ComparedCurves:
-    """What is drawn of one run."""
+    """Curves of one run."""
 
     name: str
     """Its name in the legend."""

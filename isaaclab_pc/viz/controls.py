@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a person who watches may ask of a running environment."""
+"""Requests of a person who watches a running environment."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Controls:
         self.speed = 1.0
         """Times real time: 0.1 is slow motion. A step that takes longer than that is not waited for."""
         self.message = ""
-        """What the page says about the last thing that was asked for."""
+        """Answer to the last request, as the page shows it."""
         self.redraw = False
         """Whether what is drawn has to be drawn again, in other colours for example."""
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What drawings have in common: names stand in them as they are, and colours mean the same heights."""
+"""Helpers that all drawings share: names are shown literally, and colours mean the same heights."""
 
 from __future__ import annotations
 

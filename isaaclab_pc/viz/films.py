@@ -53,7 +53,7 @@ class Film:
     """Depth images [m], shape (F, H, W), float16; 0 where a pixel hits nothing, or what is too far."""
 
     goal: np.ndarray | None = None
-    """Goal in the environment's frame [m], shape (F, 3), float32; None for tasks whose goal is no point."""
+    """Goal in the environment's frame [m], shape (F, 3), float32; None where the goal is no point."""
 
 
 def add_films(folder: Path, films: Mapping[str, Film | None]) -> None:

@@ -14,7 +14,7 @@ __all__ = ["RunCurves", "read_run_curves"]
 
 @dataclass(frozen=True)
 class RunCurves:
-    """What a run reported after each iteration. All lists have one item for each iteration, in their order."""
+    """Metrics that a run reported after each iteration. All lists have one item for each iteration, in their order."""
 
     iterations: list[int]
     """Iterations completed, rising; 1 after the first."""

@@ -59,7 +59,7 @@ class PageFigure:
     """The table: what the picture shows, as text."""
 
     note: str = ""
-    """What must be known to read it; empty where nothing is."""
+    """Caption that explains how to read it; empty where none is needed."""
 
 
 @dataclass(frozen=True)

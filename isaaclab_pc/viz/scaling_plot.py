@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from isaaclab_pc.scaling.ledger import fit_line
-from isaaclab_pc.scaling.search import TOLERANCE
+from isaaclab_pc.scaling.speed import TOLERANCE, pooled_speeds
 from isaaclab_pc.scaling.trial import Trial
 from isaaclab_pc.viz.drawing import png_figure
 
@@ -72,15 +72,15 @@ def _peak_bytes(trial: Trial, on_gpu: bool) -> int:
 
 
 def _draw_speed(axes: Any, trials: Sequence[Trial], num_envs: int) -> None:
-    speeds = sorted((trial.num_envs, trial.frames_per_second) for trial in trials if trial.fits)
+    speeds = pooled_speeds(trials)
     if speeds:
-        best = max(speed for _, speed in speeds)
+        best = max(speeds.values())
         axes.axhspan(
             best * (1 - TOLERANCE), best, color=_CHOSEN_COLOR, alpha=0.15, label=f"within {TOLERANCE:.0%} of the best"
         )
-        axes.plot(*zip(*speeds, strict=True), color=_FITS_COLOR, alpha=0.5)
+        axes.plot(*zip(*speeds.items(), strict=True), color=_FITS_COLOR, alpha=0.5)
 
-    _scatter(axes, [(trial, trial.frames_per_second) for trial in trials if trial.fits], num_envs)
+    _scatter(axes, [(trial, speeds[trial.num_envs]) for trial in trials if trial.fits], num_envs)
     axes.set_ylabel("training frames per second")
     axes.legend(fontsize="small")
 

@@ -28,7 +28,7 @@ _LARGEST = 20.0
 
 
 class SceneBodies:
-    """What the bodies of a simulation look like, and where they are."""
+    """Appearance and poses of the bodies of a simulation."""
 
     def __init__(self, simulation: Any) -> None:
         """Read the shapes.
@@ -50,7 +50,7 @@ class SceneBodies:
         """One for all shapes that look the same."""
 
     def poses(self) -> tuple[Poses, ...]:
-        """Return where each part is drawn now, each (B, 7); a body whose pose is not finite stays where it was."""
+        """Return where each part is drawn now, each (B, 7); a body with a non-finite pose stays where it was."""
         now = SceneDataFormat.Transform()
         self._provider.get_transforms(now, mapping=self._mapping, count=self._model.body_count)
         bodies = now.transforms.numpy()

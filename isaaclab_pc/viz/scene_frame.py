@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a viewer draws: plain arrays on the host, all positions in the world, all environments side by side.
+"""Frames for a viewer to draw: plain arrays on the host, all positions in the world, all environments side by side.
 
 Nothing here needs a simulator, so a viewer can be fed by anything.
 """
@@ -35,13 +35,13 @@ class Part:
 
 @dataclass(frozen=True)
 class SceneLayout:
-    """What does not change while an environment runs."""
+    """Constants of an environment while it runs."""
 
     origins: np.ndarray
     """Origins of the environments [m], shape (N, 3)."""
 
     parts: tuple[Part, ...]
-    """What the bodies look like."""
+    """Appearance of the bodies."""
 
     crop: np.ndarray | None
     """Smallest and largest corner of the cloud's crop box in its own frame [m], shape (2, 3); None without a cloud."""
@@ -86,7 +86,7 @@ class Mark:
     """Where it is [m], shape (3,)."""
 
     text: str
-    """What is wrong there."""
+    """Description of the fault."""
 
 
 @dataclass(frozen=True)
@@ -118,10 +118,10 @@ class SceneFrame:
     """Where the crop boxes' frame is, shape (N, 7)."""
 
     goal: np.ndarray | None = None
-    """Goals of tasks whose goal is a point [m], shape (N, 3)."""
+    """Goals that are points [m], shape (N, 3)."""
 
     actions: np.ndarray | None = None
-    """What the policy asked for, shape (N, A); None after a reset."""
+    """Actions of the policy, shape (N, A); None after a reset."""
 
     reward: np.ndarray | None = None
     """Shape (N,); None after a reset."""
@@ -136,13 +136,13 @@ class SceneFrame:
     """Whether an episode ended in this step, shape (N,), bool: what is drawn is the next one's start."""
 
     faults: tuple[tuple[str, ...], ...] = ()
-    """What the guard found in each environment in this step, by the causes' names; N of them."""
+    """Causes that the guard found in this step, one text for each of N environments."""
 
     benched: np.ndarray | None = None
     """Environments that the guard holds still, shape (N,), bool."""
 
     mark: Mark | None = None
-    """What a replay found."""
+    """Finding of a replay."""
 
     watched: dict[str, float] = field(default_factory=dict)
     """Values of what a replay found, for a time line; NaN where one is not finite."""

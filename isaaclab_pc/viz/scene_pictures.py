@@ -22,7 +22,7 @@ class PictureView:
     """Where the camera is [m]."""
 
     target: tuple[float, float, float]
-    """What is in the middle of the picture [m]."""
+    """Point in the middle of the picture [m]."""
 
     width: int
     """Columns [px]."""

@@ -15,7 +15,7 @@ from isaaclab_pc.envs import PointCloudEnv
 from isaaclab_pc.envs.observation import observe_points
 from isaaclab_pc.envs.observation_history import newest_frame
 from isaaclab_pc.guards.causes import Cause
-from isaaclab_pc.sensors.scene_cameras import depth_image
+from isaaclab_pc.sensors.scene_cameras import depth_image, image_intrinsics
 from isaaclab_pc.viz.point_colors import PointColors
 from isaaclab_pc.viz.scene_bodies import SceneBodies
 from isaaclab_pc.viz.scene_frame import CameraView, Mark, Poses, SceneFrame, SceneLayout
@@ -65,7 +65,7 @@ class SceneReader:
             cameras=tuple(self._cameras),
             step_s=env.step_dt,
         )
-        """What does not change."""
+        """Constants of the environment."""
 
     def after_reset(self, observations: Mapping[str, torch.Tensor]) -> SceneFrame:
         """Return what is to see after ``env.reset``, which returned the observations."""
@@ -170,7 +170,7 @@ def _camera_view(name: str, camera: Any) -> CameraView:
     return CameraView(
         name=name,
         poses=_poses(data.pos_w.torch, data.quat_w_ros.torch),
-        intrinsics=_array(data.intrinsic_matrices.torch),
+        intrinsics=_array(image_intrinsics(camera)),
         depth=np.where(np.isfinite(depth), depth, 0.0).astype(np.float32),
     )
 

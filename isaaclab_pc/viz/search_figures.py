@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from isaaclab_pc.scaling.ledger import Ledger, fit_line
+from isaaclab_pc.scaling.speed import pooled_speeds
 from isaaclab_pc.scaling.trial import Trial, format_size
 from isaaclab_pc.viz.run_figures import PageFigure
 from isaaclab_pc.viz.svg_figure import BAD, GOOD, INK, MUTED, SERIES, draw_svg, legend_above
@@ -100,7 +101,7 @@ def memory_figure(key: str, title: str, trials: Sequence[Trial], num_envs: int |
 
 
 def speed_figure(key: str, title: str, trials: Sequence[Trial], num_envs: int | None) -> PageFigure:
-    """Draw the speed of a search's trials over the number of environments.
+    """Draw the speed of each size of a search, as its trials tell it together.
 
     Args:
         key: Name in the page.
@@ -108,9 +109,8 @@ def speed_figure(key: str, title: str, trials: Sequence[Trial], num_envs: int | 
         trials: At least one that fitted.
         num_envs: What was chosen; None: nothing was.
     """
-    points = sorted(
-        ((trial, trial.frames_per_second) for trial in trials if trial.fits), key=lambda point: point[0].num_envs
-    )
+    of_size = {trial.num_envs: trial for trial in trials if trial.fits}
+    points = [(of_size[size], speed) for size, speed in pooled_speeds(trials).items()]
 
     def draw(axes: Any) -> None:
         sizes = [trial.num_envs for trial, _ in points]

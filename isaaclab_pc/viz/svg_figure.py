@@ -29,7 +29,7 @@ LINE = "#a0a003"
 """The grid."""
 
 GOOD = "#a0a004"
-"""What was chosen, and what succeeded."""
+"""Colour of the chosen trial, and of success."""
 
 BAD = "#a0a005"
 """Limits, and what failed."""

@@ -17,7 +17,7 @@ __all__ = ["TuningPoint", "save_tuning_plot"]
 
 _COLUMNS = 3
 _RATIO = 9.9
-"""A setting whose largest value is more than so many times the smallest is drawn on a logarithmic axis."""
+"""Ratio of a setting's largest to its smallest value from which its axis is logarithmic."""
 
 _STYLES = {
     "completed": {"marker": "o", "color": "tab:blue"},
@@ -25,7 +25,7 @@ _STYLES = {
     "failed": {"marker": "x", "color": "tab:red"},
     "unfinished": {"marker": "o", "color": "lightgray"},
 }
-"""What a trial looks like, by its status; all others are unfinished."""
+"""Marker of a trial by its status; all others are unfinished."""
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ class ViserPage:
     """
 
     scene: ViserScene
-    """What is drawn; since :meth:`begin`."""
+    """The drawn scene, since :meth:`begin`."""
 
     panel: Panel
     """The panel; since :meth:`begin`."""

@@ -25,7 +25,7 @@ HISTORY = 300
 """Steps that the curves show."""
 
 AS_TASK = "as the task"
-"""What stands for no value in a list of choices."""
+"""Entry for no value in a list of choices."""
 
 _CURVES = ("#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b", "#e377c2", "#7f7f7f", "#bcbd22", "#17becf")
 _LOG_LENGTH = 8
@@ -39,7 +39,7 @@ class SettingField:
     """Dotted name."""
 
     value: Any
-    """What it is now; None is the task's own."""
+    """Present value; None is the task's own."""
 
     meaning: str
     """A sentence or two."""

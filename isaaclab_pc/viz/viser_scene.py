@@ -14,7 +14,7 @@ from isaaclab_pc.viz.scene_pictures import depth_picture
 __all__ = ["LAYERS", "ViserScene"]
 
 LAYERS = ("cloud", "bodies", "cameras", "crop box", "gripper", "goal", "labels")
-"""What can be shown and hidden."""
+"""Layers that can be shown and hidden."""
 
 BODY_OPACITY = 0.55
 """Points lie on the bodies' surfaces: those would hide half of them."""
@@ -42,7 +42,7 @@ class ViserScene:
         self._scene = server.scene
         self._layout = layout
         self.handles: dict[str, Any] = {}
-        """What was added to the scene, by name."""
+        """Nodes added to the scene, by name."""
         self._scene.reset()
         self._scene.set_up_direction("+z")
         self.layers = {layer: self._scene.add_frame(f"/{layer}", show_axes=False) for layer in LAYERS}

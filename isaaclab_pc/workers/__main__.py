@@ -19,6 +19,7 @@ from typing import IO
 from isaaclab_pc.launch.child_process import exit_code_of
 from isaaclab_pc.launch.run_folder import LOG_NAME
 from isaaclab_pc.output_filter import divert_output
+from isaaclab_pc.physics.idle_threads import limit_spinning
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import Screen, Wire, use
 from isaaclab_pc.workers.ranks import Ranks
@@ -63,6 +64,9 @@ def _check(args: argparse.Namespace, screen: Screen) -> int:
 
 
 def _demo(args: argparse.Namespace, screen: Screen) -> int:
+    # Isaac Lab's writer leaves locking to HDF5, which asks for this once, when it is loaded. DemoFile has a lock of its
+    # own, and says what to do where the file system has none.
+    os.environ.setdefault("HDF5_USE_FILE_LOCKING", "FALSE")
     from isaaclab_pc.workers.demo import demo
 
     return demo(args.settings, args.file, args.episodes, args.keep, screen)
@@ -163,6 +167,7 @@ def _user_stream(args: argparse.Namespace) -> IO[str]:
 
 
 if __name__ == "__main__":
+    limit_spinning(os.environ)
     code = main(sys.argv[1:])
     for log in (sys.stdout, sys.stderr):
         # On a full disk, what is left in the buffer would raise the error a second time.

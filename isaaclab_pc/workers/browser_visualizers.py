@@ -34,7 +34,7 @@ class RerunServer(NamedTuple):
     """Where frames are sent to, as rerun writes it."""
 
     page: str
-    """What a browser opens."""
+    """Address for a browser to open."""
 
     grpc_port: int
     """Port to which frames are sent."""

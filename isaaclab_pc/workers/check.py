@@ -14,7 +14,7 @@ __all__ = ["check"]
 
 
 def check(folder: Path, result_path: Path) -> int:
-    """Read the configs of all runs whose settings lie in a folder.
+    """Read the configs of all runs that have their settings in a folder.
 
     Args:
         folder: Holds their settings files.

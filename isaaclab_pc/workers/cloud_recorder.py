@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a point-cloud sensor made its clouds of, so that they can be made again without a simulator."""
+"""Record the inputs of a point-cloud sensor, so that its clouds can be made again without a simulator."""
 
 from __future__ import annotations
 
@@ -33,12 +33,13 @@ class CloudRecorder:
 
     @property
     def frame(self) -> dict[str, np.ndarray]:
-        """What the sensor's present cloud was made of; with a latency, not what the cameras see now.
+        """Inputs of the sensor's present cloud; with a latency, not what the cameras see now.
 
         In the world: ``key``, the random draw's; ``crop_pos`` [m] and ``crop_quat``, (x, y, z, w), the crop's frame;
         ``frame_pos`` and ``frame_quat``, that of the points; and for each camera ``depth_<name>`` [m], shape (H, W),
         ``removed_<name>``, True at what gives no point because of its class, ``intrinsics_<name>`` [px],
-        ``camera_pos_<name>`` [m] and ``camera_quat_<name>`` in the optical convention.
+        ``camera_pos_<name>`` [m] and ``camera_quat_<name>`` in the optical convention; where one of the cameras has a
+        lens, also ``centers_<name>``, where a pinhole would see what the pixels see [px], shape (H, W, 2).
         """
         return self._frames[-1 - int(self._sensor.age[0])]
 
@@ -70,6 +71,8 @@ class CloudRecorder:
                 removed = (labels < len(classes)) & classes[labels.clamp(max=len(classes) - 1)]
             frame[f"depth_{name}"] = depth.numpy().copy()
             frame[f"removed_{name}"] = removed.numpy()
+            if options.get("centers") is not None:
+                frame[f"centers_{name}"] = options["centers"][index].cpu().numpy()
             frame[f"intrinsics_{name}"] = intrinsics[0, index].cpu().numpy().copy()
             frame[f"camera_pos_{name}"] = camera_pos[0, index].cpu().numpy().copy()
             frame[f"camera_quat_{name}"] = camera_quat[0, index].cpu().numpy().copy()

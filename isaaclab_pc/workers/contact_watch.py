@@ -31,7 +31,7 @@ class ContactWatch:
         self._log = LogTail(log)
         self._warned = False
         self.usage: ContactUsage | None = None
-        """What the last check read; None where the solver gives no reading."""
+        """Result of the last check; None where the solver gives no reading."""
 
     def check(self) -> str:
         """Read the buffers; this waits for the device.

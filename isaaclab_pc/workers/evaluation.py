@@ -153,7 +153,7 @@ class _EndedEpisodes:
             factors: What was randomized for the episodes that ran in this step, each (N,).
 
         Returns:
-            The environments whose episode was counted, shape (N,), bool.
+            Environments with a counted episode, shape (N,), bool.
         """
         self._running_return += reward
         counted = done & (self._finished < self._episodes_per_env)

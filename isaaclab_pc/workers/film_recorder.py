@@ -26,7 +26,7 @@ MOST_PIXELS = 64
 
 
 def sees_pictures(base: Any) -> bool:
-    """Tell whether there is something to record: a task of this package whose policy sees points or depth.
+    """Tell whether there is something to record: a policy of a task of this package that sees points or depth.
 
     Args:
         base: The unwrapped environment.
@@ -82,7 +82,7 @@ class FilmRecorder:
         """Note the episodes that ended.
 
         Args:
-            done: Environments whose episode ended in this step, shape (N,), bool.
+            done: Whether an episode ended in this step, shape (N,), bool.
             counted: Those of them that the evaluation counts, shape (N,), bool.
         """
         if len(self.films) == 2:

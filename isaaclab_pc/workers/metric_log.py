@@ -19,7 +19,7 @@ __all__ = ["MetricLog", "open_metric_log"]
 
 
 class MetricLog:
-    """What a run reports to a tracker. A tracker that fails is left alone from then on: the training goes on."""
+    """Reports metrics to a tracker. A tracker that fails is left alone from then on: the training goes on."""
 
     def __init__(self, log: Callable[[dict[str, float], int], Any] | None, warn: Callable[[str], object]) -> None:
         """Begin.

@@ -24,10 +24,10 @@ from isaaclab_pc.settings.points import PointEncoder
 __all__ = ["check_overrides", "parse_value"]
 
 _CODE = re.compile(r"\s*(lambda\b|[\w.{}]+:[A-Za-z_][\w.]*\s*$)")
-"""What Isaac Lab and RSL-RL import or evaluate: ``module:name`` and lambda expressions."""
+"""Texts that Isaac Lab and RSL-RL import or evaluate: ``module:name`` and lambda expressions."""
 
 _CODE_FIELDS = ("class_name", "class_type", "func")
-"""Fields whose value is code, whatever it looks like."""
+"""Fields that hold code, whatever it looks like."""
 
 _CODE_SECTIONS = ("agent.models",)
 """Sections from which a library writes code that it then runs: skrl writes that of its models."""
@@ -95,8 +95,6 @@ _BOUNDS: Mapping[str, Any] = {
     "env.goal_points": Annotated[int, Field(ge=0, le=100_000)],
     "env.goal_radius": _Positive,
     "agent.samples_per_update": _Count,
-    "agent.replay_samples": _Count,
-    "agent.refill_samples": _Count,
     "agent.num_steps_per_env": _Count,
     "agent.max_iterations": _Count,
     "agent.depth_iterations": _Count,
@@ -141,8 +139,6 @@ _BOUNDS: Mapping[str, Any] = {
     "agent.agent.learning_rate": Annotated[float, Field(gt=0, le=1)],
     "agent.agent.discount_factor": _Share,
     "agent.agent.gae_lambda": _Share,
-    "agent.agent.polyak": _Share,
-    "agent.agent.initial_entropy_value": _Positive,
     "agent.agent.ratio_clip": _Positive,
     "agent.agent.value_clip": _NotNegative,
     "agent.agent.learning_rate_scheduler_kwargs.kl_threshold": _Positive,
@@ -178,7 +174,7 @@ _BOUNDS: Mapping[str, Any] = {
     "agent.*_frequencies": list[Annotated[float, Field(ge=0, le=1e6)]],
     "agent.*.init_std": _Positive,
 }
-"""Types of fields whose bounds are known, by pattern of the key; the first that matches counts."""
+"""Types with the bounds of a field, by pattern of the key; the first match counts."""
 
 
 def check_overrides(

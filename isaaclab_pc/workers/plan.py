@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the configs say about a run's memory and batches; nothing is simulated."""
+"""Predict a run's memory and batches from its configs; nothing is simulated."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def check_crop(camera: Any, settings: PointsSettings, points: Any) -> None:
     Raises:
         ConfigError: The message says where the camera stands.
     """
-    if settings.crop is None or camera.offset.convention != "ros":
+    if settings.crop is None or camera.offset.convention != "ros" or camera.spawn.distortion is not None:
         return
     is_fixed = camera.prim_path.rpartition("/")[0] == "{ENV_REGEX_NS}"
     if not is_fixed or list(points.cameras) != ["camera"]:

@@ -10,7 +10,7 @@ import torch
 
 from isaaclab_pc.envs import PointCloudEnv
 from isaaclab_pc.envs.quantities import action_parts, vector_quantities
-from isaaclab_pc.sensors.scene_cameras import first_miss_depth
+from isaaclab_pc.sensors.scene_cameras import depth_limits, image_intrinsics, lens_coefficients, lens_of
 from isaaclab_pc.workers.exported_policy import output_of_state
 
 __all__ = ["describe_memory", "describe_policy"]
@@ -107,8 +107,9 @@ def _describe_group(env: PointCloudEnv, name: str) -> dict[str, Any]:
     return {
         "unit": "m",
         "camera": "camera",
+        "min_depth": depth_limits(env.camera)[0],
         "max_depth": env.cfg.max_depth,
-        "meaning": "distance to the image plane; 0 where there is none, and beyond max_depth",
+        "meaning": "distance to the image plane; 0 where there is none, up to min_depth and beyond max_depth",
     }
 
 
@@ -151,17 +152,21 @@ def _numbers(values: torch.Tensor) -> list[float]:
 def _describe_camera(env: PointCloudEnv, name: str) -> dict[str, Any]:
     camera: Any = env.scene[name]
     height, width = camera.image_shape
+    near, miss_from = depth_limits(camera)
+    lens = lens_of(camera)
     below_env = camera.cfg.prim_path.removeprefix(f"{env.scene.env_regex_ns}/").split("/")
     return {
         "height": height,
         "width": width,
-        "intrinsics": [_numbers(row) for row in camera.data.intrinsic_matrices.torch[0]],
+        "intrinsics": [_numbers(row) for row in image_intrinsics(camera)[0]],
         "pixels": _PIXELS,
+        "distortion": None if lens is None else {"model": lens.model, **lens_coefficients(lens)},
         "mounted_on": below_env[-2] if len(below_env) > 1 else "env",
         "pos": list(camera.cfg.offset.pos),
         "quat": list(camera.cfg.offset.rot),
         "convention": camera.cfg.offset.convention,
-        "miss_from": first_miss_depth(camera),
+        "near": near,
+        "miss_from": miss_from,
     }
 
 

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,9 +13,11 @@ from pathlib import Path
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.physics import ContactUsage
 from isaaclab_pc.runners import Decision, Runner
-from isaaclab_pc.scaling import Outcome, SearchSettings, Trial
+from isaaclab_pc.scaling import Objective, Outcome, SearchSettings, Trial
 from isaaclab_pc.scaling.trial_runner import phase_path
 from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.workers.compiled_kernels import has_compiled_kernels
+from isaaclab_pc.workers.configuration import configuration_digest
 from isaaclab_pc.workers.contact_watch import contact_usage, dropped_contacts
 from isaaclab_pc.workers.probe_watch import ProbeWatch, TooManyEnvironmentsError
 from isaaclab_pc.workers.session import Session, guard_counts, open_session, record_faults
@@ -31,6 +35,8 @@ FAULTY_SHARE = 0.1
 def probe(settings_path: Path, num_envs: int, result_path: Path) -> int:
     """Try a number of environments: build everything, warm up for one iteration, measure at least one more.
 
+    Where the search is for memory alone, the first iteration is enough if it takes as long as the others may.
+
     Args:
         settings_path: The run's settings.
         num_envs: Environments to try.
@@ -46,11 +52,20 @@ def probe(settings_path: Path, num_envs: int, result_path: Path) -> int:
     try:
         _train_briefly(settings, num_envs, result_path)
     except TooManyEnvironmentsError as error:
-        Trial(num_envs, Outcome.TOO_MANY, detail=str(error), most_envs=error.most_envs).write(result_path)
+        _hand_over(Trial(num_envs, Outcome.TOO_MANY, detail=str(error), most_envs=error.most_envs), result_path)
     except ConfigError as error:
-        Trial(num_envs, Outcome.ERROR, detail=str(error), config_error=True).write(result_path)
+        _hand_over(Trial(num_envs, Outcome.ERROR, detail=str(error), config_error=True), result_path)
         raise
     return 0
+
+
+def _hand_over(trial: Trial, path: Path) -> None:
+    """Write the trial, upon which the parent ends this process, after all that this process has printed."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    # And what native code has: a solver's warnings of dropped contacts, for one.
+    ctypes.CDLL(None).fflush(None)
+    trial.write(path)
 
 
 def _never_too_many(settings: RunSettings) -> int | None:
@@ -68,53 +83,67 @@ def _train_briefly(settings: RunSettings, num_envs: int, result_path: Path) -> N
     with open_session(settings, num_envs, "probe", run_dir, watch, learns=True) as session:
         # The run will record faults, and the recorder's ring buffer takes memory.
         recorder = record_faults(session.env, settings, session.resolved.backend, run_dir / "dumps")
-        measured = _measure(session.runner)
+        measured = _measure(session.runner, briefly=_wants_memory_alone(settings))
 
-        seconds = _mean_seconds(measured)
+        plan = session.resolved.plan
+        seconds = _least_seconds(measured)
         usage = contact_usage(session.env)
         faults = sum(guard_counts(session.env).values())
         outcome, detail = _judge(session, measured, usage, faults)
         frames_per_second = 0.0
         if outcome is Outcome.FITS:
-            frames_per_second = session.resolved.plan.samples_per_update / sum(seconds.values())
+            frames_per_second = plan.samples_per_update / sum(seconds.values())
 
         trial = Trial(
             num_envs,
             outcome,
             frames_per_second=frames_per_second,
             seconds={"build": session.build_s, **seconds},
+            samples=plan.samples_per_update,
+            minibatch=(plan.minibatch_size, plan.horizon) if settings.recurrent else (plan.minibatch_size,),
+            compiled=has_compiled_kernels(),
             detail=detail,
             memory=watch.memory(session.env, session.runner, recorder),
             contacts=usage,
             faults=faults,
             most_envs=watch.most_envs,
+            configuration=configuration_digest(settings, num_envs),
         )
-        # Before the session closes: Kit ends the process as it closes.
-        trial.write(result_path)
+        # Before the session closes, which takes seconds; Kit ends the process as it closes.
+        _hand_over(trial, result_path)
 
 
-def _measure(runner: Runner, clock: Callable[[], float] = time.monotonic) -> list[Mapping[str, float]]:
-    """Train, and return the metrics of every iteration but the first, which also compiles kernels and allocates."""
+def _wants_memory_alone(settings: RunSettings) -> bool:
+    return settings.num_envs == "auto" and SearchSettings.of(settings).resolved_objective is Objective.MEMORY
+
+
+def _measure(
+    runner: Runner, *, briefly: bool = False, clock: Callable[[], float] = time.monotonic
+) -> list[Mapping[str, float]]:
+    """Train, and return the metrics of every iteration but the first, which also compiles kernels and allocates.
+
+    Briefly, the first one counts in the time, and where it takes all of that it is the only one, and is returned: the
+    optimizer allocates its state at the first minibatch, so that memory is at its peak at the later ones.
+    """
     measured: list[Mapping[str, float]] = []
-    start = 0.0
+    start = clock()
 
     def on_iteration(completed: int, metrics: Mapping[str, float]) -> Decision:
         nonlocal start
-        if completed == 1:
+        measured.append(metrics)
+        if completed == 1 and not briefly:
             start = clock()
             return Decision.CONTINUE
-
-        measured.append(metrics)
         return Decision.STOP if clock() - start >= PROBE_SECONDS else Decision.CONTINUE
 
     runner.train(1000, on_iteration)
-    return measured
+    return measured[1:] or measured
 
 
-def _mean_seconds(measured: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the mean seconds of a rollout and of an update."""
+def _least_seconds(measured: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the least seconds of a rollout and of an update: other programs only ever make them longer."""
     return {
-        phase: sum(metrics[key] for metrics in measured) / len(measured)
+        phase: min(metrics[key] for metrics in measured)
         for phase, key in (("rollout", "collect_s"), ("update", "learn_s"))
     }
 

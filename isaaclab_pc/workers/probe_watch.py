@@ -5,20 +5,19 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
 import torch
 
-from isaaclab_pc.guards.step_hooks import StepHook, add_step_hook
+from isaaclab_pc.guards.step_hooks import add_step_hook
 from isaaclab_pc.physics.contacts import contact_buffer_bytes
-from isaaclab_pc.runners.policy_protocols import HasChunks
-from isaaclab_pc.scaling.gpu import Gpu
+from isaaclab_pc.scaling.gpu import Gpu, held_by_libraries
 from isaaclab_pc.scaling.trial import MemoryReport, Phase, Progress, Spaces
 from isaaclab_pc.sensors.scene_cameras import renderer_bytes
 from isaaclab_pc.tensor_bytes import tensor_bytes
+from isaaclab_pc.workers.phase_file import PhaseFile
 
 if TYPE_CHECKING:
     from isaaclab_pc.guards.recorder import Recorder
@@ -56,7 +55,8 @@ class ProbeWatch:
         """Environments beyond which there are too many for the agent; None: none are."""
         self._at_least = at_least
         self._phase_path = phase_path
-        self._phases: _PhaseFile | None = None
+        self._phases: PhaseFile | None = None
+        self._device = device
         self._gpu = None
         if device.startswith("cuda"):
             # This process has a CUDA context anyway.
@@ -75,7 +75,7 @@ class ProbeWatch:
             TooManyEnvironmentsError: They are too many for the agent.
         """
         progress = Progress(Phase.BUILD, resolved.plan.minibatch_size, resolved.replay_samples)
-        self._phases = _PhaseFile(self._phase_path, resolved.plan.horizon, progress)
+        self._phases = PhaseFile(self._phase_path, resolved.plan.horizon, progress)
         if self._at_least is not None:
             self.most_envs = max(resolved.most_envs, self._at_least)
             if num_envs > self.most_envs:
@@ -105,10 +105,8 @@ class ProbeWatch:
         Args:
             runner: The runner, just made.
         """
-        encoders = (module for module in runner.policy().modules() if isinstance(module, HasChunks))
-        known = [samples for encoder in encoders if (samples := encoder.samples_at_once())]
         assert self._phases is not None
-        self._phases.set_chunk(min(known, default=0))
+        self._phases.note_chunk(runner)
 
     def memory(self, env: Any, runner: Runner, recorder: Recorder | None) -> MemoryReport:
         """Return the readings, and the bytes of those tensors whose purpose is known.
@@ -137,40 +135,14 @@ class ProbeWatch:
             after_env=self._bytes_after_env,
             tensors=tensors,
             spaces=_spaces(env.unwrapped),
-            torch_peak=None if self._gpu is None else torch.cuda.max_memory_allocated(),
+            torch_peak=None if self._gpu is None else torch.cuda.max_memory_allocated(self._device),
+            held_peak=None if self._gpu is None else held_by_libraries(self._device, peak=True),
         )
 
     def _used_bytes(self) -> int:
         if self._gpu is not None:
             return self._gpu.sample([os.getpid()])
         return psutil.Process().memory_info().rss
-
-
-class _PhaseFile(StepHook):
-    """Writes a file whenever a rollout or an update begins, which it tells by counting steps."""
-
-    def __init__(self, path: Path, horizon: int, progress: Progress) -> None:
-        self._path = path
-        self._horizon = horizon
-        self._progress = progress
-        self._steps = 0
-        self._write(progress.phase)
-
-    def set_chunk(self, chunk: int) -> None:
-        self._progress = replace(self._progress, chunk=chunk)
-
-    def before_step(self, action: torch.Tensor) -> None:
-        if self._steps % self._horizon == 0:
-            self._write(Phase.ROLLOUT)
-
-    def after_step(self) -> None:
-        self._steps += 1
-        if self._steps % self._horizon == 0:
-            self._write(Phase.UPDATE)
-
-    def _write(self, phase: Phase) -> None:
-        # Not flushed to the disk: that would cost time that is measured, and the file has to outlive only this process.
-        self._path.write_text(replace(self._progress, phase=phase).to_json(), encoding="utf-8")
 
 
 def _spaces(env: Any) -> Spaces:

@@ -33,7 +33,7 @@ _LARGEST = frozenset({"collect_s", "learn_s", "Memory/host_bytes", "Memory/devic
 
 
 class Order(Enum):
-    """What the first rank tells the others after an iteration."""
+    """Order of the first rank to the others after an iteration."""
 
     GO_ON = "go on"
     PAUSE = "pause"

@@ -23,7 +23,7 @@ from isaaclab_pc.workers.session import open_env
 __all__ = ["Look", "Replay", "make_look", "replay", "replay_dump"]
 
 TRACE_LENGTH = 8
-"""Physics steps before the fault whose values are reported."""
+"""Number of physics steps before the fault to report values of."""
 
 REPEAT_PAUSE = 1.0
 """Time between two replays in a visualizer [s]."""
@@ -37,10 +37,10 @@ Look = Callable[[float, Sequence[Reading]], None]
 
 @dataclass(frozen=True)
 class Replay:
-    """What one pass over a history found."""
+    """Result of one pass over a history."""
 
     fault: Fault | None
-    """What was found; None where all steps stayed finite and in bounds."""
+    """The first fault; None where all steps stayed finite and in bounds."""
 
     differences: tuple[float, ...]
     """Distance from the recorded state at the start of each step but the first, up to the fault [rad, m]."""

@@ -24,7 +24,7 @@ class Quantity:
     """The asset's name in the scene; empty for the action."""
 
     label: str
-    """What it is, with its unit in brackets."""
+    """Name of the quantity, with its unit in brackets."""
 
     names: Sequence[str]
     """Joint or body of each row."""

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from isaaclab_pc.assets.robots import DEFAULT_ROBOT, ROBOTS
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.algorithm import EXPERT
+from isaaclab_pc.launch.child_process import is_stop
 from isaaclab_pc.launch.platform import driver_versions
+from isaaclab_pc.launch.plugins import load_task_packages
 from isaaclab_pc.launch.run_folder import SETTINGS_NAME
 from isaaclab_pc.physics import apply_physics
 from isaaclab_pc.physics.apply import check_time_steps
@@ -21,6 +23,7 @@ from isaaclab_pc.scaling import BatchPlan, most_envs, plan_batch
 from isaaclab_pc.settings import GuardSettings, RunSettings
 from isaaclab_pc.workers.overrides import check_overrides
 from isaaclab_pc.workers.points import apply_points, check_crop, is_of_realism
+from isaaclab_pc.workers.registration import check_kind, check_registration
 
 if TYPE_CHECKING:
     from isaaclab_pc.guards import GuardCfg
@@ -37,7 +40,7 @@ _FOREIGN_MAX_ABS = 1e6
 
 @dataclass
 class Resolved:
-    """What a run is made of, before a simulator starts."""
+    """Configs of a run, before a simulator starts."""
 
     task: str
     """Gym id."""
@@ -73,7 +76,7 @@ class Resolved:
     """The ``env.*`` and ``agent.*`` that the user gave."""
 
     guard: GuardCfg | None = None
-    """What guards an environment that has no guard of its own."""
+    """Guard of an environment that has none of its own."""
 
     fault_dumps: int = 0
     """Files of failures that are kept; 0: nothing is recorded."""
@@ -184,25 +187,20 @@ def _load_configs(settings: RunSettings) -> tuple[Any, Any]:
 
     task = settings.task
     if task not in gym.registry:
-        import isaaclab_tasks  # noqa: F401 (registers Isaac Lab's)
-        from isaaclab.cli import load_external_tasks
-
-        load_external_tasks()
+        # The parent has warned of those that are broken.
+        load_task_packages()
 
     from isaaclab_tasks.utils import PresetCfg, resolve_task_config
     from isaaclab_tasks.utils.parse_cfg import load_cfg_from_registry
 
+    check_registration(task)
     entry_point = agent_key(settings.runner, settings.agent_size, settings.learner)
-    registered = gym.spec(task).kwargs or {}
-    if entry_point not in registered:
-        asked = f"runner={settings.runner} agent={settings.agent_size} algorithm={settings.learner}"
-        known = sorted(key for key in registered if key.endswith("_cfg_entry_point"))
-        raise ConfigError(f"{task} has no agent for {asked}: it registers {', '.join(known)}.")
-
     env_overrides = [text for text in settings.env_overrides if not is_of_realism(text)]
     overrides = [*env_overrides, *settings.agent_overrides]
     try:
         unresolved: Any = load_cfg_from_registry(task, "env_cfg_entry_point")
+        check_kind(task, unresolved)
+        _check_agent(task, entry_point, settings)
         has_presets = isinstance(unresolved.sim.physics, PresetCfg)
         selectors = [f"physics={settings.physics.backend}"] if has_presets else []
         env_cfg, agent_cfg = resolve_task_config(task, entry_point, overrides=selectors)
@@ -211,12 +209,25 @@ def _load_configs(settings: RunSettings) -> tuple[Any, Any]:
         env_cfg, agent_cfg = resolve_task_config(task, entry_point, overrides=[*selectors, *checked])
     except ConfigError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
+        if is_stop(error):
+            raise
         # Isaac Lab raises whatever setting a field raised; the traceback is in the log.
         given = f"{', '.join(overrides)}: " if overrides else ""
         raise ConfigError(f"{given}{task} cannot be configured: {type(error).__name__}: {error}") from error
     # Deep copies: defaults of Isaac Lab's configs may be shared, and runners change what they are given.
     return copy.deepcopy(env_cfg), copy.deepcopy(agent_cfg)
+
+
+def _check_agent(task: str, entry_point: str, settings: RunSettings) -> None:
+    """Refuse a task that registers no agent of this name."""
+    import gymnasium as gym
+
+    registered = gym.spec(task).kwargs
+    if entry_point not in registered:
+        asked = f"runner={settings.runner} agent={settings.agent_size} algorithm={settings.learner}"
+        known = sorted(key for key in registered if key.endswith("_cfg_entry_point"))
+        raise ConfigError(f"{task} has no agent for {asked}: it registers {', '.join(known)}.")
 
 
 def _choose_encoder(agent_cfg: Any, settings: RunSettings) -> None:
@@ -316,6 +327,9 @@ def _plan_batch(settings: RunSettings, adapter: Adapter, agent_cfg: Any, num_env
 def _check_foreign(settings: RunSettings) -> None:
     """Refuse settings that only this package's tasks have."""
     ours = {"reward": settings.reward}
+    ours["robot"] = None if settings.robot == DEFAULT_ROBOT else settings.robot
+    # obs=state is what scripts choose where nobody looks.
+    ours["obs"] = "depth" if settings.obs == "depth" else None
     ours |= {f"physics.{name}": value for name, value in settings.physics.model_dump(exclude={"backend"}).items()}
     ours |= {f"points.{name}": value for name, value in settings.points.model_dump().items()}
 

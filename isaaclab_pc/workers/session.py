@@ -19,6 +19,7 @@ from isaaclab_pc.scaling.machine import Machine
 from isaaclab_pc.scaling.preflight import check_run
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.workers.browser_visualizers import LIVE, listening_on
+from isaaclab_pc.workers.registration import check_wrappers
 from isaaclab_pc.workers.resolve import Resolved, resolve
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Session:
     """A running environment and its runner."""
 
     resolved: Resolved
-    """What they were made from."""
+    """Configs that they were made from."""
 
     env: Any
     """The gym environment."""
@@ -45,7 +46,7 @@ class Session:
     """Time that building environment and runner took [s]."""
 
     warnings: list[str] = field(default_factory=list)
-    """What the preflight found that does not keep it from running."""
+    """Findings of the preflight that do not keep it from running."""
 
     exit_code: int = 0
     """Exit code that the process will have; to be set before the session closes, where Kit ends the process."""
@@ -163,6 +164,7 @@ def open_env(
         with _named("the environment", resolved.overrides), calm_threads():
             env = gym.make(resolved.task, cfg=resolved.env_cfg)
         try:
+            check_wrappers(resolved.task, env)
             if resolved.guard is not None and resolved.guard.mode != "disabled":
                 from isaaclab_pc.guards import attach_guard
 
@@ -202,7 +204,7 @@ def _named(what: str, overrides: Sequence[str]) -> Iterator[None]:
 
 
 def record_faults(env: Any, settings: RunSettings, backend: str | None, folder: Path) -> Recorder | None:
-    """Keep the last steps of environments that fail, of any task that is guarded and whose actions are numbers.
+    """Keep the last steps of environments that fail, for any guarded task with numeric actions.
 
     Args:
         env: The gym environment.

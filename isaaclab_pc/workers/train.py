@@ -11,23 +11,29 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from isaaclab_pc.guards.step_hooks import add_step_hook
 from isaaclab_pc.iteration_log import append_iteration
 from isaaclab_pc.launch.child_process import SignalFlag
 from isaaclab_pc.launch.heartbeat import Heart
-from isaaclab_pc.launch.run_folder import LOG_NAME, WORKER_LOCK, accept_settings, locked
+from isaaclab_pc.launch.run_folder import LOG_NAME, PROGRESS_NAME, WORKER_LOCK, accept_settings, locked
 from isaaclab_pc.launch.run_record import RunRecord
 from isaaclab_pc.output_filter import LogTail, flood_warnings, full_log
 from isaaclab_pc.runners import Decision, NonFiniteError
+from isaaclab_pc.scaling.gpu import OwnMemory
+from isaaclab_pc.scaling.trial import Phase, Progress
 from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.settings.scaling import parse_budget
 from isaaclab_pc.terminal.events import Evaluated, Iteration, Memory, finite
 from isaaclab_pc.terminal.screen import Screen
 from isaaclab_pc.viz.films import Film, add_films
 from isaaclab_pc.workers.checkpoint_keeper import CheckpointKeeper
+from isaaclab_pc.workers.configuration import configuration_digest
 from isaaclab_pc.workers.contact_watch import ContactWatch
 from isaaclab_pc.workers.evaluation import evaluate, evaluate_in_between
 from isaaclab_pc.workers.film_recorder import FilmRecorder, film_of_now, sees_pictures
 from isaaclab_pc.workers.metric_log import MetricLog, open_metric_log
 from isaaclab_pc.workers.pace import Pace
+from isaaclab_pc.workers.phase_file import PhaseFile
 from isaaclab_pc.workers.ranks import Order, Ranks, combine_metrics, follow
 from isaaclab_pc.workers.session import Session, guard_counts, open_session, record_faults
 from isaaclab_pc.workers.watchdog import EarlyStop, LearnerWatch, StormWatch, diverged
@@ -73,6 +79,9 @@ def train(settings_path: Path, checkpoint: Path | None, screen: Screen) -> int:
         accept_settings(settings_path)
         if skew > _CLOCK_SKEW_SECONDS:
             screen.warn(f"warning: the nodes' clocks are {skew:.0f} s apart: times in their logs do not compare")
+        _hold_to_budget(settings, heart.gpu)
+        if record.data.answer is not None:
+            record.update(configuration=configuration_digest(settings, settings.num_envs))
         _introduce(session, settings, record, screen, ranks.size)
         record_faults(session.env, settings, session.resolved.backend, record.folder / "dumps")
 
@@ -98,6 +107,7 @@ def train(settings_path: Path, checkpoint: Path | None, screen: Screen) -> int:
 def _train_along(settings: RunSettings, record: RunRecord, checkpoint: Path | None, ranks: Ranks) -> int:
     """Train as one of several processes of which another leads; write nothing into the run's folder."""
     assert settings.num_envs != "auto"
+    gpu = OwnMemory(settings.device) if settings.device != "cpu" else None
     with (
         tempfile.TemporaryDirectory() as scratch,
         open_session(settings, settings.num_envs, record.data.experiment, Path(scratch), learns=True) as session,
@@ -105,6 +115,7 @@ def _train_along(settings: RunSettings, record: RunRecord, checkpoint: Path | No
         if checkpoint is not None:
             session.runner.load(checkpoint, {"task": settings.task})
             ranks.draw_apart(settings.seed, session.runner.completed_iterations)
+        _hold_to_budget(settings, gpu)
 
         # The launcher gives signals to the first one; a second SIGTERM is its way to end the others after an error.
         with SignalFlag():
@@ -112,6 +123,12 @@ def _train_along(settings: RunSettings, record: RunRecord, checkpoint: Path | No
             ranks.disconnect()
         session.exit_code = ranks.exit_code_after(order)
     return session.exit_code
+
+
+def _hold_to_budget(settings: RunSettings, gpu: OwnMemory | None) -> None:
+    """Hold the process to the GPU memory that the user gave the run; trials were held to it by their parent."""
+    if gpu is not None and settings.scaling.budget is not None:
+        gpu.hold_to(parse_budget(settings.scaling.budget))
 
 
 def _introduce(session: Session, settings: RunSettings, record: RunRecord, screen: Screen, num_processes: int) -> None:
@@ -136,7 +153,7 @@ def _introduce(session: Session, settings: RunSettings, record: RunRecord, scree
 
 
 class _Training:
-    """What happens between iterations: progress, record, watchdogs, checkpoints, and stopping."""
+    """Work between iterations: progress, record, watchdogs, checkpoints, and stopping."""
 
     def __init__(
         self,
@@ -167,6 +184,11 @@ class _Training:
         # All resumptions of the run count together.
         self._started = time.monotonic() - record.data.wall_s
         self._guard_before = dict(record.data.guard)
+        plan = session.resolved.plan
+        progress = Progress(Phase.BUILD, plan.minibatch_size, session.resolved.replay_samples)
+        self._phases = PhaseFile(record.folder / PROGRESS_NAME, plan.horizon, progress)
+        self._phases.note_chunk(runner)
+        add_step_hook(session.env.unwrapped, self._phases)
         heart.beat(phase="train", iteration=runner.completed_iterations, max_iterations=session.resolved.max_iterations)
 
         log = record.folder / LOG_NAME
@@ -186,6 +208,7 @@ class _Training:
             while self._ranks.tell(self._next_order()) is Order.GO_ON:
                 self._pauses = False
                 self._screen.begin("train")
+                self._phases.begin_iteration()
                 runner.train(self._session.resolved.max_iterations, self._on_iteration)
                 self._save_and_evaluate(runner.completed_iterations)
                 if not self._pauses:
@@ -201,6 +224,7 @@ class _Training:
         return Order.STOP if self._flag.received else Order.GO_ON
 
     def _on_iteration(self, completed: int, metrics: Mapping[str, float]) -> Decision:
+        self._phases.begin_iteration()
         reports = self._ranks.gather((dict(metrics), guard_counts(self._session.env)))
         metrics = combine_metrics([report for report, _ in reports])
         guard = {cause: sum(counts[cause] for _, counts in reports) for cause in reports[0][1]}
@@ -275,6 +299,7 @@ class _Training:
             completed_iterations=completed,
             env_steps=env_steps,
             wall_s=wall_s,
+            device_peak_bytes=self._heart.last.device_peak,
             peak_bytes=1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
             metrics=dict(metrics),
             guard={cause: count + self._guard_before.get(cause, 0) for cause, count in guard.items()},

@@ -53,7 +53,7 @@ FILM = ".mp4"
 
 @dataclass(frozen=True)
 class ViewOptions:
-    """What a view has besides the settings of a run."""
+    """Options of a view besides the settings of a run."""
 
     policy: str | None = None
     """``random``, ``zero``, ``expert`` or ``keyboard``; None: the checkpoint, or without one the expert where there is
@@ -75,7 +75,7 @@ class ViewOptions:
     """Port of the page; None: the visualizer's own."""
 
     color: str = "height"
-    """What colours the points at first."""
+    """Quantity that colours the points at first."""
 
 
 def view(settings_path: Path, options: ViewOptions, screen: Screen) -> int:
@@ -141,7 +141,7 @@ def _record(
         watch.run(settings.seed, steps, stopped)
         _report_faults(opened, screen)
     shows = "any player" if path.suffix == FILM else f"rerun {path}"
-    screen.say(f"recording: {path}, {path.stat().st_size / 1e6:.1f} MB; {shows} shows it")
+    screen.say(f"{path.stat().st_size / 1e6:.1f} MB; {shows} shows it")
 
 
 def _recording(path: Path, env: Any, layout: SceneLayout, color: str) -> RerunRecording | Mp4Recording:
@@ -231,7 +231,7 @@ class _Opened:
     """Writes the last steps of environments that fail; None where the guard is off."""
 
     drive: ArmDrive | None
-    """What a person asks for; None where somebody else acts."""
+    """Actions that a person asks for; None where somebody else acts."""
 
 
 @contextmanager

@@ -48,7 +48,7 @@ class Watch:
         self.reader = SceneReader(env.unwrapped)
         """Reads the frames."""
         self.outputs = list(outputs)
-        """What draws or writes the frames."""
+        """Draws or writes the frames."""
         self._env = env
         self._act = act
         self._controls = controls

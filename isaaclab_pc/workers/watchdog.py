@@ -32,7 +32,7 @@ class EarlyStop:
     """Why a run stops before its end, and what to do."""
 
     status: str
-    """What ``run.json`` calls it."""
+    """Its name in ``run.json``."""
 
     code: ExitCode
     """How the process ends."""
@@ -69,7 +69,7 @@ class LearnerWatch:
         """
         skipped = metrics.get("Learner/skipped_updates", 0.0)
         all_skipped = skipped > 0 and skipped == metrics.get("Learner/updates")
-        # Where SAC's critics have stopped, the steps of its policy lead nowhere.
+        # Where a critic has stopped, the steps of its policy lead nowhere.
         one_stopped = metrics.get("Learner/stopped_optimizers", 0.0) > 0
         self._iterations_without_update = self._iterations_without_update + 1 if all_skipped or one_stopped else 0
         if self._iterations_without_update < PATIENCE:
@@ -125,7 +125,7 @@ class StormWatch:
         self.begin_window()
 
     def begin_window(self) -> None:
-        """Count from here: after a window, and after an evaluation, whose steps are not those of an iteration."""
+        """Count from here: after a window, and after an evaluation: its steps belong to no iteration."""
         self._steps = 0
         if self._guard is not None:
             self._before = self._guard.env_counts.clone()

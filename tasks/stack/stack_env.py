@@ -44,7 +44,7 @@ class StackEnv(PointCloudEnv):
         self.cube_b: RigidObject = self.scene["cube_b"]
         self.edge_a = CUBE_EDGE * self.size_factor("cube_a")
         self.edge_b = CUBE_EDGE * self.size_factor("cube_b")
-        self._widest = self.finger_limits[..., 1].sum(dim=1)
+        self._widest = self.finger_travel.sum(dim=1)
         self._above_b = torch.nn.functional.pad((self.edge_a + self.edge_b)[:, None] / 2, (2, 0))
         self.goal_pos = torch.zeros(self.num_envs, 3, device=self.device)
 
@@ -138,7 +138,7 @@ class StackEnv(PointCloudEnv):
         scales = constant_tensor((5.0, 5.0, 1.0), self.device)[:, None]
         reach, place, still = closeness(torch.cat([ways, motion[None]]), scales)
 
-        opening = self.robot.data.joint_pos.torch[:, self.fingers].sum(dim=1) / self._widest
+        opening = self.finger_openings().sum(dim=1) / self._widest
         release = opening.masked_fill(~grasped, 1.0)
 
         return {

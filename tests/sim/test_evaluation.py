@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from isaaclab_pc.agents import ppo, rl_games_cfg, rsl_rl_cfg, sac, sb3_cfg, skrl_cfg
+from isaaclab_pc.agents import ppo, rl_games_cfg, rsl_rl_cfg, sb3_cfg, skrl_cfg
 from isaaclab_pc.runners import RUNNERS, Decision, load_adapter
 from isaaclab_pc.scaling import plan_batch
 from isaaclab_pc.workers.evaluation import evaluate, evaluate_in_between
@@ -20,12 +20,10 @@ pytestmark = pytest.mark.sim
 TASK = "IsaacPC-Reach-Franka-Direct"
 NUM_ENVS = 4
 SETTINGS = replace(ppo.REACH, samples_per_update=64, num_minibatches=2, num_epochs=2)
-SAC = replace(sac.REACH, samples_per_update=64, num_minibatches=2, replay_samples=128)
 CONFIGS = {
     "rsl_rl": (rsl_rl_cfg.make_cfg, SETTINGS),
     "rl_games": (rl_games_cfg.make_cfg, SETTINGS),
     "skrl": (skrl_cfg.make_cfg, SETTINGS),
-    "sac": (skrl_cfg.make_sac_cfg, SAC),
     "sb3": (sb3_cfg.make_cfg, SETTINGS),
 }
 
@@ -44,11 +42,11 @@ def stand_still(observations: Mapping[str, torch.Tensor]) -> torch.Tensor:
 
 
 @pytest.mark.slow_on_newton
-@pytest.mark.parametrize("name", [*RUNNERS, pytest.param("sac", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", RUNNERS)
 def test_training_goes_on_with_its_own_draws_after_an_evaluation(name: str, env: Any, tmp_path: Path) -> None:
     make_cfg, settings = CONFIGS[name]
     cfg: Any = make_cfg(settings, "reach")
-    adapter = load_adapter("skrl" if name == "sac" else name)
+    adapter = load_adapter(name)
     plan = plan_batch(NUM_ENVS, *adapter.batch_target(cfg))
     adapter.configure(cfg, obs="state", seed=7, max_iterations=None, device="cpu", plan=plan, experiment="reach")
     env.reset(seed=11)

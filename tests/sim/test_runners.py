@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from isaaclab_pc.agents import ppo, rl_games_cfg, rsl_rl_cfg, sac, sb3_cfg, skrl_cfg
+from isaaclab_pc.agents import ppo, rl_games_cfg, rsl_rl_cfg, sb3_cfg, skrl_cfg
 from isaaclab_pc.runners import RUNNERS, Decision, Runner, load_adapter
 from isaaclab_pc.scaling import plan_batch
 
@@ -19,7 +19,6 @@ pytestmark = pytest.mark.sim
 TASK = "IsaacPC-Reach-Franka-Direct"
 NUM_ENVS = 4
 SETTINGS = replace(ppo.REACH, samples_per_update=64, num_minibatches=2, num_epochs=2)
-SAC = replace(sac.REACH, samples_per_update=64, num_minibatches=2, replay_samples=128, refill_samples=64)
 
 
 def recurrent_cfg(settings: ppo.PpoSettings, experiment: str) -> Any:
@@ -32,11 +31,10 @@ CONFIGS = {
     "rsl_rl": (rsl_rl_cfg.make_cfg, SETTINGS),
     "rl_games": (rl_games_cfg.make_cfg, SETTINGS),
     "skrl": (skrl_cfg.make_cfg, SETTINGS),
-    "sac": (skrl_cfg.make_sac_cfg, SAC),
     "sb3": (sb3_cfg.make_cfg, SETTINGS),
     "recurrent": (recurrent_cfg, SETTINGS),
 }
-LIBRARY = {"sac": "skrl", "recurrent": "rsl_rl"}
+LIBRARY = {"recurrent": "rsl_rl"}
 """The library where it is not the name."""
 
 
@@ -55,7 +53,7 @@ def build(name: str, env: Any, folder: Path) -> Runner:
 
 
 @pytest.mark.slow_on_newton
-@pytest.mark.parametrize("name", [*RUNNERS, "recurrent", pytest.param("sac", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", [*RUNNERS, "recurrent"])
 def test_train_save_resume_play(name: str, env: Any, tmp_path: Path) -> None:
     calls: list[tuple[int, dict[str, float]]] = []
 

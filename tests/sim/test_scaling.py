@@ -14,7 +14,7 @@ from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.process_tree import ProcessTree
 from isaaclab_pc.scaling.earlier_trials import EarlierTrials
 from isaaclab_pc.scaling.memory_plan import predict_memory
-from isaaclab_pc.scaling.search import MARGIN
+from isaaclab_pc.scaling.room import MARGIN
 from isaaclab_pc.settings.scaling import parse_budget
 from isaaclab_pc.workers.resolve import resolve
 

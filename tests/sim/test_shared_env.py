@@ -3,12 +3,17 @@
 
 import time
 from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from isaaclab.utils.math import quat_apply_inverse, quat_from_angle_axis, quat_mul
 
 from isaaclab_pc.envs import manipulation
+from isaaclab_pc.envs.quantities import Quantity
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.guards.step_guard import NoStepGuard
 from isaaclab_pc.guards.step_hooks import StepHook, add_step_hook
 from tests.sim.checked_state import CheckedState
 
@@ -186,3 +191,102 @@ def test_an_error_between_terminations_and_rewards_leaves_nothing_old(env, chang
     position = env.cube_pos + torch.tensor([0.1, 0.0, 0.0])
     manipulation.place(env, env.cube, torch.arange(NUM_ENVS), position, manipulation.upright(torch.zeros(NUM_ENVS)))
     torch.testing.assert_close(env.cube_pos, position)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        torch.ones(NUM_ENVS, 8),
+        torch.ones(NUM_ENVS, 3),
+        torch.ones(NUM_ENVS, 1),
+        torch.ones(NUM_ENVS + 1, 4),
+        torch.ones(1, 4),
+        torch.ones(NUM_ENVS),
+        torch.ones(4),
+        torch.ones(NUM_ENVS, 4, 1),
+        torch.ones(0),
+    ],
+    ids=lambda action: str(tuple(action.shape)),
+)
+def test_actions_of_another_shape_are_refused_and_change_nothing(env, changed: Callable, wrong: torch.Tensor) -> None:
+    changed()
+    before = env.tool_pos.clone()
+    with pytest.raises(ValueError, match=rf"shape \({NUM_ENVS}, 4\)|expected \({NUM_ENVS}, 4\)"):
+        env.step(wrong)
+    assert torch.equal(env.tool_pos, before)
+    assert not env.episode_length_buf.any()
+
+
+@pytest.mark.parametrize(("action", "size"), [("tool_delta", 3), ("tool_pose", 6), ("joint_delta", 7)])
+def test_every_kind_of_action_has_its_own_width(env, changed: Callable, action: str, size: int) -> None:
+    changed(action=action)
+    for width in {4, 7, 8} - {size + 1}:
+        with pytest.raises(ValueError, match=rf"expected \({NUM_ENVS}, {size + 1}\)"):
+            env.step(torch.zeros(NUM_ENVS, width))
+    changed(action=action, gripper=False)
+    with pytest.raises(ValueError, match=rf"expected \({NUM_ENVS}, {size}\)"):
+        env.step(torch.zeros(NUM_ENVS, size + 1))
+
+
+@pytest.mark.parametrize("wrong", [np.ones((NUM_ENVS, 4), np.float32), [[1.0] * 4] * NUM_ENVS, None, 0.5])
+def test_what_is_no_tensor_is_refused(env, changed: Callable, wrong: Any) -> None:
+    changed()
+    with pytest.raises(TypeError, match=type(wrong).__name__):
+        env.step(wrong)
+    with pytest.raises(TypeError, match="complex64"):
+        env.step(torch.ones(NUM_ENVS, 4, dtype=torch.complex64))
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.int64, torch.bool])
+def test_actions_of_every_real_type_are_the_same_actions(
+    env, changed: Callable, monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, guarded: bool
+) -> None:
+    if not guarded:
+        monkeypatch.setattr(env, "step_guard", NoStepGuard())
+    results = []
+    for kind in (torch.float32, dtype):
+        changed()
+        observation = env.step(torch.ones(NUM_ENVS, 4, dtype=kind, requires_grad=kind == torch.float64))[0]
+        results.append(observation["policy"])
+    assert torch.equal(*results)
+    assert results[1].dtype == torch.float32
+    assert not env.actions.requires_grad
+
+
+@pytest.mark.parametrize("wrong", [torch.ones(NUM_ENVS, dtype=torch.bool), torch.tensor([0.5]), torch.tensor([[0]])])
+def test_environments_are_reset_by_their_indices_alone(env, changed: Callable, wrong: torch.Tensor) -> None:
+    changed()
+    step(env, [0.0, 0.0, 0.0])
+    with pytest.raises(ValueError, match="env_ids"):
+        env._reset_idx(wrong)
+    assert env.episode_length_buf.tolist() == [1] * NUM_ENVS
+    env._reset_idx([])
+    env._reset_idx([1])
+    assert env.episode_length_buf.tolist() == [1, 0, 1, 1]
+
+
+@pytest.mark.parametrize("method", ["_success", "_failure", "_reward_terms"])
+def test_a_task_that_returns_a_column_is_named(
+    env, changed: Callable, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    changed()
+    column = torch.zeros(NUM_ENVS, 1, dtype=torch.float32 if method == "_reward_terms" else torch.bool)
+    monkeypatch.setattr(env, method, lambda: {"reach": column} if method == "_reward_terms" else column)
+    with pytest.raises(ValueError, match=rf"Env\.{method}: .*expected \({NUM_ENVS},\)"):
+        step(env, [0.0, 0.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "names"), [([0.0], [1.0, 1.0], ()), ([0.0, 0.0], [1.0], ()), ([0.0], [1.0], ("a", "b"))]
+)
+def test_draws_whose_bounds_differ_in_number_are_refused(env, lower: list, upper: list, names: tuple) -> None:
+    with pytest.raises(ValueError, match="stream 100"):
+        env.uniform(torch.arange(NUM_ENVS), 100, lower, upper, names)
+
+
+def test_a_task_that_describes_more_than_it_returns_is_refused(env, monkeypatch: pytest.MonkeyPatch) -> None:
+    more = (*env.task_quantities(), Quantity("surplus", 999, "m", "numbers that are not there"))
+    monkeypatch.setattr(env, "task_quantities", lambda: more)
+    with pytest.raises(ConfigError, match="task_quantities describes"):
+        env._configure_gym_env_spaces()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A file of demonstrations: its layout, and that it grows by whole episodes whatever happens."""
 
+import fcntl
 import json
 import os
 import shutil
@@ -13,7 +14,9 @@ import torch
 from isaaclab.utils.datasets import HDF5DatasetFileHandler
 
 from isaaclab_pc.demo_file import DemoFile, Progress
+from isaaclab_pc.demos import Episodes
 from isaaclab_pc.errors import ConfigError
+from tests.no_locks import without_locks
 from tests.unit.commands.demo_helpers import POINTS, STEPS, add_wave, recorded, settings
 
 
@@ -180,3 +183,29 @@ def test_two_recorders_never_share_a_file(path: Path) -> None:
     with DemoFile(path).locked(), pytest.raises(ConfigError, match="another process"), DemoFile(path).locked():
         pass
     assert list(path.parent.iterdir()) == []
+
+
+def test_a_file_on_a_disk_without_locks_is_refused_and_nothing_is_left(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_locks(monkeypatch)
+    with pytest.raises(ConfigError, match=rf"no locks .*file={path}: give a file on another disk"):
+        DemoFile(path).locked().__enter__()
+    assert list(path.parent.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_made_is_refused(path: Path) -> None:
+    path.write_text("in the way")
+    with pytest.raises(ConfigError, match="give a file where you may write"):
+        DemoFile(path / "demos.hdf5").locked().__enter__()
+
+
+def test_reading_and_merging_ask_for_no_lock_of_hdf5(path: Path) -> None:
+    recorded(path, 1)
+    with path.open() as file:
+        # What HDF5 would wait for.
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert DemoFile(path).progress().episodes == 2
+        assert len(Episodes(path)) == 2
+        recorded(path, 2)
+        assert DemoFile(path).progress().episodes == 4

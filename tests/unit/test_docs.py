@@ -12,9 +12,8 @@ import pytest
 
 from isaaclab_pc.commands import compare, demo, replay, report, scale, trained_policy, tune, view
 from isaaclab_pc.launch.algorithm import choose_algorithm
-from isaaclab_pc.launch.command_line import parse_command, parse_script_command, split_own
+from isaaclab_pc.launch.command_line import JSON_FLAG, parse_command, parse_script_command, split_own
 from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.launch.output import JSON_FLAG
 from isaaclab_pc.launch.platform import choose_platform
 from isaaclab_pc.settings.submit import SubmitSettings
 
@@ -101,7 +100,7 @@ def test_scripts_take_the_commands_of_the_pages(script: str, arguments: str):
         case _ if argv in (["--help"], []):
             pass
         case "train":
-            parse_command([word for word in split_own(argv, SubmitSettings)[1] if word != JSON_FLAG], may_be_job=True)
+            parse_command([word for word in split_own(argv, SubmitSettings)[1] if word != JSON_FLAG])
         case "play" | "export":
             # The run of an export is what play resumes.
             parse_command([text.replace("run=", "resume=") for text in argv])

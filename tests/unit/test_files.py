@@ -8,8 +8,11 @@ import subprocess
 import sys
 
 import pytest
+from filelock import Timeout
 
-from isaaclab_pc.files import full_disk, write_atomically, write_text_atomically
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.files import full_disk, locked_file, write_atomically, write_text_atomically
+from tests.no_locks import without_locks
 
 KILLED_WHILE_WRITING = """
 import os, signal, sys
@@ -78,3 +81,30 @@ def test_a_folder_that_is_not_there_is_an_error(tmp_path):
 )
 def test_a_full_disk_is_told_from_other_errors(error, found):
     assert full_disk(error) == found
+
+
+def test_a_lock_keeps_others_out_until_the_block_ends(tmp_path):
+    path = tmp_path / "lock"
+    with locked_file(path) as is_held:
+        assert is_held
+        with pytest.raises(Timeout), locked_file(path, instead="Wait."):
+            pass
+    with locked_file(path) as is_held:
+        assert is_held
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
+def test_where_the_file_system_has_no_locks_a_needed_one_is_refused_and_a_courtesy_is_left_out(
+    tmp_path, monkeypatch, number
+):
+    without_locks(monkeypatch, number)
+    with pytest.raises(ConfigError, match=r"lock cannot be locked: its file system has no locks .* Go elsewhere\."):
+        locked_file(tmp_path / "lock", instead="Go elsewhere.").__enter__()
+    with locked_file(tmp_path / "lock") as is_held:
+        assert not is_held
+
+
+def test_a_lock_whose_file_cannot_be_made_is_another_error(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(FileExistsError), locked_file(tmp_path / "file" / "lock"):
+        pass

@@ -55,6 +55,26 @@ def test_idle_child_is_not_read_page_by_page_all_the_time(tmp_path: Path, monkey
         assert readings > before, "beyond the budget it is read, whatever it costs"
 
 
+def test_child_that_nothing_ends_is_named_and_left_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(processes, "_END_S", 0.3)
+    with (tmp_path / "log").open("wb") as log:
+        tree = ProcessTree(SLEEPER, log)
+        tree.sample()
+        (pid,) = tree.pids
+        try:
+            with monkeypatch.context() as stuck:
+                for kill in ("os.kill", "os.killpg"):
+                    stuck.setattr(kill, lambda *_: None)
+                tree.end()
+            assert psutil.pid_exists(pid)
+            assert f" {pid}: they are left behind" in capfd.readouterr().err
+        finally:
+            tree.end()
+    assert not psutil.pid_exists(pid)
+
+
 @pytest.mark.parametrize("failure", [None, RuntimeError, KeyboardInterrupt])
 def test_child_has_ended_after_its_block_however_that_is_left(
     tmp_path: Path, failure: type[BaseException] | None

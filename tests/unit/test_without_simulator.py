@@ -27,7 +27,6 @@ ROOT = Path(__file__).resolve().parents[2]
 NEEDED = ("torch", "warp-lang", "numpy", "numba", "lazy_loader", "pillow", "onnxruntime")
 ABSENT = ("isaaclab", "newton", "pxr", "rsl_rl", "scipy", "tensordict", "trimesh")
 MODULES = (
-    "isaaclab_pc.sensors.cloud_ops",
     "isaaclab_pc.sensors.warp_backend",
     "isaaclab_pc.sensors.realism_kernels",
     "isaaclab_pc.guards.kernels",

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from isaaclab_pc.agents import distill, ppo, rl_games_cfg, rsl_rl_cfg, sac, sb3_cfg, skrl_cfg
+from isaaclab_pc.agents import distill, ppo, rl_games_cfg, rsl_rl_cfg, sb3_cfg, skrl_cfg
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.workers.overrides import check_overrides
 
@@ -94,33 +94,6 @@ def test_skrl_gets_every_value() -> None:
     adaptive = skrl_cfg.make_cfg(replace(SETTINGS, schedule="adaptive"), "name")["agent"]
     assert adaptive["learning_rate_scheduler"] == "KLAdaptiveLR"
     assert adaptive["learning_rate_scheduler_kwargs"]["kl_threshold"] == 0.02
-
-
-def test_sac_gets_every_value() -> None:
-    settings = sac.SacSettings(
-        max_iterations=7,
-        samples_per_update=512,
-        horizon=16,
-        num_minibatches=2,
-        num_epochs=3,
-        learning_rate=3e-4,
-        gamma=0.8,
-        polyak=0.02,
-        init_entropy_coef=0.3,
-        replay_samples=5000,
-        refill_samples=600,
-        actor_hidden=(32,),
-        critic_hidden=(48, 24),
-    )
-    cfg = skrl_cfg.make_sac_cfg(settings, "name")
-    agent, policy = cfg["agent"], cfg["models"]["policy"]
-    assert (cfg["trainer"]["timesteps"], agent["rollouts"], cfg["samples_per_update"]) == (7 * 16, 16, 512)
-    assert (cfg["replay_samples"], cfg["refill_samples"]) == (5000, 600)
-    assert (policy["actor"], policy["critic"]) == (["policy", "points"], ["critic"])
-    assert (agent["mini_batches"], agent["learning_epochs"], agent["learning_rate"]) == (2, 3, 3e-4)
-    assert (agent["discount_factor"], agent["polyak"], agent["initial_entropy_value"]) == (0.8, 0.02, 0.3)
-    assert (policy["actor_hidden"], policy["critic_hidden"]) == ([32], [48, 24])
-    assert policy["encoder"] == settings.encoder.to_dict()
 
 
 def test_sb3_gets_every_value() -> None:

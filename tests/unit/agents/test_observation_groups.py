@@ -96,22 +96,6 @@ def skrl(kind: str, actor: Shapes) -> Policy:
     return model.policy
 
 
-def skrl_sac(kind: str, actor: Shapes) -> Policy:
-    pytest.importorskip("skrl")
-    from isaaclab_pc.agents.skrl_sac_model import SoftActor, make_models
-
-    models = make_models(
-        observation_space=space(actor),
-        state_space=space(CRITIC),
-        action_space=gym.spaces.Box(-1.0, 1.0, (3,)),
-        device="cpu",
-        **settings(kind, actor),
-    )
-    policy = models["policy"]
-    assert isinstance(policy, SoftActor)
-    return policy.policy
-
-
 def sb3(kind: str, actor: Shapes) -> Policy:
     pytest.importorskip("stable_baselines3")
     from isaaclab_pc.agents.sb3_policy import PointCloudPolicy
@@ -130,7 +114,6 @@ LIBRARIES: dict[str, Callable[[str, Shapes], Policy]] = {
     "rl_games, gru": partial(rl_games, memory="gru"),
     "rl_games, lstm": partial(rl_games, memory="lstm"),
     "skrl": skrl,
-    "skrl, sac": skrl_sac,
     "sb3": sb3,
 }
 every_library = pytest.mark.parametrize("make", LIBRARIES.values(), ids=LIBRARIES.keys())

@@ -11,7 +11,7 @@ import gymnasium as gym
 import pytest
 from isaaclab_tasks.utils import load_cfg_from_registry
 
-from isaaclab_pc.agents import ppo, sac
+from isaaclab_pc.agents import ppo
 from isaaclab_pc.agents.distill import DEFAULT, PRECISE, REACH
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.runners import RUNNERS, agent_key, load_adapter
@@ -67,27 +67,10 @@ def test_distillation_has_the_settings_of_the_agent_too(register: Callable, agen
 
 
 def test_a_task_may_bring_hyperparameters_of_its_own(register: Callable) -> None:
-    register(
-        ppo=replace(ppo.DEFAULT, gamma=0.87),
-        distill=replace(DEFAULT, max_iterations=7),
-        sac=replace(sac.DEFAULT, gamma=0.5),
-    )
+    register(ppo=replace(ppo.DEFAULT, gamma=0.87), distill=replace(DEFAULT, max_iterations=7))
     load: Any = load_cfg_from_registry
     assert load(TASK_ID, agent_key("rsl_rl", "large")).algorithm.gamma == 0.87
     assert load(TASK_ID, agent_key("rsl_rl", "default", "distill")).max_iterations == 7
-    assert load(TASK_ID, agent_key("skrl", "default", "sac"))["agent"]["discount_factor"] == 0.5
-
-
-@pytest.mark.parametrize("size", ["default", "large"])
-@pytest.mark.parametrize("agent", ppo.AGENTS)
-def test_sac_has_the_settings_of_the_agent_too(register: Callable, agent: str, size: str) -> None:
-    register(agent=agent)
-    cfg: Any = load_cfg_from_registry(TASK_ID, agent_key("skrl", size, "sac"))
-    settings = sac.sac_sizes({"reach": sac.REACH}.get(agent, sac.DEFAULT))[size]
-    adapter = load_adapter("skrl")
-    assert adapter.max_iterations(cfg) == settings.max_iterations
-    assert adapter.batch_target(cfg) == (settings.samples_per_update, settings.minibatch_size)
-    assert adapter.replay_samples(cfg) == settings.replay_samples
 
 
 def test_nobody_shares_a_configuration(register: Callable, runner_and_size: tuple[str, str]) -> None:

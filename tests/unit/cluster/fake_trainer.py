@@ -16,8 +16,9 @@ from pathlib import Path
 
 from isaaclab_pc.launch.child_process import ExitCode, SignalFlag
 from isaaclab_pc.launch.heartbeat import Heart
-from isaaclab_pc.launch.run_folder import accept_settings
+from isaaclab_pc.launch.run_folder import PROGRESS_NAME, accept_settings
 from isaaclab_pc.launch.run_record import CheckpointEntries, CheckpointEntry, RunRecord
+from isaaclab_pc.scaling.trial import Phase, Progress
 from isaaclab_pc.settings import RunSettings
 
 LAST = 10
@@ -66,7 +67,7 @@ def go_wrong(what: str, record: RunRecord, iteration: int, flag: SignalFlag) -> 
         record.finish("storm", "too many environments failed")
         sys.exit(ExitCode.STORM)
     texts = {"oom": "torch.OutOfMemoryError: CUDA out of memory.", "lost": "CUDA error: unspecified launch failure"}
-    text = texts.get(what, "RuntimeError: it broke")
+    text = texts.get(what.removeprefix("update_"), "RuntimeError: it broke")
     (record.folder / "worker.log").open("a", encoding="utf-8").write(f"Traceback\n{text}\n")
     sys.exit(1)
 
@@ -80,10 +81,13 @@ def main() -> int:
     record = RunRecord.load(args.settings.parent)
     what, at = next_fault()
     with Path("starts").open("a", encoding="utf-8") as starts:
-        start = [settings.num_envs, settings.physics.dt, args.checkpoint.name if args.checkpoint else None]
+        checkpoint = args.checkpoint.name if args.checkpoint else None
+        start = [settings.num_envs, settings.physics.dt, checkpoint, settings.chunk]
         starts.write(json.dumps(start) + "\n")
 
     heart = Heart(record.folder, "cpu")
+    phase = Phase.UPDATE if what.startswith("update_") else Phase.ROLLOUT
+    Progress(phase, 4096, chunk=settings.chunk or 1024).write(record.folder / PROGRESS_NAME)
     if what == "refuse":
         return 2
     if what not in ("ok", "slow") and at == 0:

@@ -18,7 +18,7 @@ def command(mode, settings, checkpoint=None, result=None):
     return [sys.executable, str(TRAINER), str(settings), *([] if checkpoint is None else ["--checkpoint", checkpoint])]
 
 
-def found(settings, command, search, versions, on_trial):
+def found(settings, command, search, key_parts, on_trial):
     return FitResult(search.min or 64, (), False, "", host_bytes=1 << 28)
 
 

@@ -4,6 +4,7 @@
 import multiprocessing
 import os
 import shutil
+import tempfile
 from importlib import metadata
 from pathlib import Path
 
@@ -164,9 +165,12 @@ def test_first_start_on_a_kind_of_device_is_announced(tmp_path, monkeypatch, cap
 
 @pytest.fixture
 def read_only(monkeypatch):
-    """No folder may be written; a test may run as root, whom permissions do not hold."""
-    access = os.access
-    monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK and access(path, mode))
+    """No folder of kernels may be written; a test may run as root, whom permissions do not hold."""
+
+    def refuse(folder):
+        raise OSError(30, "Read-only file system", str(folder))
+
+    monkeypatch.setattr(kernel_cache, "check_writable", refuse)
 
 
 def test_a_cache_that_will_be_made_is_accepted_and_not_made_yet(tmp_path, monkeypatch, capsys):
@@ -176,17 +180,17 @@ def test_a_cache_that_will_be_made_is_accepted_and_not_made_yet(tmp_path, monkey
     assert capsys.readouterr().err == ""
 
 
-def test_a_cache_below_a_file_is_refused(tmp_path, monkeypatch):
+def test_a_cache_that_was_chosen_below_a_file_is_refused(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("WARP_CACHE_PATH", str(tmp_path / "file"))
     with pytest.raises(
-        ConfigError, match=r"file/[\d.]+, where Warp keeps .* cannot be written: set WARP_CACHE_PATH to"
+        ConfigError, match=r"file/[\d.]+, where Warp keeps .* cannot be written .*: set WARP_CACHE_PATH to"
     ):
         check_kernel_cache()
 
 
 @pytest.mark.usefixtures("read_only")
-def test_an_empty_cache_that_cannot_be_written_is_refused(shared):
+def test_an_empty_cache_that_was_chosen_and_cannot_be_written_is_refused(shared):
     shutil.rmtree(shared)
     shared.mkdir()
     with pytest.raises(ConfigError, match="cannot be written"):
@@ -194,6 +198,23 @@ def test_an_empty_cache_that_cannot_be_written_is_refused(shared):
 
 
 @pytest.mark.usefixtures("read_only")
-def test_a_cache_of_a_container_that_cannot_be_written_is_used_with_a_warning(shared, capsys):
+def test_a_chosen_cache_with_kernels_that_cannot_be_written_is_used_with_a_warning(shared, capsys):
     check_kernel_cache()
     assert f"warning: {shared}, where Warp keeps the kernels" in capsys.readouterr().err
+
+
+def test_kernels_in_a_home_that_cannot_be_written_are_taken_over(tmp_path, monkeypatch, capsys):
+    home = tmp_path / "home"
+    write(home / ".cache" / "warp" / WARP / "wp_old_1a" / "a.cpu.o", "compiled into the image")
+    (home / ".cache" / "isaaclab_pc").touch()
+    (tmp_path / "tmp").mkdir()
+    for name, value in {"HOME": home, "TMPDIR": tmp_path / "tmp", "XDG_CACHE_HOME": "", "MPLCONFIGDIR": home}.items():
+        monkeypatch.setenv(name, str(value))
+    monkeypatch.delenv("WARP_CACHE_PATH", raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", None)
+
+    for warnings in (1, 0):
+        check_kernel_cache()
+        assert shared_kernel_cache().is_relative_to(tmp_path / "tmp")
+        assert content(shared_kernel_cache() / WARP) == {"wp_old_1a/a.cpu.o": "compiled into the image"}
+        assert len(capsys.readouterr().err.splitlines()) == warnings

@@ -12,6 +12,7 @@ import pytest
 
 from isaaclab_pc.cluster import slurm
 from isaaclab_pc.commands import train
+from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.command_line import parse_command
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.settings import SubmitSettings
@@ -224,7 +225,7 @@ def test_a_sweep_is_one_array_and_the_script_says_what_to_do_with_it(cluster, ca
     out = capfd.readouterr().out
     assert re.search(rf"4711_3  run: logs/rsl_rl/lift/{folder.name}_4711_3\n", out)
     assert "scancel --signal=INT 4711" in out
-    assert f"logs:    {folder}\n" in out
+    assert f"logs: {folder}\n" in out
 
 
 def test_a_dry_run_prints_what_would_be_submitted_and_needs_no_slurm(cluster, capfd, monkeypatch):
@@ -292,6 +293,11 @@ def test_what_latest_and_best_mean_is_settled_at_the_submission(cluster):
         (["hydra.launcher.timeout_min=2"], "hydra.launcher.timeout_min=2: the job would be told to stop 120 s before"),
         (["hydra.launcher.signal_delay_s=60"], "hydra.launcher.signal_delay_s=60: a run has 90 s"),
         (["hydra.launcher.nodes=2"], "hydra.launcher.nodes=2: a run is one process"),
+        (["hydra.launcher.array_parallelism=0"], "hydra.launcher.array_parallelism=0: expected"),
+        (["hydra.launcher.gpus_per_node=0"], "hydra.launcher.gpus_per_node=0: expected"),
+        (["hydra.launcher.array_parallelism=1.5"], "hydra.launcher.array_parallelism=1.5"),
+        (["hydra.launcher.array_parallelism=null"], "hydra.launcher.array_parallelism=null"),
+        (["hydra.launcher.submitit_folder=jobs_%j"], "hydra.launcher.submitit_folder=jobs_%j"),
         (["nodes=2"], "nodes=2: a job has one node here"),
         (["gpus=4"], "gpus=4: the job will have 1; give hydra.launcher.gpus_per_node=4."),
         (["hydra.launcher.partiton=gpu"], "Could not override 'hydra.launcher.partiton'"),
@@ -313,6 +319,39 @@ def test_what_does_not_fit_is_said_before_anything_is_submitted(cluster, capfd, 
     assert "Traceback" not in err
     assert not (cluster.root / "batch.sh").exists()
     assert not (cluster.folder / "logs").exists()
+
+
+@pytest.mark.parametrize(("name", "least"), slurm._LEAST.items())
+def test_a_field_of_the_launcher_below_its_least_is_refused_by_name(name, least):
+    slurm._check_least({name: least})
+    slurm._check_least({"partition": "gpu"})
+    for value in (least - 1, -32):
+        with pytest.raises(ConfigError, match=rf"^hydra\.launcher\.{name}={value}: expected"):
+            slurm._check_least({name: value})
+
+
+@pytest.mark.parametrize("name", ["run%j", "100%x"])
+def test_a_working_folder_in_whose_name_slurm_would_put_numbers_needs_another_one_for_the_jobs(
+    cluster, capfd, monkeypatch, name
+):
+    here = cluster.folder / name
+    here.mkdir()
+    monkeypatch.chdir(here)
+    assert cluster.submit() == 2
+    assert "hydra.launcher.submitit_folder=logs/slurm" in capfd.readouterr().err
+    assert list(here.iterdir()) == []
+
+    jobs = cluster.folder / "jobs"
+    assert cluster.submit(f"hydra.launcher.submitit_folder='{jobs}'") == 0
+    (folder,) = jobs.iterdir()
+    assert (folder / "4711_submitted.pkl").exists()
+    assert f"--output={folder}/%j_0_log.out" in (cluster.root / "batch.sh").read_text(encoding="utf-8")
+
+
+def test_a_folder_for_each_job_as_submitit_has_it_is_the_folder_around_it(cluster):
+    assert cluster.submit("hydra.launcher.submitit_folder='jobs/%j'") == 0
+    (folder,) = (cluster.folder / "jobs").iterdir()
+    assert (folder / "4711_submitted.pkl").exists()
 
 
 def test_what_sbatch_says_is_one_line(cluster, capfd):

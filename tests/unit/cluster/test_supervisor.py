@@ -20,6 +20,7 @@ from isaaclab_pc.cluster.supervisor import supervise
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.run_folder import WORKER_LOCK
 from isaaclab_pc.launch.run_record import RunRecord
+from isaaclab_pc.scaling.memory import FreeMemory
 from tests.waiting import signal_us_when, wait_until
 
 ROOT = Path(__file__).parents[3]
@@ -53,7 +54,7 @@ class Run:
         return code
 
     def starts(self) -> list[list]:
-        """Number of environments, physics step and checkpoint of each process."""
+        """Number of environments, physics step, checkpoint and chunk of each process."""
         return [json.loads(line) for line in (self.root / "starts").read_text(encoding="utf-8").splitlines()]
 
     def events(self) -> list[dict]:
@@ -70,6 +71,7 @@ def run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(supervisor, "LONGEST_PAUSE", 0.1)
     monkeypatch.setattr(watch, "_LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(oom_watch, "free_host_memory", lambda: FreeMemory(8 << 30, "memory"))
     return Run(tmp_path)
 
 
@@ -91,7 +93,7 @@ def test_a_process_that_dies_is_replaced_and_goes_on_from_its_last_checkpoint(ru
     assert run.start(f"{fault}@5") == 0
     data = run.record.data
     assert (data.status, data.completed_iterations) == ("completed", LAST)
-    assert run.starts() == [[256, None, None], [256, None, "model_3.pt"]]
+    assert [start[:3] for start in run.starts()] == [[256, None, None], [256, None, "model_3.pt"]]
     (entry,) = data.restarts
     assert (entry.cause, entry.detail, entry.iteration, entry.from_iteration, entry.note) == (cause, detail, 5, 3, "")
     assert f"({cause}: {detail}); it goes on from model_3.pt, 2 iterations lost\n" in capfd.readouterr().err
@@ -197,6 +199,25 @@ def test_killed_twice_without_an_iteration_is_no_memory_where_the_kernel_does_no
     assert (entry.cause, entry.detail) == (cause, detail)
     assert [event["cause"] for event in run.events() if event["event"] == "died"] == ["killed", cause]
     assert f"({cause}: {detail}); it goes on" in capfd.readouterr().err
+
+
+def test_memory_that_another_program_took_changes_nothing_until_it_is_not_given_back(run, monkeypatch):
+    def free():
+        taken = 3 if (run.root / "starts").exists() else 0
+        return FreeMemory((8 - taken) << 30, "memory")
+
+    monkeypatch.setattr(oom_watch, "free_host_memory", free)
+    assert run.start("oom@5", "oom@0") == 0
+    assert [start[0] for start in run.starts()] == [256, 256, 128]
+    first, second = run.record.data.restarts
+    assert (first.note, first.num_envs, first.taken_by_others) == ("", 256, 3 << 30)
+    assert (second.num_envs, second.taken_by_others) == (256, 0)
+
+
+def test_an_update_that_lacks_memory_gets_a_smaller_chunk_before_fewer_environments(run):
+    assert run.start("update_oom@5", "update_oom@0", "oom@0") == 0
+    assert [(start[0], start[3]) for start in run.starts()] == [(256, None), (256, 128), (256, 64), (128, 64)]
+    assert [entry.note for entry in run.record.data.restarts][:2] == ["chunk=128", "chunk=64"]
 
 
 def test_environments_are_not_taken_where_the_user_forbids_it(run):

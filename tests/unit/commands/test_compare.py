@@ -11,6 +11,7 @@ from isaaclab_pc.iteration_log import append_iteration
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.evaluation_result import Evaluation, Success
 from isaaclab_pc.launch.run_record import CurvePoint, RunRecord
+from isaaclab_pc.report.words import NOTHING
 
 SETTINGS = ["num_envs=8", "device=cpu", "max_iterations=4"]
 ITERATIONS = 4
@@ -91,6 +92,20 @@ def test_only_settings_that_differ_are_told(runs: list[str]) -> None:
     assert compare.main([*runs, "out=result"]) == 0
     told = {row["setting"]: (row["a"], row["b"]) for row in rows(Path("result/differences.csv"))}
     assert told == {"runner": ("rsl_rl", "rl_games"), "seed": ("42", "7")}
+
+
+def test_what_a_task_of_another_package_sees_is_not_said_to_be_a_cloud(runs: list[str]) -> None:
+    write_run(Path("logs/rsl_rl/reach_state/c"), "obs=state", "robot=ur5e", success=0.5, rollout_s=1.0)
+    for folder, config in zip(
+        [*runs, "logs/rsl_rl/reach_state/c"], ["sim: {}", "obs: points", "obs: state"], strict=True
+    ):
+        (Path(folder) / "params").mkdir()
+        (Path(folder) / "params/env.yaml").write_text(f"scene:\n  obs: depth\n{config}\n", encoding="utf-8")
+    assert compare.main([*runs, "logs/rsl_rl/reach_state/c", "out=result"]) == 0
+    told = {row["setting"]: (row["a"], row["b"], row["c"]) for row in rows(Path("result/differences.csv"))}
+    assert told["obs"] == (NOTHING, "points", "state")
+    assert told["robot"] == (NOTHING, "franka", "ur5e")
+    assert "runner" in told
 
 
 def test_every_iteration_and_evaluation_is_in_a_file_and_the_curves_are_drawn(runs: list[str]) -> None:

@@ -24,4 +24,4 @@ def test_processes_on_one_machine_share_it(monkeypatch, given, gpus_here, search
     monkeypatch.setattr(module, "find_num_envs", lambda run, *_, processes: (run.device, processes))
     monkeypatch.setattr(module, "find_num_envs_for_gpus", lambda run, *_: run.device)
     settings = RunSettings(num_envs="auto").with_values({**given, "physics.backend": "newton_mjwarp"})
-    assert module.find_for_ranks(settings, {}, lambda trial: None) == searched
+    assert module.find_for_ranks(settings, lambda trial: None) == searched

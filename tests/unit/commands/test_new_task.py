@@ -56,8 +56,10 @@ def test_what_it_writes_passes_the_linter(tasks: Path, check: list[str]) -> None
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("name", ["Press", "press-button", "2press", "press__button", "class", ""])
-def test_a_name_that_no_module_can_have_is_refused(tasks: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["Press", "press-button", "2press", "press__button", "class", "", "true", "null", "nan", "inf", "x" * 300]
+)
+def test_a_name_that_no_module_or_setting_can_have_is_refused(tasks: Path, name: str) -> None:
     with pytest.raises(ConfigError, match="lower-case words"):
         new_task(name, tasks)
 

@@ -6,7 +6,8 @@ import json
 import pytest
 
 from isaaclab_pc.commands import train
-from isaaclab_pc.commands.scale import main
+from isaaclab_pc.commands.scale import main, other_answer
+from isaaclab_pc.scaling import Objective, Outcome, Trial
 from tests.fake_nvml import FakeGpu
 
 SMALL = ["device=cpu", "scaling.min=32", "scaling.max=64", "scaling.granule=32"]
@@ -23,7 +24,7 @@ def trials_of(result):
 def test_a_search_leaves_trials_ledger_and_picture_and_the_answer_for_training(folder, capsys):
     assert main(["task=reach", *SMALL]) == 0
     (result,) = folders(folder)
-    assert [trial["num_envs"] for trial in trials_of(result)] == [32, 64]
+    assert [trial["num_envs"] for trial in trials_of(result)] == [64, 32]
     entries = {entry["kind"]: entry for entry in json.loads((result / "ledger.json").read_text())["entries"]}
     assert entries["camera buffers"]["per_env"] == 4096
     assert (result / "memory.png").stat().st_size > 10_000
@@ -33,6 +34,21 @@ def test_a_search_leaves_trials_ledger_and_picture_and_the_answer_for_training(f
     # 100 frames/s either way: the fewest environments win.
     assert train.main(["num_envs=auto", *SMALL]) == 0
     assert "num_envs=32 from an earlier search" in capsys.readouterr().out
+
+
+def used(num_envs, host_bytes, frames_per_second=100.0):
+    return Trial(num_envs, Outcome.FITS, frames_per_second, host_bytes=host_bytes, host_budget=1000)
+
+
+def test_the_answer_of_the_other_objective_is_told_where_the_trials_tell_it():
+    fast, large = Objective.THROUGHPUT, Objective.MEMORY
+    assert "about 1,100 environments" in other_answer([used(256, 300), used(128, 200)], fast)
+    assert "num_envs=256 is the most that fits, and was tried" in other_answer([used(256, 980), used(128, 500)], fast)
+    assert other_answer([used(256, 300), used(128, 300)], fast) == "", "memory does not grow"
+    assert other_answer([used(256, 300)], fast) == ""
+    speeds = [used(32, 200, 90.0), used(256, 300, 100.0), used(800, 800, 104.0)]
+    assert "num_envs=256" in other_answer(speeds, large)
+    assert other_answer(speeds[:1], large) == ""
 
 
 def test_it_searches_again_unless_the_cache_is_asked_for(folder, capsys):

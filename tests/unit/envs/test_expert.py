@@ -270,7 +270,8 @@ def gripper(opening: float, speed: float = 0.0, tool: float = 0.0) -> Any:
     return SimpleNamespace(
         robot=SimpleNamespace(data=values),
         fingers=torch.tensor([0, 1]),
-        finger_limits=torch.tensor([[[0.0, 0.04], [0.0, 0.04]]]),
+        finger_openings=lambda: values.joint_pos.torch[:, :2],
+        finger_travel=torch.full((1, 2), 0.04),
         tool_pos=torch.tensor([[tool, 0.0, 0.0]]),
     )
 

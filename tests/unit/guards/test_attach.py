@@ -2,9 +2,11 @@
 """The guard around an environment that knows nothing of it, in Isaac Lab's own step without a simulator."""
 
 import math
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
+import gymnasium as gym
+import numpy as np
 import pytest
 import torch
 import warp as wp
@@ -370,3 +372,130 @@ def test_an_episode_that_a_bad_final_observation_ended_is_reset() -> None:
     env.done = torch.zeros(NUM_ENVS, dtype=torch.bool)
     step(env)
     assert env.resets == [[SICK + 1], [SICK]]
+
+
+def box(*bounds: float, shape: tuple[int, ...] = (1,)) -> gym.spaces.Box:
+    low, high = bounds or (-math.inf, math.inf)
+    return gym.spaces.Box(low, high, shape)
+
+
+def guarded_with_space(space: gym.Space | None, **fields: Any) -> CountingEnv:
+    env = CountingEnv()
+    if space is not None:
+        env.single_action_space = space
+    cfg = GuardCfg()
+    for name, value in fields.items():
+        setattr(cfg, name, value)
+    attach_guard(env, cfg, "Foreign")
+    env.reset()
+    return env
+
+
+@pytest.mark.parametrize("wrong", [(NUM_ENVS, 2), (NUM_ENVS + 1, 1), (1, 1), (NUM_ENVS,), (1, NUM_ENVS), ()])
+@pytest.mark.parametrize("mode", ["quarantine", "sanitize"])
+def test_actions_of_another_shape_than_the_tasks_are_refused(wrong: tuple[int, ...], mode: str) -> None:
+    env = guarded_with_space(box(), mode=mode)
+    with pytest.raises(ValueError, match=rf"expected \({NUM_ENVS}, 1\)"):
+        env.step(torch.ones(wrong))
+    assert env.taken == []
+    assert env.common_step_counter == 0
+
+
+@pytest.mark.parametrize("wrong", [np.ones((NUM_ENVS, 1), np.float32), None, [[1.0]] * NUM_ENVS])
+def test_actions_that_are_no_tensor_are_refused(wrong: Any) -> None:
+    with pytest.raises(TypeError, match=type(wrong).__name__):
+        guarded_with_space(box()).step(wrong)
+
+
+@pytest.mark.parametrize("shape", [(NUM_ENVS,), (NUM_ENVS, 1)])
+def test_choices_among_a_few_keep_their_layout(shape: tuple[int, ...]) -> None:
+    env = guarded_with_space(gym.spaces.Discrete(3))
+    env.step(torch.ones(shape, dtype=torch.long))
+    assert env.taken[-1].shape == shape
+    env.step(torch.full(shape, math.inf))
+    assert not env.taken[-1].any()
+
+
+@pytest.mark.parametrize(
+    ("space", "bounds", "least", "most", "instead_of_nan"),
+    [
+        pytest.param(box(-2.0, 3.0), None, -2.0, 3.0, 0.0, id="bounded"),
+        pytest.param(box(2.0, 3.0), None, 2.0, 3.0, 2.0, id="bounded without 0"),
+        pytest.param(box(), None, -1.0, 1.0, 0.0, id="unbounded"),
+        pytest.param(box(-3.4e38, 3.4e38), None, -1.0, 1.0, 0.0, id="as good as unbounded"),
+        pytest.param(box(), (-5.0, 6.0), -5.0, 6.0, 0.0, id="bounded by the guard"),
+        pytest.param(box(-2.0, 3.0), (-5.0, 6.0), -2.0, 3.0, 0.0, id="bounded by both"),
+        pytest.param(box(2.0, math.inf), None, 2.0, 2.0, 2.0, id="bounded below"),
+        pytest.param(box(-math.inf, 0.5), None, -1.0, 0.5, 0.0, id="bounded above"),
+        pytest.param(None, None, -1.0, 1.0, 0.0, id="no space"),
+    ],
+)
+def test_sanitize_puts_a_bad_action_where_the_task_allows_it(
+    space: gym.Space | None, bounds: Any, least: float, most: float, instead_of_nan: float
+) -> None:
+    env = guarded_with_space(space, mode="sanitize", max_abs=1e6, action=bounds)
+    for bad, taken in [(math.inf, most), (1e30, most), (-math.inf, least), (-1e30, least), (NAN, instead_of_nan)]:
+        action = torch.full((NUM_ENVS, 1), 2.5)
+        action[SICK] = bad
+        env.step(action)
+        assert env.taken[-1].flatten().tolist() == [taken if sick else 2.5 for sick in only()], bad
+
+
+def test_sanitize_keeps_to_the_bounds_of_each_number_of_an_action() -> None:
+    space = gym.spaces.Box(np.array([-1.0, 0.0], np.float32), np.array([1.0, 10.0], np.float32))
+    env = guarded_with_space(space, mode="sanitize")
+    env.step(torch.full((NUM_ENVS, 2), math.inf))
+    env.step(torch.full((NUM_ENVS, 2), -math.inf))
+    assert [taken[SICK].tolist() for taken in env.taken] == [[1.0, 10.0], [-1.0, 0.0]]
+
+
+class OddEnv(CountingEnv):
+    """Returns more than tensors with a row for each environment, and logs what is no dict."""
+
+    log: Any = None
+
+    def _get_observations(self) -> Any:
+        obs = super()._get_observations()
+        half = torch.full((NUM_ENVS, 2), math.inf, dtype=torch.float16)
+        return {
+            **obs,
+            "half": half,
+            "clock": torch.tensor(NAN),
+            "pair": torch.ones(2, 3),
+            "name": "arm",
+            "grid": (1, 2),
+        }
+
+    def step(self, action: torch.Tensor) -> Any:
+        self.extras["log"] = self.log
+        return super().step(action)
+
+
+@pytest.mark.parametrize("mode", ["quarantine", "sanitize"])
+def test_what_has_no_row_for_each_environment_is_left_as_it_is(mode: Any) -> None:
+    env = OddEnv()
+    attach_guard(env, GuardCfg(mode=mode, max_abs=1e6), "Foreign")
+    obs = env.step(torch.ones(NUM_ENVS, 1))[0]
+    assert (obs["name"], obs["grid"], obs["pair"].tolist()) == ("arm", (1, 2), torch.ones(2, 3).tolist())
+    assert obs["clock"].isnan()
+    assert obs["half"].dtype == torch.float16
+    assert obs["half"].isfinite().all(), "1e6 is more than float16 has"
+
+
+@pytest.mark.parametrize("log", [None, "swing", ["a"], MappingProxyType({"a": 1.0}), {"a": 1.0}])
+def test_the_counters_are_logged_beside_whatever_the_task_logs(log: Any) -> None:
+    env = OddEnv()
+    env.log = log
+    attach_guard(env, GuardCfg(max_abs=1e6), "Foreign")
+    logged = env.step(torch.ones(NUM_ENVS, 1))[-1]["log"]
+    assert int(logged["Guard/observation"]) == NUM_ENVS
+    own = {name: value for name, value in logged.items() if not name.startswith("Guard/")}
+    assert own == ({"a": 1.0} if hasattr(log, "items") else {"log": log})
+
+
+def test_a_task_may_reset_by_a_mask() -> None:
+    env, guard = guarded(action_rate=1.0)
+    step(env, 5.0)
+    assert guard._previous_action is not None
+    env._reset_idx(torch.tensor(only()))
+    assert guard._previous_action.isnan().flatten().tolist() == only()

@@ -410,3 +410,29 @@ def test_bad_bounds_are_refused_by_name(field: str, value: object, name: str) ->
     setattr(cfg, field, value)
     with pytest.raises(ConfigError, match=f"^{name}"):
         Guard(cfg, 2, "cpu")
+
+
+def test_a_repaired_action_does_not_hold_back_those_that_follow() -> None:
+    guard = Guard(GuardCfg(mode="sanitize", action_rate=4.0), 2, "cpu", allowed_actions=(-1.0, 1.0))
+    guard.begin_step()
+    assert guard.check_actions(torch.tensor([[math.inf], [5.0]])).tolist() == [[1.0], [5.0]], "clipping is the task's"
+    guard.begin_step()
+    assert guard.check_actions(torch.tensor([[-0.5], [4.0]])).tolist() == [[-0.5], [4.0]]
+    assert counted(guard) == {"action": 1}
+
+
+def test_what_is_repaired_in_float16_is_finite() -> None:
+    guard = Guard(GuardCfg(mode="sanitize", max_abs=1e6), 2, "cpu")
+    values = torch.tensor([[math.inf], [-math.inf]], dtype=torch.float16)
+    guard.check(Cause.OBSERVATION, values)
+    assert values.flatten().tolist() == [65504.0, -65504.0]
+
+
+def test_a_bad_action_of_several_dimensions_touches_its_own_environment_alone() -> None:
+    guard = Guard(GuardCfg(), 4, "cpu")
+    actions = torch.ones(4, 2, 3)
+    actions[1, 1, 2] = math.nan
+    guard.begin_step()
+    assert guard.check_actions(actions).sum(dim=(1, 2)).tolist() == [6.0, 0.0, 6.0, 6.0]
+    guard.begin_step()
+    assert guard.check_actions(torch.tensor([1.0, math.inf, 2.0, 3.0])).tolist() == [1.0, 0.0, 2.0, 3.0]

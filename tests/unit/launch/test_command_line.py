@@ -6,9 +6,19 @@ import pytest
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch import compose as compose_module
 from isaaclab_pc.launch import task_names
-from isaaclab_pc.launch.command_line import keys_of, parse_command, parse_override, parse_script_command, refuse_flags
+from isaaclab_pc.launch.command_line import (
+    EVERY_SETTING,
+    Takes,
+    keys_of,
+    parse_command,
+    parse_override,
+    parse_script_command,
+)
 from isaaclab_pc.settings.base import ScriptSettings
 from isaaclab_pc.settings.run import INTERNAL
+
+ONE = Takes(run=EVERY_SETTING, options=("--plan",))
+"""What a script takes that starts one thing."""
 
 
 def test_the_command_line_is_split(tmp_path):
@@ -125,11 +135,11 @@ def test_hydras_own_settings_are_left_to_hydra_where_it_runs():
 
 def test_a_single_run_may_be_a_job_of_a_cluster():
     arguments = ["hydra/launcher=slurm", "hydra.launcher.partition=gpu", "seed=1"]
-    command = parse_command(arguments, may_be_job=True)
+    command = parse_command(arguments)
     assert (command.launcher, command.flags) == ("slurm", [])
     assert parse_command(["seed=1"]).launcher is None
     with pytest.raises(ConfigError, match="no use without -m"):
-        parse_command(arguments)
+        parse_command(arguments, ONE)
 
 
 def test_several_gpus_are_one_value_of_one_run_and_several_of_a_sweep():
@@ -151,9 +161,9 @@ def test_a_path_may_be_left_out_quoted_or_one_of_several():
 
 
 def test_flags_are_refused_where_one_thing_is_started():
-    refuse_flags(parse_command(["seed=1"]))
+    assert parse_command(["seed=1"], ONE).settings == ["seed=1"]
     with pytest.raises(ConfigError, match=r"^-m has no use here"):
-        refuse_flags(parse_command(["-m", "seed=1,2"]))
+        parse_command(["-m", "seed=1,2"], ONE)
 
 
 class Own(ScriptSettings):

@@ -73,7 +73,7 @@ def test_what_cannot_be_resumed_is_refused(tmp_path, make_run):
         find_checkpoint(str(empty), tmp_path, "rsl_rl", "reach")
     stranger = tmp_path / "stranger.pt"
     stranger.touch()
-    with pytest.raises(ConfigError, match="not a run's folder"):
+    with pytest.raises(ConfigError, match=rf"^resume={stranger} is not a checkpoint of a run"):
         find_checkpoint(str(stranger), tmp_path, "rsl_rl", "reach")
 
 

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
+import threading
 import tomllib
 from importlib import metadata
 from pathlib import Path
@@ -160,6 +161,21 @@ def test_the_driver_is_closed_after_each_question(nvml, monkeypatch, ask):
     with pytest.raises(nvml.NVMLError):
         ask()
     assert nvml.opened == 0
+
+
+def test_a_driver_that_hangs_is_refused_and_a_gpu_that_hangs_is_lost(nvml, monkeypatch):
+    monkeypatch.setattr(requirements, "DEADLINE_S", 0.2)
+    blocked = threading.Event()
+    try:
+        nvml.gpus[0].blocked = blocked
+        assert working_gpus() == (["GPU-1"], 1)
+
+        monkeypatch.setattr(nvml, "nvmlInit", blocked.wait)
+        for ask in (gpu_count, driver_versions, working_gpus):
+            with pytest.raises(ConfigError, match=r"no answer in 0.2 s.*nvidia-smi.*device=cpu"):
+                ask()
+    finally:
+        blocked.set()
 
 
 def test_torchrun_around_the_script_is_refused(monkeypatch):

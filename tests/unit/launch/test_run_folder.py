@@ -8,6 +8,7 @@ import pytest
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.run_folder import experiment_name, locked, make_folder, make_run_folder
+from tests.no_locks import without_locks
 
 
 def test_runs_that_start_together_get_folders_of_their_own(tmp_path):
@@ -63,3 +64,20 @@ def test_a_folder_is_locked_until_its_run_has_ended(tmp_path):
         pass
     with locked(tmp_path):
         pass
+
+
+def test_a_folder_without_locks_is_refused_with_the_next_step(tmp_path, monkeypatch):
+    without_locks(monkeypatch)
+    with pytest.raises(ConfigError, match=r"\.lock cannot be locked: .*start from a folder on another disk"):
+        locked(tmp_path).__enter__()
+
+
+def test_a_folder_in_which_no_lock_can_be_made_is_refused_with_the_next_step(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match=r"file cannot be written .*start from a folder where you may write"):
+        locked(tmp_path / "file").__enter__()
+
+
+def test_an_error_of_what_is_done_with_the_lock_stays_what_it_is(tmp_path):
+    with pytest.raises(OSError, match="of the training"), locked(tmp_path):
+        raise OSError("of the training")

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Threads that start in the block may wake up late; the others as before."""
+"""Simulators' threads may wake up late, and OpenMP's sleep soon, where the user does not say otherwise."""
 
 import ctypes
+import os
+import subprocess
+import sys
 import threading
 
 import pytest
 
-from isaaclab_pc.physics.idle_threads import calm_threads
+from isaaclab_pc.physics.idle_threads import SPIN_COUNT, calm_threads, limit_spinning
 
 GET_TIMER_SLACK = 30
 """PR_GET_TIMERSLACK of ``man 2 prctl``."""
@@ -44,3 +47,23 @@ def test_the_callers_own_slack_is_put_back_after_an_error() -> None:
     with pytest.raises(RuntimeError), calm_threads():
         raise RuntimeError
     assert own_slack() == usual
+
+
+def test_the_runtime_that_torch_loads_spins_as_little_as_it_is_told() -> None:
+    code = (
+        "import os; from isaaclab_pc.physics.idle_threads import limit_spinning; limit_spinning(os.environ); "
+        "import torch; torch.ones(2)"
+    )
+    unset = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "GOMP_", "KMP_"))}
+    shown = subprocess.run(
+        [sys.executable, "-c", code], env={**unset, "OMP_DISPLAY_ENV": "VERBOSE"}, capture_output=True, text=True
+    ).stderr
+    assert f"GOMP_SPINCOUNT = '{SPIN_COUNT}'" in shown
+    assert "OMP_WAIT_POLICY = 'PASSIVE'" in shown
+
+
+@pytest.mark.parametrize("name", ["OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"])
+def test_what_the_user_says_about_waiting_stays_alone(name) -> None:
+    environment = {name: "1"}
+    limit_spinning(environment)
+    assert environment == {name: "1"}

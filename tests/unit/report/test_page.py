@@ -348,7 +348,7 @@ def test_what_differs_is_told_with_all_its_digits_and_with_the_code_that_ran(tmp
         folder = make_run(tmp_path / name, f"physics.dt={dt}").folder
         edit(folder, git=f"commit {name}", versions={"torch": "2.0", name: "1.0"})
     runs = [read_run(tmp_path / name) for name in ("a", "b")]
-    assert differences([(run.data, run.settings) for run in runs]) == [
+    assert differences([(run.folder, run.data, run.settings) for run in runs]) == [
         ("physics.dt", "0.00833333", "0.0083333333"),
         ("commit", "commit a", "commit b"),
         ("version of a", "1.0", NOTHING),

@@ -16,7 +16,7 @@ from isaaclab_pc.runners.distributed import average_gradients
 from isaaclab_pc.runners.tripwire import Tripwire
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.workers.ranks import Order, Ranks, follow
-from tests.unit.runners import test_distill_runner, test_skrl_sac
+from tests.unit.runners import test_distill_runner
 from tests.unit.runners.bench import Bench
 
 NUM_ENVS = 5
@@ -141,8 +141,6 @@ def main(folder: Path) -> None:
     bench = test_distill_runner.Bench(distill_folder)
     bench.folder = distill_folder  # type: ignore[attr-defined]
     results["distill"] = train(bench, ranks.rank)
-    torch.manual_seed(ranks.rank)
-    results["sac"] = train(test_skrl_sac.Bench(folder / f"sac_{ranks.rank}"), ranks.rank)
 
     results["lead"] = lead(ranks)
     settings = ranks.own_settings(RunSettings(seed=5, device="cuda:0", visualizer="viser"))

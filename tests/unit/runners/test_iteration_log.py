@@ -3,12 +3,15 @@
 
 import math
 import time
+from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+import warp as wp
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from benchmarks.host_syncs import HostSyncs
@@ -28,6 +31,85 @@ def test_iteration_log_averages_what_is_finite_and_copies() -> None:
     assert (first["a"], first["c"]) == (2.0, 1.5)
     assert math.isnan(first["b"])
     assert log.take_means() == {}
+
+
+ODD_VALUES = {
+    "np.float32": (np.float32(2), 2.0),
+    "array": (np.array([1.0, 2.0]), 1.5),
+    "array read backwards": (np.array([1.0, 2.0])[::-1], 1.5),
+    "array of flags": (np.array([True, False]), 0.5),
+    "list": ([1, 2.0], 1.5),
+    "tuple of tensors": ((torch.tensor(1.0), torch.tensor([2.0, 3.0])), 2.0),
+    "nested list": ([[1.0], [3.0]], 2.0),
+    "flags": (torch.tensor([True, False]), 0.5),
+    "integers": (torch.arange(3), 1.0),
+    "with gradient": (torch.ones(2, requires_grad=True), 1.0),
+    "fraction": (Fraction(1, 2), 0.5),
+    "warp array": (wp.array([1.0, 2.0], dtype=wp.float32, device="cpu"), 1.5),
+    "no elements": (torch.zeros(0), math.nan),
+    "empty list": ([], math.nan),
+    "infinite": (math.inf, math.nan),
+    "text": ("3.5", None),
+    "texts": (["1", "2"], None),
+    "bytes": (b"3", None),
+    "nothing": (None, None),
+    "nested": ({"a": 1.0}, None),
+    "complex": (1j, None),
+    "complex tensor": (torch.zeros(2, dtype=torch.complex64), None),
+    "meta": (torch.zeros(2, device="meta"), None),
+    "ragged": ([[1.0], [2.0, 3.0]], None),
+    "object": (object(), None),
+    "class": (dict, None),
+    "too large": (10**400, None),
+}
+"""What a task may log, and its mean; None: it is left out."""
+
+
+@pytest.mark.parametrize("kind", ODD_VALUES)
+def test_whatever_a_task_logs_is_a_mean_or_left_out_with_one_warning(kind: str, caplog: Any) -> None:
+    value, mean = ODD_VALUES[kind]
+    log = IterationLog()
+    for _ in range(2):
+        log.add({"Task/odd": value, "Task/even": 1.0})
+        log.add({"Task/odd": value})
+        expected = {"Task/even": 1.0} if mean is None else {"Task/odd": mean, "Task/even": 1.0}
+        assert log.take_means() == pytest.approx(expected, nan_ok=True)
+    assert ["Task/odd" in line for line in caplog.messages] == ([True] if mean is None else [])
+
+
+@pytest.mark.parametrize("entry", [None, "swing", ["a"], torch.zeros(2)])
+def test_a_log_that_is_no_dict_ends_nothing(entry: Any) -> None:
+    log = IterationLog()
+    log.add(entry)
+    assert log.take_means().keys() <= {"log"}
+
+
+def test_names_that_are_no_texts_are_written_as_such() -> None:
+    log = IterationLog()
+    log.add({3: 1.0, ("a", 1): 2.0, None: 3.0})
+    assert log.take_means() == {"3": 1.0, "('a', 1)": 2.0, "None": 3.0}
+
+
+@pytest.mark.parametrize("entry", ["log", "episode"])
+def test_every_library_trains_on_whatever_a_task_logs(
+    name: str, entry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logged = {f"Task/{kind}": value for kind, (value, _) in ODD_VALUES.items()}
+    own_step = FakeEnv.step
+
+    def step(self: FakeEnv, actions: torch.Tensor) -> Any:
+        *result, extras = own_step(self, actions)
+        extras["log"] = "swing" if entry == "episode" else dict(logged)
+        if entry == "episode":
+            extras["episode"] = dict(logged)
+        return (*result, extras)
+
+    monkeypatch.setattr(FakeEnv, "step", step)
+    (_, metrics), (completed, _) = Bench(name, tmp_path).train(2)
+    assert completed == 2
+    means = {f"Task/{kind}": mean for kind, (_, mean) in ODD_VALUES.items() if mean is not None}
+    if (name, entry) != ("rl_games", "episode"):
+        assert {key: metrics[key] for key in metrics if key.startswith("Task/")} == pytest.approx(means, nan_ok=True)
 
 
 def test_episode_stats_are_of_whole_episodes_and_read_once() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks.host_syncs import OURS, HostSyncs
 from isaaclab_pc.runners import Decision, Runner
-from tests.unit.runners import bench, test_distill_runner, test_fine_tuning, test_recurrent, test_skrl_sac
+from tests.unit.runners import bench, test_distill_runner, test_fine_tuning, test_recurrent
 
 ITERATIONS = 2
 MINIBATCHES = bench.SETTINGS.num_epochs * bench.PLAN.num_minibatches
@@ -49,9 +49,6 @@ SKRL = {
     ("a number is read", "isaaclab_pc/runners/skrl_agent.py:take_metrics"): 1,
 }
 
-SAC = {**EPISODES, SKIPPED_UPDATES: 3, LOGGED: 2}
-"""It has three optimizers."""
-
 
 def ppo(folder: Path, obs: str = "points", library: str = "rsl_rl", **encoder: object) -> Runner:
     encoder_settings = replace(bench.SETTINGS.encoder, **encoder)  # type: ignore[arg-type]
@@ -83,7 +80,6 @@ def fine_tuned(folder: Path) -> Runner:
         pytest.param(lambda folder: ppo(folder, library="rl_games"), RL_GAMES, id="rl_games"),
         pytest.param(lambda folder: recurrent(folder, "rl_games"), RL_GAMES_MEMORY, id="rl_games-memory"),
         pytest.param(lambda folder: ppo(folder, library="skrl"), SKRL, id="skrl"),
-        pytest.param(test_skrl_sac.build, SAC, id="sac"),
     ],
 )
 def test_a_learner_of_ours_waits_for_the_log_alone(

@@ -9,6 +9,7 @@ import pytest
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.scaling import Outcome, ProbeError, Trial
 from isaaclab_pc.scaling.auto_num_envs import retry_overrides
+from isaaclab_pc.scaling.memory import FreeMemory
 from isaaclab_pc.scaling.search_clock import FIRST_BUILD_SECONDS
 from isaaclab_pc.scaling.trial import Overrides, format_size
 from tests.fake_nvml import FakeGpu, FakeNvml
@@ -18,7 +19,7 @@ from tests.unit.scaling.workshop import MEMORY_HUNGRY, MIB, SATURATED, Workshop
 def test_fewest_environments_near_the_best_speed_are_chosen_on_the_cpu(workshop: Workshop) -> None:
     result = workshop.fit(SATURATED)
     assert (result.num_envs, result.cached) == (64, False)
-    assert workshop.tried == [32, 64, 128, 256]
+    assert workshop.tried == [256, 128, 64, 32]
     assert [trial.num_envs for trial in result.trials] == workshop.tried
     assert "num_envs=64" in result.reason
     assert "4 tried" in result.reason
@@ -103,6 +104,32 @@ fits(100)
     assert [trial.outcome for trial in workshop.trials] == ["over_budget", "fits"]
 
 
+COMPILES = """
+first = not os.path.exists({marker!r})
+open({marker!r}, "w").close()
+values = {{"num_envs": n, "outcome": "fits", "frames_per_second": 100, "compiled": first}}
+json.dump(values, open(path + ".tmp", "w"))
+os.replace(path + ".tmp", path)
+"""
+
+
+def test_first_trial_runs_again_where_it_compiled_kernels(workshop: Workshop) -> None:
+    result = workshop.fit(COMPILES.format(marker=str(workshop.folder / "compiled")), min=32, max=64)
+    assert [(trial.num_envs, trial.compiled) for trial in workshop.trials] == [(64, True), (64, False), (32, False)]
+    assert [trial.num_envs for trial in result.trials] == [64, 32], "what the memory of the first was is not known"
+
+
+def test_a_first_trial_that_compiled_kernels_is_the_answer_where_there_is_no_time_for_another(
+    workshop: Workshop,
+) -> None:
+    code = COMPILES.format(marker=str(workshop.folder / "compiled")).replace(
+        "open(", "if not first: time.sleep(60)\nopen(", 1
+    )
+    workshop.each_trial = 29.0
+    assert workshop.fit(code, min=32, max=32, max_seconds=30).num_envs == 32
+    assert [trial.outcome for trial in workshop.trials] == [Outcome.FITS, Outcome.TIMEOUT]
+
+
 def test_a_size_that_no_change_helps_does_not_fit(workshop: Workshop) -> None:
     workshop.retry = double_the_room
     code = OVERFLOWS.replace("n // 16", "(99 if n > 32 else 1)")
@@ -138,15 +165,15 @@ def test_an_update_that_does_not_fit_is_tried_with_a_smaller_chunk_before_fewer_
 def test_training_on_nan_stops_the_search(workshop: Workshop) -> None:
     with pytest.raises(ProbeError, match="loss is nan"):
         workshop.fit('json.dump({"num_envs": n, "outcome": "nan", "detail": "loss is nan"}, open(path, "w"))')
-    assert workshop.tried == [32]
+    assert workshop.tried == [256]
 
 
 def test_error_of_the_environment_is_shown_whole_and_not_tried_smaller(workshop: Workshop) -> None:
     with pytest.raises(ProbeError) as caught:
-        workshop.fit("print('building')\nif n > 32: raise KeyError('no such body: panda_hand')\nfits(n)")
-    assert workshop.tried == [32, 64]
+        workshop.fit("print('building')\nif n < 256: raise KeyError('no such body: panda_hand')\nfits(n)")
+    assert workshop.tried == [256, 128]
     message = str(caught.value)
-    assert "num_envs=64" in message
+    assert "num_envs=128" in message
     assert "building\nTraceback (most recent call last):" in message
     assert "KeyError: 'no such body: panda_hand'" in message
     assert Path(caught.value.trial.log).exists()
@@ -162,9 +189,9 @@ with open(path.replace(".json", ".phase"), "w") as file:
 
 def test_kernels_that_the_first_child_compiles_take_no_time_of_the_search(workshop: Workshop) -> None:
     workshop.first_start, workshop.each_trial = 100.0, 10.0
-    result = workshop.fit("fits(n)", max_seconds=25)
-    assert workshop.tried == [32, 64], "the first child alone took longer than the search may"
-    assert result.num_envs == 64
+    result = workshop.fit(SATURATED, max_seconds=25)
+    assert workshop.tried == [256, 128], "the first child alone took longer than the search may"
+    assert result.num_envs == 128
 
 
 ALMOST_A_BUILD = FIRST_BUILD_SECONDS - 0.6
@@ -175,7 +202,7 @@ def test_where_no_environment_is_built_in_time_nothing_is_said_of_what_fits(work
     workshop.first_start, workshop.each_trial = ALMOST_A_BUILD, 1.0
     with pytest.raises(ConfigError) as caught:
         workshop.fit("time.sleep(60)")
-    assert workshop.tried == [32]
+    assert workshop.tried == [256]
     assert str(caught.value) == (
         "num_envs=auto: no environment was built in 15 min, so nothing is known of what fits. If kernels were being "
         "compiled, run the command again: those that are done are kept. Otherwise read its output: "
@@ -186,7 +213,7 @@ def test_where_no_environment_is_built_in_time_nothing_is_said_of_what_fits(work
 def test_builds_that_run_out_of_memory_share_the_time_for_the_first_build(workshop: Workshop) -> None:
     workshop.each_trial = ALMOST_A_BUILD / 3
     with pytest.raises(ConfigError, match=r"no environment was built in 15 min"):
-        workshop.fit("if n > 8: raise MemoryError\ntime.sleep(60)")
+        workshop.fit("if n > 8: raise MemoryError\ntime.sleep(60)", max=32)
     assert workshop.tried == [32, 32, 16, 8]
 
 
@@ -202,19 +229,34 @@ def test_a_machine_that_bears_sixteen_environments_gets_them(workshop: Workshop)
 @pytest.mark.parametrize(
     ("code", "settings", "tried", "advice"),
     [
-        ("raise MemoryError", {}, {32, 16, 8, 4, 2, 1}, r"even num_envs=1: .* raise scaling\.budget \(now automatic\)"),
-        ("raise MemoryError", {"min": 16}, {32, 16}, r"even num_envs=16: .*, lower scaling\.min \(now 16\), or set"),
+        (
+            "raise MemoryError",
+            {"max": 32},
+            {32, 16, 8, 4, 2, 1},
+            r"even num_envs=1: .* raise scaling\.budget \(now automatic\)",
+        ),
+        (
+            "raise MemoryError",
+            {"min": 16},
+            {256, 128, 64, 32, 16},
+            r"even num_envs=16: .*, lower scaling\.min \(now 16\), or set",
+        ),
         (
             "raise MemoryError",
             {"max_trials": 2},
-            {32, 16},
-            r"down to num_envs=16: .* raise scaling\.max_trials \(now 2\)",
+            {256, 128},
+            r"down to num_envs=128: .* raise scaling\.max_trials \(now 2\)",
         ),
-        (MEMORY_HUNGRY + ";time.sleep(9)", {"budget": "9MiB", "min": 32}, {32}, r"raise scaling\.budget \(now 9MiB\)"),
+        (
+            MEMORY_HUNGRY + ";time.sleep(9)",
+            {"budget": "9MiB", "min": 32, "max": 64},
+            {64, 32},
+            r"raise scaling\.budget \(now 9MiB\)",
+        ),
         (
             TRAINS + "time.sleep(60)",
             {"max_seconds": 0.5},
-            {32},
+            {256},
             r"says nothing .* raise scaling\.max_seconds \(now 0\.5\), or set",
         ),
         ("import signal; os.kill(os.getpid(), signal.SIGSEGV)", {"max": 1}, {1}, "SIGSEGV.*read its output"),
@@ -240,10 +282,9 @@ def test_memory_for_one_environment_is_named_as_such(workshop: Workshop) -> None
 
 def test_search_ends_in_time_with_the_best_so_far_and_says_so(workshop: Workshop) -> None:
     workshop.each_trial = 10.0
-    result = workshop.fit("fits(n)", max_seconds=35)
-    assert (result.num_envs, workshop.tried) == (128, [32, 64, 128])
+    result = workshop.fit("fits(100)", max_seconds=35)
+    assert (result.num_envs, workshop.tried) == (64, [256, 128, 64])
     assert "cut short by scaling.max_seconds" in result.reason
-    assert "cut short by scaling.max_seconds" in workshop.fit("", max_seconds=35).reason
 
 
 def test_processes_on_the_cpu_share_its_memory(workshop: Workshop, set_free: Callable[[int], None]) -> None:
@@ -258,7 +299,7 @@ def test_gpu_search_holds_both_memories_to_their_budgets(
     set_free(1000 * MIB)
     nvml.gpus = [FakeGpu(total=10_000 * MIB, used=2000 * MIB)]
     result = workshop.fit("fits(n)", device="cuda:0", max=2048)
-    assert workshop.tried == [1024, 2048]
+    assert workshop.tried == [2048, 1024]
     assert result.num_envs == 2048
     assert {(t.host_budget, t.device_budget) for t in result.trials} == {(800 * MIB, 7200 * MIB)}
     assert workshop.fit("", device="cuda:0", max=2048).cached
@@ -277,7 +318,34 @@ if not os.path.exists({str(compiled)!r}):
 json.dump({{"num_envs": n, "outcome": "fits", "frames_per_second": n, "most_envs": 512}}, open(path, "w"))
 """
     assert workshop.fit(code, device="cuda:0").num_envs == 512
-    assert workshop.tried == [1024, 512, 512]
+    assert workshop.tried == [4096, 512, 512, 256]
+
+
+def test_memory_that_others_took_changes_no_setting_and_leaves_the_size_its_chance(
+    workshop: Workshop, set_free: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def free_memory() -> FreeMemory:
+        size = 500 * MIB if taken.exists() else 1000 * MIB
+        set_free(size)
+        return FreeMemory(size, "memory")
+
+    set_free(1000 * MIB)
+    taken = workshop.folder / "taken"
+    monkeypatch.setattr("isaaclab_pc.scaling.trial_runner.free_host_memory", free_memory)
+    workshop.retry = lambda trial, overrides: {"chunk": 64} if trial.outcome is Outcome.OOM else None
+    code = f"""
+if n == 64 and not os.path.exists({str(taken)!r}):
+    open({str(taken)!r}, "w").close()
+    raise MemoryError
+fits(n)
+"""
+    result = workshop.fit(code, max=64)
+    assert (result.num_envs, result.overrides) == (64, {})
+    assert [(trial.num_envs, trial.outcome) for trial in workshop.trials] == [
+        *((32, Outcome.FITS), (64, Outcome.OOM), (64, Outcome.FITS))
+    ]
+    assert [trial.taken_by_others for trial in workshop.trials] == [0, 500 * MIB, 0]
+    assert [trial.host_budget for trial in workshop.trials] == [800 * MIB, 800 * MIB, 400 * MIB]
 
 
 def test_a_run_on_several_gpus_shares_the_hosts_memory_and_keeps_some_of_the_first_gpus(

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Answers that are remembered: taken, tried once more, or searched anew."""
 
+import json
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.scaling import ProbeError
+from isaaclab_pc.scaling import Outcome, ProbeError
+from isaaclab_pc.scaling.profile import Answer, Doubt, ProfileCache
 from tests.unit.scaling.workshop import KEY, MEMORY_HUNGRY, MIB, SATURATED, Workshop
 
 
@@ -102,6 +106,74 @@ def test_error_while_a_cached_answer_is_tried_again_is_shown(
     with pytest.raises(ProbeError, match="KeyError"):
         workshop.fit("raise KeyError('gone')", max=64)
     assert workshop.tried == [64]
+
+
+def test_search_that_was_cut_short_goes_on_from_its_trials(workshop: Workshop, set_free: Callable[[int], None]) -> None:
+    set_free(1000 * MIB)
+    workshop.each_trial = 10.0
+    first = workshop.fit("fits(n)", max_seconds=35)
+    assert (first.num_envs, workshop.tried) == (128, [32, 64, 128])
+    again = workshop.fit("fits(n)", max_seconds=35)
+    assert (again.num_envs, workshop.tried, again.cached) == (256, [256], False)
+    assert [trial.num_envs for trial in again.trials] == [256]
+    assert again.earlier_trials == first.trials
+    assert workshop.fit("raise AssertionError").num_envs == 256
+    assert workshop.tried == [], "it is complete, whatever time the next one has"
+
+
+def test_search_that_used_its_trials_up_goes_on_where_more_are_allowed(workshop: Workshop) -> None:
+    assert workshop.fit("fits(n)", max_trials=2).num_envs == 64
+    assert workshop.fit("raise AssertionError", max_trials=2).num_envs == 64
+    assert workshop.fit("fits(n)", max_trials=3).num_envs == 128
+    assert workshop.tried == [128]
+
+
+def correct(**changes: Any) -> Answer:
+    """Change the only profile of the cache as a training does; return what a run would keep of it."""
+    cache = ProfileCache()
+    (key,) = json.loads(cache.path.read_text())["profiles"]
+    profile = cache.get(key)
+    assert profile is not None
+    cache.put(key, replace(profile, **changes))
+    return Answer(key, profile.num_envs, profile.frames_per_second)
+
+
+@pytest.mark.parametrize(("speed", "tried"), [("340", [64]), ("500", [64, 32, 128])])
+def test_answer_that_is_in_doubt_is_tried_once_more_and_searched_anew_where_it_is_another(
+    workshop: Workshop, speed: str, tried: list[int]
+) -> None:
+    workshop.fit(SATURATED, max=128)
+    correct(doubt=Doubt.SPEED)
+    again = workshop.fit(SATURATED.replace("340", speed), max=128)
+    assert (again.num_envs, workshop.tried) == (64, tried)
+    assert again.cached == (len(tried) == 1)
+    assert workshop.fit("raise AssertionError", max=128).cached, "the doubt is gone"
+
+
+def test_answer_that_a_training_ruled_out_is_not_taken_again(workshop: Workshop) -> None:
+    first = workshop.fit("fits(n)", max=128)
+    assert first.num_envs == 128
+    trials = tuple(
+        replace(trial, outcome=Outcome.OOM, frames_per_second=0.0) if trial.num_envs == 128 else trial
+        for trial in first.trials
+    )
+    correct(num_envs=64, trials=trials, doubt=Doubt.MEMORY)
+    again = workshop.fit("fits(n)", max=128)
+    assert again.num_envs < 128
+    assert 128 not in workshop.tried
+    assert workshop.fit("raise AssertionError", max=128).num_envs == again.num_envs
+
+
+def test_a_run_keeps_what_it_needs_to_correct_the_cache(workshop: Workshop) -> None:
+    code = """
+with open(path.replace(".json", ".phase"), "w") as file:
+    json.dump({"phase": "update", "minibatch_size": 512}, file)
+json.dump({"num_envs": n, "outcome": "fits", "frames_per_second": 7, "configuration": "a"}, open(path, "w"))
+"""
+    first = workshop.fit(code, max=32)
+    assert first.answer == replace(correct(), minibatch_size=512, configuration="a")
+    assert workshop.fit("", max=32).answer == first.answer
+    assert workshop.fit(code, max=32, cache="ignore").answer is None
 
 
 def test_cache_that_cannot_be_written_costs_a_warning_and_no_more(

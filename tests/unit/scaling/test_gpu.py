@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """GPU memory of a process tree, against a fake NVML."""
 
+import os
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -8,7 +10,10 @@ import psutil
 import pytest
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.scaling.gpu import Gpu
+from isaaclab_pc.scaling import gpu as gpu_module
+from isaaclab_pc.scaling.cuda_memory import CudaMemory
+from isaaclab_pc.scaling.gpu import Gpu, OwnMemory, held_by_libraries
+from isaaclab_pc.scaling.trial import Meter
 from tests.fake_nvml import FakeGpu, FakeNvml, process
 from tests.waiting import is_gone
 
@@ -30,8 +35,92 @@ def test_memory_of_the_trees_processes_is_summed_and_its_peak_kept(card: FakeGpu
     assert gpu.sample([7, 8]) == 350 * MIB
     card.compute = [process(7, 100 * MIB)]
     assert gpu.sample([7, 8]) == 350 * MIB
+    card.compute = []
+    assert gpu.finish() == (350 * MIB, Meter.PROCESS, 0)
     gpu.start()
-    assert gpu.sample([7, 8]) == 100 * MIB, "a new tree has its own peak"
+    card.compute = [process(9, 100 * MIB)]
+    assert gpu.sample([9]) == 100 * MIB, "a new tree has its own peak"
+
+
+def test_a_neighbour_that_grows_before_our_context_exists_is_not_counted(card: FakeGpu) -> None:
+    gpu = Gpu("cuda:0", {})
+    gpu.start()
+    card.used += 4000 * MIB
+    gpu.sample([7])
+    card.used += 300 * MIB
+    card.compute = [process(7, 300 * MIB)]
+    assert gpu.sample([7]) == 300 * MIB
+
+
+def test_a_neighbour_that_grows_when_our_context_is_gone_is_not_counted(card: FakeGpu) -> None:
+    gpu = Gpu("cuda:0", {})
+    gpu.start()
+    card.used += 300 * MIB
+    card.compute = [process(7, 300 * MIB)]
+    gpu.sample([7])
+    card.used += 4000 * MIB
+    card.compute = []
+    assert gpu.sample([7]) == 300 * MIB
+
+
+def test_a_neighbour_that_frees_hides_nothing_and_one_that_grows_adds_nothing(card: FakeGpu) -> None:
+    card.used = 3000 * MIB
+    gpu = Gpu("cuda:0", {})
+    for neighbour in (-500 * MIB, 2000 * MIB):
+        gpu.start()
+        card.used += neighbour
+        card.used += 700 * MIB
+        gpu.sample([7])
+        card.used -= 700 * MIB
+        assert gpu.finish() == (700 * MIB, Meter.CARD, neighbour)
+
+
+def test_a_stranger_with_the_number_of_one_of_ours_is_not_counted(card: FakeGpu) -> None:
+    gpu = Gpu("cuda:0", {})
+    card.compute = [process(7, 4000 * MIB)]
+    card.used += 4000 * MIB
+    gpu.start()
+    card.used += 300 * MIB
+    assert gpu.sample([7]) == 300 * MIB
+    card.used -= 300 * MIB
+    assert gpu.finish() == (300 * MIB, Meter.CARD, 0)
+
+
+def test_a_process_that_outlives_the_tree_was_a_stranger(card: FakeGpu) -> None:
+    gpu = Gpu("cuda:0", {})
+    gpu.start()
+    card.used += 4300 * MIB
+    card.compute = [process(7, 4000 * MIB)]
+    gpu.sample([7])
+    card.used -= 300 * MIB
+    assert gpu.finish() == (300 * MIB, Meter.CARD, 4000 * MIB)
+
+
+def test_memory_that_the_driver_takes_back_late_is_ours(card: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = Gpu("cuda:0", {})
+    gpu.start()
+    card.used += 900 * MIB
+    gpu.sample([7])
+
+    def free_some(_: float) -> None:
+        card.used = max(card.used - 300 * MIB, 1 << 30)
+
+    monkeypatch.setattr("isaaclab_pc.scaling.gpu.time.sleep", free_some)
+    assert gpu.finish() == (900 * MIB, Meter.CARD, 0)
+
+
+def test_a_reading_that_blocks_is_given_up(card: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = Gpu("cuda:0", {})
+    monkeypatch.setattr("isaaclab_pc.scaling.gpu.DEADLINE_S", 0.2)
+    card.blocked = threading.Event()
+    try:
+        for _ in range(2):
+            with pytest.raises(ConfigError, match=r"device=cuda:0: its memory cannot be read \(no answer in 0.2 s\)"):
+                gpu.sample([7])
+        with pytest.raises(ConfigError, match="no answer"):
+            Gpu("cuda:0", {})
+    finally:
+        card.blocked.set()
 
 
 def test_process_that_computes_and_renders_counts_once(card: FakeGpu) -> None:
@@ -159,6 +248,29 @@ def test_memory_that_nobody_tells_is_refused_with_what_to_do(
         Gpu("cuda:0", {})
 
 
+@pytest.mark.parametrize(
+    ("body", "answer"),
+    [
+        ("print('a library speaks', 7); return (3, 7)", (3, 7)),
+        ("__import__('sys').stderr.write('x' * 200_000); return (3, 7)", (3, 7)),
+        ("__import__('time').sleep(60)", "CUDA gives no answer in 1 s"),
+    ],
+)
+def test_cuda_is_heard_whatever_else_its_child_writes_and_not_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, answer: object
+) -> None:
+    fake_cuda(tmp_path, monkeypatch, body)
+    if isinstance(answer, str):
+        monkeypatch.setattr("isaaclab_pc.scaling.cuda_memory._FIRST_S", 1.0)
+    memory = CudaMemory("cuda:0")
+    for _ in range(2):
+        if isinstance(answer, str):
+            with pytest.raises(OSError, match=answer):
+                memory.read()
+            return
+        assert memory.read() == answer
+
+
 def test_gpu_that_is_lost_while_it_is_metered_is_said(nvml: FakeNvml, card: FakeGpu) -> None:
     gpu = Gpu("cuda:0", {})
     card.memory_error = nvml.NVMLError_GpuIsLost
@@ -190,8 +302,6 @@ def test_real_library_without_a_gpu_gives_the_same_error(monkeypatch: pytest.Mon
 
 @pytest.mark.gpu
 def test_real_gpu_reports_the_memory_of_a_process() -> None:
-    import os
-
     import torch
 
     gpu = Gpu("cuda:0")
@@ -199,3 +309,89 @@ def test_real_gpu_reports_the_memory_of_a_process() -> None:
     before = gpu.sample([os.getpid()])
     block = torch.empty(512 * MIB, dtype=torch.uint8, device="cuda:0")
     assert gpu.sample([os.getpid()]) - before >= block.nbytes
+
+
+class FakeTorch:
+    """What torch and Warp tell of the GPU, and the limit that torch is given."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, card: FakeGpu) -> None:
+        import torch
+        import warp
+
+        self.reserved = 0
+        self.reserved_peak = 0
+        self.pool = 0
+        self.limit = 0.0
+        told = {
+            "memory_reserved": lambda device: self.reserved,
+            "max_memory_reserved": lambda device: self.reserved_peak,
+            "mem_get_info": lambda device: (card.total - card.used, card.total),
+            "get_allocator_backend": lambda: "native",
+            "set_per_process_memory_fraction": lambda fraction, device: setattr(self, "limit", fraction),
+        }
+        for name, function in told.items():
+            monkeypatch.setattr(torch.cuda, name, function)
+        monkeypatch.setattr(warp, "is_mempool_enabled", lambda device: True)
+        for name in ("current", "high"):
+            monkeypatch.setattr(warp, f"get_mempool_used_mem_{name}", lambda device: self.pool)
+
+
+@pytest.fixture
+def libraries(monkeypatch: pytest.MonkeyPatch, card: FakeGpu) -> FakeTorch:
+    return FakeTorch(monkeypatch, card)
+
+
+@pytest.mark.parametrize("tells", [True, False])
+def test_a_process_knows_its_own_memory_whatever_a_neighbour_does(
+    card: FakeGpu, libraries: FakeTorch, tells: bool
+) -> None:
+    def takes(reserved: int, pool: int, beside: int) -> None:
+        libraries.reserved = reserved
+        libraries.reserved_peak = max(libraries.reserved_peak, reserved)
+        libraries.pool = pool
+        card.compute = [process(os.getpid(), reserved + pool + beside)] if tells else [process(os.getpid(), None)]
+
+    own = OwnMemory("cuda:0")
+    takes(300 * MIB, 200 * MIB, 400 * MIB)
+    card.used += 900 * MIB
+    assert own.read() == (900 * MIB, 900 * MIB)
+    card.used += 4000 * MIB
+    takes(500 * MIB, 200 * MIB, 400 * MIB)
+    assert own.read() == (1100 * MIB, 1100 * MIB)
+    takes(100 * MIB, 200 * MIB, 400 * MIB)
+    assert own.read() == (700 * MIB, 1100 * MIB)
+
+
+def test_a_budget_limits_torch_to_what_all_else_leaves(card: FakeGpu, libraries: FakeTorch) -> None:
+    own = OwnMemory("cuda:0")
+    libraries.reserved, libraries.pool = 300 * MIB, 200 * MIB
+    card.used += 900 * MIB
+    own.hold_to(2000 * MIB)
+    assert libraries.limit == pytest.approx((2000 - 600) * MIB / card.total)
+    own.hold_to(0.5)
+    assert libraries.limit == pytest.approx((0.5 * (7 << 30) - 600 * MIB) / card.total)
+    with pytest.raises(MemoryError, match=r"scaling\.budget"):
+        own.hold_to(600 * MIB)
+
+
+def test_what_torch_and_warp_share_counts_once(
+    card: FakeGpu, libraries: FakeTorch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    libraries.reserved, libraries.pool = 300 * MIB, 500 * MIB
+    assert held_by_libraries("cuda:0", peak=False) == 800 * MIB
+    monkeypatch.setattr("torch.cuda.get_allocator_backend", lambda: "cudaMallocAsync")
+    assert held_by_libraries("cuda:0", peak=False) == 500 * MIB
+
+
+def test_a_process_whose_driver_does_not_answer_counts_what_its_libraries_hold(
+    nvml: FakeNvml, card: FakeGpu, libraries: FakeTorch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu_module, "DEADLINE_S", 0.2)
+    own = OwnMemory("cuda:0")
+    libraries.reserved = libraries.reserved_peak = 300 * MIB
+    card.blocked = threading.Event()
+    monkeypatch.setattr(nvml, "nvmlDeviceGetComputeRunningProcesses", lambda handle: card.blocked.wait())
+    try:
+        assert own.read() == own.read() == (300 * MIB, 300 * MIB)
+    finally:
+        card.blocked.set()

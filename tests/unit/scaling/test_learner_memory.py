@@ -68,7 +68,6 @@ def test_a_memory_is_part_of_weights_and_storage(tmp_path: Path) -> None:
 
 LEARNERS = {
     "distill": ("runner=rsl_rl", "agent.algorithm.num_learning_epochs=1"),
-    "sac": ("runner=skrl", "agent.agent.learning_epochs=1"),
 }
 
 

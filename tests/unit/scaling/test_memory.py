@@ -61,6 +61,33 @@ def test_limit_of_an_outer_group_counts_and_file_cache_does_not(v2: tuple[Path, 
     assert free_host_memory(groups, {}, available=5 * GIB) == FreeMemory(5 * GIB, "memory")
 
 
+@pytest.mark.parametrize(
+    ("high", "most", "free"),
+    [
+        ("max", 8 * GIB, 6 * GIB),
+        (4 * GIB, 8 * GIB, 2 * GIB),
+        (4 * GIB, "max", 2 * GIB),
+        (12 * GIB, 8 * GIB, 6 * GIB),
+        (1 * GIB, 8 * GIB, 0),
+        (0, "max", 0),
+        ("max", "max", None),
+    ],
+)
+def test_where_a_group_is_throttled_is_a_limit_like_that_where_it_is_killed(
+    tmp_path: Path, high: object, most: object, free: int | None
+) -> None:
+    stat = f"inactive_file {GIB}"
+    folder = write(tmp_path, memory__high=high, memory__max=most, memory__current=3 * GIB, memory__stat=stat)
+    assert Cgroup(folder, 2).free() == free
+
+
+def test_where_an_outer_group_is_throttled_counts_too(v2: tuple[Path, Path]) -> None:
+    root, proc = v2
+    write(root / "job", memory__high=5 * GIB)
+    write(root / "job/step", memory__high=6 * GIB)
+    assert free_host_memory(memory_cgroups(proc), {}, available=20 * GIB) == FreeMemory(3 * GIB, "cgroup")
+
+
 def test_kills_are_read_from_the_groups_events(v2: tuple[Path, Path]) -> None:
     assert oom_kills(memory_cgroups(v2[1])) == 2
     assert oom_kills([]) == 0

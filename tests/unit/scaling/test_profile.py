@@ -12,6 +12,7 @@ import pytest
 from isaaclab_pc.scaling.profile import Profile, ProfileCache, cache_key, default_path
 from isaaclab_pc.scaling.search import StopReason
 from isaaclab_pc.scaling.trial import Outcome, Trial
+from tests.no_locks import without_locks
 
 TRIAL = Trial(64, Outcome.FITS, frames_per_second=350.0, host_bytes=1 << 30)
 PROFILE = Profile(64, 350.0, 1 << 30, None, StopReason.COMPLETE, (TRIAL,))
@@ -25,6 +26,15 @@ def test_profile_is_found_again_by_another_process_with_the_same_key(tmp_path: P
     assert cache.get("a") == PROFILE
     assert cache.get("b") == replace(PROFILE, num_envs=128)
     assert cache.get("c") is None
+
+
+def test_profile_that_is_dropped_is_gone_and_the_others_stay(tmp_path: Path) -> None:
+    cache = ProfileCache(tmp_path / "profiles.json")
+    for key in ("a", "b"):
+        cache.put(key, PROFILE)
+    cache.drop("a")
+    cache.drop("nobody")
+    assert (cache.get("a"), cache.get("b")) == (None, PROFILE)
 
 
 def test_key_depends_on_every_part_and_not_on_their_order() -> None:
@@ -70,7 +80,7 @@ def _is_one_line(text: str, start: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", '{"version": 1, "profiles": {}}', '{"version": 2, "profiles": []}', "\x00"]
+    "text", ["", "{", "[]", '{"version": 1, "profiles": {}}', '{"version": 3, "profiles": []}', "\x00"]
 )
 def test_damaged_file_is_replaced_with_one_warning(
     text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -98,7 +108,7 @@ def test_damaged_file_is_replaced_with_one_warning(
 )
 def test_damaged_entry_counts_as_missing(entry: object, tmp_path: Path) -> None:
     path = tmp_path / "profiles.json"
-    path.write_text(json.dumps({"version": 2, "profiles": {"a": entry, "b": PROFILE.to_dict()}}))
+    path.write_text(json.dumps({"version": 3, "profiles": {"a": entry, "b": PROFILE.to_dict()}}))
     assert ProfileCache(path).get("a") is None
     assert ProfileCache(path).get("b") == PROFILE
 
@@ -110,3 +120,14 @@ def test_folder_that_cannot_be_written_is_warned_about_once(tmp_path: Path, caps
     cache.put("b", PROFILE)
     assert cache.get("a") is None
     _is_one_line(capsys.readouterr().err, f"warning: profile cache {cache.path}: the answer is not kept: ")
+
+
+def test_an_answer_is_kept_without_a_lock_where_there_are_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    without_locks(monkeypatch)
+    cache = ProfileCache(tmp_path / "profiles.json")
+    cache.put("a", PROFILE)
+    cache.put("b", PROFILE)
+    assert cache.get("a") == PROFILE
+    _is_one_line(capsys.readouterr().err, f"warning: profile cache {cache.path}: its file system has no locks")

@@ -12,7 +12,7 @@ from isaaclab_pc.json_record import JsonRecord
 from isaaclab_pc.scaling import BatchPlan, Outcome, Trial
 from isaaclab_pc.scaling.earlier_trials import RunKind, TrialsFile
 from isaaclab_pc.scaling.plan_report import PlanReport
-from isaaclab_pc.scaling.profile import Profile
+from isaaclab_pc.scaling.profile import Answer, Doubt, Profile
 from isaaclab_pc.scaling.search import StopReason
 from isaaclab_pc.scaling.trial import MemoryReport, Phase, Progress
 
@@ -20,13 +20,14 @@ RECORDS = [
     Progress(Phase.UPDATE, 64),
     Profile(
         *(64, 350.0, 1 << 30, None, StopReason.TIME, (Trial(64, Outcome.FITS),)),
-        *("reach", "2026-01-01 12:00", {"physics.contacts": 80}),
+        *("reach", "2026-01-01 12:00", {"physics.contacts": 80}, Doubt.SPEED),
     ),
     PlanReport({"clouds": (0, -3.5, "128 x 3")}, ("optimizer",), BatchPlan(8, 4, 128), ("warning: slow",)),
     TrialsFile(
         RunKind("IsaacPC-Reach-Franka-Direct", "points", "franka", "newton_mjwarp", "rsl_rl", "ppo", "cpu"),
         (Trial(32, Outcome.FITS, memory=MemoryReport(1, 2)), Trial(64, Outcome.OOM)),
     ),
+    Answer("key", 64, 350.0, 512, "digest", "300 frames/s, as in its trial"),
 ]
 
 

@@ -4,13 +4,15 @@
 import math
 import statistics
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from benchmarks.bench_search import CURVES, GRANULE, HI, LO, Curve, Machine, limits
-from isaaclab_pc.scaling.search import Objective, SearchResult, StopReason, capacity, fits_with_margin, search
+from isaaclab_pc.scaling.room import capacity, fits_with_margin
+from isaaclab_pc.scaling.search import Objective, SearchResult, StopReason, search
 from isaaclab_pc.scaling.trial import Outcome, Trial
 
 
@@ -115,18 +117,64 @@ def test_capacity_is_the_line_through_two_trials_and_in_proportion_to_one() -> N
     assert capacity([probe(20), probe(40), probe(400)], margin=0.1) == pytest.approx(160)
 
 
-def test_throughput_search_tries_no_size_that_is_predicted_not_to_fit() -> None:
+def test_throughput_search_tries_no_larger_size_that_is_predicted_not_to_fit() -> None:
     machine = Machine(CURVES[0], 400)
-    result = search(machine.probe, lo=32, hi=1024, granule=16, objective=Objective.THROUGHPUT)
-    assert [trial.num_envs for trial in machine.trials] == [32, 64, 128, 256, 384]
+    result = search(machine.probe, lo=32, hi=1024, granule=16, start=128, objective=Objective.THROUGHPUT)
+    assert [trial.num_envs for trial in machine.trials] == [128, 320, 384]
     assert winner(result) == 384
 
 
 @given(curve=st.sampled_from(CURVES), limit=st.integers(17, 2000), knee=st.floats(1, 5000))
 def test_throughput_search_costs_no_more_than_ten_trials(curve: Curve, limit: int, knee: float) -> None:
     machine = Machine(curve, limit, fps=lambda n: 1000.0 * n / (n + knee))
-    search(machine.probe, lo=32, hi=1024, granule=16, objective=Objective.THROUGHPUT)
+    search(machine.probe, lo=32, hi=1024, granule=16, start=1024, objective=Objective.THROUGHPUT)
     assert len(machine.trials) <= 10
+
+
+def compiling(n: int, tried: list[int]) -> Trial:
+    """Return a trial that uses 1.2 of 8 GB and 1 MB for each environment; the first compiles kernels in 0.5 GB more."""
+    first = not tried
+    tried.append(n)
+    used = round(1.2e9 + 1e6 * n + 5e8 * first)
+    outcome = Outcome.FITS if used <= 8e9 else Outcome.OVER_BUDGET
+    return Trial(n, outcome, host_bytes=min(used, 8 * 10**9), host_budget=8 * 10**9, compiled=first)
+
+
+def test_a_trial_that_compiled_kernels_tells_no_slope() -> None:
+    tried: list[int] = []
+    result = search(lambda n: compiling(n, tried), lo=32, hi=65536, granule=32, objective=Objective.MEMORY)
+    assert tried == [32, 128, 736, 6656], "736 is in proportion to the 128, whose memory alone is known"
+    assert winner(result) == 6656
+
+
+def test_capacity_of_a_trial_that_compiled_kernels_is_in_proportion_where_there_is_no_other() -> None:
+    tried: list[int] = []
+    first, second, third = (compiling(n, tried) for n in (32, 128, 256))
+    assert capacity([first]) == pytest.approx(32 * 0.985 * 8 / 1.732)
+    assert capacity([first, second, third]) == pytest.approx((0.985 * 8e9 - 1.2e9) / 1e6)
+
+
+def test_the_last_trial_that_time_or_their_number_allows_stays_well_below_the_margin() -> None:
+    def run(**limits: Any) -> SearchResult:
+        now = [0.0]
+
+        def probe(n: int) -> Trial:
+            now[0] += 20 + n / 250
+            used = 10**6 * (1500 + 5 * n)
+            outcome = Outcome.FITS if used <= 72e9 else Outcome.OVER_BUDGET
+            return Trial(n, outcome, device_bytes=used, device_budget=72 * 10**9, wall_seconds=20 + n / 250)
+
+        bounds = {"lo": 64, "hi": 65536, "granule": 64, "start": 256}
+        return search(probe, **bounds, objective=Objective.MEMORY, clock=lambda: now[0], **limits)
+
+    free = run()
+    assert [trial.num_envs for trial in free.trials] == [256, 2048, 13824], "70.6 GB of 72"
+    in_time = run(max_seconds=180.0)
+    assert [trial.num_envs for trial in in_time.trials] == [256, 2048, 13440], "68.7 GB of 72"
+    assert in_time.stop is StopReason.COMPLETE, "what is left to gain is not worth a trial that may fail"
+    few = run(max_trials=3)
+    assert [trial.num_envs for trial in few.trials] == [256, 2048, 13440]
+    assert few.stop is StopReason.TRIALS
 
 
 def test_winner_inside_the_margin_is_taken_only_when_nothing_holds() -> None:

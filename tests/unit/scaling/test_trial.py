@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isaaclab_pc.json_record import JsonRecord
-from isaaclab_pc.scaling.trial import MemoryReport, Outcome, Phase, Progress, Spaces, Trial, format_size
+from isaaclab_pc.scaling.trial import MemoryReport, Meter, Outcome, Phase, Progress, Spaces, Trial, format_size
 
 COUNTS = st.integers(0, 2**63)
 NUMBERS = st.floats(0, allow_infinity=False, allow_nan=False)
@@ -35,6 +35,7 @@ MEMORY = st.builds(
     tensors=st.dictionaries(st.text(), COUNTS),
     spaces=st.none() | SPACES,
     torch_peak=st.none() | COUNTS,
+    held_peak=st.none() | COUNTS,
 )
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "num_envs": COUNTS,
@@ -45,7 +46,9 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "host_bytes": COUNTS,
     "host_budget": st.none() | COUNTS,
     "device_bytes": st.none() | COUNTS,
+    "device_meter": st.none() | st.sampled_from(Meter),
     "device_budget": st.none() | COUNTS,
+    "taken_by_others": COUNTS,
     "detail": st.text(),
     "log": st.text(),
     "device": st.text(),
@@ -56,6 +59,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "physx_buffers": st.dictionaries(st.text(), COUNTS),
     "faults": COUNTS,
     "most_envs": st.none() | COUNTS,
+    "configuration": st.text(),
     "progress": st.none() | st.builds(Progress, phase=st.sampled_from(Phase), minibatch_size=st.integers(1, 2**31)),
     "repeated_lines": st.lists(st.tuples(st.text(), COUNTS)).map(tuple),
 }
@@ -111,7 +115,9 @@ WRONG: dict[str, list[Any]] = {
     "host_bytes": [None, *NO_COUNTS],
     "host_budget": NO_COUNTS,
     "device_bytes": NO_COUNTS,
+    "device_meter": [7, "guess", "CARD", []],
     "device_budget": NO_COUNTS,
+    "taken_by_others": [None, *NO_COUNTS],
     "detail": NO_TEXTS,
     "log": NO_TEXTS,
     "device": NO_TEXTS,
@@ -121,7 +127,7 @@ WRONG: dict[str, list[Any]] = {
         *(7, "x", [], {}, {"before_env": 1}, {**GOOD_MEMORY, "base": 1}),
         *({**GOOD_MEMORY, "after_env": count} for count in NO_COUNTS),
         *({**GOOD_MEMORY, "tensors": {"clouds": count}} for count in NO_COUNTS),
-        *({**GOOD_MEMORY, "torch_peak": count} for count in NO_COUNTS),
+        *({**GOOD_MEMORY, name: count} for name in ("torch_peak", "held_peak") for count in NO_COUNTS),
         {**GOOD_MEMORY, "spaces": {"observations": {}}},
         {**GOOD_MEMORY, "spaces": {"observations": {"policy": [[-3], "float32"]}, "num_actions": 3}},
         {**GOOD_MEMORY, "spaces": {"observations": {"policy": [[3]]}, "num_actions": 3}},
@@ -138,6 +144,7 @@ WRONG: dict[str, list[Any]] = {
     "physx_buffers": [*NO_MAPS, *({"gpu_heap_capacity": count} for count in (None, *NO_COUNTS))],
     "faults": [None, *NO_COUNTS],
     "most_envs": NO_COUNTS,
+    "configuration": NO_TEXTS,
     "progress": [
         *(7, "update", [], {}, {"phase": "update"}, {"phase": "lunch", "minibatch_size": 64}),
         {"phase": "update", "minibatch_size": 64, "step": 1},

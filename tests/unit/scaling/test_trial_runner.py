@@ -13,8 +13,9 @@ import pytest
 
 from isaaclab_pc import process_tree
 from isaaclab_pc.scaling import trial_runner
-from isaaclab_pc.scaling.gpu import Gpu
-from isaaclab_pc.scaling.trial import Outcome, Phase, Progress, Trial
+from isaaclab_pc.scaling.gpu import Gpu, GpuUse
+from isaaclab_pc.scaling.memory import FreeMemory
+from isaaclab_pc.scaling.trial import Meter, Outcome, Phase, Progress, Trial
 from isaaclab_pc.scaling.trial_runner import Budgets, run_trial
 from tests.waiting import is_gone, signal_us_when, wait_until
 
@@ -59,7 +60,7 @@ def written_pids(path: Path) -> list[int]:
 def test_child_that_trains_inside_the_budget_fits_with_what_it_and_the_meter_say(
     run: Callable[..., Trial], tmp_path: Path
 ) -> None:
-    trial = run("print('hello'); fits(seconds={'build': 1.5}, faults=17); time.sleep(0.1)")
+    trial = run("print('hello', flush=True); fits(seconds={'build': 1.5}, faults=17); time.sleep(0.1)")
     assert trial.outcome is Outcome.FITS
     assert trial.frames_per_second == 100
     assert trial.seconds == {"build": 1.5}
@@ -214,7 +215,7 @@ def test_end_of_a_child_is_told_apart(run: Callable[..., Trial], code: str, outc
 @pytest.mark.parametrize("written", ["fits", "overflow"])
 def test_training_while_physx_drops_contacts_is_an_overflow(run: Callable[..., Trial], written: str) -> None:
     line = "Patch buffer overflow detected, please increase its size to at least 219146 in the scene desc!"
-    trial = run(f"print({line!r}); fits(outcome={written!r}, contacts=None)")
+    trial = run(f"print({line!r}, flush=True); fits(outcome={written!r}, contacts=None)")
     assert (trial.outcome, trial.detail, trial.frames_per_second) == (Outcome.OVERFLOW, line, 0.0)
     assert trial.physx_buffers == {"gpu_max_rigid_patch_count": 219146}
 
@@ -252,13 +253,40 @@ def test_child_that_hangs_is_ended_when_its_time_is_up(run: Callable[..., Trial]
     assert 0.4 < trial.wall_seconds < 30
 
 
-def test_child_that_hangs_while_it_closes_has_fitted(
-    run: Callable[..., Trial], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(trial_runner, "CLOSING", 0.2)
-    trial = run("fits(); time.sleep(60)")
+def test_child_that_has_written_its_trial_is_ended_at_once(run: Callable[..., Trial], tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    trial = run(f"fits(); time.sleep(60); open({str(closed)!r}, 'w')", Budgets(2 << 30, seconds=20.0))
     assert trial.outcome is Outcome.FITS
     assert trial.wall_seconds < 10
+    assert not closed.exists()
+
+
+def test_child_that_writes_its_trial_slowly_is_not_ended_before_it_stands_there(run: Callable[..., Trial]) -> None:
+    trial = run("""
+with open(sys.argv[1], "w") as file:
+    for part in ('{"num_envs": 64, ', '"outcome": "fits"', "}"):
+        file.write(part)
+        file.flush()
+        time.sleep(0.2)
+""")
+    assert (trial.outcome, trial.detail) == (Outcome.FITS, "")
+
+
+def test_peak_just_before_the_trial_was_written_is_metered(
+    run: Callable[..., Trial], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As on a machine where looking at several processes is costly.
+    monkeypatch.setattr(process_tree, "_IDLE_SHARE", 1e-6)
+    monkeypatch.setattr(process_tree, "_GROWING_SHARE", 1e-6)
+    trial = run("""
+if os.fork() == 0:
+    time.sleep(60)
+time.sleep(0.5)
+memory = allocate(200)
+fits()
+time.sleep(60)
+""")
+    assert trial.host_bytes > 200 * MIB
 
 
 def test_result_of_an_earlier_trial_is_not_taken_for_this_one(run: Callable[..., Trial], tmp_path: Path) -> None:
@@ -331,31 +359,74 @@ run_trial(child, 64, Path({str(tmp_path / "result")!r}), Path({str(tmp_path / "l
 
 
 class FakeGpu:
-    """A GPU on which the tree's memory grows with every look."""
+    """A GPU on which the tree's memory grows with every look, or others take some."""
 
-    def __init__(self) -> None:
+    def __init__(self, others: int = 0, peak: int | None = None, grows: int = 0) -> None:
         self.used = 0
-        self.started = 0
+        self.grows = grows
+        self.others = others
+        self.peak = peak
+        self.calls: list[str] = []
         self.pids: list[int] = []
 
     def start(self) -> None:
-        self.started += 1
+        self.calls.append("start")
 
     def sample(self, pids: list[int]) -> int:
         self.pids = pids or self.pids
-        self.used += 100 * MIB
+        self.used += self.grows
         return self.used
+
+    def finish(self) -> GpuUse:
+        assert all(is_gone(pid) for pid in self.pids)
+        self.calls.append("finish")
+        return GpuUse(self.used if self.peak is None else self.peak, Meter.CARD, self.others)
+
+
+DEVICE = Budgets(host=1 << 30, device=450 * MIB, seconds=20.0)
 
 
 def test_child_that_passes_the_gpu_budget_is_ended(run: Callable[..., Trial]) -> None:
-    gpu = FakeGpu()
-    trial = run("time.sleep(60)", Budgets(host=1 << 30, device=450 * MIB, seconds=20.0), cast(Any, gpu))
+    gpu = FakeGpu(grows=100 * MIB)
+    trial = run("time.sleep(60)", DEVICE, cast(Any, gpu))
     assert trial.outcome is Outcome.OVER_BUDGET
-    assert trial.device_bytes == 500 * MIB
+    assert (trial.device_bytes, trial.device_meter) == (500 * MIB, Meter.CARD)
     assert trial.device_budget == 450 * MIB
     assert "450.0 MiB of GPU memory" in trial.detail
-    assert gpu.started == 1
+    assert trial.taken_by_others == 0
+    assert gpu.calls == ["start", "finish"]
     assert len(gpu.pids) == 1
+
+
+@pytest.mark.parametrize(("peak", "taken"), [(100 * MIB, 400 * MIB), (480 * MIB, 0)])
+def test_others_that_pass_the_budget_with_their_own_memory_are_named(
+    run: Callable[..., Trial], peak: int, taken: int
+) -> None:
+    trial = run("time.sleep(60)", DEVICE, cast(Any, FakeGpu(400 * MIB, peak, grows=100 * MIB)))
+    assert (trial.outcome, trial.device_bytes, trial.taken_by_others) == (Outcome.OVER_BUDGET, peak, taken)
+
+
+@pytest.mark.parametrize(("others", "taken"), [(400 * MIB, 400 * MIB), (5 * MIB, 0), (-400 * MIB, 0)])
+def test_others_that_took_what_a_child_lacked_are_named(
+    run: Callable[..., Trial], monkeypatch: pytest.MonkeyPatch, others: int, taken: int
+) -> None:
+    monkeypatch.setattr(trial_runner, "free_host_memory", lambda: FreeMemory(1 << 30, "memory"))
+    code = "fits(outcome='error', detail='CUDA out of memory')"
+    trial = run(code, DEVICE, cast(Any, FakeGpu(others=others)))
+    assert (trial.outcome, trial.taken_by_others) == (Outcome.OOM, taken)
+
+    free = iter([1 << 30, (1 << 30) - others])
+    monkeypatch.setattr(trial_runner, "free_host_memory", lambda: FreeMemory(next(free), "memory"))
+    trial = run("raise MemoryError")
+    assert (trial.outcome, trial.taken_by_others) == (Outcome.OOM, taken)
+
+
+def test_what_a_childs_libraries_held_is_the_least_that_it_had(run: Callable[..., Trial]) -> None:
+    memory = {"before_env": 0, "after_env": 0, "held_peak": 200 * MIB}
+    for peak, meter in ((150 * MIB, Meter.LIBRARIES), (210 * MIB, Meter.CARD)):
+        trial = run(f"fits(memory={memory})", DEVICE, cast(Any, FakeGpu(peak=peak)))
+        assert (trial.device_bytes, trial.device_meter) == (max(peak, 200 * MIB), meter)
+        assert f"GPU memory by {meter.value}" in str(trial)
 
 
 def test_kill_counted_by_the_cgroup_is_out_of_memory(

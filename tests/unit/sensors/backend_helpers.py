@@ -74,7 +74,17 @@ def on(device: str, inputs: list[Any]) -> list[Any]:
     return [tuple(t.to(device) for t in x) if isinstance(x, tuple) else x.to(device) for x in inputs]
 
 
-def run(backend: Any, num_points: int, inputs: list[Any], fill: float = 0.0) -> Output:
+def lens_tables(sizes: Sizes) -> tuple[torch.Tensor, ...]:
+    """Return where pinholes would see what pixels see: not far from where these are."""
+    generator = torch.Generator().manual_seed(3)
+    tables = []
+    for height, width in sizes:
+        v, u = torch.meshgrid(torch.arange(height) + 0.5, torch.arange(width) + 0.5, indexing="ij")
+        tables.append(torch.stack([u, v], dim=-1) + 4 * torch.rand(height, width, 2, generator=generator) - 2)
+    return tuple(tables)
+
+
+def run(backend: Any, num_points: int, inputs: list[Any], fill: float = 0.0, centers: Any = None) -> Output:
     num_envs, device = len(inputs[5]), inputs[5].device
     output = Output(
         torch.full((num_envs, num_points, 3), fill, device=device),
@@ -82,7 +92,7 @@ def run(backend: Any, num_points: int, inputs: list[Any], fill: float = 0.0) -> 
         torch.full((num_envs, num_points), int(fill), dtype=torch.int32, device=device),
         torch.full((num_envs,), int(fill), dtype=torch.int32, device=device),
     )
-    backend(*inputs, *vars(output).values())
+    backend(*inputs, *vars(output).values(), centers)
     return output
 
 

@@ -31,6 +31,9 @@ class Scene:
     removed: torch.Tensor | None = None
     """True at the ids to remove."""
 
+    centers: list[torch.Tensor] | None = None
+    """Where a pinhole would see what each pixel sees [px], one (H, W, 2) per camera; None: no camera has a lens."""
+
     settings: dict[str, Any] = field(default_factory=dict)
     """Crop, near and far [m], by the names of the operator's settings."""
 
@@ -51,8 +54,8 @@ class Scene:
 
     def sample(self, operator: DepthToCloud, **changes: Any) -> Cloud:
         """Call the operator; ``changes`` replace arguments."""
-        arguments = {"depth": self.depth, "labels": self.labels, "removed": self.removed, **self.tensors, **changes}
-        return operator(**arguments)
+        arguments = {"depth": self.depth, "labels": self.labels, "removed": self.removed, "centers": self.centers}
+        return operator(**{**arguments, **self.tensors, **changes})
 
     def cloud(self, num_points: int, **settings: Any) -> Cloud:
         """Sample with a new operator."""
@@ -81,6 +84,7 @@ def random_scene(
     labelled: bool = False,
     misses: float = 0.2,
     cropped: bool = True,
+    lenses: bool = False,
 ) -> Scene:
     """Draw cameras, images and frames.
 
@@ -92,6 +96,7 @@ def random_scene(
         labelled: Whether there are labels, some of them removed.
         misses: Share of the pixels that see nothing.
         cropped: Whether the crop, near and far take some points away; else they take none.
+        lenses: Whether rays leave the pixels in directions of their own.
     """
     rng = np.random.default_rng(seed)
     origins = rng.uniform(-20, 20, (num_envs, 3)) if frames else np.zeros((num_envs, 3))
@@ -120,6 +125,7 @@ def random_scene(
     tensors = {name: torch.tensor(array, dtype=torch.float32) for name, array in arrays.items()}
     tensors["keys"] = torch.tensor(rng.integers(-(2**31), 2**31, num_envs), dtype=torch.int32)
     labels = [torch.tensor(rng.integers(-1, 6, image.shape), dtype=torch.int32) for image in images]
+    centers = [torch.tensor(rng.uniform(-1, 2, (*size, 2)) * size[::-1], dtype=torch.float32) for size in sizes]
     limits = {"crop_lower": (-50.0,) * 3, "crop_upper": (50.0,) * 3}
     if cropped:
         limits = {
@@ -133,6 +139,7 @@ def random_scene(
         tensors=tensors,
         labels=labels if labelled else None,
         removed=torch.tensor([False, True, False, True]) if labelled else None,
+        centers=centers if lenses else None,
         settings=limits,
     )
 
@@ -177,6 +184,8 @@ def reference(scene: Scene, env: int) -> Reference:
             hit &= ~(known & table[np.where(known, labels, 0)])
         row, column = np.indices((height, width))
         pixel = np.stack([column + 0.5, row + 0.5, np.ones_like(row)], axis=-1).reshape(-1, 3)
+        if scene.centers is not None:
+            pixel[:, :2] = scene.centers[camera].double().numpy().reshape(-1, 2)
         inverse = np.linalg.inv(get["intrinsics"][camera])
         in_camera = np.where(hit, depth, 0.0)[:, None] * (pixel @ inverse.T)
         position = get["camera_pos"][camera]

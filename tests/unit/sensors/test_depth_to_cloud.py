@@ -3,6 +3,7 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,7 @@ def kept(cloud: Cloud) -> Cloud:
     sampler=st.sampled_from(SAMPLERS),
     frames=st.booleans(),
     labelled=st.booleans(),
+    lenses=st.booleans(),
 )
 def test_points_are_distinct_valid_pixels_at_their_places(
     seed: int,
@@ -72,8 +74,9 @@ def test_points_are_distinct_valid_pixels_at_their_places(
     sampler: str,
     frames: bool,
     labelled: bool,
+    lenses: bool,
 ) -> None:
-    scene = random_scene(seed, num_envs, sizes, frames=frames, labelled=labelled)
+    scene = random_scene(seed, num_envs, sizes, frames=frames, labelled=labelled, lenses=lenses)
     num_points = max(1, round(share * scene.num_pixels))
     assert_matches_reference(scene, scene.cloud(num_points, sampler=sampler), num_points)
 
@@ -246,6 +249,16 @@ def test_points_that_overflow_are_cropped() -> None:
         cloud = scene.sample(operator, depth=far)
         assert cloud.count.tolist() == [8] * 3
         assert cloud.points.isfinite().all()
+
+
+@every_sampler
+def test_points_60_km_away_are_where_they_are_or_cropped(sampler: str) -> None:
+    scene = random_scene(2, 3, [(8, 8)], misses=0.0, cropped=False, frames=False)
+    scene.depth[0][:, :, 1:] = 6e4
+    wide: Any = {"crop_lower": (-1e6,) * 3, "crop_upper": (1e6,) * 3, "voxel_size": 2000.0, "sampler": sampler}
+    scene = replace(scene, settings=wide)
+    assert_matches_reference(scene, scene.cloud(16), 16)
+    assert scene.cloud(16, dtype="float16").count.tolist() == [8] * 3
 
 
 @given(seed=st.integers(0, 2**32 - 1))
@@ -421,6 +434,13 @@ WRONG_TENSORS = [
     ("output_pos", lambda t: t.to("meta"), ValueError, "output_pos of shape .* is on meta, expected cpu"),
     ("output_quat", lambda t: t.half(), TypeError, "output_quat of shape .* is torch.float16, expected torch.float32"),
     ("mask", lambda t: torch.ones(2), TypeError, r"mask of shape \(2,\) is torch.float32, expected torch.bool"),
+    ("centers", lambda t: [torch.ones(8, 6, 2)], ValueError, "centers has tables of 1 cameras, expected 2"),
+    (
+        "centers",
+        lambda t: [torch.ones(8, 6, 2), torch.ones(7, 5, 2)],
+        ValueError,
+        r"centers\[1\] has shape \(7, 5, 2\), expected \(5, 7, 2\)",
+    ),
     ("mask", lambda t: torch.ones(3, dtype=torch.bool), ValueError, r"mask has shape \(3,\), expected \(2,\)"),
 ]
 

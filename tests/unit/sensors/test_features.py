@@ -31,14 +31,19 @@ def test_pixels_are_numbered_through_all_cameras() -> None:
     assert camera_of(SIZES, pixels).tolist() == [[0, 0, 1, 1], [0, 1, 0, 1]]
 
 
+def middles(height: int, width: int) -> torch.Tensor:
+    """Middles of the pixels [px], shape (H, W, 2)."""
+    return torch.stack(torch.meshgrid(torch.arange(width), torch.arange(height), indexing="xy"), dim=-1) + 0.5
+
+
 def plane_scene(
-    normal: torch.Tensor, height: int = 24, width: int = 32
+    normal: torch.Tensor, height: int = 24, width: int = 32, centers: torch.Tensor | None = None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Depth (N, H, W) of planes through (0, 0, 1) of cameras at random poses, their ray matrices and orientations."""
     n = len(normal)
     fx, fy, cx, cy = 40.0, 35.0, 14.0, 13.0
     intrinsics = torch.tensor([[fx, 0, cx], [0, fy, cy], [0, 0, 1]]).expand(n, 1, 3, 3)
-    v, u = torch.meshgrid(torch.arange(height) + 0.5, torch.arange(width) + 0.5, indexing="ij")
+    u, v = (middles(height, width) if centers is None else centers).unbind(-1)
     rays = torch.stack([(u - cx) / fx, (v - cy) / fy, torch.ones_like(u)], dim=-1)
     depth = normal[:, 2, None, None] / (rays @ normal.T).permute(2, 0, 1)
     generator = torch.Generator().manual_seed(0)
@@ -48,13 +53,16 @@ def plane_scene(
     return depth, ray_matrices(intrinsics, pos, quat[:, None]), quat
 
 
-def test_normals_of_planes_are_exact_and_face_the_camera() -> None:
+@pytest.mark.parametrize("bend", [0.0, 0.002])
+def test_normals_of_planes_are_exact_and_face_the_camera(bend: float) -> None:
+    from_center = middles(24, 32) - torch.tensor([14.0, 13.0])
+    centers = middles(24, 32) + bend * from_center * from_center.norm(dim=-1, keepdim=True)
     generator = torch.Generator().manual_seed(3)
     tilt = torch.rand(16, 2, generator=generator) - 0.5
     normal = torch.nn.functional.normalize(torch.cat([tilt, -torch.ones(16, 1)], dim=1), dim=1)
-    depth, matrices, quat = plane_scene(normal)
+    depth, matrices, quat = plane_scene(normal, centers=centers)
     pixels = torch.arange(24 * 32, dtype=torch.int32).expand(16, -1)
-    estimated = estimate_normals([depth], matrices, pixels)
+    estimated = estimate_normals([depth], matrices, pixels, centers=[centers] if bend else None)
     expected = quat_apply(quat, normal)[:, None].expand_as(estimated)
     torch.testing.assert_close(estimated, expected, atol=2e-4, rtol=0)
 

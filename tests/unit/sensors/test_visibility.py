@@ -149,12 +149,10 @@ def test_boxes_of_which_the_answer_is_plain(lower: Any, upper: Any, seen: bool) 
     assert can_see_box(camera_of(offset, IDENTITY), offset + lower, offset + upper) is seen
 
 
-def test_a_vertical_aperture_that_is_given_is_taken() -> None:
+def test_a_vertical_aperture_is_ignored_as_isaac_lab_ignores_it() -> None:
     camera = camera_of((0, 0, 0), IDENTITY)
-    box = ((-0.1, 0.45, 1.0), (0.1, 0.8, 1.1))
-    assert not can_see_box(camera, *box)
     camera.spawn.vertical_aperture = 40.0
-    assert can_see_box(camera, *box)
+    assert not can_see_box(camera, (-0.1, 0.45, 1.0), (0.1, 0.8, 1.1))
 
 
 @given(rotation=rotations)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.sensors.depth_to_cloud import SAMPLERS
 from isaaclab_pc.sensors.warp_backend import WarpBackend
-from tests.unit.sensors.backend_helpers import Sizes, backends, on, operator, run, scene
+from tests.unit.sensors.backend_helpers import Sizes, backends, lens_tables, on, operator, run, scene
 
 samplers = pytest.mark.parametrize("sampler", SAMPLERS)
 devices = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
@@ -39,6 +39,21 @@ def test_both_backends_give_the_same_cloud(device: str, sampler: str, sizes: Siz
     if len(sizes) > 1:
         assert (expected.count == num_points).all()
         assert len({int(p > 17 * 13) + int(p >= 17 * 13 + 24 * 32) for p in expected.pixels.flatten()}) == 3
+
+
+@devices
+@samplers
+def test_both_backends_give_the_same_cloud_through_lenses(device: str, sampler: str) -> None:
+    sizes = [(17, 13), (24, 32)]
+    numba, warp = backends(device, 5, sizes, 64, sampler)
+    inputs, centers = scene(5, sizes), lens_tables(sizes)
+    expected = run(numba, 64, inputs, centers=centers)
+    assert run(warp, 64, on(device, inputs), centers=on(device, [centers])[0]) == expected
+    assert run(numba, 64, inputs) != expected
+    # The middle of each pixel is what there is without a lens, in the same operator.
+    middles = [torch.stack(torch.meshgrid(torch.arange(w), torch.arange(h), indexing="xy"), -1) + 0.5 for h, w in sizes]
+    assert run(numba, 64, inputs, centers=tuple(middles)) == run(numba, 64, inputs)
+    assert run(warp, 64, on(device, inputs)) == run(numba, 64, inputs)
 
 
 @devices

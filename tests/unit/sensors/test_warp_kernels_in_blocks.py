@@ -10,7 +10,7 @@ import torch
 from isaaclab_pc.sensors import warp_backend
 from isaaclab_pc.sensors.depth_to_cloud import SAMPLERS
 from tests.ptx.launches import Interpreter, compiled, interpreted
-from tests.unit.sensors.backend_helpers import Sizes, backends, operator, run, scene
+from tests.unit.sensors.backend_helpers import Sizes, backends, lens_tables, operator, run, scene
 
 samplers = pytest.mark.parametrize("sampler", SAMPLERS)
 MANY_PIXELS = [(80, 64)]
@@ -43,6 +43,16 @@ def test_images_of_any_size(interpreter: Interpreter, sampler: str, sizes: Sizes
     both = backends("cpu", 5, sizes, num_points, sampler)
     for labelled, moved in ((False, False), (True, True)):
         assert_same(interpreter, both, num_points, scene(5, sizes, labelled=labelled, moved=moved))
+
+
+@samplers
+def test_through_lenses(interpreter: Interpreter, sampler: str) -> None:
+    # The first one has more pixels than the registers of a block hold points.
+    sizes = [*MANY_PIXELS, (17, 13)]
+    inputs, centers = scene(2, sizes), lens_tables(sizes)
+    numba, warp = backends("cpu", 2, sizes, 20, sampler)
+    interpreter.allow(*inputs[0], *centers)
+    assert run(warp, 20, inputs, centers=centers) == run(numba, 20, inputs, centers=centers)
 
 
 @samplers

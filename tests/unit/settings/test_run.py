@@ -252,6 +252,14 @@ def test_settings_survive_saving_and_loading(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["config.yaml"]
 
 
+def test_a_file_that_an_editor_on_windows_saved_is_the_same(tmp_path):
+    path = tmp_path / "config.yaml"
+    settings = compose(["num_envs=8"])
+    settings.save(path)
+    path.write_bytes("\N{ZERO WIDTH NO-BREAK SPACE}".encode() + path.read_bytes().replace(b"\n", b"\r\n"))
+    assert RunSettings.load(path) == settings
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -266,14 +274,26 @@ def test_settings_survive_saving_and_loading(tmp_path):
         ("physics: {dtt: 1}", r"physics\.dtt is not a setting: did you mean physics\.dt"),
         ("1: 2", "1 is not a setting"),
         ("physics: {1: 2}", r"physics\.1 is not a setting"),
+        ("", "holds no settings"),
+        ("lift", "holds no settings"),
+        ("task: lift\n\tseed: 1", "cannot be read: line 2: "),
+        ("seed: 1\nphysics: {dt: 0.1,\n  dt: 0.2}", "cannot be read: line 3: dt stands there twice"),
+        ("seed: 1\r\nseed: 2\r\n", "cannot be read: line 2: seed stands there twice"),
+        ("seed: 1\n---\nseed: 2", "cannot be read: line 2: "),
+        ("task: !!python/name:os.system", "cannot be read: line 1: could not determine a constructor"),
+        ("a: &a [*a]", "a is not a setting"),
+        (b"task: caf\xe9", "cannot be read: .*utf-8"),
+        ("task: lift".encode("utf-16"), "cannot be read: .*utf-8"),
     ],
+    ids=ascii,
 )
 def test_loading_refuses_what_is_no_settings_file(tmp_path, content, message):
     path = tmp_path / "config.yaml"
-    path.write_text(content, encoding="utf-8")
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(ConfigError, match=message) as refusal:
         RunSettings.load(path)
     assert str(path) in str(refusal.value)
+    assert len(str(refusal.value).splitlines()) == 1
 
 
 def test_a_missing_file_is_named(tmp_path):

@@ -13,6 +13,7 @@ import pytest
 
 from isaaclab_pc.terminal.events import Memory
 from isaaclab_pc.terminal.live import LiveScreen
+from isaaclab_pc.user_stream import UserStream
 from tests.unit.terminal.shown import METRICS, iteration, trials
 from tests.waiting import wait_until
 
@@ -132,11 +133,10 @@ def test_on_a_terminal_the_clock_of_a_phase_moves_though_nothing_happens(kept):
 
 def test_a_terminal_that_closes_ends_nothing():
     parent, child = terminal(80)
-    # What is left in its buffer is lost when it is closed.
-    with contextlib.suppress(OSError), os.fdopen(child, "w", encoding="utf-8") as stream:
-        screen = LiveScreen(stream)
-        screen.begin("train")
-        os.close(parent)
-        screen.show(iteration())
-        screen.say("lost")
-        screen.close()
+    screen = LiveScreen(UserStream(child))
+    os.close(child)
+    screen.begin("train")
+    os.close(parent)
+    screen.show(iteration())
+    screen.say("lost")
+    screen.close()

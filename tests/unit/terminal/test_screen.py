@@ -27,6 +27,7 @@ from isaaclab_pc.terminal.events import (
     to_line,
 )
 from isaaclab_pc.terminal.screen import JsonScreen, Lines, Wire, current, use
+from tests.no_locks import without_locks
 from tests.unit.terminal.shown import METRICS, iteration, trials
 from tests.waiting import wait_until
 
@@ -125,6 +126,12 @@ def test_what_a_phase_usually_takes_is_said_from_its_second_time_on(kept):
 
     assert lines_of(events, durations=kept) == ["building"]
     assert lines_of(events, durations=kept) == ["building, usually 0:00:00 here"]
+
+
+def test_what_a_phase_takes_is_remembered_where_there_are_no_locks(kept, monkeypatch):
+    without_locks(monkeypatch)
+    kept.add("build", 2.0)
+    assert kept.usual("build") == 2.0
 
 
 def test_a_phase_that_was_cut_short_is_not_remembered(kept):

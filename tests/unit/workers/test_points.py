@@ -4,6 +4,8 @@
 from typing import Any
 
 import pytest
+from isaaclab.sim import PinholeCameraCfg
+from isaaclab.sim.spawners.sensors.sensors_cfg import OpenCvDistortionCfg
 
 from isaaclab_pc.envs import workspace_points_cfg
 from isaaclab_pc.errors import ConfigError
@@ -37,6 +39,7 @@ def test_a_workspace_that_the_only_camera_cannot_see_is_refused() -> None:
         ({}, {"cameras": ("wrist_camera",)}),
         ({}, {"cameras": ("camera", "wrist_camera")}),
         ({"prim_path": "{ENV_REGEX_NS}/Robot/panda_hand/Camera"}, {}),
+        ({"spawn": PinholeCameraCfg(distortion=OpenCvDistortionCfg())}, {}),
     ],
 )
 def test_where_a_workspace_may_be_seen_none_is_refused(camera: dict[str, Any], points: dict[str, Any]) -> None:

@@ -2,6 +2,8 @@
 """Trying a number of environments around a fake session."""
 
 import json
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -22,7 +24,9 @@ def test_a_probe_measures_training_without_the_first_iteration(run, fake_session
     assert (trial.num_envs, trial.outcome) == (16, Outcome.FITS)
     assert trial.frames_per_second == 256 / (0.5 + 1.5)
     assert trial.seconds == {"build": 0.1, "rollout": 0.5, "update": 1.5}
+    assert (trial.samples, trial.minibatch) == (256, (64,))
     assert (trial.contacts, trial.faults) == (None, 2)
+    assert trial.configuration == "points 16"
     assert session.runner.completed_iterations == 2
     assert trial.memory is not None
     assert 0 < trial.memory.before_env <= trial.memory.after_env
@@ -99,11 +103,79 @@ def test_a_probe_that_trained_badly_does_not_fit_and_says_why(
     assert (trial.frames_per_second > 0) == (outcome is Outcome.FITS)
 
 
+class ClockedRunner(FakeRunner):
+    """Its iterations take so many seconds on its clock."""
+
+    def __init__(self, *seconds):
+        super().__init__(lambda completed: setattr(self, "now", self.now + seconds[min(completed, len(seconds)) - 1]))
+        self.now = 0.0
+
+    def clock(self):
+        return self.now
+
+
 def test_short_iterations_are_measured_more_than_once():
-    runner, now = FakeRunner(), iter(range(100))
-    probe._measure(runner, clock=lambda: float(next(now)))
-    # The clock is read after the first iteration and after every later one; it ticks a second each time.
+    runner = ClockedRunner(30.0, 1.0)
+    assert len(probe._measure(runner, clock=runner.clock)) == probe.PROBE_SECONDS
     assert runner.completed_iterations == 1 + probe.PROBE_SECONDS
+
+
+@pytest.mark.parametrize(("seconds", "iterations", "measured"), [((30.0,), 1, 1), ((3.0,), 2, 1), ((1.0,), 5, 4)])
+def test_where_memory_alone_counts_the_first_iteration_is_enough(seconds, iterations, measured):
+    runner = ClockedRunner(*seconds)
+    assert len(probe._measure(runner, briefly=True, clock=runner.clock)) == measured
+    assert runner.completed_iterations == iterations
+
+
+@pytest.mark.parametrize(
+    ("given", "iterations"),
+    [({}, 2), ({"num_envs": "auto", "scaling.objective": "memory"}, 1), ({"scaling.objective": "memory"}, 2)],
+)
+def test_a_search_for_memory_alone_trains_as_briefly_as_it_may(
+    run, fake_session, tmp_path, monkeypatch, given, iterations
+):
+    monkeypatch.setattr(probe, "PROBE_SECONDS", 0.0)
+    RunSettings.load(run).with_values({"device": "cpu", **given}).save(run)
+    session = fake_session()
+    assert probe.probe(run, 16, tmp_path / "trial.json") == 0
+    assert session.runner.completed_iterations == iterations
+
+
+def test_the_least_times_count(run, fake_session, tmp_path, monkeypatch):
+    monkeypatch.setattr(probe, "PROBE_SECONDS", 0.0)
+    seconds = [{"collect_s": 3.24, "learn_s": 1.3}, {"collect_s": 2.06, "learn_s": 5.12}]
+    monkeypatch.setattr(probe, "_measure", lambda runner, briefly: seconds)
+    session = fake_session()
+    session.runner.completed_iterations = 2
+    assert probe.probe(run, 16, tmp_path / "trial.json") == 0
+    trial = Trial.read(tmp_path / "trial.json")
+    assert trial.seconds == {"build": 0.1, "rollout": 2.06, "update": 1.3}
+    assert trial.frames_per_second == 256 / (2.06 + 1.3)
+
+
+def test_minibatches_of_a_recurrent_policy_are_told_with_their_steps(run, fake_session, tmp_path, monkeypatch):
+    monkeypatch.setattr(probe, "PROBE_SECONDS", 0.0)
+    RunSettings.load(run).with_values({"recurrent": "gru"}).save(run)
+    fake_session()
+    assert probe.probe(run, 16, tmp_path / "trial.json") == 0
+    assert Trial.read(tmp_path / "trial.json").minibatch == (64, 64)
+
+
+def test_what_was_printed_stands_in_the_log_before_the_trial_is_handed_over(tmp_path):
+    # C buffers what it prints into a file or a pipe, and the parent ends the process as soon as the trial is there.
+    code = f"""
+import ctypes, os, signal
+from pathlib import Path
+from isaaclab_pc.scaling import Outcome, Trial
+from isaaclab_pc.workers.probe import _hand_over
+print("Python's")
+ctypes.CDLL(None).puts(b"the solver's")
+_hand_over(Trial(16, Outcome.FITS), Path({str(tmp_path / "trial.json")!r}))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert set(done.stdout.splitlines()) == {"Python's", "the solver's"}
+    assert Trial.read(tmp_path / "trial.json").fits
 
 
 def test_a_probe_reports_wrong_settings_as_such(run, fake_session, tmp_path):

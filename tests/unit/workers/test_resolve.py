@@ -142,7 +142,6 @@ def test_the_encoder_reaches_the_agent_of_every_library(how):
     "how",
     [
         ["algorithm=distill"],
-        ["algorithm=sac", "runner=skrl"],
         *([f"runner={runner}", "algorithm=ppo"] for runner in RUNNERS),
     ],
 )
@@ -383,7 +382,6 @@ def test_every_bound_is_that_of_a_field_which_some_task_or_agent_has():
         for obs in ("points", "depth", "state"):
             known |= dotted_names(resolved(f"runner={runner}", f"obs={obs}").agent_cfg, "agent")
     known |= dotted_names(resolved("algorithm=distill").agent_cfg, "agent")
-    known |= dotted_names(resolved("algorithm=sac", "runner=skrl").agent_cfg, "agent")
     known |= dotted_names(resolved("init=pretrained").agent_cfg, "agent")
     # Isaac Lab's own agents have some that ours have not.
     foreign = files("isaaclab_tasks").joinpath("contrib/lift/config/franka/agents/sb3_ppo_cfg.yaml")
@@ -424,9 +422,10 @@ def test_another_arm_never_replaces_an_override_silently():
     assert resolved("task=lift", env=["env.scene.robot.tcp_offset=0.1"]).env_cfg.scene.robot.tcp_offset == 0.1
 
 
-def test_settings_of_our_tasks_are_refused_for_tasks_of_other_packages():
-    with pytest.raises(ConfigError, match=r"points\.num_points cannot be set"):
-        resolved("task=Isaac-Cartpole-Direct", "points.num_points=3")
+@pytest.mark.parametrize("setting", ["points.num_points=3", "robot=ur5e", "obs=depth"])
+def test_settings_of_our_tasks_are_refused_for_tasks_of_other_packages(setting):
+    with pytest.raises(ConfigError, match=rf"{setting.partition('=')[0]} cannot be set"):
+        resolved("task=Isaac-Cartpole-Direct", setting)
 
 
 def test_a_missing_agent_names_what_there_is():

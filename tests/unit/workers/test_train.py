@@ -15,6 +15,8 @@ from isaaclab_pc.launch.heartbeat import HEARTBEAT_NAME, Heartbeat
 from isaaclab_pc.launch.run_record import RunRecord
 from isaaclab_pc.output_filter import Repeats
 from isaaclab_pc.runners import NonFiniteError
+from isaaclab_pc.scaling.profile import Answer
+from isaaclab_pc.scaling.trial import Phase, Progress
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import Lines
 from isaaclab_pc.viz.run_curves import read_run_curves
@@ -43,6 +45,43 @@ def test_training_ends_with_a_checkpoint_and_an_evaluation(run, fake_session):
     output = stream.getvalue()
     assert output.count("iteration ") == 5
     assert "at any time, over 8 episodes; mean return 3.00, mean time to success 0.20 s" in output
+
+
+@pytest.mark.usefixtures("always_due")
+def test_it_leaves_word_of_rollouts_and_updates_whatever_evaluations_come_between(run, fake_session):
+    phases = []
+
+    def during(completed):
+        for _ in range(64):
+            session.env.step(None)
+            phases.append(Progress.read(run.parent / "progress.json").phase)
+
+    session = fake_session(during)
+    session.env.steps = 0
+    assert worker.train(run, None, Lines(io.StringIO())) == 0
+    assert len(session.env.seeds) > 5, "evaluations, whose steps are not those of an iteration"
+    assert phases == 5 * (63 * [Phase.ROLLOUT] + [Phase.UPDATE])
+    progress = Progress.read(run.parent / "progress.json")
+    assert (progress.minibatch_size, progress.chunk) == (64, 48)
+
+
+@pytest.mark.parametrize("searched", [True, False])
+def test_a_run_whose_size_was_searched_tells_its_configurations(run, fake_session, searched):
+    fake_session()
+    RunRecord.load(run.parent).update(answer=Answer("key", 4, 100.0) if searched else None)
+    assert worker.train(run, None, Lines(io.StringIO())) == 0
+    assert record(run).configuration == ("points 4" if searched else "")
+
+
+@pytest.mark.parametrize(
+    ("given", "held"), [(["scaling.budget=2GiB"], [2 << 30]), (["scaling.budget=0.5"], [0.5]), ([], [])]
+)
+def test_a_budget_that_is_given_holds_in_the_run(given, held):
+    calls = []
+    gpu = SimpleNamespace(hold_to=calls.append)
+    worker._hold_to_budget(compose(["device=cuda:0", *given]), gpu)
+    worker._hold_to_budget(compose(["device=cpu", *given]), None)
+    assert calls == held
 
 
 def test_clocks_of_nodes_that_differ_are_said(run, fake_session, monkeypatch):

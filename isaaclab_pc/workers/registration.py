@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Whether a task is registered in a way that can be trained: gymnasium wraps what it makes as the registration says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from isaaclab_pc.errors import ConfigError
+
+__all__ = ["check_kind", "check_registration", "check_wrappers"]
+
+_FIT_FOR_MANY = (
+    "ClipAction",
+    "ClipReward",
+    "OrderEnforcing",
+    "PassiveEnvChecker",
+    "TransformAction",
+    "TransformObservation",
+    "TransformReward",
+)
+"""Wrappers of gymnasium that take the tensors of many environments; the others are written for a single one."""
+
+
+def check_registration(task: str) -> None:
+    """Refuse what gymnasium would do to a task's environment and what fails then, often late in a training.
+
+    Args:
+        task: A registered gym id.
+
+    Raises:
+        ConfigError: The message names what the task is registered with.
+    """
+    import gymnasium as gym
+
+    spec = gym.spec(task)
+    if spec.entry_point is None:
+        raise ConfigError(f"{task} is registered without an entry_point; a vector_entry_point alone cannot be used.")
+    if spec.max_episode_steps is not None:
+        raise ConfigError(
+            f"{task} is registered with max_episode_steps={spec.max_episode_steps}: gymnasium's TimeLimit counts the "
+            "steps of a single environment. Register it without, and set episode_length_s in its config."
+        )
+    _refuse(task, (wrapper.entry_point for wrapper in spec.additional_wrappers))
+
+
+def check_wrappers(task: str, env: Any) -> None:
+    """Refuse the same of an environment that was made: an entry point may wrap what it returns.
+
+    Args:
+        task: Its gym id.
+        env: What gymnasium made.
+
+    Raises:
+        ConfigError: The message names the wrapper.
+    """
+    import gymnasium as gym
+
+    kinds = []
+    while isinstance(env, gym.Wrapper):
+        kinds.append(f"{type(env).__module__}:{type(env).__name__}")
+        env = env.env
+    _refuse(task, kinds)
+
+
+def check_kind(task: str, env_cfg: Any) -> None:
+    """Refuse tasks of several agents, and others that no learning library here can train.
+
+    Args:
+        task: A registered gym id.
+        env_cfg: The config that it is registered with, presets resolved or not.
+
+    Raises:
+        ConfigError: The message names the kind.
+    """
+    from isaaclab.envs import DirectMARLEnvCfg, ManagerBasedEnvCfg, ManagerBasedRLEnvCfg
+
+    if isinstance(env_cfg, DirectMARLEnvCfg):
+        raise ConfigError(
+            f"{task} is a task of several agents ({type(env_cfg).__name__}); only single agents learn here."
+        )
+    if isinstance(env_cfg, ManagerBasedEnvCfg) and not isinstance(env_cfg, ManagerBasedRLEnvCfg):
+        raise ConfigError(f"{task} has no rewards to learn from: {type(env_cfg).__name__} is no ManagerBasedRLEnvCfg.")
+
+
+def _refuse(task: str, wrappers: Iterable[str]) -> None:
+    """Refuse gymnasium's wrappers, each ``module:Class``, that are not fit for many environments."""
+    for wrapper in wrappers:
+        module, _, name = wrapper.partition(":")
+        if module.startswith("gymnasium.wrappers") and name not in _FIT_FOR_MANY:
+            raise ConfigError(
+                f"{task} is registered with gymnasium's wrapper {name}, which is written for a single environment: "
+                "register it without."
+            )
