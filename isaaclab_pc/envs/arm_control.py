@@ -85,6 +85,9 @@ class ArmState:
     joint_speed: torch.Tensor
     """Speed of the fastest arm joint [rad/s], shape (N,)."""
 
+    finger_openings: torch.Tensor
+    """How far each finger is from where the gripper is closed [m], shape (N, F)."""
+
     @property
     def tool_pos(self) -> torch.Tensor:
         """Tool centre in the environment frame [m], shape (N, 3)."""
@@ -141,8 +144,6 @@ class ArmControl:
         span = self.finger_limits[..., 1] - self.finger_limits[..., 0]
         self.finger_travel = span.abs() if arm.finger_travel is None else torch.full_like(span, arm.finger_travel)
         """How far each finger moves from closed to open [m], shape (N, F)."""
-        self._finger_closed = self.finger_limits[..., 0].contiguous()
-        self._finger_scale = self.finger_travel / span
 
         self.hand = robot.find_bodies(arm.hand)[0][0]
         self.limits = robot.data.soft_joint_pos_limits.torch[:, self.joints].clone()
@@ -165,8 +166,8 @@ class ArmControl:
         self._arm.origins = wp.from_torch(origins)
         self._arm.joints = wp.from_torch(self.joints.int())
         self._arm.fingers = wp.from_torch(self.fingers.int())
-        self._arm.finger_closed = wp.from_torch(self._finger_closed)
-        self._arm.finger_scale = wp.from_torch(self._finger_scale)
+        self._arm.finger_limits = wp.from_torch(self.finger_limits)
+        self._arm.finger_travel = wp.from_torch(self.finger_travel)
         self._arm.observed = wp.from_torch(observed.int())
         self._arm.rest = wp.from_torch(self.default)
         self._arm.limits = wp.from_torch(self.limits)
@@ -183,10 +184,11 @@ class ArmControl:
         n = len(self._origins)
         observed = torch.empty(n, self._row_size, device=self._origins.device)
         joint_speed = torch.empty(n, device=self._origins.device)
+        openings = torch.empty_like(self.finger_travel)
 
         arrays = [data.body_link_pose_w, data.joint_pos, data.joint_vel, data.default_joint_pos]
-        self._launch(kernels.read_arm, [*arrays, observed, joint_speed])
-        return ArmState(observed, joint_speed)
+        self._launch(kernels.read_arm, [*arrays, observed, joint_speed, openings])
+        return ArmState(observed, joint_speed, openings)
 
     def command(self, action: torch.Tensor, step_dt: float) -> tuple[torch.Tensor, torch.Tensor]:
         """Return joint targets.
@@ -243,12 +245,13 @@ class ArmControl:
         jacobian[:, :3] += torch.linalg.cross(jacobian[:, 3:], lever[:, :, None].expand_as(jacobian[:, 3:]), dim=1)
         return jacobian
 
-    def finger_openings(self) -> torch.Tensor:
-        """Return how far each finger is from where the gripper is closed [m], shape (N, F)."""
-        return (self.robot.data.joint_pos.torch[:, self.fingers] - self._finger_closed) * self._finger_scale
-
     def is_held(
-        self, position: torch.Tensor, width: torch.Tensor, tool_pos: torch.Tensor, action: torch.Tensor
+        self,
+        position: torch.Tensor,
+        width: torch.Tensor,
+        tool_pos: torch.Tensor,
+        openings: torch.Tensor,
+        action: torch.Tensor,
     ) -> torch.Tensor:
         """Tell whether the closing gripper is stopped by an object between its fingers.
 
@@ -256,13 +259,14 @@ class ArmControl:
             position: Where the object is held [m], shape (N, 3).
             width: Its width [m], shape (N,); the fingers may close across its diagonal.
             tool_pos: Tool centre in the same frame [m], shape (N, 3).
+            openings: How far each finger is from where the gripper is closed [m], shape (N, F).
             action: The last action, with the gripper's command at its end, shape (N, A).
 
         Returns:
             Shape (N,), bool.
         """
         held = torch.empty(len(position), dtype=torch.bool, device=position.device)
-        arrays = [position, width, tool_pos, self.robot.data.joint_pos, action, held]
+        arrays = [position, width, tool_pos, openings, action, held]
         self._launch(kernels.find_held, arrays)
         return held
 

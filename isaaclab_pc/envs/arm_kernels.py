@@ -24,7 +24,7 @@ GRASP_DISTANCE = wp.constant(0.03)
 """Largest distance between tool centre and object centre at which the fingers are around the object [m]."""
 
 LEAST_OPENING = wp.constant(0.4)
-"""Opening of a finger from which it touches an object, as a share of its width: less than a half."""
+"""Opening of a finger from which it touches an object, as a share of the object's width: less than a half."""
 
 MOST_OPENING = wp.constant(0.75)
 """Opening up to which it does: more than half a diagonal."""
@@ -51,11 +51,11 @@ class Arm:
     fingers: wp.array(dtype=wp.int32)
     """Indices of the finger joints, shape (F,)."""
 
-    finger_closed: wp.array2d(dtype=wp.float32)
-    """Positions of the finger joints where the gripper is closed [rad or m], shape (N, F)."""
+    finger_limits: wp.array3d(dtype=wp.float32)
+    """Positions of the finger joints, closed and open [rad or m], shape (N, F, 2)."""
 
-    finger_scale: wp.array2d(dtype=wp.float32)
-    """Motion of a finger per motion of its joint [m/m or m/rad], negative where it opens downwards, shape (N, F)."""
+    finger_travel: wp.array2d(dtype=wp.float32)
+    """How far each finger moves from closed to open [m], shape (N, F)."""
 
     observed: wp.array(dtype=wp.int32)
     """Indices of the joints that a policy observes, shape (C,)."""
@@ -81,9 +81,13 @@ def read_arm(
     default_pos: wp.array2d(dtype=wp.float32),
     observed: wp.array2d(dtype=wp.float32),
     speed: wp.array(dtype=wp.float32),
+    openings: wp.array2d(dtype=wp.float32),
     arm: Arm,
 ):
-    """Write what a policy observes of the robot (N, 2 C + 7) and the speed of the fastest arm joint [rad/s] (N,)."""
+    """Write what a policy observes of the robot, (N, 2 C + 7), and more of its state.
+
+    That is the speed of the fastest arm joint [rad/s] (N,), and the openings of the fingers [m] (N, F).
+    """
     env = wp.tid()
 
     count = arm.observed.shape[0]
@@ -103,6 +107,11 @@ def read_arm(
         velocity = wp.abs(joint_vel[env, arm.joints[i]])
         fastest = wp.where(velocity > fastest or wp.isnan(velocity), velocity, fastest)
     speed[env] = fastest
+
+    for i in range(arm.fingers.shape[0]):
+        closed = arm.finger_limits[env, i, 0]
+        scale = arm.finger_travel[env, i] / (arm.finger_limits[env, i, 1] - closed)
+        openings[env, i] = scale * (joint_pos[env, arm.fingers[i]] - closed)
 
 
 @wp.func
@@ -274,7 +283,7 @@ def find_held(
     object: wp.array2d(dtype=wp.float32),
     width: wp.array(dtype=wp.float32),
     tool: wp.array2d(dtype=wp.float32),
-    joint_pos: wp.array2d(dtype=wp.float32),
+    openings: wp.array2d(dtype=wp.float32),
     action: wp.array2d(dtype=wp.float32),
     held: wp.array(dtype=wp.bool),
     arm: Arm,
@@ -283,8 +292,7 @@ def find_held(
     env = wp.tid()
     is_held = wp.length(vector(object, env) - vector(tool, env)) < GRASP_DISTANCE
     is_held = is_held and action[env, action.shape[1] - 1] <= 0.0
-    for i in range(arm.fingers.shape[0]):
-        opening = (joint_pos[env, arm.fingers[i]] - arm.finger_closed[env, i]) * arm.finger_scale[env, i]
-        share = opening / width[env]
+    for i in range(openings.shape[1]):
+        share = openings[env, i] / width[env]
         is_held = is_held and share > LEAST_OPENING and share < MOST_OPENING
     held[env] = is_held

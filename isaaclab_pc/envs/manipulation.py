@@ -114,7 +114,8 @@ def between_fingers(
     """
     if not isinstance(width, torch.Tensor):
         width = constant_tensor((width,), env.device).expand(env.num_envs)
-    return env.arm.is_held(position, width, env.tool_pos if tool_pos is None else tool_pos, env.actions)
+    tool_pos = env.tool_pos if tool_pos is None else tool_pos
+    return env.arm.is_held(position, width, tool_pos, env.finger_openings(), env.actions)
 
 
 def joint_speed(env: PointCloudEnv) -> torch.Tensor:

@@ -178,7 +178,7 @@ class PointCloudEnv(DirectRLEnv):
 
     def finger_openings(self) -> torch.Tensor:
         """Return how far each finger is from where the gripper is closed [m], shape (N, F)."""
-        return self.arm.finger_openings()
+        return self.arm_state.finger_openings
 
     def randomized_factors(self) -> dict[str, torch.Tensor]:
         """Return what was drawn for the running episodes, by name, each (N,): in evaluations, success is told by it."""

@@ -6,7 +6,6 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from isaaclab_pc.envs.observation import observe_robot
 from isaaclab_pc.envs.observation_history import newest_frame
 from isaaclab_pc.envs.quantities import vector_quantities
 from isaaclab_pc.scaling.memory_plan import find_spaces
@@ -63,7 +62,7 @@ def test_frames_move_back_step_by_step_and_begin_anew_with_each_episode(env) -> 
         before = frames_of(env, observation)
         observation = step(env)
         seen = newest_frame(observation, LENGTH)
-        assert torch.equal(seen["policy"][:, :7], observe_robot(env)[:, :7])
+        assert torch.equal(seen["policy"][:, :7], env.arm_state.observed[:, :7])
         for name, value in frames_of(env, observation).items():
             is_new = env.episode_length_buf == 0
             assert is_new.tolist() == [False, index == 1, False]

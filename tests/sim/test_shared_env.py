@@ -125,6 +125,74 @@ def test_time_to_success_and_every_term_are_logged(env, changed: Callable) -> No
     assert {f"Episode_Reward/{term}" for term in env._reward_terms()} <= set(log)
 
 
+class Mover(StepHook):
+    """Writes states of the robot and of the cube wherever a step calls it."""
+
+    def __init__(self, env) -> None:
+        self.env = env
+        self.moved = 0
+
+    def _move(self) -> None:
+        self.moved += 1
+        joints = self.env.robot.data.joint_pos.torch + 0.01 * torch.rand(NUM_ENVS, 1)
+        self.env.robot.write_joint_position_to_sim_index(position=joints)
+        pose = self.env.cube.data.root_link_pose_w.torch.clone()
+        pose[:, :2] += 0.02 * torch.rand(NUM_ENVS, 2)
+        self.env.cube.write_root_pose_to_sim_index(root_pose=pose)
+
+    def before_step(self, action: torch.Tensor) -> None:
+        self._move()
+
+    def after_targets(self) -> None:
+        self._move()
+
+    def after_physics(self) -> None:
+        self._move()
+
+    def after_step(self) -> None:
+        self._move()
+
+
+@pytest.mark.parametrize("action", ["tool_delta", "tool_pose", "joint_delta", "joint_position"])
+def test_no_value_that_is_kept_for_a_step_is_ever_old(
+    env, changed: Callable, action: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed(action=action)
+    monkeypatch.setattr(env, "standing_state", CheckedState())
+    expert = env.expert()
+    mover = Mover(env)
+    remove = add_step_hook(env, mover)
+    try:
+        for ended in range(NUM_ENVS + 1):
+            env.episode_length_buf[:ended] = env.max_episode_length
+            before = env.tool_pos.clone()
+            observation, *_ = env.step(expert())
+            # The observation is that of the new episodes, and what is read now is as the hook left it.
+            size = 2 * len(env.arm.joints) + 2 * len(env.fingers)
+            assert not torch.equal(observation["policy"][:, size : size + 3], env.tool_pos)
+            assert not torch.equal(before, env.tool_pos)
+    finally:
+        remove()
+    assert mover.moved == 4 * (NUM_ENVS + 1)
+    assert env.standing_state.kept_reads > 50
+
+
+def test_an_error_between_terminations_and_rewards_leaves_nothing_old(env, changed: Callable, monkeypatch) -> None:
+    changed()
+    monkeypatch.setattr(env, "standing_state", CheckedState())
+
+    def broken() -> dict[str, torch.Tensor]:
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(env, "_reward_terms", broken)
+        with pytest.raises(ZeroDivisionError):
+            step(env, [0.0, 0.0, 0.0])
+    position = env.cube_pos + torch.tensor([0.1, 0.0, 0.0])
+    manipulation.place(env, env.cube, torch.arange(NUM_ENVS), position, manipulation.upright(torch.zeros(NUM_ENVS)))
+    torch.testing.assert_close(env.cube_pos, position)
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -222,71 +290,3 @@ def test_a_task_that_describes_more_than_it_returns_is_refused(env, monkeypatch:
     monkeypatch.setattr(env, "task_quantities", lambda: more)
     with pytest.raises(ConfigError, match="task_quantities describes"):
         env._configure_gym_env_spaces()
-
-
-class Mover(StepHook):
-    """Writes states of the robot and of the cube wherever a step calls it."""
-
-    def __init__(self, env) -> None:
-        self.env = env
-        self.moved = 0
-
-    def _move(self) -> None:
-        self.moved += 1
-        joints = self.env.robot.data.joint_pos.torch + 0.01 * torch.rand(NUM_ENVS, 1)
-        self.env.robot.write_joint_position_to_sim_index(position=joints)
-        pose = self.env.cube.data.root_link_pose_w.torch.clone()
-        pose[:, :2] += 0.02 * torch.rand(NUM_ENVS, 2)
-        self.env.cube.write_root_pose_to_sim_index(root_pose=pose)
-
-    def before_step(self, action: torch.Tensor) -> None:
-        self._move()
-
-    def after_targets(self) -> None:
-        self._move()
-
-    def after_physics(self) -> None:
-        self._move()
-
-    def after_step(self) -> None:
-        self._move()
-
-
-@pytest.mark.parametrize("action", ["tool_delta", "tool_pose", "joint_delta", "joint_position"])
-def test_no_value_that_is_kept_for_a_step_is_ever_old(
-    env, changed: Callable, action: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    changed(action=action)
-    monkeypatch.setattr(env, "standing_state", CheckedState())
-    expert = env.expert()
-    mover = Mover(env)
-    remove = add_step_hook(env, mover)
-    try:
-        for ended in range(NUM_ENVS + 1):
-            env.episode_length_buf[:ended] = env.max_episode_length
-            before = env.tool_pos.clone()
-            observation, *_ = env.step(expert())
-            # The observation is that of the new episodes, and what is read now is as the hook left it.
-            size = 2 * len(env.arm.joints) + 2 * len(env.fingers)
-            assert not torch.equal(observation["policy"][:, size : size + 3], env.tool_pos)
-            assert not torch.equal(before, env.tool_pos)
-    finally:
-        remove()
-    assert mover.moved == 4 * (NUM_ENVS + 1)
-    assert env.standing_state.kept_reads > 50
-
-
-def test_an_error_between_terminations_and_rewards_leaves_nothing_old(env, changed: Callable, monkeypatch) -> None:
-    changed()
-    monkeypatch.setattr(env, "standing_state", CheckedState())
-
-    def broken() -> dict[str, torch.Tensor]:
-        raise ZeroDivisionError
-
-    with monkeypatch.context() as patch:
-        patch.setattr(env, "_reward_terms", broken)
-        with pytest.raises(ZeroDivisionError):
-            step(env, [0.0, 0.0, 0.0])
-    position = env.cube_pos + torch.tensor([0.1, 0.0, 0.0])
-    manipulation.place(env, env.cube, torch.arange(NUM_ENVS), position, manipulation.upright(torch.zeros(NUM_ENVS)))
-    torch.testing.assert_close(env.cube_pos, position)

@@ -22,6 +22,8 @@ HAND, TCP = 2, 0.1
 JOINTS = {6: [0, 1, 2, 4, 5, 6], 7: [0, 1, 2, 3, 4, 5, 6]}
 """Joints of the arm among nine, by their number; the last two are fingers."""
 
+LIMITS = torch.tensor([[-1.0, 1.0]] * 7 + [[0.0, 0.04]] * 2)
+
 DAMPING, POSTURE_DAMPING, POSTURE_GAIN, POSTURE_STEP = 0.05, 0.01, 0.1, 0.03
 
 
@@ -33,8 +35,9 @@ def array(tensor: torch.Tensor, dtype: Any = wp.float32) -> Any:
     return SimpleNamespace(torch=tensor, warp=wp.from_torch(tensor, dtype=dtype))
 
 
-def make_arm(num_joints: int = 7, **cfg: Any) -> ArmControl:
+def make_arm(num_joints: int = 7, gripper: dict[str, Any] | None = None, **cfg: Any) -> ArmControl:
     """Return an arm in random poses, of which a third is nearly singular; bodies stand where they like."""
+    fingers = {"fingers_closed": None, "fingers_open": None, "finger_travel": None} | (gripper or {})
     pose = random(N, 4, 7, seed=num_joints)
     pose[..., 3:] /= torch.linalg.vector_norm(pose[..., 3:], dim=-1, keepdim=True)
     jacobian = 0.5 * random(N, 3, 6, 9, seed=num_joints + 1)
@@ -47,7 +50,7 @@ def make_arm(num_joints: int = 7, **cfg: Any) -> ArmControl:
         joint_pos=array(0.5 * random(N, 9, seed=3)),
         joint_vel=array(random(N, 9, seed=4)),
         default_joint_pos=array(random(N, 9, seed=5)),
-        soft_joint_pos_limits=SimpleNamespace(torch=torch.tensor([-1.0, 1.0]).repeat(N, 9, 1)),
+        soft_joint_pos_limits=SimpleNamespace(torch=LIMITS.repeat(N, 1, 1)),
     )
     found = {"arm": JOINTS[num_joints], "fingers": [7, 8]}
     robot: Any = SimpleNamespace(
@@ -56,7 +59,7 @@ def make_arm(num_joints: int = 7, **cfg: Any) -> ArmControl:
         find_joints=lambda names: (found[names], names),
         find_bodies=lambda name: ([HAND], [name]),
     )
-    names = SimpleNamespace(arm_joints="arm", finger_joints="fingers", hand="hand", tcp_offset=TCP)
+    names = SimpleNamespace(arm_joints="arm", finger_joints="fingers", hand="hand", tcp_offset=TCP, **fingers)
     values = {"action": "tool_delta", "tool_delta": 0.03, "tool_rotation": 0.1, "joint_delta": 0.07, "gripper": True}
     settings: Any = SimpleNamespace(scene=SimpleNamespace(robot=names), **(values | cfg))
     return ArmControl(settings, robot, random(N, 3, seed=6))
@@ -163,9 +166,17 @@ def test_the_state_is_what_isaac_labs_data_say() -> None:
     assert arm.state().joint_speed.isnan().nonzero().tolist() == [[3]]
 
 
+def test_fingers_open_from_where_they_are_closed_by_what_they_travel() -> None:
+    position = make_arm().robot.data.joint_pos.torch[:, [7, 8]]
+    torch.testing.assert_close(make_arm().state().finger_openings, position)
+    # A gripper that turns its fingers, and is closed at their larger positions.
+    turning = make_arm(gripper={"fingers_closed": (0.8, 0.8), "fingers_open": (0.0, 0.0), "finger_travel": 0.05})
+    torch.testing.assert_close(turning.state().finger_openings, 0.05 * (0.8 - position) / 0.8)
+
+
 def held_by_hand(arm: ArmControl, position: torch.Tensor, width: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
     near = torch.linalg.vector_norm(position - arm.tool_pos_w, dim=1) < 0.03
-    share = arm.robot.data.joint_pos.torch[:, arm.fingers] / width[:, None]
+    share = arm.state().finger_openings / width[:, None]
     return near & ((share > 0.4) & (share < 0.75)).all(dim=1) & (action[:, -1] <= 0.0)
 
 
@@ -175,7 +186,7 @@ def test_an_object_is_held_near_the_tool_where_both_fingers_are_stopped_and_the_
     position = arm.tool_pos_w + 0.013 * random(N, 3, seed=12)
     width = 0.05 + 0.002 * random(N, seed=13)
     action = random(N, 4, seed=14)
-    held = arm.is_held(position, width, arm.tool_pos_w, action)
+    held = arm.is_held(position, width, arm.tool_pos_w, arm.state().finger_openings, action)
     assert held.tolist() == held_by_hand(arm, position, width, action).tolist()
     assert 10 < held.sum() < N - 10
 
@@ -184,10 +195,10 @@ def all_results(arm: ArmControl) -> list[torch.Tensor]:
     state = arm.state()
     width, action = torch.full((N,), 0.05), random(N, 4, seed=14)
     return [
-        *(state.observed, state.joint_speed),
+        *(state.observed, state.joint_speed, state.finger_openings),
         *arm.command(random(N, 6, seed=10), 0.5),
         arm.inverse_kinematics(arm.tool_pos_w, torch.nn.functional.normalize(random(N, 4, seed=9))),
-        arm.is_held(arm.tool_pos_w, width, arm.tool_pos_w, action),
+        arm.is_held(arm.tool_pos_w, width, arm.tool_pos_w, state.finger_openings, action),
     ]
 
 
