@@ -15,6 +15,7 @@ import sys
 import time
 from pathlib import Path
 
+from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.scaling import Outcome, SearchSettings, Trial, fit
 from isaaclab_pc.scaling.trial import Overrides
 
@@ -37,8 +38,11 @@ def main() -> None:
     def child_command(num_envs: int, result_path: Path, overrides: Overrides) -> list[str]:
         return [sys.executable, __file__, "--try-size", str(num_envs), "--result", str(result_path)]
 
-    settings = SearchSettings(budget=args.budget, max=args.largest, granule=8, min=8, cache="ignore")
-    result = fit(child_command, settings, key={"what": "CartPole-v1"}, on_trial=print)
+    try:
+        settings = SearchSettings(budget=args.budget, max=args.largest, granule=8, min=8, cache="ignore")
+        result = fit(child_command, settings, key={"what": "CartPole-v1"}, on_trial=print)
+    except ConfigError as error:
+        parser.error(str(error))
     print(result.reason)
 
 

@@ -31,6 +31,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--assets", type=Path, help="folder with cartpole.usda and ground.usda")
     args = parser.parse_args()
+    if args.assets is not None:
+        for name in ("cartpole.usda", "ground.usda"):
+            if not (args.assets / name).is_file():
+                parser.error(f"--assets {args.assets}: there is no {name}")
 
     cfg: Any = resolve_task_config(TASK, "rsl_rl_cfg_entry_point", overrides=["physics=newton_mjwarp"])[0]
     cfg.sim.device = "cpu"

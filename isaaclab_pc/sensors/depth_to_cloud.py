@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 import torch
 
+from isaaclab_pc.constant_tensor import constant_tensor
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.sensors.camera_matrices import frame_change, ray_matrices
 from isaaclab_pc.tensor_bytes import tensor_bytes
@@ -175,9 +176,10 @@ class DepthToCloud:
             frame_quat: Orientation of the crop's frame in the world, shape (N, 4); None is the world's.
             output_pos: Origin of the points' frame in the world [m], shape (N, 3); None is the crop's frame.
             output_quat: Orientation of the points' frame in the world, shape (N, 4); None is the crop's frame.
-            labels: Semantic ids, int32, shaped as ``depth``; None keeps every class.
+            labels: Semantic ids, int32, shaped as ``depth``; or a mask, bool, True at the pixels that give no point.
+                None keeps every pixel.
             removed: True at the semantic ids that give no point, bool, shape (number of ids,), or one row for each
-                camera, shape (C, number of ids).
+                camera, shape (C, number of ids); ids beyond it are kept. None with a mask.
             mask: Environments to sample, shape (N,), bool; the others keep their last cloud. None samples all.
             centers: Where a pinhole with the camera's matrix would see what each pixel sees [px], one (H, W, 2) per
                 camera, float32: how a lens bends its rays. None: in the pixel's middle, (u + 0.5, v + 0.5).
@@ -207,8 +209,13 @@ class DepthToCloud:
             if tensor is not None:
                 self._check(name, tensor, shape, dtype)
 
+        if removed is None and labels is not None and all(image.dtype == torch.bool for image in labels):
+            labels = [image.int() for image in self._images("labels", labels, torch.bool)]
+            removed = constant_tensor((False, True), self.device, torch.bool)
         if (labels is None) != (removed is None):
-            raise ValueError("labels and removed go together: give both, or neither.")
+            raise ValueError(
+                "labels and removed go together: give both, or neither; a mask, which needs none, is bool."
+            )
         if labels is None or removed is None:
             # The backends want images of ids, which they do not read where no id is removed.
             label_images = tuple(image.view(torch.int32) for image in depths)

@@ -388,7 +388,8 @@ class PointCloud(SensorBase):
         ids = _labels_at(labels, cloud.pixels)[..., 0].long()
         camera = camera_of(self.operator.image_sizes, cloud.pixels)
 
-        index = table[camera, ids.clamp(0, table.shape[1] - 1)]
+        known = ids.clamp(0, table.shape[1] - 1)
+        index = torch.where(known == ids, table[camera, known], -1)
         return (index[..., None] == torch.arange(len(self.cfg.classes), device=self._device)).float()
 
     def _appended_points(self, output_pose: Pose) -> torch.Tensor:

@@ -35,11 +35,12 @@ class CloudRecorder:
     def frame(self) -> dict[str, np.ndarray]:
         """Inputs of the sensor's present cloud; with a latency, not what the cameras see now.
 
-        In the world: ``key``, the random draw's; ``crop_pos`` [m] and ``crop_quat``, (x, y, z, w), the crop's frame;
-        ``frame_pos`` and ``frame_quat``, that of the points; and for each camera ``depth_<name>`` [m], shape (H, W),
-        ``removed_<name>``, True at what gives no point because of its class, ``intrinsics_<name>`` [px],
-        ``camera_pos_<name>`` [m] and ``camera_quat_<name>`` in the optical convention; where one of the cameras has a
-        lens, also ``centers_<name>``, where a pinhole would see what the pixels see [px], shape (H, W, 2).
+        ``count``, how many of its points are distinct; ``key``, the random draw's; in the world, ``crop_pos`` [m] and
+        ``crop_quat``, (x, y, z, w), the crop's frame, and ``frame_pos`` and ``frame_quat``, that of the points; and for
+        each camera ``depth_<name>`` [m], shape (H, W), ``removed_<name>``, True at what gives no point because of its
+        class, ``intrinsics_<name>`` [px], ``camera_pos_<name>`` [m] and ``camera_quat_<name>`` in the optical
+        convention; where one of the cameras has a lens, also ``centers_<name>``, where a pinhole would see what the
+        pixels see [px], shape (H, W, 2).
         """
         return self._frames[-1 - int(self._sensor.age[0])]
 
@@ -60,7 +61,7 @@ class CloudRecorder:
         cloud = self._operator(depths, intrinsics, camera_pos, camera_quat, keys, **options)
         crop = (_first(options["frame_pos"], (0.0,) * 3), _first(options["frame_quat"], _IDENTITY))
         output = (_first(options["output_pos"], crop[0]), _first(options["output_quat"], crop[1]))
-        frame = {"key": keys[0].cpu().numpy().copy()}
+        frame = {"count": cloud.count[0].cpu().numpy().copy(), "key": keys[0].cpu().numpy().copy()}
         frame |= dict(zip(("crop_pos", "crop_quat", "frame_pos", "frame_quat"), (*crop, *output), strict=True))
         for index, name in enumerate(self._cameras):
             depth = depths[index][0].cpu()
@@ -68,7 +69,8 @@ class CloudRecorder:
             if options["removed"] is not None:
                 labels = options["labels"][index][0].cpu().long()
                 classes = options["removed"][index].cpu()
-                removed = (labels < len(classes)) & classes[labels.clamp(max=len(classes) - 1)]
+                known = labels.clamp(0, len(classes) - 1)
+                removed = (known == labels) & classes[known]
             frame[f"depth_{name}"] = depth.numpy().copy()
             frame[f"removed_{name}"] = removed.numpy()
             if options.get("centers") is not None:

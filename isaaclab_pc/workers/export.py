@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import tempfile
 from collections.abc import Callable, Mapping
@@ -32,7 +33,7 @@ from isaaclab_pc.workers.exported_policy import (
     load_torchscript,
     milliseconds,
 )
-from isaaclab_pc.workers.policy_description import describe_memory, describe_policy
+from isaaclab_pc.workers.policy_description import describe_memory, describe_policy, describe_sight
 from isaaclab_pc.workers.session import Session, open_session
 
 __all__ = ["export"]
@@ -91,10 +92,12 @@ def export(settings_path: Path, checkpoint: Path, screen: Screen) -> int:
                 "iteration": header.get("iteration"),
                 **describe_policy(session.env.unwrapped, inputs, actions.shape[1], settings.robot),
                 "memory": describe_memory(policy.state),
+                "files": {name: _sha256(Path(partial) / name) for name in checks},
                 "checks": checks,
                 "versions": versions() | installed_versions(("onnx", "onnxruntime")),
                 "git": git_commit(),
             }
+            describe_sight(content, [frame.seen for frame in frames])
             (Path(partial) / "policy.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
             _write_sample(Path(partial) / "sample.npz", frames[:_SAMPLE], actions[:_SAMPLE])
             for path in Path(partial).iterdir():
@@ -127,6 +130,10 @@ def _write_policies(
             f"observations, {checks[name]['milliseconds']:.2f} ms per action on one thread"
         )
     return checks
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 class _Frame:

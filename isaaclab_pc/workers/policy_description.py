@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from isaaclab_pc.envs import PointCloudEnv
@@ -13,7 +14,7 @@ from isaaclab_pc.envs.quantities import action_parts, vector_quantities
 from isaaclab_pc.sensors.scene_cameras import depth_limits, image_intrinsics, lens_coefficients, lens_of
 from isaaclab_pc.workers.exported_policy import output_of_state
 
-__all__ = ["describe_memory", "describe_policy"]
+__all__ = ["describe_memory", "describe_policy", "describe_sight"]
 
 _PIXELS = (
     "counted from the corner of the first pixel: calibrations of OpenCV and ROS count from its middle, so add 0.5 to "
@@ -94,6 +95,33 @@ def describe_memory(state: Mapping[str, torch.Tensor]) -> list[dict[str, Any]]:
         }
         for name, value in state.items()
     ]
+
+
+def describe_sight(content: dict[str, Any], frames: Sequence[Mapping[str, np.ndarray]]) -> None:
+    """Add how little was seen at least, by which a robot's side tells a covered lens and an empty cloud.
+
+    Args:
+        content: What :func:`describe_policy` returned. Each camera gets ``least_seen``, the smallest share of an
+            image's pixels that have a depth and are not removed, and ``median_depth``, the smallest and the largest
+            median of an image [m]; the cloud gets ``least_points``, the fewest distinct points.
+        frames: The steps of an episode, each what :attr:`CloudRecorder.frame` returned, or ``depth_camera`` alone.
+    """
+    limits = [entry["max_depth"] for entry in content["inputs"] if "max_depth" in entry]
+    for name, camera in content.get("cameras", {}).items():
+        farthest = min([camera["miss_from"], *limits])
+        shares, medians = [], []
+        for frame in frames:
+            depth = frame[f"depth_{name}"]
+            has_depth = (depth > 0.0) & (depth <= farthest)
+            shares.append(float((has_depth & ~frame.get(f"removed_{name}", np.zeros_like(has_depth))).mean()))
+            if has_depth.any():
+                medians.append(float(np.median(depth[has_depth])))
+
+        camera["least_seen"] = min(shares)
+        if medians:
+            camera["median_depth"] = [min(medians), max(medians)]
+    if "cloud" in content:
+        content["cloud"]["least_points"] = min(int(frame["count"]) for frame in frames)
 
 
 def _describe_group(env: PointCloudEnv, name: str) -> dict[str, Any]:

@@ -15,6 +15,13 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 
 
+REFUSED = [
+    ("fit_your_env.py", ("--budget", "much"), "scaling.budget=much"),
+    ("fit_your_env.py", ("--largest", "0"), "scaling.max=0"),
+    ("guard_your_task.py", ("--assets", "nowhere"), "--assets nowhere"),
+]
+
+
 def run(*arguments: str | Path, cwd: Path, path: tuple[Path, ...] = ()) -> str:
     """Run a program to its end; return what it printed."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (*path, ROOT)))}
@@ -25,10 +32,20 @@ def run(*arguments: str | Path, cwd: Path, path: tuple[Path, ...] = ()) -> str:
 
 
 def test_every_example_is_tested():
-    without_simulator = ROOT / "tests" / "unit" / "test_without_simulator.py"
-    tests = "".join(file.read_text(encoding="utf-8") for file in (Path(__file__), without_simulator))
+    unit = ROOT / "tests" / "unit"
+    files = (Path(__file__), unit / "test_without_simulator.py", unit / "test_deploy_onnx.py")
+    tests = "".join(file.read_text(encoding="utf-8") for file in files)
     for path in EXAMPLES.iterdir():
         assert path.name in tests or path.name.startswith(("__", "."))
+
+
+@pytest.mark.parametrize(("script", "arguments", "words"), REFUSED)
+def test_wrong_arguments_are_refused(script: str, arguments: tuple[str, ...], words: str, tmp_path: Path):
+    command = [sys.executable, str(EXAMPLES / script), *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert words in done.stderr.splitlines()[-1]
 
 
 def test_the_sensor_in_a_scene_of_ones_own_sees_the_cube(tmp_path: Path):

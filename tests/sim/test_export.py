@@ -29,6 +29,7 @@ def check_export(folder: Path, output: str) -> dict[str, Any]:
     exported = folder / output.splitlines()[-1].removeprefix("policy: ")
     assert "as recorded to" in run_program(folder, "examples/deploy_onnx.py", str(exported))
     content = json.loads((exported / "policy.json").read_text(encoding="utf-8"))
+    assert set(content["files"]) == {"policy.pt", "policy.onnx"}
     for part in (content["inputs"][0], content["output"]):
         assert part["parts"][-1]["to"] == part["shape"][1]
     return content
@@ -39,6 +40,8 @@ def test_a_policy_of_clouds_leaves_the_house(tmp_path: Path) -> None:
     assert [entry["name"] for entry in content["inputs"]] == ["policy", "points"]
     assert content["cameras"]["camera"]["mounted_on"] == "env"
     assert content["cloud"]["removed_classes"] == ["robot"]
+    assert content["cloud"]["least_points"] > 0
+    assert content["cameras"]["camera"]["least_seen"] > 0.5
     assert content["robot"]["base_pos"] == [0.0, 0.0, 0.0]
 
 

@@ -221,6 +221,15 @@ def test_labels_beyond_the_table_are_kept() -> None:
     assert sorted(cloud.pixels[0, : cloud.count[0]].tolist()) == [0, 3, 4, 5]
 
 
+def test_pixels_of_a_mask_give_no_point() -> None:
+    scene = random_scene(3, 2, [(4, 6), (5, 3)], misses=0.0, cropped=False)
+    masks = [torch.rand(image.shape, generator=torch.Generator().manual_seed(0)) < 0.5 for image in scene.depth]
+    cloud = scene.sample(scene.operator(39), labels=masks)
+    for env in range(2):
+        kept = torch.cat([~mask[env].flatten() for mask in masks]).nonzero()[:, 0].tolist()
+        assert sorted(cloud.pixels[env, : cloud.count[env]].tolist()) == kept
+
+
 def test_each_camera_may_number_the_classes_its_own_way() -> None:
     scene = random_scene(2, 1, [(1, 3), (1, 3)], misses=0.0, cropped=False)
     labels = torch.tensor([0, 1, 2], dtype=torch.int32).view(1, 1, 1, 3).expand(1, 2, 1, 3)
@@ -418,6 +427,8 @@ WRONG_TENSORS = [
     ),
     ("labels", lambda t: None, ValueError, "labels and removed go together"),
     ("removed", lambda t: None, ValueError, "labels and removed go together"),
+    # What a mask of 0 and 255 would remove depends on how it is read.
+    ("labels", lambda t: [image.byte() for image in t], TypeError, "is torch.uint8, expected torch.int32"),
     ("removed", lambda t: t[None], ValueError, r"removed has shape \(1, 4\), expected \(2, 4\)"),
     ("removed", lambda t: t.int(), TypeError, "removed of shape .* expected torch.bool"),
     ("intrinsics", lambda t: t[:, 0], ValueError, r"intrinsics has shape \(2, 3, 3\), expected \(2, 2, 3, 3\)"),

@@ -26,11 +26,11 @@ INTRINSICS = torch.tensor([[20.0, 0.0, 10.0], [0.0, 20.0, 8.0], [0.0, 0.0, 1.0]]
 
 
 def views(generator: torch.Generator) -> tuple[list[torch.Tensor], list[torch.Tensor], torch.Tensor, torch.Tensor]:
-    """Return rough surfaces with holes, semantic ids of which some are new to the table, and poses."""
+    """Return rough surfaces with holes, semantic ids of which some are not in the table, and poses."""
     depths = [0.5 + torch.rand(NUM_ENVS, *size, generator=generator) for size in SIZES.values()]
     for depth in depths:
         depth[depth < 0.6] = 0.0
-    labels = [torch.randint(0, 5, (NUM_ENVS, *size), generator=generator).int() for size in SIZES.values()]
+    labels = [torch.randint(-1, 5, (NUM_ENVS, *size), generator=generator).int() for size in SIZES.values()]
     pos = 0.1 * torch.randn(NUM_ENVS, 2, 3, generator=generator)
     return depths, labels, pos, torch.randn(NUM_ENVS, 2, 4, generator=generator)
 
@@ -70,5 +70,5 @@ def test_the_example_makes_the_sensors_clouds_of_the_recording(age: int, centers
         for name, (height, width) in SIZES.items()
     }
     recording = {name: np.stack([frame[name] for frame in frames]) for name in frames[0]}
-    made = example["_clouds"](settings, cameras, recording)
+    made, _ = example["_clouds"](settings, cameras, recording)
     np.testing.assert_array_equal(made, [clouds[max(0, frame - age)] for frame in range(FRAMES)])

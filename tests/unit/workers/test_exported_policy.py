@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from rsl_rl.models import CNNModel
+from tensordict import TensorDict
 from torch import Tensor, nn
 
 from isaaclab_pc.errors import ConfigError
@@ -67,6 +69,23 @@ def test_a_policy_that_trained_in_bfloat16_is_exported_in_float32(name: str, tmp
     inputs = policy.inputs(observed)
     policy.write_torchscript(tmp_path / "policy.pt", inputs)
     compare(load_torchscript(tmp_path / "policy.pt"), inputs, same.act())
+
+
+def test_a_policy_of_vectors_and_images_is_exported(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    seen = {"policy": torch.randn(5, 7), "front": torch.randn(5, 1, 12, 16), "wrist": torch.randn(5, 3, 8, 8)}
+    obs = TensorDict(seen, batch_size=5)
+    layers = {"output_channels": [4, 8], "kernel_size": 3, "stride": 2}
+    model = CNNModel(obs, {"actor": list(seen)}, "actor", 4, cnn_cfg=layers, obs_normalization=True)
+    model.update_normalization(obs)
+    policy = PlainPolicy(model.eval(), seen)
+    inputs = policy.inputs(seen)
+    assert set(inputs) == {"policy", "front", "wrist"}
+
+    policy.write_torchscript(tmp_path / "policy.pt", inputs)
+    policy.write_onnx(tmp_path / "policy.onnx", inputs)
+    for run in (load_torchscript(tmp_path / "policy.pt"), load_onnx(tmp_path / "policy.onnx")):
+        assert compare(run, inputs, model(obs).detach()).difference < 1e-6
 
 
 def test_actions_that_differ_are_an_error() -> None:
