@@ -2,6 +2,7 @@
 """The counter of synchronizations, on the operations that it is for."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -118,13 +119,13 @@ def test_a_package_that_waits_is_told_apart_with_who_called_it() -> None:
 
 
 @wp.kernel(enable_backward=False)
-def doubled(x: wp.array(dtype=wp.float32)):
+def doubled(x: wp.array(dtype=wp.float32)):  # pyright: ignore[reportInvalidTypeForm]
     i = wp.tid()
     x[i] = 2.0 * x[i]
 
 
 def recorded_launch() -> None:
-    command = wp.launch(doubled, dim=2, inputs=[wp.zeros(2, dtype=wp.float32, device="cpu")], record_cmd=True)
+    command: Any = wp.launch(doubled, dim=2, inputs=[wp.zeros(2, dtype=wp.float32, device="cpu")], record_cmd=True)
     command.launch()
 
 

@@ -56,7 +56,7 @@ def make_arm(num_joints: int = 7, gripper: dict[str, Any] | None = None, **cfg: 
     robot: Any = SimpleNamespace(
         data=data,
         device="cpu",
-        find_joints=lambda names: (found[names], names),
+        find_joints=lambda names, preserve_order: (found[names], names),
         find_bodies=lambda name: ([HAND], [name]),
     )
     names = SimpleNamespace(arm_joints="arm", finger_joints="fingers", hand="hand", tcp_offset=TCP, **fingers)

@@ -71,7 +71,9 @@ def play(mode: Any, *, as_on_a_gpu: bool) -> list[torch.Tensor]:
         terminated, truncated, done = (numbers(NUM_ENVS, seed=step + 90 + i, bad=1) > 0.5 for i in range(3))
         seen += guard.check_dones(terminated, truncated)
         reward = numbers(NUM_ENVS, seed=step + 95, bad=1)
-        seen += [guard.check_reward(reward, terminated, truncated, done).clone(), reward]
+        uncounted = guard.check_reward(reward, terminated, truncated, done)
+        assert uncounted is not None
+        seen += [uncounted.clone(), reward]
         hidden, ended = guard.bad_observations(guard.check(Cause.OBSERVATION, points), None)
         guard.end_episodes(ended, reward, terminated, truncated, done)
         seen += [hidden, ended, terminated, truncated, done]
