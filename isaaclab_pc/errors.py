@@ -7,6 +7,10 @@ from collections.abc import Iterable
 __all__ = ["ConfigError", "closest", "describe_error", "error_chain"]
 
 
+_MOST_LETTERS = 300
+"""Length at which what an error says is cut off: gymnasium tells whole configs."""
+
+
 class ConfigError(ValueError):
     """A setting is wrong: the scripts print the message without a traceback and exit with code 2.
 
@@ -56,7 +60,16 @@ def describe_error(error: BaseException) -> str:
 
     Args:
         error: The last one.
+
+    Returns:
+        The types and the first lines of the messages; not those of a library that only tells the first error again.
     """
-    first, *_, last = [*error_chain(error), error]
-    names = (f"{type(one).__name__}: {(str(one).splitlines() or [''])[0]}" for one in (first, last))
-    return "; then ".join(dict.fromkeys(names))
+    first = error_chain(error)[0]
+    is_retold = first is error or (str(first) != "" and str(first) in str(error))
+    told = [first] if is_retold else [first, error]
+    return "; then ".join(_in_short(one) for one in told)
+
+
+def _in_short(error: BaseException) -> str:
+    line = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+    return line if len(line) <= _MOST_LETTERS else f"{line[: _MOST_LETTERS - 3]}..."

@@ -13,7 +13,7 @@ from isaaclab_pc.cluster.health import LeakWatch, StallWatch
 from isaaclab_pc.cluster.oom_watch import OomWatch
 from isaaclab_pc.launch.child_process import GRACE_SECONDS
 from isaaclab_pc.launch.heartbeat import HEARTBEAT_NAME, Heartbeat
-from isaaclab_pc.launch.run_folder import PROGRESS_NAME
+from isaaclab_pc.launch.run_folder import LOG_NAME, PROGRESS_NAME
 from isaaclab_pc.process_tree import ProcessTree
 from isaaclab_pc.scaling.trial import Progress, format_size
 
@@ -149,5 +149,5 @@ class WorkerWatch:
         iteration = self._last.iteration if self._last is not None else 0
         return (
             f"no progress for {self._stall.limit:.0f} s ({phase}, after iteration {iteration}); the stacks of its "
-            "threads are in its log"
+            f"threads are in {self._path.with_name(LOG_NAME)}"
         )

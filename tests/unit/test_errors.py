@@ -78,3 +78,12 @@ def test_an_error_is_named_after_the_one_that_it_came_of():
     first.__context__ = third
     assert error_chain(third) == [first, second, third]
     assert describe_error(raised(first, third, suppress=True)) == "ValueError: closed twice"
+
+
+def test_a_description_is_short():
+    first = TypeError("no such type")
+    assert describe_error(raised(first, TypeError(f"no such type was raised with {'x' * 9000}"))) == describe_error(
+        first
+    )
+    assert len(describe_error(raised(first, ValueError("x" * 9000)))) < 400
+    assert describe_error(raised(AssertionError(), ValueError("closed"))) == "AssertionError: ; then ValueError: closed"
