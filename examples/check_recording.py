@@ -198,8 +198,8 @@ def _check_seen(name: str, camera: dict[str, Any], policy: dict[str, Any], recor
     found = f"values are from {values.min():.4g} to {values.max():.4g}" if len(values) else "no value is above 0"
     refuse_frames(
         bad,
-        f"depth_{name} is empty: {share.min():.1%} of its pixels are up to {farthest:g} m away and not removed, in training "
-        f"at least {least:.1%}; {found}, and removed_{name} removes {removed[bad].mean():.0%}",
+        f"depth_{name} is empty: {share.min():.1%} of its pixels are up to {farthest:g} m away and not removed, in "
+        f"training at least {least:.1%}; {found}, and removed_{name} removes {removed[bad].mean():.0%}",
     )
 
 
