@@ -157,7 +157,7 @@ REFUSED: dict[str, tuple[Change, list[str]]] = {
     "keys of float": (lambda a: {"key": a["key"] + 0.5}, ["key", "float64"]),
     "NaN": (lambda a: {"policy": in_one_frame(a["policy"], np.nan)}, ["frame 2: policy"]),
     "infinite": (lambda a: part(a, "goal_pos", lambda goal: goal + np.inf), [ALL + "policy", "12, 13, 14"]),
-    "no float32": (lambda a: {"policy": a["policy"] + 1e300}, [ALL + "policy"]),
+    "no float32": (lambda a: {"policy": a["policy"].astype(float) + 1e300}, [ALL + "policy"]),
     "NaN pose": (lambda a: {"crop_pos": in_one_frame(a["crop_pos"], np.nan)}, ["frame 2: crop_pos"]),
     "uint16": (lambda a: {"depth_camera": (1000 * a["depth_camera"]).astype(np.uint16)}, ["depth_camera", "0.001"]),
     "mm": (lambda a: {name: 1000 * a[name] for name in DEPTHS}, [" and ".join(DEPTHS), "by 0.001."]),
