@@ -7,7 +7,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, SupportsFloat
 
 import numpy as np
 import psutil
@@ -144,7 +144,7 @@ def _as_number(value: Any) -> float | Tensor | None:
                 return None
             # Most are of shape () already.
             return value.detach().float() if value.dim() == 0 else value.detach().float().mean()
-        if hasattr(value, "__float__") and not isinstance(value, np.ndarray):
+        if isinstance(value, SupportsFloat) and not isinstance(value, np.ndarray):
             return float(value)
         array = np.asarray(value)
         if array.dtype.kind in "biuf":

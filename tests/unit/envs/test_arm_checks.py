@@ -136,14 +136,10 @@ def test_a_gripper_that_no_action_commands_is_not_looked_at() -> None:
     check_arm(cfg, robot(INVERTED))
 
 
-def _set(**fields: Any) -> Callable[[Any, Any], None]:
-    return lambda cfg, built: [setattr(built, name, value) for name, value in fields.items()]
-
-
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        (_set(is_fixed_base=False), "base is free"),
+        (lambda _, built: setattr(built, "is_fixed_base", False), "base is free"),
         (lambda cfg, _: setattr(cfg.scene.robot, "arm_joints", ("arn",)), r"arm_joints: .*arn: did you mean arm"),
         (lambda cfg, _: setattr(cfg.scene.robot, "finger_joints", ("finger.*",)), r"finger_joints: .*finger\.\*"),
         (lambda cfg, _: setattr(cfg.scene.robot, "hand", "plam"), r"hand: .*plam: did you mean palm"),
