@@ -22,6 +22,7 @@ def observe_depth(env: PointCloudEnv) -> torch.Tensor:
     What is nearer than the camera's clipping range reads 0 as well.
     """
     depth = _read_depth(env, ["camera"])["camera"]
+    assert env.camera is not None
     near, _ = depth_limits(env.camera)
     seen = (depth > near) & (depth <= env.cfg.max_depth)
     return torch.where(seen, depth, 0.0).unsqueeze(1)

@@ -113,7 +113,7 @@ def _check_numbers(owner: Any, name: str, fields: Sequence[str], *, count: int =
     for field in fields:
         value = getattr(owner, field)
         values = np.ravel(np.asarray(value, dtype=object)).tolist()
-        if len(values) != count or not all(isinstance(x, numbers.Real) and above < x < math.inf for x in values):
+        if len(values) != count or not all(isinstance(x, numbers.Real) and above < float(x) < math.inf for x in values):
             expected = "a finite number" if count == 1 else f"{count} finite numbers"
             limit = f" above {above:g}" if above > -math.inf else ""
             raise ConfigError(f"{name}.{field}={value}: expected {expected}{limit}.")
