@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from filelock import FileLock
-
 from isaaclab_pc.errors import ConfigError, error_chain
 
 __all__ = ["full_disk", "locked_file", "write_atomically", "write_text_atomically"]
@@ -76,6 +74,9 @@ def locked_file(path: Path, timeout: float = 0.0, instead: str = "") -> Iterator
         OSError: The file cannot be made.
     """
     # filelock's own way out where there are no locks, a file that a process which is killed leaves behind, is none.
+    # Here: registering the tasks, which loads this module, needs gymnasium alone.
+    from filelock import FileLock
+
     lock = FileLock(path, timeout=timeout, fallback_to_soft=False)
     try:
         lock.acquire()

@@ -38,6 +38,7 @@ class EpisodeTracker:
         self._last = unknown.repeat(2, 1)
         # Means over them, computed once an episode has ended.
         self._means: torch.Tensor | None = None
+        self._means_length_s = 0.0
 
     def record_step(self, fulfilled: torch.Tensor) -> None:
         """Count a step of all environments, and remember the first one in which the task is fulfilled.
@@ -114,8 +115,9 @@ class EpisodeTracker:
             ``Metrics/success_rate``, ``Metrics/time_to_success`` [s] of those that succeeded, and
             ``Episode_Reward/<term>``; NaN where no episode has a result.
         """
-        if self._means is None:
+        if self._means is None or max_length_s != self._means_length_s:
             self._means = self._last.nanmean(dim=1)
             self._means[2:] /= max_length_s
+            self._means_length_s = max_length_s
         names = ("Metrics/success_rate", "Metrics/time_to_success", *(f"Episode_Reward/{n}" for n in self._names))
         return dict(zip(names, self._means, strict=True))

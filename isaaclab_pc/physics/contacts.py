@@ -81,6 +81,7 @@ class ContactMonitor:
         self._rows = wp.to_torch(data.nefc)
         self._most_contacts = torch.zeros_like(self._points)
         self._most_rows = torch.zeros_like(self._rows)
+        self._shares = torch.zeros(self._num_envs, device=self._rows.device)
 
         self._flags = wp.to_torch(data.overflow)
         self._contact_flags = int(OverflowType.BROADPHASE | OverflowType.NARROWPHASE | OverflowType.CCD)
@@ -93,20 +94,17 @@ class ContactMonitor:
         where there were 176, in 16 environments that grasp. An overflow is never missed, since the solver keeps its
         flags.
         """
-        import torch
+        from isaaclab_pc.physics.contact_kernels import note_usage
+        from isaaclab_pc.warp_stream import launch_rows
 
-        torch.maximum(self._most_contacts, self._points, out=self._most_contacts)
-        torch.maximum(self._most_contacts, self._pairs, out=self._most_contacts)
-        torch.maximum(self._most_rows, self._rows, out=self._most_rows)
+        flags = self._contact_flags | self._row_flags
+        capacities = max(self._max_contacts, 1), max(self._max_rows, 1)
+        counts = [self._points, self._pairs, self._rows, self._flags]
+        launch_rows(note_usage, *counts, flags, *capacities, self._most_contacts, self._shares, self._most_rows)
 
     def share(self) -> torch.Tensor:
         """Return `ContactUsage.share` as a tensor on the device, shape (), float32."""
-        contacts = self._most_contacts[0] / max(self._max_contacts, 1)
-        rows = self._most_rows.max() / max(self._max_rows, 1)
-        share = contacts.maximum(rows)
-
-        dropped = ((self._flags & (self._contact_flags | self._row_flags)) != 0).any()
-        return share.clamp(min=dropped.float())
+        return self._shares.amax()
 
     def usage(self) -> ContactUsage:
         """Read the numbers; this waits for the device.

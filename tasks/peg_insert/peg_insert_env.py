@@ -167,22 +167,23 @@ class PegInsertEnv(PointCloudEnv):
         held = self.grasped.masked_fill(success, False)
 
         off_axis = torch.linalg.vector_norm(self._places_in_hole[:, :2, 1:], dim=2)
-        farthest = off_axis.amax(dim=1)
+        nearest, farthest = torch.aminmax(off_axis, dim=1)
         ways = torch.stack(
             [
                 torch.linalg.vector_norm(self.grasp_pos - self.tool_pos, dim=1),
-                torch.add(off_axis.sum(dim=1), farthest, alpha=9.0),
+                torch.add(nearest, farthest, alpha=10.0),
                 torch.linalg.vector_norm(self.head_in_hole, dim=1),
             ]
         )
         scales, weights = (constant_tensor(row, self.device)[:, None] for row in ((4.0, 0.5, 5.0), (0.1, 0.3, 0.5)))
-        reach, line_up, insert = weights * closeness(ways, scales)
+        scores = weights * closeness(ways, scales)
+        line_up, insert = held * scores[1:]
 
         return {
-            "reach": reach.masked_fill(success, 0.0),
+            "reach": scores[0].masked_fill(success, 0.0),
             "grasp": 0.1 * held,
-            "line_up": held * line_up,
-            "insert": (held & (farthest < _LINED_UP)) * insert,
+            "line_up": line_up,
+            "insert": insert.masked_fill(farthest >= _LINED_UP, 0.0),
             "success": success,
         }
 

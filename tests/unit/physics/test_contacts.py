@@ -15,6 +15,7 @@ from mujoco_warp import OverflowType
 from isaaclab_pc.physics import ContactMonitor, ContactUsage, grown
 from isaaclab_pc.physics.contacts import predicted_contact_buffer_bytes
 from isaaclab_pc.tensor_bytes import tensor_bytes
+from tests.ptx.launches import interpreted
 
 
 def solver_data(num_envs: int = 3, contacts: int = 20, rows: int = 50) -> Any:
@@ -52,6 +53,17 @@ def test_the_most_of_any_step_is_kept() -> None:
     }
     assert monitor.share().shape == ()
     assert json.loads(json.dumps(monitor.usage())) == monitor.usage()
+
+
+def test_the_same_is_kept_in_blocks_of_threads() -> None:
+    data = solver_data(num_envs=300)
+    monitor = ContactMonitor(data)
+    step(data, 12, 15, list(range(300)), int(OverflowType.LS_ITERATIONS))
+    with interpreted():
+        monitor.update()
+    assert monitor.usage()["contacts"]["used"] == 15
+    assert monitor.usage()["constraints"]["used"] == 299
+    assert float(monitor.share()) == pytest.approx(299 / 50)
 
 
 @pytest.mark.parametrize(
