@@ -45,7 +45,7 @@ def operator(args: argparse.Namespace) -> dict[str, Any]:
     n, device = args.num_envs, args.device
     depth = 0.5 + torch.rand(n, 1, IMAGE, IMAGE, device=device)
     matrix = torch.tensor([[60.0, 0.0, IMAGE / 2], [0.0, 60.0, IMAGE / 2], [0.0, 0.0, 1.0]], device=device)
-    camera = {
+    camera: dict[str, Any] = {
         "intrinsics": matrix.expand(n, 1, 3, 3),
         "camera_pos": torch.zeros(n, 1, 3, device=device),
         "camera_quat": torch.tensor([0.0, 0.0, 0.0, 1.0], device=device).expand(n, 1, 4),

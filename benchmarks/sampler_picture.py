@@ -56,7 +56,7 @@ def capture(width: int, height: int) -> dict[str, torch.Tensor]:
     return scene
 
 
-def sample(scene: dict[str, torch.Tensor], sampler: Any, num_points: int) -> torch.Tensor:
+def sample(scene: dict[str, Any], sampler: Any, num_points: int) -> torch.Tensor:
     """Return the distinct points of one cloud, shape (M, 3)."""
     height, width = scene["depth"].shape[2:]
     operator = DepthToCloud(

@@ -389,8 +389,8 @@ def test_a_process_whose_driver_does_not_answer_counts_what_its_libraries_hold(
     monkeypatch.setattr(gpu_module, "DEADLINE_S", 0.2)
     own = OwnMemory("cuda:0")
     libraries.reserved = libraries.reserved_peak = 300 * MIB
-    card.blocked = threading.Event()
-    monkeypatch.setattr(nvml, "nvmlDeviceGetComputeRunningProcesses", lambda handle: card.blocked.wait())
+    card.blocked = blocked = threading.Event()
+    monkeypatch.setattr(nvml, "nvmlDeviceGetComputeRunningProcesses", lambda handle: blocked.wait())
     try:
         assert own.read() == own.read() == (300 * MIB, 300 * MIB)
     finally:

@@ -131,7 +131,7 @@ def kept_traceback(refusal: ConfigError) -> str:
     return text
 
 
-def fail_and_fail_to_close(error):
+def fail_and_fail_to_close(error: Exception):
     """Do as Isaac Lab does where a sensor cannot be built: closing it fails, too."""
     try:
         raise error

@@ -78,7 +78,7 @@ def test_a_run_whose_size_was_searched_tells_its_configurations(run, fake_sessio
 )
 def test_a_budget_that_is_given_holds_in_the_run(given, held):
     calls = []
-    gpu = SimpleNamespace(hold_to=calls.append)
+    gpu: Any = SimpleNamespace(hold_to=calls.append)
     worker._hold_to_budget(compose(["device=cuda:0", *given]), gpu)
     worker._hold_to_budget(compose(["device=cpu", *given]), None)
     assert calls == held
