@@ -161,7 +161,7 @@ def locked(folder: Path, name: str = SCRIPT_LOCK, timeout: float = 0.0) -> Itera
     """
     instead = "Two processes could train one run: start from a folder on another disk, such as a local one."
     with contextlib.ExitStack() as stack:
-        with writing(folder):
+        with writing(folder / name):
             try:
                 stack.enter_context(locked_file(folder / name, timeout, instead))
             except Timeout:

@@ -166,7 +166,7 @@ def test_a_lock_that_cannot_be_made_is_said_in_one_line(folder, capsys, runs):
     (run / ".lock").unlink(missing_ok=True)
     (run / ".lock").symlink_to(".lock")
     assert main(["resume=latest", "max_iterations=9"]) == 2
-    assert f"{run.relative_to(folder) / '.lock'} cannot be locked" in capsys.readouterr().err
+    assert f"{run.relative_to(folder) / '.lock'} cannot be written" in capsys.readouterr().err
 
 
 def test_an_older_checkpoint_of_a_completed_run_may_go_on(runs, seen, record):

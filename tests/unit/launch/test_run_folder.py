@@ -74,7 +74,7 @@ def test_a_folder_without_locks_is_refused_with_the_next_step(tmp_path, monkeypa
 
 def test_a_folder_in_which_no_lock_can_be_made_is_refused_with_the_next_step(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigError, match=r"file cannot be written .*start from a folder where you may write"):
+    with pytest.raises(ConfigError, match=r"\.lock cannot be written .*start from a folder where you may write"):
         locked(tmp_path / "file").__enter__()
 
 

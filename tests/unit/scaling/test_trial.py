@@ -62,6 +62,9 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "configuration": st.text(),
     "progress": st.none() | st.builds(Progress, phase=st.sampled_from(Phase), minibatch_size=st.integers(1, 2**31)),
     "repeated_lines": st.lists(st.tuples(st.text(), COUNTS)).map(tuple),
+    "samples": COUNTS,
+    "minibatch": st.lists(COUNTS).map(tuple),
+    "compiled": st.booleans(),
 }
 """What each field may hold."""
 REQUIRED = {"num_envs": 32, "outcome": "fits"}
@@ -151,6 +154,9 @@ WRONG: dict[str, list[Any]] = {
         *({"phase": "update", "minibatch_size": count} for count in (0, *NO_COUNTS)),
     ],
     "repeated_lines": [None, 7, "x", {}, ["line"], [["line"]], [["line", -1]], [["line", True]], [[1, 1]]],
+    "samples": [None, *NO_COUNTS],
+    "minibatch": [None, 7, "x", {}, *([count] for count in NO_COUNTS)],
+    "compiled": [None, 0, 1, "true", []],
 }
 """What a broken or hostile child may write into each field."""
 
