@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.terminal.screen import current
 
 __all__ = ["cache_root", "check_writable", "use_writable_caches"]
 
@@ -73,7 +73,7 @@ def use_writable_caches() -> Path | None:
     os.environ["XDG_CACHE_HOME"] = str(folder)
     # Its settings lie elsewhere in the home, and it warns where it cannot make their folder.
     os.environ.setdefault("MPLCONFIGDIR", str(folder / "matplotlib"))
-    current().warn(f"warning: {why}; compiled kernels are kept in {folder} for now: {then}")
+    _warn(f"warning: {why}; compiled kernels are kept in {folder} for now: {then}")
     return root
 
 
@@ -89,6 +89,16 @@ def check_writable(folder: Path) -> None:
     there = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
     with tempfile.TemporaryDirectory(prefix=".isaaclab_pc-", dir=there) as scratch:
         (Path(scratch) / "probe").write_bytes(bytes(4096))
+
+
+def _warn(text: str) -> None:
+    try:
+        from isaaclab_pc.terminal.screen import current
+    except ImportError:
+        # On a robot, where the operator runs without what our scripts need.
+        print(text, file=sys.stderr)
+    else:
+        current().warn(text)
 
 
 def _temporary_root() -> Path:

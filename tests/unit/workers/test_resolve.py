@@ -447,7 +447,7 @@ def test_a_task_whose_config_cannot_be_imported_is_named_with_the_error(tmp_path
     (tmp_path / "broken_cfg.py").write_text(code, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     cfg = {"env_cfg_entry_point": "broken_cfg:Cfg", "rsl_rl_cfg_entry_point": "broken_cfg:Agent"}
-    monkeypatch.setitem(gymnasium.registry, "Own-Broken", EnvSpec("Own-Broken", kwargs=cfg))
+    monkeypatch.setitem(gymnasium.registry, "Own-Broken", EnvSpec("Own-Broken", "broken_env:Env", kwargs=cfg))
     settings = compose(["device=cpu", "algorithm=ppo"]).with_values({"task": "Own-Broken"})
     with pytest.raises(ConfigError, match=f"Own-Broken cannot be configured: {error}"):
         resolve(settings, 8, "broken")
