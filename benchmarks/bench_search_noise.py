@@ -79,7 +79,7 @@ class Company:
     """Other programs on the machine."""
 
     name: str
-    """What the table calls them."""
+    """Name in the table."""
     most: float = 1.0
     """The most by which they slow a rollout or an update."""
     least: float = 1.0

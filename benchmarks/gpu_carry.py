@@ -4,9 +4,9 @@
     python benchmarks/gpu_carry.py pack carry
     python benchmarks/gpu_carry.py install carry packages
 
-``pack`` writes the wheels that ``constraints.txt`` pins as files of at most 60 MB, with a list of their checksums, and
-the commits whose results count. The parts may be carried one at a time: ``install`` joins those that are in the folder,
-and says which are missing.
+``pack`` writes the wheels that ``constraints.txt`` pins as files of at most 60 MB, with a list of their checksums,
+and the commits that results may come from. The parts may be carried one at a time: ``install`` joins those that are
+in the folder, and says which are missing.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PACKAGES = (
     *("werkzeug", "einops", "gitpython", "gitdb", "smmap", "tqdm", "etils", "glfw", "pyopengl", "onnx"),
     *("ml-dtypes", "onnxscript", "onnx-ir", "pytest", "pluggy", "iniconfig", "hypothesis", "sortedcontainers"),
 )
-"""What a training on Newton with RSL-RL loads, and pytest, apart from torch and what it brings along."""
+"""Packages that a training on Newton with RSL-RL and pytest load, apart from torch and its own."""
 LEFT_OUT = ("warp-clang.so",)
 """Large files that nothing needs there: with this one, Warp compiles kernels for the CPU."""
 

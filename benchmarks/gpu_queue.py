@@ -36,14 +36,14 @@ _NEAR = re.compile(r"`(\w+)` within ([\d.]+) % of (\w+)")
 
 @dataclass(frozen=True)
 class Check:
-    """What a figure has to be."""
+    """Bounds that a figure has to meet."""
 
     key: str
     """Its name in a command's result."""
     least: float = float("-inf")
     most: float = float("inf")
     of: str = ""
-    """Item whose own figure the limits multiply; empty: none."""
+    """Item that gives the figure which the limits multiply; empty: none."""
 
     def holds(self, results: Sequence[Mapping[str, Any]], earlier: Sequence[Mapping[str, Any]] = ()) -> bool:
         """Tell whether every command that reports the figure is within the limits, and one does.
@@ -110,7 +110,7 @@ def _checks(text: str) -> Iterator[Check]:
 
 
 def commits_since(text: str) -> list[str]:
-    """Return the commits whose results count, the newest first; empty where neither git nor a file tells.
+    """Return the commits that results may come from, the newest first; empty where neither git nor a file tells.
 
     Args:
         text: The Markdown of the queue, which names the first.
