@@ -82,11 +82,10 @@ class RecordedLaunches:
 
         command, bound = self._commands[key]
         for index, array in enumerate(arrays):
-            if array is not bound[index]:
-                # Warp's arrays are kept, since they are compared; a tensor's memory is in the hands of torch.
-                if isinstance(array, torch.Tensor):
-                    command.set_param_at_index_from_ctype(index, wp.from_torch(array, return_ctype=True))
-                else:
-                    command.set_param_at_index(index, array)
-                    bound[index] = array
+            # Warp's arrays are kept, since they are compared; a tensor's memory is in the hands of torch.
+            if isinstance(array, torch.Tensor):
+                command.set_param_at_index_from_ctype(index, wp.from_torch(array, return_ctype=True))
+            elif array is not bound[index]:
+                command.set_param_at_index(index, array)
+                bound[index] = array
         command.launch(stream=stream)
