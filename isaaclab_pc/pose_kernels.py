@@ -11,6 +11,7 @@ wp.set_module_options({"enable_backward": False, "default_grid_stride": False})
 
 @wp.func
 def vector(rows: wp.array2d(dtype=wp.float32), row: wp.int32) -> wp.vec3f:
+    """Return a position or a direction; zeros where there are none."""
     if rows.shape[0] == 0:
         return wp.vec3f()
     return wp.vec3f(rows[row, 0], rows[row, 1], rows[row, 2])

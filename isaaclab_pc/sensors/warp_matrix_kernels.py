@@ -6,6 +6,8 @@ One thread for each environment: there are few cameras, and they share the frame
 
 import warp as wp
 
+from isaaclab_pc.pose_kernels import vector
+
 # Products are rounded before they are added, as in numba: the samplers' pixels hang on the last bit.
 wp.set_module_options({"enable_backward": False, "fuse_fp": False, "fast_math": False, "default_grid_stride": False})
 
@@ -34,14 +36,6 @@ def rotation(quats: wp.array2d(dtype=wp.float32), row: wp.int32) -> wp.mat33f:
 
 
 @wp.func
-def position(positions: wp.array2d(dtype=wp.float32), row: wp.int32) -> wp.vec3f:
-    """Return a position; the origin where there are none."""
-    if positions.shape[0] == 0:
-        return wp.vec3f(0.0, 0.0, 0.0)
-    return wp.vec3f(positions[row, 0], positions[row, 1], positions[row, 2])
-
-
-@wp.func
 def along(a: wp.mat33f, i: wp.int32, b: wp.mat33f, j: wp.int32) -> wp.float32:
     """Return the product of column i of ``a`` and column j of ``b``."""
     return a[0, i] * b[0, j] + a[1, i] * b[1, j] + a[2, i] * b[2, j]
@@ -59,10 +53,10 @@ def ray_transforms(
     """Fill what :func:`isaaclab_pc.sensors.camera_matrices.ray_matrices` returns. Empty frames are the world's."""
     env = wp.tid()
     f = rotation(frame_quat, env)
-    origin = position(frame_pos, env)
+    origin = vector(frame_pos, env)
     for camera in range(transforms.shape[1]):
         r = rotation(camera_quat[env], camera)
-        offset = position(camera_pos[env], camera) - origin
+        offset = vector(camera_pos[env], camera) - origin
         focal_u = intrinsics[env, camera, 0, 0]
         focal_v = intrinsics[env, camera, 1, 1]
         center_u = intrinsics[env, camera, 0, 2]
@@ -88,7 +82,7 @@ def frame_changes(
     env = wp.tid()
     f = rotation(from_quat, env)
     t = rotation(to_quat, env)
-    offset = position(from_pos, env) - position(to_pos, env)
+    offset = vector(from_pos, env) - vector(to_pos, env)
     for axis in range(3):
         for column in range(3):
             transforms[env, axis, column] = along(t, axis, f, column)
