@@ -66,7 +66,9 @@ def check_answer(record: RunRecord, death: Death | None, cache: ProfileCache | N
 def _speed(record: RunRecord, answer: Answer) -> float | None:
     """Return the run's median speed [1/s] as a trial measures it; None where it cannot be compared."""
     batch = record.data.batch
-    if batch is None or record.data.num_envs != answer.num_envs or batch["minibatch_size"] != answer.minibatch_size:
+    if batch is None or answer.frames_per_second == 0.0:
+        return None
+    if record.data.num_envs != answer.num_envs or batch["minibatch_size"] != answer.minibatch_size:
         return None
     metrics = [entry.metrics for entry in read_iterations(record.folder)[1:]]
     seconds = [one["collect_s"] + one["learn_s"] for one in metrics if {"collect_s", "learn_s"} <= one.keys()]

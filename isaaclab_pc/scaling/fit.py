@@ -159,7 +159,8 @@ def fit(
     # Trials of another speed than today's are no beginning.
     goes_on = profile is not None and profile.doubt is not Doubt.SPEED and is_unfinished(profile, settings.max_trials)
     if profile is not None and profile.doubt is None and not goes_on and _has_headroom(profile, budgets):
-        return _result(profile, _cached_reason(profile, cache.path), kept_as, (), profile, cached=True)
+        answer = _answer(profile, kept_as, settings)
+        return _result(profile, _cached_reason(profile, cache.path), answer, (), profile, cached=True)
 
     search_clock = SearchClock(settings.max_seconds, clock)
     known = still_known(profile, budgets) if profile is not None and goes_on else {}
@@ -187,29 +188,35 @@ def fit(
         cache.put(digest, found)
     reason = _confirmed_reason(best, cache.path) if is_confirmed else _searched_reason(best, result, settings)
     trials = tuple(trial for trial in tried if trial not in known.values())
-    return _result(found, reason, kept_as, trials, earlier, cached=is_confirmed or not trials)
+    answer = _answer(found, kept_as, settings)
+    return _result(found, reason, answer, trials, earlier, cached=is_confirmed or not trials)
+
+
+def _answer(profile: Profile, key: str | None, settings: SearchSettings) -> Answer | None:
+    """Return what a run keeps of an answer; None where no cache has it."""
+    if key is None:
+        return None
+    winner = profile.winner
+    by_speed = settings.resolved_objective is Objective.THROUGHPUT
+    return Answer(
+        key,
+        profile.num_envs,
+        profile.frames_per_second if by_speed else 0.0,
+        minibatch_size=0 if winner is None or winner.progress is None else winner.progress.minibatch_size,
+        configuration="" if winner is None else winner.configuration,
+    )
 
 
 def _result(
     profile: Profile,
     reason: str,
-    key: str | None,
+    answer: Answer | None,
     trials: tuple[Trial, ...],
     earlier: Profile | None,
     *,
     cached: bool,
 ) -> FitResult:
     """Return an answer, from trials of now, from an earlier search, or from both."""
-    winner = profile.winner
-    answer = None
-    if key is not None:
-        answer = Answer(
-            key,
-            profile.num_envs,
-            profile.frames_per_second,
-            minibatch_size=0 if winner is None or winner.progress is None else winner.progress.minibatch_size,
-            configuration="" if winner is None else winner.configuration,
-        )
     return FitResult(
         num_envs=profile.num_envs,
         trials=trials,

@@ -56,7 +56,7 @@ class Answer(JsonRecord):
     num_envs: Size
     """Environments."""
     frames_per_second: NonNegative
-    """The speed of its trial [1/s]."""
+    """Speed of its trial [1/s]; 0 where it was chosen for its memory: such a trial may be too short to tell."""
     minibatch_size: Count = 0
     """Samples of a minibatch in its trial; 0: not known."""
     configuration: str = ""

@@ -61,6 +61,13 @@ def restart(num_envs: int, taken: int = 0, cause: Cause = Cause.OUT_OF_MEMORY) -
     return RestartEntry(time=now, cause=cause.value, detail="", iteration=9, from_iteration=6, note="", **told)
 
 
+def test_an_answer_that_was_chosen_for_its_memory_has_no_speed_to_contradict(record, cache):
+    record.update(answer=replace(ANSWER, frames_per_second=0.0))
+    train_at(record, 700)
+    check_answer(record, None, cache)
+    assert (cache.get("key"), verdict_of(record)) == (PROFILE, "")
+
+
 @pytest.mark.parametrize(("speed", "doubt"), [(1250, None), (800, None), (1350, Doubt.SPEED), (700, Doubt.SPEED)])
 def test_a_speed_that_is_another_puts_the_answer_in_doubt(record, cache, speed, doubt, capsys):
     train_at(record, speed)

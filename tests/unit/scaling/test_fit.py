@@ -358,3 +358,13 @@ def test_a_run_on_several_gpus_shares_the_hosts_memory_and_keeps_some_of_the_fir
     assert {(t.host_budget, t.device_budget) for t in result.trials} == {(200 * MIB, 6600 * MIB)}
     assert workshop.fit("", **shared).cached
     assert not workshop.fit("fits(n)", device="cuda:0", max=1024).cached
+
+
+@pytest.mark.parametrize(("objective", "speed"), [("memory", 0.0), ("throughput", 64.0)])
+def test_a_run_is_told_the_speed_of_an_answer_that_was_chosen_by_it(
+    workshop: Workshop, objective: str, speed: float
+) -> None:
+    for _ in range(2):  # found, and remembered
+        answer = workshop.fit("fits(n)", max=64, objective=objective).answer
+        assert answer is not None
+        assert (answer.num_envs, answer.frames_per_second) == (64, speed)
