@@ -8,7 +8,7 @@ from isaaclab_pc.warp_stream import RecordedLaunches
 
 
 @wp.kernel(enable_backward=False)
-def add_one(values: wp.array(dtype=wp.float32), amount: wp.float32):
+def add_one(values: wp.array(dtype=wp.float32), amount: wp.float32):  # pyright: ignore[reportInvalidTypeForm]
     values[wp.tid()] = values[wp.tid()] + amount
 
 
