@@ -31,6 +31,7 @@ SLEEP_AT_ONCE = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0"}
 WAITS: dict[str, dict[str, str]] = {
     "spin, as libgomp does": {"OMP_WAIT_POLICY": "", "GOMP_SPINCOUNT": "300000"},
     "spin 20,000 times": {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "20000"},
+    "spin 5,000 times": {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "5000"},
     "spin 1,000 times": {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "1000"},
     "sleep at once": SLEEP_AT_ONCE,
     "as a worker sets it": {},
