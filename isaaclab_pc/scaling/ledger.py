@@ -3,7 +3,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from isaaclab_pc.scaling.trends import telling
 from isaaclab_pc.scaling.trial import Trial
@@ -93,7 +93,10 @@ def measured_ledger(trials: Iterable[Trial], num_envs: int) -> Ledger | None:
 
 
 def planned_ledger(trials: Sequence[Trial], num_envs: int) -> Ledger | None:
-    """Tell the memory of a size from trials of it, or from the lines through trials of others.
+    """Tell the memory of a size from trials of it, or from the growth that trials of others show.
+
+    From the nearest size that was tried, each kind grows by its slope over all of them. A slope below 0 is noise, and
+    counts as none.
 
     Args:
         trials: Trials that fitted and reported their memory.
@@ -112,9 +115,11 @@ def planned_ledger(trials: Sequence[Trial], num_envs: int) -> Ledger | None:
 
     entries = []
     for entry in ledger.entries:
-        if entry.fixed is None or entry.per_env is None:
+        if entry.per_env is None:
             return ledger
-        entries.append(replace(entry, total=max(round(entry.fixed + num_envs * entry.per_env), 0)))
+        per_env = max(entry.per_env, 0.0)
+        fixed = entry.total - nearest * per_env
+        entries.append(Entry(entry.kind, round(fixed + num_envs * per_env), fixed, per_env))
     return Ledger(num_envs, tuple(entries))
 
 

@@ -80,6 +80,16 @@ def test_a_size_that_was_not_tried_is_on_the_lines_through_those_that_were() -> 
     assert entries["camera buffers"] == pytest.approx(1024 * MIB)
 
 
+def test_what_shrinks_by_noise_does_not_shrink_further() -> None:
+    less_training = trial(128, host_bytes=(1000 + 200 + 5 * 128 + 3 + 90) * MIB)
+    ledger = planned_ledger([trial(64), less_training], 1024)
+    assert ledger is not None
+    entries = {entry.kind: entry for entry in ledger.entries}
+    training = entries["activations, gradients and the rest"]
+    assert (training.total, training.fixed, training.per_env) == (90 * MIB, 90 * MIB, 0)
+    assert ledger.total == pytest.approx((1000 + 200 + 5 * 1024 + 3 + 90) * MIB)
+
+
 def test_a_size_that_was_tried_is_told_as_it_was_measured() -> None:
     off_the_line = trial(256, host_bytes=5000 * MIB)
     ledger = planned_ledger([trial(64), trial(128), off_the_line], 256)
