@@ -8,7 +8,7 @@ Past most of these ceilings nothing fails: cameras show other environments, cont
 # pyright: reportAttributeAccessIssue=false, reportArgumentType=false, reportOptionalMemberAccess=false
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -115,8 +115,9 @@ def check_samples(space: Any, plan: BatchPlan, replay_samples: int, free: int, *
         ConfigError: They do not fit.
         MemoryError: The same in a trial.
     """
-    spaces = getattr(space, "spaces", {"policy": space})
-    large = [part for part in spaces.values() if len(getattr(part, "shape", None) or ()) > 1]
+    spaces = getattr(space, "spaces", None)
+    parts = list(spaces.values()) if isinstance(spaces, Mapping) else [space]
+    large = [part for part in parts if len(part.shape or ()) > 1]
     values = sum(math.prod(part.shape) for part in large)
     sample = 2 * values if replay_samples else sum(math.prod(part.shape) * part.dtype.itemsize for part in large)
     samples = replay_samples or plan.samples_per_update

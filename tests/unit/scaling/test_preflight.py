@@ -380,7 +380,9 @@ def test_a_replay_that_does_not_fit_is_refused(trial: bool, error: type[Exceptio
         check_samples(cloud, PLAN, most + 1, 1 << 30, trial=trial)
 
 
-@pytest.mark.parametrize("vectors", [gym.spaces.Box(-1.0, 1.0, (24,)), gym.spaces.Discrete(3), gym.spaces.Dict()])
+@pytest.mark.parametrize(
+    "vectors", [gym.spaces.Box(-1.0, 1.0, (24,)), gym.spaces.Discrete(3), gym.spaces.Dict(), gym.spaces.Tuple(())]
+)
 def test_vectors_are_small(vectors: gym.Space) -> None:
     assert check_samples(vectors, PLAN, 0, 1, trial=False) == []
 
