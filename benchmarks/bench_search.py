@@ -37,8 +37,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from isaaclab_pc.scaling.room import MARGIN
 from isaaclab_pc.scaling.search import Objective, search
+from isaaclab_pc.scaling.trends import MARGIN
 from isaaclab_pc.scaling.trial import Outcome, Trial
 
 LO = 32

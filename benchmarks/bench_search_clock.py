@@ -26,9 +26,9 @@ import random
 import statistics
 from collections.abc import Callable
 
-from isaaclab_pc.scaling.room import MARGIN, capacity, fits_with_margin
 from isaaclab_pc.scaling.search import Objective, search
 from isaaclab_pc.scaling.search_settings import SearchSettings
+from isaaclab_pc.scaling.trends import MARGIN, capacity, fits_with_margin
 from isaaclab_pc.scaling.trial import Outcome, Trial
 
 __all__ = ["compare_clock"]

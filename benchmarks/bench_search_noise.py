@@ -31,7 +31,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from isaaclab_pc.scaling.search import Objective, search
-from isaaclab_pc.scaling.speed import pooled_speeds, smallest_near_best
+from isaaclab_pc.scaling.trends import pooled_speeds, smallest_near_best
 from isaaclab_pc.scaling.trial import Outcome, Trial
 
 __all__ = ["compare_noise"]

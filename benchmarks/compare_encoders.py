@@ -17,18 +17,23 @@ from __future__ import annotations
 import argparse
 import math
 import statistics
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
 
+# As a script, it does not find its neighbours otherwise.
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.memory_peak import MemoryPeak
 from isaaclab_pc.agents import ppo
 from isaaclab_pc.agents.networks import make_mlp
 from isaaclab_pc.agents.point_encoders import make_point_encoder
 from isaaclab_pc.agents.precision import autocast
-from isaaclab_pc.scaling.learner_memory import MemoryPeak
 from isaaclab_pc.settings.points import PointEncoder
 
 KINDS = get_args(PointEncoder)

@@ -11,8 +11,8 @@ from enum import StrEnum
 from typing import Any
 
 from isaaclab_pc.launch.child_process import ExitCode
-from isaaclab_pc.scaling.auto_num_envs import smaller_chunk
 from isaaclab_pc.scaling.classify import classify_exit
+from isaaclab_pc.scaling.retry import smaller_chunk
 from isaaclab_pc.scaling.trial import Outcome, Progress
 from isaaclab_pc.settings import SuperviseSettings
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from isaaclab_pc.caches import cache_root, check_writable, use_writable_caches
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.packages import installed_versions
-from isaaclab_pc.scaling.search_clock import FIRST_BUILD_SECONDS
+from isaaclab_pc.scaling.size_trials import FIRST_BUILD_SECONDS
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import current
 

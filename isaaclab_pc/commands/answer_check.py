@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a training tells of the answer that its number of environments came from, and how it corrects the cache."""
+"""Compare a training with the search that found its number of environments, and correct the cache of answers."""
 
 from __future__ import annotations
 

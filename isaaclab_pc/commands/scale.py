@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``scripts/scale.py``: how many environments fit, what their memory is made of, and what physics they bear.
+"""``scripts/scale.py``: how many environments fit, their memory by kind, and the physics that they bear.
 
 Loads no torch.
 """
@@ -18,26 +18,26 @@ from rich.table import Table
 
 from isaaclab_pc.cluster.kernel_cache import announce_first_start, check_kernel_cache
 from isaaclab_pc.cluster.start import check_cluster
-from isaaclab_pc.commands.find_for_ranks import find_for_ranks
 from isaaclab_pc.commands.stability import measure_stability
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.algorithm import TRAIN, choose_algorithm
+from isaaclab_pc.launch.answer_parts import settings_that_matter
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
 from isaaclab_pc.launch.command_line import EVERY_SETTING, Command, Takes, parse_command
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
+from isaaclab_pc.launch.num_envs import num_envs_per_process
 from isaaclab_pc.launch.platform import check_gpus, check_isaaclab, choose_platform
 from isaaclab_pc.launch.run_folder import LOG_NAME, LOGS, SETTINGS_NAME, experiment_name, make_folder
 from isaaclab_pc.program_name import command_line
 from isaaclab_pc.runners import require_library
 from isaaclab_pc.scaling import FitResult, ProbeError, SearchSettings, Trial
-from isaaclab_pc.scaling.earlier_trials import TRIALS_NAME, RunKind, TrialsFile
-from isaaclab_pc.scaling.ledger import Ledger, measured_ledger, predicted_ledger
-from isaaclab_pc.scaling.plan_report import PlanReport
-from isaaclab_pc.scaling.profile import ProfileCache
-from isaaclab_pc.scaling.room import capacity, fits_with_margin, telling
+from isaaclab_pc.scaling.earlier_trials import TRIALS_NAME, TrialsFile, find_earlier_trials
+from isaaclab_pc.scaling.ledger import Ledger, measured_ledger, planned_ledger
+from isaaclab_pc.scaling.preflight import Plan
+from isaaclab_pc.scaling.profile import ProfileCache, cache_key
 from isaaclab_pc.scaling.search import RESOLUTION, Objective
-from isaaclab_pc.scaling.speed import TOLERANCE, pooled_speeds, smallest_near_best
+from isaaclab_pc.scaling.trends import TOLERANCE, capacity, fits_with_margin, pooled_speeds, smallest_near_best, telling
 from isaaclab_pc.scaling.trial import format_size
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import current
@@ -61,7 +61,7 @@ Examples
   python scripts/scale.py task=lift scaling.objective=memory     the most that fits
   python scripts/scale.py task=lift num_envs=512                 what 512 environments would take: one trial
   python scripts/scale.py task=lift gpus=2                       a number that both of two GPUs bear
-  python scripts/scale.py --plan task=lift num_envs=1024         what the configs tell, in seconds, nothing is simulated
+  python scripts/scale.py --plan task=lift num_envs=1024         what 1024 would take, by trials that ran already
   python scripts/scale.py --list                                 all remembered answers
   python scripts/scale.py --stability task=lift physics=newton_mjwarp   which time steps and iterations the task bears
   python scripts/scale.py --stability task=lift physics.position_iterations=8   the same with 8 iterations throughout
@@ -145,11 +145,11 @@ def compose_for_platform(command: Command) -> RunSettings:
 
 
 def run(command: Command, *, plan: bool) -> int:
-    """Search for the number of environments, or predict the memory of one.
+    """Search for the number of environments, or tell the memory of one from earlier trials.
 
     Args:
         command: The checked command line.
-        plan: Whether to predict only.
+        plan: Whether to run no trial.
 
     Returns:
         The exit code.
@@ -166,20 +166,18 @@ def run(command: Command, *, plan: bool) -> int:
     if "scaling.cache" not in command.given:
         settings = settings.with_values({"scaling.cache": "refresh"})
     if plan:
-        search = SearchSettings.of(settings)
-        with tempfile.TemporaryDirectory() as scratch:
-            return _plan(settings, search, Path(scratch), _trial_command(command, search))
+        return _plan(settings, command)
 
     announce_first_start(settings.device)
     folder = make_folder(LOGS / "scale" / experiment_name(settings))
     settings.save(folder / SETTINGS_NAME)
     trials: list[Trial] = []
     try:
-        result = find_for_ranks(settings, trials.append)
+        result = num_envs_per_process(settings, trials.append)
     finally:
         # Also what was tried before an error or Ctrl-C; where nothing was, nothing stays.
         if trials:
-            TrialsFile(RunKind.of(settings), tuple(trials)).write(folder / TRIALS_NAME)
+            TrialsFile(_run_digest(settings), tuple(trials)).write(folder / TRIALS_NAME)
         else:
             shutil.rmtree(folder)
     _show(result, settings, folder)
@@ -238,37 +236,51 @@ def other_answer(trials: Sequence[Trial], objective: Objective) -> str:
     )
 
 
-def _trial_command(command: Command, search: SearchSettings) -> str:
-    """Return the command that tries the size that is planned for."""
-    given = [text for text in command.settings if not text.startswith("num_envs=")]
-    arguments = [*given, *command.env, *command.agent, f"num_envs={search.sizes.start}"]
-    return command_line("scale", *arguments)
+def _plan(settings: RunSettings, command: Command) -> int:
+    """Print the memory of a size by earlier trials, and the batches and problems that a child reads off the configs."""
+    num_envs = SearchSettings.of(settings).sizes.start
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        settings.save(folder / SETTINGS_NAME)
+        code = run_child(worker_command("plan", folder / SETTINGS_NAME, num_envs=num_envs, result=folder / "plan.json"))
+        if code == ExitCode.REFUSED or was_stopped(code):
+            return code
+        if code != ExitCode.OK:
+            show_log(folder / LOG_NAME, code, keep=True)
+            return ExitCode.FAILED
+        plan = Plan.read(folder / "plan.json")
 
-
-def _plan(settings: RunSettings, search: SearchSettings, folder: Path, trial: str) -> int:
-    """Let a child read the configs, and print what they tell; ``trial`` is the command that tells the rest."""
-    num_envs = search.sizes.start
-    path = folder / "plan.json"
-    settings.save(folder / SETTINGS_NAME)
-    code = run_child(worker_command("plan", folder / SETTINGS_NAME, num_envs=num_envs, result=path))
-    if code == ExitCode.OK:
-        _print_plan(PlanReport.read(path), num_envs, trial)
-    elif code != ExitCode.REFUSED and not was_stopped(code):
-        show_log(folder / LOG_NAME, code, keep=True)
-        code = ExitCode.FAILED
-    return code
-
-
-def _print_plan(plan: PlanReport, num_envs: int, trial: str) -> None:
-    _print_ledger(predicted_ledger(num_envs, plan.parts), "predicted")
+    _print_planned_memory(settings, num_envs, command)
     for finding in plan.findings:
         print(finding)
     print(
         f"batch: {plan.batch.horizon} steps of {num_envs} environments, {plan.batch.num_minibatches} minibatches of "
         f"{plan.batch.minibatch_size} samples"
     )
-    if plan.missing:
-        print(f"Only a trial tells {', '.join(plan.missing)}: run {trial}")
+    return ExitCode.OK
+
+
+def _print_planned_memory(settings: RunSettings, num_envs: int, command: Command) -> None:
+    """Print the ledger of a size by earlier trials and name these, or offer to run those that are missing."""
+    earlier = find_earlier_trials(_run_digest(settings), LOGS / "scale")
+    sizes = sorted(trial.num_envs for trial in earlier.trials)
+    ledger = planned_ledger(earlier.trials, num_envs)
+    if ledger is not None:
+        tried = ", ".join(map(str, sizes))
+        how = "measured" if ledger.num_envs in sizes else f"not tried, from trials of {tried}"
+        _print_ledger(ledger, how)
+        print(f"trials of num_envs={tried} in {', '.join(earlier.folders)}")
+    if len(sizes) < 2:
+        own = ("num_envs=", "scaling.objective=", "scaling.max_trials=")
+        given = [text for text in command.settings if not text.startswith(own)]
+        two = ["scaling.objective=memory", "scaling.max_trials=2"]
+        known = "one size tells no growth" if sizes else "no trial of these settings has left its memory here"
+        print(f"{known}: run two with {command_line('scale', *given, *command.env, *command.agent, *two)}")
+
+
+def _run_digest(settings: RunSettings) -> str:
+    """Return the digest by which trials of the same run are found."""
+    return cache_key({"settings": settings_that_matter(settings), "device": settings.device.partition(":")[0]})
 
 
 def _print_ledger(ledger: Ledger, how: str) -> None:
@@ -276,13 +288,8 @@ def _print_ledger(ledger: Ledger, how: str) -> None:
     table.add_column("")
     for column in ("total", "fixed", "per environment"):
         table.add_column(column, justify="right")
-    has_notes = any(entry.note for entry in ledger.entries)
-    if has_notes:
-        table.add_column("of what")
-
     for entry in ledger.entries:
-        cells = [entry.kind, format_size(entry.total), _size(entry.fixed), _size(entry.per_env)]
-        table.add_row(*cells, *([entry.note] if has_notes else []))
+        table.add_row(entry.kind, format_size(entry.total), _size(entry.fixed), _size(entry.per_env))
 
     table.add_section()
     table.add_row(

@@ -14,7 +14,6 @@ from isaaclab_pc.cluster.place import Place, find_place
 from isaaclab_pc.cluster.ranks import ranks_command
 from isaaclab_pc.cluster.slurm import is_submitted, submit
 from isaaclab_pc.cluster.start import check_cluster
-from isaaclab_pc.commands.find_for_ranks import find_for_ranks
 from isaaclab_pc.commands.same_run import MAY_CHANGE, MAY_HARDEN, check_checkpoint, check_same_run
 from isaaclab_pc.commands.train_to_end import train_to_end
 from isaaclab_pc.errors import ConfigError
@@ -28,6 +27,7 @@ from isaaclab_pc.launch.child_process import (
 from isaaclab_pc.launch.command_line import EVERY_SETTING, Command, Takes, parse_command, split_own
 from isaaclab_pc.launch.find_checkpoint import find_checkpoint, newest_checkpoint
 from isaaclab_pc.launch.help import settings_table
+from isaaclab_pc.launch.num_envs import num_envs_per_process
 from isaaclab_pc.launch.platform import check_gpus, check_isaaclab, check_logger, choose_platform
 from isaaclab_pc.launch.run_folder import (
     LOGS,
@@ -44,7 +44,7 @@ from isaaclab_pc.launch.sweep import run_each
 from isaaclab_pc.report.at_end import report_later
 from isaaclab_pc.runners import require_library
 from isaaclab_pc.scaling import ProbeError
-from isaaclab_pc.scaling.auto_num_envs import apply_overrides
+from isaaclab_pc.scaling.retry import apply_overrides
 from isaaclab_pc.settings import RunSettings, SubmitSettings
 from isaaclab_pc.terminal.screen import current
 
@@ -246,7 +246,7 @@ def _start(settings: RunSettings, name: str | None = None) -> tuple[int, Path]:
     try:
         with locked(folder):
             if settings.num_envs == "auto":
-                result = find_for_ranks(settings, record.add_trial)
+                result = num_envs_per_process(settings, record.add_trial)
                 settings = apply_overrides(settings, {"num_envs": result.num_envs, **result.overrides})
                 settings.save(folder / SETTINGS_NAME)
                 for trial in result.earlier_trials:

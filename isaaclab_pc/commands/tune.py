@@ -21,20 +21,19 @@ from isaaclab_pc.cluster.tuning import OVER, Tuning, best_trial
 from isaaclab_pc.commands.tune_results import Watch, report
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.algorithm import TRAIN, choose_algorithm
-from isaaclab_pc.launch.answer_parts import answer_parts
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
 from isaaclab_pc.launch.command_line import Command, Takes, keys_of, parse_command, parse_script_command
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
+from isaaclab_pc.launch.num_envs import find_num_envs
 from isaaclab_pc.launch.platform import check_isaaclab, choose_platform, gpu_count
-from isaaclab_pc.launch.probe_child import probe_command
 from isaaclab_pc.launch.run_folder import LOG_NAME, LOGS, SETTINGS_NAME, experiment_name, locked, make_folder, writing
 from isaaclab_pc.launch.task_names import our_tasks
 from isaaclab_pc.packages import is_installed
 from isaaclab_pc.program_name import command_line
 from isaaclab_pc.runners import require_library
 from isaaclab_pc.scaling import ProbeError, SearchSettings
-from isaaclab_pc.scaling.auto_num_envs import apply_overrides, find_num_envs
+from isaaclab_pc.scaling.retry import apply_overrides
 from isaaclab_pc.scaling.trial import SettingValue
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.base import ScriptSettings
@@ -278,7 +277,7 @@ def _measure(base: RunSettings, own: TuneSettings, trials: int) -> tuple[dict[st
     divided = {} if concurrent is None else {"budget": supply.divided_budget(base, alone.concurrent)}
     search = SearchSettings.of(base, **divided)
     try:
-        found = find_num_envs(base, probe_command(base), search, answer_parts, lambda trial: None)
+        found = find_num_envs(base, search, lambda trial: None)
     except ConfigError as error:
         if base.num_envs == "auto":
             raise

@@ -18,7 +18,7 @@ from isaaclab_pc.guards.step_hooks import StepHook, add_step_hook
 from isaaclab_pc.packages import installed_versions
 from isaaclab_pc.program_name import command_line
 
-__all__ = ["Recorder", "RecorderCfg", "recorder_bytes"]
+__all__ = ["Recorder", "RecorderCfg"]
 
 RING_BYTES = 128 * 2**20
 """Largest memory of the ring buffer [B]: with many environments it holds fewer steps."""
@@ -41,25 +41,6 @@ class RecorderCfg:
 
     envs: int = 4
     """Environments in a file, the first ones that fail."""
-
-
-def recorder_bytes(cfg: RecorderCfg, num_envs: int, state_width: int, num_actions: int) -> tuple[int, int]:
-    """Predict the memory of a recorder.
-
-    Args:
-        cfg: How much is kept.
-        num_envs: Environments.
-        state_width: Numbers that the state and the targets of an environment are.
-        num_actions: Size of an action.
-
-    Returns:
-        Fixed bytes, and bytes per environment. More environments may mean fewer steps.
-    """
-    width = state_width + num_actions
-    # A row of state, targets and action, and its clock; the outcome.
-    history = _ring_steps(cfg, num_envs, width) * 4 * (width + 2) + 4 * state_width
-    # Each slot also has three numbers and its own; then come the slots in use, on the device and on the host.
-    return cfg.envs * (history + 4 * 8) + 2 * 8, history
 
 
 def _ring_steps(cfg: RecorderCfg, num_envs: int, width: int) -> int:

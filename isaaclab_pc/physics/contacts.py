@@ -23,7 +23,6 @@ __all__ = [
     "contact_buffer_bytes",
     "grown",
     "monitor_contacts",
-    "predicted_contact_buffer_bytes",
 ]
 
 HEADROOM = 3.0
@@ -152,33 +151,12 @@ def contact_buffer_bytes(physics: Any) -> int:
         Their memory [bytes]; 0 where the solver is not MuJoCo Warp.
     """
     solver = _mujoco_warp_solver(physics)
-    return 0 if solver is None else _buffer_bytes(solver.mjw_data)
+    if solver is None:
+        return 0
 
+    from isaaclab_pc.tensor_bytes import tensor_bytes
 
-def predicted_contact_buffer_bytes(num_contacts: int, num_rows: int, num_dofs: int, condim: int) -> float:
-    """Predict the memory of MuJoCo Warp's buffers, by allocating them for two small worlds.
-
-    Args:
-        num_contacts: Capacity for contacts, per environment (``nconmax``).
-        num_rows: Capacity for constraint rows of an environment (``njmax``).
-        num_dofs: Degrees of freedom of an environment: the rows' Jacobian has a column for each.
-        condim: Largest dimension of a contact's friction cone (MuJoCo's ``condim``): a contact names its rows.
-
-    Returns:
-        Memory of one environment [bytes].
-    """
-    import mujoco
-    import mujoco_warp
-    import warp as wp
-
-    worlds = 2
-    # Contacts and rows depend on the number of degrees of freedom only: a chain of hinges has as many as asked for.
-    link = f'<body><joint type="hinge"/><geom size=".1" condim="{condim}"/>'
-    chain = link * num_dofs + "</body>" * num_dofs
-    model: Any = mujoco.MjModel.from_xml_string(f"<mujoco><worldbody>{chain}</worldbody></mujoco>")  # pyright: ignore[reportAttributeAccessIssue]
-    with wp.ScopedDevice("cpu"):
-        data = mujoco_warp.make_data(model, nworld=worlds, nconmax=num_contacts, njmax=num_rows)
-    return _buffer_bytes(data) / worlds
+    return tensor_bytes(vars(solver.mjw_data.contact), vars(solver.mjw_data.efc))
 
 
 def _mujoco_warp_solver(physics: Any) -> Any:
@@ -188,13 +166,6 @@ def _mujoco_warp_solver(physics: Any) -> Any:
     # Isaac Lab has no public way to the solver.
     solver = NewtonManager._solver if isinstance(physics, NewtonCfg) else None
     return solver if getattr(solver, "mjw_data", None) is not None else None
-
-
-def _buffer_bytes(data: Any) -> int:
-    """Return the memory of contacts and constraint rows [bytes]."""
-    from isaaclab_pc.tensor_bytes import tensor_bytes
-
-    return tensor_bytes(vars(data.contact), vars(data.efc))
 
 
 def grown(usage: ContactUsage, headroom: float = HEADROOM) -> dict[str, int]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from isaaclab_pc.scaling import BatchPlan
+    from isaaclab_pc.runners.batch import BatchPlan
 
 __all__ = ["Adapter", "Decision", "OnIteration", "Runner", "TeacherPolicy", "policy_groups", "split_history"]
 

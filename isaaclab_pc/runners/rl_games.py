@@ -39,7 +39,7 @@ from rl_games.common.tr_helpers import DefaultRewardsShaper
 from isaaclab_pc.runners.rl_games_agent import Agent, LogObserver
 
 if TYPE_CHECKING:
-    from isaaclab_pc.scaling import BatchPlan
+    from isaaclab_pc.runners.batch import BatchPlan
 
 __all__ = ["ADAPTER", "RlGamesAdapter", "RlGamesRunner"]
 

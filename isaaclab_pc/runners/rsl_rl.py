@@ -37,7 +37,7 @@ from isaaclab_pc.runners.shared import USUAL_NUM_ENVS, SilentWriter, StopTrainin
 from isaaclab_pc.runners.tripwire import Tripwire, end_iteration
 
 if TYPE_CHECKING:
-    from isaaclab_pc.scaling import BatchPlan
+    from isaaclab_pc.runners.batch import BatchPlan
 
 __all__ = ["ADAPTER", "RslRlAdapter", "RslRlRunner"]
 

@@ -26,7 +26,7 @@ from isaaclab_pc.runners.sb3_env import GroupEnv
 from isaaclab_pc.runners.shared import USUAL_NUM_ENVS
 
 if TYPE_CHECKING:
-    from isaaclab_pc.scaling import BatchPlan
+    from isaaclab_pc.runners.batch import BatchPlan
 
 __all__ = ["ADAPTER", "Sb3Adapter", "Sb3Runner"]
 

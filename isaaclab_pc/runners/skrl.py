@@ -39,7 +39,7 @@ from isaaclab_pc.runners.skrl_components import build_agent, read_groups
 from isaaclab_pc.runners.skrl_env import FlatEnv, GroupEnv, as_vectors
 
 if TYPE_CHECKING:
-    from isaaclab_pc.scaling import BatchPlan
+    from isaaclab_pc.runners.batch import BatchPlan
 
 __all__ = ["ADAPTER", "SkrlAdapter", "SkrlRunner"]
 

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Why a child ended: out of memory, a crash, or the user's code; and whether PhysX dropped contacts in it.
-
-This is the only place that reads a child's output for these.
-"""
+"""Why a child ended: out of memory, a crash, or the user's code; and whether PhysX dropped contacts in it."""
 
 import re
 import signal
@@ -59,7 +56,7 @@ _CONTACT_OVERFLOW = re.compile(
         )
     )
 )
-"""What PhysX 5 prints where it drops contacts on a GPU: the texts are in its library, libPhysXGpu_64.so."""
+"""Messages of PhysX 5 where it drops contacts on a GPU. The texts are in its library, libPhysXGpu_64.so."""
 
 _PHYSX_FIELDS = {
     "Contact": "gpu_max_rigid_contact_count",
@@ -97,7 +94,7 @@ def contact_overflow(lines: Iterable[str]) -> ContactOverflow | None:
         lines: A program's output, line by line.
 
     Returns:
-        What was found; None when nothing was.
+        The overflow; None where there is no such message.
     """
     first = ""
     sizes: dict[str, int] = {}

@@ -2,6 +2,7 @@
 """`num_envs=auto`: the answer from the cache, or from a search with child processes."""
 
 import contextlib
+import functools
 import platform
 import shutil
 import tempfile
@@ -13,39 +14,26 @@ from pathlib import Path
 import psutil
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.scaling.fit_messages import (
+    cached_reason,
+    confirmed_reason,
+    nothing_built,
+    nothing_fits,
+    searched_reason,
+)
 from isaaclab_pc.scaling.gpu import Gpu
-from isaaclab_pc.scaling.known_trials import is_unfinished, still_known
 from isaaclab_pc.scaling.machine import usable_cores
 from isaaclab_pc.scaling.memory import free_host_memory, resolve_budget
-from isaaclab_pc.scaling.no_answer import nothing_built, nothing_fits
 from isaaclab_pc.scaling.profile import Answer, CacheMode, Doubt, Profile, ProfileCache, cache_key
-from isaaclab_pc.scaling.room import fits_with_margin
-from isaaclab_pc.scaling.search import Objective, SearchResult, StopReason, search
-from isaaclab_pc.scaling.search_clock import SearchClock
+from isaaclab_pc.scaling.search import SearchResult, StopReason, search
 from isaaclab_pc.scaling.search_settings import SearchSettings
-from isaaclab_pc.scaling.trial import Outcome, Overrides, Trial, format_size
-from isaaclab_pc.scaling.trial_runner import Budgets, run_trial
+from isaaclab_pc.scaling.size_trials import ChildCommand, RetryPolicy, SearchClock, SizeTrials
+from isaaclab_pc.scaling.trends import fits_with_margin
+from isaaclab_pc.scaling.trial import Outcome, Overrides, Trial
+from isaaclab_pc.scaling.trial_runner import Budgets
 from isaaclab_pc.settings.scaling import parse_budget
 
-__all__ = [
-    "DEVICE_FRACTION",
-    "HOST_FRACTION",
-    "SPEED_OFF",
-    "ChildCommand",
-    "FitResult",
-    "ProbeError",
-    "RetryPolicy",
-    "SearchSettings",
-    "contradicts",
-    "fit",
-]
-
-ChildCommand = Callable[[int, Path, Overrides], list[str]]
-"""Gives the arguments of a child that tries a size: ``command(num_envs, result_path, overrides)``. The child builds the
-real environment and agent with the overrides, trains a little, and writes a `Trial` to the path before it closes."""
-RetryPolicy = Callable[[Trial, Overrides], Overrides | None]
-"""Tells with which overrides a size should be tried once more, given its last trial and the overrides of that; None: no
-other setting would help."""
+__all__ = ["DEVICE_FRACTION", "HOST_FRACTION", "SPEED_OFF", "FitResult", "ProbeError", "contradicts", "fit"]
 
 HOST_FRACTION = 0.8
 """Share of the free host memory that runs may take, unless a budget says otherwise."""
@@ -55,8 +43,6 @@ SPEED_OFF = 1.3
 """Factor by which two speeds of one size contradict each other."""
 _HEADROOM = 1.05
 """A cached answer is trusted when the budget is at least this many times the peak it was measured with."""
-_MAX_ATTEMPTS = 4
-"""Most trials of one size, each with other overrides."""
 _MAX_OUTPUT = 100_000
 """How much of a failed child's output an error shows [characters]."""
 
@@ -84,7 +70,7 @@ class FitResult:
     earlier_date: str = ""
     """When that search was; empty where the answer is not from the cache."""
     answer: Answer | None = None
-    """What the run is to keep of it, so that it can correct the cache; None where the cache is ignored."""
+    """Kept by the run, so that it can correct the cache; None where the cache is ignored."""
 
 
 class ProbeError(RuntimeError):
@@ -119,10 +105,9 @@ def fit(
 ) -> FitResult:
     """Find the number of environments for this machine and budget.
 
-    A cached answer is taken as it is where the memory that is free now has room to spare for it. Where it has not, or a
-    training was much faster or slower than it, it is tried once more. A search that was cut short, or whose answer ran
-    out of memory in a training, goes on from its trials. Where there is no answer, or it no longer holds, sizes are
-    searched.
+    A cached answer is taken as it is where the free memory has room to spare for it. Otherwise, or where a training was
+    much faster or slower, it is tried once more. A search goes on from its trials where it was cut short, and where its
+    answer ran out of memory in a training. Where there is no answer, or it no longer holds, sizes are searched.
 
     Args:
         command: Gives the arguments of a child that tries a size.
@@ -144,11 +129,7 @@ def fit(
         ProbeError: A trial failed for another reason than its size.
     """
     gpu = Gpu(settings.device) if settings.on_gpu else None
-
-    def read_budgets() -> Budgets:
-        return _budgets(settings, gpu, processes, reserve)
-
-    budgets = read_budgets()
+    read_budgets = functools.partial(_budgets, settings, gpu, processes, reserve)
     sharing = {"processes": processes, "reserve": reserve}
     digest = cache_key({**key, **_machine(gpu), **sharing, "settings": _settings_of_answer(settings)})
 
@@ -157,62 +138,69 @@ def fit(
     kept_as = None if mode is CacheMode.IGNORE else digest
     profile = cache.get(digest) if mode is CacheMode.USE else None
     # Trials of another speed than today's are no beginning.
-    goes_on = profile is not None and profile.doubt is not Doubt.SPEED and is_unfinished(profile, settings.max_trials)
+    goes_on = profile is not None and profile.doubt is not Doubt.SPEED and profile.is_unfinished(settings.max_trials)
+    budgets = read_budgets()
     if profile is not None and profile.doubt is None and not goes_on and _has_headroom(profile, budgets):
-        answer = _answer(profile, kept_as, settings)
-        return _result(profile, _cached_reason(profile, cache.path), answer, (), profile, cached=True)
+        return _result(profile, cached_reason(profile, cache.path), (), profile, settings, kept_as, cached=True)
 
     search_clock = SearchClock(settings.max_seconds, clock)
-    known = still_known(profile, budgets) if profile is not None and goes_on else {}
+    known = _still_known(profile.trials, budgets) if profile is not None and goes_on else {}
     with _output_folder() as folder:
-        children = _Children(command, budgets, read_budgets, gpu, folder, on_trial, search_clock)
-        sizes = _SizeTrials(children, retry, search_clock, profile)
-        if goes_on:
-            result, is_confirmed = _search(sizes, settings, search_clock, dict(known)), False
+        sizes = SizeTrials(
+            command=command,
+            retry=retry,
+            budgets=budgets,
+            read_budgets=read_budgets,
+            gpu=gpu,
+            folder=folder,
+            on_trial=on_trial,
+            clock=search_clock,
+            overrides={} if profile is None else profile.overrides,
+            # Where there is a cached answer, its search has compiled them.
+            may_compile_kernels=profile is None,
+        )
+        is_confirmed = False
+        if profile is None or goes_on:
+            result = _search(sizes, settings, search_clock, known)
         else:
             result, is_confirmed = _confirm_or_search(sizes, settings, search_clock, profile)
         best = _winner(result, settings, search_clock)
 
     tried = tuple(replace(trial, log="") for trial in result.trials)
-    found = _profile(best, result, tried, label)
+    found = Profile(
+        num_envs=best.num_envs,
+        frames_per_second=result.frames_per_second,
+        host_bytes=best.host_bytes,
+        device_bytes=best.device_bytes,
+        stop=result.stop,
+        trials=tried,
+        label=label,
+        date=time.strftime("%Y-%m-%d %H:%M"),
+        overrides=best.overrides,
+    )
+    reason = searched_reason(result, best, settings.resolved_objective)
     earlier = None
     if profile is not None and is_confirmed:
         # It is still the answer of that search, which stays cut short where it was.
         others = tuple(trial for trial in profile.trials if trial.num_envs != best.num_envs or not trial.fits)
         earlier = replace(profile, trials=others)
         found = replace(found, stop=profile.stop, trials=(*others, *tried), date=profile.date)
+        reason = confirmed_reason(best, cache.path)
     elif profile is not None and goes_on:
-        others = tuple(trial for trial in tried if trial in known.values())
-        earlier = replace(profile, trials=others)
-    if mode is not CacheMode.IGNORE:
-        cache.put(digest, found)
-    reason = _confirmed_reason(best, cache.path) if is_confirmed else _searched_reason(best, result, settings)
+        earlier = replace(profile, trials=tuple(trial for trial in tried if trial in known.values()))
+    if kept_as is not None:
+        cache.put(kept_as, found)
     trials = tuple(trial for trial in tried if trial not in known.values())
-    answer = _answer(found, kept_as, settings)
-    return _result(found, reason, answer, trials, earlier, cached=is_confirmed or not trials)
-
-
-def _answer(profile: Profile, key: str | None, settings: SearchSettings) -> Answer | None:
-    """Return what a run keeps of an answer; None where no cache has it."""
-    if key is None:
-        return None
-    winner = profile.winner
-    by_speed = settings.resolved_objective is Objective.THROUGHPUT
-    return Answer(
-        key,
-        profile.num_envs,
-        profile.frames_per_second if by_speed else 0.0,
-        minibatch_size=0 if winner is None or winner.progress is None else winner.progress.minibatch_size,
-        configuration="" if winner is None else winner.configuration,
-    )
+    return _result(found, reason, trials, earlier, settings, kept_as, cached=is_confirmed or not trials)
 
 
 def _result(
     profile: Profile,
     reason: str,
-    answer: Answer | None,
     trials: tuple[Trial, ...],
     earlier: Profile | None,
+    settings: SearchSettings,
+    kept_as: str | None,
     *,
     cached: bool,
 ) -> FitResult:
@@ -227,7 +215,7 @@ def _result(
         device_bytes=profile.device_bytes,
         earlier_trials=() if earlier is None else earlier.trials,
         earlier_date="" if earlier is None else earlier.date,
-        answer=answer,
+        answer=None if kept_as is None else profile.as_answer(kept_as, settings.resolved_objective),
     )
 
 
@@ -261,98 +249,10 @@ def _budgets(settings: SearchSettings, gpu: Gpu | None, processes: int, reserve:
     return Budgets(resolve_budget(HOST_FRACTION, free_host) // processes, max(device - reserve, 0))
 
 
-@dataclass
-class _Children:
-    """Runs trials in child processes, one at a time."""
-
-    command: ChildCommand
-    budgets: Budgets
-    read_budgets: Callable[[], Budgets]
-    """Reads what is left now, while no child runs."""
-    gpu: Gpu | None
-    folder: Path
-    """Where children leave their trials and their output."""
-    on_trial: Callable[[Trial], None]
-    clock: SearchClock
-
-    def leave_to_others(self) -> None:
-        """Lower the budgets to what other programs have left."""
-        now = self.read_budgets()
-        device = self.budgets.device
-        if device is not None and now.device is not None:
-            device = min(device, now.device)
-        self.budgets = replace(self.budgets, host=min(self.budgets.host, now.host), device=device)
-
-    def run(self, num_envs: int, overrides: Overrides) -> Trial:
-        """Try a size once, in the time that is left."""
-        result_path = self.folder / f"{num_envs}.json"
-        log_path = self.folder / f"{num_envs}.log"
-        argv = self.command(num_envs, result_path, overrides)
-
-        budgets = replace(self.budgets, seconds=self.clock.left(), build_seconds=self.clock.build_left())
-
-        trial = run_trial(argv, num_envs, result_path, log_path, budgets, self.gpu, self.clock.built)
-        if trial.fits:
-            # Also where it was too quick to be seen training.
-            self.clock.built()
-        trial = replace(trial, overrides=dict(overrides))
-        self.on_trial(trial)
-        return trial
-
-
-class _SizeTrials:
-    """Tries sizes, each again with other settings where those may help, all inside the time for the search."""
-
-    def __init__(self, children: _Children, retry: RetryPolicy, clock: SearchClock, profile: Profile | None) -> None:
-        self._children = children
-        self._retry = retry
-        self._clock = clock
-        self._overrides: Overrides = {} if profile is None else profile.overrides
-        # Where there is a cached answer, its search has compiled them.
-        self._may_compile_kernels = profile is None
-
-    def run(self, num_envs: int) -> Trial:
-        """Try a size, again with other settings where those may help; return its last trial."""
-        trial = self._run_once(num_envs)
-        fitting = None
-        # A child that ran out of memory may have compiled some, too, and could not tell.
-        if trial.compiled or (self._may_compile_kernels and trial.outcome in (Outcome.OVER_BUDGET, Outcome.OOM)):
-            # Compiling kernels takes memory that no later process needs: they are kept on disk.
-            fitting = trial if trial.fits else None
-            trial = self._run_once(num_envs)
-        self._may_compile_kernels = self._may_compile_kernels and trial.outcome is Outcome.TOO_MANY
-        if trial.taken_by_others:
-            # No setting of the run is to blame.
-            self._children.leave_to_others()
-            trial = self._run_once(num_envs)
-
-        for _ in range(_MAX_ATTEMPTS - 1):
-            overrides = None if trial.taken_by_others else self._retry(trial, self._overrides)
-            if overrides is None or self._clock.left() == 0.0:
-                break
-            fitting = trial if trial.fits else fitting
-            self._overrides = overrides
-            trial = self._run_once(num_envs)
-        if trial.outcome is Outcome.TIMEOUT and fitting is not None:
-            # That there was no time to run it again says nothing against what fits.
-            self._overrides = fitting.overrides
-            return fitting
-        return trial
-
-    def _run_once(self, num_envs: int) -> Trial:
-        return self._children.run(num_envs, self._overrides)
-
-
 def _confirm_or_search(
-    sizes: _SizeTrials, settings: SearchSettings, clock: SearchClock, profile: Profile | None
+    sizes: SizeTrials, settings: SearchSettings, clock: SearchClock, profile: Profile
 ) -> tuple[SearchResult, bool]:
-    """Try a cached answer once more, for which less memory is free now, or search.
-
-    Returns:
-        The search, and whether it ended with that trial.
-    """
-    if profile is None:
-        return _search(sizes, settings, clock, {}), False
+    """Try a cached answer once more, and search where it no longer holds; also return whether it held."""
     confirmation = sizes.run(profile.num_envs)
     is_doubted = profile.doubt is Doubt.SPEED
     is_another = is_doubted and contradicts(confirmation.frames_per_second, profile.frames_per_second)
@@ -377,13 +277,18 @@ def contradicts(speed: float, other: float) -> bool:
 
 
 def _search(
-    sizes: _SizeTrials, settings: SearchSettings, clock: SearchClock, known: dict[int, Trial], start: int | None = None
+    sizes: SizeTrials,
+    settings: SearchSettings,
+    clock: SearchClock,
+    known: Mapping[int, Trial],
+    start: int | None = None,
 ) -> SearchResult:
     """Search with child processes, from trials that are known already, each for one use, and from the usual size."""
     bounds = settings.sizes
+    unused = dict(known)
 
     def try_size(num_envs: int) -> Trial:
-        trial = known.pop(num_envs, None)
+        trial = unused.pop(num_envs, None)
         return sizes.run(num_envs) if trial is None else trial
 
     return search(
@@ -412,19 +317,21 @@ def _winner(result: SearchResult, settings: SearchSettings, clock: SearchClock) 
     return result.best
 
 
-def _profile(best: Trial, result: SearchResult, trials: tuple[Trial, ...], label: str) -> Profile:
-    """Make what is kept of an answer."""
-    return Profile(
-        num_envs=best.num_envs,
-        frames_per_second=result.frames_per_second,
-        host_bytes=best.host_bytes,
-        device_bytes=best.device_bytes,
-        stop=result.stop,
-        trials=trials,
-        label=label,
-        date=time.strftime("%Y-%m-%d %H:%M"),
-        overrides=best.overrides,
-    )
+def _still_known(trials: tuple[Trial, ...], budgets: Budgets) -> dict[int, Trial]:
+    """Return the last trial of each size, with these budgets, where it would end no differently."""
+    known = {trial.num_envs: _under(trial, budgets) for trial in trials}
+    return {size: trial for size, trial in known.items() if trial is not None}
+
+
+def _under(trial: Trial, budgets: Budgets) -> Trial | None:
+    """Return a trial as it would be under these budgets; None where that is not known."""
+    if trial.outcome is Outcome.TIMEOUT or trial.taken_by_others:
+        return None
+    fits_host = trial.host_bytes <= budgets.host
+    fits_device = budgets.device is None or (trial.device_bytes or 0) <= budgets.device
+    if trial.fits != (fits_host and fits_device) and (trial.fits or trial.outcome is Outcome.OVER_BUDGET):
+        return None
+    return replace(trial, host_budget=budgets.host, device_budget=budgets.device)
 
 
 def _has_headroom(profile: Profile, budgets: Budgets) -> bool:
@@ -465,31 +372,3 @@ def _settings_of_answer(settings: SearchSettings) -> dict[str, object]:
         "max": settings.max,
         "granule": settings.granule,
     }
-
-
-def _cached_reason(profile: Profile, path: Path) -> str:
-    cut = "" if profile.stop is StopReason.COMPLETE else f", in a search cut short by scaling.{profile.stop}"
-    return (
-        f"num_envs={profile.num_envs} from an earlier search ({profile.frames_per_second:.0f} frames/s, "
-        f"{format_size(profile.device_bytes or profile.host_bytes)}{cut}; {path}); scaling.cache=refresh searches again"
-    )
-
-
-def _confirmed_reason(trial: Trial, path: Path) -> str:
-    return (
-        f"num_envs={trial.num_envs} from an earlier search still fits the memory that is free now: tried again, "
-        f"{trial.frames_per_second:.0f} frames/s, {format_size(trial.device_bytes or trial.host_bytes)} ({path}); "
-        "scaling.cache=refresh searches again"
-    )
-
-
-def _searched_reason(best: Trial, result: SearchResult, settings: SearchSettings) -> str:
-    if settings.resolved_objective is Objective.MEMORY:
-        kind = "the largest that fits"
-    else:
-        kind = "the fewest environments within 5 % of the best frames per second"
-    cut = "" if result.stop is StopReason.COMPLETE else f"; cut short by scaling.{result.stop}"
-    return (
-        f"num_envs={best.num_envs}: {kind}, {len(result.trials)} tried ({result.frames_per_second:.0f} frames/s, "
-        f"{format_size(best.device_bytes or best.host_bytes)}{cut})"
-    )

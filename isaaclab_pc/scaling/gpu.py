@@ -31,7 +31,7 @@ class _Memory(NamedTuple):
 
 
 class GpuUse(NamedTuple):
-    """What a process tree had of a GPU, known when it is gone."""
+    """Use of a GPU by a process tree that has ended."""
 
     peak: int
     """Most memory at once [bytes]."""
@@ -44,7 +44,8 @@ class GpuUse(NamedTuple):
 class Gpu:
     """One GPU and what a process tree uses of it.
 
-    Every question to the driver has a deadline, after which the GPU is refused like one that cannot be read.
+    Every question to the driver has a deadline. Where it is not answered, or the memory cannot be read, each method
+    raises a ConfigError.
     """
 
     def __init__(
@@ -129,7 +130,7 @@ class Gpu:
         return self._memory().free
 
     def start(self) -> None:
-        """Begin to meter a new process tree, which uses nothing yet."""
+        """Begin to meter a process tree, which uses nothing yet."""
         self._used_before = self._memory().used
         self._growth = 0
         self._own_peak: int | None = None
@@ -148,9 +149,6 @@ class Gpu:
 
         Returns:
             The peak since `start` [bytes], as far as it is known before `finish`.
-
-        Raises:
-            ConfigError: The memory cannot be read.
         """
         self._growth = max(self._growth, self.growth())
         told = self._told()
@@ -165,12 +163,6 @@ class Gpu:
 
         What is used now beyond what was used at `start` belongs to others. It is taken off the growth that stood in
         for the tree's memory; what they gave back is added. Others that took memory and gave it back are not seen.
-
-        Returns:
-            The peak, and what others did.
-
-        Raises:
-            ConfigError: The memory cannot be read.
         """
         others = self._settled() - self._used_before
         # A process that is still there was not of the tree.
@@ -193,18 +185,11 @@ class Gpu:
 
         Args:
             pid: Its number.
-
-        Raises:
-            ConfigError: The driver does not answer.
         """
         return self._told().get(pid)
 
     def growth(self) -> int:
-        """Return by how much the used memory has grown since `start`, others' included [bytes].
-
-        Raises:
-            ConfigError: The memory cannot be read.
-        """
+        """Return by how much the used memory has grown since `start`, others' included [bytes]."""
         return self._memory().used - self._used_before
 
     def _told(self) -> dict[int, int]:
@@ -228,11 +213,7 @@ class Gpu:
         return per_pid
 
     def _memory(self) -> _Memory:
-        """Return the memory of the GPU, or the machine's where they share it.
-
-        Raises:
-            ConfigError: The driver does not tell.
-        """
+        """Return the memory of the GPU, or the machine's where they share it."""
         if not self._shares_memory and not self._asks_cuda:
             try:
                 memory = self._ask(lambda: self._nvml.nvmlDeviceGetMemoryInfo(self._handle))
@@ -252,11 +233,7 @@ class Gpu:
         return _Memory(memory.total, memory.total - memory.available, memory.available)
 
     def _memory_by_cuda(self) -> _Memory:
-        """Return the memory as CUDA tells it, which has no permission to ask for.
-
-        Raises:
-            ConfigError: CUDA does not tell.
-        """
+        """Return the memory as CUDA tells it, for which nobody needs a permission."""
         if self._cuda_memory is None:
             self._cuda_memory = CudaMemory(self._device).read
         try:
@@ -266,11 +243,7 @@ class Gpu:
         return _Memory(total, total - free, free)
 
     def _ask[Answer](self, question: Callable[[], Answer]) -> Answer:
-        """Ask the driver.
-
-        Raises:
-            ConfigError: It does not answer.
-        """
+        """Ask the driver; refuse the GPU where it does not answer."""
         try:
             if self._hung is not None:
                 raise self._hung

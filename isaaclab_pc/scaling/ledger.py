@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the memory of a training run is made of: read off the trials of a search, or predicted from the configs."""
+"""The memory of a training by kind, read off trials."""
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from isaaclab_pc.scaling.room import telling
+from isaaclab_pc.scaling.trends import telling
 from isaaclab_pc.scaling.trial import Trial
 
-__all__ = ["KINDS", "Entry", "Ledger", "Part", "fit_line", "measured_ledger", "predicted_ledger"]
-
-Part = tuple[float, float, str]
-"""A kind of memory whose growth is known: fixed bytes, bytes per environment, and what they are."""
+__all__ = ["KINDS", "Entry", "Ledger", "fit_line", "measured_ledger", "planned_ledger"]
 
 OVERHEAD = "libraries and runtime"
 SIMULATION = "simulation and renderer"
@@ -49,8 +47,6 @@ class Entry:
     """Part that does not depend on the number of environments [bytes]; None: not known from a single size."""
     per_env: float | None = None
     """Memory of one environment more [bytes]; None as for ``fixed``."""
-    note: str = ""
-    """Where the number comes from: shapes and types."""
 
 
 @dataclass(frozen=True)
@@ -66,24 +62,6 @@ class Ledger:
     def total(self) -> int:
         """Memory of all entries [bytes]."""
         return sum(entry.total for entry in self.entries)
-
-
-def predicted_ledger(num_envs: int, parts: Mapping[str, Part]) -> Ledger:
-    """Make a ledger of what the configs tell.
-
-    Args:
-        num_envs: Number of environments.
-        parts: By kind. Kinds that only a trial can tell are left out.
-
-    Returns:
-        The ledger, without those kinds.
-    """
-    entries = []
-    for kind in KINDS:
-        if kind in parts:
-            fixed, per_env, note = parts[kind]
-            entries.append(Entry(kind, round(fixed + num_envs * per_env), fixed, per_env, note))
-    return Ledger(num_envs, tuple(entries))
 
 
 def measured_ledger(trials: Iterable[Trial], num_envs: int) -> Ledger | None:
@@ -111,6 +89,37 @@ def measured_ledger(trials: Iterable[Trial], num_envs: int) -> Ledger | None:
     for kind, total in by_size[num_envs].items():
         fixed, per_env = fit_line({size: by_size[size].get(kind, 0) for size in on_line})
         entries.append(Entry(kind, total, fixed, per_env))
+    return Ledger(num_envs, tuple(entries))
+
+
+def planned_ledger(trials: Sequence[Trial], num_envs: int) -> Ledger | None:
+    """Tell the memory of a size from trials of it, or from the growth that trials of others show.
+
+    From the nearest size that was tried, each kind grows by its slope over all of them. A slope below 0 is noise, and
+    counts as none.
+
+    Args:
+        trials: Trials that fitted and reported their memory.
+        num_envs: Number of environments.
+
+    Returns:
+        The ledger; of the size that was tried where that is the only one, and None without any.
+    """
+    if not trials:
+        return None
+    # Sizes grow by factors, so the nearest one is that of the least ratio.
+    nearest = min((trial.num_envs for trial in trials), key=lambda size: abs(math.log(size / num_envs)))
+    ledger = measured_ledger(trials, nearest)
+    if ledger is None or nearest == num_envs:
+        return ledger
+
+    entries = []
+    for entry in ledger.entries:
+        if entry.per_env is None:
+            return ledger
+        per_env = max(entry.per_env, 0.0)
+        fixed = entry.total - nearest * per_env
+        entries.append(Entry(entry.kind, round(fixed + num_envs * per_env), fixed, per_env))
     return Ledger(num_envs, tuple(entries))
 
 

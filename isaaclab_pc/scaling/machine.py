@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a machine offers a run: free memory, threads and cores."""
+"""Free memory, threads and cores of a machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Machine", "usable_cores"]
 
 @dataclass(frozen=True)
 class Machine:
-    """What the checks before a run need to know of the machine."""
+    """The machine, as the checks before a run see it."""
 
     free_bytes: int
     """Free memory of the device that learns [bytes]."""
@@ -33,7 +33,7 @@ class Machine:
             device: ``cpu`` or ``cuda:N``; a CUDA context is opened there.
 
         Returns:
-            What it has now.
+            The figures of now.
         """
         import torch
 

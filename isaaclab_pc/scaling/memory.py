@@ -21,7 +21,7 @@ class FreeMemory:
     size: int
     """Bytes."""
     source: str
-    """What sets the limit: "memory", "cgroup" or "SLURM"."""
+    """Source of the limit: "memory", "cgroup" or "SLURM"."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from filelock import Timeout
 from isaaclab_pc.caches import cache_root
 from isaaclab_pc.files import locked_file, write_text_atomically
 from isaaclab_pc.json_record import Count, JsonRecord, NonNegative, Size
-from isaaclab_pc.scaling.search import StopReason
+from isaaclab_pc.scaling.search import Objective, StopReason
 from isaaclab_pc.scaling.trial import Overrides, Trial
 from isaaclab_pc.terminal.screen import current
 
@@ -28,7 +28,7 @@ _MAX_PROFILES = 300
 
 
 class CacheMode(StrEnum):
-    """What a search does with the cache."""
+    """Use of the cache by a search."""
 
     USE = "use"
     """Take an answer that is there, keep a new one."""
@@ -39,7 +39,7 @@ class CacheMode(StrEnum):
 
 
 class Doubt(StrEnum):
-    """What a training told against an answer."""
+    """Why a training contradicts an answer."""
 
     SPEED = "speed"
     """It was much faster or slower: one trial of the answer decides whether sizes are searched again."""
@@ -49,7 +49,7 @@ class Doubt(StrEnum):
 
 @dataclass(frozen=True)
 class Answer(JsonRecord):
-    """What a run keeps of the answer that it trains with, and what it tells of it."""
+    """The answer that a run trains with, as the run keeps it, and its verdict on it."""
 
     key: str
     """Under which the cache has it, from `cache_key`."""
@@ -88,12 +88,38 @@ class Profile(JsonRecord):
     overrides: Overrides = field(default_factory=dict)
     """Settings that it was measured with in place of the user's."""
     doubt: Doubt | None = None
-    """What a training told against it; None where none did."""
+    """Why a training contradicts it; None where none does."""
 
     @property
     def winner(self) -> Trial | None:
         """The newest trial of the answer that fitted; None where it is not kept."""
         return next((trial for trial in reversed(self.trials) if trial.fits and trial.num_envs == self.num_envs), None)
+
+    def is_unfinished(self, max_trials: int | None) -> bool:
+        """Tell whether its search is to go on.
+
+        Args:
+            max_trials: Most trials that are allowed now; None: any number.
+        """
+        if self.stop is StopReason.TRIALS:
+            return max_trials is None or max_trials > len(self.trials)
+        return self.stop is StopReason.TIME or self.doubt is Doubt.MEMORY
+
+    def as_answer(self, key: str, objective: Objective) -> Answer:
+        """Return what a run keeps of it.
+
+        Args:
+            key: Under which the cache has it.
+            objective: What it was searched for.
+        """
+        winner = self.winner
+        return Answer(
+            key,
+            self.num_envs,
+            self.frames_per_second if objective is Objective.THROUGHPUT else 0.0,
+            minibatch_size=0 if winner is None or winner.progress is None else winner.progress.minibatch_size,
+            configuration="" if winner is None else winner.configuration,
+        )
 
 
 def default_path(environment: Mapping[str, str] = os.environ) -> Path:

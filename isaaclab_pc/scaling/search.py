@@ -8,8 +8,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.scaling.room import MARGIN, capacity, fits_with_margin, telling
-from isaaclab_pc.scaling.speed import TOLERANCE, pooled_speeds, smallest_near_best
+from isaaclab_pc.scaling.trends import (
+    MARGIN,
+    TOLERANCE,
+    capacity,
+    fits_with_margin,
+    pooled_speeds,
+    smallest_near_best,
+    telling,
+)
 from isaaclab_pc.scaling.trial import Outcome, Trial
 
 __all__ = ["BRACKET", "RESOLUTION", "Objective", "SearchResult", "StopReason", "search"]
@@ -103,7 +110,7 @@ def search(
     With `Objective.THROUGHPUT` sizes are halved, from the largest that is allowed and predicted to fit, until one is
     more than `TOLERANCE` slower than the best. Other programs on the machine make trials look slow. On the way down
     that ends the search with more environments than needed, which costs memory; on the way up it would end it with few,
-    which costs speed. Speeds are those of :func:`~isaaclab_pc.scaling.speed.pooled_speeds`, and a size that looks
+    which costs speed. Speeds are those of :func:`~isaaclab_pc.scaling.trends.pooled_speeds`, and a size that looks
     slower than a smaller one runs a second time. Where only the largest size that fits is near the best, the bracket
     above it is searched as well.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, ConfigDict
 
 from isaaclab_pc.json_record import Count, JsonRecord, NonNegative, Size
 from isaaclab_pc.physics.contacts import ContactUsage
@@ -18,10 +18,9 @@ __all__ = [
     "Meter",
     "Outcome",
     "Overrides",
-    "Phase",
     "Progress",
     "SettingValue",
-    "Spaces",
+    "TrainingPhase",
     "Trial",
     "format_size",
 ]
@@ -74,8 +73,8 @@ class Meter(StrEnum):
     """torch and Warp, which held more than the others told."""
 
 
-class Phase(StrEnum):
-    """What a run is doing."""
+class TrainingPhase(StrEnum):
+    """Part of a training."""
 
     BUILD = "build"
     """It builds the environment and the agent."""
@@ -89,29 +88,22 @@ class Phase(StrEnum):
 class Progress(JsonRecord):
     """How far a child had come; written to a file of its own, since a child that is killed writes no trial."""
 
-    phase: Phase
-    """What it was doing."""
+    phase: TrainingPhase
+    """Part that it was in."""
     minibatch_size: Size
     """Samples of each minibatch of its updates."""
     replay_samples: Count = 0
     """Samples that it keeps over iterations."""
     chunk: Count = 0
-    """Samples whose activations the policy's encoders hold at once; 0: it has none, or they are not known."""
-
-
-@dataclass(frozen=True)
-class Spaces:
-    """Sizes of observations and actions: what a learner's networks are built for."""
-
-    observations: Mapping[str, tuple[tuple[Count, ...], Annotated[str, Field(pattern=r"^[a-z]+[0-9]*$")]]]
-    """Observation groups: the shape of one environment's observation, and its dtype by its NumPy name."""
-    num_actions: Count
-    """Numbers in the action of one environment."""
+    """Samples that the policy's encoders hold activations of at once; 0: it has none, or they are not known."""
 
 
 @dataclass(frozen=True)
 class MemoryReport:
     """A child's own readings of its memory: the GPU's where it computes on one, else the host's (resident)."""
+
+    # Kept trials of earlier versions have readings that are gone.
+    __pydantic_config__ = ConfigDict(strict=True, extra="ignore", allow_inf_nan=False)
 
     before_env: Count
     """In use before the environment was built: libraries and the simulation app [bytes]."""
@@ -119,8 +111,6 @@ class MemoryReport:
     """In use after the environment's first step [bytes]."""
     tensors: Mapping[str, Count] = field(default_factory=dict)
     """Size of the tensors that can be named, by kind (`isaaclab_pc.scaling.ledger.KINDS`) [bytes]."""
-    spaces: Spaces | None = None
-    """Observations and actions; None where they were not reported."""
     torch_peak: Count | None = None
     """Most memory that torch had in tensors on the GPU at once [bytes]; None on the CPU."""
     held_peak: Count | None = None
@@ -142,9 +132,8 @@ def _check_contact_usage(usage: ContactUsage) -> ContactUsage:
 class Trial(JsonRecord):
     """One size that was tried, and what was measured.
 
-    The child fills in outcome, frames per second, seconds, memory, contacts, faults and
-    configuration. The parent adds what it metered
-    from outside and what it found in the child's output.
+    The child fills in outcome, frames per second, seconds, memory, contacts, faults and configuration. The parent adds
+    what it metered from outside and what it found in the child's output.
     """
 
     num_envs: Count
@@ -192,7 +181,7 @@ class Trial(JsonRecord):
     configuration: str = ""
     """Digest of the configurations of environment and agent that it ran with; empty: not known."""
     progress: Progress | None = None
-    """What the child was doing last; None where it had not begun to train."""
+    """How far the child had come; None where it had not begun to train."""
     repeated_lines: tuple[tuple[str, Count], ...] = ()
     """Lines that native code printed over and over: the first of each kind, and how many there were."""
     samples: Count = 0

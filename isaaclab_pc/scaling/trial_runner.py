@@ -11,7 +11,7 @@ from isaaclab_pc.process_tree import ProcessTree
 from isaaclab_pc.scaling.classify import classify_exit, contact_overflow, out_of_memory_line
 from isaaclab_pc.scaling.gpu import Gpu, GpuUse
 from isaaclab_pc.scaling.memory import free_host_memory, memory_cgroups, oom_kills
-from isaaclab_pc.scaling.trial import Meter, Outcome, Phase, Progress, Trial, format_size
+from isaaclab_pc.scaling.trial import Meter, Outcome, Progress, TrainingPhase, Trial, format_size
 
 __all__ = ["Budgets", "phase_path", "run_trial"]
 
@@ -26,7 +26,7 @@ _TAIL = 4 << 20
 
 @dataclass(frozen=True)
 class Budgets:
-    """What a child may use."""
+    """Memory and time that a child may use."""
 
     host: int
     """Host memory of its process tree [bytes]."""
@@ -197,7 +197,7 @@ class _TimeLimit:
 
 
 def _has_trained(progress: Progress | None) -> bool:
-    return progress is not None and progress.phase is not Phase.BUILD
+    return progress is not None and progress.phase is not TrainingPhase.BUILD
 
 
 def _watch(

@@ -35,7 +35,6 @@ __all__ = [
     "lens_coefficients",
     "lens_of",
     "pixel_centers",
-    "predicted_renderer_bytes",
     "renderer_bytes",
 ]
 
@@ -180,19 +179,6 @@ def renderer_bytes(camera: Camera) -> int:
     if not hasattr(data, "camera_rays"):
         return 0
     return tensor_bytes(data.camera_rays, data.camera_transforms, data.outputs.shape_index_image)
-
-
-def predicted_renderer_bytes(height: int, width: int, kinds: Sequence[str]) -> tuple[int, int]:
-    """Predict :func:`renderer_bytes` of Newton's renderer: fixed bytes, and bytes per environment.
-
-    Args:
-        height: Rows of the camera's images.
-        width: Their columns.
-        kinds: What the camera renders.
-    """
-    # Origin and direction of a ray; a transform; a shape's index.
-    shapes = 4 * height * width if any("segmentation" in kind for kind in kinds) else 0
-    return 2 * 12 * height * width, 4 * 7 + shapes
 
 
 def depth_limits(camera: Camera) -> tuple[float, float]:

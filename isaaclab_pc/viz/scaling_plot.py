@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from isaaclab_pc.scaling.ledger import fit_line
-from isaaclab_pc.scaling.speed import TOLERANCE, pooled_speeds
+from isaaclab_pc.scaling.trends import TOLERANCE, pooled_speeds
 from isaaclab_pc.scaling.trial import Trial
 from isaaclab_pc.viz.drawing import png_figure
 

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from isaaclab_pc.scaling.ledger import Ledger, fit_line
-from isaaclab_pc.scaling.speed import pooled_speeds
+from isaaclab_pc.scaling.trends import pooled_speeds
 from isaaclab_pc.scaling.trial import Trial, format_size
 from isaaclab_pc.viz.run_figures import PageFigure
 from isaaclab_pc.viz.svg_figure import BAD, GOOD, INK, MUTED, SERIES, draw_svg, legend_above

@@ -11,7 +11,7 @@ import torch
 from isaaclab_pc.guards.step_hooks import StepHook
 from isaaclab_pc.runners import Runner
 from isaaclab_pc.runners.policy_protocols import HasChunks
-from isaaclab_pc.scaling.trial import Phase, Progress
+from isaaclab_pc.scaling.trial import Progress, TrainingPhase
 
 __all__ = ["PhaseFile"]
 
@@ -53,14 +53,14 @@ class PhaseFile(StepHook):
     def before_step(self, action: torch.Tensor) -> None:
         """Write that a rollout begins."""
         if self._steps % self._horizon == 0:
-            self._write(Phase.ROLLOUT)
+            self._write(TrainingPhase.ROLLOUT)
 
     def after_step(self) -> None:
         """Write that an update begins."""
         self._steps += 1
         if self._steps % self._horizon == 0:
-            self._write(Phase.UPDATE)
+            self._write(TrainingPhase.UPDATE)
 
-    def _write(self, phase: Phase) -> None:
+    def _write(self, phase: TrainingPhase) -> None:
         # Not flushed to the disk: that would cost time that is measured, and the file has to outlive only this process.
         self._path.write_text(replace(self._progress, phase=phase).to_json(), encoding="utf-8")

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ import torch
 from isaaclab_pc.guards.step_hooks import add_step_hook
 from isaaclab_pc.physics.contacts import contact_buffer_bytes
 from isaaclab_pc.scaling.gpu import Gpu, held_by_libraries
-from isaaclab_pc.scaling.trial import MemoryReport, Phase, Progress, Spaces
+from isaaclab_pc.scaling.trial import MemoryReport, Progress, TrainingPhase
 from isaaclab_pc.sensors.scene_cameras import renderer_bytes
 from isaaclab_pc.tensor_bytes import tensor_bytes
 from isaaclab_pc.workers.phase_file import PhaseFile
@@ -74,7 +73,7 @@ class ProbeWatch:
         Raises:
             TooManyEnvironmentsError: They are too many for the agent.
         """
-        progress = Progress(Phase.BUILD, resolved.plan.minibatch_size, resolved.replay_samples)
+        progress = Progress(TrainingPhase.BUILD, resolved.plan.minibatch_size, resolved.replay_samples)
         self._phases = PhaseFile(self._phase_path, resolved.plan.horizon, progress)
         if self._at_least is not None:
             self.most_envs = max(resolved.most_envs, self._at_least)
@@ -134,7 +133,6 @@ class ProbeWatch:
             before_env=self._bytes_before_env,
             after_env=self._bytes_after_env,
             tensors=tensors,
-            spaces=_spaces(env.unwrapped),
             torch_peak=None if self._gpu is None else torch.cuda.max_memory_allocated(self._device),
             held_peak=None if self._gpu is None else held_by_libraries(self._device, peak=True),
         )
@@ -143,12 +141,3 @@ class ProbeWatch:
         if self._gpu is not None:
             return self._gpu.sample([os.getpid()])
         return psutil.Process().memory_info().rss
-
-
-def _spaces(env: Any) -> Spaces:
-    """Return the sizes of observations and actions, from which the memory of the networks can be predicted later."""
-    observations = {
-        name: (tuple(space.shape), str(space.dtype))
-        for name, space in getattr(env.single_observation_space, "spaces", {}).items()
-    }
-    return Spaces(observations, math.prod(env.single_action_space.shape))

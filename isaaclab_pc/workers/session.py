@@ -17,7 +17,7 @@ from isaaclab_pc.physics.idle_threads import calm_threads
 from isaaclab_pc.runners import Runner
 from isaaclab_pc.scaling.classify import out_of_memory_line
 from isaaclab_pc.scaling.machine import Machine
-from isaaclab_pc.scaling.preflight import check_run
+from isaaclab_pc.scaling.preflight import check_run, check_samples
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.workers.browser_visualizers import LIVE, listening_on
 from isaaclab_pc.workers.registration import check_wrappers
@@ -81,7 +81,7 @@ def open_session(
     Raises:
         ConfigError: As for :func:`resolve`, the preflight found an error, or what the user overrode cannot be built.
         TooManyEnvironmentsError: As the watch says.
-        MemoryError: The preflight found too many environments for a trial; see :func:`check_run`.
+        MemoryError: Too many environments or samples for a trial; see :func:`check_run` and :func:`check_samples`.
     """
     start = time.perf_counter()
     resolved = resolve(settings, num_envs, experiment)
@@ -89,11 +89,9 @@ def open_session(
         watch.start(resolved, num_envs)
     warnings = check_run(
         resolved.env_cfg,
-        resolved.plan if learns else None,
         Machine.here(resolved.device),
         trial=watch is not None,
         visualizers=resolved.visualizers,
-        replay_samples=resolved.replay_samples,
     )
 
     from isaaclab.utils.io import dump_yaml
@@ -112,6 +110,14 @@ def open_session(
                 watch.after_env(env)
             if isinstance(resolved.env_cfg, PointCloudEnvCfg):
                 warnings += check_scene(env.unwrapped.scene, resolved.env_cfg.sim)
+            if learns:
+                warnings += check_samples(
+                    env.unwrapped.single_observation_space,
+                    resolved.plan,
+                    resolved.replay_samples,
+                    Machine.here(resolved.device).free_bytes,
+                    trial=watch is not None,
+                )
             with _named("the agent", resolved.overrides):
                 runner = resolved.adapter.make(env, resolved.agent_cfg, run_dir, resolved.device)
             if watch is not None:

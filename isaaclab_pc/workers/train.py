@@ -20,7 +20,7 @@ from isaaclab_pc.launch.run_record import RunRecord
 from isaaclab_pc.output_filter import LogTail, flood_warnings, full_log
 from isaaclab_pc.runners import Decision, NonFiniteError
 from isaaclab_pc.scaling.gpu import OwnMemory
-from isaaclab_pc.scaling.trial import Phase, Progress
+from isaaclab_pc.scaling.trial import Progress, TrainingPhase
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.scaling import parse_budget
 from isaaclab_pc.terminal.events import Evaluated, Iteration, Memory, finite
@@ -185,7 +185,7 @@ class _Training:
         self._started = time.monotonic() - record.data.wall_s
         self._guard_before = dict(record.data.guard)
         plan = session.resolved.plan
-        progress = Progress(Phase.BUILD, plan.minibatch_size, session.resolved.replay_samples)
+        progress = Progress(TrainingPhase.BUILD, plan.minibatch_size, session.resolved.replay_samples)
         self._phases = PhaseFile(record.folder / PROGRESS_NAME, plan.horizon, progress)
         self._phases.note_chunk(runner)
         add_step_hook(session.env.unwrapped, self._phases)

@@ -12,7 +12,7 @@ import torch
 
 from isaaclab_pc.agents import ppo, rl_games_cfg, rsl_rl_cfg, sb3_cfg, skrl_cfg
 from isaaclab_pc.runners import RUNNERS, Decision, load_adapter
-from isaaclab_pc.scaling import plan_batch
+from isaaclab_pc.runners.batch import plan_batch
 from isaaclab_pc.workers.evaluation import evaluate, evaluate_in_between
 
 pytestmark = pytest.mark.sim

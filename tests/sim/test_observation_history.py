@@ -8,7 +8,6 @@ import torch
 
 from isaaclab_pc.envs.observation_history import newest_frame
 from isaaclab_pc.envs.quantities import vector_quantities
-from isaaclab_pc.scaling.memory_plan import find_spaces
 
 pytestmark = pytest.mark.sim
 
@@ -35,7 +34,7 @@ def step(env) -> dict[str, torch.Tensor]:
     return observation
 
 
-def test_the_spaces_and_the_plan_know_all_frames(env) -> None:
+def test_the_spaces_know_all_frames(env) -> None:
     observation, _ = env.reset(seed=1)
     spaces = env.single_observation_space.spaces
     assert {name: (NUM_ENVS, *space.shape) for name, space in spaces.items()} == {
@@ -44,10 +43,6 @@ def test_the_spaces_and_the_plan_know_all_frames(env) -> None:
     assert spaces["points"].shape == (LENGTH, 32, 3)
     assert observation["points"].dtype == torch.float16
     assert LENGTH * sum(quantity.size for quantity in vector_quantities(env)) == spaces["policy"].shape[0]
-
-    planned = find_spaces(env.cfg, None)
-    assert planned is not None
-    assert planned.observations["points"] == ((LENGTH, 32, 3), "float16")
 
 
 def test_frames_move_back_step_by_step_and_begin_anew_with_each_episode(env) -> None:

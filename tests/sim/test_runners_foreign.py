@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from isaaclab_pc.runners import RUNNERS, Decision, agent_key, load_adapter
-from isaaclab_pc.scaling import BatchPlan
+from isaaclab_pc.runners.batch import BatchPlan
 
 pytestmark = [pytest.mark.sim, pytest.mark.slow]
 

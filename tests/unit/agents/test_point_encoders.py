@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from benchmarks.memory_peak import MemoryPeak
 from isaaclab_pc.agents import chunks
 from isaaclab_pc.agents.chunks import ChunkedEncoder
 from isaaclab_pc.agents.networks import DepthEncoder
 from isaaclab_pc.agents.point_encoders import make_point_encoder
-from isaaclab_pc.scaling.learner_memory import MemoryPeak
 from isaaclab_pc.settings.points import PointEncoder
 
 LATENT = 16

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from benchmarks.memory_peak import MemoryPeak
 from isaaclab_pc.agents import ppo
 from isaaclab_pc.agents.networks import ObservationEncoder
-from isaaclab_pc.scaling.learner_memory import MemoryPeak
 from isaaclab_pc.settings.points import PointEncoder
 
 SHAPES = {"points": (64, 3), "few points": (16, 3), "depth": (1, 48, 64)}

@@ -18,7 +18,7 @@ from isaaclab_pc.launch.child_process import ExitCode, SignalFlag
 from isaaclab_pc.launch.heartbeat import Heart
 from isaaclab_pc.launch.run_folder import PROGRESS_NAME, accept_settings
 from isaaclab_pc.launch.run_record import CheckpointEntries, CheckpointEntry, RunRecord
-from isaaclab_pc.scaling.trial import Phase, Progress
+from isaaclab_pc.scaling.trial import Progress, TrainingPhase
 from isaaclab_pc.settings import RunSettings
 
 LAST = 10
@@ -86,7 +86,7 @@ def main() -> int:
         starts.write(json.dumps(start) + "\n")
 
     heart = Heart(record.folder, "cpu")
-    phase = Phase.UPDATE if what.startswith("update_") else Phase.ROLLOUT
+    phase = TrainingPhase.UPDATE if what.startswith("update_") else TrainingPhase.ROLLOUT
     Progress(phase, 4096, chunk=settings.chunk or 1024).write(record.folder / PROGRESS_NAME)
     if what == "refuse":
         return 2

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from isaaclab_pc.commands import export, play, scale, train_to_end
-from isaaclab_pc.launch import probe_child
+from isaaclab_pc.launch import num_envs
 from isaaclab_pc.launch.child_process import worker_command
 
 FAKE_WORKER = Path(__file__).with_name("fake_worker.py")
@@ -29,7 +29,7 @@ def folder(tmp_path, tmp_path_factory, monkeypatch):
     monkeypatch.setenv("WARP_CACHE_PATH", str(kernels))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-    for module in (export, play, probe_child, scale, train_to_end):
+    for module in (export, num_envs, play, scale, train_to_end):
         monkeypatch.setattr(module, "worker_command", fake_command)
     monkeypatch.setattr(sys, "argv", ["train.py"])
     return tmp_path

@@ -54,8 +54,7 @@ def main() -> int:
         return 0
     if args.mode == "plan":
         batch = {"horizon": 8, "num_minibatches": 4, "minibatch_size": 2 * args.num_envs}
-        parts = {"clouds": (0, 1 << 20, "128 x 3 float16")}
-        plan = {"parts": parts, "missing": ["optimizer"], "batch": batch, "findings": ["warning: too many threads"]}
+        plan = {"batch": batch, "findings": ["warning: too many threads"]}
         args.result.write_text(json.dumps(plan), encoding="utf-8")
         return 0
     if args.mode == "view":

@@ -73,15 +73,41 @@ def test_a_given_number_is_the_only_one_tried(folder, capsys):
     assert [trial["num_envs"] for trial in trials_of(folders(folder)[0])] == [24]
 
 
-def test_a_plan_runs_no_trial_and_leaves_nothing(folder, capfd):
-    assert main(["--plan", "num_envs=64", "device=cpu"]) == 0
+def test_a_plan_without_trials_offers_two_and_leaves_nothing(folder, capfd):
+    given = ["device=cpu", "points.num_points=64"]
+    assert main(["--plan", *given, "num_envs=64"]) == 0
     output = capfd.readouterr().out
-    assert "predicted" in output
-    assert "64.0 MiB" in output
     assert "warning: too many threads" in output
     assert "8 steps of 64 environments, 4 minibatches of 128 samples" in output
-    assert "Only a trial tells optimizer: run python scripts/scale.py device=cpu num_envs=64" in output
+    two = [*given, "scaling.objective=memory", "scaling.max_trials=2"]
+    assert f"python scripts/scale.py {' '.join(two)}" in output
     assert list(folder.iterdir()) == []
+
+    assert main(two) == 0
+    (result,) = folders(folder)
+    assert [trial["num_envs"] for trial in trials_of(result)] == [32, 256]
+    capfd.readouterr()
+    assert main(["--plan", *given, "num_envs=1024"]) == 0
+    output = capfd.readouterr().out
+    assert "num_envs=1024, not tried, from trials of 32, 256" in output
+    # 4 KiB of each environment.
+    assert "4.0 MiB" in output
+    assert str(result.relative_to(folder)) in output
+    assert "scaling.max_trials=2" not in output
+    assert main(["--plan", *given, "num_envs=256"]) == 0
+    assert "num_envs=256, measured" in capfd.readouterr().out
+    assert main(["--plan", *given[:1], "num_envs=256"]) == 0
+    assert "measured" not in capfd.readouterr().out, "those trials had other clouds"
+
+
+def test_a_plan_from_one_size_tells_that_size_and_offers_two(folder, capfd):
+    assert main(["num_envs=24", "device=cpu"]) == 0
+    capfd.readouterr()
+    assert main(["--plan", "num_envs=64", "device=cpu"]) == 0
+    output = capfd.readouterr().out
+    assert "num_envs=24, measured" in output
+    assert "one size tells no growth" in output
+    assert "scaling.max_trials=2" in output
 
 
 def test_the_list_tells_what_each_answer_was_for(folder, capsys):

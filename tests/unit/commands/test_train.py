@@ -27,8 +27,8 @@ import sys
 sys.path.insert(0, {folder!r})
 from conftest import fake_command
 from isaaclab_pc.commands import train, train_to_end
-from isaaclab_pc.launch import probe_child
-train_to_end.worker_command = probe_child.worker_command = fake_command
+from isaaclab_pc.launch import num_envs
+train_to_end.worker_command = num_envs.worker_command = fake_command
 sys.exit(train.main(["num_envs={num_envs}", "device=cpu", "seed=1", "scaling.cache=ignore"]))
 """
 

@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 from mujoco_warp import OverflowType
 
 from isaaclab_pc.physics import ContactMonitor, ContactUsage, grown
-from isaaclab_pc.physics.contacts import predicted_contact_buffer_bytes
-from isaaclab_pc.tensor_bytes import tensor_bytes
 from tests.ptx.launches import interpreted
 
 
@@ -139,20 +137,3 @@ def test_a_use_below_the_new_capacity_needs_no_growth_any_more(used: int, capaci
     new = changes.get("contacts", capacity)
     assert new >= capacity
     assert grown(usage((used, 0), (new * num_envs, 1), (False, False), num_envs)) == {}
-
-
-@pytest.mark.parametrize("condim", [3, 4])
-def test_the_predicted_buffers_are_those_that_the_solver_makes(condim: int) -> None:
-    import mujoco
-    import mujoco_warp
-
-    xml = (
-        "<mujoco><worldbody><geom type='plane' size='1 1 1'/>"
-        f"<body pos='0 0 1'><freejoint/><geom size='.1' condim='{condim}'/></body>"
-        "<body><joint type='slide'/><geom size='.1'/></body></worldbody></mujoco>"
-    )
-    model = mujoco.MjModel.from_xml_string(xml)  # pyright: ignore[reportAttributeAccessIssue]
-    data = mujoco_warp.make_data(model, nworld=8, nconmax=60, njmax=200)
-    made = tensor_bytes(vars(data.contact), vars(data.efc))
-    assert 8 * predicted_contact_buffer_bytes(60, 200, 7, condim) == made
-    assert 8 * predicted_contact_buffer_bytes(61, 200, 7, condim) > made

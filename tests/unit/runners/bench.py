@@ -15,7 +15,7 @@ from isaaclab_pc.runners import (
     Runner,
     load_adapter,
 )
-from isaaclab_pc.scaling import BatchPlan
+from isaaclab_pc.runners.batch import BatchPlan
 from tests.unit.runners.fake_env import NUM_POINTS, FakeEnv, FakeGymEnv, FakeRlGamesEnv
 
 NUM_ENVS = 4

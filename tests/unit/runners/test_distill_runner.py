@@ -15,8 +15,8 @@ from isaaclab_pc.agents import ppo, rsl_rl_cfg
 from isaaclab_pc.agents.distill import DistillSettings
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.runners import Decision, Runner, TeacherPolicy, load_adapter
+from isaaclab_pc.runners.batch import BatchPlan
 from isaaclab_pc.runners.checkpoint_file import load_checkpoint, save_checkpoint
-from isaaclab_pc.scaling import BatchPlan
 from isaaclab_pc.tensor_bytes import tensor_bytes
 from tests.unit.runners.fake_env import FakeEnv
 

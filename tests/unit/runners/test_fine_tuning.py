@@ -13,8 +13,8 @@ from isaaclab_pc.agents.distill import DistillSettings
 from isaaclab_pc.agents.fine_tune import fine_tuning
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.runners import Decision, Runner, load_adapter
+from isaaclab_pc.runners.batch import BatchPlan
 from isaaclab_pc.runners.checkpoint_file import load_checkpoint
-from isaaclab_pc.scaling import BatchPlan
 from tests.unit.runners.fake_env import FakeEnv
 
 NUM_ENVS = 16

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from isaaclab_pc.runners import Decision, Runner, load_adapter
+from isaaclab_pc.runners.batch import BatchPlan
 from isaaclab_pc.runners.policy_protocols import ActsFromState
-from isaaclab_pc.scaling import BatchPlan
 from tests.unit.runners.bench import CONFIGS, SETTINGS
 from tests.unit.runners.exports import check_exports
 from tests.unit.runners.fake_env import FakeEnv, FakeGymEnv

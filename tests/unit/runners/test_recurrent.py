@@ -14,7 +14,7 @@ from torch.nn.modules.module import register_module_forward_hook
 from isaaclab_pc.agents.rl_games_network import PointCloudNetwork
 from isaaclab_pc.agents.rsl_rl_model import PointCloudModel
 from isaaclab_pc.runners import Decision, Runner, load_adapter
-from isaaclab_pc.scaling import BatchPlan
+from isaaclab_pc.runners.batch import BatchPlan
 from tests.unit.runners.bench import CONFIGS, ENVS, SETTINGS
 from tests.unit.runners.fake_env import EPISODE, FakeEnv
 

@@ -16,7 +16,7 @@ from torch import nn
 
 from isaaclab_pc.agents import ppo, rl_games_cfg
 from isaaclab_pc.runners import Decision, rl_games, rl_games_agent
-from isaaclab_pc.scaling import BatchPlan
+from isaaclab_pc.runners.batch import BatchPlan
 from isaaclab_pc.tensor_bytes import tensor_bytes
 from tests.unit.runners.fake_env import ACTIONS, NUM_POINTS, FakeEnv, FakeRlGamesEnv
 

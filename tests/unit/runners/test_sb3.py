@@ -17,7 +17,7 @@ from isaaclab_pc import runners
 from isaaclab_pc.agents import ppo, sb3_cfg
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.runners import Decision, sb3, sb3_agent
-from isaaclab_pc.scaling import BatchPlan
+from isaaclab_pc.runners.batch import BatchPlan
 from isaaclab_pc.tensor_bytes import tensor_bytes
 from tests.unit.runners.exports import check_exports
 from tests.unit.runners.fake_env import ACTIONS, NUM_POINTS, FakeEnv, FakeGymEnv

@@ -15,8 +15,8 @@ from torch import nn
 from isaaclab_pc.agents import ppo, skrl_cfg
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.runners import Decision, skrl, skrl_agent
+from isaaclab_pc.runners.batch import BatchPlan
 from isaaclab_pc.runners.skrl_agent import GroupMemory
-from isaaclab_pc.scaling import BatchPlan
 from isaaclab_pc.tensor_bytes import tensor_bytes
 from tests.unit.runners.exports import check_exports
 from tests.unit.runners.fake_env import ACTIONS, EPISODE, NUM_POINTS, FakeEnv, FakeGymEnv

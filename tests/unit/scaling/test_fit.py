@@ -8,9 +8,9 @@ import pytest
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.scaling import Outcome, ProbeError, Trial
-from isaaclab_pc.scaling.auto_num_envs import retry_overrides
 from isaaclab_pc.scaling.memory import FreeMemory
-from isaaclab_pc.scaling.search_clock import FIRST_BUILD_SECONDS
+from isaaclab_pc.scaling.retry import retry_overrides
+from isaaclab_pc.scaling.size_trials import FIRST_BUILD_SECONDS
 from isaaclab_pc.scaling.trial import Overrides, format_size
 from tests.fake_nvml import FakeGpu, FakeNvml
 from tests.unit.scaling.workshop import MEMORY_HUNGRY, MIB, SATURATED, Workshop
@@ -145,7 +145,7 @@ with open(path.replace(".json", ".phase"), "w") as file:
 if 10 * n + held > 1800: raise MemoryError
 fits(n)
 """
-"""A child whose memory is that of its environments and of the activations of a minibatch."""
+"""A child with memory for its environments and for the activations of a minibatch."""
 
 
 def test_an_update_that_does_not_fit_is_tried_with_a_smaller_chunk_before_fewer_environments(
@@ -184,7 +184,7 @@ TRAINS = """
 with open(path.replace(".json", ".phase"), "w") as file:
     json.dump({"phase": "rollout", "minibatch_size": 64}, file)
 """
-"""A child whose environment is built."""
+"""A child that has built its environment."""
 
 
 def test_kernels_that_the_first_child_compiles_take_no_time_of_the_search(workshop: Workshop) -> None:

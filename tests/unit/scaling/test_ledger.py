@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
+from pathlib import Path
+
 import pytest
 
 from isaaclab_pc.scaling import Outcome, Trial
-from isaaclab_pc.scaling.ledger import KINDS, measured_ledger, predicted_ledger
+from isaaclab_pc.scaling.earlier_trials import TRIALS_NAME, EarlierTrials, TrialsFile, find_earlier_trials
+from isaaclab_pc.scaling.ledger import KINDS, measured_ledger, planned_ledger
 from isaaclab_pc.scaling.trial import MemoryReport
 
 MIB = 2**20
@@ -24,6 +27,7 @@ def test_entries_add_up_to_the_metered_peak() -> None:
     ledger = measured_ledger([trial(64)], 64)
     assert ledger is not None
     assert ledger.total == trial(64).host_bytes
+    assert all(entry.fixed is None and entry.per_env is None for entry in ledger.entries), "one size tells no growth"
     assert [entry.kind for entry in ledger.entries] == [
         kind for kind in KINDS if kind in {e.kind for e in ledger.entries}
     ]
@@ -50,12 +54,6 @@ def test_a_trial_that_compiled_kernels_is_on_no_line() -> None:
     assert training.fixed == pytest.approx(0, abs=1)
 
 
-def test_one_size_tells_no_growth() -> None:
-    ledger = measured_ledger([trial(64)], 64)
-    assert ledger is not None
-    assert all(entry.fixed is None and entry.per_env is None for entry in ledger.entries)
-
-
 def test_a_child_that_reported_nothing_gives_no_ledger() -> None:
     assert measured_ledger([trial(64, memory=None)], 64) is None
     assert measured_ledger([trial(64)], 128) is None
@@ -73,7 +71,52 @@ def test_a_reading_from_outside_below_the_childs_own_turns_nothing_negative() ->
     assert all(entry.total > 0 for entry in ledger.entries)
 
 
-def test_a_prediction_has_only_what_the_configs_tell() -> None:
-    ledger = predicted_ledger(100, {"clouds": (0, 1000, "128 x 3 float16"), "camera buffers": (10, 20, "")})
-    assert [(e.kind, e.total) for e in ledger.entries] == [("camera buffers", 2010), ("clouds", 100_000)]
-    assert ledger.total == 102_010
+def test_a_size_that_was_not_tried_is_on_the_lines_through_those_that_were() -> None:
+    ledger = planned_ledger([trial(64), trial(128)], 1024)
+    assert ledger is not None
+    assert ledger.num_envs == 1024
+    assert ledger.total == pytest.approx((1000 + 200 + 7 * 1024 + 3) * MIB)
+    entries = {entry.kind: entry.total for entry in ledger.entries}
+    assert entries["camera buffers"] == pytest.approx(1024 * MIB)
+
+
+def test_what_shrinks_by_noise_does_not_shrink_further() -> None:
+    less_training = trial(128, host_bytes=(1000 + 200 + 5 * 128 + 3 + 90) * MIB)
+    ledger = planned_ledger([trial(64), less_training], 1024)
+    assert ledger is not None
+    entries = {entry.kind: entry for entry in ledger.entries}
+    training = entries["activations, gradients and the rest"]
+    assert (training.total, training.fixed, training.per_env) == (90 * MIB, 90 * MIB, 0)
+    assert ledger.total == pytest.approx((1000 + 200 + 5 * 1024 + 3 + 90) * MIB)
+
+
+def test_a_size_that_was_tried_is_told_as_it_was_measured() -> None:
+    off_the_line = trial(256, host_bytes=5000 * MIB)
+    ledger = planned_ledger([trial(64), trial(128), off_the_line], 256)
+    assert ledger is not None
+    assert ledger.total == 5000 * MIB
+
+
+def test_one_size_is_all_that_one_trial_tells() -> None:
+    assert planned_ledger([trial(64)], 1024) == measured_ledger([trial(64)], 64)
+    assert planned_ledger([], 1024) is None
+
+
+def test_earlier_trials_are_those_of_the_same_settings_and_of_each_size_the_newest(tmp_path: Path) -> None:
+    newest = trial(64, wall_seconds=2.0)
+    searches = {
+        "lift/2026-01-01_10-00-00": ("same", (trial(64), trial(128))),
+        "lift/2026-01-02_10-00-00": ("same", (newest, trial(32, outcome=Outcome.OOM), trial(48, compiled=True))),
+        "lift/2026-01-03_10-00-00": ("other", (trial(256),)),
+        "lift/2026-01-04_10-00-00": ("same", (trial(16, memory=None),)),
+    }
+    for name, (run, trials) in searches.items():
+        (tmp_path / name).mkdir(parents=True)
+        TrialsFile(run, trials).write(tmp_path / name / TRIALS_NAME)
+    (tmp_path / "lift" / "broken").mkdir()
+    (tmp_path / "lift" / "broken" / TRIALS_NAME).write_text("{")
+
+    earlier = find_earlier_trials("same", tmp_path)
+    assert earlier.trials == (newest, trial(128))
+    assert [Path(folder).name for folder in earlier.folders] == ["2026-01-02_10-00-00", "2026-01-01_10-00-00"]
+    assert find_earlier_trials("nobody's", tmp_path) == EarlierTrials()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a machine has: cores under a quota, and free memory of a GPU that shares it."""
+"""Cores under a quota, and free memory of a GPU that shares the machine's."""
 
 from types import SimpleNamespace
 

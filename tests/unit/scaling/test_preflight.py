@@ -5,9 +5,9 @@
 # pyright: reportAttributeAccessIssue=false, reportArgumentType=false, reportOptionalMemberAccess=false
 
 import traceback
-from types import SimpleNamespace
 from typing import Any
 
+import gymnasium as gym
 import isaaclab.sim as sim_utils
 import numpy as np
 import pytest
@@ -26,12 +26,11 @@ from pxr import Usd, UsdGeom, UsdPhysics
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.physics import apply_physics
-from isaaclab_pc.scaling import BatchPlan, Outcome, plan_batch, preflight
+from isaaclab_pc.runners.batch import BatchPlan
+from isaaclab_pc.scaling import Outcome, preflight
 from isaaclab_pc.scaling.classify import classify_exit
 from isaaclab_pc.scaling.machine import Machine
-from isaaclab_pc.scaling.observation_size import kept_bytes
-from isaaclab_pc.scaling.preflight import Finding, check_run
-from isaaclab_pc.sensors import GivenPointsCfg, PointCloud
+from isaaclab_pc.scaling.preflight import Finding, check_run, check_samples
 from isaaclab_pc.settings import PhysicsSettings
 from isaaclab_pc.tasks.reach.reach_env_cfg import ReachEnvCfg
 from isaaclab_pc.workers.probe_watch import ProbeWatch
@@ -61,16 +60,16 @@ def installed(monkeypatch: pytest.MonkeyPatch):
     return install
 
 
-def check(cfg: Any, plan: BatchPlan = PLAN, machine: Machine = MACHINE) -> list[Finding]:
+def check(cfg: Any, machine: Machine = MACHINE) -> list[Finding]:
     """Run the checks; every message must name its setting."""
-    findings = preflight.preflight(cfg, plan, machine)
+    findings = preflight.preflight(cfg, machine)
     for finding in findings:
         assert finding.setting in str(finding)
     return findings
 
 
-def only(cfg: Any, plan: BatchPlan = PLAN, machine: Machine = MACHINE) -> Finding:
-    (finding,) = check(cfg, plan, machine)
+def only(cfg: Any, machine: Machine = MACHINE) -> Finding:
+    (finding,) = check(cfg, machine)
     return finding
 
 
@@ -82,11 +81,8 @@ def test_a_usual_run_is_fine() -> None:
 # Renderers
 
 
-@pytest.mark.parametrize(
-    ("renderer", "module", "command"),
-    [(IsaacRtxRendererCfg, "isaacsim", "install Isaac Lab together"), (OVRTXRendererCfg, "ovrtx", "pip install")],
-)
-def test_a_renderer_that_is_not_installed_is_refused(installed, renderer: Any, module: str, command: str) -> None:
+@pytest.mark.parametrize(("renderer", "module"), [(IsaacRtxRendererCfg, "isaacsim"), (OVRTXRendererCfg, "ovrtx")])
+def test_a_renderer_that_is_not_installed_is_refused(installed, renderer: Any, module: str) -> None:
     cfg = reach_cfg()
     cfg.scene.camera.renderer_cfg = renderer()
     installed(module)
@@ -95,8 +91,7 @@ def test_a_renderer_that_is_not_installed_is_refused(installed, renderer: Any, m
     finding = only(cfg)
     assert (finding.severity, finding.setting) == ("error", "env.scene.camera.renderer_cfg")
     assert not finding.sized
-    assert f"needs {module}: {command}" in str(finding)
-    assert "NewtonWarpRendererCfg" in str(finding)
+    assert f"needs {module}: " in str(finding)
 
 
 def test_the_camera_of_isaac_labs_direct_tasks_is_beside_the_scene_and_renders_with_rtx_by_default(installed) -> None:
@@ -106,49 +101,43 @@ def test_the_camera_of_isaac_labs_direct_tasks_is_beside_the_scene_and_renders_w
     assert only(cfg).setting == "env.tiled_camera.renderer_cfg"
 
 
-def test_rtx_has_a_partition_for_each_environment_whatever_its_cameras(installed) -> None:
+@pytest.mark.parametrize(
+    ("renderer", "num_envs", "severity"),
+    [
+        (OVRTXRendererCfg(), 15_625, None),
+        (OVRTXRendererCfg(), 15_626, "error"),
+        (IsaacRtxRendererCfg(enable_scene_partitioning=True), 15_626, "error"),
+        (IsaacRtxRendererCfg(enable_scene_partitioning=False), 15_626, "warning"),
+        (IsaacRtxRendererCfg(), 4096, None),
+        (IsaacRtxRendererCfg(), 4097, "warning"),
+    ],
+)
+def test_rtx_keeps_so_many_environments_apart(installed, renderer: Any, num_envs: int, severity: str | None) -> None:
+    installed(*INSTALLED)
+    cfg = reach_cfg(num_envs)
+    cfg.scene.camera.renderer_cfg = renderer
+    found = [(finding.severity, finding.setting, finding.sized) for finding in check(cfg)]
+    assert found == ([] if severity is None else [(severity, "num_envs", severity == "error")])
+
+
+def test_an_environment_has_one_partition_for_all_of_its_cameras(installed) -> None:
     installed(*INSTALLED)
     cfg = reach_cfg(15_625)
     cfg.scene.camera.renderer_cfg = OVRTXRendererCfg()
     cfg.scene.wrist = CameraCfg(prim_path="/World/W", spawn=None, width=8, height=8, renderer_cfg=OVRTXRendererCfg())
     assert check(cfg) == []
-    cfg.scene.num_envs += 1
-    first, second = check(cfg)
-    assert (first.severity, first.setting, first.sized) == ("error", "num_envs", True)
-    assert "num_envs=15625" in str(first)
-    assert "scaling.max=15625" in str(first)
-    assert "env.scene.wrist" in str(second)
-
-
-def test_without_partitions_their_number_is_no_limit(installed) -> None:
-    installed(*INSTALLED)
-    cfg = reach_cfg(15_626)
-    cfg.scene.camera.renderer_cfg = IsaacRtxRendererCfg(enable_scene_partitioning=True)
-    assert only(cfg).severity == "error"
-    cfg.scene.camera.renderer_cfg = IsaacRtxRendererCfg(enable_scene_partitioning=False)
-    assert only(cfg).severity == "warning"
-
-
-def test_more_views_than_isaac_sims_rtx_was_seen_to_return_give_a_warning(installed) -> None:
-    installed(*INSTALLED)
-    cfg = reach_cfg(4096)
-    cfg.scene.camera.renderer_cfg = IsaacRtxRendererCfg()
-    assert check(cfg) == []
-    cfg.scene.num_envs = 4097
-    finding = only(cfg)
-    assert (finding.severity, finding.setting) == ("warning", "num_envs")
 
 
 def test_isaac_sims_viewport_beside_its_cameras_gives_a_warning(installed) -> None:
     installed(*INSTALLED)
     cfg = reach_cfg()
-    assert preflight.preflight(cfg, PLAN, MACHINE, ["kit"]) == [], "another renderer draws this camera"
+    assert preflight.preflight(cfg, MACHINE, ["kit"]) == [], "another renderer draws this camera"
     cfg.scene.camera.renderer_cfg = IsaacRtxRendererCfg()
-    assert preflight.preflight(cfg, PLAN, MACHINE, ["viser", "newton_gl"]) == []
-    (finding,) = preflight.preflight(cfg, PLAN, MACHINE, ["viser", "kit"])
+    assert preflight.preflight(cfg, MACHINE, ["viser", "newton_gl"]) == []
+    (finding,) = preflight.preflight(cfg, MACHINE, ["viser", "kit"])
     assert (finding.severity, finding.setting) == ("warning", "visualizer")
     assert "env.scene.camera" in str(finding)
-    assert check_run(cfg, PLAN, MACHINE, trial=False, visualizers=["kit"]) == [str(finding)]
+    assert check_run(cfg, MACHINE, trial=False, visualizers=["kit"]) == [str(finding)]
 
 
 def test_images_must_fit_into_one_warp_array() -> None:
@@ -158,7 +147,6 @@ def test_images_must_fit_into_one_warp_array() -> None:
     cfg.scene.camera.height = 256
     finding = only(cfg, machine=HUGE)
     assert (finding.severity, finding.setting, finding.sized) == ("error", "num_envs", True)
-    assert "env.scene.camera.width=256" in str(finding)
     assert "num_envs=32767" in str(finding)
 
 
@@ -214,7 +202,6 @@ def test_physx_on_a_gpu_needs_room_for_contacts(physics: Any) -> None:
     cfg.sim.physics = physics()
     finding = only(cfg)
     assert (finding.severity, finding.setting) == ("warning", "env.sim.physics.gpu_max_rigid_patch_count")
-    assert "leaves 20 contact patches" in str(finding)
     assert "gpu_max_rigid_patch_count=327680" in str(finding)
     cfg.sim.physics.gpu_max_rigid_patch_count = 327_680
     assert check(cfg) == []
@@ -230,66 +217,6 @@ def test_few_environments_the_cpu_and_newton_have_no_patch_buffer_to_fill(
     cfg = reach_cfg(num_envs, device)
     cfg.sim.physics = physics()
     assert check(cfg) == []
-
-
-# Rollout
-
-
-def test_a_rollout_that_does_not_fit_is_an_error_and_one_that_hardly_does_a_warning() -> None:
-    cfg = reach_cfg()
-    cfg.scene.points.num_points, cfg.scene.points.dtype = 1024, "float32"
-    size = PLAN.samples_per_update * 1024 * 3 * 4
-    assert check(cfg, machine=Machine(2 * size, 2, 2)) == []
-    assert only(cfg, machine=Machine(2 * size - 1, 2, 2)).severity == "warning"
-    assert only(cfg, machine=Machine(size, 2, 2)).severity == "warning"
-    finding = only(cfg, machine=Machine(size - 1, 2, 2))
-    assert (finding.severity, finding.setting, finding.sized) == ("error", "points.num_points", True)
-    for setting in ("points.num_points=1024", "points.dtype=float16", "agent.samples_per_update"):
-        assert setting in str(finding)
-    assert "48.0 MiB" in str(finding)
-
-
-def test_several_frames_take_as_many_times_the_memory_and_can_be_fewer() -> None:
-    cfg = reach_cfg(history_length=3)
-    cfg.scene.points.num_points, cfg.scene.points.dtype = 1024, "float16"
-    assert "72.0 MiB" in str(only(cfg, machine=Machine(10 << 20, 2, 2)))
-    assert "env.history_length=3" in str(only(cfg, machine=Machine(10 << 20, 2, 2)))
-
-
-def test_half_the_precision_takes_half_the_memory() -> None:
-    cfg = reach_cfg()
-    cfg.scene.points.num_points, cfg.scene.points.dtype = 1024, "float16"
-    # Enough for 64 environments, too little for a rollout of 24 MiB.
-    small = Machine(10 << 20, 2, 2)
-    assert "24.0 MiB" in str(only(cfg, machine=small))
-    assert "points.dtype" not in str(only(cfg, machine=small))
-
-
-def test_features_and_appended_points_count_as_the_sensor_counts_them() -> None:
-    cfg = reach_cfg()
-    points = cfg.scene.points
-    points.features = ["rgb", "normals", "segmentation", "one_hot", "camera"]
-    points.classes = ("cube", "table")
-    points.append = (GivenPointsCfg(num_points=6),)
-    points.num_points, points.dtype = 58, "float32"
-    sensor: Any = SimpleNamespace(cfg=points)
-    channels = max(part.stop for part in PointCloud.channels.__get__(sensor).values())
-    size = PLAN.samples_per_update * (58 + 6) * channels * 4
-    assert only(cfg, machine=Machine(size - 1, 2, 2)).severity == "error"
-    assert only(cfg, machine=Machine(size, 2, 2)).severity == "warning"
-
-
-def test_depth_images_name_the_camera() -> None:
-    cfg = reach_cfg(obs="depth")
-    size = PLAN.samples_per_update * cfg.scene.camera.width * cfg.scene.camera.height * 4
-    finding = only(cfg, machine=Machine(size - 1, 2, 2))
-    assert (finding.severity, finding.setting) == ("error", "env.scene.camera.width")
-    assert check(cfg, machine=Machine(2 * size, 2, 2)) == []
-
-
-def test_the_state_is_small() -> None:
-    # As much as 64 environments take at the least.
-    assert check(reach_cfg(obs="state"), machine=Machine(64 * 100_000, 2, 2)) == []
 
 
 # Colliders
@@ -308,7 +235,6 @@ def test_detailed_colliders_give_a_warning(props: Any) -> None:
     finding = only(cfg)
     assert (finding.severity, finding.setting) == ("warning", "env.scene.part.spawn.mesh_collision_props")
     assert "10001 triangles" in str(finding)
-    assert "convexHull" in str(finding)
 
 
 def test_hulls_small_meshes_and_meshes_without_collisions_do_not() -> None:
@@ -390,13 +316,13 @@ def test_all_errors_are_in_one_message(installed) -> None:
     cfg.scene.camera.renderer_cfg = IsaacRtxRendererCfg()
     for trial in (False, True):
         with pytest.raises(ConfigError, match=r"renderer_cfg is the renderer isaac_rtx(?s:.*)num_envs=16384"):
-            check_run(cfg, PLAN, MACHINE, trial=trial)
+            check_run(cfg, MACHINE, trial=trial)
 
 
 def test_warnings_keep_nothing_from_running() -> None:
-    (warning,) = check_run(reach_cfg(), PLAN, Machine(16 << 30, 3, 2), trial=False)
+    (warning,) = check_run(reach_cfg(), Machine(16 << 30, 3, 2), trial=False)
     assert warning.startswith("torch uses 3 threads on 2 usable CPU cores")
-    assert check_run(reach_cfg(), PLAN, MACHINE, trial=False) == []
+    assert check_run(reach_cfg(), MACHINE, trial=False) == []
 
 
 def test_a_trial_with_too_many_environments_bounds_the_search_instead_of_ending_it(installed) -> None:
@@ -404,9 +330,9 @@ def test_a_trial_with_too_many_environments_bounds_the_search_instead_of_ending_
     cfg = reach_cfg(16_384)
     cfg.scene.camera.renderer_cfg = OVRTXRendererCfg()
     with pytest.raises(ConfigError, match="num_envs=16384"):
-        check_run(cfg, PLAN, MACHINE, trial=False)
+        check_run(cfg, MACHINE, trial=False)
     with pytest.raises(MemoryError) as raised:
-        check_run(cfg, PLAN, MACHINE, trial=True)
+        check_run(cfg, MACHINE, trial=True)
     outcome, line = classify_exit(1, "".join(traceback.format_exception(raised.value)))
     assert outcome is Outcome.OOM
     assert "num_envs=16384" in line
@@ -422,25 +348,43 @@ def test_a_session_is_refused_before_a_simulator_starts(tmp_path, trial: bool, e
     assert {path.name for path in tmp_path.iterdir()} == ({"phase"} if trial else set())
 
 
+# Samples
+
+
+def space(points: tuple[int, ...], dtype: str = "float16") -> gym.spaces.Dict:
+    """A cloud beside a vector, which does not count."""
+    kind = np.dtype(dtype).type
+    vector = gym.spaces.Box(-np.inf, np.inf, (24,))
+    return gym.spaces.Dict({"policy": vector, "points": gym.spaces.Box(-np.inf, np.inf, points, kind)})
+
+
+def test_a_rollout_that_does_not_fit_is_an_error_and_one_that_hardly_does_a_warning() -> None:
+    cloud = space((3, 1024, 3), "float32")
+    size = PLAN.samples_per_update * 3 * 1024 * 3 * 4
+    assert check_samples(cloud, PLAN, 0, 2 * size, trial=False) == []
+    for free in (2 * size - 1, size):
+        (warning,) = check_samples(cloud, PLAN, 0, free, trial=True)
+        assert "agent.samples_per_update" in warning
+    for trial, error in ((False, ConfigError), (True, MemoryError)):
+        with pytest.raises(error, match=r"144\.0 MiB(?s:.*)agent\.samples_per_update(?s:.*)points\.num_points"):
+            check_samples(cloud, PLAN, 0, size - 1, trial=trial)
+
+
 @pytest.mark.parametrize(("trial", "error"), [(False, ConfigError), (True, MemoryError)])
 def test_a_replay_that_does_not_fit_is_refused(trial: bool, error: type[Exception]) -> None:
-    cfg = reach_cfg()
-    machine = Machine(1 << 30, 2, 2)
-    most = (1 << 30) // kept_bytes(cfg)
-    assert check_run(cfg, PLAN, machine, trial=trial, replay_samples=most) == []
+    # It keeps clouds as float16, whatever they are made as.
+    cloud = space((64, 3), "float32")
+    most = (1 << 30) // (64 * 3 * 2)
+    assert check_samples(cloud, PLAN, most, 1 << 30, trial=trial) == []
     with pytest.raises(error, match=rf"^replay_samples={most + 1}: .* Use at most replay_samples={most}, or num_envs"):
-        check_run(cfg, PLAN, machine, trial=trial, replay_samples=most + 1)
-    assert check_run(cfg, None, machine, trial=trial, replay_samples=most + 1) == [], "nobody learns from it"
+        check_samples(cloud, PLAN, most + 1, 1 << 30, trial=trial)
 
 
-def test_a_replay_keeps_clouds_and_images_as_float16() -> None:
-    cfg = reach_cfg()
-    cfg.scene.points.dtype = "float32"
-    assert kept_bytes(cfg) == 2 * 3 * cfg.scene.points.num_points
-    cfg.obs = "depth"
-    assert kept_bytes(cfg) == 2 * cfg.scene.camera.width * cfg.scene.camera.height
-    cfg.obs = "state"
-    assert kept_bytes(cfg) == 0
+@pytest.mark.parametrize(
+    "vectors", [gym.spaces.Box(-1.0, 1.0, (24,)), gym.spaces.Discrete(3), gym.spaces.Dict(), gym.spaces.Tuple(())]
+)
+def test_vectors_are_small(vectors: gym.Space) -> None:
+    assert check_samples(vectors, PLAN, 0, 1, trial=False) == []
 
 
 def test_the_machine_is_seen_as_it_is() -> None:
@@ -448,6 +392,6 @@ def test_the_machine_is_seen_as_it_is() -> None:
     assert machine.free_bytes > 1 << 20
     assert machine.cores >= 1
     assert machine.threads >= 1
-    assert check(reach_cfg(), plan_batch(64, 4096, 1024), machine) == [
+    assert check(reach_cfg(), machine) == [
         finding for finding in check(reach_cfg(), machine=machine) if finding.setting == "OMP_NUM_THREADS"
     ]

@@ -9,24 +9,22 @@ from pathlib import Path
 import pytest
 
 from isaaclab_pc.json_record import JsonRecord
-from isaaclab_pc.scaling import BatchPlan, Outcome, Trial
-from isaaclab_pc.scaling.earlier_trials import RunKind, TrialsFile
-from isaaclab_pc.scaling.plan_report import PlanReport
+from isaaclab_pc.runners.batch import BatchPlan
+from isaaclab_pc.scaling import Outcome, Trial
+from isaaclab_pc.scaling.earlier_trials import TrialsFile
+from isaaclab_pc.scaling.preflight import Plan
 from isaaclab_pc.scaling.profile import Answer, Doubt, Profile
 from isaaclab_pc.scaling.search import StopReason
-from isaaclab_pc.scaling.trial import MemoryReport, Phase, Progress
+from isaaclab_pc.scaling.trial import MemoryReport, Progress, TrainingPhase
 
 RECORDS = [
-    Progress(Phase.UPDATE, 64),
+    Progress(TrainingPhase.UPDATE, 64),
     Profile(
         *(64, 350.0, 1 << 30, None, StopReason.TIME, (Trial(64, Outcome.FITS),)),
         *("reach", "2026-01-01 12:00", {"physics.contacts": 80}, Doubt.SPEED),
     ),
-    PlanReport({"clouds": (0, -3.5, "128 x 3")}, ("optimizer",), BatchPlan(8, 4, 128), ("warning: slow",)),
-    TrialsFile(
-        RunKind("IsaacPC-Reach-Franka-Direct", "points", "franka", "newton_mjwarp", "rsl_rl", "ppo", "cpu"),
-        (Trial(32, Outcome.FITS, memory=MemoryReport(1, 2)), Trial(64, Outcome.OOM)),
-    ),
+    Plan(BatchPlan(8, 4, 128), ("warning: slow",)),
+    TrialsFile("digest", (Trial(32, Outcome.FITS, memory=MemoryReport(1, 2)), Trial(64, Outcome.OOM))),
     Answer("key", 64, 350.0, 512, "digest", "300 frames/s, as in its trial"),
 ]
 
@@ -58,27 +56,18 @@ def test_the_size_of_a_batch_is_a_whole_number() -> None:
     data = RECORDS[2].to_dict()
     data["batch"]["horizon"] = 8.0
     with pytest.raises(ValueError, match=r"^batch\.horizon: "):
-        PlanReport.from_dict(data)
+        Plan.from_dict(data)
 
 
-def test_scaling_loads_nothing_of_the_rooms_above_it() -> None:
+def test_scaling_loads_no_torch_and_nothing_of_the_rooms_above_it() -> None:
     package = Path(__file__).parents[3] / "isaaclab_pc" / "scaling"
     modules = sorted(f"isaaclab_pc.scaling.{path.stem}" for path in package.glob("[a-z]*.py"))
+    above = [f"isaaclab_pc.{room}" for room in ("launch", "commands", "workers", "cluster")]
     code = (
         f"import sys\nfor name in {modules}: __import__(name)\n"
-        "above = [f'isaaclab_pc.{room}' for room in ('launch', 'commands', 'workers', 'cluster')]\n"
-        "print([name for name in sys.modules if name.startswith(tuple(above))])"
-    )
-    assert len(modules) > 15
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
-
-
-def test_only_the_prediction_of_memory_loads_torch() -> None:
-    package = Path(__file__).parents[3] / "isaaclab_pc" / "scaling"
-    names = {path.stem for path in package.glob("[a-z]*.py")} - {"learner_memory", "memory_plan"}
-    modules = [f"isaaclab_pc.scaling.{name}" for name in sorted(names)]
-    code = (
-        f"import sys\nfor name in {modules}: __import__(name)\n"
+        f"print([name for name in sys.modules if name.startswith(tuple({above}))])\n"
         "print([m for m in ('torch', 'warp', 'numpy', 'isaaclab', 'newton', 'pynvml') if m in sys.modules])"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+    assert len(modules) > 15
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n[]\n"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.scaling.search import BRACKET, Objective, SearchResult, StopReason, search
-from isaaclab_pc.scaling.speed import TOLERANCE, pooled_speeds
+from isaaclab_pc.scaling.trends import TOLERANCE, pooled_speeds
 from isaaclab_pc.scaling.trial import Outcome, Trial
 
 FAILURES = [Outcome.OVER_BUDGET, Outcome.OOM, Outcome.CRASH, Outcome.TIMEOUT]

@@ -11,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from benchmarks.bench_search import CURVES, GRANULE, HI, LO, Curve, Machine, limits
-from isaaclab_pc.scaling.room import capacity, fits_with_margin
 from isaaclab_pc.scaling.search import Objective, SearchResult, StopReason, search
+from isaaclab_pc.scaling.trends import capacity, fits_with_margin
 from isaaclab_pc.scaling.trial import Outcome, Trial
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from benchmarks.bench_search_clock import SETTINGS, Card, ours
 from benchmarks.bench_search_noise import COMPANIES, Company, downwards_pooled, outcomes, upwards_mean
-from isaaclab_pc.scaling.room import MARGIN
+from isaaclab_pc.scaling.trends import MARGIN
 
 
 @pytest.mark.parametrize("company", COMPANIES, ids=lambda company: company.name)

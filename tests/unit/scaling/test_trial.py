@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isaaclab_pc.json_record import JsonRecord
-from isaaclab_pc.scaling.trial import MemoryReport, Meter, Outcome, Phase, Progress, Spaces, Trial, format_size
+from isaaclab_pc.scaling.trial import MemoryReport, Meter, Outcome, Progress, TrainingPhase, Trial, format_size
 
 COUNTS = st.integers(0, 2**63)
 NUMBERS = st.floats(0, allow_infinity=False, allow_nan=False)
@@ -21,19 +21,11 @@ CONTACTS = st.fixed_dictionaries(
     {"num_envs": st.integers(1, 2**31), "contacts": BUFFERS, "constraints": BUFFERS, "share": NUMBERS}
 )
 SETTINGS = st.one_of(st.booleans(), st.integers(), st.floats(allow_infinity=False, allow_nan=False), st.text())
-SPACES = st.builds(
-    Spaces,
-    observations=st.dictionaries(
-        st.text(), st.tuples(st.lists(COUNTS).map(tuple), st.sampled_from(["float16", "float32", "uint8", "bool"]))
-    ),
-    num_actions=COUNTS,
-)
 MEMORY = st.builds(
     MemoryReport,
     before_env=COUNTS,
     after_env=COUNTS,
     tensors=st.dictionaries(st.text(), COUNTS),
-    spaces=st.none() | SPACES,
     torch_peak=st.none() | COUNTS,
     held_peak=st.none() | COUNTS,
 )
@@ -60,13 +52,14 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "faults": COUNTS,
     "most_envs": st.none() | COUNTS,
     "configuration": st.text(),
-    "progress": st.none() | st.builds(Progress, phase=st.sampled_from(Phase), minibatch_size=st.integers(1, 2**31)),
+    "progress": st.none()
+    | st.builds(Progress, phase=st.sampled_from(TrainingPhase), minibatch_size=st.integers(1, 2**31)),
     "repeated_lines": st.lists(st.tuples(st.text(), COUNTS)).map(tuple),
     "samples": COUNTS,
     "minibatch": st.lists(COUNTS).map(tuple),
     "compiled": st.booleans(),
 }
-"""What each field may hold."""
+"""Values that each field may hold."""
 REQUIRED = {"num_envs": 32, "outcome": "fits"}
 
 
@@ -127,15 +120,10 @@ WRONG: dict[str, list[Any]] = {
     "overrides": [*NO_MAPS, {"a": None}, {"a": []}, {"a": float("nan")}, {"a": {"b": 1}}],
     "config_error": [None, 0, 1, "true", []],
     "memory": [
-        *(7, "x", [], {}, {"before_env": 1}, {**GOOD_MEMORY, "base": 1}),
+        *(7, "x", [], {}, {"before_env": 1}, {"before_env": 1, "base": 1}),
         *({**GOOD_MEMORY, "after_env": count} for count in NO_COUNTS),
         *({**GOOD_MEMORY, "tensors": {"clouds": count}} for count in NO_COUNTS),
         *({**GOOD_MEMORY, name: count} for name in ("torch_peak", "held_peak") for count in NO_COUNTS),
-        {**GOOD_MEMORY, "spaces": {"observations": {}}},
-        {**GOOD_MEMORY, "spaces": {"observations": {"policy": [[-3], "float32"]}, "num_actions": 3}},
-        {**GOOD_MEMORY, "spaces": {"observations": {"policy": [[3]]}, "num_actions": 3}},
-        {**GOOD_MEMORY, "spaces": {"observations": {"policy": [[3], "__class__"]}, "num_actions": 3}},
-        {**GOOD_MEMORY, "spaces": {"observations": {}, "num_actions": True}},
     ],
     "contacts": [
         *(7, "x", [], {}, {"share": 0.5}, {**GOOD_CONTACTS, "more": 1}, {**GOOD_CONTACTS, "num_envs": 0}),
@@ -158,7 +146,7 @@ WRONG: dict[str, list[Any]] = {
     "minibatch": [None, 7, "x", {}, *([count] for count in NO_COUNTS)],
     "compiled": [None, 0, 1, "true", []],
 }
-"""What a broken or hostile child may write into each field."""
+"""Values that a broken or hostile child may write into each field."""
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Trial)])
@@ -215,10 +203,15 @@ def test_whatever_a_child_writes_is_a_trial_or_refused(data: dict[str, Any]) -> 
     assert str(trial).startswith("num_envs=")
 
 
+def test_a_reading_of_an_earlier_version_is_passed_over() -> None:
+    data = {**REQUIRED, "memory": {**GOOD_MEMORY, "spaces": {"observations": {}, "num_actions": 3}}}
+    assert Trial.from_json(json.dumps(data)).memory == MemoryReport(1, 2)
+
+
 def test_records_of_other_kinds_are_not_mixed_up() -> None:
     assert issubclass(Progress, JsonRecord)
     with pytest.raises(ValueError, match=r"^num_envs: Field required"):
-        Trial.from_json(Progress(Phase.UPDATE, 64).to_json())
+        Trial.from_json(Progress(TrainingPhase.UPDATE, 64).to_json())
 
 
 def test_trial_prints_as_one_line_with_what_the_user_wants_to_know() -> None:

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from isaaclab_pc.scaling import FitResult, SearchSettings, Trial, fit
-from isaaclab_pc.scaling.fit import RetryPolicy
+from isaaclab_pc.scaling.size_trials import RetryPolicy
 from isaaclab_pc.scaling.trial import Overrides
 
 MIB = 1 << 20
 KEY = {"task": "reach", "runner": "rsl_rl"}
-"""What the callers of `fit` name."""
+"""Key that the callers of `fit` give."""
 
 
 def never_retry(trial: Trial, overrides: Overrides) -> Overrides | None:

@@ -9,7 +9,7 @@ import pytest
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.run_record import RunRecord
 from isaaclab_pc.runners import load_adapter
-from isaaclab_pc.scaling import BatchPlan
+from isaaclab_pc.runners.batch import BatchPlan
 from isaaclab_pc.tasks.reach.reach_env_cfg import ReachEnvCfg
 from isaaclab_pc.workers import play, probe, train
 from tests.unit.workers.fake_session import FakeEnv, FakeRunner

@@ -1,41 +1,27 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a plan tells; configs are read, nothing is simulated."""
-
-import json
+"""The batches and problems that a plan reads off the configs; nothing is simulated."""
 
 import pytest
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.scaling import memory_plan
-from isaaclab_pc.scaling.learner_memory import LearnerMemory
+from isaaclab_pc.scaling.preflight import Plan
 from isaaclab_pc.workers.plan import plan
 
 
-@pytest.fixture
-def settings_path(tmp_path, monkeypatch):
-    """A run's settings in an empty folder, for a learner that need not be built."""
-    memory = LearnerMemory(weights=1 << 20, optimizer=2 << 20, storage=3 << 20, replay=0, activations=4 << 20)
-    monkeypatch.setattr(memory_plan, "learner_memory", lambda resolved, spaces: memory)
-    monkeypatch.chdir(tmp_path)
+def test_a_plan_tells_the_batches_and_the_findings_of_the_preflight(tmp_path):
     path = tmp_path / "config.yaml"
-    compose(["device=cpu", "physics=newton_mjwarp", "points.num_points=64"]).save(path)
-    return path
+    settings = compose(["device=cpu", "physics=newton_mjwarp", "points.num_points=64", "minibatch_size=512"])
+    settings.save(path)
+    assert plan(path, 2_000_000, tmp_path / "plan.json") == 0
+    found = Plan.read(tmp_path / "plan.json")
+    assert (found.batch.horizon, found.batch.minibatch_size) == (8, 512)
+    assert any(finding.startswith("error: num_envs=2000000") for finding in found.findings)
 
 
-def test_a_plan_tells_parts_batch_and_what_only_a_trial_tells(settings_path, tmp_path):
-    assert plan(settings_path, 64, tmp_path / "plan.json") == 0
-    content = json.loads((tmp_path / "plan.json").read_text(encoding="utf-8"))
-    assert set(content) == {"parts", "missing", "batch", "findings"}
-    assert content["parts"]["network weights"][:1] == [1 << 20]
-    assert content["batch"]["horizon"] >= 1
-    assert set(content["batch"]) == {"horizon", "num_minibatches", "minibatch_size"}
-    assert content["missing"], "there was no trial before"
-    assert all(isinstance(finding, str) for finding in content["findings"])
-
-
-def test_settings_that_do_not_fit_are_refused(settings_path, tmp_path):
-    compose(["device=cpu", "physics=newton_mjwarp", "points.num_points=100000"]).save(settings_path)
+def test_settings_that_do_not_fit_are_refused(tmp_path):
+    path = tmp_path / "config.yaml"
+    compose(["device=cpu", "physics=newton_mjwarp", "points.num_points=100000"]).save(path)
     with pytest.raises(ConfigError, match="pixels of the cameras"):
-        plan(settings_path, 64, tmp_path / "plan.json")
+        plan(path, 64, tmp_path / "plan.json")
     assert not (tmp_path / "plan.json").exists()

@@ -16,7 +16,7 @@ from isaaclab_pc.launch.run_record import RunRecord
 from isaaclab_pc.output_filter import Repeats
 from isaaclab_pc.runners import NonFiniteError
 from isaaclab_pc.scaling.profile import Answer
-from isaaclab_pc.scaling.trial import Phase, Progress
+from isaaclab_pc.scaling.trial import Progress, TrainingPhase
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import Lines
 from isaaclab_pc.viz.run_curves import read_run_curves
@@ -60,7 +60,7 @@ def test_it_leaves_word_of_rollouts_and_updates_whatever_evaluations_come_betwee
     session.env.steps = 0
     assert worker.train(run, None, Lines(io.StringIO())) == 0
     assert len(session.env.seeds) > 5, "evaluations, whose steps are not those of an iteration"
-    assert phases == 5 * (63 * [Phase.ROLLOUT] + [Phase.UPDATE])
+    assert phases == 5 * (63 * [TrainingPhase.ROLLOUT] + [TrainingPhase.UPDATE])
     progress = Progress.read(run.parent / "progress.json")
     assert (progress.minibatch_size, progress.chunk) == (64, 48)
 

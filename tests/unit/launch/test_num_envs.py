@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One number for several GPUs, against a fake NVML and with searches that are told their answers."""
+"""The number of environments of each process: which memory it is found in, and one number for several GPUs."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,10 +7,12 @@ from dataclasses import replace
 import pytest
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.launch import num_envs
+from isaaclab_pc.launch.num_envs import GpuGroup, group_gpus, smallest_answer
 from isaaclab_pc.scaling import FitResult
 from isaaclab_pc.scaling.gpu import Gpu
-from isaaclab_pc.scaling.several_gpus import GpuGroup, group_gpus, smallest_answer
 from isaaclab_pc.scaling.trial import Overrides
+from isaaclab_pc.settings import RunSettings
 from tests.fake_nvml import FakeGpu, FakeNvml
 
 GIB = 1 << 30
@@ -29,34 +31,47 @@ def group(nvml: FakeNvml) -> Callable[..., list[GpuGroup]]:
     return make
 
 
-def test_equal_gpus_are_one_group_searched_on_the_first_which_has_the_least_room(group) -> None:
-    first, second, third = "cuda:0", "cuda:1", "cuda:2"
-    assert group([("A", 8, 1)] * 3) == [GpuGroup((first, second, third), first, 2 * EXTRA)]
-
-
-def test_a_gpu_that_others_use_may_have_less_room_than_the_first(group) -> None:
-    assert group([("A", 8, 1), ("A", 8, 2)]) == [GpuGroup(("cuda:0", "cuda:1"), "cuda:1", 0)]
-
-
-def test_other_models_and_sizes_are_other_groups(group) -> None:
-    assert group([("A", 8, 1), ("B", 8, 1), ("A", 16, 1), ("B", 8, 1)]) == [
-        GpuGroup(("cuda:0",), "cuda:0", 3 * EXTRA),
-        GpuGroup(("cuda:1", "cuda:3"), "cuda:1", 0),
-        GpuGroup(("cuda:2",), "cuda:2", 0),
-    ]
-
-
-def test_the_first_that_is_named_is_the_first_process(group) -> None:
-    assert group([("A", 8, 1), ("B", 8, 1)], ["cuda:1", "cuda:0"])[0] == GpuGroup(("cuda:1",), "cuda:1", EXTRA)
-
-
-def test_a_single_gpu_keeps_all_of_its_memory(group) -> None:
-    assert group([("A", 8, 1)]) == [GpuGroup(("cuda:0",), "cuda:0", 0)]
-
-
-def test_a_gpu_that_is_named_twice_is_refused(group) -> None:
-    with pytest.raises(ConfigError, match="device=cuda:0,cuda:0 names a GPU twice"):
-        group([("A", 8, 1)], ["cuda:0", "cuda:0"])
+@pytest.mark.parametrize(
+    ("gpus", "devices", "groups"),
+    [
+        pytest.param(
+            [("A", 8, 1)] * 3,
+            None,
+            [GpuGroup(("cuda:0", "cuda:1", "cuda:2"), "cuda:0", 2 * EXTRA)],
+            id="of equal ones the first has the least room",
+        ),
+        pytest.param(
+            [("A", 8, 1), ("A", 8, 2)],
+            None,
+            [GpuGroup(("cuda:0", "cuda:1"), "cuda:1", 0)],
+            id="or one that others use",
+        ),
+        pytest.param(
+            [("A", 8, 1), ("B", 8, 1), ("A", 16, 1), ("B", 8, 1)],
+            None,
+            [
+                GpuGroup(("cuda:0",), "cuda:0", 3 * EXTRA),
+                GpuGroup(("cuda:1", "cuda:3"), "cuda:1", 0),
+                GpuGroup(("cuda:2",), "cuda:2", 0),
+            ],
+            id="other models and sizes are other groups",
+        ),
+        pytest.param(
+            [("A", 8, 1), ("B", 8, 1)],
+            ["cuda:1", "cuda:0"],
+            [GpuGroup(("cuda:1",), "cuda:1", EXTRA), GpuGroup(("cuda:0",), "cuda:0", 0)],
+            id="the first that is named is the first process",
+        ),
+        pytest.param([("A", 8, 1)], None, [GpuGroup(("cuda:0",), "cuda:0", 0)], id="a single one keeps its memory"),
+    ],
+)
+def test_gpus_that_stand_for_each_other_are_searched_where_there_is_the_least_room(
+    group: Callable[..., list[GpuGroup]],
+    gpus: list[tuple[str, int, int]],
+    devices: list[str] | None,
+    groups: list[GpuGroup],
+) -> None:
+    assert group(gpus, devices) == groups
 
 
 GROUPS = [GpuGroup((f"cuda:{index}",), f"cuda:{index}", 0) for index in range(3)]
@@ -128,3 +143,30 @@ def test_a_gpu_on_which_nothing_fits_ends_it() -> None:
 
     with pytest.raises(ConfigError, match="no size fits"):
         smallest_answer(GROUPS, search)
+
+
+@pytest.mark.parametrize(
+    ("given", "gpus_here", "searched"),
+    [
+        ({"device": "cpu"}, 0, [("cpu", 1)]),
+        ({"device": "cpu", "gpus": 2}, 0, [("cpu", 2)]),
+        ({"device": "cuda:0"}, 4, [("cuda:0", 1)]),
+        ({"device": "cuda:0", "gpus": 2}, 4, [("cuda:0", 2), ("cuda:1", 2)]),
+        ({"device": "cuda:0", "cluster": "ray", "workers": 8}, 1, [("cuda:0", 1)]),
+        ({"device": "cuda:0", "cluster": "ray", "workers": 8}, 2, [("cuda:0", 2), ("cuda:1", 2)]),
+        ({"device": "cpu", "cluster": "ray", "workers": 8}, 1, [("cpu", 8)]),
+    ],
+)
+def test_processes_on_one_machine_share_it(monkeypatch, nvml, given, gpus_here, searched) -> None:
+    asked = []
+
+    def find(run, search, on_trial, *, processes, reserve=0):
+        asked.append((search.device, processes))
+        return FitResult(64, (), False, "")
+
+    nvml.gpus = [FakeGpu(f"model {index}", 8 * GIB, GIB) for index in range(4)]
+    monkeypatch.setattr(num_envs, "gpu_count", lambda: gpus_here)
+    monkeypatch.setattr(num_envs, "find_num_envs", find)
+    run = RunSettings(num_envs="auto").with_values({**given, "physics.backend": "newton_mjwarp"})
+    assert num_envs.num_envs_per_process(run, lambda trial: None).num_envs == 64
+    assert asked == searched

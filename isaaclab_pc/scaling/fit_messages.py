@@ -1,18 +1,70 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the user is told where a search has no answer."""
+"""Messages on the answer of a search, and on what to change where it has none."""
 
 from __future__ import annotations
 
-from isaaclab_pc.scaling.search import SearchResult, StopReason
-from isaaclab_pc.scaling.search_clock import FIRST_BUILD_SECONDS
+from pathlib import Path
+
+from isaaclab_pc.scaling.profile import Profile
+from isaaclab_pc.scaling.search import Objective, SearchResult, StopReason
 from isaaclab_pc.scaling.search_settings import SearchSettings
+from isaaclab_pc.scaling.size_trials import FIRST_BUILD_SECONDS
 from isaaclab_pc.scaling.trial import Outcome, Trial, format_size
 
-__all__ = ["nothing_built", "nothing_fits"]
+__all__ = ["cached_reason", "confirmed_reason", "nothing_built", "nothing_fits", "searched_reason"]
+
+
+def cached_reason(profile: Profile, path: Path) -> str:
+    """Say where an answer comes from that needed no trial.
+
+    Args:
+        profile: The answer.
+        path: File of the cache.
+    """
+    cut = "" if profile.stop is StopReason.COMPLETE else f", in a search cut short by scaling.{profile.stop}"
+    return (
+        f"num_envs={profile.num_envs} from an earlier search ({profile.frames_per_second:.0f} frames/s, "
+        f"{_memory(profile)}{cut}; {path}); scaling.cache=refresh searches again"
+    )
+
+
+def confirmed_reason(trial: Trial, path: Path) -> str:
+    """Say that a cached answer was tried once more and holds.
+
+    Args:
+        trial: The trial of now.
+        path: File of the cache.
+    """
+    return (
+        f"num_envs={trial.num_envs} from an earlier search still fits the memory that is free now: tried again, "
+        f"{trial.frames_per_second:.0f} frames/s, {_memory(trial)} ({path}); scaling.cache=refresh searches again"
+    )
+
+
+def searched_reason(result: SearchResult, best: Trial, objective: Objective) -> str:
+    """Say why a size won.
+
+    Args:
+        result: The search.
+        best: Its winner.
+        objective: What it searched for.
+    """
+    kind = "the fewest environments within 5 % of the best frames per second"
+    if objective is Objective.MEMORY:
+        kind = "the largest that fits"
+    cut = "" if result.stop is StopReason.COMPLETE else f"; cut short by scaling.{result.stop}"
+    return (
+        f"num_envs={best.num_envs}: {kind}, {len(result.trials)} tried ({result.frames_per_second:.0f} frames/s, "
+        f"{_memory(best)}{cut})"
+    )
+
+
+def _memory(answer: Trial | Profile) -> str:
+    return format_size(answer.device_bytes or answer.host_bytes)
 
 
 def nothing_built(result: SearchResult) -> str:
-    """Tell what to do where no environment was built in time, as where kernels are compiled for the first time.
+    """Say what to do where no environment was built in time, as where kernels are compiled for the first time.
 
     Args:
         result: The search; its last trial was ended while it built.
@@ -25,7 +77,7 @@ def nothing_built(result: SearchResult) -> str:
 
 
 def nothing_fits(result: SearchResult, settings: SearchSettings) -> str:
-    """Tell what to change when no size that was tried fits.
+    """Say what to change when no size that was tried fits.
 
     Args:
         result: The search.
@@ -64,7 +116,7 @@ def nothing_fits(result: SearchResult, settings: SearchSettings) -> str:
 
 
 def _memory_needed(smallest: Trial) -> str:
-    """Tell what is known of the memory that the task needs: a trial that was ended shows only that it is more."""
+    """Say how much memory the task needs at least: a trial that was ended shows only that it is more."""
     if smallest.outcome is not Outcome.OVER_BUDGET:
         return ""
     on_gpu = smallest.device_budget is not None and (smallest.device_bytes or 0) > smallest.device_budget

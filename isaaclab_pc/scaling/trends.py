@@ -1,16 +1,26 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How many environments the memory has room for, as the trials so far tell it."""
+"""Growth of memory with the environments, and speed of each size, by all trials of a search together."""
 
 import math
 from collections.abc import Sequence
 
 from isaaclab_pc.scaling.trial import Trial
 
-__all__ = ["MARGIN", "capacity", "fits_with_margin", "telling"]
+__all__ = [
+    "MARGIN",
+    "TOLERANCE",
+    "capacity",
+    "fits_with_margin",
+    "pooled_speeds",
+    "smallest_near_best",
+    "telling",
+]
 
 MARGIN = 0.015
 """Part of a memory budget that a winner leaves free. The peaks of one size differ from run to run: with a standard
 deviation of 0.5 %, a winner at this margin fits again in 98 of 100 runs, and most winners use less."""
+TOLERANCE = 0.05
+"""A size whose frames per second are this close to the best is as good: more environments would only cost memory."""
 _APART = 1.05
 """How many times larger one of two sizes has to be: between closer ones, noise hides the slope of memory."""
 
@@ -100,3 +110,53 @@ def _memories(trial: Trial) -> tuple[tuple[int, int | None], tuple[int, int | No
         (trial.host_bytes, trial.host_budget if trial.host_bytes else None),
         (trial.device_bytes or 0, trial.device_budget if trial.device_bytes else None),
     )
+
+
+def pooled_speeds(trials: Sequence[Trial]) -> dict[int, float]:
+    """Return the speed of each size that fits.
+
+    Other programs only ever make an iteration slower, so the least time counts: of a rollout, the least of all trials
+    of its size, and of an update, the least of all trials that learn from minibatches of the same shape with the same
+    settings. An update learns from as many samples at every size, and takes as long.
+
+    Args:
+        trials: Trials so far.
+
+    Returns:
+        Environment steps of training per second [1/s] by size, the smallest size first. A trial without times counts
+        with its own frames per second.
+    """
+    fits = sorted((trial for trial in trials if trial.fits), key=lambda trial: trial.num_envs)
+    updates: dict[object, float] = {}
+    for trial in fits:
+        if _is_timed(trial):
+            per_sample = trial.seconds["update"] / trial.samples
+            updates[_work(trial)] = min(updates.get(_work(trial), math.inf), per_sample)
+
+    speeds: dict[int, float] = {}
+    for trial in fits:
+        speed = trial.frames_per_second
+        if _is_timed(trial):
+            per_sample = trial.seconds["rollout"] / trial.samples + updates[_work(trial)]
+            speed = 1 / per_sample if per_sample > 0 else speed
+        speeds[trial.num_envs] = max(speed, speeds.get(trial.num_envs, 0.0))
+    return speeds
+
+
+def smallest_near_best(speeds: dict[int, float]) -> int:
+    """Return the smallest size within `TOLERANCE` of the best speed.
+
+    Args:
+        speeds: Speed by size, at least one.
+    """
+    enough = (1 - TOLERANCE) * max(speeds.values())
+    return min(size for size, speed in speeds.items() if speed >= enough)
+
+
+def _is_timed(trial: Trial) -> bool:
+    return trial.samples > 0 and {"rollout", "update"} <= trial.seconds.keys()
+
+
+def _work(trial: Trial) -> object:
+    """Return what the time of an update by sample depends on."""
+    return trial.minibatch, tuple(sorted(trial.overrides.items()))

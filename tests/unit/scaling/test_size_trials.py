@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The time of a search begins with the first environment that is built."""
 
-from isaaclab_pc.scaling.search_clock import FIRST_BUILD_SECONDS, SearchClock
+from isaaclab_pc.scaling.size_trials import FIRST_BUILD_SECONDS, SearchClock
 
 
 def test_the_first_build_has_time_of_its_own_and_the_search_has_its_time_after_it() -> None:

@@ -9,8 +9,8 @@ import pytest
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.physics import HEADROOM, ContactUsage
 from isaaclab_pc.scaling import Outcome, Trial
-from isaaclab_pc.scaling.auto_num_envs import apply_overrides, retry_overrides
-from isaaclab_pc.scaling.trial import Phase, Progress
+from isaaclab_pc.scaling.retry import apply_overrides, retry_overrides
+from isaaclab_pc.scaling.trial import Progress, TrainingPhase
 
 
 def usage(used: int, capacity: int, rows: int = 10, *, overflowed: bool = False) -> ContactUsage:
@@ -46,30 +46,35 @@ def test_physx_buffers_are_sized_by_what_physx_asked_for() -> None:
     assert retry_overrides(trial, {}) == {"env.sim.physics.gpu_max_rigid_patch_count": HEADROOM * 1000}
 
 
-@pytest.mark.parametrize("outcome", [Outcome.OOM, Outcome.OVER_BUDGET])
-def test_an_update_that_does_not_fit_gets_smaller_minibatches(outcome: Outcome) -> None:
-    assert retry_overrides(Trial(8, outcome, progress=Progress(Phase.UPDATE, 512)), {}) == {"minibatch_size": 256}
-    assert retry_overrides(Trial(8, outcome, progress=Progress(Phase.UPDATE, 100)), {}) is None
-    assert retry_overrides(Trial(8, outcome, progress=Progress(Phase.ROLLOUT, 512)), {}) is None
-    assert retry_overrides(Trial(8, outcome), {}) is None
+UPDATE, ROLLOUT = TrainingPhase.UPDATE, TrainingPhase.ROLLOUT
 
 
 @pytest.mark.parametrize("outcome", [Outcome.OOM, Outcome.OVER_BUDGET])
-def test_an_update_that_does_not_fit_gets_a_smaller_chunk_before_smaller_minibatches(outcome: Outcome) -> None:
-    trial = Trial(8, outcome, progress=Progress(Phase.UPDATE, 4096, chunk=32_768))
-    assert retry_overrides(trial, {}) == {"chunk": 512}, "no more than a minibatch is held at once"
-    assert retry_overrides(trial, {"chunk": 512}) == {"chunk": 512, "minibatch_size": 2048}
-    large_minibatch = replace(trial, progress=Progress(Phase.UPDATE, 24_576, chunk=2048))
-    assert retry_overrides(large_minibatch, {"physics.contacts": 80}) == {"physics.contacts": 80, "chunk": 256}
-    small = replace(trial, progress=Progress(Phase.UPDATE, 100, chunk=32_768))
-    assert retry_overrides(small, {}) == {"chunk": 64}
-    smallest = replace(trial, progress=Progress(Phase.UPDATE, 128, chunk=64))
-    assert retry_overrides(smallest, {}) == {"minibatch_size": 64}
-    assert retry_overrides(replace(trial, progress=Progress(Phase.ROLLOUT, 4096, chunk=32_768)), {}) is None
+@pytest.mark.parametrize(
+    ("progress", "given", "again"),
+    [
+        (Progress(UPDATE, 512), {}, {"minibatch_size": 256}),
+        (Progress(UPDATE, 100), {}, None),
+        (Progress(ROLLOUT, 512), {}, None),
+        (None, {}, None),
+        # No more than a minibatch is held at once.
+        (Progress(UPDATE, 4096, chunk=32_768), {}, {"chunk": 512}),
+        (Progress(UPDATE, 24_576, chunk=2048), {"physics.contacts": 80}, {"physics.contacts": 80, "chunk": 256}),
+        (Progress(UPDATE, 100, chunk=32_768), {}, {"chunk": 64}),
+        # The chunk was lowered already, or cannot be.
+        (Progress(UPDATE, 4096, chunk=512), {"chunk": 512}, {"chunk": 512, "minibatch_size": 2048}),
+        (Progress(UPDATE, 128, chunk=64), {}, {"minibatch_size": 64}),
+        (Progress(ROLLOUT, 4096, chunk=32_768), {}, None),
+    ],
+)
+def test_an_update_that_does_not_fit_gets_a_smaller_chunk_once_and_then_smaller_minibatches(
+    outcome: Outcome, progress: Progress | None, given: dict[str, int], again: dict[str, int] | None
+) -> None:
+    assert retry_overrides(Trial(8, outcome, progress=progress), given) == again
 
 
-@pytest.mark.parametrize("phase", Phase)
-def test_a_replay_is_halved_where_there_cannot_be_fewer_environments(phase: Phase) -> None:
+@pytest.mark.parametrize("phase", TrainingPhase)
+def test_a_replay_is_halved_where_there_cannot_be_fewer_environments(phase: TrainingPhase) -> None:
     trial = Trial(32, Outcome.OVER_BUDGET, progress=Progress(phase, 100, replay_samples=80_000))
     assert retry_overrides(trial, {}, smallest=32) == {"replay_samples": 40_000}
     assert retry_overrides(trial, {}, smallest=16) is None
@@ -78,7 +83,7 @@ def test_a_replay_is_halved_where_there_cannot_be_fewer_environments(phase: Phas
 
 
 def test_other_failures_are_cured_by_no_setting() -> None:
-    trial = Trial(8, Outcome.TIMEOUT, contacts=usage(60, 64), progress=Progress(Phase.UPDATE, 512))
+    trial = Trial(8, Outcome.TIMEOUT, contacts=usage(60, 64), progress=Progress(TrainingPhase.UPDATE, 512))
     assert retry_overrides(trial, {}) is None
 
 
