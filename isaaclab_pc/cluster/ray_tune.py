@@ -35,7 +35,7 @@ RAY_FOLDER = "ray"
 """Ray's own state, in the tuning's folder. Nothing of it is read again: it holds pickles, which can run code."""
 
 REDUCTION_FACTOR = 3
-"""``asha`` lets one of so many trials go on."""
+"""``asha`` lets one of this many trials go on."""
 
 _STEP_SECONDS = 5.0
 """Longest time until a trial answers to Ray, with or without a new iteration [s]."""
@@ -77,7 +77,7 @@ class RunTrial(tune.Trainable):
         self._program: list[str] = config["program"]
         self._process: ProcessTree | None = None
         self._unreported: deque[tuple[int, float | None]] = deque()
-        self._iteration = 0
+        self._reported = 0
 
     def step(self) -> dict[str, Any]:
         """Report the next iteration, or nothing new after a few seconds."""
@@ -86,8 +86,8 @@ class RunTrial(tune.Trainable):
             # Asked before the iterations are read: those before its end are reported before its end.
             code = None if self._process is None else self._process.wait(0.0)
             if self._has_unreported():
-                self._iteration, score = self._unreported.popleft()
-                return _result(self._iteration, score, done=False)
+                self._reported, score = self._unreported.popleft()
+                return _result(self._reported, score, done=False)
 
             if self._process is None or code is not None:
                 trial = read_trial(self._folder, {}, self._metric)
@@ -98,7 +98,7 @@ class RunTrial(tune.Trainable):
                     raise RuntimeError(f"{self._folder}: its script ended with exit code {code}")
                 self._process = self._start()
             time.sleep(_LOOK_SECONDS)
-        return _result(self._iteration, None, done=False)
+        return _result(self._reported, None, done=False)
 
     def cleanup(self) -> None:
         """End the run in good order: it writes a checkpoint."""
@@ -121,7 +121,7 @@ class RunTrial(tune.Trainable):
     def _has_unreported(self) -> bool:
         if not self._unreported:
             scores = read_scores(self._folder, self._metric)
-            self._unreported.extend(entry for entry in scores if entry[0] > self._iteration)
+            self._unreported.extend(entry for entry in scores if entry[0] > self._reported)
         return bool(self._unreported)
 
 
@@ -166,7 +166,7 @@ def run_trials(
 
     Args:
         folder: The tuning's folder, with a folder for each trial in which its settings are.
-        tuning: What is tried.
+        tuning: The tuning in it.
         program: Arguments of Python that train the run in a folder, which is added to them.
         address: A running cluster; None: one is started on this machine, and ended.
         machine: ``num_cpus``, ``num_gpus`` and ``_memory`` [bytes] of that cluster.
@@ -176,7 +176,7 @@ def run_trials(
         The errors of trials that Ray gave up.
 
     Raises:
-        ConfigError: There is no cluster at the address, or no machine of it has what a trial needs.
+        ConfigError: There is no cluster at the address, or none of its machines is large enough for a trial.
     """
     config = {
         "trial": tune.grid_search(list(tuning.trials)),
@@ -220,7 +220,7 @@ def _scheduler(tuning: Tuning) -> TrialScheduler:
 
 
 def _check_nodes(address: str, resources: Mapping[str, float]) -> None:
-    """Refuse a cluster where no machine has what a trial needs: the trial would wait forever."""
+    """Refuse a cluster without a machine that is large enough for a trial: it would wait forever."""
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     needs = {"CPU": resources["cpu"], "GPU": resources["gpu"], "memory": resources["memory"]}
     if not any(all(node.get(name, 0) >= need for name, need in needs.items()) for node in nodes):

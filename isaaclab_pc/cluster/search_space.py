@@ -60,7 +60,7 @@ class SearchSpace:
         if self.kind.endswith("randint"):
             # Tune leaves the upper end out.
             return str(int(domain(int(low), int(high) + 1).sample(random_state=generator)))
-        # Rounded to what people would write, which may pass the ends.
+        # Rounding to four digits may pass the ends.
         value = float(f"{domain(low, high).sample(random_state=generator):.4g}")
         return repr(min(max(value, low), high))
 

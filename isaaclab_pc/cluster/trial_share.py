@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How many trials a machine can run at once, and what each of them gets. Loads no torch."""
+"""How many trials a machine can run at once, and the share of each. Loads no torch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from isaaclab_pc.settings.scaling import parse_budget
 __all__ = ["Machine", "TrialShare"]
 
 _RAY_STEPS = 10_000
-"""Parts of a core or GPU that Ray tells apart."""
+"""Resolution of Ray: parts of a core or GPU."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class TrialShare:
 
 @dataclass(frozen=True)
 class Machine:
-    """What all trials share."""
+    """The resources that all trials share."""
 
     cores: int
     """CPU cores."""
@@ -51,7 +51,7 @@ class Machine:
 
     @classmethod
     def here(cls, settings: RunSettings) -> Machine:
-        """Read what this machine has now.
+        """Read the free resources of this machine.
 
         Args:
             settings: Those of a trial, for the device and the budget.
@@ -111,5 +111,5 @@ def _budget(settings: RunSettings) -> float | int:
 
 
 def _round_down(exact: float) -> float:
-    """Round to what Ray tells apart: six times 0.1667 of a GPU would be more than there is."""
+    """Round to Ray's resolution: six times 0.1667 of a GPU would be more than one."""
     return math.floor(exact * _RAY_STEPS) / _RAY_STEPS

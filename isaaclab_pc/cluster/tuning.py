@@ -31,7 +31,7 @@ STOPPED_EARLY_NAME = "stopped_early"
 """Empty file in the folder of a trial that the tuner ended before its last iteration."""
 
 OVER = ("completed", "stopped early", "failed", "storm")
-"""Statuses of trials that do not go on; all but the second are what a run's record says."""
+"""Statuses of trials that do not go on; all but the second are also statuses of a run."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class TuneTrial:
     values: Mapping[str, str]
     """Of the settings that are searched over."""
     status: str
-    """``waiting``, ``stopped early``, or what the run's record says."""
+    """``waiting``, ``stopped early``, or the status of the run."""
     score: float | None = None
     """Newest value of the metric. The evaluation at the end counts more than the successes in training."""
     data: RunData | None = None

@@ -68,7 +68,7 @@ class TuneSettings(ScriptSettings):
     """A running Ray cluster: auto, or host:port; null: that of the variable RAY_ADDRESS, or else this machine."""
 
     resume: str | None = None
-    """Folder of a tuning: what has ended stays, all others go on from their checkpoints."""
+    """Folder of a tuning: trials that have ended stay, all others go on from their checkpoints."""
 
 
 NOT_SEARCHED = (
@@ -93,7 +93,7 @@ Search for settings that train better, with Ray Tune: pip install 'isaaclab_pc[c
 
   python scripts/tune.py [key=value ...] key=<several values> ...
 
-Any setting that changes what a run is may have several values, and so may env.* and agent.*:
+Any setting that changes a run's result may have several values, and so may env.* and agent.*:
   a,b,c  or  choice(a,b,c)          one of these
   range(1,10,2)                     1, 3, 5, 7 or 9
   interval(0.1,0.9)                 a number from 0.1 to 0.9;  int(interval(1,9)): a whole one
@@ -181,7 +181,7 @@ def _split(argv: Sequence[str]) -> tuple[list[SearchSpace], list[str]]:
 
 
 def _prepare(own: TuneSettings, spaces: Sequence[SearchSpace], command: Command) -> tuple[Path, Tuning]:
-    """Check all trials, find what one needs, and write the tuning's folder."""
+    """Check all trials, measure one, and write the tuning's folder."""
     base = _settings(command, {space.key: space.highest for space in spaces}, quiet=False)
     require_library(base.runner)
     if base.teacher == TRAIN:
@@ -285,7 +285,7 @@ def _measure(base: RunSettings, own: TuneSettings, trials: int) -> tuple[dict[st
         if base.num_envs == "auto":
             raise
         raise ConfigError(
-            f"num_envs={base.num_envs}: what a trial needs could not be measured; concurrent=1 works without. {error}"
+            f"num_envs={base.num_envs}: a trial could not be measured; concurrent=1 works without. {error}"
         ) from None
     part = machine.share(trials, concurrent, found.host_bytes, found.device_bytes or 0)
     return {"num_envs": found.num_envs, **found.overrides}, part
@@ -304,7 +304,7 @@ def _resume(own: TuneSettings, spaces: Sequence[SearchSpace], command: Command) 
 
 
 def _this_machine(folder: Path, tuning: Tuning) -> dict[str, int]:
-    """Return what a Ray cluster on this machine alone can give to trials."""
+    """Return the resources of a Ray cluster on this machine alone."""
     if tuning.gpus and gpu_count() == 0:
         raise ConfigError(
             f"resume={folder}: its trials need a GPU, and there is none; address=<cluster> runs them elsewhere."

@@ -43,7 +43,7 @@ class TuningDisplay:
         self._last: events.Trials | None = None
 
     def refresh(self) -> None:
-        """Show what has changed."""
+        """Show the changes."""
         trials = read_trials(self._folder, self._tuning)
         for trial in trials:
             if trial.status != self._shown[trial.name]:

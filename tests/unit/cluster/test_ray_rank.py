@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import ray
 
-from isaaclab_pc.cluster import oom_watch, ray_rank, ray_train
+from isaaclab_pc.cluster import ray_rank, ray_train
 from isaaclab_pc.cluster.ray_rank import Failure, Mailbox, run_rank
+from isaaclab_pc.supervise import oom_watch
 
 SAYS = "import os; print('rank', os.environ['RANK'], 'of', os.environ['ISAACLAB_PC_RANKS'], flush=True)"
 
@@ -70,31 +71,18 @@ def rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rank:
 # The mailbox
 
 
-def test_a_mailbox_gives_signals_from_where_a_rank_has_read() -> None:
+def test_a_mailbox_gives_text_once_and_signals_and_failures_for_good() -> None:
     mailbox = Mailbox()
-    assert mailbox.signals(0) == []
     for number in (signal.SIGTERM, signal.SIGABRT):
         mailbox.send_signal(number)
-    assert mailbox.signals(0) == [signal.SIGTERM, signal.SIGABRT]
-    assert mailbox.signals(1) == [signal.SIGABRT]
-    assert mailbox.signals(2) == []
+    assert [mailbox.signals(begin) for begin in range(3)] == [[signal.SIGTERM, signal.SIGABRT], [signal.SIGABRT], []]
 
-
-def test_a_mailbox_gives_text_once_and_failures_for_good() -> None:
-    mailbox = Mailbox()
     mailbox.write("one ")
     mailbox.write("two")
     mailbox.report(1, Failure(3, 10))
     assert mailbox.read() == ("one two", {1: Failure(3, 10)})
     mailbox.report(0, Failure(-9, 11))
     assert mailbox.read() == ("", {1: Failure(3, 10), 0: Failure(-9, 11)})
-
-
-def test_a_mailbox_knows_whether_a_rank_has_begun() -> None:
-    mailbox = Mailbox()
-    assert not mailbox.has_begun()
-    mailbox.begin()
-    assert mailbox.has_begun()
 
 
 # A rank
