@@ -26,6 +26,8 @@ _MARK = "ISAACLAB_PC_CHILD"
 
 _LOOK_SHARE = 0.02
 """Largest share of the time for looks at the tree: the child's speed is being measured, on the same cores."""
+_GROWTH = 1.01
+"""Factor by which the resident memory must grow between two looks for another exact reading."""
 _NEWBORN_S = 2.0
 """Time after its first sight in which a process may still be between vfork and exec [s]."""
 
@@ -68,6 +70,8 @@ class ProcessTree:
         self._seen: dict[psutil.Process, float] = {}
         """When each living process of the tree was seen first [s]."""
         self._peak = 0
+        self._resident = 0
+        """Resident memory of the tree at the last exact reading [bytes]."""
         self._next_look = -math.inf
 
         self._mark = uuid.uuid4().hex
@@ -135,21 +139,24 @@ class ProcessTree:
             The peak since the child started [bytes], including peaks of the child itself between two samples.
         """
         highest = _highest_resident(self._child.pid)
-        near = budget is not None and max(highest, sum(self._usage().values())) > budget
+        usage = self._usage()
+        near = budget is not None and max(highest, sum(usage.values())) > budget
         began = time.monotonic()
-        if near or began >= self._next_look:
+        due = near or began >= self._next_look
+        if due:
             self._look()
-            self._peak = max(self._peak, highest, self._in_use())
+            usage = self._usage()
+
+        resident = sum(usage.values())
+        if due or resident > _GROWTH * self._resident:
+            self._resident = resident
+            if resident > self._peak:
+                self._peak = max(self._peak, _proportional([process for process, size in usage.items() if size]))
+        self._peak = max(self._peak, highest, *usage.values())
+        if due:
             ended = time.monotonic()
             self._next_look = ended + (ended - began) * (1 / _LOOK_SHARE - 1)
         return self._peak
-
-    def _in_use(self) -> int:
-        """Return the memory that all use now [bytes]; 0 where that cannot be a new peak."""
-        usage = {process: size for process, size in self._usage().items() if size}
-        if sum(usage.values()) <= self._peak:
-            return 0
-        return max(_proportional([*usage]) if len(usage) > 1 else 0, *usage.values())
 
     def _usage(self) -> dict[psutil.Process, int]:
         """Return the resident memory of each process [bytes].
@@ -228,17 +235,18 @@ def _highest_resident(pid: int) -> int:
 
 
 def _proportional(processes: Sequence[psutil.Process]) -> int:
-    """Return the proportional memory of processes together, at one time [bytes].
+    """Return the proportional memory of several processes together, at one time [bytes]; 0 for one.
 
     What a process shared moves to the others when it ends. Had it been read before, it would count twice: whenever one
     has ended meanwhile, the others are read again without it.
     """
-    while True:
+    while len(processes) > 1:
         total = sum(map(_pss, processes))
         alive = [process for process in processes if _resident(process)]
         if len(alive) == len(processes):
             return total
         processes = alive
+    return 0
 
 
 def _pss(process: psutil.Process) -> int:
