@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A child and all processes that it starts: their memory, and how all of them are ended (Linux)."""
 
-import ctypes
+from __future__ import annotations
+
 import math
 import os
 import signal
@@ -9,40 +10,29 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO
 
-__all__ = ["ProcessTree", "tied_to_this_process"]
+import psutil
 
-_PROC = Path("/proc")
+from isaaclab_pc.death_signal import tied_to_this_process
+
+__all__ = ["ProcessTree"]
+
 _MARK = "ISAACLAB_PC_CHILD"
 """Environment variable that marks a child's descendants, so that daemons among them are found as well."""
 
-_IDLE_SHARE = 0.02
-"""Largest share of the time for each kind of costly reading (list of all processes, PSS) while memory does not grow.
-
-The child's speed is being measured, and this process shares its cores."""
-_GROWING_SHARE = 0.25
-"""The same for PSS while memory grows: the kernel walks every page for it, 3 ms per GiB."""
+_LOOK_SHARE = 0.02
+"""Largest share of the time for looks at the tree: the child's speed is being measured, on the same cores."""
 _GROWTH = 1.01
-"""Factor by which memory must grow to count as growing."""
+"""Factor by which the resident memory must grow between two looks for another exact reading."""
 _NEWBORN_S = 2.0
-"""Age below which a process may still be between vfork and exec [s]; on a busy machine 0.2 were seen."""
+"""Time after its first sight in which a process may still be between vfork and exec [s]."""
 
 _END_S = 5.0
 """Time that the child has to end after a SIGKILL, and its descendants after it [s]."""
-
-
-class _Process(NamedTuple):
-    """One line of /proc/<pid>/stat. A pid alone may be reused; together with its start time it is not."""
-
-    pid: int
-    started: int
-    parent: int
-    session: int
-    zombie: bool
 
 
 class ProcessTree:
@@ -77,12 +67,12 @@ class ProcessTree:
         Raises:
             OSError: The program cannot be started.
         """
-        self._known: dict[int, _Process] = {}
-        self._scan = _Paced()
-        self._read_pss = _Paced()
-        self._resident = 0
+        self._seen: dict[psutil.Process, float] = {}
+        """When each living process of the tree was seen first [s]."""
         self._peak = 0
-        self._highest = 0  # the child's own, as far as it is in the peak
+        self._resident = 0
+        """Resident memory of the tree at the last exact reading [bytes]."""
+        self._next_look = -math.inf
 
         self._mark = uuid.uuid4().hex
         self._child = subprocess.Popen(
@@ -100,7 +90,7 @@ class ProcessTree:
             },
         )
 
-    def __enter__(self) -> "ProcessTree":
+    def __enter__(self) -> ProcessTree:
         """Return this tree."""
         return self
 
@@ -111,7 +101,7 @@ class ProcessTree:
     @property
     def pids(self) -> list[int]:
         """Process ids of the child and its descendants that were alive at the last look."""
-        return list(self._known)
+        return [process.pid for process in self._seen]
 
     @property
     def host_bytes(self) -> int:
@@ -139,8 +129,8 @@ class ProcessTree:
         """Measure the host memory in use now.
 
         Pages that processes of the tree share count once (PSS). What a process shares with strangers, such as the
-        libraries of another simulator, counts in full (RSS): the strangers may end. PSS is slow to read, RSS is fast
-        and never less: it is enough to know that there is no new peak.
+        libraries of another simulator, counts in full (RSS): the strangers may end. The kernel walks every page for a
+        PSS, 3 ms per GiB, so the pace of exact readings is limited; RSS is fast and never less.
 
         Args:
             budget: What matters to the caller [bytes]: near it the reading is exact, whatever it costs.
@@ -148,47 +138,38 @@ class ProcessTree:
         Returns:
             The peak since the child started [bytes], including peaks of the child itself between two samples.
         """
-        if self._scan.due(_IDLE_SHARE):
-            with self._scan:
-                self._look()
-
-        # The fast reading: is a new peak possible?
+        highest = _highest_resident(self._child.pid)
         usage = self._usage()
-        resident = sum(rss for rss, _ in usage.values())
-        now, highest = usage.get(self._child.pid, (0, 0))
-        # What the child gave up longer ago may be shared with its children, and is counted there.
-        between = highest - now if highest > self._highest else 0
-        if resident + between <= self._peak:
-            self._highest = highest
-            return self._peak
+        near = budget is not None and max(highest, sum(usage.values())) > budget
+        began = time.monotonic()
+        due = near or began >= self._next_look
+        if due:
+            self._look()
+            usage = self._usage()
 
-        # It is: read what is shared, as often as it may cost.
-        near = budget is not None and resident + between > budget
-        share = _GROWING_SHARE if resident > _GROWTH * self._resident else _IDLE_SHARE
-        if near or self._read_pss.due(share):
+        resident = sum(usage.values())
+        if due or resident > _GROWTH * self._resident:
             self._resident = resident
-            with self._read_pss:
-                proportional = (
-                    _proportional({pid: rss for pid, (rss, _) in usage.items() if rss}) if len(usage) > 1 else 0
-                )
-            largest = max((rss for rss, _ in usage.values()), default=0)
-            self._peak = max(self._peak, max(proportional, largest) + between)
-            self._highest = highest
+            if resident > self._peak:
+                self._peak = max(self._peak, _proportional([process for process, size in usage.items() if size]))
+        self._peak = max(self._peak, highest, *usage.values())
+        if due:
+            ended = time.monotonic()
+            self._next_look = ended + (ended - began) * (1 / _LOOK_SHARE - 1)
         return self._peak
 
-    def _usage(self) -> dict[int, tuple[int, int]]:
-        """Return the memory of each process, now and at its highest [bytes].
+    def _usage(self) -> dict[psutil.Process, int]:
+        """Return the resident memory of each process [bytes].
 
-        A process that started just now with the memory of its parent counts as 0: between vfork and exec it has no
-        memory of its own, but shows its parent's.
+        A new process with the memory of its parent counts as 0: between vfork and exec it shows its parent's.
         """
-        usage = {pid: _rss(pid) for pid in self._known}
-        newborn = (time.clock_gettime(time.CLOCK_BOOTTIME) - _NEWBORN_S) * os.sysconf("SC_CLK_TCK")
-        for pid, process in self._known.items():
-            if process.started > newborn and process.parent in usage:
-                pairs = zip(usage[pid], usage[process.parent], strict=True)
-                if all(math.isclose(own, parents, rel_tol=0.02) for own, parents in pairs):
-                    usage[pid] = 0, 0
+        usage = {process: _resident(process) for process in self._seen}
+        sizes = {process.pid: size for process, size in usage.items()}
+        for process, first_seen in self._seen.items():
+            if time.monotonic() - first_seen < _NEWBORN_S:
+                with suppress(psutil.Error):
+                    if math.isclose(sizes.get(process.ppid(), 0), usage[process], rel_tol=0.02):
+                        usage[process] = 0
         return usage
 
     def end(self) -> None:
@@ -203,153 +184,74 @@ class ProcessTree:
 
         give_up = time.monotonic() + _END_S
         # A process may start another while it is being ended, hence the loop.
-        while True:
-            strangers = self._look()
-            strays = [*self._known, *(pid for pid in strangers if self._is_marked(pid))]
-            if not strays:
-                return
+        while self._look():
             if time.monotonic() > give_up:
-                numbers = ", ".join(map(str, strays))
+                numbers = ", ".join(map(str, self.pids))
                 print(f"warning: SIGKILL does not end the processes {numbers}: they are left behind", file=sys.stderr)
                 return
-            for pid in strays:
-                with suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signal.SIGKILL)
+            for process in self._seen:
+                with suppress(psutil.Error):
+                    process.kill()
             time.sleep(0.01)
 
-    def _look(self) -> list[int]:
-        """Find the child and its descendants, those that left its session included once they have been seen.
+    def _look(self) -> bool:
+        """Find the child and its descendants by their mark and their parents; return whether any is alive."""
+        found = {*self._seen, *filter(self._is_marked, psutil.process_iter())}
+        with suppress(psutil.Error):
+            found.update(psutil.Process(self._child.pid).children(recursive=True))
+        now = time.monotonic()
+        self._seen = {process: self._seen.get(process, now) for process in found if _is_alive(process)}
+        return bool(self._seen)
 
-        Returns:
-            The process ids of all others.
-        """
-        alive = {process.pid: process for process in _processes() if not process.zombie}
-        members = {
-            pid: process
-            for pid, process in alive.items()
-            if pid == self._child.pid
-            or process.session == self._child.pid
-            or (pid in self._known and self._known[pid].started == process.started)
-        }
-
-        # And their children's children.
-        found = True
-        while found:
-            found = {pid: p for pid, p in alive.items() if pid not in members and p.parent in members}
-            members |= found
-
-        self._known = members
-        return [pid for pid in alive if pid not in members]
-
-    def _is_marked(self, pid: int) -> bool:
+    def _is_marked(self, process: psutil.Process) -> bool:
         try:
-            return f"{_MARK}={self._mark}".encode() in (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
-        except OSError:  # gone, or another user's
+            return process.environ().get(_MARK) == self._mark
+        except psutil.Error:  # gone, or another user's
             return False
 
 
-class _Paced:
-    """Limits costly work to a share of the time: `if work.due(share): with work: ...`."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._began = float("-inf")
-        self._ended = float("-inf")
-        self._cost = 0.0
-
-    def due(self, share: float) -> bool:
-        """Whether the work may be done now without taking more than a share of the time."""
-        return self._clock() >= self._ended + self._cost * (1 / share - 1)
-
-    def __enter__(self) -> None:
-        self._began = self._clock()
-
-    def __exit__(self, *_: object) -> None:
-        self._ended = self._clock()
-        self._cost = self._ended - self._began
-
-
-def _processes() -> list[_Process]:
-    """Return all processes of the machine."""
-    processes = []
-    for entry in os.listdir(_PROC):
-        if not entry.isdigit():
-            continue
-        try:
-            stat = (_PROC / entry / "stat").read_text(errors="replace")
-        except OSError:
-            continue
-        # The name stands in parentheses and may hold anything, even parentheses.
-        state, parent, _, session, *rest = stat[stat.rindex(")") + 2 :].split()
-        processes.append(_Process(int(entry), int(rest[15]), int(parent), int(session), state in "ZX"))
-    return processes
-
-
-def _rss(pid: int) -> tuple[int, int]:
-    """Return the resident memory of a process and its highest value ever [bytes]; zeros when it is gone."""
+def _is_alive(process: psutil.Process) -> bool:
     try:
-        lines = (_PROC / str(pid) / "status").read_text(errors="replace").splitlines()
-    except OSError:
-        return 0, 0
-    values = {line[:6]: int(line.split()[1]) * 1024 for line in lines if line.startswith(("VmRSS:", "VmHWM:"))}
-    return values.get("VmRSS:", 0), values.get("VmHWM:", 0)
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
 
 
-def _proportional(resident: Mapping[int, int]) -> int:
-    """Return the proportional memory of processes together, at one time [bytes].
+def _resident(process: psutil.Process) -> int:
+    """Return the resident memory of a process [bytes]; 0 when it is gone."""
+    try:
+        return process.memory_info().rss
+    except psutil.Error:
+        return 0
+
+
+def _highest_resident(pid: int) -> int:
+    """Return the highest resident memory that a process ever had, which psutil does not tell [bytes]."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
+def _proportional(processes: Sequence[psutil.Process]) -> int:
+    """Return the proportional memory of several processes together, at one time [bytes]; 0 for one.
 
     What a process shared moves to the others when it ends. Had it been read before, it would count twice: whenever one
     has ended meanwhile, the others are read again without it.
-
-    Args:
-        resident: The resident memory of each process [bytes].
     """
-    while True:
-        total = sum(_pss(pid, rss) for pid, rss in resident.items())
-        alive = {pid: rss for pid, rss in resident.items() if _rss(pid)[0]}
-        if len(alive) == len(resident):
+    while len(processes) > 1:
+        total = sum(map(_pss, processes))
+        alive = [process for process in processes if _resident(process)]
+        if len(alive) == len(processes):
             return total
-        resident = alive
+        processes = alive
+    return 0
 
 
-def _pss(pid: int, fallback: int) -> int:
-    """Return the proportional memory of a process [bytes], or the fallback where the kernel does not tell."""
+def _pss(process: psutil.Process) -> int:
+    """Return the proportional memory of a process [bytes], or the resident one where the kernel does not tell."""
     try:
-        for line in (_PROC / str(pid) / "smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        return fallback if _rss(pid)[0] else 0  # it may have ended
-    return fallback
-
-
-def tied_to_this_process(argv: Sequence[str], on_our_death: signal.Signals, *, expendable: bool = False) -> list[str]:
-    """Return the command line of a child that gets a signal when this process dies, even by SIGKILL.
-
-    Args:
-        argv: Program and arguments. Started through this file, the child is tied before it becomes the program.
-        on_our_death: The signal.
-        expendable: Whether it volunteers to be the first victim of the kernel's out-of-memory killer.
-    """
-    tie = (str(os.getpid()), str(int(on_our_death)), str(int(expendable)))
-    return [sys.executable, "-I", "-S", __file__, *tie, *argv]
-
-
-def _run_as_child() -> None:
-    """Tie this process to its parent, then become the program that is named on the command line."""
-    parent, death_signal, expendable, *argv = sys.argv[1:]
-    set_parent_death_signal = 1
-    ctypes.CDLL(None).prctl(set_parent_death_signal, int(death_signal))
-    if os.getppid() != int(parent):  # it ended before the line above
-        return
-    if int(expendable):
-        with suppress(OSError):
-            Path("/proc/self/oom_score_adj").write_text("1000")
-    try:
-        os.execvp(argv[0], argv)
-    except OSError as error:
-        sys.exit(f"{argv[0]}: {error.strerror}")
-
-
-if __name__ == "__main__":
-    _run_as_child()
+        return process.memory_full_info().pss
+    except psutil.Error:
+        return _resident(process)

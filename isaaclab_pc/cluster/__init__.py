@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs that do not die: who looks after a training process, and acts when it ends before its time. Loads no torch."""
+"""Several processes, machines or runs: ranks, nodes, SLURM and Ray."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One training run as a job: what runs on the node, again after each requeue, until the run is done."""
+"""One training run as a job: it runs on the node, again after each requeue, until the run is done."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from isaaclab_pc.cluster.kernel_cache import local_kernel_cache
+from isaaclab_pc.cluster.local_kernels import local_kernel_cache
 from isaaclab_pc.launch.child_process import ExitCode, exit_code_of, was_stopped
 from isaaclab_pc.launch.command_line import Command
 from isaaclab_pc.settings import RunSettings
@@ -18,13 +18,13 @@ from isaaclab_pc.user_stream import standard_streams
 __all__ = ["Job", "Run"]
 
 Run = Callable[[RunSettings, Command, str, bool], int]
-"""Trains: takes the settings, the command line that they come from, the name of the run's folder, and whether the job
-was requeued; returns the exit code."""
+"""Trains; takes the settings, their command line, the name of the run's folder, and whether the job was requeued, and
+returns the exit code."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """Callable that submitit pickles on the login node and calls on the node of the job."""
+    """A callable that submitit pickles on the login node and calls on the node of the job."""
 
     run: Run
     settings: RunSettings

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Starts the processes, ranks, of a run that trains on several GPUs: ``python -m isaaclab_pc.cluster.ranks --help``.
 
-torch elastic, which torchrun is made of, starts them, tells each its rank, and ends all of them where one dies. What it
-does not have is here: signals that let a run write its checkpoint, and the exit code of the process that died first.
+torch elastic, the core of torchrun, starts them, tells each its rank, and ends all of them where one dies. This module
+adds signals that let a run write its checkpoint, and the exit code of the process that died first.
 """
 
 from __future__ import annotations
@@ -16,21 +16,18 @@ from collections.abc import Mapping, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 
-from isaaclab_pc.cluster.place import LEADER_SEARCHES_SECONDS, Place
+from isaaclab_pc.cluster.nodes import LEADER_SEARCHES_SECONDS, UNANSWERED, Place
+from isaaclab_pc.death_signal import tied_to_this_process
 from isaaclab_pc.launch.child_process import STOP_SIGNALS
 from isaaclab_pc.output_filter import share_inlet
-from isaaclab_pc.process_tree import tied_to_this_process
 
 if TYPE_CHECKING:
     from torch.distributed.launcher.api import LaunchConfig
 
-__all__ = ["NUM_RANKS", "UNANSWERED", "exit_code", "main", "ranks_command"]
+__all__ = ["NUM_RANKS", "exit_code", "main", "ranks_command"]
 
 NUM_RANKS = "ISAACLAB_PC_RANKS"
 """Environment variable that tells a worker how many ranks there are. WORLD_SIZE alone may be somebody else's."""
-
-UNANSWERED = 69
-"""Exit code of a launcher if its nodes do not meet; BSD's EX_UNAVAILABLE."""
 
 _FIRST_RANK = "0"
 
@@ -51,7 +48,7 @@ def ranks_command(
 
     Args:
         gpus: Ranks of each node; a single one of a single node needs no launcher.
-        command: What each runs.
+        command: The command.
         place: This node.
         patience: Longest wait for the other nodes [s].
     """
@@ -70,7 +67,7 @@ def main(argv: Sequence[str]) -> int:
 
     Returns:
         0, or the exit code of the rank that ended first with another one; 128 + N if a signal N killed it;
-        :data:`UNANSWERED`.
+        :data:`~isaaclab_pc.cluster.nodes.UNANSWERED`.
     """
     from torch.distributed import DistError
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
@@ -96,7 +93,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _why_not_met(args: argparse.Namespace, error: str) -> str:
-    """Say why the nodes did not meet, in one line, and what to do where that is known."""
+    """Describe in one line why the nodes did not meet."""
     if "EADDRINUSE" in error:
         return (
             f"{args.endpoint} is in use, by another run or program: give rendezvous=<first node>:<another port> on "
@@ -115,9 +112,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--nodes", type=int, required=True, help="nodes of the run")
     parser.add_argument("--node-rank", type=int, required=True, help="which of them this is")
     parser.add_argument("--endpoint", required=True, help="host:port of the first one")
-    parser.add_argument("--run-id", required=True, help="what the run is called there")
+    parser.add_argument("--run-id", required=True, help="name of the run at the rendezvous")
     parser.add_argument("--patience", type=int, required=True, help="longest wait for the other nodes [s]")
-    parser.add_argument("command", nargs="+", help="what each rank runs")
+    parser.add_argument("command", nargs="+", help="command line of each rank")
     return parser
 
 
@@ -146,7 +143,7 @@ def exit_code(failures: Mapping[int, _Failure]) -> int:
     """Return the exit code of the rank that ended the others.
 
     The first failure is the cause; of several within a second a signal is, and errors of the others that lost it are
-    its consequences. SIGTERM is what torch elastic ends the others with.
+    its consequences. torch elastic ends the others with SIGTERM.
 
     Args:
         failures: By rank, those that ended with another exit code than 0; a negative one is a signal.
@@ -161,7 +158,7 @@ def exit_code(failures: Mapping[int, _Failure]) -> int:
 
 
 def _pass_signals_on() -> None:
-    """Pass signals on: those that stop a run to the first rank, which tells the others; SIGABRT to all."""
+    """Pass signals on: stop signals to the first rank, which tells the others; SIGABRT to all."""
 
     def to_first(number: int, _frame: FrameType | None) -> None:
         _send(number, first_only=True)

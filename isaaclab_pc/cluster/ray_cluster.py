@@ -24,11 +24,11 @@ _ANSWER_SECONDS = 10.0
 
 _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
-    # On the CPU, Ray warns of what it will do about GPUs one day.
+    # Otherwise Ray warns on the CPU of a future change for GPUs.
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     # Paths in settings are relative to where the user stands.
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
-    # The supervisor of each run looks after its memory.
+    # The supervisor of each run watches its memory.
     "RAY_memory_monitor_refresh_ms": "0",
 }
 
@@ -41,7 +41,7 @@ def ray_cluster(
 
     Args:
         address: A running cluster; None: one is started on this machine, and ended.
-        machine: What that one has: ``num_cpus``, ``num_gpus``, ``_memory`` [bytes]. None: what Ray finds.
+        machine: Resources of that one: ``num_cpus``, ``num_gpus``, ``_memory`` [bytes]. None: those that Ray finds.
         environment: Further environment variables for Ray and its processes.
 
     Raises:
@@ -51,7 +51,7 @@ def ray_cluster(
         _check_answers(address)
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     local: dict[str, Any] = {"include_dashboard": False, "object_store_memory": _OBJECT_STORE, **(machine or {})}
-    # Around all of it, as Ray leaves a handler of SIGTERM behind.
+    # Around all of it: Ray leaves a handler of SIGTERM behind.
     with _variables({**_ENVIRONMENT, **(environment or {})}), interruptible():
         try:
             ray.init(address=address or "local", **quiet, **({} if address else local))
@@ -60,7 +60,7 @@ def ray_cluster(
                 raise
             raise ConfigError(f"no Ray cluster to join at {address}: {' '.join(str(error).split())}") from None
         try:
-            # That handler exits with 15, which nobody takes for a signal.
+            # That handler would exit with 15 instead of 143.
             with interruptible():
                 yield
         finally:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Worker of Ray Train: it runs the process of one rank, and carries messages. Loads Ray, no torch."""
+"""Worker of Ray Train: it runs the process of one rank, and passes messages on. Loads Ray, no torch."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ import ray
 from ray.train import TrainContext, get_context
 from ray.train.collective import broadcast_from_rank_zero
 
-from isaaclab_pc.cluster.oom_watch import OomWatch
 from isaaclab_pc.cluster.ranks import NUM_RANKS
 from isaaclab_pc.launch.child_process import ExitCode
 from isaaclab_pc.output_filter import INLETS, OutputFilter
 from isaaclab_pc.process_tree import ProcessTree
+from isaaclab_pc.supervise.oom_watch import OomWatch
 
 __all__ = ["Failure", "Mailbox", "run_rank"]
 
@@ -30,7 +30,7 @@ _MAX_TEXT = 1 << 20
 
 
 class Failure(NamedTuple):
-    """How the process of a rank ended that did not end as it should."""
+    """How the process of a rank failed."""
 
     exitcode: int
     """Negative for a signal."""
@@ -64,7 +64,7 @@ class Mailbox:
         return self._signals[begin:]
 
     def write(self, text: str) -> None:
-        """Take what a rank shows to the user."""
+        """Take output of a rank for the user."""
         self._text.append(text)
 
     def report(self, rank: int, failure: Failure) -> None:
@@ -80,7 +80,7 @@ class Mailbox:
         return self._has_begun
 
     def read(self) -> tuple[str, dict[int, Failure]]:
-        """Return what was written since the last call, and all failures by rank."""
+        """Return the output since the last call, and all failures by rank."""
         text = "".join(self._text)
         self._text.clear()
         return text, self._failures
@@ -130,7 +130,7 @@ def _run(context: TrainContext, config: Mapping[str, Any]) -> Failure | None:
     ):
         code = _wait(process, shown, config["mailbox"], is_first, oom)
 
-    # A rank that was told to stop by the first one says so with its exit code; how it ends is the first one's to say.
+    # The first rank tells the others to stop. They exit with PREEMPTED; the exit code of the run is the first one's.
     if code in (ExitCode.OK, ExitCode.PREEMPTED):
         return None
     is_oom = oom.look(time.monotonic()) > 0
@@ -139,7 +139,7 @@ def _run(context: TrainContext, config: Mapping[str, Any]) -> Failure | None:
 
 
 def _variables(context: TrainContext, host: str, port: int) -> dict[str, str]:
-    """Return what a rank knows itself by: torchrun's environment variables."""
+    """Return torchrun's environment variables of this rank."""
     local_size = context.get_local_world_size()
     return {
         NUM_RANKS: str(context.get_world_size()),
@@ -173,7 +173,7 @@ def _pipe() -> Iterator[tuple[int, int]]:
 
 
 def _wait(process: ProcessTree, shown: int, mailbox: Any, is_first: bool, oom: OomWatch) -> int:
-    """Wait for the process, and pass on what it shows and the signals that are meant for it."""
+    """Wait for the process, and pass on its output and the signals that are meant for it."""
     sent = 0
     code = None
     while code is None:

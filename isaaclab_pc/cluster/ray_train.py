@@ -26,13 +26,13 @@ from ray.exceptions import RayError
 from ray.train import FailureConfig, RunConfig, ScalingConfig
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from isaaclab_pc.cluster.causes import LOST_WORKER
 from isaaclab_pc.cluster.ranks import exit_code
 from isaaclab_pc.cluster.ray_cluster import ray_cluster
 from isaaclab_pc.cluster.ray_rank import Failure, Mailbox, run_rank
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import STOP_SIGNALS, ExitCode
 from isaaclab_pc.output_filter import share_inlet
+from isaaclab_pc.supervise.deaths import LOST_WORKER
 
 if TYPE_CHECKING:
     from ray.train.torch import TorchTrainer
@@ -55,7 +55,7 @@ def main(argv: Sequence[str]) -> int:
 
     Returns:
         0, or the exit code of the rank that ended first with another one; 128 + N if a signal N killed it; 1 where a
-        Ray worker was lost with its process, 2 where the cluster does not have what the run needs.
+        Ray worker was lost with its process, 2 where the cluster is too small for the run.
     """
     args = _parser().parse_args(argv)
     share_inlet()
@@ -86,7 +86,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _wait_for_room(workers: int, at_least: int, *, use_gpu: bool) -> int:
-    """Return with how many ranks the run begins: all of them, or, after a minute, as many as there is room for."""
+    """Return the number of ranks that begin: all of them, or, after a minute, as many as there is room for."""
     give_up = time.monotonic() + (_RETURN_SECONDS if at_least < workers else 0.0)
     while (room := _room(use_gpu=use_gpu)) < workers and time.monotonic() < give_up:
         time.sleep(1.0)
@@ -103,7 +103,7 @@ def _wait_for_room(workers: int, at_least: int, *, use_gpu: bool) -> int:
 
 
 def _room(*, use_gpu: bool) -> int:
-    """Return for how many ranks the machines of the cluster have what they need, whoever uses it now."""
+    """Return the number of ranks that the cluster has room for, whoever uses it now."""
     machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     kinds = ("CPU", "GPU") if use_gpu else ("CPU",)
     return sum(min(int(machine.get(kind, 0)) for kind in kinds) for machine in machines)
@@ -133,7 +133,7 @@ def _train(args: argparse.Namespace, workers: int) -> int:
                 use_gpu=args.gpu,
                 resources_per_worker={"CPU": 1, **({"GPU": 1} if args.gpu else {})},
             ),
-            # Checkpoints are the run's own. Nothing is tried again here: that is the supervisor's part.
+            # Checkpoints are the run's own, and the supervisor alone starts it again.
             run_config=RunConfig(storage_path=scratch, failure_config=FailureConfig(max_failures=0)),
         )
         thread = threading.Thread(target=lambda: _fit(trainer, errors), daemon=True)
@@ -149,7 +149,7 @@ def _train(args: argparse.Namespace, workers: int) -> int:
 
 
 def _fit(trainer: TorchTrainer, errors: list[Exception]) -> None:
-    # Ray's own logging tells in many lines what is told here in one.
+    # The error is told in one line instead.
     logging.getLogger("ray.train").setLevel(logging.CRITICAL)
     try:
         trainer.fit()
@@ -171,7 +171,7 @@ def _remember_signals() -> list[int]:
 
 
 def _carry(mailbox: Any, received: list[int]) -> dict[int, Failure]:
-    """Send signals to the ranks, show what they have written, and return their failures."""
+    """Send signals to the ranks, show their output, and return their failures."""
     while received:
         ray.get(mailbox.send_signal.remote(received.pop(0)))
     text, failures = ray.get(mailbox.read.remote())
@@ -180,14 +180,14 @@ def _carry(mailbox: Any, received: list[int]) -> dict[int, Failure]:
 
 
 def _show(text: str) -> None:
-    """Write to the user, who may have closed the pipe or the window: the run goes on."""
+    """Write to the user; the run goes on where the pipe or the window was closed."""
     with contextlib.suppress(OSError):
-        # Python would try again at its end to write what is left in a buffer, and change the exit code.
+        # Through a buffer, Python would try again at its end, and change the exit code.
         os.write(sys.stdout.fileno(), text.encode())
 
 
 def _code(failures: dict[int, Failure], errors: Sequence[Exception]) -> int:
-    """Return the exit code, and tell the log what it does not know yet."""
+    """Return the exit code, and log its reason where the ranks did not."""
     for failure in failures.values():
         if failure.refused:
             _show(f"error: {failure.refused}\n")

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import os
 import signal
@@ -20,10 +19,9 @@ from ray import tune
 from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, TrialScheduler
 
 from isaaclab_pc.cluster.ray_cluster import ray_cluster
-from isaaclab_pc.cluster.tuning import HISTORY_NAME, Tuning, is_over, read_history, score_of
+from isaaclab_pc.cluster.tuning import STOPPED_EARLY_NAME, Tuning, read_scores, read_trial
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import GRACE_SECONDS
-from isaaclab_pc.launch.run_record import RECORD_NAME, RunData, RunRecord
 from isaaclab_pc.process_tree import ProcessTree
 from isaaclab_pc.scaling.trial import format_size
 from isaaclab_pc.terminal.screen import current
@@ -37,7 +35,7 @@ RAY_FOLDER = "ray"
 """Ray's own state, in the tuning's folder. Nothing of it is read again: it holds pickles, which can run code."""
 
 REDUCTION_FACTOR = 3
-"""``asha`` lets one of so many trials go on."""
+"""``asha`` lets one of this many trials go on."""
 
 _STEP_SECONDS = 5.0
 """Longest time until a trial answers to Ray, with or without a new iteration [s]."""
@@ -46,7 +44,7 @@ _LOOK_SECONDS = 0.3
 _REFRESH_SECONDS = 1.0
 
 _ENVIRONMENT = {
-    # What there is to say of trials is said here.
+    # The script has its own display.
     "RAY_AIR_NEW_OUTPUT": "0",
     # Records and TensorBoard's files are the runs' own.
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
@@ -57,21 +55,20 @@ _ENVIRONMENT = {
 
 
 class RunTrial(tune.Trainable):
-    """Runs one trial in a Ray worker: starts the script that trains it, and reports its record.
+    """Runs one trial in a Ray worker: starts the script that trains it, and reports its iterations.
 
-    Ray needs no checkpoint of it. The run's folder tells where it goes on, and what it has reported before is reported
-    again, so that the scheduler knows it.
+    Ray needs no checkpoint of it. The run's folder tells where it goes on. All of its iterations are reported again
+    then, so that the scheduler knows them.
     """
 
     def setup(self, config: dict[str, Any]) -> None:
-        """Read how far the trial is.
+        """Take a trial, which may have begun, or be over.
 
         Args:
             config: ``tuning`` (folder), ``trial`` (name of the run's folder in it), ``metric``, ``program`` (Python's
                 arguments, to which the run's folder is added) and ``cwd``.
         """
-        tuning = Path(config["tuning"])
-        self._folder = tuning / config["trial"]
+        self._folder = Path(config["tuning"], config["trial"])
         if not self._folder.is_dir():
             node = ray.util.get_node_ip_address()
             raise RuntimeError(f"{self._folder} is not there on {node}: all machines must see the tuning's folder.")
@@ -79,34 +76,29 @@ class RunTrial(tune.Trainable):
         self._metric: str = config["metric"]
         self._program: list[str] = config["program"]
         self._process: ProcessTree | None = None
-
-        history = read_history(tuning).get(config["trial"])
-        self._is_over = is_over(self._data()) or (history is not None and history.is_over)
-        self._reported = deque(history.scores if history is not None else ())
-        self._seen = -1
+        self._unreported: deque[tuple[int, float | None]] = deque()
+        self._reported = 0
 
     def step(self) -> dict[str, Any]:
         """Report the next iteration, or nothing new after a few seconds."""
-        if self._reported:
-            iteration, score = self._reported.popleft()
-            return {"iteration": iteration, "score": score}
-        if self._is_over:
-            return self._result(done=True)
-        if self._process is None:
-            self._process = self._start()
-
         give_up = time.monotonic() + _STEP_SECONDS
         while time.monotonic() < give_up:
-            code = self._process.wait(_LOOK_SECONDS)
-            data = self._data()
-            if code is not None:
-                if not is_over(data):
+            # Asked before the iterations are read: those before its end are reported before its end.
+            code = None if self._process is None else self._process.wait(0.0)
+            if self._has_unreported():
+                self._reported, score = self._unreported.popleft()
+                return _result(self._reported, score, done=False)
+
+            if self._process is None or code is not None:
+                trial = read_trial(self._folder, {}, self._metric)
+                if trial.is_over:
+                    return _result(trial.iterations, trial.score, done=True)
+                if self._process is not None:
                     # Lost with its supervisor: Ray starts the trial again, which goes on from its checkpoint.
                     raise RuntimeError(f"{self._folder}: its script ended with exit code {code}")
-                return self._result(done=True)
-            if data is not None and data.completed_iterations > self._seen:
-                break
-        return self._result(done=False)
+                self._process = self._start()
+            time.sleep(_LOOK_SECONDS)
+        return _result(self._reported, None, done=False)
 
     def cleanup(self) -> None:
         """End the run in good order: it writes a checkpoint."""
@@ -126,45 +118,32 @@ class RunTrial(tune.Trainable):
                 expendable=False,
             )
 
-    def _data(self) -> RunData | None:
-        return RunRecord.load(self._folder).data if (self._folder / RECORD_NAME).exists() else None
-
-    def _result(self, *, done: bool) -> dict[str, Any]:
-        data = self._data()
-        result: dict[str, Any] = {"iteration": 0 if data is None else data.completed_iterations, "done": done}
-        self._seen = result["iteration"]
-        score = None if data is None else score_of(data, self._metric)
-        return result if score is None else {**result, "score": score}
+    def _has_unreported(self) -> bool:
+        if not self._unreported:
+            scores = read_scores(self._folder, self._metric)
+            self._unreported.extend(entry for entry in scores if entry[0] > self._reported)
+        return bool(self._unreported)
 
 
-class _Recorder(tune.Callback):
-    """Writes down what trials report, and lets the user see it."""
+def _result(iteration: int, score: float | None, *, done: bool) -> dict[str, Any]:
+    result = {"iteration": iteration, "done": done}
+    return result if score is None else {**result, "score": score}
+
+
+class _Progress(tune.Callback):
+    """Marks the trials that the scheduler ends, and lets the user see how all stand."""
 
     def __init__(self, folder: Path, refresh: Callable[[], None]) -> None:
-        self._path = folder / HISTORY_NAME
+        self._folder = folder
         self._refresh = refresh
         self._next_refresh = 0.0
-        history = read_history(folder)
-        self._last: dict[str, tuple[int, float | None]] = {
-            name: trial.scores[-1] for name, trial in history.items() if trial.scores
-        }
-        self._over = {name for name, trial in history.items() if trial.is_over}
-
-    def on_trial_result(self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **_: Any) -> None:
-        name = trial.config["trial"]
-        report = (result["iteration"], result.get("score"))
-        last = self._last.get(name, (0, None))
-        # What is reported again, after a restart, is known; the evaluation at the end belongs to the last iteration.
-        is_new = report[0] > last[0] or (result["done"] and report != last)
-        if report[1] is not None and is_new:
-            self._last[name] = report
-            self._write(trial=name, iteration=report[0], score=report[1])
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
         name = trial.config["trial"]
-        if name not in self._over:
-            self._over.add(name)
-            self._write(trial=name, over=True)
+        if not read_trial(self._folder / name, {}, trial.config["metric"]).is_over:
+            # On a full disk the trial counts as interrupted.
+            with contextlib.suppress(OSError):
+                (self._folder / name / STOPPED_EARLY_NAME).touch()
 
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
         current().warn(f"trial {trial.config['trial']}: its Ray worker was lost; it goes on from its checkpoint")
@@ -173,11 +152,6 @@ class _Recorder(tune.Callback):
         if time.monotonic() > self._next_refresh:
             self._next_refresh = time.monotonic() + _REFRESH_SECONDS
             self._refresh()
-
-    def _write(self, **entry: object) -> None:
-        # On a full disk, trials that have ended are told by their own records.
-        with contextlib.suppress(OSError), self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(entry) + "\n")
 
 
 def run_trials(
@@ -192,7 +166,7 @@ def run_trials(
 
     Args:
         folder: The tuning's folder, with a folder for each trial in which its settings are.
-        tuning: What is tried.
+        tuning: The tuning in it.
         program: Arguments of Python that train the run in a folder, which is added to them.
         address: A running cluster; None: one is started on this machine, and ended.
         machine: ``num_cpus``, ``num_gpus`` and ``_memory`` [bytes] of that cluster.
@@ -202,7 +176,7 @@ def run_trials(
         The errors of trials that Ray gave up.
 
     Raises:
-        ConfigError: There is no cluster at the address, or no machine of it has what a trial needs.
+        ConfigError: There is no cluster at the address, or none of its machines is large enough for a trial.
     """
     config = {
         "trial": tune.grid_search(list(tuning.trials)),
@@ -225,7 +199,7 @@ def run_trials(
                 storage_path=str(folder.resolve()),
                 checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
                 failure_config=tune.FailureConfig(max_failures=tuning.max_failures),
-                callbacks=[_Recorder(folder, refresh)],
+                callbacks=[_Progress(folder, refresh)],
                 verbose=0,
             ),
         )
@@ -246,7 +220,7 @@ def _scheduler(tuning: Tuning) -> TrialScheduler:
 
 
 def _check_nodes(address: str, resources: Mapping[str, float]) -> None:
-    """Refuse a cluster where no machine has what a trial needs: the trial would wait forever."""
+    """Refuse a cluster without a machine that is large enough for a trial: it would wait forever."""
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     needs = {"CPU": resources["cpu"], "GPU": resources["gpu"], "memory": resources["memory"]}
     if not any(all(node.get(name, 0) >= need for name, need in needs.items()) for node in nodes):

@@ -16,7 +16,7 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.command_line import parse_override
 from isaaclab_pc.settings.base import shown
 
-__all__ = ["Searched", "draw", "read_searched"]
+__all__ = ["SearchSpace", "draw", "read_space"]
 
 _MOST_CHOICES = 1000
 """More values of one setting than this are a slip of the keyboard; an interval holds any number."""
@@ -26,8 +26,8 @@ _DRAWS_FOR_EACH = 100
 
 
 @dataclass(frozen=True)
-class Searched:
-    """A setting and where its values are searched."""
+class SearchSpace:
+    """The values of one setting that are searched over."""
 
     key: str
     """Dotted name."""
@@ -36,7 +36,7 @@ class Searched:
     """All that may be taken, as texts of a command line; of an interval, its two ends."""
 
     kind: str
-    """``choice``, or an interval: ``uniform``, ``loguniform``, ``randint`` or ``lograndint`` of Ray Tune."""
+    """Ray Tune's name: ``choice``, or an interval, ``uniform``, ``loguniform``, ``randint`` or ``lograndint``."""
 
     @property
     def highest(self) -> str:
@@ -45,8 +45,27 @@ class Searched:
             return max(self.values, key=float)
         return self.values[0]
 
+    def sample(self, generator: Any) -> str:
+        """Draw a value, as text of a command line.
 
-def read_searched(text: str) -> Searched | None:
+        Args:
+            generator: A ``numpy.random.Generator``.
+        """
+        from ray import tune
+
+        domain = getattr(tune, self.kind)
+        if self.kind == "choice":
+            return domain(list(self.values)).sample(random_state=generator)
+        low, high = map(float, self.values)
+        if self.kind.endswith("randint"):
+            # Tune leaves the upper end out.
+            return str(int(domain(int(low), int(high) + 1).sample(random_state=generator)))
+        # Rounding to four digits may pass the ends.
+        value = float(f"{domain(low, high).sample(random_state=generator):.4g}")
+        return repr(min(max(value, low), high))
+
+
+def read_space(text: str) -> SearchSpace | None:
     """Read a setting that is searched over.
 
     Args:
@@ -61,40 +80,39 @@ def read_searched(text: str) -> Searched | None:
     override = parse_override(text)
     if not override.is_sweep_override():
         return None
-    key = override.key_or_group
     sweep: Any = override.value()
     tags = getattr(sweep, "tags", set())
     if tags - {"log"} or (tags and not isinstance(sweep, IntervalSweep)):
         raise ConfigError(f"{shown(text)}: the only tag is log, of an interval, as in tag(log,interval(1e-5,1e-3)).")
-
     if isinstance(sweep, IntervalSweep):
-        return _interval(text, key, sweep)
+        return _interval(text, override.key_or_group, sweep)
+
     try:
         values = tuple(itertools.islice(override.sweep_string_iterator(), _MOST_CHOICES + 1))
     except (HydraException, ValueError, ArithmeticError) as error:
         raise ConfigError(f"{shown(text)} is not a list of values: {error}") from None
     if not 0 < len(values) <= _MOST_CHOICES:
         raise ConfigError(f"{shown(text)}: give from 1 to {_MOST_CHOICES} values, or an interval.")
-    return Searched(key, values, "choice")
+    return SearchSpace(override.key_or_group, values, "choice")
 
 
-def _interval(text: str, key: str, sweep: IntervalSweep) -> Searched:
+def _interval(text: str, key: str, sweep: IntervalSweep) -> SearchSpace:
     start: Any = sweep.start
     end: Any = sweep.end
+    log = "log" if "log" in sweep.tags else ""
     if not start < end:
         raise ConfigError(f"{shown(text)}: the first end of an interval is the lower one.")
-    if "log" in sweep.tags and start <= 0:
+    if log and start <= 0:
         raise ConfigError(f"{shown(text)}: the ends of a logarithmic interval are above 0.")
     whole = isinstance(start, int) and isinstance(end, int)
-    kind = ("log" if "log" in sweep.tags else "") + ("randint" if whole else "uniform")
-    return Searched(key, (_text(start), _text(end)), kind)
+    return SearchSpace(key, (repr(start), repr(end)), log + ("randint" if whole else "uniform"))
 
 
-def draw(searched: Sequence[Searched], samples: int, seed: int) -> list[Mapping[str, str]]:
+def draw(spaces: Sequence[SearchSpace], samples: int, seed: int) -> list[Mapping[str, str]]:
     """Draw combinations of values, all of them different; fewer where there are no more.
 
     Args:
-        searched: The settings.
+        spaces: The settings.
         samples: How many to draw.
         seed: Equal seeds draw equal combinations.
 
@@ -104,40 +122,10 @@ def draw(searched: Sequence[Searched], samples: int, seed: int) -> list[Mapping[
     import numpy as np
 
     generator = np.random.default_rng(seed)
-    domains = {setting.key: _domain(setting) for setting in searched}
     found: dict[tuple[str, ...], Mapping[str, str]] = {}
     for _ in range(_DRAWS_FOR_EACH * samples):
-        values = {
-            setting.key: _within(domains[setting.key].sample(random_state=generator), setting) for setting in searched
-        }
+        values = {space.key: space.sample(generator) for space in spaces}
         found.setdefault(tuple(values.values()), values)
         if len(found) == samples:
             break
     return list(found.values())
-
-
-def _domain(setting: Searched) -> Any:
-    """Return Ray Tune's search space of a setting."""
-    from ray import tune
-
-    if setting.kind == "choice":
-        return tune.choice(list(setting.values))
-    if setting.kind.endswith("randint"):
-        low, high = map(int, setting.values)
-        # Tune leaves the upper end out.
-        return getattr(tune, setting.kind)(low, high + 1)
-    return getattr(tune, setting.kind)(*map(float, setting.values))
-
-
-def _within(value: Any, setting: Searched) -> str:
-    """Return a drawn number as people would write it, not beyond the ends."""
-    if setting.kind == "choice":
-        return value
-    if setting.kind.endswith("randint"):
-        return str(int(value))
-    low, high = map(float, setting.values)
-    return _text(min(max(float(f"{value:.4g}"), low), high))
-
-
-def _text(value: float) -> str:
-    return repr(value)

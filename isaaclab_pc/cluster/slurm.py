@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """``hydra/launcher=slurm``: runs as jobs of a SLURM cluster.
 
-Hydra composes the runs and the launcher's settings (conf/hydra/launcher/slurm.yaml, whose names and types are those of
+Hydra composes the runs and the launcher's settings (conf/hydra/launcher/slurm.yaml, with the names and types of
 hydra-submitit-launcher), and submitit writes and submits the sbatch file. That plugin's launcher class itself is not
 used: it waits for the last job, knows no container, and pickles Hydra's whole state.
 
@@ -26,10 +26,10 @@ from pathlib import Path
 from typing import Any
 
 from isaaclab_pc.cluster.job import Job, Run
-from isaaclab_pc.cluster.kernel_cache import shared_kernel_cache
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import GRACE_SECONDS, ExitCode
 from isaaclab_pc.launch.command_line import LAUNCHER, Command
+from isaaclab_pc.launch.kernel_cache import shared_kernel_cache
 from isaaclab_pc.launch.run_folder import LOGS, experiment_name, make_folder
 from isaaclab_pc.launch.sweep import launcher_settings, run_each
 from isaaclab_pc.scaling.profile import default_path
@@ -39,8 +39,8 @@ from isaaclab_pc.terminal.screen import current
 __all__ = ["is_submitted", "submit"]
 
 _CLUSTERS = {"slurm": "slurm", "submitit_local": "local"}
-"""Values of ``hydra/launcher`` whose runs are submitted, and submitit's name for where to; ``local`` is for trying a
-job without a cluster: all of them at once, on this machine."""
+"""Values of ``hydra/launcher`` that submit runs, and the executor of submitit for each; ``local`` tries jobs without a
+cluster: all of them at once, on this machine."""
 
 _LEAST = {
     "timeout_min": 1,
@@ -52,7 +52,7 @@ _LEAST = {
     "max_num_timeout": 0,
     "array_parallelism": 1,
 }
-"""The least that fields of the launcher may be."""
+"""Lower bounds of the launcher's fields: with less, a job would be refused, or wait forever, in the queue."""
 
 _NEEDED = ("timeout_min", "max_num_timeout", "array_parallelism")
 """Those of them that may not be null."""
@@ -65,7 +65,7 @@ _ENVIRONMENT_GROUPS = ("SBATCH_", "SRUN_", "APPTAINER", "SUBMITIT_")
 """Environment variables that a job reads, and beginnings of others."""
 
 Check = Callable[[RunSettings, bool], RunSettings]
-"""Refuses settings that the node would refuse, told whether it will have a GPU; returns those to submit."""
+"""Refuses settings that the node would refuse, which has a GPU or not; returns those to submit."""
 
 
 def is_submitted(command: Command) -> bool:
@@ -75,10 +75,10 @@ def is_submitted(command: Command) -> bool:
         command: The checked command line.
 
     Raises:
-        ConfigError: It names the plugin's own launcher, whose jobs are not requeued.
+        ConfigError: It names the plugin's own launcher, which does not requeue jobs.
     """
     if command.launcher == "submitit_slurm":
-        raise ConfigError(f"{LAUNCHER}=submitit_slurm: give {LAUNCHER}=slurm, whose jobs are requeued.")
+        raise ConfigError(f"{LAUNCHER}=submitit_slurm: give {LAUNCHER}=slurm, which requeues jobs.")
     return command.launcher in _CLUSTERS and set(command.flags) <= {"-m", "--multirun"}
 
 
@@ -103,8 +103,12 @@ def submit(command: Command, options: SubmitSettings, run: Run, check: Check) ->
     parameters = _parameters(command, options)
     parent = _job_folder(parameters.pop("submitit_folder"))
     on_gpu = bool(parameters.get("gpus_per_node") or parameters.get("gpus_per_task") or parameters.get("gres"))
-    if not options.dry_run and cluster == "slurm":
-        _require_commands()
+    missing = [name for name in ("sbatch", "srun") if shutil.which(name) is None]
+    if missing and not options.dry_run and cluster == "slurm":
+        raise ConfigError(
+            f"{LAUNCHER}=slurm: there is no {' and no '.join(missing)} here; start from a login node of the cluster. "
+            "dry_run=true shows what would be submitted."
+        )
 
     checked: list[RunSettings] = []
 
@@ -113,7 +117,8 @@ def submit(command: Command, options: SubmitSettings, run: Run, check: Check) ->
         checked.append(check(settings, on_gpu))
         return ExitCode.OK
 
-    code = run_each(_without_launcher(command), keep)
+    others = [text for text in command.settings if not text.lstrip("+~").startswith((LAUNCHER, "hydra.launcher"))]
+    code = run_each(replace(command, settings=others), keep)
     if code != ExitCode.OK:
         print("error: nothing was submitted", file=sys.stderr)
         return code
@@ -126,12 +131,13 @@ def submit(command: Command, options: SubmitSettings, run: Run, check: Check) ->
     folder = make_folder(parent)
     jobs = [Job(run, settings, command, folder.name) for settings in checked]
     try:
-        # submitit prints what sbatch says, and raises it.
+        # submitit prints the message of sbatch, and raises it.
         with contextlib.redirect_stderr(io.StringIO()):
             submitted = _executor(cluster, folder, parameters, options.image, on_gpu).submit_array(jobs)
     except Exception as error:
         shutil.rmtree(folder)
-        raise ConfigError(f"hydra/launcher={command.launcher}: nothing was submitted: {_first_line(error)}") from None
+        said = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        raise ConfigError(f"hydra/launcher={command.launcher}: nothing was submitted: {said}") from None
     _tell(jobs, [job.job_id for job in submitted], folder, cluster)
     return ExitCode.OK
 
@@ -171,7 +177,6 @@ def _parameters(command: Command, options: SubmitSettings) -> dict[str, Any]:
 
 
 def _check_least(parameters: dict[str, Any]) -> None:
-    """Refuse numbers that would only be refused, or wait forever, in the queue."""
     for name, least in _LEAST.items():
         if parameters.get(name, least) < least:
             null = "" if name in _NEEDED else ", or null, which leaves it out"
@@ -181,15 +186,15 @@ def _check_least(parameters: dict[str, Any]) -> None:
 
 
 def _job_folder(text: str) -> Path:
-    """Return the folder in which each submission has one of its own."""
+    """Return the parent folder of all submissions."""
     folder = Path(text).expanduser().absolute()
     # submitit's own default ends in a folder for each job, /%j.
     while re.fullmatch(r"(%[jtaA]_?)+", folder.name):
         folder = folder.parent
     if "%" in str(folder):
         raise ConfigError(
-            f"hydra.launcher.submitit_folder={text}: in {folder}, SLURM and submitit would put numbers of jobs in the "
-            "place of %j and the like; give the path of a folder without %."
+            f"hydra.launcher.submitit_folder={text}: SLURM and submitit would replace %j and the like in {folder}; "
+            "give the path of a folder without %."
         )
     return folder
 
@@ -207,22 +212,8 @@ def _check_share(settings: RunSettings, parameters: dict[str, Any]) -> None:
         )
 
 
-def _require_commands() -> None:
-    missing = [name for name in ("sbatch", "srun") if shutil.which(name) is None]
-    if missing:
-        raise ConfigError(
-            f"{LAUNCHER}=slurm: there is no {' and no '.join(missing)} here; start from a login node of the cluster. "
-            "dry_run=true shows what would be submitted."
-        )
-
-
-def _without_launcher(command: Command) -> Command:
-    others = [text for text in command.settings if not text.lstrip("+~").startswith((LAUNCHER, "hydra.launcher"))]
-    return replace(command, settings=others)
-
-
 def _executor(cluster: str, folder: Path, parameters: dict[str, Any], image: str | None, on_gpu: bool) -> Any:
-    """Make submitit's executor with everything that it writes into the batch script."""
+    """Make the executor of submitit, which writes the batch script."""
     import submitit
 
     # -P: modules that lie in the working directory are not imported.
@@ -285,7 +276,7 @@ def _requeue_lines(restarts: int) -> list[str]:
 
 
 def _show(executor: Any, runs: int) -> None:
-    """Print the batch script, and the environment variables that matter."""
+    """Print the batch script, and the environment variables that a job reads."""
     if not hasattr(executor, "_submitit_command_str") or not executor._make_submission_file_text("", ""):
         print("dry run: submitit's local executor writes no batch script", flush=True)
         return
@@ -293,7 +284,7 @@ def _show(executor: Any, runs: int) -> None:
         executor.parameters["map_count"] = runs
     print(f"\n{executor._make_submission_file_text(executor._submitit_command_str, '')}")
 
-    print("# environment: sbatch hands on all of it; of that, these matter")
+    print("# environment: sbatch hands on all of it; a job reads these")
     others = sorted(name for name in os.environ if name.startswith(_ENVIRONMENT_GROUPS))
     for name in (*_ENVIRONMENT, *others):
         print(f"#   {name}={os.environ[name]}" if name in os.environ else f"#   {name} is not set")
@@ -303,7 +294,7 @@ def _show(executor: Any, runs: int) -> None:
 
 
 def _tell(jobs: Sequence[Job], ids: Sequence[str], folder: Path, cluster: str) -> None:
-    """Say what was submitted, where its logs are, and how to follow and end it."""
+    """Print the jobs, their runs and logs, and how to follow and end them."""
     print(f"\nsubmitted {len(jobs)} run{'s' if len(jobs) > 1 else ''}; this script is not needed any more")
     for job, job_id in zip(jobs, ids, strict=True):
         settings = job.settings
@@ -315,9 +306,3 @@ def _tell(jobs: Sequence[Job], ids: Sequence[str], folder: Path, cluster: str) -
     if cluster == "slurm":
         print(f"         squeue --jobs={array}")
         print(f"end:     scancel --signal=INT {array}    each with a checkpoint; without --signal at once", flush=True)
-
-
-def _first_line(error: Exception) -> str:
-    """Return what sbatch said."""
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__

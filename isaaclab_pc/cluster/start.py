@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from isaaclab_pc.cluster.place import LEADER_RESTARTS_SECONDS, NODES_JOIN_SECONDS, find_place
+from isaaclab_pc.cluster.nodes import LEADER_RESTARTS_SECONDS, NODES_JOIN_SECONDS, find_place
 from isaaclab_pc.cluster.ranks import ranks_command
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.platform import gpu_count, working_gpus

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How many trials a machine bears at once, and what each of them gets. Loads no torch."""
+"""How many trials a machine can run at once, and the share of each. Loads no torch."""
 
 from __future__ import annotations
 
@@ -16,15 +16,29 @@ from isaaclab_pc.scaling.trial import format_size
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.scaling import parse_budget
 
-__all__ = ["Demand", "Supply", "TrialShare", "share"]
+__all__ = ["Machine", "TrialShare"]
 
 _RAY_STEPS = 10_000
-"""Parts of a core or GPU that Ray tells apart."""
+"""Resolution of Ray: parts of a core or GPU."""
 
 
 @dataclass(frozen=True)
-class Supply:
-    """Share of a machine for all trials together."""
+class TrialShare:
+    """Share of one of several trials."""
+
+    concurrent: int
+    """Trials at once."""
+    cpus: float
+    """CPU cores."""
+    gpus: float
+    """GPUs: a fraction where trials share one."""
+    memory: int
+    """Host memory [bytes]."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The resources that all trials share."""
 
     cores: int
     """CPU cores."""
@@ -36,8 +50,8 @@ class Supply:
     """Memory of one of them [bytes]."""
 
     @classmethod
-    def here(cls, settings: RunSettings) -> Supply:
-        """Read what this machine has now.
+    def here(cls, settings: RunSettings) -> Machine:
+        """Read the free resources of this machine.
 
         Args:
             settings: Those of a trial, for the device and the budget.
@@ -59,6 +73,36 @@ class Supply:
         # A fraction stays one: the answer of a search is remembered by it.
         return budget / sharing if isinstance(budget, float) else budget // sharing
 
+    def share(self, trials: int, concurrent: int | None = None, host_bytes: int = 0, gpu_bytes: int = 0) -> TrialShare:
+        """Divide the machine among trials; on a GPU they share one where all of them fit.
+
+        Args:
+            trials: How many there are.
+            concurrent: How many shall run at once; None: as many as there are cores and memory for.
+            host_bytes: Measured host memory of one [bytes]; 0: not measured.
+            gpu_bytes: Measured GPU memory of one [bytes]; 0: not measured.
+
+        Raises:
+            ConfigError: So many do not fit.
+        """
+        most = self.host_bytes // host_bytes if host_bytes else trials
+        if self.gpus and gpu_bytes:
+            most = min(most, self.gpus * (self.gpu_bytes // gpu_bytes))
+        if concurrent is None:
+            at_once = max(min(trials, most, self.cores), 1)
+        elif host_bytes and concurrent > most:
+            on_gpu = f" and {format_size(gpu_bytes)} of a GPU" if self.gpus else ""
+            raise ConfigError(
+                f"concurrent={concurrent}: a trial needs {format_size(host_bytes)}{on_gpu}, so that {most} fit; "
+                "give fewer, or fewer environments."
+            )
+        else:
+            at_once = min(concurrent, trials)
+
+        cpus = self.cores // at_once if at_once <= self.cores else _round_down(self.cores / at_once)
+        gpus = _round_down(1 / math.ceil(at_once / self.gpus)) if self.gpus else 0.0
+        return TrialShare(at_once, cpus, gpus, host_bytes)
+
 
 def _budget(settings: RunSettings) -> float | int:
     if settings.scaling.budget is not None:
@@ -66,65 +110,6 @@ def _budget(settings: RunSettings) -> float | int:
     return HOST_FRACTION if settings.device == "cpu" else DEVICE_FRACTION
 
 
-@dataclass(frozen=True)
-class Demand:
-    """Measured need of one trial."""
-
-    host_bytes: int
-    """Host memory [bytes]."""
-    gpu_bytes: int = 0
-    """GPU memory [bytes]."""
-
-
-@dataclass(frozen=True)
-class TrialShare:
-    """Share of one of several trials."""
-
-    concurrent: int
-    """Trials at once."""
-    cpus: float
-    """CPU cores."""
-    gpus: float
-    """GPUs: a fraction where trials share one."""
-    memory: int
-    """Host memory [bytes]."""
-
-
-def share(supply: Supply, trials: int, concurrent: int | None = None, demand: Demand | None = None) -> TrialShare:
-    """Divide a machine among trials. They share what all of them fit into, and nothing else.
-
-    Args:
-        supply: What there is.
-        trials: How many there are.
-        concurrent: How many shall run at once; None: as many as there are cores and memory for.
-        demand: What one needs; None: not measured yet.
-
-    Returns:
-        What each gets.
-
-    Raises:
-        ConfigError: So many do not fit.
-    """
-    most = trials
-    if demand is not None:
-        most = supply.host_bytes // max(demand.host_bytes, 1)
-        if supply.gpus:
-            most = min(most, supply.gpus * (supply.gpu_bytes // max(demand.gpu_bytes, 1)))
-    if concurrent is not None and demand is not None and concurrent > most:
-        on_gpu = f" and {format_size(demand.gpu_bytes)} of a GPU" if supply.gpus else ""
-        raise ConfigError(
-            f"concurrent={concurrent}: a trial needs {format_size(demand.host_bytes)}{on_gpu}, so that {most} fit; "
-            "give fewer, or fewer environments."
-        )
-
-    at_once = max(min(trials, most, supply.cores), 1) if concurrent is None else min(concurrent, trials)
-    on_each_gpu = math.ceil(at_once / supply.gpus) if supply.gpus else 1
-    cpus = supply.cores // at_once if at_once <= supply.cores else _share(supply.cores / at_once)
-    gpus = _share(1 / on_each_gpu) if supply.gpus else 0.0
-    memory = 0 if demand is None else demand.host_bytes
-    return TrialShare(at_once, cpus, gpus, memory)
-
-
-def _share(exact: float) -> float:
-    """Round down to what Ray tells apart: six times 0.1667 of a GPU would be more than there is."""
+def _round_down(exact: float) -> float:
+    """Round to Ray's resolution: six times 0.1667 of a GPU would be more than one."""
     return math.floor(exact * _RAY_STEPS) / _RAY_STEPS

@@ -1,48 +1,45 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A search over settings on disk: what it tries, what was seen, and its results. Loads neither Ray nor torch."""
+"""A tuning on disk: its trials, how they stand, and which is the best. Loads neither Ray nor torch."""
 
 from __future__ import annotations
 
-import csv
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.iteration_log import read_iterations
 from isaaclab_pc.json_record import Count, JsonRecord, NonNegative, Size
 from isaaclab_pc.launch.run_record import RECORD_NAME, RunData, RunRecord
 
 __all__ = [
-    "HISTORY_NAME",
     "OVER",
-    "Trial",
+    "STOPPED_EARLY_NAME",
+    "TuneTrial",
     "Tuning",
     "best_trial",
-    "is_over",
-    "read_history",
+    "read_scores",
+    "read_trial",
     "read_trials",
-    "score_of",
-    "write_csv",
 ]
 
 TUNING_NAME = "tuning.json"
-"""File with the settings of the search, in its folder."""
+"""File with the settings of the tuning, in its folder."""
 
-HISTORY_NAME = "history.jsonl"
-"""File with the reports of the trials, in its folder, one line each."""
+STOPPED_EARLY_NAME = "stopped_early"
+"""Empty file in the folder of a trial that the tuner ended before its last iteration."""
 
 OVER = ("completed", "stopped early", "failed", "storm")
-"""Statuses of trials that do not go on; all but the second are what a run's record says."""
+"""Statuses of trials that do not go on; all but the second are also statuses of a run."""
 
 
 @dataclass(frozen=True)
 class Tuning(JsonRecord):
-    """A search: all of its trials are drawn before the first one starts."""
+    """A search over settings: all of its trials are drawn before the first one starts."""
 
     tuner: Literal["asha", "random"]
-    """Who ends trials before their time."""
+    """``asha`` ends trials before their time, ``random`` does not."""
     metric: str
     """Metric to maximize."""
     max_iterations: Size
@@ -54,7 +51,7 @@ class Tuning(JsonRecord):
     trials: Mapping[str, Mapping[str, str]]
     """Values of the settings that are searched over, by the name of the trial's folder."""
     max_failures: Count
-    """Times that Ray starts a trial again whose processes were lost."""
+    """Times that Ray starts a trial again after its processes were lost."""
     cpus: NonNegative
     """CPU cores of a trial."""
     gpus: NonNegative
@@ -69,7 +66,7 @@ class Tuning(JsonRecord):
 
     @classmethod
     def load(cls, folder: Path) -> Tuning:
-        """Read the search of a folder.
+        """Read the tuning of a folder.
 
         Raises:
             ConfigError: There is none, or it cannot be read.
@@ -89,30 +86,25 @@ class Tuning(JsonRecord):
         self.write(folder / TUNING_NAME)
 
 
-@dataclass
-class History:
-    """Reports of a trial so far."""
-
-    scores: list[tuple[int, float]] = field(default_factory=list)
-    """Iterations and scores."""
-    is_over: bool = False
-    """Whether it ended, or the tuner ended it."""
-
-
 @dataclass(frozen=True)
-class Trial:
-    """One line of the results."""
+class TuneTrial:
+    """How one trial stands."""
 
     name: str
     """Its folder's name."""
     values: Mapping[str, str]
     """Of the settings that are searched over."""
-    status: str = "waiting"
-    """``waiting``, ``stopped early``, or what the run's record says."""
+    status: str
+    """``waiting``, ``stopped early``, or the status of the run."""
     score: float | None = None
-    """Newest value of the metric."""
+    """Newest value of the metric. The evaluation at the end counts more than the successes in training."""
     data: RunData | None = None
     """The run's record; None before it has begun."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended, and does not go on."""
+        return self.status in OVER
 
     @property
     def iterations(self) -> int:
@@ -120,93 +112,56 @@ class Trial:
         return 0 if self.data is None else self.data.completed_iterations
 
 
-def score_of(data: RunData, metric: str) -> float | None:
-    """Return the newest value of a metric.
-
-    The evaluation at the end counts more than the successes in training. While a policy is distilled its teacher acts,
-    too, so only evaluations count.
-
-    Args:
-        data: The run's record.
-        metric: ``success_rate``, or another metric of an iteration.
-    """
-    if metric == "success_rate" and data.success is not None:
-        return data.success
-    if metric == "success_rate" and data.algorithm == "distill":
-        return data.evaluations[-1].evaluation.success_rate if data.evaluations else None
-    return data.metrics.get(metric)
-
-
-def is_over(data: RunData | None) -> bool:
-    """Tell whether a run has ended, and does not go on by itself."""
-    return data is not None and data.status in OVER
-
-
-def read_history(folder: Path) -> dict[str, History]:
-    """Read what the trials of a tuning have reported, by the names of their folders.
-
-    Args:
-        folder: The tuning's folder.
-    """
-    path = folder / HISTORY_NAME
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    trials: dict[str, History] = {}
-    for line in lines:
-        try:
-            entry = json.loads(line)
-            history = trials.setdefault(str(entry["trial"]), History())
-            if entry.get("over") is True:
-                history.is_over = True
-            else:
-                history.scores.append((int(entry["iteration"]), float(entry["score"])))
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            # The last line of a script that was killed, or of a full disk.
-            continue
-    return trials
-
-
-def read_trials(folder: Path, tuning: Tuning) -> list[Trial]:
+def read_trials(folder: Path, tuning: Tuning) -> list[TuneTrial]:
     """Read how the trials of a tuning stand.
 
     Args:
         folder: The tuning's folder.
-        tuning: What is in it.
+        tuning: The tuning in it.
     """
-    history = read_history(folder)
-    trials = []
-    for name, values in tuning.trials.items():
-        if not (folder / name / RECORD_NAME).exists():
-            trials.append(Trial(name, values))
-            continue
-        data = RunRecord.load(folder / name).data
-        over = name in history and history[name].is_over
-        status = "stopped early" if over and not is_over(data) else data.status
-        trials.append(Trial(name, values, status, score_of(data, tuning.metric), data))
-    return trials
+    return [read_trial(folder / name, values, tuning.metric) for name, values in tuning.trials.items()]
 
 
-def best_trial(trials: Sequence[Trial]) -> Trial | None:
-    """Return the best trial; one that came to its end is better than those that were ended before."""
-    done = [trial for trial in trials if trial.status in ("completed", "stopped early") and trial.score is not None]
-    return max(done, key=lambda trial: (trial.status == "completed", trial.score), default=None)
-
-
-def write_csv(path: Path, tuning: Tuning, trials: Sequence[Trial]) -> None:
-    """Write one line for each trial.
+def read_trial(folder: Path, values: Mapping[str, str], metric: str) -> TuneTrial:
+    """Read how one trial stands.
 
     Args:
-        path: The file.
-        tuning: What the trials belong to.
-        trials: The trials.
+        folder: The trial's folder.
+        values: Of the settings that are searched over.
+        metric: ``success_rate``, or another metric of an iteration.
     """
-    columns = ("status", "iterations", tuning.metric, "success", "seconds", "env_steps", "restarts")
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["trial", *tuning.searched, *columns])
-        for trial in trials:
-            data = trial.data
-            known = ("", "", "", "")
-            if data is not None:
-                known = (data.success, round(data.wall_s, 1), data.env_steps, len(data.restarts))
-            row = [trial.name, *trial.values.values(), trial.status, trial.iterations, trial.score, *known]
-            writer.writerow(["" if cell is None else cell for cell in row])
+    if not (folder / RECORD_NAME).exists():
+        return TuneTrial(folder.name, values, "waiting")
+    data = RunRecord.load(folder).data
+    stopped_early = data.status not in OVER and (folder / STOPPED_EARLY_NAME).exists()
+    return TuneTrial(folder.name, values, "stopped early" if stopped_early else data.status, _score(data, metric), data)
+
+
+def _score(data: RunData, metric: str) -> float | None:
+    if metric != "success_rate":
+        return data.metrics.get(metric)
+    if data.success is not None:
+        return data.success
+    if data.algorithm == "distill":
+        # The teacher acts in training, too.
+        return data.evaluations[-1].evaluation.success_rate if data.evaluations else None
+    return data.metrics.get(metric)
+
+
+def read_scores(folder: Path, metric: str) -> list[tuple[int, float | None]]:
+    """Read the scores of a trial's training: its completed iterations, each with the newest value of the metric.
+
+    Args:
+        folder: The trial's folder.
+        metric: ``success_rate``, or another metric of an iteration.
+    """
+    data = RunRecord.load(folder).data if (folder / RECORD_NAME).exists() else None
+    if data is not None and data.algorithm == "distill" and metric == "success_rate":
+        return [(point.iteration, point.evaluation.success_rate) for point in data.evaluations]
+    return [(entry.iteration, entry.metrics.get(metric)) for entry in read_iterations(folder)]
+
+
+def best_trial(trials: Sequence[TuneTrial]) -> TuneTrial | None:
+    """Return the best trial; one that came to its end is better than those that were ended before."""
+    ended = [trial for trial in trials if trial.status in ("completed", "stopped early") and trial.score is not None]
+    return max(ended, key=lambda trial: (trial.status == "completed", trial.score), default=None)

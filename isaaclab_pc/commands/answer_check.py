@@ -6,12 +6,12 @@ from __future__ import annotations
 import statistics
 from dataclasses import replace
 
-from isaaclab_pc.cluster.causes import Cause, Death
 from isaaclab_pc.iteration_log import read_iterations
 from isaaclab_pc.launch.run_record import RunRecord
 from isaaclab_pc.scaling import Outcome
 from isaaclab_pc.scaling.fit import contradicts
 from isaaclab_pc.scaling.profile import Answer, Doubt, Profile, ProfileCache
+from isaaclab_pc.supervise.deaths import Death, DeathCause
 from isaaclab_pc.terminal.screen import current
 
 __all__ = ["check_answer"]
@@ -84,7 +84,7 @@ def _ran_out_of_memory(record: RunRecord, answer: Answer, death: Death | None) -
     ]
     if death is not None:
         ends.append((death.cause, record.data.num_envs, death.taken_by_others))
-    return (Cause.OUT_OF_MEMORY, answer.num_envs, 0) in ends
+    return (DeathCause.OUT_OF_MEMORY, answer.num_envs, 0) in ends
 
 
 def _rule_out(cache: ProfileCache, key: str, profile: Profile | None) -> None:

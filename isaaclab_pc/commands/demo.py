@@ -9,12 +9,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from isaaclab_pc.cluster.kernel_cache import announce_first_start, begin_build, check_kernel_cache
 from isaaclab_pc.demo_file import DemoFile
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
 from isaaclab_pc.launch.command_line import Takes, keys_of, parse_script_command
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
+from isaaclab_pc.launch.kernel_cache import announce_first_start, begin_build, check_kernel_cache
 from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
 from isaaclab_pc.launch.run_folder import LOG_NAME, LOGS, SETTINGS_NAME, experiment_name, make_folder
 from isaaclab_pc.launch.task_names import require_expert

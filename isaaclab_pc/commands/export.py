@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from isaaclab_pc.cluster.kernel_cache import announce_first_start, begin_build, check_kernel_cache
 from isaaclab_pc.commands.trained_policy import SELECTS, changed_settings, check_policy, find_policy
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
 from isaaclab_pc.launch.command_line import Takes, keys_of, parse_command, split_own
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
+from isaaclab_pc.launch.kernel_cache import announce_first_start, begin_build, check_kernel_cache
 from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
 from isaaclab_pc.launch.run_folder import LOG_NAME, SETTINGS_NAME, writing
 from isaaclab_pc.packages import is_installed

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from isaaclab_pc.cluster.kernel_cache import announce_first_start, begin_build, check_kernel_cache
 from isaaclab_pc.commands.trained_policy import SELECTS, changed_settings, check_policy, find_policy
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.algorithm import EXPERT
@@ -14,6 +13,7 @@ from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, sh
 from isaaclab_pc.launch.command_line import Command, Takes, keys_of, parse_command
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
+from isaaclab_pc.launch.kernel_cache import announce_first_start, begin_build, check_kernel_cache
 from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
 from isaaclab_pc.launch.pretrained import PRETRAINED
 from isaaclab_pc.launch.run_folder import LOG_NAME, LOGS, SETTINGS_NAME, make_folder

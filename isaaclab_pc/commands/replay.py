@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from isaaclab_pc.cluster.kernel_cache import announce_first_start, check_kernel_cache
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.fault_dump import SIMULATION_PACKAGES, FaultDump
 from isaaclab_pc.launch.algorithm import seeing_the_state
@@ -17,6 +16,7 @@ from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, sh
 from isaaclab_pc.launch.command_line import Command, Takes, keys_of, parse_script_command
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
+from isaaclab_pc.launch.kernel_cache import announce_first_start, check_kernel_cache
 from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
 from isaaclab_pc.launch.replay_result import Fault, Reading, ReplayResult
 from isaaclab_pc.launch.run_folder import LOG_NAME, SETTINGS_NAME, make_folder

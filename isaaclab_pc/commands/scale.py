@@ -16,7 +16,6 @@ from pathlib import Path
 
 from rich.table import Table
 
-from isaaclab_pc.cluster.kernel_cache import announce_first_start, check_kernel_cache
 from isaaclab_pc.cluster.start import check_cluster
 from isaaclab_pc.commands.stability import measure_stability
 from isaaclab_pc.errors import ConfigError
@@ -27,6 +26,7 @@ from isaaclab_pc.launch.command_line import EVERY_SETTING, Command, Takes, parse
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.num_envs import num_envs_per_process
+from isaaclab_pc.launch.kernel_cache import announce_first_start, check_kernel_cache
 from isaaclab_pc.launch.platform import check_gpus, check_isaaclab, choose_platform
 from isaaclab_pc.launch.run_folder import LOG_NAME, LOGS, SETTINGS_NAME, experiment_name, make_folder
 from isaaclab_pc.program_name import command_line

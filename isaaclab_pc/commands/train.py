@@ -8,9 +8,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from isaaclab_pc.cluster.kernel_cache import announce_first_start, check_kernel_cache
-from isaaclab_pc.cluster.nodes import lend_gpus
-from isaaclab_pc.cluster.place import Place, find_place
+from isaaclab_pc.cluster.nodes import Place, find_place, run_follower_node
 from isaaclab_pc.cluster.ranks import ranks_command
 from isaaclab_pc.cluster.slurm import is_submitted, submit
 from isaaclab_pc.cluster.start import check_cluster
@@ -28,6 +26,7 @@ from isaaclab_pc.launch.command_line import EVERY_SETTING, Command, Takes, parse
 from isaaclab_pc.launch.find_checkpoint import find_checkpoint, newest_checkpoint
 from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.num_envs import num_envs_per_process
+from isaaclab_pc.launch.kernel_cache import announce_first_start, check_kernel_cache
 from isaaclab_pc.launch.platform import check_gpus, check_isaaclab, check_logger, choose_platform
 from isaaclab_pc.launch.run_folder import (
     LOGS,
@@ -142,7 +141,7 @@ def run(settings: RunSettings, command: Command, name: str | None = None, requeu
     _check_stages(settings)
     place = find_place(settings)
     if not place.leads:
-        return _lend_gpus(settings, place)
+        return _follow(settings, place)
     if settings.resume is not None:
         if requeued:
             record, _ = find_checkpoint(settings.resume, LOGS, settings.runner, experiment_name(settings))
@@ -354,11 +353,11 @@ def _restore(record: RunRecord, before: RunData) -> None:
         record.update()
 
 
-def _lend_gpus(settings: RunSettings, place: Place) -> int:
+def _follow(settings: RunSettings, place: Place) -> int:
     """Train along with a run that another node leads, which also knows its settings."""
     check_gpus(choose_platform(settings))
 
     def command(path: Path, patience: int) -> list[str]:
         return ranks_command(settings.gpus, worker_command("train", path), place, patience)
 
-    return lend_gpus(settings, place, command)
+    return run_follower_node(settings, place, command)

@@ -7,9 +7,7 @@ import contextlib
 import importlib
 from pathlib import Path
 
-from isaaclab_pc.cluster.causes import Cause, Death
 from isaaclab_pc.cluster.start import start_command
-from isaaclab_pc.cluster.supervisor import supervise
 from isaaclab_pc.commands.answer_check import check_answer
 from isaaclab_pc.errors import ConfigError, describe_error
 from isaaclab_pc.launch.child_process import ExitCode, show_log, was_stopped, worker_command
@@ -17,6 +15,8 @@ from isaaclab_pc.launch.run_folder import LOG_NAME
 from isaaclab_pc.launch.run_record import RunRecord
 from isaaclab_pc.report.at_end import report_at_end, report_later
 from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.supervise.deaths import Death, DeathCause
+from isaaclab_pc.supervise.supervisor import supervise
 from isaaclab_pc.terminal.screen import current
 
 __all__ = ["train_to_end"]
@@ -59,7 +59,7 @@ def _train(record: RunRecord, checkpoint: Path | None, settings: Path) -> tuple[
         current().made("run", folder)
     if death is None and code in (ExitCode.OK, ExitCode.REFUSED):
         return code, None
-    if death is not None and death.cause is not Cause.STORM:
+    if death is not None and death.cause is not DeathCause.STORM:
         record.finish("failed", f"{death.cause}: {death.detail}")
         show_log(log, code)
         code = ExitCode.FAILED

@@ -31,7 +31,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _train_in(folder: Path) -> int:
-    """Train the run whose complete settings are in a folder, from its start or its newest checkpoint to its end.
+    """Train the run of a folder, which holds its complete settings, from its start or its newest checkpoint to its end.
 
     Where processes of an earlier attempt are about to end there, it waits for them.
 

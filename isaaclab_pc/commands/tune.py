@@ -9,16 +9,17 @@ import json
 import math
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from isaaclab_pc.cluster.search_space import Searched, draw, read_searched
-from isaaclab_pc.cluster.trial_share import Demand, Supply, TrialShare, share
-from isaaclab_pc.cluster.tuning import OVER, Tuning, best_trial
-from isaaclab_pc.commands.tune_results import Watch, report
+from isaaclab_pc.cluster.search_space import SearchSpace, draw, read_space
+from isaaclab_pc.cluster.trial_share import Machine, TrialShare
+from isaaclab_pc.cluster.tuning import Tuning, best_trial
+from isaaclab_pc.commands.tune_results import TuningDisplay, report
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.algorithm import TRAIN, choose_algorithm
 from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
@@ -44,7 +45,7 @@ __all__ = ["TRIAL", "main"]
 
 
 class TuneSettings(ScriptSettings):
-    """What a search has besides the settings of its runs."""
+    """The settings of a tuning, besides those of its runs."""
 
     tuner: Literal["asha", "random"] = "asha"
     """asha lets the best third of the trials go on at each of its marks and ends the others; random lets all come to
@@ -54,7 +55,7 @@ class TuneSettings(ScriptSettings):
     """Trials, each with other values; fewer where there are no more combinations."""
 
     metric: Literal["auto", "success_rate", "mean_reward", "Perf/total_fps"] = "auto"
-    """What is to be high. auto: success_rate, or mean_reward for tasks of other packages."""
+    """Metric to maximize. auto: success_rate, or mean_reward for tasks of other packages."""
 
     grace_iterations: Annotated[int, Field(ge=1)] | None = None
     """Iterations before asha ends a trial; null: a ninth of all."""
@@ -66,7 +67,7 @@ class TuneSettings(ScriptSettings):
     """A running Ray cluster: auto, or host:port; null: that of the variable RAY_ADDRESS, or else this machine."""
 
     resume: str | None = None
-    """Folder of a tuning: what has ended stays, all others go on from their checkpoints."""
+    """Folder of a tuning: trials that have ended stay, all others go on from their checkpoints."""
 
 
 NOT_SEARCHED = (
@@ -91,7 +92,7 @@ Search for settings that train better, with Ray Tune: pip install 'isaaclab_pc[c
 
   python scripts/tune.py [key=value ...] key=<several values> ...
 
-Any setting that changes what a run is may have several values, and so may env.* and agent.*:
+Any setting that changes a run's result may have several values, and so may env.* and agent.*:
   a,b,c  or  choice(a,b,c)          one of these
   range(1,10,2)                     1, 3, 5, 7 or 9
   interval(0.1,0.9)                 a number from 0.1 to 0.9;  int(interval(1,9)): a whole one
@@ -104,7 +105,7 @@ Examples
   python scripts/tune.py task=lift samples=20 'agent.algorithm.learning_rate=tag(log,interval(1e-5,1e-3))'
   python scripts/tune.py task=lift algorithm=ppo 'agent.algorithm.gamma=choice(0.97,0.98,0.99)' seed=1,2 tuner=random
   python scripts/tune.py task=lift points.num_points=128,256,512 points.sampler=random,fps
-  python scripts/tune.py resume=logs/tune/lift/<time>               go on with a search that was stopped
+  python scripts/tune.py resume=logs/tune/lift/<time>               go on with a tuning that was stopped
   python scripts/tune.py address=auto task=lift ...                 on a running Ray cluster (docs/tuning.md)
 
 {settings_table(lambda key: False, TuneSettings)}
@@ -113,7 +114,7 @@ All settings of scripts/train.py but {", ".join(NOT_TAKEN[:-1])} and {NOT_TAKEN[
 docs/settings.md. These have one value:
 {", ".join(name.rstrip(".") for name in NOT_SEARCHED)}.
 
-The results stand in results.csv and results.png of the search's folder.
+The results stand in results.csv and results.png of the tuning's folder.
 
 Exit codes: 0; 1 where no trial came to its end, or Ray lost one for good; 2 for wrong settings; 75 stopped by Ctrl-C or
 another signal: resume=<folder> goes on.
@@ -121,7 +122,7 @@ another signal: resume=<folder> goes on.
 
 
 def main(argv: Sequence[str]) -> int:
-    """Search, or go on with a search.
+    """Tune, or go on with a tuning.
 
     Args:
         argv: Arguments without the program's name.
@@ -134,52 +135,53 @@ def main(argv: Sequence[str]) -> int:
 
 def _run(argv: Sequence[str]) -> int:
     check_isaaclab()
-    searched, others = _split(argv)
+    spaces, others = _split(argv)
     own, command = parse_script_command(others, TuneSettings, MAY_CHANGE)
     if not is_installed("ray"):
         raise ConfigError("Ray is not installed: pip install 'isaaclab_pc[cluster]'.")
 
     if own.resume is not None:
-        return _resume(own, searched, command)
-    if not searched:
+        return _resume(own, spaces, command)
+    if not spaces:
         raise ConfigError(
             "no setting has several values to search over: give one, such as "
             "'agent.algorithm.learning_rate=tag(log,interval(1e-5,1e-3))'."
         )
     try:
-        folder, tuning = _prepare(own, searched, command)
+        folder, tuning = _prepare(own, spaces, command)
     except ProbeError as error:
         current().fail(str(error))
         return ExitCode.FAILED
     return _tune(folder, tuning, own)
 
 
-def _split(argv: Sequence[str]) -> tuple[list[Searched], list[str]]:
+def _split(argv: Sequence[str]) -> tuple[list[SearchSpace], list[str]]:
     """Take the settings with several values out of a command line."""
-    searched = []
+    spaces: list[SearchSpace] = []
     others = []
     may_change = keys_of(*MAY_CHANGE)
     fixed = keys_of(*NOT_SEARCHED)
     for argument in argv:
         key, separator, _ = argument.partition("=")
-        setting = read_searched(argument) if separator and may_change(key) and key != "device" else None
-        if setting is None:
+        space = read_space(argument) if separator and may_change(key) and key != "device" else None
+        if space is None:
             others.append(argument)
             continue
         if fixed(key):
-            raise ConfigError(f"{argument}: {key} is the same for all trials of a search; give one value.")
-        searched.append(setting)
+            raise ConfigError(f"{argument}: {key} is the same for all trials of a tuning; give one value.")
+        spaces.append(space)
 
-    twice = {setting.key for setting in searched if [s.key for s in searched].count(setting.key) > 1}
-    twice |= {text.partition("=")[0] for text in others} & {setting.key for setting in searched}
+    keys = Counter(space.key for space in spaces)
+    keys.update({text.partition("=")[0] for text in others})
+    twice = [space.key for space in spaces if keys[space.key] > 1]
     if twice:
-        raise ConfigError(f"{', '.join(sorted(twice))} is given twice.")
-    return searched, others
+        raise ConfigError(f"{twice[0]} is given twice.")
+    return spaces, others
 
 
-def _prepare(own: TuneSettings, searched: Sequence[Searched], command: Command) -> tuple[Path, Tuning]:
-    """Check all that will be tried, find what a trial needs, and write the search's folder."""
-    base = _settings(command, {setting.key: setting.highest for setting in searched}, quiet=False)
+def _prepare(own: TuneSettings, spaces: Sequence[SearchSpace], command: Command) -> tuple[Path, Tuning]:
+    """Check all trials, measure one, and write the tuning's folder."""
+    base = _settings(command, {space.key: space.highest for space in spaces}, quiet=False)
     require_library(base.runner)
     if base.teacher == TRAIN:
         raise ConfigError(f"teacher={TRAIN}: a trial is one run. Search for the teacher first, with obs=state.")
@@ -192,10 +194,10 @@ def _prepare(own: TuneSettings, searched: Sequence[Searched], command: Command) 
         raise ConfigError("supervise.enabled=false is for one run: trials need their supervisors.")
 
     # The ends of intervals and all choices are checked, whether they are drawn or not.
-    drawn = draw(searched, own.samples, base.seed)
+    drawn = draw(spaces, own.samples, base.seed)
     if len(drawn) < own.samples:
         current().decide(f"samples={len(drawn)}: there are no more combinations", samples=len(drawn))
-    checked = [_settings(command, values) for values in [*_rows(searched), *drawn]]
+    checked = [_settings(command, values) for values in [*_rows(spaces), *drawn]]
     max_iterations = _check_configs([base, *checked])
     grace = own.grace_iterations or max(max_iterations // 9, 1)
     if grace > max_iterations:
@@ -237,14 +239,14 @@ def _settings(command: Command, values: Mapping[str, str], *, quiet: bool = True
         return choose_algorithm(choose_platform(settings))
 
 
-def _rows(searched: Sequence[Searched]) -> Iterable[Mapping[str, str]]:
+def _rows(spaces: Sequence[SearchSpace]) -> Iterable[Mapping[str, str]]:
     """Yield combinations in which every choice and every end of an interval occurs, as few as possible."""
-    for index in range(max(len(setting.values) for setting in searched)):
-        yield {setting.key: setting.values[min(index, len(setting.values) - 1)] for setting in searched}
+    for index in range(max(len(space.values) for space in spaces)):
+        yield {space.key: space.values[min(index, len(space.values) - 1)] for space in spaces}
 
 
 def _check_configs(runs: Sequence[RunSettings]) -> int:
-    """Let a child check runs against the configs of their task and agent; return the iterations that all have."""
+    """Check runs against the configs of task and agent in a child; return the iterations that all have."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         for number, settings in enumerate(runs):
@@ -267,14 +269,14 @@ def _check_configs(runs: Sequence[RunSettings]) -> int:
 
 
 def _measure(base: RunSettings, own: TuneSettings, trials: int) -> tuple[dict[str, SettingValue], TrialShare]:
-    """Find the number of environments of all trials, what goes with it, and the share of the machine that each gets."""
-    supply = Supply.here(base)
+    """Find the number of environments of all trials, and the share of the machine that each gets."""
+    machine = Machine.here(base)
     concurrent = None if own.concurrent == "auto" else own.concurrent
-    alone = share(supply, trials, concurrent)
+    alone = machine.share(trials, concurrent)
     if base.num_envs != "auto" and alone.concurrent == 1:
         return {"num_envs": base.num_envs}, alone
 
-    divided = {} if concurrent is None else {"budget": supply.divided_budget(base, alone.concurrent)}
+    divided = {} if concurrent is None else {"budget": machine.divided_budget(base, alone.concurrent)}
     search = SearchSettings.of(base, **divided)
     try:
         found = find_num_envs(base, search, lambda trial: None)
@@ -282,38 +284,37 @@ def _measure(base: RunSettings, own: TuneSettings, trials: int) -> tuple[dict[st
         if base.num_envs == "auto":
             raise
         raise ConfigError(
-            f"num_envs={base.num_envs}: what a trial needs could not be measured; concurrent=1 works without. {error}"
+            f"num_envs={base.num_envs}: a trial could not be measured; concurrent=1 works without. {error}"
         ) from None
-    demand = Demand(found.host_bytes, found.device_bytes or 0)
-    return {"num_envs": found.num_envs, **found.overrides}, share(supply, trials, concurrent, demand)
+    part = machine.share(trials, concurrent, found.host_bytes, found.device_bytes or 0)
+    return {"num_envs": found.num_envs, **found.overrides}, part
 
 
-def _resume(own: TuneSettings, searched: Sequence[Searched], command: Command) -> int:
-    """Go on with the search of a folder."""
+def _resume(own: TuneSettings, spaces: Sequence[SearchSpace], command: Command) -> int:
+    """Go on with the tuning of a folder."""
     assert own.resume is not None
-    given = [setting.key for setting in searched] + sorted(command.given)
+    given = [*(space.key for space in spaces), *sorted(command.given)]
     given += [text.partition("=")[0] for text in (*command.env, *command.agent)]
     given += sorted(own.model_fields_set - {"resume", "address"})
     if given:
-        raise ConfigError(f"{', '.join(given)}: a search that goes on keeps its settings; only address may be given.")
+        raise ConfigError(f"{', '.join(given)}: a tuning that goes on keeps its settings; only address may be given.")
     folder = Path(own.resume)
-    tuning = Tuning.load(folder)
-    return _tune(folder, tuning, own)
+    return _tune(folder, Tuning.load(folder), own)
 
 
 def _this_machine(folder: Path, tuning: Tuning) -> dict[str, int]:
-    """Return what a Ray cluster on this machine alone can give to trials."""
+    """Return the resources of a Ray cluster on this machine alone."""
     if tuning.gpus and gpu_count() == 0:
         raise ConfigError(
             f"resume={folder}: its trials need a GPU, and there is none; address=<cluster> runs them elsewhere."
         )
     first = RunSettings.load(folder / next(iter(tuning.trials)) / SETTINGS_NAME)
-    supply = Supply.here(first)
+    machine = Machine.here(first)
     # A trial that went on with less would wait forever.
     return {
-        "num_cpus": max(supply.cores, math.ceil(tuning.cpus)),
-        "num_gpus": supply.gpus,
-        "_memory": max(supply.host_bytes, tuning.memory),
+        "num_cpus": max(machine.cores, math.ceil(tuning.cpus)),
+        "num_gpus": machine.gpus,
+        "_memory": max(machine.host_bytes, tuning.memory),
     }
 
 
@@ -333,19 +334,19 @@ def _tune(folder: Path, tuning: Tuning, own: TuneSettings) -> int:
     with locked(folder):
         screen.made("tuning", folder)
         screen.begin("tune", what)
-        watch = Watch(folder, tuning)
+        display = TuningDisplay(folder, tuning)
         try:
-            errors = run_trials(folder, tuning, TRIAL, address, machine, watch.refresh)
+            errors = run_trials(folder, tuning, TRIAL, address, machine, display.refresh)
         finally:
-            watch.refresh()
+            display.refresh()
             screen.end_phase()
             trials = report(folder, tuning)
-            unfinished = sum(trial.status not in OVER for trial in trials)
+            unfinished = sum(not trial.is_over for trial in trials)
             if unfinished:
                 screen.say(f"{unfinished} trials have not ended; this goes on: {again}")
 
     for error in errors:
-        current().fail(str(error))
+        current().fail(error)
     if errors or not (unfinished or best_trial(trials)):
         return ExitCode.FAILED
     return ExitCode.PREEMPTED if unfinished else ExitCode.OK

@@ -34,7 +34,7 @@ from isaaclab_pc.keyed_random import keyed_uniform
 from isaaclab_pc.physics import monitor_contacts
 from isaaclab_pc.physics.body_frames import keep_frames_on_their_bodies
 from isaaclab_pc.physics.broadphase import fit_broadphase
-from isaaclab_pc.physics.idle_threads import calm_threads
+from isaaclab_pc.physics.idle_threads import relax_thread_timers
 from isaaclab_pc.physics.presets import prepare_for_device
 from isaaclab_pc.sensors import PointCloud
 from isaaclab_pc.sensors.appended_points import sphere_points
@@ -106,7 +106,7 @@ class PointCloudEnv(DirectRLEnv):
         reach_under_all(cfg)
         prepare_for_device(cfg)
         keep_frames_on_their_bodies(cfg.sim.physics)
-        with calm_threads():
+        with relax_thread_timers():
             super().__init__(cfg, render_mode, **kwargs)
 
     def _init_sim(self, render_mode: str | None = None, **kwargs: Any) -> None:

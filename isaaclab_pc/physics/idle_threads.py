@@ -7,7 +7,7 @@ import ctypes
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 
-__all__ = ["SPIN_COUNT", "calm_threads", "limit_spinning"]
+__all__ = ["SPIN_COUNT", "limit_spinning", "relax_thread_timers"]
 
 SPIN_COUNT = 1000
 """How often an OpenMP thread looks for work before it sleeps; libgomp's default is 300,000, which is milliseconds.
@@ -39,7 +39,7 @@ def limit_spinning(environment: MutableMapping[str, str]) -> None:
 
 
 @contextmanager
-def calm_threads() -> Iterator[None]:
+def relax_thread_timers() -> Iterator[None]:
     """Let the threads that start in this block wake up to 2 ms late from a sleep, for as long as they live.
 
     ovphysx starts one that waits for meshes to cook. It sleeps for a microsecond, then looks, as long as the simulation

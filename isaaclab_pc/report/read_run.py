@@ -13,7 +13,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from isaaclab_pc.cluster.events import EVENTS_NAME
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.fault_dump import FaultDump
 from isaaclab_pc.launch.run_folder import SETTINGS_NAME
@@ -21,6 +20,7 @@ from isaaclab_pc.launch.run_record import RECORD_NAME, RunData
 from isaaclab_pc.scaling.ledger import Ledger, measured_ledger
 from isaaclab_pc.scaling.trial import Trial
 from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.supervise.events import EVENTS_NAME
 from isaaclab_pc.viz.films import Film, read_films
 from isaaclab_pc.viz.run_curves import RunCurves, read_run_curves
 

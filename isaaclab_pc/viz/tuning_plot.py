@@ -76,20 +76,15 @@ def save_tuning_plot(points: Sequence[TuningPoint], metric: str, title: str, pat
 
 def _draw(axes: Any, points: Sequence[TuningPoint], name: str, bottom: float) -> None:
     places = _places(axes, [point.values[name] for point in points])
+    heights = [bottom if point.score is None else point.score for point in points]
+    labels = [point.status if point.status in _STYLES else "unfinished" for point in points]
     for label, style in _STYLES.items():
-        chosen = [index for index, point in enumerate(points) if _status(point) == label]
-        heights = [bottom if (score := points[index].score) is None else score for index in chosen]
+        chosen = [index for index, other in enumerate(labels) if other == label]
         if chosen:
-            axes.scatter([places[index] for index in chosen], heights, s=40, label=label, **style)
-    for index, point in enumerate(points):
+            axes.scatter([places[i] for i in chosen], [heights[i] for i in chosen], s=40, label=label, **style)
+    for place, point in zip(places, points, strict=True):
         if point.is_best:
-            axes.scatter(
-                places[index], point.score, s=220, marker="*", color="tab:orange", label="best", zorder=3, alpha=0.8
-            )
-
-
-def _status(point: TuningPoint) -> str:
-    return point.status if point.status in _STYLES else "unfinished"
+            axes.scatter(place, point.score, s=220, marker="*", color="tab:orange", label="best", zorder=3, alpha=0.8)
 
 
 def _places(axes: Any, values: Sequence[str]) -> list[float]:

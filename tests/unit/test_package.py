@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 VERSION = tomllib.loads((ROOT / "extension.toml").read_text(encoding="utf-8"))["package"]["version"]
 TESTED_EXTRAS = ("", "ovphysx", "rl_games", "skrl", "sb3", "viz", "cluster", "export", "wandb", "docs", "test")
 HEAVY = {"torch", "warp", "isaaclab", "isaaclab_tasks", "newton", "ovphysx", "pxr", "omni"}
-LIGHT_PACKAGES = ("launch", "commands", "cluster", "report", "settings", "terminal")
+LIGHT_PACKAGES = ("launch", "commands", "supervise", "cluster", "report", "settings", "terminal")
 LIGHT_MODULES = (
     *("isaaclab_pc", "isaaclab_pc.__main__", "isaaclab_pc.tasks", "isaaclab_pc.program_name"),
     *("isaaclab_pc.errors", "isaaclab_pc.files", "isaaclab_pc.packages"),

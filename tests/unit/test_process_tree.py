@@ -3,7 +3,6 @@
 
 import os
 import shlex
-import signal
 import sys
 import time
 from pathlib import Path
@@ -12,33 +11,20 @@ import psutil
 import pytest
 
 from isaaclab_pc import process_tree as processes
-from isaaclab_pc.process_tree import ProcessTree, _Paced
+from isaaclab_pc.process_tree import ProcessTree
 from tests.waiting import is_gone, wait_until
 
 SLEEPER = [sys.executable, "-I", "-S", "-c", "import time; time.sleep(60)"]
 
 
-def test_costly_work_keeps_to_its_share_of_the_time() -> None:
-    now = 0.0
-    work = _Paced(clock=lambda: now)
-    spent = 0.0
-    for _ in range(10_000):
-        if work.due(0.1):
-            with work:
-                now += 0.03
-                spent += 0.03
-        now += 0.001
-    assert spent / now == pytest.approx(0.1, rel=0.05)
-
-
 def test_idle_child_is_not_read_page_by_page_all_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     readings = 0
 
-    def slow_pss(pid: int, fallback: int) -> int:
+    def slow_pss(process: psutil.Process) -> int:
         nonlocal readings
         readings += 1
         time.sleep(0.5)  # at a fiftieth of the time, the next is due when this test has long ended
-        return fallback // 2
+        return process.memory_info().rss // 2
 
     monkeypatch.setattr(processes, "_pss", slow_pss)
     sleeper = [*SLEEPER[:-1], f"print('up', flush=True); {SLEEPER[-1]}"]
@@ -147,12 +133,12 @@ time.sleep(60)
     ended: list[int] = []
     read_pss = processes._pss
 
-    def read_and_end_the_first(pid: int, fallback: int) -> int:
-        value = read_pss(pid, fallback)
+    def read_and_end_the_first(process: psutil.Process) -> int:
+        value = read_pss(process)
         if not ended:
-            ended.append(pid)
-            os.kill(pid, signal.SIGKILL)
-            wait_until(lambda: is_gone(pid), every=0.001)  # its pages are gone by then
+            ended.append(process.pid)
+            process.kill()
+            wait_until(lambda: is_gone(process.pid), every=0.001)  # its pages are gone by then
         return value
 
     monkeypatch.setattr(processes, "_NEWBORN_S", 0.0)

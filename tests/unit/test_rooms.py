@@ -12,11 +12,11 @@ ROOT = Path(__file__).parents[2]
 ROOMS = (
     *("errors", "files", "packages", "program_name", "json_record", "constant_tensor", "tensor_bytes"),
     *("warp_stream", "keyed_random_kernels", "keyed_random", "pose_kernels", "poses"),
-    *("user_stream", "output_filter", "process_tree", "array_archive", "fault_dump", "iteration_log", "terminal"),
-    *("web_address", "caches"),
+    *("user_stream", "output_filter", "death_signal", "process_tree", "array_archive", "fault_dump", "iteration_log"),
+    *("terminal", "web_address", "caches"),
     *("runners", "learning", "assets", "settings", "demo_file", "demos"),
     *("physics", "sensors", "guards", "envs", "agents", "tasks"),
-    *("scaling", "viz", "launch", "cluster", "report", "commands", "__main__", "workers"),
+    *("scaling", "viz", "launch", "supervise", "cluster", "report", "commands", "__main__", "workers"),
 )
 """Every folder and module of the package; each may import those before it."""
 

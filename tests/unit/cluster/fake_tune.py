@@ -4,11 +4,11 @@
 import sys
 from pathlib import Path
 
-from isaaclab_pc.cluster import supervisor
 from isaaclab_pc.commands import train_to_end, trial, tune
 from isaaclab_pc.scaling import FitResult
+from isaaclab_pc.supervise import supervisor
 
-TRAINER = Path(__file__).with_name("fake_trainer.py")
+TRAINER = Path(__file__).parents[1] / "supervise" / "fake_trainer.py"
 
 
 def command(mode, settings, checkpoint=None, result=None):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The parts of ranks and trials in a Ray cluster that are plain Python: real processes, and no Ray."""
+"""The parts of ranks in a Ray cluster that are plain Python: real processes, and no Ray."""
 
 import signal
 from pathlib import Path
@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import ray
 
-from isaaclab_pc.cluster import oom_watch, ray_rank, ray_train
+from isaaclab_pc.cluster import ray_rank, ray_train
 from isaaclab_pc.cluster.ray_rank import Failure, Mailbox, run_rank
-from isaaclab_pc.cluster.ray_tune import RunTrial
+from isaaclab_pc.supervise import oom_watch
 
 SAYS = "import os; print('rank', os.environ['RANK'], 'of', os.environ['ISAACLAB_PC_RANKS'], flush=True)"
 
@@ -71,31 +71,18 @@ def rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rank:
 # The mailbox
 
 
-def test_a_mailbox_gives_signals_from_where_a_rank_has_read() -> None:
+def test_a_mailbox_gives_text_once_and_signals_and_failures_for_good() -> None:
     mailbox = Mailbox()
-    assert mailbox.signals(0) == []
     for number in (signal.SIGTERM, signal.SIGABRT):
         mailbox.send_signal(number)
-    assert mailbox.signals(0) == [signal.SIGTERM, signal.SIGABRT]
-    assert mailbox.signals(1) == [signal.SIGABRT]
-    assert mailbox.signals(2) == []
+    assert [mailbox.signals(begin) for begin in range(3)] == [[signal.SIGTERM, signal.SIGABRT], [signal.SIGABRT], []]
 
-
-def test_a_mailbox_gives_text_once_and_failures_for_good() -> None:
-    mailbox = Mailbox()
     mailbox.write("one ")
     mailbox.write("two")
     mailbox.report(1, Failure(3, 10))
     assert mailbox.read() == ("one two", {1: Failure(3, 10)})
     mailbox.report(0, Failure(-9, 11))
     assert mailbox.read() == ("", {1: Failure(3, 10), 0: Failure(-9, 11)})
-
-
-def test_a_mailbox_knows_whether_a_rank_has_begun() -> None:
-    mailbox = Mailbox()
-    assert not mailbox.has_begun()
-    mailbox.begin()
-    assert mailbox.has_begun()
 
 
 # A rank
@@ -196,22 +183,3 @@ def test_the_exit_code_is_that_of_the_cause(
 ) -> None:
     assert ray_train._code(failures, errors) == code
     assert capfd.readouterr() == (shown, logged)
-
-
-# A trial
-
-
-def test_a_trial_on_a_machine_that_does_not_see_the_tunings_folder_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(ray.util, "get_node_ip_address", lambda: "10.0.0.2")
-    # Ray's own initialiser wants a worker.
-    trial = object.__new__(RunTrial)
-    config = {"tuning": str(tmp_path), "trial": "00000", "metric": "success_rate", "program": [], "cwd": str(tmp_path)}
-    with pytest.raises(
-        RuntimeError, match=r"00000 is not there on 10\.0\.0\.2: all machines must see the tuning's folder"
-    ):
-        trial.setup(config)
-    (tmp_path / "00000").mkdir()
-    trial.setup(config)

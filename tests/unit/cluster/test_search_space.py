@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isaaclab_pc.cluster.search_space import Searched, draw, read_searched
+from isaaclab_pc.cluster.search_space import SearchSpace, draw, read_space
 from isaaclab_pc.errors import ConfigError
 
 
@@ -26,15 +26,15 @@ from isaaclab_pc.errors import ConfigError
     ],
 )
 def test_every_sweep_of_hydra_is_a_search_space(value, values, kind, highest):
-    searched = read_searched(f"a.b={value}")
-    assert searched is not None
-    assert searched == Searched("a.b", values, kind)
-    assert searched.highest == highest
+    space = read_space(f"a.b={value}")
+    assert space is not None
+    assert space == SearchSpace("a.b", values, kind)
+    assert space.highest == highest
 
 
 @pytest.mark.parametrize("text", ["a=1", "a='x,y'", "a=[1,2]", "a=null"])
 def test_one_value_is_not_searched(text):
-    assert read_searched(text) is None
+    assert read_space(text) is None
 
 
 @pytest.mark.parametrize(
@@ -54,18 +54,18 @@ def test_one_value_is_not_searched(text):
 )
 def test_what_cannot_be_drawn_from_is_refused_in_one_line(value, message):
     with pytest.raises(ConfigError, match=message) as error:
-        read_searched(f"a={value}")
+        read_space(f"a={value}")
     assert "\n" not in str(error.value)
 
 
 def test_draws_are_different_within_bounds_and_come_again():
-    searched = [
-        Searched("rate", ("1e-05", "0.001"), "loguniform"),
-        Searched("epochs", ("1", "3"), "randint"),
-        Searched("sampler", ("fps", "grid"), "choice"),
+    spaces = [
+        SearchSpace("rate", ("1e-05", "0.001"), "loguniform"),
+        SearchSpace("epochs", ("1", "3"), "randint"),
+        SearchSpace("sampler", ("fps", "grid"), "choice"),
     ]
-    drawn = draw(searched, 200, seed=7)
-    assert drawn == draw(searched, 200, seed=7) != draw(searched, 200, seed=8)
+    drawn = draw(spaces, 200, seed=7)
+    assert drawn == draw(spaces, 200, seed=7) != draw(spaces, 200, seed=8)
     assert len({tuple(values.values()) for values in drawn}) == 200
     rates = [float(values["rate"]) for values in drawn]
     assert min(rates) >= 1e-5
@@ -76,14 +76,14 @@ def test_draws_are_different_within_bounds_and_come_again():
 
 
 def test_a_few_choices_are_all_drawn_once():
-    searched = [Searched("a", ("1", "2", "3"), "choice"), Searched("b", ("x", "y"), "choice")]
-    drawn = draw(searched, 20, seed=0)
+    spaces = [SearchSpace("a", ("1", "2", "3"), "choice"), SearchSpace("b", ("x", "y"), "choice")]
+    drawn = draw(spaces, 20, seed=0)
     assert sorted(tuple(values.values()) for values in drawn) == [(a, b) for a in "123" for b in "xy"]
 
 
 @given(st.floats(1e-9, 1e9), st.floats(1.0001, 1e3), st.integers(0, 99))
 def test_rounding_leaves_no_draw_beyond_the_ends(low, factor, seed):
     ends = (repr(low), repr(low * factor))
-    for values in draw([Searched("a", ends, "uniform")], 3, seed):
+    for values in draw([SearchSpace("a", ends, "uniform")], 3, seed):
         assert low <= float(values["a"]) <= low * factor
         assert math.isfinite(float(values["a"]))

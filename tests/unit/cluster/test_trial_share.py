@@ -5,41 +5,41 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isaaclab_pc.cluster.trial_share import Demand, Supply, TrialShare, share
+from isaaclab_pc.cluster.trial_share import Machine, TrialShare
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.settings import RunSettings, ScalingSettings
 
 GIB = 1 << 30
-CPU = Supply(cores=8, host_bytes=20 * GIB)
-GPU = Supply(cores=16, host_bytes=100 * GIB, gpus=2, gpu_bytes=40 * GIB)
+CPU = Machine(cores=8, host_bytes=20 * GIB)
+GPU = Machine(cores=16, host_bytes=100 * GIB, gpus=2, gpu_bytes=40 * GIB)
 
 
 @pytest.mark.parametrize(
-    ("supply", "trials", "concurrent", "demand", "expected"),
+    ("machine", "trials", "concurrent", "demand", "expected"),
     [
-        (CPU, 20, None, Demand(2 * GIB), TrialShare(8, 1, 0.0, 2 * GIB)),
-        (CPU, 20, None, Demand(3 * GIB), TrialShare(6, 1, 0.0, 3 * GIB)),
-        (CPU, 20, None, Demand(30 * GIB), TrialShare(1, 8, 0.0, 30 * GIB)),
-        (CPU, 3, None, Demand(2 * GIB), TrialShare(3, 2, 0.0, 2 * GIB)),
-        (CPU, 20, 10, Demand(2 * GIB), TrialShare(10, 0.8, 0.0, 2 * GIB)),
-        (CPU, 20, 1, None, TrialShare(1, 8, 0.0, 0)),
-        (GPU, 20, None, Demand(5 * GIB, 36 * GIB), TrialShare(2, 8, 1.0, 5 * GIB)),
-        (GPU, 20, None, Demand(5 * GIB, 13 * GIB), TrialShare(6, 2, 0.3333, 5 * GIB)),
-        (GPU, 20, 3, Demand(5 * GIB, 13 * GIB), TrialShare(3, 5, 0.5, 5 * GIB)),
+        (CPU, 20, None, (2 * GIB,), TrialShare(8, 1, 0.0, 2 * GIB)),
+        (CPU, 20, None, (3 * GIB,), TrialShare(6, 1, 0.0, 3 * GIB)),
+        (CPU, 20, None, (30 * GIB,), TrialShare(1, 8, 0.0, 30 * GIB)),
+        (CPU, 3, None, (2 * GIB,), TrialShare(3, 2, 0.0, 2 * GIB)),
+        (CPU, 20, 10, (2 * GIB,), TrialShare(10, 0.8, 0.0, 2 * GIB)),
+        (CPU, 20, 1, (), TrialShare(1, 8, 0.0, 0)),
+        (GPU, 20, None, (5 * GIB, 36 * GIB), TrialShare(2, 8, 1.0, 5 * GIB)),
+        (GPU, 20, None, (5 * GIB, 13 * GIB), TrialShare(6, 2, 0.3333, 5 * GIB)),
+        (GPU, 20, 3, (5 * GIB, 13 * GIB), TrialShare(3, 5, 0.5, 5 * GIB)),
     ],
 )
-def test_trials_share_what_all_of_them_fit_into(supply, trials, concurrent, demand, expected):
-    assert share(supply, trials, concurrent, demand) == expected
+def test_trials_share_what_all_of_them_fit_into(machine, trials, concurrent, demand, expected):
+    assert machine.share(trials, concurrent, *demand) == expected
 
 
-@pytest.mark.parametrize(("supply", "demand"), [(CPU, Demand(6 * GIB)), (GPU, Demand(GIB, 21 * GIB))])
-def test_more_at_once_than_fit_are_refused(supply, demand):
+@pytest.mark.parametrize(("machine", "demand"), [(CPU, (6 * GIB,)), (GPU, (GIB, 21 * GIB))])
+def test_more_at_once_than_fit_are_refused(machine, demand):
     with pytest.raises(ConfigError, match=r"concurrent=4: a trial needs .*, so that [23] fit; give fewer"):
-        share(supply, 20, 4, demand)
+        machine.share(20, 4, *demand)
 
 
 @pytest.mark.parametrize(
-    ("supply", "device", "budget", "expected"),
+    ("machine", "device", "budget", "expected"),
     [
         (CPU, "cpu", None, [0.8, 0.4, 0.2]),
         (CPU, "cpu", "10GiB", [10 * GIB, 5 * GIB, 10 * GIB // 4]),
@@ -47,9 +47,9 @@ def test_more_at_once_than_fit_are_refused(supply, demand):
         (GPU, "cuda:0", 0.8, [0.8, 0.8, 0.4]),
     ],
 )
-def test_the_budget_of_a_search_is_divided_among_those_that_share(supply, device, budget, expected):
+def test_the_budget_of_a_search_is_divided_among_those_that_share(machine, device, budget, expected):
     settings = RunSettings(device=device, scaling=ScalingSettings(budget=budget))
-    assert [supply.divided_budget(settings, concurrent) for concurrent in (1, 2, 4)] == expected
+    assert [machine.divided_budget(settings, concurrent) for concurrent in (1, 2, 4)] == expected
 
 
 @given(
@@ -61,13 +61,13 @@ def test_the_budget_of_a_search_is_divided_among_those_that_share(supply, device
     st.integers(1, 99),
 )
 def test_all_that_run_at_once_fit(cores, host, gpus, gpu, need, trials):
-    supply = Supply(cores, host * GIB, gpus, gpu * GIB if gpus else 0)
-    demand = Demand(need * GIB, need * GIB)
-    part = share(supply, trials, None, demand)
+    machine = Machine(cores, host * GIB, gpus, gpu * GIB if gpus else 0)
+    demand = (need * GIB, need * GIB)
+    part = machine.share(trials, None, *demand)
     if part.concurrent > 1:
-        assert part.concurrent * demand.host_bytes <= supply.host_bytes
+        assert part.concurrent * need * GIB <= machine.host_bytes
         assert part.concurrent * part.cpus <= cores
         if gpus:
             on_each = round(1 / part.gpus)
-            assert on_each * demand.gpu_bytes <= supply.gpu_bytes
+            assert on_each * need * GIB <= machine.gpu_bytes
             assert on_each * round(part.gpus, 4) <= 1.0, "as Ray rounds it"

@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A tuning on disk: what was seen of its trials, its results, and what strangers may have written there."""
+"""A tuning on disk: how its trials stand, what they report, and what strangers may have written there."""
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from isaaclab_pc.cluster.tuning import Tuning, best_trial, read_history, read_trials, score_of, write_csv
+from isaaclab_pc.cluster import ray_tune
+from isaaclab_pc.cluster.ray_tune import RunTrial
+from isaaclab_pc.cluster.tuning import Tuning, best_trial, read_scores, read_trial, read_trials
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.iteration_log import append_iteration
 from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.launch.run_record import RunRecord
+from isaaclab_pc.launch.evaluation_result import Evaluation, Success
+from isaaclab_pc.launch.run_record import CurvePoint, RunRecord
 
 TUNING = Tuning(
     tuner="asha",
@@ -24,7 +30,7 @@ TUNING = Tuning(
 )
 
 
-def add_run(folder, name, status, **fields):
+def add_run(folder: Path, name: str, status: str, **fields: Any) -> RunRecord:
     (folder / name).mkdir()
     record = RunRecord.create(folder / name, compose(["num_envs=8", "device=cpu"]), "reach")
     record.update(status=status, **fields)
@@ -44,31 +50,23 @@ def test_a_tuning_is_read_as_it_was_written(tmp_path):
 )
 def test_what_strangers_wrote_is_refused_in_one_line(tmp_path, change):
     (tmp_path / "tuning.json").write_text(json.dumps(TUNING.to_dict() | change), encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"tuning\.json is not a tuning") as error:
+    with pytest.raises(ConfigError, match=r"tuning\.json") as error:
         Tuning.load(tmp_path)
     assert "\n" not in str(error.value)
 
 
 def test_a_folder_without_one_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match=r"is not the folder of a tuning: it has no tuning\.json"):
+    with pytest.raises(ConfigError, match=r"tuning\.json"):
         Tuning.load(tmp_path)
 
 
-def test_half_a_line_of_a_killed_script_is_passed_over(tmp_path):
-    lines = ['{"trial": "000", "iteration": 3, "score": 0.5}', '{"trial": "001", "over": true}', "[]", '{"trial": "00']
-    (tmp_path / "history.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    history = read_history(tmp_path)
-    assert history["000"].scores == [(3, 0.5)]
-    assert history["001"].is_over
-    assert not history["000"].is_over
-
-
-def test_a_run_that_the_tuner_ended_is_not_one_that_was_interrupted(tmp_path):
+def test_the_best_trial_came_to_its_end_or_was_ended_by_the_tuner(tmp_path):
     add_run(tmp_path, "000", "interrupted", metrics={"success_rate": 0.9})
     add_run(tmp_path, "001", "interrupted", metrics={"success_rate": 0.2})
-    (tmp_path / "history.jsonl").write_text('{"trial": "001", "over": true}', encoding="utf-8")
+    (tmp_path / "001" / "stopped_early").touch()
     trials = read_trials(tmp_path, TUNING)
     assert [trial.status for trial in trials] == ["interrupted", "stopped early", "waiting"]
+    assert [trial.is_over for trial in trials] == [False, True, False]
     assert best_trial(trials) is trials[1]
 
     add_run(tmp_path, "002", "completed", success=0.1, metrics={"success_rate": 0.3})
@@ -76,15 +74,64 @@ def test_a_run_that_the_tuner_ended_is_not_one_that_was_interrupted(tmp_path):
     assert best_trial(trials) is trials[2], "it came to its end"
     assert trials[2].score == 0.1, "the evaluation counts, not the training"
 
-    write_csv(tmp_path / "results.csv", TUNING, trials)
-    lines = (tmp_path / "results.csv").read_text(encoding="utf-8").splitlines()
-    assert lines[0] == "trial,seed,points.sampler,status,iterations,success_rate,success,seconds,env_steps,restarts"
-    assert lines[3] == "002,2,fps,completed,0,0.1,0.1,0.0,0,0"
-
 
 def test_while_a_teacher_acts_only_evaluations_count(tmp_path):
     record = add_run(tmp_path, "000", "running", algorithm="distill", metrics={"success_rate": 0.9, "mean_reward": 2.0})
-    assert score_of(record.data, "success_rate") is None
-    assert score_of(record.data, "mean_reward") == 2.0
+    append_iteration(record.folder, 1, 0, 0.0, {"success_rate": 0.9, "mean_reward": 2.0})
+    evaluation = Evaluation(4, 0, Success(0.25, 0.1, 0.5), None, None, None)
+    assert read_trial(record.folder, {}, "success_rate").score is None
+    assert read_scores(record.folder, "success_rate") == []
+    assert read_scores(record.folder, "mean_reward") == [(1, 2.0)]
+
+    point = CurvePoint(iteration=5, env_steps=0, wall_s=1.0, evaluation_s=1.0, evaluation=evaluation)
+    record.update(evaluations=[point])
+    assert read_scores(record.folder, "success_rate") == [(5, 0.25)]
+    assert read_trial(record.folder, {}, "success_rate").score == 0.25
     record.update(success=0.4)
-    assert score_of(record.data, "success_rate") == 0.4
+    assert read_trial(record.folder, {}, "success_rate").score == 0.4
+
+
+def run_trial(tuning: Path, name: str = "000", program: str = "") -> RunTrial:
+    """A trial as Ray sets it up; its own initialiser wants a worker."""
+    trial = object.__new__(RunTrial)
+    config = {
+        "tuning": str(tuning),
+        "trial": name,
+        "metric": "success_rate",
+        "program": ["-c", program],
+        "cwd": str(tuning),
+    }
+    trial.setup(config)
+    return trial
+
+
+def test_a_trial_that_goes_on_reports_its_iterations_again_and_ends_with_its_evaluation(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    record = add_run(tmp_path, "000", "completed", completed_iterations=2, success=0.75)
+    for iteration, rate in enumerate((0.1, 0.2), start=1):
+        append_iteration(record.folder, iteration, 0, 0.0, {"success_rate": rate})
+    trial = run_trial(tmp_path)
+    reports = [trial.step() for _ in range(3)]
+    assert [report.pop("done") for report in reports] == [False, False, True]
+    assert reports == [
+        {"iteration": 1, "score": 0.1},
+        {"iteration": 2, "score": 0.2},
+        {"iteration": 2, "score": 0.75},
+    ]
+
+
+def test_a_trial_whose_script_is_lost_fails_for_ray_to_try_again(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(ray_tune, "_STEP_SECONDS", 60.0)
+    add_run(tmp_path, "000", "running")
+    trial = run_trial(tmp_path, program="raise SystemExit(7)")
+    with pytest.raises(RuntimeError, match="exit code 7"):
+        trial.step()
+    trial.cleanup()
+
+
+def test_a_trial_whose_machine_does_not_see_the_tunings_folder_ends(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(ray_tune.ray.util, "get_node_ip_address", lambda: "10.0.0.2")
+    with pytest.raises(RuntimeError, match=r"00000 is not there on 10\.0\.0\.2"):
+        run_trial(tmp_path, "00000")

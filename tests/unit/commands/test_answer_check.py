@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from isaaclab_pc.cluster.causes import Cause, Death
 from isaaclab_pc.commands.answer_check import check_answer
 from isaaclab_pc.iteration_log import append_iteration
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.run_record import RestartEntry, RunRecord
 from isaaclab_pc.scaling import Outcome, StopReason, Trial
 from isaaclab_pc.scaling.profile import Answer, Doubt, Profile, ProfileCache
+from isaaclab_pc.supervise.deaths import Death, DeathCause
 
 ANSWER = Answer("key", 64, 1000.0, minibatch_size=512, configuration="a")
 TRIALS = (
@@ -55,7 +55,7 @@ def verdict_of(record: RunRecord) -> str:
     return answer.verdict
 
 
-def restart(num_envs: int, taken: int = 0, cause: Cause = Cause.OUT_OF_MEMORY) -> RestartEntry:
+def restart(num_envs: int, taken: int = 0, cause: DeathCause = DeathCause.OUT_OF_MEMORY) -> RestartEntry:
     now = datetime.now().isoformat()
     told = {"num_envs": num_envs, "taken_by_others": taken}
     return RestartEntry(time=now, cause=cause.value, detail="", iteration=9, from_iteration=6, note="", **told)
@@ -107,7 +107,11 @@ def test_a_short_run_tells_no_speed_and_a_longer_resumption_of_it_does(record, c
 
 @pytest.mark.parametrize(
     ("restarts", "death"),
-    [([restart(64)], None), ([], Death(Cause.OUT_OF_MEMORY, "")), ([restart(64, taken=1 << 30), restart(64)], None)],
+    [
+        ([restart(64)], None),
+        ([], Death(DeathCause.OUT_OF_MEMORY, "")),
+        ([restart(64, taken=1 << 30), restart(64)], None),
+    ],
 )
 def test_an_answer_that_ran_out_of_memory_is_ruled_out(record, cache, restarts, death):
     record.update(restarts=restarts)
@@ -128,7 +132,7 @@ def test_where_nothing_else_was_found_to_fit_the_answer_is_forgotten(record, cac
     assert cache.get("key") is None
 
 
-@pytest.mark.parametrize("one", [restart(64, taken=1 << 30), restart(32), restart(64, cause=Cause.KILLED)])
+@pytest.mark.parametrize("one", [restart(64, taken=1 << 30), restart(32), restart(64, cause=DeathCause.KILLED)])
 def test_memory_that_others_took_and_other_ends_say_nothing_against_it(record, cache, one):
     record.update(restarts=[one])
     train_at(record, 1000)

@@ -12,7 +12,7 @@ import pytest
 from isaaclab_pc.cluster import ray_tune
 from isaaclab_pc.cluster.tuning import Tuning
 from isaaclab_pc.commands import tune
-from isaaclab_pc.commands.tune_results import Watch, report
+from isaaclab_pc.commands.tune_results import TuningDisplay, report
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.run_record import RunRecord
 from isaaclab_pc.scaling import FitResult
@@ -50,31 +50,22 @@ def started(tmp_path, monkeypatch):
     ("arguments", "message"),
     [
         ([], "no setting has several values to search over"),
-        (["samples=0", RATE], "samples=0: expected a whole number from 1 to 10,000."),
         (["tuner=pbt", RATE], "tuner=pbt: expected one of asha, random"),
-        (["metric=succes", RATE], "metric=succes: expected one of auto, success_rate, mean_reward, Perf/total_fps"),
-        (["concurrent=0", RATE], "concurrent=0: expected auto, or a whole number"),
         (["tasks=reach,lift"], "tasks has no use here"),
-        (["task=reach,lift"], "task is the same for all trials of a search; give one value."),
-        (["num_envs=8,16"], "num_envs is the same for all trials"),
-        (["max_iterations=range(1,9)"], "max_iterations is the same for all trials"),
+        (["task=reach,lift"], "task is the same for all trials"),
         (["supervise.max_restarts=1,2"], "supervise.max_restarts is the same for all trials"),
-        (["visualizer=viser", RATE], "visualizer has no use here"),
         (["gpus=2", RATE], "gpus has no use here"),
         (["physics.dt=interval(0.001,0.5)"], "physics.dt=0.5: expected null, or a number from 1e-05 to 0.1 s."),
         (["points.num_points=64,0"], "points.num_points=0: expected null, or a whole number"),
-        (["points.sampler=fps,sampled"], "points.sampler=sampled: expected"),
         (["seed=1,1000"], "eval.seed=1000 is the seed of training too"),
         (["physics.dt=interval(0.01,0.001)"], "the first end of an interval is the lower one"),
         (["seed=1,2", "seed=3"], "seed is given twice"),
-        (["seed=1,2", "seed=3,4"], "seed is given twice"),
         (["supervise.enabled=false", RATE], "supervise.enabled=false is for one run"),
         (["teacher=train", "algorithm=distill", RATE], "teacher=train: a trial is one run"),
         (["grace_iterations=91", RATE], "grace_iterations=91: a trial has 90 iterations"),
         (["resume=nowhere"], "resume=nowhere is not the folder of a tuning"),
-        (["resume=.", "samples=3"], "samples: a search that goes on keeps its settings"),
-        (["resume=.", RATE], "agent.algorithm.learning_rate: a search that goes on keeps its settings"),
-        (["-m", RATE], "-m has no use here"),
+        (["resume=.", "samples=3"], "samples: a tuning that goes on keeps its settings"),
+        (["resume=.", RATE], "agent.algorithm.learning_rate: a tuning that goes on keeps its settings"),
     ],
     ids=str,
 )
@@ -176,14 +167,14 @@ def test_changes_of_the_trials_are_shown_and_the_results_are_decided_and_made(tm
     )
     stream = io.StringIO()
     with use(JsonScreen(stream)):
-        watch = Watch(tmp_path, tuning)
+        display = TuningDisplay(tmp_path, tuning)
         (tmp_path / "000").mkdir()
         record = RunRecord.create(tmp_path / "000", compose(["num_envs=8", "device=cpu"]), "reach")
         record.update(status="running", completed_iterations=3)
-        watch.refresh()
-        watch.refresh()
+        display.refresh()
+        display.refresh()
         record.update(status="completed", completed_iterations=10, metrics={"success_rate": 0.75})
-        watch.refresh()
+        display.refresh()
         report(tmp_path, tuning)
 
     events = [json.loads(line) for line in stream.getvalue().splitlines()]
@@ -194,7 +185,9 @@ def test_changes_of_the_trials_are_shown_and_the_results_are_decided_and_made(tm
     assert (last["status"], last["iteration"], last["score"]) == ("completed", 10, 0.75)
     assert (ended["ended"], ended["running"], ended["best"], ended["score"]) == (1, {}, "000", 0.75)
     assert (decision["text"], decision["values"]) == ("the best is 000: success_rate 0.75", {"seed": "1"})
-    assert (tmp_path / "results.csv").is_file()
+    lines = (tmp_path / "results.csv").read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "trial,seed,status,iterations,success_rate,success,seconds,env_steps,restarts"
+    assert lines[1:] == ["000,1,completed,10,0.75,,0.0,0,0", "001,2,waiting,0,,,,,"]
 
 
 def test_with_json_what_is_said_of_one_trial_is_said_once(started, capfd):

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-from isaaclab_pc.cluster.events import EventLog
 from isaaclab_pc.fault_dump import FORMAT, FaultDump
 from isaaclab_pc.iteration_log import append_iteration
 from isaaclab_pc.launch.compose import compose
@@ -22,6 +21,7 @@ from isaaclab_pc.launch.run_record import (
 )
 from isaaclab_pc.scaling import Outcome, Trial
 from isaaclab_pc.scaling.trial import MemoryReport
+from isaaclab_pc.supervise.events import EventLog
 from isaaclab_pc.viz.films import Film, add_films
 
 MIB = 2**20

@@ -123,8 +123,7 @@ def test_memory_of_children_of_children_counts_once_where_it_is_shared(
     run: Callable[..., Trial], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # On a busy machine a full look is costly, and the next one would come after the child's end.
-    monkeypatch.setattr(process_tree, "_IDLE_SHARE", 1.0)
-    monkeypatch.setattr(process_tree, "_GROWING_SHARE", 1.0)
+    monkeypatch.setattr(process_tree, "_LOOK_SHARE", 1.0)
     trial = run("""
 told, tells = os.pipe()
 shared = allocate(100)
@@ -256,8 +255,7 @@ def test_peak_just_before_the_trial_was_written_is_metered(
     run: Callable[..., Trial], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As on a machine where looking at several processes is costly.
-    monkeypatch.setattr(process_tree, "_IDLE_SHARE", 1e-6)
-    monkeypatch.setattr(process_tree, "_GROWING_SHARE", 1e-6)
+    monkeypatch.setattr(process_tree, "_LOOK_SHARE", 1e-6)
     trial = run("""
 if os.fork() == 0:
     time.sleep(60)

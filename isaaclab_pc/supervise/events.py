@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``events.jsonl``: what befell a run, one line each, for people and programs."""
+"""``events.jsonl``: deaths, restarts and stops of a run, one line each, for people and programs."""
 
 from __future__ import annotations
 
@@ -33,6 +33,6 @@ class EventLog:
             **facts: JSON values.
         """
         time = datetime.now().astimezone().isoformat(timespec="milliseconds")
-        # A full disk must not end the run: what it tells stands in the terminal, too.
+        # A full disk must not end the run; the terminal tells the same.
         with contextlib.suppress(OSError), self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"time": time, "event": event, **facts}) + "\n")

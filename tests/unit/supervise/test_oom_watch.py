@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from isaaclab_pc.cluster import oom_watch
-from isaaclab_pc.cluster.oom_watch import OomWatch
+from isaaclab_pc.supervise import oom_watch
+from isaaclab_pc.supervise.oom_watch import OomWatch
 
 
 def test_only_what_was_counted_lately_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,27 +10,27 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from isaaclab_pc.cluster.causes import Cause, Death, Restart, choose_restart, classify_death
-from isaaclab_pc.cluster.events import EventLog
-from isaaclab_pc.cluster.kernel_cache import begin_build
-from isaaclab_pc.cluster.oom_watch import OthersWatch
-from isaaclab_pc.cluster.restart_limit import RestartLimit
-from isaaclab_pc.cluster.watch import WorkerWatch
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import ExitCode, SignalFlag, run_child, was_stopped
 from isaaclab_pc.launch.find_checkpoint import newest_checkpoint
+from isaaclab_pc.launch.kernel_cache import begin_build
 from isaaclab_pc.launch.run_folder import LOG_NAME, RESUME_SETTINGS_NAME, SETTINGS_NAME, wait_for_worker
 from isaaclab_pc.launch.run_record import RestartEntry, RunRecord
 from isaaclab_pc.scaling.memory import memory_cgroups
 from isaaclab_pc.scaling.trial import Outcome, Progress, format_size
 from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.supervise.deaths import Death, DeathCause, classify_death
+from isaaclab_pc.supervise.events import EventLog
+from isaaclab_pc.supervise.oom_watch import OthersWatch
+from isaaclab_pc.supervise.restarts import Restart, RestartLimit, choose_restart
+from isaaclab_pc.supervise.watch import WorkerWatch
 from isaaclab_pc.terminal.screen import current
 
 __all__ = ["WorkerCommand", "supervise"]
 
 WorkerCommand = Callable[[Path, Path | None, bool], Sequence[str]]
-"""Makes a worker's command line of the settings file that it reads, the checkpoint that it goes on from, and whether it
-takes the place of one that died."""
+"""Makes a worker's command line from its settings file, the checkpoint that it goes on from, and whether it takes the
+place of one that died."""
 
 LONGEST_PAUSE = 60.0
 """Longest pause before a restart [s]; the first one without progress takes a second, each further one twice as long."""
@@ -74,13 +74,13 @@ class _Supervisor:
         self._clock = clock
         self._events = EventLog(record.folder)
         self._limit = RestartLimit(clock)
-        self._without_progress = 0
+        self._deaths_in_a_row = 0
         """Deaths since the last completed iteration."""
         self._died_at: float | None = None
         self._began_at = 0
         """Iterations of the checkpoint that the last process went on from."""
         self._progress: Progress | None = None
-        """What the last process was doing when it ended."""
+        """Last activity of the last process."""
 
     def run(self, checkpoint: Path | None, settings: Path) -> tuple[int, Death | None]:
         """Run the first process and those that follow."""
@@ -89,11 +89,11 @@ class _Supervisor:
             code, death = self._run_once(checkpoint, settings, is_restarted)
             if death is None:
                 if is_restarted and code == ExitCode.REFUSED:
-                    # What was said of it stands in the terminal; the run is not one that never began.
-                    return code, Death(Cause.ERROR, "it refused to go on after a restart")
+                    # The reason stands in the terminal; the run is not one that never began.
+                    return code, Death(DeathCause.ERROR, "it refused to go on after a restart")
                 return code, None
 
-            death = self._explain(death)
+            death = self._note_death(death)
             restart = self._allowed_restart(death) if not self._flag.received else None
             if restart is None:
                 return code, death
@@ -104,8 +104,7 @@ class _Supervisor:
                 checkpoint, settings = self._prepare(death, restart)
             except ConfigError as error:
                 return code, Death(death.cause, f"{death.detail}; it cannot go on: {error}")
-            # The longer, the more often nothing came of it.
-            self._flag.wait(min(2.0 ** max(self._without_progress - 1, 0), LONGEST_PAUSE), self._clock)
+            self._flag.wait(min(2.0 ** max(self._deaths_in_a_row - 1, 0), LONGEST_PAUSE), self._clock)
             if self._flag.received:
                 self._note_stop()
                 return self._flag.exit_code, None
@@ -119,7 +118,7 @@ class _Supervisor:
         log_size = log.stat().st_size if log.exists() else 0
         self._began_at = self._saved_iteration()
 
-        # Of other machines, and of several GPUs, nobody here knows.
+        # The memory of other machines and of several GPUs is not known here.
         others = OthersWatch(run.device) if run.ranks == 1 else None
         watch = WorkerWatch(folder, run.supervise.stall_timeout, self._on_iteration, self._clock)
         begin_build(run)
@@ -127,27 +126,31 @@ class _Supervisor:
 
         # The process writes the record while it trains.
         self._record.data = RunRecord.load(folder).data
-        is_stopped = was_stopped(code) or self._record.data.status == "interrupted"
-        if self._flag.received and is_stopped:
+        self._progress = watch.progress()
+        status = self._record.data.status
+        if self._flag.received and (was_stopped(code) or status == "interrupted"):
             self._note_stop()
             # Simulators crash while they close, and then have another code.
             return code if was_stopped(code) else self._flag.exit_code, None
-        if self._record.data.status == "completed":
+        if status == "completed":
             # Simulators crash and hang while they close; there is nothing left to do.
             return ExitCode.OK, None
+
         death = watch.verdict or classify_death(
             code,
             _end_of(log, log_size),
-            self._record.data.status,
+            status,
             watch.recent_oom_kills(),
             may_lose_ranks=run.nodes > 1 or run.cluster is not None,
         )
-        self._progress = watch.progress()
-        if death is not None and death.cause is Cause.OUT_OF_MEMORY and others is not None:
-            death = _with_others(death, others.taken())
-        if self._flag.received and death is not None and death.cause not in (Cause.ERROR, Cause.STORM):
-            # It was on its way out. Of several ranks, one that dies of that may be what the launcher tells.
-            _say(f"the training process ended ({death.cause}: {death.detail}) as it was told to stop")
+        if death is None:
+            return code, None
+        if death.cause is DeathCause.OUT_OF_MEMORY and others is not None and (taken := others.taken()):
+            detail = f"{death.detail}; other programs took {format_size(taken)} meanwhile"
+            death = replace(death, detail=detail, taken_by_others=taken)
+        if self._flag.received and death.cause not in (DeathCause.ERROR, DeathCause.STORM):
+            # It died while it stopped. Of several ranks, the launcher reports the one that ended first.
+            _say(death, "it was told to stop")
             self._note_stop()
             return self._flag.exit_code, None
         return code, death
@@ -161,26 +164,20 @@ class _Supervisor:
         self._events.add("stopped", signal=name, iteration=self._record.data.completed_iterations)
 
     def _on_iteration(self, iteration: int) -> None:
-        self._without_progress = 0
+        self._deaths_in_a_row = 0
         if self._died_at is not None:
             seconds = self._clock() - self._died_at
             self._died_at = None
             self._events.add("recovered", iteration=iteration, seconds=round(seconds, 1))
 
-    def _explain(self, death: Death) -> Death:
-        """Count a death, and name the cause of which it is a sign together with the ones before."""
+    def _note_death(self, death: Death) -> Death:
+        """Count a death. Treat two kills without progress as out of memory."""
         self._died_at = self._clock()
-        self._without_progress += 1
-        tells = any(group.oom_kills() is not None for group in memory_cgroups())
-        if death.cause is Cause.KILLED and self._without_progress > 1 and not tells:
-            # Where the kernel's count cannot be read, as in some containers, this is how a lack of memory looks.
-            return Death(Cause.OUT_OF_MEMORY, f"{death.detail}, twice without an iteration in between")
-        return death
-
-    def _allowed_restart(self, death: Death) -> Restart | None:
-        """Choose how the run goes on, and say so; None where it must not."""
+        self._deaths_in_a_row += 1
+        if death.cause is DeathCause.KILLED and self._deaths_in_a_row > 1 and not _kernel_counts_kills():
+            detail = f"{death.detail}, twice without an iteration in between"
+            death = Death(DeathCause.OUT_OF_MEMORY, detail)
         data = self._record.data
-        settings = RunSettings.load(self._record.folder / SETTINGS_NAME)
         self._events.add(
             "died",
             cause=death.cause.value,
@@ -188,21 +185,22 @@ class _Supervisor:
             iteration=data.completed_iterations,
             num_envs=data.num_envs,
         )
+        return death
+
+    def _allowed_restart(self, death: Death) -> Restart | None:
+        """Choose how the run goes on; None where it must not."""
+        data = self._record.data
+        supervise = RunSettings.load(self._record.folder / SETTINGS_NAME).supervise
         assert data.num_envs != "auto"
         fits = [trial["num_envs"] for trial in data.trials if trial.get("outcome") == Outcome.FITS]
-        restart = choose_restart(death, settings.supervise, data.num_envs, fits, data.harder_physics, self._progress)
-        if restart is None:
-            return None
-
-        most = settings.supervise.max_restarts
+        restart = choose_restart(death, supervise, data.num_envs, fits, data.harder_physics, self._progress)
         # Of iterations without a checkpoint nothing is left.
-        if not self._limit.allow(most, made_progress=self._saved_iteration() > self._began_at):
-            self._events.add("gave up", restarts=most)
-            _say(
-                f"the training process ended ({death.cause}: {death.detail}); supervise.max_restarts={most} is reached"
-            )
-            return None
-        return restart
+        made_progress = self._saved_iteration() > self._began_at
+        if restart is None or self._limit.allow(supervise.max_restarts, made_progress=made_progress):
+            return restart
+        self._events.add("gave up", restarts=supervise.max_restarts)
+        _say(death, f"supervise.max_restarts={supervise.max_restarts} is reached")
+        return None
 
     def _prepare(self, death: Death, restart: Restart) -> tuple[Path | None, Path]:
         """Make the run ready to go on; return the checkpoint, None: from the start, and the settings file.
@@ -217,15 +215,14 @@ class _Supervisor:
         # Those that the process before was started with, if it died before it accepted them.
         settings = next(path for name in (RESUME_SETTINGS_NAME, SETTINGS_NAME) if (path := folder / name).exists())
         if restart.settings:
-            wanted = RunSettings.load(settings).with_values(restart.settings)
+            changed = RunSettings.load(settings).with_values(restart.settings)
             settings = folder / RESUME_SETTINGS_NAME
-            wanted.save(settings)
+            changed.save(settings)
 
         died_at = record.data.completed_iterations
         num_envs = record.data.num_envs
         assert num_envs != "auto"
         iteration = record.go_on(checkpoint, num_envs=restart.settings.get("num_envs", num_envs))
-        lost = died_at - iteration
         entry = RestartEntry(
             time=datetime.now().astimezone().isoformat(timespec="seconds"),
             cause=death.cause.value,
@@ -237,26 +234,23 @@ class _Supervisor:
             taken_by_others=death.taken_by_others,
         )
         record.update(restarts=[*record.data.restarts, entry])
+
+        lost = died_at - iteration
         self._events.add("restart", from_iteration=iteration, lost_iterations=lost, note=restart.note)
         where = f"from {checkpoint.name}" if checkpoint is not None else "from the start"
         iterations = f"{lost} iteration{'' if lost == 1 else 's'}"
         change = f", with {restart.note}" if restart.note else ""
-        _say(
-            f"the training process ended ({death.cause}: {death.detail}); it goes on {where}, {iterations} lost{change}"
-        )
+        _say(death, f"it goes on {where}, {iterations} lost{change}")
         return checkpoint, settings
 
 
-def _with_others(death: Death, taken: int) -> Death:
-    """Note what other programs have taken of the memory that was lacking."""
-    if not taken:
-        return death
-    detail = f"{death.detail}; other programs took {format_size(taken)} meanwhile"
-    return replace(death, detail=detail, taken_by_others=taken)
+def _kernel_counts_kills() -> bool:
+    """Tell whether the kernel's count of kills for lack of memory can be read; in some containers it cannot."""
+    return any(group.oom_kills() is not None for group in memory_cgroups())
 
 
 def _end_of(log: Path, begin: int) -> str:
-    """Return the end of what was added to a log, as text."""
+    """Return the end of the output that was added to a log."""
     if not log.exists():
         return ""
     with log.open("rb") as file:
@@ -265,5 +259,5 @@ def _end_of(log: Path, begin: int) -> str:
         return file.read().decode(errors="replace")
 
 
-def _say(message: str) -> None:
-    current().warn(message)
+def _say(death: Death, then: str) -> None:
+    current().warn(f"the training process ended ({death.cause}: {death.detail}); {then}")

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whether a process that lives is well: it makes progress, and its memory will last. Pure; no clocks, no files."""
+"""Whether a living process makes progress, and whether its memory will last. Pure; no clocks, no files."""
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections import deque
@@ -13,17 +14,17 @@ STARTUP_SECONDS = 1800.0
 """Longest time before the first iteration [s]: on a new machine, kernels of simulator and renderer compile."""
 
 SHORTEST_STALL_SECONDS = 300.0
-"""Where the limit follows the iterations, the shortest that it gets [s]: an evaluation or a slow disk is no stall."""
+"""Shortest limit that follows from the iterations [s]: an evaluation or a slow disk is no stall."""
 
 STALL_FACTOR = 20.0
 """The limit is this many times the median iteration."""
 
 RECENT_ITERATIONS = 50
-"""What the median is of."""
+"""Iterations in the median."""
 
 
 class StallWatch:
-    """Tells when a process has shown no progress for too long."""
+    """Tells when a process has made no progress for too long."""
 
     def __init__(self, timeout: float | None, now: float) -> None:
         """Begin.
@@ -71,16 +72,16 @@ class LeakWatch:
     """Tells when memory that grows from iteration to iteration is about to meet its limit."""
 
     SAMPLES = 20
-    """Iterations that a slope is taken from; fewer tell nothing."""
+    """Iterations that a slope needs."""
 
     WARM_UP = 5
-    """First iterations, which allocate what stays."""
+    """First iterations, which allocate lasting buffers."""
 
     GROWTH = 1.25
     """Memory that has not grown by this factor since the warm-up does not leak, or a restart would not help."""
 
     LEAD_SECONDS = 180.0
-    """How long before the limit is met it is time to act [s]: three intervals between checkpoints."""
+    """Time before the limit is met at which to act [s]: three intervals between checkpoints."""
 
     def __init__(self) -> None:
         """Begin with nothing seen."""
@@ -103,20 +104,19 @@ class LeakWatch:
         self._recent.append((now, size))
 
     def seconds_left(self, limit: int) -> float:
-        """Return when the limit is met if memory grows as it did; inf where it does not leak [s].
+        """Return the time until the limit is met if memory grows as it did [s]; inf where it does not leak.
 
         Args:
             limit: Memory that there is for it [bytes].
         """
         if self._first is None or len(self._recent) < self.SAMPLES:
             return math.inf
-        _, size = self._recent[-1]
+        size = self._recent[-1][1]
         if size < self.GROWTH * self._first:
             return math.inf
 
-        # Over the times, each slope counts once: a single step up, such as a buffer that grew, has a median of 0.
-        slopes = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in zip(self._recent, list(self._recent)[1:], strict=False)]
-        slope = statistics.median(slopes)
+        # A single step up, such as a buffer that grew, has a median slope of 0.
+        slope = statistics.median((b[1] - a[1]) / (b[0] - a[0]) for a, b in itertools.pairwise(self._recent))
         return max(limit - size, 0) / slope if slope > 0 else math.inf
 
     def must_act(self, limit: int, seconds_to_end: float) -> bool:

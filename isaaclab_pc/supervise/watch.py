@@ -8,14 +8,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from isaaclab_pc.cluster.causes import Cause, Death
-from isaaclab_pc.cluster.health import LeakWatch, StallWatch
-from isaaclab_pc.cluster.oom_watch import OomWatch
 from isaaclab_pc.launch.child_process import GRACE_SECONDS
 from isaaclab_pc.launch.heartbeat import HEARTBEAT_NAME, Heartbeat
 from isaaclab_pc.launch.run_folder import LOG_NAME, PROGRESS_NAME
 from isaaclab_pc.process_tree import ProcessTree
 from isaaclab_pc.scaling.trial import Progress, format_size
+from isaaclab_pc.supervise.deaths import Death, DeathCause
+from isaaclab_pc.supervise.health import LeakWatch, StallWatch
+from isaaclab_pc.supervise.oom_watch import OomWatch
 
 __all__ = ["WorkerWatch"]
 
@@ -23,7 +23,7 @@ _LOOK_SECONDS = 0.5
 """Time between two looks at the heartbeat [s]."""
 
 _DUMP_SECONDS = 10.0
-"""Time that a hung process has to write where it hangs [s]."""
+"""Time in which a hung process writes where it hangs [s]."""
 
 _UNKILLABLE_SECONDS = 30.0
 """Time after a SIGKILL in which a process ends, unless it waits for a driver that hangs [s]."""
@@ -33,7 +33,7 @@ _HEADROOM = 0.95
 
 
 class WorkerWatch:
-    """What :func:`~isaaclab_pc.launch.child_process.run_child` calls while the process runs."""
+    """Is called by :func:`~isaaclab_pc.launch.child_process.run_child` while the process runs."""
 
     def __init__(
         self,
@@ -65,13 +65,12 @@ class WorkerWatch:
         self._kill_at: float | None = None
         self._stall = StallWatch(stall_timeout, now)
         self._oom = OomWatch(now)
-        self._host = LeakWatch()
-        self._device = LeakWatch()
+        self._leaks = {"host": LeakWatch(), "GPU": LeakWatch()}
         self._last: Heartbeat | None = None
         self._first_iteration: tuple[float, int] | None = None
 
     def __call__(self, child: ProcessTree) -> bool:
-        """Look at the process, and act; return whether it is to be given up, as nothing ends it."""
+        """Look at the process, and act; return whether to give it up, as nothing ends it."""
         now = self._clock()
         if self._kill_at is not None:
             if now > self._kill_at:
@@ -84,19 +83,19 @@ class WorkerWatch:
         self._oom.look(now)
         self._read(now)
         if self._stall.is_stalled(now):
-            self.verdict = Death(Cause.STALLED, self._stalled())
+            self.verdict = Death(DeathCause.STALLED, self._describe_stall())
             self._kill_at = now + _DUMP_SECONDS
             # Python's fault handler writes every thread's stack to the log, even while native code hangs.
             child.send_signal(signal.SIGABRT)
-        elif leak := self._leak(now):
-            self.verdict = Death(Cause.LEAK, leak)
+        elif leak := self._find_leak(now):
+            self.verdict = Death(DeathCause.LEAK, leak)
             self._kill_at = now + GRACE_SECONDS
             # It writes a checkpoint.
             child.send_signal(signal.SIGTERM)
         return False
 
     def progress(self) -> Progress | None:
-        """Return what the process was doing last; None where it has not told."""
+        """Return the last activity of the process; None where it has not told."""
         try:
             return Progress.read(self._progress_path)
         except (OSError, ValueError):
@@ -107,47 +106,50 @@ class WorkerWatch:
         return self._oom.look(self._clock())
 
     def _read(self, now: float) -> None:
-        """Read the newest beat, and look at the memory after each iteration."""
+        """Read the newest beat, and note the memory after each iteration."""
         try:
             beat = Heartbeat.read(self._path)
         except (OSError, ValueError):
             return
-        if beat == self._last:
+        before = self._last
+        if beat == before:
             return
 
-        # A process that resumes has the iterations of its checkpoint from the start.
-        before = self._last if self._last is not None and self._last.phase != "build" else None
         self._last = beat
         self._stall.progress(None if beat.phase == "build" else beat.iteration, now)
-        if before is not None and beat.iteration > before.iteration:
+        # A process that resumes has the iterations of its checkpoint from the start.
+        if before is not None and before.phase != "build" and beat.iteration > before.iteration:
             self._on_iteration(beat.iteration)
             self._first_iteration = self._first_iteration or (now, beat.iteration)
-            self._host.add(now, beat.host_bytes)
-            if beat.device_bytes is not None:
-                self._device.add(now, beat.device_bytes)
+            for name, (size, _) in _memories(beat).items():
+                self._leaks[name].add(now, size)
 
-    def _leak(self, now: float) -> str:
-        """Say what leaks so fast that a restart is due; empty where nothing does."""
+    def _find_leak(self, now: float) -> str:
+        """Describe memory that grows so fast that a restart is due; empty where none does."""
         beat = self._last
         if beat is None or self._first_iteration is None:
             return ""
         began, first = self._first_iteration
         pace = (now - began) / max(beat.iteration - first, 1)
         to_end = pace * max(beat.max_iterations - beat.iteration, 0)
-
-        limits = {"host": (self._host, beat.host_limit)}
-        if beat.device_limit is not None:
-            limits["GPU"] = (self._device, beat.device_limit)
-        for name, (memory, limit) in limits.items():
-            if memory.must_act(int(_HEADROOM * limit), to_end):
-                left = memory.seconds_left(int(_HEADROOM * limit))
+        for name, (_, limit) in _memories(beat).items():
+            usable = int(_HEADROOM * limit)
+            if self._leaks[name].must_act(usable, to_end):
+                left = self._leaks[name].seconds_left(usable)
                 return f"{name} memory grows and meets its limit of {format_size(limit)} in {left:.0f} s"
         return ""
 
-    def _stalled(self) -> str:
-        phase = self._last.phase if self._last is not None else "start"
-        iteration = self._last.iteration if self._last is not None else 0
+    def _describe_stall(self) -> str:
+        phase, iteration = ("start", 0) if self._last is None else (self._last.phase, self._last.iteration)
         return (
             f"no progress for {self._stall.limit:.0f} s ({phase}, after iteration {iteration}); the stacks of its "
             f"threads are in {self._path.with_name(LOG_NAME)}"
         )
+
+
+def _memories(beat: Heartbeat) -> dict[str, tuple[int, int]]:
+    """Return the memory of a process and its limit, of the host and, if it computes there, of the GPU [bytes]."""
+    memories = {"host": (beat.host_bytes, beat.host_limit)}
+    if beat.device_bytes is not None and beat.device_limit is not None:
+        memories["GPU"] = (beat.device_bytes, beat.device_limit)
+    return memories

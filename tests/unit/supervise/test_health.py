@@ -6,7 +6,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isaaclab_pc.cluster.health import SHORTEST_STALL_SECONDS, STARTUP_SECONDS, LeakWatch, StallWatch
+from isaaclab_pc.supervise.health import SHORTEST_STALL_SECONDS, STARTUP_SECONDS, LeakWatch, StallWatch
 
 GIB = 1 << 30
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from isaaclab_pc.cluster import watch
-from isaaclab_pc.cluster.causes import Cause
-from isaaclab_pc.cluster.health import STARTUP_SECONDS
-from isaaclab_pc.cluster.watch import WorkerWatch
+from isaaclab_pc.supervise import watch
+from isaaclab_pc.supervise.deaths import DeathCause
+from isaaclab_pc.supervise.health import STARTUP_SECONDS
+from isaaclab_pc.supervise.watch import WorkerWatch
 
 
 def test_a_process_that_no_signal_ends_is_given_up(tmp_path: Path) -> None:
@@ -21,7 +21,7 @@ def test_a_process_that_no_signal_ends_is_given_up(tmp_path: Path) -> None:
 
     now = STARTUP_SECONDS + 1
     assert not looks_after(child)
-    assert (signals, looks_after.verdict and looks_after.verdict.cause) == ([signal.SIGABRT], Cause.STALLED)
+    assert (signals, looks_after.verdict and looks_after.verdict.cause) == ([signal.SIGABRT], DeathCause.STALLED)
     now += watch._DUMP_SECONDS + 1
     assert not looks_after(child)
     assert signals[1:] == [signal.SIGKILL]

@@ -2,11 +2,13 @@
 """Real processes that really die; only what they train is made up."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,13 +16,13 @@ import psutil
 import pytest
 from filelock import FileLock
 
-from isaaclab_pc.cluster import health, oom_watch, restart_limit, supervisor, watch
-from isaaclab_pc.cluster.causes import Cause
-from isaaclab_pc.cluster.supervisor import supervise
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.run_folder import WORKER_LOCK
 from isaaclab_pc.launch.run_record import RunRecord
 from isaaclab_pc.scaling.memory import FreeMemory
+from isaaclab_pc.supervise import health, oom_watch, supervisor, watch
+from isaaclab_pc.supervise.deaths import DeathCause
+from isaaclab_pc.supervise.supervisor import supervise
 from tests.waiting import signal_us_when, wait_until
 
 ROOT = Path(__file__).parents[3]
@@ -44,7 +46,7 @@ class Run:
         self.folder = folder / "run"
         self.root = folder
 
-    def start(self, *faults: str, settings: tuple[str, ...] = ()) -> int:
+    def start(self, *faults: str, settings: Sequence[str] = ()) -> int:
         (self.root / "faults").write_text("\n".join(faults), encoding="utf-8")
         self.folder.mkdir()
         composed = compose(["num_envs=256", "device=cpu", *settings])
@@ -103,19 +105,38 @@ def test_a_process_that_dies_is_replaced_and_goes_on_from_its_last_checkpoint(ru
     assert (recovered["event"], recovered["seconds"] < 30) == ("recovered", True)
 
 
-@pytest.mark.parametrize("fault", ["segfault", "stubborn"])
-def test_a_run_that_is_done_is_done_though_its_process_crashes_or_hangs_while_it_closes(run, fault):
-    assert run.start(f"{fault}@{LAST + 1}", settings=("supervise.stall_timeout=5",)) == 0
-    data = run.record.data
-    assert (data.status, data.completed_iterations, data.restarts) == ("completed", LAST, [])
-    assert len(run.starts()) == 1
-
-
-def test_a_process_that_dies_before_its_first_checkpoint_begins_anew(run):
-    assert run.start("kill@2", "segfault@0") == 0
-    assert [start[2] for start in run.starts()] == [None, None, None]
-    assert run.record.data.completed_iterations == LAST
-    assert [entry.from_iteration for entry in run.record.data.restarts] == [0, 0]
+@pytest.mark.parametrize(
+    ("faults", "settings", "code", "starts"),
+    [
+        # Before the first checkpoint it begins anew.
+        (["kill@2", "segfault@0"], [], 0, [(256, None, None)] * 3),
+        # A damaged checkpoint costs one interval; where all are damaged, nothing is begun anew.
+        (["damage@7"], [], 0, [(256, None, None), (256, "model_6.pt", None)]),
+        (["damage@2"], [], 137, [(256, None, None)]),
+        (["oom@5", "oom@0"], [], 0, [(256, None, None), (128, "model_3.pt", None), (64, "model_3.pt", None)]),
+        # An update that lacks memory gets a smaller chunk before there are fewer environments.
+        (
+            ["update_oom@5", "update_oom@0", "oom@0"],
+            [],
+            0,
+            [(256, None, None), (256, "model_3.pt", 128), (256, "model_3.pt", 64), (128, "model_3.pt", 64)],
+        ),
+        (["bug@5"], [], 1, [(256, None, None)]),
+        (["segfault@2"] * 9, ["supervise.max_restarts=2"], 139, [(256, None, None)] * 3),
+        # Simulators crash and hang while they close: the run is done.
+        ([f"segfault@{LAST + 1}"], [], 0, [(256, None, None)]),
+        ([f"stubborn@{LAST + 1}"], ["supervise.stall_timeout=5"], 0, [(256, None, None)]),
+    ],
+    ids=lambda value: value[0] if value and isinstance(value, list) and isinstance(value[0], str) else "",
+)
+def test_each_process_takes_the_place_of_the_one_before(run, faults, settings, code, starts):
+    assert run.start(*faults, settings=settings) == code
+    assert [(num_envs, checkpoint, chunk) for num_envs, _, checkpoint, chunk in run.starts()] == starts
+    assert len(run.record.data.restarts) == len(starts) - 1
+    assert run.record.data.num_envs == starts[-1][0]
+    assert f"num_envs: {starts[-1][0]}\n" in (run.folder / "config.yaml").read_text(encoding="utf-8")
+    assert not (run.folder / "resume.yaml").exists()
+    assert run.record.data.status == ("completed" if code == 0 else "running")
 
 
 def test_what_a_worker_that_outlives_its_launcher_writes_is_waited_for(run):
@@ -145,27 +166,6 @@ def test_a_run_that_went_on_from_an_older_checkpoint_does_not_come_back_to_a_new
     settings.save(run.folder / "config.yaml")
     assert supervise(run.record, checkpoint, run.folder / "config.yaml", command)[0] == 0
     assert [start[2] for start in run.starts()] == [None, "model_3.pt", "model_3.pt"]
-
-
-def test_a_damaged_checkpoint_costs_one_interval(run, capfd):
-    assert run.start("damage@7") == 0
-    assert run.starts()[1][2] == "model_6.pt"
-    assert "taking an older one" in capfd.readouterr().err
-
-
-def test_where_all_checkpoints_are_damaged_nothing_is_begun_anew(run):
-    assert run.start("damage@2") == 137
-    assert len(run.starts()) == 1
-    assert "model_2.pt is not a checkpoint" in run.death.detail
-
-
-def test_a_process_without_memory_goes_on_with_fewer_environments(run, capfd):
-    assert run.start("oom@5", "oom@0") == 0
-    assert [start[0] for start in run.starts()] == [256, 128, 64]
-    assert run.record.data.num_envs == 64
-    assert "num_envs: 64" in (run.folder / "config.yaml").read_text(encoding="utf-8")
-    assert not (run.folder / "resume.yaml").exists()
-    assert "with num_envs=128 instead of 256" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(("recent", "cause", "num_envs"), [(60.0, "out of memory", 128), (0.2, "killed", 256)])
@@ -214,48 +214,19 @@ def test_memory_that_another_program_took_changes_nothing_until_it_is_not_given_
     assert (second.num_envs, second.taken_by_others) == (256, 0)
 
 
-def test_an_update_that_lacks_memory_gets_a_smaller_chunk_before_fewer_environments(run):
-    assert run.start("update_oom@5", "update_oom@0", "oom@0") == 0
-    assert [(start[0], start[3]) for start in run.starts()] == [(256, None), (256, 128), (256, 64), (128, 64)]
-    assert [entry.note for entry in run.record.data.restarts][:2] == ["chunk=128", "chunk=64"]
+def test_a_storm_is_followed_by_harder_physics_where_the_user_allows_it(run):
+    assert run.start("storm@4", settings=("supervise.harden_physics=true",)) == 0
+    assert [start[1] for start in run.starts()] == [None, 1 / 240]
 
 
-def test_environments_are_not_taken_where_the_user_forbids_it(run):
-    assert run.start("oom@5", settings=("supervise.shrink_on_oom=false",)) == 1
-    assert len(run.starts()) == 1
-    assert run.record.data.restarts == []
-
-
-def test_an_error_of_the_program_is_not_tried_again(run):
-    assert run.start("bug@5") == 1
-    assert len(run.starts()) == 1
+def test_it_says_why_it_gives_up(run, capfd):
+    assert run.start("damage@2") == 137
+    assert "model_2.pt is not a checkpoint" in run.death.detail
     assert [event["event"] for event in run.events()] == ["died"]
-
-
-@pytest.mark.parametrize(("allowed", "code", "starts"), [("true", 0, [None, 1 / 240]), ("false", 4, [None])])
-def test_a_storm_is_followed_by_harder_physics_where_the_user_allows_it(run, allowed, code, starts):
-    assert run.start("storm@4", settings=(f"supervise.harden_physics={allowed}",)) == code
-    assert [start[1] for start in run.starts()] == starts
-
-
-def test_it_gives_up_after_the_allowed_number_of_restarts(run, capfd):
-    assert run.start(*["segfault@4"] * 9, settings=("supervise.max_restarts=2",)) == 139
-    assert len(run.starts()) == 3
-    assert run.events()[-1] == {**run.events()[-1], "event": "gave up", "restarts": 2}
-    assert "supervise.max_restarts=2 is reached" in capfd.readouterr().err
-
-
-def test_restarts_of_an_hour_ago_do_not_count_where_something_came_of_them(run, monkeypatch):
-    monkeypatch.setattr(restart_limit, "WINDOW_SECONDS", 0.0)
-    assert run.start("kill@4", "kill@7", "kill@10", settings=("supervise.max_restarts=1",)) == 0
-
-
-@pytest.mark.parametrize(("faults", "starts"), [(["kill@2"] * 9, 3), (["kill@4", "kill@7", *["kill@8"] * 9], 4)])
-def test_restarts_from_which_no_checkpoint_comes_have_an_end_however_long_they_take(run, monkeypatch, faults, starts):
-    monkeypatch.setattr(restart_limit, "WINDOW_SECONDS", 0.0)
-    assert run.start(*faults, settings=("supervise.max_restarts=2",)) == 137
-    assert len(run.starts()) == starts
-    assert run.events()[-1]["event"] == "gave up"
+    shutil.rmtree(run.folder)
+    assert run.start("kill@4", "kill@4", settings=["supervise.max_restarts=1"]) == 137
+    assert run.events()[-1] == {**run.events()[-1], "event": "gave up", "restarts": 1}
+    assert "supervise.max_restarts=1 is reached" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(("fault", "stacks"), [("hang", True), ("stubborn", False)])
@@ -328,7 +299,7 @@ def test_a_process_that_dies_after_it_was_told_to_stop_was_stopped(run, capfd, f
 def test_an_error_of_the_program_after_a_signal_is_an_error(run):
     with signal_us_when(lambda: has_reached(run.folder / "heartbeat.json", 4), signal.SIGTERM):
         assert run.start("late_bug@4") == 1
-    assert run.death.cause is Cause.ERROR
+    assert run.death.cause is DeathCause.ERROR
 
 
 def test_nothing_is_left_of_a_process_that_is_killed_with_its_supervisor(run):
@@ -339,7 +310,8 @@ def test_nothing_is_left_of_a_process_that_is_killed_with_its_supervisor(run):
     RunRecord.create(run.folder, settings, "reach")
     driver = (
         f"import sys; sys.path.insert(0, {str(ROOT)!r}); from pathlib import Path;"
-        "from tests.unit.cluster.test_supervisor import command; from isaaclab_pc.cluster.supervisor import supervise;"
+        "from tests.unit.supervise.test_supervisor import command;"
+        "from isaaclab_pc.supervise.supervisor import supervise;"
         "from isaaclab_pc.launch.run_record import RunRecord;"
         "supervise(RunRecord.load(Path('run')), None, Path('run/config.yaml'), command)"
     )
@@ -351,7 +323,3 @@ def test_nothing_is_left_of_a_process_that_is_killed_with_its_supervisor(run):
     process.wait()
     assert psutil.wait_procs(family, timeout=10)[1] == []
     assert json.loads((run.folder / "run.json").read_text(encoding="utf-8"))["status"] == "interrupted"
-
-
-def test_the_limit_before_the_first_iteration_leaves_time_for_kernels_to_compile():
-    assert health.StallWatch(5.0, 0.0).limit == health.STARTUP_SECONDS

@@ -14,6 +14,7 @@ import time
 import zipfile
 from pathlib import Path
 
+from isaaclab_pc.iteration_log import append_iteration
 from isaaclab_pc.launch.child_process import ExitCode, SignalFlag
 from isaaclab_pc.launch.heartbeat import Heart
 from isaaclab_pc.launch.run_folder import PROGRESS_NAME, accept_settings
@@ -100,7 +101,9 @@ def main() -> int:
             # The time without progress counts once two iterations were seen, one after the other.
             time.sleep(0.3 if what in ("slow", "hang", "stubborn") else 0.02)
             # The larger the seed, the better.
-            record.update(completed_iterations=iteration, metrics={"success_rate": iteration * settings.seed / 1000})
+            metrics = {"success_rate": iteration * settings.seed / 1000}
+            record.update(completed_iterations=iteration, metrics=metrics)
+            append_iteration(record.folder, iteration, 0, 0.0, metrics)
             heart.beat(iteration=iteration)
             if flag.received:
                 save(record, iteration)

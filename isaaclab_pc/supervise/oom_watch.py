@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Why memory was lacking: the kernel's count of the processes that it killed, and memory that other programs took."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.scaling.gpu import Gpu
+from isaaclab_pc.scaling.memory import free_host_memory, memory_cgroups, oom_kills
+
+__all__ = ["OomWatch", "OthersWatch"]
+
+RECENT_SECONDS = 45.0
+"""Time before a death in which a kill by the kernel explains it [s]: torch elastic gives the other ranks half a minute
+to end."""
+
+_OTHERS_SHARE = 0.02
+"""Part of the free memory that others may take without being the reason for a lack of it."""
+
+
+class OomWatch:
+    """Counts the processes that the kernel killed in this process's memory cgroup."""
+
+    def __init__(self, now: float) -> None:
+        """Read the kernel's count for the first time.
+
+        Args:
+            now: Time on a monotonic clock [s].
+        """
+        self._groups = memory_cgroups()
+        self._counts: deque[tuple[float, int]] = deque()
+        self.look(now)
+
+    def look(self, now: float) -> int:
+        """Read the kernel's count.
+
+        Args:
+            now: Time on the same clock [s].
+
+        Returns:
+            Its recent growth.
+        """
+        self._counts.append((now, oom_kills(self._groups)))
+        while len(self._counts) > 1 and now - self._counts[1][0] >= RECENT_SECONDS:
+            self._counts.popleft()
+        return self._counts[-1][1] - self._counts[0][1]
+
+
+class OthersWatch:
+    """Measures the memory that other programs take while a process runs."""
+
+    def __init__(self, device: str) -> None:
+        """Read the free memory before the process starts.
+
+        Args:
+            device: ``cpu`` or ``cuda:N``, of this machine.
+        """
+        self._host_free = free_host_memory().size
+        self._gpu = None
+        self._device_free = 0
+        if device != "cpu":
+            with contextlib.suppress(ConfigError):
+                gpu = Gpu(device, cuda_memory=_without_cuda)
+                self._device_free = gpu.free()
+                self._gpu = gpu
+
+    def taken(self) -> int:
+        """Return the memory of host or GPU that others took since then, where it is much [bytes].
+
+        To be called once the process has ended: its own memory is free again.
+        """
+        taken = [(self._host_free - free_host_memory().size, self._host_free)]
+        if self._gpu is not None:
+            with contextlib.suppress(ConfigError):
+                taken.append((self._gpu.finish().others, self._device_free))
+        return max((size for size, free in taken if size > _OTHERS_SHARE * free), default=0)
+
+
+def _without_cuda() -> tuple[int, int]:
+    """Open no CUDA context: it would be held for as long as a training takes."""
+    raise OSError("NVML does not tell")
