@@ -11,7 +11,8 @@ from isaaclab_pc.cluster.place import LEADER_RESTARTS_SECONDS, LEADER_SEARCHES_S
 from isaaclab_pc.cluster.ranks import UNANSWERED
 from isaaclab_pc.cluster.restart_limit import RestartLimit
 from isaaclab_pc.launch.child_process import ExitCode, SignalFlag, run_child, show_log
-from isaaclab_pc.launch.run_folder import LOG_NAME, LOGS, SETTINGS_NAME, make_folder
+from isaaclab_pc.launch.run_folder import LOG_NAME, LOGS, make_folder
+from isaaclab_pc.launch.worker import JOB_NAME
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import current
 
@@ -34,8 +35,8 @@ def lend_gpus(
     Args:
         settings: The run's settings, as given to this node.
         place: This node, which does not lead.
-        command: Makes the command line of the ranks of the settings file, of which only the folder counts here, and of
-            the longest wait for the first node [s].
+        command: Makes the command line of the ranks of the file of their job and of the longest wait for the first
+            node [s].
         clock: Tells the time [s].
 
     Returns:
@@ -51,7 +52,7 @@ def lend_gpus(
     code_without_leader = ExitCode.FAILED
     with SignalFlag() as flag:
         while True:
-            code = run_child(command(folder / SETTINGS_NAME, patience), log=folder / LOG_NAME, flag=flag)
+            code = run_child(command(folder / JOB_NAME, patience), log=folder / LOG_NAME, flag=flag)
             if flag.received:
                 return flag.exit_code
             if code in (ExitCode.OK, ExitCode.REFUSED):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from isaaclab_pc.launch.child_process import worker_command
+from isaaclab_pc.launch.worker import ProbeJob, worker_command
 from isaaclab_pc.scaling.auto_num_envs import apply_overrides
 from isaaclab_pc.scaling.fit import ChildCommand
 from isaaclab_pc.scaling.trial import Overrides
@@ -22,8 +22,7 @@ def probe_command(settings: RunSettings) -> ChildCommand:
     """
 
     def command(num_envs: int, result_path: Path, overrides: Overrides) -> list[str]:
-        path = result_path.with_suffix(".yaml")
-        apply_overrides(settings, overrides).save(path)
-        return worker_command("probe", path, num_envs=num_envs, result=result_path)
+        job = ProbeJob(apply_overrides(settings, overrides), num_envs, result_path)
+        return worker_command(job, result_path.with_suffix(".job.json"))
 
     return command

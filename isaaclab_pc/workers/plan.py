@@ -3,27 +3,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from isaaclab_pc.launch.run_folder import LOGS
+from isaaclab_pc.launch.worker import PlanJob
 from isaaclab_pc.scaling.earlier_trials import RunKind, find_earlier_trials
 from isaaclab_pc.scaling.machine import Machine
 from isaaclab_pc.scaling.memory_plan import missing_kinds, predict_memory
 from isaaclab_pc.scaling.plan_report import PlanReport
 from isaaclab_pc.scaling.preflight import preflight
-from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.workers.resolve import resolve
 
 __all__ = ["plan"]
 
 
-def plan(settings_path: Path, num_envs: int, result_path: Path) -> int:
+def plan(job: PlanJob) -> int:
     """Tell what the configs say about a run's memory and batches.
 
     Args:
-        settings_path: The run's settings.
-        num_envs: Environments to plan for.
-        result_path: Where the :class:`~isaaclab_pc.scaling.plan_report.PlanReport` goes.
+        job: The run's settings, and for how many environments.
 
     Returns:
         The exit code.
@@ -31,10 +27,9 @@ def plan(settings_path: Path, num_envs: int, result_path: Path) -> int:
     Raises:
         ConfigError: The settings do not fit.
     """
-    settings = RunSettings.load(settings_path)
-    resolved = resolve(settings, num_envs, "plan")
+    resolved = resolve(job.settings, job.num_envs, "plan")
 
-    earlier = find_earlier_trials(RunKind.of(settings), LOGS / "scale")
+    earlier = find_earlier_trials(RunKind.of(job.settings), LOGS / "scale")
     parts = predict_memory(resolved, earlier)
     machine = Machine.here(resolved.device)
     findings = preflight(
@@ -47,5 +42,5 @@ def plan(settings_path: Path, num_envs: int, result_path: Path) -> int:
         batch=resolved.plan,
         findings=tuple(f"{finding.severity}: {finding}" for finding in findings),
     )
-    report.write(result_path)
+    report.write(job.result)
     return 0
