@@ -155,7 +155,7 @@ def test_a_record_that_is_read_has_the_iterations_since_it_was_written(tmp_path)
     append_iteration(tmp_path, 1, 256, 2.0, {"mean_reward": 1.0})
     append_iteration(tmp_path, 2, 512, 3.5, {"mean_reward": float("nan"), "loss/value": 0.5})
     with (tmp_path / "iterations.jsonl").open("a", encoding="utf-8") as file:
-        file.write('{"iteration": 3, "env')
+        file.write('{"iteration": 3, "env\n')
     data = RunRecord.load(tmp_path).data
     assert (data.completed_iterations, data.env_steps, data.wall_s) == (2, 512, 3.5)
     assert data.metrics == {"loss/value": 0.5}

@@ -48,7 +48,7 @@ class Trainer:
         except SystemExit as ended:
             return int(ended.code or 0)
         finally:
-            self.output = train.output
+            self.output = stream.getvalue()
 
 
 @pytest.fixture
