@@ -87,14 +87,7 @@ class DemoFile:
     """A file of demonstrations and the waves that wait beside it."""
 
     def __init__(self, path: Path) -> None:
-        """Take the path; nothing is read or written.
-
-        Args:
-            path: The file, which may exist already.
-
-        Raises:
-            ConfigError: Its name does not end in ``.hdf5``.
-        """
+        """Take the path of the file, which may exist; a ConfigError refuses one that does not end in ``.hdf5``."""
         if path.suffix != SUFFIX:
             raise ConfigError(f"file={path}: expected a path that ends in {SUFFIX}.")
         self.path = path

@@ -43,15 +43,7 @@ def write_atomically(path: Path) -> Iterator[Path]:
 
 
 def write_text_atomically(path: Path, text: str) -> None:
-    """Write a UTF-8 text file with :func:`write_atomically`.
-
-    Args:
-        path: Where the file goes; an older one is replaced. Its folder exists.
-        text: Its content.
-
-    Raises:
-        OSError: The file cannot be written.
-    """
+    """Write a UTF-8 text file with :func:`write_atomically`."""
     with write_atomically(path) as partial:
         partial.write_text(text, encoding="utf-8")
 
@@ -94,9 +86,6 @@ def locked_file(path: Path, timeout: float = 0.0, instead: str = "") -> Iterator
 
 def full_disk(error: BaseException) -> str:
     """Find a full disk, or a spent quota, among what an exception came from; libraries raise others in its place.
-
-    Args:
-        error: The exception.
 
     Returns:
         What the system says, with the file where it is known; empty where it is another error.

@@ -3,18 +3,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from isaaclab_pc.json_record import Count, JsonRecord, NonNegative, Size
 
-__all__ = ["ITERATIONS_NAME", "Iteration", "append_iteration", "read_iterations"]
+__all__ = ["ITERATIONS_NAME", "Iteration", "append_iteration", "last_iteration", "read_iterations"]
 
 ITERATIONS_NAME = "iterations.jsonl"
 """The file's name in the run's folder."""
+
+_TAIL_BYTES = 1 << 16
+"""End of the file that is searched for its last line."""
 
 
 @dataclass(frozen=True)
@@ -81,3 +86,25 @@ def read_iterations(folder: Path) -> list[Iteration]:
             entries.pop()
         entries.append(entry)
     return entries
+
+
+def last_iteration(folder: Path) -> Iteration | None:
+    """Read the last iteration that a run has written, without those before it.
+
+    Args:
+        folder: The run's folder.
+
+    Returns:
+        The newest line that is whole; None where there is none.
+    """
+    try:
+        with (folder / ITERATIONS_NAME).open("rb") as file:
+            file.seek(max(file.seek(0, os.SEEK_END) - _TAIL_BYTES, 0))
+            lines = file.read().splitlines()
+    except OSError:
+        return None
+
+    for line in reversed(lines):
+        with contextlib.suppress(ValueError):
+            return Iteration.from_json(line)
+    return None

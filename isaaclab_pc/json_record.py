@@ -44,25 +44,12 @@ class JsonRecord:
         return text.encode("utf-8", "replace").decode("utf-8")
 
     def write(self, path: Path) -> None:
-        """Write this record as a JSON file, all of it or nothing.
-
-        Args:
-            path: File to make or replace; its folder exists.
-
-        Raises:
-            OSError: It cannot be written.
-        """
+        """Write this record as a JSON file, all of it or nothing."""
         write_text_atomically(path, self.to_json())
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
-        """Read a record from JSON, and check it.
-
-        Args:
-            text: The JSON text; UTF-8 where it is bytes.
-
-        Returns:
-            The record.
+        """Read a record from JSON, UTF-8 where it is bytes, and check it.
 
         Raises:
             ValueError: It is not JSON, or not such a record. The message is one line and names the field.
@@ -74,33 +61,16 @@ class JsonRecord:
 
     @classmethod
     def from_dict(cls, data: object) -> Self:
-        """Read a record from plain JSON values, and check it.
-
-        Args:
-            data: What `to_dict` returned, in this process or another.
-
-        Returns:
-            The record.
-
-        Raises:
-            ValueError: It is not such a record. The message is one line and names the field.
-        """
+        """Read a record from plain JSON values; raises as :meth:`from_json` does."""
         return cls.from_json(json.dumps(data))
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read a record from a JSON file, and check it.
-
-        Args:
-            path: The file.
-
-        Returns:
-            The record.
+        """Read a record from a JSON file.
 
         Raises:
-            FileNotFoundError: There is no such file.
             OSError: It cannot be read.
-            ValueError: It holds something else. The message is one line and names the field.
+            ValueError: As :meth:`from_json`.
         """
         return cls.from_json(path.read_bytes())
 

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import ExitCode, SignalFlag, run_child, show_log
-from isaaclab_pc.launch.run_folder import LOG_NAME, LOGS, SETTINGS_NAME, make_folder
+from isaaclab_pc.launch.run_folder import LOG_NAME, LOGS, make_folder
+from isaaclab_pc.launch.worker import JOB_NAME
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.supervise.restarts import RestartLimit
 from isaaclab_pc.terminal.screen import current
@@ -150,8 +151,8 @@ def run_follower_node(
     Args:
         settings: The run's settings, as given to this node.
         place: This node, which does not lead.
-        command: Makes the command line of the ranks from a settings file, of which only the folder counts here, and the
-            longest wait for the first node [s].
+        command: Makes the command line of the ranks of the file of their job and of the longest wait for the first
+            node [s].
         clock: Tells the time [s].
 
     Returns:
@@ -167,7 +168,7 @@ def run_follower_node(
     code_without_leader = ExitCode.FAILED
     with SignalFlag() as flag:
         while True:
-            code = run_child(command(folder / SETTINGS_NAME, patience), log=folder / LOG_NAME, flag=flag)
+            code = run_child(command(folder / JOB_NAME, patience), log=folder / LOG_NAME, flag=flag)
             if flag.received:
                 return flag.exit_code
             if code in (ExitCode.OK, ExitCode.REFUSED):

@@ -12,6 +12,7 @@ from isaaclab_pc.cluster.ranks import ranks_command
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.platform import gpu_count, working_gpus
 from isaaclab_pc.launch.run_folder import LOG_NAME
+from isaaclab_pc.launch.worker import JOB_NAME, TrainJob, worker_command
 from isaaclab_pc.packages import is_installed
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import current
@@ -19,19 +20,19 @@ from isaaclab_pc.terminal.screen import current
 __all__ = ["check_cluster", "start_command"]
 
 
-def start_command(
-    settings: RunSettings, folder: Path, worker: Sequence[str], *, begins: bool, is_restart: bool = False
-) -> list[str]:
-    """Return the command line of the processes that train, of which each runs a worker's.
+def start_command(job: TrainJob, folder: Path, *, is_restart: bool = False) -> list[str]:
+    """Write a job into a run's folder, and return the command line of the processes that train.
+
+    A run that goes on does with fewer processes where a GPU, or a machine of the Ray cluster, is gone.
 
     Args:
-        settings: The run's settings.
+        job: What each of the processes does.
         folder: The run's folder.
-        worker: The command line of a worker.
-        begins: Whether nothing was started yet. A run that goes on does with fewer where a GPU, or a machine of the Ray
-            cluster, is gone.
         is_restart: Whether processes of this script have died. Other nodes are then at hand, or gone.
     """
+    settings = job.settings
+    worker = worker_command(job, folder / JOB_NAME)
+    begins = job.checkpoint is None and not is_restart
     if settings.cluster is not None:
         at_least = settings.workers if begins else 1
         launcher = [sys.executable, "-P", "-m", "isaaclab_pc.cluster.ray_train", f"--workers={settings.workers}"]

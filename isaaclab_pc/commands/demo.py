@@ -9,15 +9,16 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from isaaclab_pc.commands.prepare import prepare
 from isaaclab_pc.demo_file import DemoFile
-from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
+from isaaclab_pc.launch.child_process import ExitCode, run_script
 from isaaclab_pc.launch.command_line import Takes, keys_of, parse_script_command
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
-from isaaclab_pc.launch.kernel_cache import announce_first_start, begin_build, check_kernel_cache
-from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
-from isaaclab_pc.launch.run_folder import LOG_NAME, LOGS, SETTINGS_NAME, experiment_name, make_folder
+from isaaclab_pc.launch.kernel_cache import begin_build
+from isaaclab_pc.launch.run_folder import LOGS, experiment_name, make_folder
 from isaaclab_pc.launch.task_names import require_expert
+from isaaclab_pc.launch.worker import DemoJob, launch_worker
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.base import ScriptSettings
 from isaaclab_pc.terminal.screen import current
@@ -83,26 +84,16 @@ Exit codes: 0; 2 for wrong settings; 128 + N after a signal N; 1 otherwise.
 
 
 def main(argv: Sequence[str]) -> int:
-    """Record until a file has enough episodes.
-
-    Args:
-        argv: Arguments without the program's name.
-
-    Returns:
-        The exit code: 0; 2 for wrong settings; 128 + N after a signal N; 1 otherwise.
-    """
+    """Record until a file has enough episodes; return the exit code."""
     return run_script(argv, HELP, _run)
 
 
 def _run(argv: Sequence[str]) -> int:
     """Record what a command line names; return the exit code."""
-    check_isaaclab()
-    check_kernel_cache()
     own, command = parse_script_command(argv, DemoSettings, MAY_CHANGE)
     settings = compose(command.settings, command.env)
     require_expert(settings.task, "task")
-    settings = choose_platform(settings)
-    announce_first_start(settings.device)
+    settings = prepare(settings)
     if settings.num_envs == "auto":
         settings = settings.with_values({"num_envs": min(NUM_ENVS, own.episodes)})
 
@@ -129,31 +120,11 @@ def _record(settings: RunSettings, file: DemoFile, own: DemoSettings, parent: Pa
         )
         return ExitCode.OK
 
-    folder = make_folder(parent)
-    settings.save(folder / SETTINGS_NAME)
     current().say(f"recording {settings.task} to {file.path}, {settings.num_envs} environments at once")
     if progress.attempts:
         current().say(f"going on: {progress.episodes} episodes are there, {progress.rate}")
-
-    log = folder / LOG_NAME
     begin_build(settings)
-    code = run_child(child_command(folder / SETTINGS_NAME, file.path, own.episodes, own.keep), log=log)
-    if code not in (ExitCode.OK, ExitCode.REFUSED) and not was_stopped(code):
-        show_log(log, code)
-        return ExitCode.FAILED
-    return code
-
-
-def child_command(settings: Path, file: Path, episodes: int, keep: str) -> list[str]:
-    """Return the command line of the child that simulates.
-
-    Args:
-        settings: The settings file that it reads.
-        file: Where the episodes go.
-        episodes: Number of episodes to reach, those that are in the file already included.
-        keep: ``success`` or ``all``.
-    """
-    return worker_command("demo", settings, file=file, episodes=episodes, keep=keep)
+    return launch_worker(DemoJob(settings, file.path, own.episodes, own.keep), make_folder(parent))
 
 
 def _report(file: DemoFile, episodes: int, code: int) -> None:

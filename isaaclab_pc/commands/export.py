@@ -5,15 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from isaaclab_pc.commands.prepare import prepare
 from isaaclab_pc.commands.trained_policy import SELECTS, changed_settings, check_policy, find_policy
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
+from isaaclab_pc.launch.child_process import ExitCode, run_script
 from isaaclab_pc.launch.command_line import Takes, keys_of, parse_command, split_own
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
-from isaaclab_pc.launch.kernel_cache import announce_first_start, begin_build, check_kernel_cache
-from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
-from isaaclab_pc.launch.run_folder import LOG_NAME, SETTINGS_NAME, writing
+from isaaclab_pc.launch.kernel_cache import begin_build
+from isaaclab_pc.launch.run_folder import writing
+from isaaclab_pc.launch.worker import ExportJob, launch_worker
 from isaaclab_pc.packages import is_installed
 from isaaclab_pc.settings.base import ScriptSettings
 from isaaclab_pc.terminal.screen import current
@@ -76,30 +77,22 @@ def _run(argv: Sequence[str]) -> int:
     command = parse_command(others, TAKES)
     if "resume" in command.given:
         raise ConfigError("resume is for training, which goes on: name the policy with run=<run>.")
-    check_isaaclab()
     _require_onnx()
-    check_kernel_cache()
     asked = compose(command.settings)
     policy = find_policy(own.run, asked, command, key="run")
     settings = changed_settings(policy.settings, asked, command, MAY_CHANGE)
     settings = settings.with_values({"num_envs": 1, "device": "cpu", "visualizer": None})
     check_policy(policy.checkpoint, settings)
-    settings = choose_platform(settings)
-    announce_first_start(settings.device)
+    settings = prepare(settings)
 
     folder = policy.folder / FOLDER
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        settings.save(folder / SETTINGS_NAME)
     current().decide(f"checkpoint: {policy.checkpoint}", checkpoint=str(policy.checkpoint))
-    log = folder / LOG_NAME
     begin_build(settings)
-    code = run_child(worker_command("export", folder / SETTINGS_NAME, checkpoint=policy.checkpoint), log=log)
+    code = launch_worker(ExportJob(settings, policy.checkpoint), folder)
     if code == ExitCode.OK:
         current().made("policy", folder)
-    elif code != ExitCode.REFUSED and not was_stopped(code):
-        show_log(log, code)
-        code = ExitCode.FAILED
     return code
 
 

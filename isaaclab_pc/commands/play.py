@@ -6,18 +6,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from isaaclab_pc.commands.prepare import prepare
 from isaaclab_pc.commands.trained_policy import SELECTS, changed_settings, check_policy, find_policy
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.algorithm import EXPERT
-from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
+from isaaclab_pc.launch.child_process import ExitCode, run_script
 from isaaclab_pc.launch.command_line import Command, Takes, keys_of, parse_command
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
-from isaaclab_pc.launch.kernel_cache import announce_first_start, begin_build, check_kernel_cache
-from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
+from isaaclab_pc.launch.kernel_cache import begin_build
 from isaaclab_pc.launch.pretrained import PRETRAINED
-from isaaclab_pc.launch.run_folder import LOG_NAME, LOGS, SETTINGS_NAME, make_folder
+from isaaclab_pc.launch.run_folder import LOGS, make_folder
 from isaaclab_pc.launch.task_names import require_expert, short_name
+from isaaclab_pc.launch.worker import PlayJob, launch_worker
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import current
 
@@ -71,14 +72,7 @@ Exit codes: 0; 2 for wrong settings; 128 + N after a signal N; 1 otherwise.
 
 
 def main(argv: Sequence[str]) -> int:
-    """Evaluate one checkpoint.
-
-    Args:
-        argv: Arguments without the program's name.
-
-    Returns:
-        The exit code: 0; 2 for wrong settings; 128 + N after a signal N; 1 otherwise.
-    """
+    """Evaluate one checkpoint; return the exit code."""
     return run_script(argv, HELP, lambda arguments: run(parse_command(arguments, TAKES)))
 
 
@@ -94,27 +88,19 @@ def run(command: Command) -> int:
     Raises:
         ConfigError: There is no such checkpoint, or a setting does not fit it.
     """
-    check_isaaclab()
-    check_kernel_cache()
     asked = compose(command.settings, command.env)
-    settings, checkpoint, folder = _expert(asked, command) if asked.resume == EXPERT else _trained(asked, command)
-    settings = choose_platform(settings)
-    announce_first_start(settings.device)
+    settings, checkpoint, parent = _expert(asked, command) if asked.resume == EXPERT else _trained(asked, command)
+    settings = prepare(settings)
 
-    folder = make_folder(folder)
-    settings.save(folder / SETTINGS_NAME)
+    folder = make_folder(parent)
     if checkpoint is None:
         current().decide("policy: the task's expert, which reads the simulator's state", policy=EXPERT)
     else:
         current().decide(f"checkpoint: {checkpoint}", checkpoint=str(checkpoint))
-    log = folder / LOG_NAME
     begin_build(settings)
-    code = run_child(worker_command("play", folder / SETTINGS_NAME, checkpoint=checkpoint), log=log)
+    code = launch_worker(PlayJob(settings, checkpoint), folder)
     if code == ExitCode.OK:
         current().made("result", folder / "result.json")
-    elif code != ExitCode.REFUSED and not was_stopped(code):
-        show_log(log, code)
-        code = ExitCode.FAILED
     return code
 
 

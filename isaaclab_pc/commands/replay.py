@@ -9,18 +9,18 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from isaaclab_pc.commands.prepare import prepare
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.fault_dump import SIMULATION_PACKAGES, FaultDump
-from isaaclab_pc.launch.algorithm import seeing_the_state
-from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
+from isaaclab_pc.launch.algorithm import with_state_observations
+from isaaclab_pc.launch.child_process import ExitCode, run_script, was_stopped
 from isaaclab_pc.launch.command_line import Command, Takes, keys_of, parse_script_command
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
-from isaaclab_pc.launch.kernel_cache import announce_first_start, check_kernel_cache
-from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
 from isaaclab_pc.launch.replay_result import Fault, Reading, ReplayResult
-from isaaclab_pc.launch.run_folder import LOG_NAME, SETTINGS_NAME, make_folder
+from isaaclab_pc.launch.run_folder import make_folder
 from isaaclab_pc.launch.task_names import resolve_task
+from isaaclab_pc.launch.worker import ReplayJob, launch_worker
 from isaaclab_pc.packages import installed_versions
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.base import ScriptSettings
@@ -95,8 +95,6 @@ def main(argv: Sequence[str]) -> int:
 
 def _run(argv: Sequence[str]) -> int:
     """Replay what a command line names; return the exit code."""
-    check_isaaclab()
-    check_kernel_cache()
     own, command = parse_script_command(argv, ReplaySettings, MAY_CHANGE)
     if own.dump is None:
         raise ConfigError("dump=<path> is missing: the guard writes dumps to <run>/dumps/dump_<number>.npz.")
@@ -105,44 +103,25 @@ def _run(argv: Sequence[str]) -> int:
     dump = FaultDump.load(path)
     position = dump.position_of(own.env)
     _check_origin(dump, own.task)
-    settings = choose_platform(_settings(dump, command))
-    announce_first_start(settings.device)
+    settings = prepare(_settings(dump, command))
 
     folder = _make_folder(path.resolve().parent / "replay")
-    settings.save(folder / SETTINGS_NAME)
     current().say(_introduction(path, dump, position))
     if settings.visualizer:
         current().say("shown again and again until Ctrl-C, or until its window is closed; then the finding")
 
-    log = folder / LOG_NAME
     screen = current()
     screen.about = settings.task
     screen.begin("replay")
-    code = run_child(child_command(path.resolve(), position, folder), log=log)
     result_path = folder / RESULT_NAME
-    stopped = was_stopped(code)
+    code = launch_worker(ReplayJob(settings, path.resolve(), position, result_path), folder)
     # In a visualizer, Ctrl-C is how a replay ends; the result was written before it was shown again.
-    was_watched = stopped and bool(settings.visualizers) and result_path.is_file()
+    was_watched = was_stopped(code) and bool(settings.visualizers) and result_path.is_file()
     if code == ExitCode.OK or was_watched:
         screen.decide(f"\n{describe(ReplayResult.read(result_path))}\n")
         screen.made("result", result_path)
         return ExitCode.OK
-
-    if code == ExitCode.REFUSED or stopped:
-        return code
-    show_log(log, code)
-    return ExitCode.FAILED
-
-
-def child_command(dump: Path, position: int, folder: Path) -> list[str]:
-    """Return the command line of the child that simulates.
-
-    Args:
-        dump: The file.
-        position: Which of its environments.
-        folder: Where the settings are and the result goes.
-    """
-    return worker_command("replay", folder / SETTINGS_NAME, dump=dump, position=position, result=folder / RESULT_NAME)
+    return code
 
 
 def _check_origin(dump: FaultDump, asked: str | None) -> None:
@@ -183,7 +162,7 @@ def _settings(dump: FaultDump, command: Command) -> RunSettings:
         changes["guard.mode"] = "quarantine"
     if changes["visualizer"] is None:
         # The state is all that a replay looks at; cameras would only cost time where nobody watches.
-        recorded = seeing_the_state(recorded)
+        recorded = with_state_observations(recorded)
     # Nobody learns, and the teacher's run may be gone.
     return recorded.with_values(changes | {"teacher": None, "num_envs": 1})
 

@@ -17,18 +17,19 @@ from pathlib import Path
 from rich.table import Table
 
 from isaaclab_pc.cluster.start import check_cluster
+from isaaclab_pc.commands.prepare import prepare
 from isaaclab_pc.commands.stability import measure_stability
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.algorithm import TRAIN, choose_algorithm
 from isaaclab_pc.launch.answer_parts import settings_that_matter
-from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
+from isaaclab_pc.launch.child_process import ExitCode, run_script
 from isaaclab_pc.launch.command_line import EVERY_SETTING, Command, Takes, parse_command
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.num_envs import num_envs_per_process
-from isaaclab_pc.launch.kernel_cache import announce_first_start, check_kernel_cache
-from isaaclab_pc.launch.platform import check_gpus, check_isaaclab, choose_platform
-from isaaclab_pc.launch.run_folder import LOG_NAME, LOGS, SETTINGS_NAME, experiment_name, make_folder
+from isaaclab_pc.launch.platform import check_gpus
+from isaaclab_pc.launch.run_folder import LOGS, SETTINGS_NAME, experiment_name, make_folder
+from isaaclab_pc.launch.worker import PlanJob, launch_worker
 from isaaclab_pc.program_name import command_line
 from isaaclab_pc.runners import require_library
 from isaaclab_pc.scaling import FitResult, ProbeError, SearchSettings, Trial
@@ -115,9 +116,7 @@ def _answer(argv: Sequence[str]) -> int:
     if "--stability" in options:
         if "visualizer" in command.given:
             raise ConfigError("visualizer has no use with --stability, where nothing is watched.")
-        settings = compose_for_platform(command)
-        announce_first_start(settings.device)
-        return measure_stability(command, settings)
+        return measure_stability(command, compose_for_platform(command))
     try:
         return run(command, plan="--plan" in options)
     except ProbeError as error:
@@ -137,11 +136,9 @@ def compose_for_platform(command: Command) -> RunSettings:
     Raises:
         ConfigError: A setting does not fit, or something is not installed.
     """
-    check_isaaclab()
-    check_kernel_cache()
     settings = compose(command.settings, command.env, command.agent)
     require_library(settings.runner)
-    return choose_platform(settings)
+    return prepare(settings)
 
 
 def run(command: Command, *, plan: bool) -> int:
@@ -168,7 +165,6 @@ def run(command: Command, *, plan: bool) -> int:
     if plan:
         return _plan(settings, command)
 
-    announce_first_start(settings.device)
     folder = make_folder(LOGS / "scale" / experiment_name(settings))
     settings.save(folder / SETTINGS_NAME)
     trials: list[Trial] = []
@@ -240,15 +236,11 @@ def _plan(settings: RunSettings, command: Command) -> int:
     """Print the memory of a size by earlier trials, and the batches and problems that a child reads off the configs."""
     num_envs = SearchSettings.of(settings).sizes.start
     with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
-        settings.save(folder / SETTINGS_NAME)
-        code = run_child(worker_command("plan", folder / SETTINGS_NAME, num_envs=num_envs, result=folder / "plan.json"))
-        if code == ExitCode.REFUSED or was_stopped(code):
-            return code
+        path = Path(scratch) / "plan.json"
+        code = launch_worker(PlanJob(settings, num_envs, path), Path(scratch), keep_log=True)
         if code != ExitCode.OK:
-            show_log(folder / LOG_NAME, code, keep=True)
-            return ExitCode.FAILED
-        plan = Plan.read(folder / "plan.json")
+            return code
+        plan = Plan.read(path)
 
     _print_planned_memory(settings, num_envs, command)
     for finding in plan.findings:

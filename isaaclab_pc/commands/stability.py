@@ -13,11 +13,12 @@ from rich.table import Table
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.files import write_text_atomically
-from isaaclab_pc.launch.child_process import ExitCode, run_child, show_log, was_stopped, worker_command
+from isaaclab_pc.launch.child_process import ExitCode, run_child, show_log, was_stopped
 from isaaclab_pc.launch.command_line import Command
-from isaaclab_pc.launch.run_folder import LOGS, SETTINGS_NAME, make_folder
+from isaaclab_pc.launch.run_folder import LOG_NAME, LOGS, make_folder
 from isaaclab_pc.launch.run_record import versions
 from isaaclab_pc.launch.task_names import short_name
+from isaaclab_pc.launch.worker import JOB_NAME, StabilityJob, worker_command
 from isaaclab_pc.physics.stability import CRASHED, Cell, cheapest, grid
 from isaaclab_pc.program_name import command_line
 from isaaclab_pc.settings import RunSettings
@@ -30,7 +31,6 @@ NUM_ENVS = 64
 """Environments of a measurement, unless the user says how many."""
 
 RESULT_NAME = "stability.json"
-LOG_NAME = "simulator.log"
 PICTURE_NAME = "stability.png"
 
 
@@ -53,13 +53,12 @@ def measure_stability(command: Command, settings: RunSettings) -> int:
     grid_values = grid(settings.physics.backend, given)
 
     folder = make_folder(LOGS / "scale" / short_name(settings.task))
-    settings.save(folder / SETTINGS_NAME)
     count = f"{len(grid_values)} setting{'s' if len(grid_values) > 1 else ''}"
     print(f"{settings.task}: {count} on {settings.num_envs} environments, at one control rate")
 
     cells: list[Cell] = []
     try:
-        return _measure_all(grid_values, folder, cells)
+        return _measure_all(settings, grid_values, folder, cells)
     finally:
         # Also after Ctrl-C. Where nothing was measured, the folder is kept for its log only.
         if cells:
@@ -90,14 +89,18 @@ def _complete(command: Command, settings: RunSettings) -> RunSettings:
     return settings.with_values(values)
 
 
-def _measure_all(grid_values: Sequence[Mapping[str, int]], folder: Path, cells: list[Cell]) -> int:
+def _measure_all(
+    settings: RunSettings, grid_values: Sequence[Mapping[str, int]], folder: Path, cells: list[Cell]
+) -> int:
     """Append a cell for each setting of the grid, and return the exit code."""
+    log = folder / LOG_NAME
     for number, values in enumerate(grid_values, start=1):
         shown = " ".join(f"{name}={value}" for name, value in values.items()) or "as given"
         print(f"  [{number}/{len(grid_values)}] {shown}: ", end="", flush=True)
 
         result = folder / f"cell_{number}.json"
-        code = run_child(child_command(folder, values, result), log=folder / LOG_NAME)
+        command = worker_command(StabilityJob(settings, values, result), folder / JOB_NAME)
+        code = run_child(command, log=log)
         if was_stopped(code):
             print("stopped")
             return code
@@ -110,26 +113,13 @@ def _measure_all(grid_values: Sequence[Mapping[str, int]], folder: Path, cells: 
             cell = Cell(known, note=f"{CRASHED} (exit code {code})")
         else:
             print("failed")
-            show_log(folder / LOG_NAME, code)
+            show_log(log, code)
             return ExitCode.FAILED
 
         result.unlink(missing_ok=True)
         cells.append(cell)
         print(_summary(cell), flush=True)
     return ExitCode.OK
-
-
-def child_command(folder: Path, values: Mapping[str, int], result: Path) -> list[str]:
-    """Return the command line of the child that measures one setting.
-
-    Args:
-        folder: Where the run's settings and the log are.
-        values: Fields of ``physics`` that differ from those settings.
-        result: Where the :class:`Cell` goes.
-    """
-    return worker_command(
-        "stability", folder / SETTINGS_NAME, values=json.dumps(dict(values)), log=folder / LOG_NAME, result=result
-    )
 
 
 def _summary(cell: Cell) -> str:

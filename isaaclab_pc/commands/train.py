@@ -1,49 +1,28 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""``scripts/train.py``: check, find num_envs, make the run's folder, run the worker. Loads no torch."""
+"""``scripts/train.py``: train a run, or go on with one. Loads no torch."""
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from isaaclab_pc.cluster.nodes import Place, find_place, run_follower_node
-from isaaclab_pc.cluster.ranks import ranks_command
-from isaaclab_pc.cluster.slurm import is_submitted, submit
-from isaaclab_pc.cluster.start import check_cluster
-from isaaclab_pc.commands.same_run import MAY_CHANGE, MAY_HARDEN, check_checkpoint, check_same_run
+from isaaclab_pc.cluster.nodes import Place, find_place
+from isaaclab_pc.commands.prepare import prepare, prepare_training
+from isaaclab_pc.commands.resume import find_run, go_on_requeued, resume
 from isaaclab_pc.commands.train_to_end import train_to_end
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.algorithm import TRAIN, choose_algorithm, teacher_settings
-from isaaclab_pc.launch.child_process import (
-    GRACE_SECONDS,
-    ExitCode,
-    run_script,
-    worker_command,
-)
+from isaaclab_pc.launch.child_process import ExitCode, run_script
 from isaaclab_pc.launch.command_line import EVERY_SETTING, Command, Takes, parse_command, split_own
-from isaaclab_pc.launch.find_checkpoint import find_checkpoint, newest_checkpoint
 from isaaclab_pc.launch.help import settings_table
-from isaaclab_pc.launch.num_envs import num_envs_per_process
-from isaaclab_pc.launch.kernel_cache import announce_first_start, check_kernel_cache
 from isaaclab_pc.launch.platform import check_gpus, check_isaaclab, check_logger, choose_platform
-from isaaclab_pc.launch.run_folder import (
-    LOGS,
-    RESUME_SETTINGS_NAME,
-    SETTINGS_NAME,
-    experiment_name,
-    locked,
-    make_run_folder,
-    wait_for_worker,
-    writing,
-)
-from isaaclab_pc.launch.run_record import CHECKPOINT_FOLDER, RECORD_NAME, RunData, RunRecord
+from isaaclab_pc.launch.run_folder import LOGS, SETTINGS_NAME, experiment_name, locked, make_run_folder, writing
+from isaaclab_pc.launch.run_record import CHECKPOINT_FOLDER, RECORD_NAME, RunRecord
 from isaaclab_pc.launch.sweep import run_each
+from isaaclab_pc.launch.worker import TrainJob, worker_command
 from isaaclab_pc.report.at_end import report_later
 from isaaclab_pc.runners import require_library
-from isaaclab_pc.scaling import ProbeError
-from isaaclab_pc.scaling.retry import apply_overrides
 from isaaclab_pc.settings import RunSettings, SubmitSettings
 from isaaclab_pc.terminal.screen import current
 
@@ -98,25 +77,22 @@ GOOD_TEACHER = 0.5
 
 
 def main(argv: Sequence[str]) -> int:
-    """Train, once or, with ``-m``, once for each combination of values.
+    """Train, once or, with ``-m``, once for each combination of values; return the highest exit code."""
+    return run_script(argv, HELP, _run_all, when_stopped=ExitCode.PREEMPTED)
 
-    Args:
-        argv: Arguments without the program's name.
 
-    Returns:
-        The exit code, an :class:`~isaaclab_pc.launch.child_process.ExitCode`; of several runs, the highest.
-    """
+def _run_all(argv: Sequence[str]) -> int:
+    """Train all runs of a command line, here or as jobs of a cluster; return the exit code."""
+    options, others = split_own(argv, SubmitSettings)
+    command = parse_command(others, TAKES)
+    if command.launcher is not None:
+        from isaaclab_pc.cluster.slurm import is_submitted, submit
 
-    def work(arguments: Sequence[str]) -> int:
-        options, others = split_own(arguments, SubmitSettings)
-        command = parse_command(others, TAKES)
         if is_submitted(command):
             return submit(command, options, run, lambda settings, on_gpu: check(settings, command, options, on_gpu))
-        if options != SubmitSettings():
-            raise ConfigError("dry_run and image are for jobs of a cluster: give hydra/launcher=slurm as well.")
-        return run_each(command, lambda settings: run(settings, command))
-
-    return run_script(argv, HELP, work, when_stopped=ExitCode.PREEMPTED)
+    if options != SubmitSettings():
+        raise ConfigError("dry_run and image are for jobs of a cluster: give hydra/launcher=slurm as well.")
+    return run_each(command, lambda settings: run(settings, command))
 
 
 def run(settings: RunSettings, command: Command, name: str | None = None, requeued: bool = False) -> int:
@@ -135,80 +111,96 @@ def run(settings: RunSettings, command: Command, name: str | None = None, requeu
     Raises:
         ConfigError: A setting does not fit.
     """
-    check_isaaclab()
-    check_kernel_cache()
-    require_library(settings.runner)
     _check_stages(settings)
     place = find_place(settings)
     if not place.leads:
         return _follow(settings, place)
     if settings.resume is not None:
-        if requeued:
-            record, _ = find_checkpoint(settings.resume, LOGS, settings.runner, experiment_name(settings))
-            code = _go_on_requeued(record.folder, settings, command)
-            if code is not None:
-                return code
-        return _resume(settings, command)
+        return resume(settings, command, requeued=requeued)
 
-    settings = choose_algorithm(choose_platform(settings))
-    announce_first_start(settings.device)
-    check_logger(settings)
-    check_gpus(settings)
-    check_cluster(settings)
+    settings = prepare_training(settings)
     if settings.teacher == TRAIN:
         code, teacher = _train_teacher(settings, name)
         if teacher is None:
             return code
         settings = choose_algorithm(settings.with_values({"teacher": str(teacher)}))
-    code, _ = _start(settings, name)
+    code, _ = _begin(settings, name)
     return code
 
 
-def check(settings: RunSettings, command: Command, options: SubmitSettings, on_gpu: bool) -> RunSettings:
-    """Refuse settings that :func:`run` would refuse on the node of a cluster, as far as files tell.
+def _begin(settings: RunSettings, name: str | None = None) -> tuple[int, Path]:
+    """Train a new run, or go on with that of a requeued job; return the exit code and the run's folder."""
+    experiment = experiment_name(settings)
+    folder = make_run_folder(LOGS, settings.runner, experiment, name)
+    if (folder / RECORD_NAME).exists():
+        code = go_on_requeued(folder, settings, Command())
+        if code is not None:
+            return code, folder
 
-    Args:
-        settings: A run's settings.
-        command: The command line that they come from.
-        options: With an image, what is installed there is not known here.
-        on_gpu: Whether the job will have a GPU.
+    record = _make_record(folder, settings, experiment)
+    try:
+        with locked(folder):
+            found = _find_num_envs(settings, record) if settings.num_envs == "auto" else settings
+            code = ExitCode.FAILED if found is None else train_to_end(record, TrainJob(found))
+    except ConfigError:
+        _discard(folder)
+        raise
+    except SystemExit:
+        # Not where only the report was left to write.
+        if record.data.status == "running":
+            record.finish("interrupted")
+        report_later(folder)
+        raise
 
-    Returns:
-        The settings, with the paths of the runs and checkpoints that ``latest`` and ``best`` mean now.
-
-    Raises:
-        ConfigError: A setting does not fit.
-    """
-    _check_stages(settings)
-    if options.image is None:
-        check_isaaclab()
-        require_library(settings.runner)
-        check_logger(settings)
-    if settings.resume is not None:
-        record, checkpoint = find_checkpoint(settings.resume, LOGS, settings.runner, experiment_name(settings))
-        stored = RunSettings.load(record.folder / SETTINGS_NAME)
-        check_same_run(settings, stored, command, record, checkpoint)
-        is_newest = settings.resume == "latest" or Path(settings.resume) == record.folder
-        return settings.with_values({"resume": str(record.folder if is_newest else checkpoint)})
-
-    there = settings.with_values({"device": "cuda:0"}) if on_gpu and settings.device == "auto" else settings
-    chosen = choose_algorithm(there if options.image is not None else choose_platform(there))
-    return settings.with_values({"teacher": chosen.teacher, "init": chosen.init})
+    if code == ExitCode.REFUSED:
+        _discard(folder)
+    return code, folder
 
 
-def _check_stages(settings: RunSettings) -> None:
-    """Refuse two runs in one command where other nodes join one run."""
-    if settings.teacher == TRAIN and settings.nodes > 1:
-        raise ConfigError(
-            f"teacher={TRAIN} with nodes={settings.nodes}: these are two runs. Train the teacher first, with "
-            "obs=state, and give teacher=<its folder> then."
-        )
+def _make_record(folder: Path, settings: RunSettings, experiment: str) -> RunRecord:
+    """Write the settings and the record of a new run into its folder."""
+    try:
+        with writing(folder):
+            settings.save(folder / SETTINGS_NAME)
+            return RunRecord.create(folder, settings, experiment)
+    except ConfigError:
+        _discard(folder)
+        raise
+
+
+def _find_num_envs(settings: RunSettings, record: RunRecord) -> RunSettings | None:
+    """Find num_envs of a new run by trials; return its settings, or None where a trial fails."""
+    # Here, as a number that is given needs no search.
+    from isaaclab_pc.launch.num_envs import num_envs_per_process
+    from isaaclab_pc.scaling import ProbeError
+    from isaaclab_pc.scaling.retry import apply_overrides
+
+    try:
+        result = num_envs_per_process(settings, record.add_trial)
+    except ProbeError as error:
+        record.finish("failed", error.trial.detail)
+        current().fail(str(error))
+        report_later(record.folder)
+        return None
+
+    settings = apply_overrides(settings, {"num_envs": result.num_envs, **result.overrides})
+    settings.save(record.folder / SETTINGS_NAME)
+    for trial in result.earlier_trials:
+        record.add_trial(trial)
+    record.update(num_envs=settings.num_envs, earlier_search=result.earlier_date or None, answer=result.answer)
+    return settings
+
+
+def _discard(folder: Path) -> None:
+    """Remove a run that was refused before its first checkpoint: bad input leaves nothing behind."""
+    if not any((folder / CHECKPOINT_FOLDER).glob("*")):
+        shutil.rmtree(folder)
 
 
 def _train_teacher(student: RunSettings, name: str | None) -> tuple[int, Path | None]:
-    """Train the policy that is to teach; returns the exit code and, where it is good enough, its checkpoint."""
+    """Train the policy that is to teach; return the exit code and, where it is good enough, its checkpoint."""
     current().say("first the teacher, with obs=state")
-    code, folder = _start(teacher_settings(student), name and f"{name}_teacher")
+    code, folder = _begin(teacher_settings(student), name and f"{name}_teacher")
     if code != ExitCode.OK:
         if folder.exists():
             current().say(f"then teacher={folder} trains the student")
@@ -225,139 +217,54 @@ def _train_teacher(student: RunSettings, name: str | None) -> tuple[int, Path | 
     return code, record.checkpoint("best")
 
 
-def _start(settings: RunSettings, name: str | None = None) -> tuple[int, Path]:
-    """Train a new run, or go on with that of a job; returns the exit code and the run's folder."""
-    experiment = experiment_name(settings)
-    folder = make_run_folder(LOGS, settings.runner, experiment, name)
-    if (folder / RECORD_NAME).exists():
-        code = _go_on_requeued(folder, settings, Command())
-        if code is not None:
-            return code, folder
-
-    try:
-        with writing(folder):
-            settings.save(folder / SETTINGS_NAME)
-            record = RunRecord.create(folder, settings, experiment)
-    except ConfigError:
-        _discard(folder)
-        raise
-
-    try:
-        with locked(folder):
-            if settings.num_envs == "auto":
-                result = num_envs_per_process(settings, record.add_trial)
-                settings = apply_overrides(settings, {"num_envs": result.num_envs, **result.overrides})
-                settings.save(folder / SETTINGS_NAME)
-                for trial in result.earlier_trials:
-                    record.add_trial(trial)
-                record.update(
-                    num_envs=settings.num_envs, earlier_search=result.earlier_date or None, answer=result.answer
-                )
-            code = train_to_end(record, None, folder / SETTINGS_NAME)
-    except ConfigError:
-        _discard(folder)
-        raise
-    except ProbeError as error:
-        record.finish("failed", error.trial.detail)
-        current().fail(str(error))
-        report_later(folder)
-        return ExitCode.FAILED, folder
-    except SystemExit:
-        # Not where only the report was left to write.
-        if record.data.status == "running":
-            record.finish("interrupted")
-        report_later(folder)
-        raise
-
-    if code == ExitCode.REFUSED:
-        _discard(folder)
-    return code, folder
-
-
-def _discard(folder: Path) -> None:
-    """Remove a run that was refused before its first checkpoint: bad input leaves nothing behind."""
-    if not any((folder / CHECKPOINT_FOLDER).glob("*")):
-        shutil.rmtree(folder)
-
-
-def _go_on_requeued(folder: Path, asked: RunSettings, command: Command) -> int | None:
-    """Go on with the run of a job that was requeued; None where it has no checkpoint, and begins anew."""
-    # A node that failed may still hold the lock, on a network disk.
-    with locked(folder, timeout=GRACE_SECONDS):
-        wait_for_worker(folder)
-        record = RunRecord.load(folder)
-        if record.data.status == "completed":
-            current().say(f"run: {folder} is done")
-            return ExitCode.OK
-        checkpoint = newest_checkpoint(record)
-        return None if checkpoint is None else _go_on(asked, command, record, checkpoint)
-
-
-def _resume(asked: RunSettings, command: Command) -> int:
-    """Go on with a run: same folder, same settings, from its checkpoint to its last iteration."""
-    assert asked.resume is not None
-    record, checkpoint = find_checkpoint(asked.resume, LOGS, asked.runner, experiment_name(asked))
-    with locked(record.folder):
-        if wait_for_worker(record.folder):
-            record, checkpoint = find_checkpoint(asked.resume, LOGS, asked.runner, experiment_name(asked))
-        check_same_run(asked, RunSettings.load(record.folder / SETTINGS_NAME), command, record, checkpoint)
-        return _go_on(asked, command, record, checkpoint)
-
-
-def _go_on(asked: RunSettings, command: Command, record: RunRecord, checkpoint: Path) -> int:
-    """Go on from a checkpoint of a run whose folder is locked."""
-    stored = RunSettings.load(record.folder / SETTINGS_NAME)
-    given = asked.flat()
-    changes = {key: given[key] for key in (*MAY_CHANGE, *MAY_HARDEN) if key in command.given}
-    # Whoever watched the run before need not watch it now.
-    changes |= {"visualizer": asked.visualizer, "host": asked.host, "force": asked.force}
-    if changes.get("nodes") == 1:
-        changes |= {"node_rank": None, "rendezvous": None}
-    settings = choose_algorithm(choose_platform(stored.with_values(changes)), begins=False)
-    if settings.nodes != asked.nodes:
-        # Without nodes=, this machine did not ask which node it is.
-        raise ConfigError(
-            f"resume={record.folder}: it has nodes={settings.nodes}. Give nodes={settings.nodes} on each of them, or "
-            "nodes=1 to go on with this machine alone."
-        )
-    announce_first_start(settings.device)
-    check_logger(settings)
-    check_gpus(settings)
-    check_cluster(settings)
-    check_checkpoint(checkpoint, settings)
-
-    before = record.data.model_copy(deep=True)
-    wanted = record.folder / RESUME_SETTINGS_NAME
-    resumed = [*record.data.resumed, checkpoint.name]
-    try:
-        with writing(record.folder):
-            settings.save(wanted)
-            record.go_on(checkpoint, resumed=resumed)
-        current().decide(f"resuming from {checkpoint}", resume=str(checkpoint))
-        code = train_to_end(record, checkpoint, wanted)
-    except ConfigError:
-        _restore(record, before)
-        raise
-    finally:
-        wanted.unlink(missing_ok=True)
-    if code == ExitCode.REFUSED:
-        _restore(record, before)
-    return code
-
-
-def _restore(record: RunRecord, before: RunData) -> None:
-    """Leave a run as it was before it was refused to go on."""
-    record.data = before
-    # A disk that is full has refused the change, too: the file is as it was.
-    with contextlib.suppress(OSError):
-        record.update()
-
-
 def _follow(settings: RunSettings, place: Place) -> int:
-    """Train along with a run that another node leads, which also knows its settings."""
-    check_gpus(choose_platform(settings))
+    """Train along with a run that another node leads, which also knows its settings; return the exit code."""
+    from isaaclab_pc.cluster.nodes import run_follower_node
+    from isaaclab_pc.cluster.ranks import ranks_command
+
+    require_library(settings.runner)
+    check_gpus(prepare(settings))
 
     def command(path: Path, patience: int) -> list[str]:
-        return ranks_command(settings.gpus, worker_command("train", path), place, patience)
+        return ranks_command(settings.gpus, worker_command(TrainJob(settings), path), place, patience)
 
     return run_follower_node(settings, place, command)
+
+
+def check(settings: RunSettings, command: Command, options: SubmitSettings, on_gpu: bool) -> RunSettings:
+    """Refuse settings that :func:`run` would refuse on the node of a cluster, as far as files tell.
+
+    Args:
+        settings: A run's settings.
+        command: The command line that they come from.
+        options: With an image, what is installed there is not known here.
+        on_gpu: Whether the job will have a GPU.
+
+    Returns:
+        The settings, with paths in place of ``latest`` and ``best``.
+
+    Raises:
+        ConfigError: A setting does not fit.
+    """
+    _check_stages(settings)
+    if options.image is None:
+        check_isaaclab()
+        require_library(settings.runner)
+        check_logger(settings)
+    if settings.resume is not None:
+        record, checkpoint = find_run(settings, command)
+        is_newest = settings.resume == "latest" or Path(settings.resume) == record.folder
+        return settings.with_values({"resume": str(record.folder if is_newest else checkpoint)})
+
+    there = settings.with_values({"device": "cuda:0"}) if on_gpu and settings.device == "auto" else settings
+    chosen = choose_algorithm(there if options.image is not None else choose_platform(there))
+    return settings.with_values({"teacher": chosen.teacher, "init": chosen.init})
+
+
+def _check_stages(settings: RunSettings) -> None:
+    """Refuse two runs in one command where other nodes join one run."""
+    if settings.teacher == TRAIN and settings.nodes > 1:
+        raise ConfigError(
+            f"teacher={TRAIN} with nodes={settings.nodes}: these are two runs. Train the teacher first, with "
+            "obs=state, and give teacher=<its folder> then."
+        )

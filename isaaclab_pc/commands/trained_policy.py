@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from isaaclab_pc.commands.same_run import check_checkpoint
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.command_line import Command, keys_of
-from isaaclab_pc.launch.find_checkpoint import find_checkpoint
+from isaaclab_pc.launch.find_checkpoint import check_checkpoint, find_checkpoint
 from isaaclab_pc.launch.pretrained import PRETRAINED, find_pretrained
 from isaaclab_pc.launch.run_folder import LOGS, SETTINGS_NAME, experiment_name
 from isaaclab_pc.launch.task_names import short_name
@@ -100,10 +99,6 @@ def changed_settings(
 
 def check_policy(checkpoint: Path, settings: RunSettings) -> None:
     """Refuse a checkpoint that cannot act under the settings; reads its header only.
-
-    Args:
-        checkpoint: The file.
-        settings: What it shall act under.
 
     Raises:
         ConfigError: It does not fit, or its library is not installed.

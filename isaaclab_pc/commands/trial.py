@@ -12,20 +12,14 @@ from isaaclab_pc.launch.child_process import GRACE_SECONDS, ExitCode, exit_code_
 from isaaclab_pc.launch.find_checkpoint import newest_checkpoint
 from isaaclab_pc.launch.run_folder import SCRIPT_LOCK, SETTINGS_NAME, experiment_name, locked, wait_for_worker
 from isaaclab_pc.launch.run_record import RECORD_NAME, RunRecord
+from isaaclab_pc.launch.worker import TrainJob
 from isaaclab_pc.settings import RunSettings
 
 __all__ = ["main"]
 
 
 def main(argv: Sequence[str]) -> int:
-    """Train the run of a folder.
-
-    Args:
-        argv: The folder.
-
-    Returns:
-        The exit code, as that of ``scripts/train.py``.
-    """
+    """Train the run of a folder, the only argument; return the exit code, as that of ``scripts/train.py``."""
     code = exit_code_of(lambda: _train_in(Path(argv[0])))
     return ExitCode.PREEMPTED if was_stopped(code) else code
 
@@ -46,6 +40,7 @@ def _train_in(folder: Path) -> int:
     """
     with locked(folder, SCRIPT_LOCK, GRACE_SECONDS):
         wait_for_worker(folder)
+        settings = RunSettings.load(folder / SETTINGS_NAME)
         checkpoint = None
         if (folder / RECORD_NAME).exists():
             record = RunRecord.load(folder)
@@ -53,10 +48,9 @@ def _train_in(folder: Path) -> int:
             resumed = [*record.data.resumed, *([] if checkpoint is None else [checkpoint.name])]
             record.go_on(checkpoint, resumed=resumed)
         else:
-            settings = RunSettings.load(folder / SETTINGS_NAME)
             record = RunRecord.create(folder, settings, experiment_name(settings))
 
-        code = train_to_end(record, checkpoint, folder / SETTINGS_NAME)
+        code = train_to_end(record, TrainJob(settings, checkpoint))
         if code == ExitCode.REFUSED:
             record.finish("failed", "its settings were refused")
         return code

@@ -22,14 +22,15 @@ from isaaclab_pc.cluster.tuning import Tuning, best_trial
 from isaaclab_pc.commands.tune_results import TuningDisplay, report
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.algorithm import TRAIN, choose_algorithm
-from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
+from isaaclab_pc.launch.child_process import ExitCode, run_script
 from isaaclab_pc.launch.command_line import Command, Takes, keys_of, parse_command, parse_script_command
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.num_envs import find_num_envs
 from isaaclab_pc.launch.platform import check_isaaclab, choose_platform, gpu_count
-from isaaclab_pc.launch.run_folder import LOG_NAME, LOGS, SETTINGS_NAME, experiment_name, locked, make_folder, writing
+from isaaclab_pc.launch.run_folder import LOGS, SETTINGS_NAME, experiment_name, locked, make_folder, writing
 from isaaclab_pc.launch.task_names import our_tasks
+from isaaclab_pc.launch.worker import CheckJob, launch_worker
 from isaaclab_pc.packages import is_installed
 from isaaclab_pc.program_name import command_line
 from isaaclab_pc.runners import require_library
@@ -249,10 +250,8 @@ def _check_configs(runs: Sequence[RunSettings]) -> int:
     """Check runs against the configs of task and agent in a child; return the iterations that all have."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        for number, settings in enumerate(runs):
-            settings.save(folder / f"{number:05d}.yaml")
         result = folder / "iterations.json"
-        code = run_child(worker_command("check", folder / "00000.yaml", result=result))
+        code = launch_worker(CheckJob(tuple(runs), result), folder, keep_log=True)
         if code == ExitCode.OK:
             iterations: list[int] = json.loads(result.read_text(encoding="utf-8"))
             if len(iterations) > 1:
@@ -261,9 +260,6 @@ def _check_configs(runs: Sequence[RunSettings]) -> int:
                     f"trials would have {numbers} iterations: give max_iterations, so that all have as many."
                 )
             return iterations[0]
-        if code != ExitCode.REFUSED and not was_stopped(code):
-            show_log(folder / LOG_NAME, code, keep=True)
-            code = ExitCode.FAILED
     # What was wrong has been said.
     raise SystemExit(code)
 

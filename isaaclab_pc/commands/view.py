@@ -12,16 +12,17 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from isaaclab_pc.commands.prepare import prepare
 from isaaclab_pc.commands.trained_policy import SELECTS, changed_settings, check_policy, find_policy
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.child_process import ExitCode, run_child, run_script, show_log, was_stopped, worker_command
+from isaaclab_pc.launch.child_process import ExitCode, run_script
 from isaaclab_pc.launch.command_line import Command, Takes, keys_of, parse_script_command
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.help import settings_table
-from isaaclab_pc.launch.kernel_cache import announce_first_start, begin_build, check_kernel_cache
-from isaaclab_pc.launch.platform import check_isaaclab, choose_platform
-from isaaclab_pc.launch.run_folder import LOG_NAME, LOGS, SETTINGS_NAME, experiment_name, make_folder
+from isaaclab_pc.launch.kernel_cache import begin_build
+from isaaclab_pc.launch.run_folder import LOGS, experiment_name, make_folder
 from isaaclab_pc.launch.visualizers import INSTALL_VIZ, NUM_ENVS_SHOWN, check_num_envs_shown
+from isaaclab_pc.launch.worker import ViewJob, launch_worker
 from isaaclab_pc.packages import is_installed
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.base import ScriptSettings
@@ -123,37 +124,13 @@ def main(argv: Sequence[str]) -> int:
 
 def _run(argv: Sequence[str]) -> int:
     """Show what a command line names; return the exit code."""
-    check_isaaclab()
-    check_kernel_cache()
     own, command = parse_script_command(argv, ViewSettings, TAKES.run)
     _check_outputs(own)
     settings, checkpoint = _settings(own, command)
-    settings = choose_platform(_with_num_envs(settings))
-    announce_first_start(settings.device)
+    settings = prepare(_with_num_envs(settings))
 
     folder = make_folder(LOGS / "view" / experiment_name(settings))
-    settings.save(folder / SETTINGS_NAME)
-    log = folder / LOG_NAME
-    begin_build(settings)
-    code = run_child(child_command(folder / SETTINGS_NAME, own, checkpoint), log=log)
-    if code not in (ExitCode.OK, ExitCode.REFUSED) and not was_stopped(code):
-        show_log(log, code)
-        return ExitCode.FAILED
-    if code == ExitCode.OK and own.record is not None:
-        current().made("recording", Path(own.record))
-    return code
-
-
-def child_command(settings: Path, own: ViewSettings, checkpoint: Path | None) -> list[str]:
-    """Return the command line of the child that simulates.
-
-    Args:
-        settings: The settings file that it reads.
-        own: What was asked for.
-        checkpoint: The policy; None: who else acts, by name.
-    """
-    return worker_command(
-        "view",
+    job = ViewJob(
         settings,
         policy=own.policy if checkpoint is None else None,
         checkpoint=checkpoint,
@@ -163,6 +140,11 @@ def child_command(settings: Path, own: ViewSettings, checkpoint: Path | None) ->
         port=own.port,
         color=own.color,
     )
+    begin_build(settings)
+    code = launch_worker(job, folder)
+    if code == ExitCode.OK and own.record is not None:
+        current().made("recording", Path(own.record))
+    return code
 
 
 def _check_outputs(own: ViewSettings) -> None:

@@ -14,7 +14,7 @@ from isaaclab_pc.runners import read_header
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import current
 
-__all__ = ["EXPERT", "TRAIN", "choose_algorithm", "seeing_the_state", "teacher_settings"]
+__all__ = ["EXPERT", "TRAIN", "choose_algorithm", "teacher_settings", "with_state_observations"]
 
 EXPERT = "expert"
 """The value of ``teacher`` that names the task's own expert."""
@@ -75,12 +75,8 @@ def choose_algorithm(settings: RunSettings, *, begins: bool = True) -> RunSettin
     return settings.with_values(chosen_settings)
 
 
-def seeing_the_state(settings: RunSettings) -> RunSettings:
-    """Return settings with ``obs=state``, without what is about the cloud, its encoder or earlier frames.
-
-    Args:
-        settings: A run's.
-    """
+def with_state_observations(settings: RunSettings) -> RunSettings:
+    """Return settings with ``obs=state``, without what is about the cloud, its encoder or earlier frames."""
     cloud = {key: None for key in settings.flat() if key.startswith("points.")}
     others = [text for text in settings.env_overrides if not text.startswith(_OF_CLOUDS)]
     return settings.with_values(cloud | {"obs": "state", "encoder": "auto", "env_overrides": others})
@@ -106,7 +102,7 @@ def teacher_settings(settings: RunSettings) -> RunSettings:
         "visualizer": None,
         "agent_overrides": [],
     }
-    return seeing_the_state(settings).with_values(others)
+    return with_state_observations(settings).with_values(others)
 
 
 def _recommended(settings: RunSettings) -> tuple[str, str]:

@@ -46,7 +46,6 @@ __all__ = [
     "run_script",
     "show_log",
     "was_stopped",
-    "worker_command",
 ]
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP)
@@ -141,27 +140,20 @@ class SignalFlag:
         """128 + the first signal, or 0."""
         return 128 + self.received[0] if self.received else 0
 
+    def leave(self) -> None:
+        """End the block where a signal came, as :func:`interruptible` does: what there was to save is saved.
+
+        Raises:
+            SystemExit: With :attr:`exit_code`.
+        """
+        if self.received:
+            raise SystemExit(self.exit_code)
+
     def wait(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         """Wait so long by a clock, or until a signal comes."""
         until = clock() + seconds
         while clock() < until and not self.received:
             time.sleep(_POLL_SECONDS)
-
-
-def worker_command(mode: str, settings: Path, **options: object) -> list[str]:
-    """Return the command line of a worker.
-
-    Args:
-        mode: What it does: a name of :data:`isaaclab_pc.workers.__main__.MODES`.
-        settings: The settings file that it reads.
-        **options: The worker's options by name; those that are None are left out.
-    """
-    # Without -P, a module that lies in the working directory would be imported in place of an installed one.
-    command = [sys.executable, "-P", "-m", "isaaclab_pc.workers", mode, str(settings)]
-    for name, value in options.items():
-        if value is not None:
-            command.extend([f"--{name.replace('_', '-')}", str(value)])
-    return command
 
 
 def run_child(
@@ -302,18 +294,14 @@ def interruptible() -> Iterator[None]:
         _unheeded.clear()
 
 
-def _fail(message: str) -> None:
-    current().fail(message)
-
-
-def exit_code_of(work: Callable[[], int], refuse: Callable[[str], object] = _fail) -> int:
+def exit_code_of(work: Callable[[], int]) -> int:
     """Run a script's or a child's work, and turn its exceptions into exit codes.
 
-    :data:`STOP_SIGNALS` raise an exception in it, as in :func:`interruptible`.
+    :data:`STOP_SIGNALS` raise an exception in it, as in :func:`interruptible`. The message of a ConfigError, or about a
+    full disk, is shown on the screen of this process.
 
     Args:
         work: Returns the exit code.
-        refuse: Called with the message of a ConfigError or about a full disk, to show it to the user.
 
     Returns:
         What ``work`` returned; 2 if it raised a ConfigError, or another error in its place; 5 if the disk was full;
@@ -323,19 +311,19 @@ def exit_code_of(work: Callable[[], int], refuse: Callable[[str], object] = _fai
         with interruptible():
             return work()
     except ConfigError as error:
-        refuse(str(error))
+        current().fail(str(error))
         return ExitCode.REFUSED
     except SystemExit as error:
         # From a signal, with its code; or from Isaac Lab, which exits where Kit is missing and has printed why.
         return error.code if isinstance(error.code, int) else ExitCode.FAILED
     except Exception as error:
         if full := full_disk(error):
-            refuse(f"the disk is full ({full}): make room, then go on")
+            current().fail(f"the disk is full ({full}): make room, then go on")
             return ExitCode.DISK_FULL
         traceback.print_exc()
         for hidden in error_chain(error):
             if isinstance(hidden, ConfigError):
-                refuse(str(hidden))
+                current().fail(str(hidden))
                 return ExitCode.REFUSED
         if len(error_chain(error)) > 1:
             # The end of a log is what is looked at, and a traceback has there what failed last.
@@ -369,7 +357,12 @@ def run_script(
         else:
             try:
                 with output(argv) as (screen, others):
-                    code = exit_code_of(lambda: _checked(others, work))
+
+                    def checked() -> int:
+                        check_spelling(others)
+                        return work(others)
+
+                    code = exit_code_of(checked)
                     if when_stopped is not None and was_stopped(code):
                         code = when_stopped
                     screen.close(code)
@@ -396,19 +389,8 @@ def _checked_output(code: int, lost: str, made: Mapping[str, Sequence[str]]) -> 
     return ExitCode.DISK_FULL
 
 
-def _checked(argv: Sequence[str], work: Callable[[Sequence[str]], int]) -> int:
-    check_spelling(argv)
-    return work(argv)
-
-
 def show_log(path: Path, code: int, *, keep: bool = False) -> None:
-    """Print the end of a failed child's log, and where the rest is.
-
-    Args:
-        path: The log.
-        code: The child's exit code.
-        keep: Whether its folder will be removed: the log is moved out of it.
-    """
+    """Print the end of a failed child's log, and where the rest is; ``keep`` moves it out of a folder to be removed."""
     if keep and path.is_file():
         path = Path(shutil.move(path, Path(tempfile.mkdtemp(prefix="isaaclab_pc-")) / path.name))
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []

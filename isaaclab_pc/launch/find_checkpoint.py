@@ -9,10 +9,11 @@ from typing import Literal
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.pretrained import PRETRAINED
 from isaaclab_pc.launch.run_record import CHECKPOINT_FOLDER, RECORD_NAME, RunRecord
-from isaaclab_pc.runners import RUNNERS, check_intact
+from isaaclab_pc.runners import RUNNERS, check_header, check_intact, read_header
+from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import current
 
-__all__ = ["find_checkpoint", "newest_checkpoint", "newest_run"]
+__all__ = ["check_checkpoint", "find_checkpoint", "newest_checkpoint", "newest_run"]
 
 
 def find_checkpoint(
@@ -66,14 +67,17 @@ def find_checkpoint(
     return RunRecord.load(path.resolve().parent.parent), path.resolve()
 
 
+def check_checkpoint(path: Path, settings: RunSettings) -> None:
+    """Refuse a file that is no checkpoint or belongs to another task or library; reads its header only.
+
+    Raises:
+        ConfigError: It does not fit.
+    """
+    check_header(read_header(path), {"task": settings.task, "runner": settings.runner}, path)
+
+
 def newest_checkpoint(record: RunRecord) -> Path | None:
-    """Return the newest checkpoint of a run that is not damaged, with a warning about those that are.
-
-    Args:
-        record: The run's record.
-
-    Returns:
-        The file; None where the run has no checkpoint.
+    """Return the newest checkpoint of a run that is not damaged, with a warning about those that are; None without any.
 
     Raises:
         ConfigError: All of its checkpoints are damaged.
@@ -84,14 +88,6 @@ def newest_checkpoint(record: RunRecord) -> Path | None:
 
 def newest_run(root: Path, runner: str, experiment: str) -> RunRecord:
     """Return the newest run of an experiment, with a checkpoint or without.
-
-    Args:
-        root: The logs folder.
-        runner: Name of the learning library.
-        experiment: Name of the experiment's folder.
-
-    Returns:
-        The run's record.
 
     Raises:
         ConfigError: There is none.

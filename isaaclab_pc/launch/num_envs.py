@@ -13,8 +13,8 @@ from pathlib import Path
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.answer_parts import answer_parts
-from isaaclab_pc.launch.child_process import worker_command
 from isaaclab_pc.launch.platform import gpu_count
+from isaaclab_pc.launch.worker import ProbeJob, worker_command
 from isaaclab_pc.scaling import FitResult, ProbeError, SearchSettings, Trial, fit
 from isaaclab_pc.scaling.gpu import Gpu
 from isaaclab_pc.scaling.retry import apply_overrides, retry_overrides
@@ -132,17 +132,16 @@ def find_num_envs(
 
 
 def probe_command(run: RunSettings, num_envs: int, result_path: Path, overrides: Overrides) -> list[str]:
-    """Write the settings of a child that tries a size, and return its command line.
+    """Write the job of a child that tries a size, and return its command line.
 
     Args:
         run: The run's settings, device and physics backend chosen.
         num_envs: The size.
-        result_path: Where the child leaves its trial; the settings go beside it.
+        result_path: Where the child leaves its trial; the job goes beside it.
         overrides: Settings in place of the run's.
     """
-    path = result_path.with_suffix(".yaml")
-    apply_overrides(run, overrides).save(path)
-    return worker_command("probe", path, num_envs=num_envs, result=result_path)
+    job = ProbeJob(apply_overrides(run, overrides), num_envs, result_path)
+    return worker_command(job, result_path.with_suffix(".job.json"))
 
 
 def _show(result: FitResult, search: SearchSettings, screen: Screen) -> None:

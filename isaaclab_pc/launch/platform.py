@@ -108,14 +108,7 @@ def choose_platform(settings: RunSettings) -> RunSettings:
 
 
 def check_logger(settings: RunSettings) -> None:
-    """Refuse a logger whose package is not installed.
-
-    Args:
-        settings: The run's settings.
-
-    Raises:
-        ConfigError: It says what to install.
-    """
+    """Refuse a logger whose package is not installed, with a ConfigError that says what to install."""
     if settings.logger == "wandb" and not is_installed("wandb"):
         raise ConfigError("logger=wandb: Weights & Biases is not installed: pip install 'isaaclab_pc[wandb]'.")
 
@@ -167,16 +160,7 @@ def _check_device_order() -> None:
 
 
 def resolve_device(device: str) -> str:
-    """Turn ``auto`` into the first GPU where there is one, else the CPU.
-
-    The driver is asked, not torch: the parent opens no CUDA context.
-
-    Args:
-        device: The value of ``device``.
-
-    Returns:
-        ``cpu`` or ``cuda:N``.
-    """
+    """Turn ``auto`` into ``cuda:0`` where the driver has a GPU, else ``cpu``; the parent opens no CUDA context."""
     if device == "auto":
         return "cuda:0" if gpu_count() > 0 else "cpu"
     return "cuda:0" if device == "cuda" else device

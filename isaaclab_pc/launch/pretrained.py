@@ -41,14 +41,7 @@ def pretrained_tasks() -> list[str]:
 
 
 def find_pretrained(settings: RunSettings, key: str = "resume") -> tuple[RunSettings, Path]:
-    """Return a task's policy.
-
-    Args:
-        settings: What was asked for; ``task`` is a gym id.
-        key: The setting that asks for it, for messages.
-
-    Returns:
-        The settings of the run that trained it, and the checkpoint.
+    """Return the settings that trained a task's policy, and its checkpoint; ``key`` is the setting that asks for it.
 
     Raises:
         ConfigError: The task comes with none.

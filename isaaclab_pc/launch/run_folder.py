@@ -23,11 +23,9 @@ __all__ = [
     "LOGS",
     "LOG_NAME",
     "PROGRESS_NAME",
-    "RESUME_SETTINGS_NAME",
     "SCRIPT_LOCK",
     "SETTINGS_NAME",
     "WORKER_LOCK",
-    "accept_settings",
     "experiment_name",
     "locked",
     "make_folder",
@@ -40,10 +38,7 @@ LOGS = Path("logs")
 """All runs, in the working directory."""
 
 SETTINGS_NAME = "config.yaml"
-"""The resolved settings in a run's folder: all that a child process reads."""
-
-RESUME_SETTINGS_NAME = "resume.yaml"
-"""The settings that a run is asked to go on with, until its worker has accepted them."""
+"""A run's settings, with which its environment and agent were built last."""
 
 SCRIPT_LOCK = ".lock"
 """The lock of the script that trains a run."""
@@ -59,26 +54,13 @@ LOG_NAME = "worker.log"
 
 
 def experiment_name(settings: RunSettings) -> str:
-    """Return the name of the experiment's folder: the task, with the observations where they are not the cloud.
-
-    Args:
-        settings: The run's settings; ``task`` is a gym id.
-    """
+    """Return the name of the experiment's folder: the task, with the observations where they are not the cloud."""
     name = short_name(settings.task)
     return name if settings.obs == "points" else f"{name}_{settings.obs}"
 
 
 def make_run_folder(root: Path, runner: str, experiment: str, name: str | None = None) -> Path:
-    """Make a folder that no other run has, or the one that has a given name.
-
-    Args:
-        root: The logs folder.
-        runner: Name of the learning library.
-        experiment: Name of the task, with the observation kind where it is not the cloud.
-        name: Name of the folder, which may be there; None: a new one.
-
-    Returns:
-        ``<root>/<runner>/<experiment>/<time>[_<job id>]``, new and empty unless it has a given name.
+    """Make ``<root>/<runner>/<experiment>/<time>[_<job id>]``, or the folder of a given name, which may be there.
 
     Raises:
         ConfigError: The folder cannot be made.
@@ -94,13 +76,6 @@ def make_run_folder(root: Path, runner: str, experiment: str, name: str | None =
 
 def make_folder(parent: Path, suffix: str = "") -> Path:
     """Make a folder named by the time, which nobody else has, also where several start in the same second.
-
-    Args:
-        parent: Where to; it is made where it is missing.
-        suffix: Added to the name.
-
-    Returns:
-        The new folder.
 
     Raises:
         ConfigError: The folder cannot be made.
@@ -119,30 +94,13 @@ def make_folder(parent: Path, suffix: str = "") -> Path:
 
 @contextlib.contextmanager
 def writing(folder: Path) -> Iterator[None]:
-    """Name the next step where a folder cannot be written: the disk is full, or it is somebody else's.
-
-    Args:
-        folder: Where the block writes.
-
-    Raises:
-        ConfigError: The block raised an OSError.
-    """
+    """Turn an OSError of the block, which writes into a folder, into a ConfigError with the next step."""
     try:
         yield
     except OSError as error:
         raise ConfigError(
             f"{folder} cannot be written ({error.strerror}): make room, or start from a folder where you may write."
         ) from None
-
-
-def accept_settings(path: Path) -> None:
-    """Make the settings that a run goes on with its own, once environment and agent were built with them.
-
-    Args:
-        path: The settings file that the worker reads: the run's own, or that of :data:`RESUME_SETTINGS_NAME`.
-    """
-    if path.name == RESUME_SETTINGS_NAME:
-        path.replace(path.with_name(SETTINGS_NAME))
 
 
 @contextlib.contextmanager
@@ -153,7 +111,7 @@ def locked(folder: Path, name: str = SCRIPT_LOCK, timeout: float = 0.0) -> Itera
 
     Args:
         folder: The run's folder.
-        name: Whose lock.
+        name: :data:`SCRIPT_LOCK` or :data:`WORKER_LOCK`.
         timeout: How long to wait for another process [s].
 
     Raises:
@@ -171,9 +129,6 @@ def locked(folder: Path, name: str = SCRIPT_LOCK, timeout: float = 0.0) -> Itera
 
 def wait_for_worker(folder: Path) -> bool:
     """Wait for a worker that outlives its script: killed, the script leaves it to write one more checkpoint.
-
-    Args:
-        folder: The run's folder, locked by this script.
 
     Returns:
         Whether there was one.

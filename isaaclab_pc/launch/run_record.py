@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.files import write_text_atomically
+from isaaclab_pc.iteration_log import last_iteration
 from isaaclab_pc.launch.evaluation_result import Evaluation
 from isaaclab_pc.packages import installed_versions
 from isaaclab_pc.runners import read_header
@@ -32,6 +33,7 @@ __all__ = [
     "RestartEntry",
     "RunData",
     "RunRecord",
+    "add_progress",
     "git_commit",
     "versions",
 ]
@@ -249,29 +251,25 @@ class RunData(_Part):
 
 
 class RunRecord:
-    """``run.json`` of one run: read, changed in memory, written atomically on every update."""
+    """``run.json`` of one run: read, changed in memory, written atomically on every update.
+
+    The process that trains writes it when it starts, with each checkpoint and when it ends. What it has done since
+    stands in :data:`~isaaclab_pc.iteration_log.ITERATIONS_NAME`, and :meth:`load` adds it.
+    """
 
     def __init__(self, folder: Path, data: RunData) -> None:
-        """Hold a record; use :meth:`create` or :meth:`load`.
-
-        Args:
-            folder: The run's folder.
-            data: The record's content.
-        """
+        """Hold a record; use :meth:`create` or :meth:`load`."""
         self.folder = folder
         self.data = data
 
     @classmethod
     def create(cls, folder: Path, settings: RunSettings, experiment: str) -> RunRecord:
-        """Start the record of a new run.
+        """Start and write the record of a new run.
 
         Args:
             folder: The run's folder.
             settings: The run's settings, which stand beside the record in a file of their own.
             experiment: Name of the experiment's folder.
-
-        Returns:
-            The record, already written.
         """
         data = RunData(
             task=settings.task,
@@ -291,13 +289,7 @@ class RunRecord:
 
     @classmethod
     def load(cls, folder: Path) -> RunRecord:
-        """Read the record of an existing run.
-
-        Args:
-            folder: The run's folder.
-
-        Returns:
-            The record.
+        """Read the record of an existing run, with the iterations since it was written.
 
         Raises:
             ConfigError: There is none, or it cannot be read.
@@ -313,20 +305,22 @@ class RunRecord:
 
         try:
             # From the text: the parts that are a JsonRecord take no other input.
-            return cls(folder, RunData.model_validate_json(text))
+            data = RunData.model_validate_json(text)
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"])) or "it"
             raise ConfigError(f"{path} is not the record of a run: {where}: {first['msg'].lower()}.") from None
+        add_progress(folder, data)
+        return cls(folder, data)
 
-    def update(self, **fields: Any) -> None:
-        """Set fields and write the file at once; a reader sees the old record or the new one, never half of one.
-
-        Args:
-            **fields: Values by the names of :class:`RunData`'s fields.
-        """
+    def note(self, **fields: Any) -> None:
+        """Set fields of :attr:`data` by name, which :meth:`update` writes."""
         for name, value in fields.items():
             setattr(self.data, name, value)
+
+    def update(self, **fields: Any) -> None:
+        """Set fields of :attr:`data`, and write the file at once; a reader sees the old record or the new one."""
+        self.note(**fields)
         content = _without_nonfinite(self.data.model_dump())
         write_text_atomically(self.folder / RECORD_NAME, json.dumps(content, indent=2) + "\n")
 
@@ -370,12 +364,7 @@ class RunRecord:
         return iteration
 
     def finish(self, status: str, error: str | None = None) -> None:
-        """Close the record.
-
-        Args:
-            status: ``completed``, ``interrupted``, ``failed`` or ``storm``.
-            error: What went wrong, for people.
-        """
+        """Close the record with a status of :class:`RunData`, and what went wrong, for people."""
         self.update(status=status, error=error, ended=_now())
 
     def checkpoint(self, which: Literal["latest", "best"]) -> Path | None:
@@ -383,6 +372,22 @@ class RunRecord:
         entry: CheckpointEntry | None = getattr(self.data.checkpoints, which)
         path = self.folder / entry.path if entry is not None else None
         return path if path is not None and path.is_file() else None
+
+
+def add_progress(folder: Path, data: RunData) -> None:
+    """Add the iterations that a run has completed since its record was written.
+
+    Args:
+        folder: The run's folder.
+        data: What ``run.json`` says; its iterations, steps, time and metrics become those of the last iteration.
+    """
+    last = last_iteration(folder)
+    # The time of a run that goes on from an older checkpoint goes on, too.
+    if last is not None and last.wall_s > data.wall_s:
+        data.completed_iterations = last.iteration
+        data.env_steps = last.env_steps
+        data.wall_s = last.wall_s
+        data.metrics = dict(last.metrics)
 
 
 def _iteration(checkpoint: Path) -> int:

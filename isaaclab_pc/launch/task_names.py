@@ -77,13 +77,10 @@ def expert_tasks() -> dict[str, str]:
 
 
 def has_expert(task_id: str) -> bool:
-    """Tell whether a task has an expert: a module ``expert`` beside that of its environment.
-
-    Args:
-        task_id: A gym id, of this package or another.
+    """Tell whether a task of any package has an expert: a module ``expert`` beside that of its environment.
 
     Raises:
-        ConfigError: It is of another package, and Isaac Lab's tasks cannot be imported.
+        ConfigError: As :func:`registered_tasks`.
     """
     if task_id in our_tasks().values():
         return task_id in expert_tasks().values()
@@ -91,14 +88,7 @@ def has_expert(task_id: str) -> bool:
 
 
 def has_sizes(task_id: str) -> bool:
-    """Tell whether a task has agents in every size.
-
-    Args:
-        task_id: A gym id, of this package or another.
-
-    Raises:
-        ConfigError: It is of another package, and Isaac Lab's tasks cannot be imported.
-    """
+    """Tell whether a task of any package has agents in every size; raises as :func:`registered_tasks` does."""
     return task_id in our_tasks().values() or _traits(task_id)["has_sizes"]
 
 
@@ -107,14 +97,7 @@ def _traits(task_id: str) -> Traits:
 
 
 def task_modules(task_id: str) -> list[str]:
-    """Return the modules of a task's environment and configurations, as they are registered.
-
-    Args:
-        task_id: A gym id, of this package or another.
-
-    Raises:
-        ConfigError: It is of another package, and Isaac Lab's tasks cannot be imported.
-    """
+    """Return the modules of a task's environment and configurations; raises as :func:`registered_tasks` does."""
     return _modules(task_id) if task_id in our_tasks().values() else _traits(task_id)["modules"]
 
 
@@ -131,15 +114,7 @@ def _modules(task_id: str) -> list[str]:
 
 
 def require_expert(task_id: str, asked: str) -> None:
-    """Refuse a task without an expert.
-
-    Args:
-        task_id: A gym id.
-        asked: What asks for the expert, for the message.
-
-    Raises:
-        ConfigError: The task has none; the message names those that have one.
-    """
+    """Refuse a task without an expert; ``asked`` says in the message what asks for one."""
     if not has_expert(task_id):
         raise ConfigError(f"{asked}: {task_id} has no expert; these have one: {', '.join(sorted(expert_tasks()))}.")
 
@@ -190,11 +165,7 @@ def answer_with_tasks(descriptor: int) -> None:
 
 
 def all_ids() -> list[str]:
-    """Return every gym id that Isaac Lab can configure, ours and those of other installed packages.
-
-    Raises:
-        ConfigError: Isaac Lab's tasks cannot be imported.
-    """
+    """Return every gym id that Isaac Lab can configure; raises as :func:`registered_tasks` does."""
     return sorted(registered_tasks())
 
 
@@ -210,11 +181,7 @@ def registered_tasks() -> dict[str, Traits]:
 
 
 def broken_packages() -> dict[str, str]:
-    """Return what is wrong with the packages of tasks that cannot be imported, by name.
-
-    Raises:
-        ConfigError: As for :func:`registered_tasks`.
-    """
+    """Return what is wrong with the packages of tasks that cannot be imported, by name."""
     return _listing()[1]
 
 

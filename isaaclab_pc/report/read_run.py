@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.fault_dump import FaultDump
 from isaaclab_pc.launch.run_folder import SETTINGS_NAME
-from isaaclab_pc.launch.run_record import RECORD_NAME, RunData
+from isaaclab_pc.launch.run_record import RECORD_NAME, RunData, add_progress
 from isaaclab_pc.scaling.ledger import Ledger, measured_ledger
 from isaaclab_pc.scaling.trial import Trial
 from isaaclab_pc.settings import RunSettings
@@ -132,6 +132,7 @@ def read_run(folder: Path) -> RunFacts:
         ConfigError: The folder has no record of a run.
     """
     data, problems = _read_record(folder)
+    add_progress(folder, data)
     run = RunFacts(folder, data, problems=problems)
     for read in (_read_settings, _read_curves, _read_events, _read_dumps, _read_trials, _read_films):
         _try(run, read)

@@ -5,20 +5,21 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
+from isaaclab_pc.cluster.start import start_command
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import ExitCode, SignalFlag, run_child, was_stopped
 from isaaclab_pc.launch.find_checkpoint import newest_checkpoint
 from isaaclab_pc.launch.kernel_cache import begin_build
-from isaaclab_pc.launch.run_folder import LOG_NAME, RESUME_SETTINGS_NAME, SETTINGS_NAME, wait_for_worker
+from isaaclab_pc.launch.run_folder import LOG_NAME, wait_for_worker
 from isaaclab_pc.launch.run_record import RestartEntry, RunRecord
+from isaaclab_pc.launch.worker import JOB_NAME, TrainJob
 from isaaclab_pc.scaling.memory import memory_cgroups
 from isaaclab_pc.scaling.trial import Outcome, Progress, format_size
-from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.supervise.deaths import Death, DeathCause, classify_death
 from isaaclab_pc.supervise.events import EventLog
 from isaaclab_pc.supervise.oom_watch import OthersWatch
@@ -26,11 +27,7 @@ from isaaclab_pc.supervise.restarts import Restart, RestartLimit, choose_restart
 from isaaclab_pc.supervise.watch import WorkerWatch
 from isaaclab_pc.terminal.screen import current
 
-__all__ = ["WorkerCommand", "supervise"]
-
-WorkerCommand = Callable[[Path, Path | None, bool], Sequence[str]]
-"""Makes a worker's command line from its settings file, the checkpoint that it goes on from, and whether it takes the
-place of one that died."""
+__all__ = ["supervise"]
 
 LONGEST_PAUSE = 60.0
 """Longest pause before a restart [s]; the first one without progress takes a second, each further one twice as long."""
@@ -40,19 +37,13 @@ _TAIL_BYTES = 1 << 16
 
 
 def supervise(
-    record: RunRecord,
-    checkpoint: Path | None,
-    settings: Path,
-    command: WorkerCommand,
-    clock: Callable[[], float] = time.monotonic,
+    record: RunRecord, job: TrainJob, clock: Callable[[], float] = time.monotonic
 ) -> tuple[int, Death | None]:
     """Run training processes, one after another, until the run is done or must not go on.
 
     Args:
         record: The run's record; it is up to date afterwards.
-        checkpoint: Where the first one goes on; None for a new run.
-        settings: The settings file that it reads.
-        command: Makes the command line.
+        job: What the first one does.
         clock: Tells the time [s].
 
     Returns:
@@ -60,16 +51,15 @@ def supervise(
     """
     try:
         with SignalFlag() as flag:
-            return _Supervisor(record, command, flag, clock).run(checkpoint, settings)
+            return _Supervisor(record, flag, clock).run(job)
     finally:
-        # Settings that no process has accepted are not the run's.
-        (record.folder / RESUME_SETTINGS_NAME).unlink(missing_ok=True)
+        # What a process has accepted of it is the run's.
+        (record.folder / JOB_NAME).unlink(missing_ok=True)
 
 
 class _Supervisor:
-    def __init__(self, record: RunRecord, command: WorkerCommand, flag: SignalFlag, clock: Callable[[], float]) -> None:
+    def __init__(self, record: RunRecord, flag: SignalFlag, clock: Callable[[], float]) -> None:
         self._record = record
-        self._command = command
         self._flag = flag
         self._clock = clock
         self._events = EventLog(record.folder)
@@ -82,11 +72,11 @@ class _Supervisor:
         self._progress: Progress | None = None
         """Last activity of the last process."""
 
-    def run(self, checkpoint: Path | None, settings: Path) -> tuple[int, Death | None]:
+    def run(self, job: TrainJob) -> tuple[int, Death | None]:
         """Run the first process and those that follow."""
         is_restarted = False
         while True:
-            code, death = self._run_once(checkpoint, settings, is_restarted)
+            code, death = self._run_once(job, is_restarted)
             if death is None:
                 if is_restarted and code == ExitCode.REFUSED:
                     # The reason stands in the terminal; the run is not one that never began.
@@ -94,14 +84,14 @@ class _Supervisor:
                 return code, None
 
             death = self._note_death(death)
-            restart = self._allowed_restart(death) if not self._flag.received else None
+            restart = self._allowed_restart(death, job) if not self._flag.received else None
             if restart is None:
                 return code, death
             try:
                 # A rank on another machine may outlive its launcher, and finish its iteration.
                 if wait_for_worker(self._record.folder):
                     self._record.data = RunRecord.load(self._record.folder).data
-                checkpoint, settings = self._prepare(death, restart)
+                job = self._prepare(death, restart, job)
             except ConfigError as error:
                 return code, Death(death.cause, f"{death.detail}; it cannot go on: {error}")
             self._flag.wait(min(2.0 ** max(self._deaths_in_a_row - 1, 0), LONGEST_PAUSE), self._clock)
@@ -110,9 +100,9 @@ class _Supervisor:
                 return self._flag.exit_code, None
             is_restarted = True
 
-    def _run_once(self, checkpoint: Path | None, settings: Path, is_restarted: bool) -> tuple[int, Death | None]:
+    def _run_once(self, job: TrainJob, is_restarted: bool) -> tuple[int, Death | None]:
         """Run one process to its end; return its exit code and, if it died, why."""
-        run = RunSettings.load(settings)
+        run = job.settings
         folder = self._record.folder
         log = folder / LOG_NAME
         log_size = log.stat().st_size if log.exists() else 0
@@ -122,7 +112,8 @@ class _Supervisor:
         others = OthersWatch(run.device) if run.ranks == 1 else None
         watch = WorkerWatch(folder, run.supervise.stall_timeout, self._on_iteration, self._clock)
         begin_build(run)
-        code = run_child(self._command(settings, checkpoint, is_restarted), log=log, watch=watch, flag=self._flag)
+        command = start_command(job, folder, is_restart=is_restarted)
+        code = run_child(command, log=log, watch=watch, flag=self._flag)
 
         # The process writes the record while it trains.
         self._record.data = RunRecord.load(folder).data
@@ -187,37 +178,30 @@ class _Supervisor:
         )
         return death
 
-    def _allowed_restart(self, death: Death) -> Restart | None:
+    def _allowed_restart(self, death: Death, job: TrainJob) -> Restart | None:
         """Choose how the run goes on; None where it must not."""
         data = self._record.data
-        supervise = RunSettings.load(self._record.folder / SETTINGS_NAME).supervise
+        allowed = job.settings.supervise
         assert data.num_envs != "auto"
         fits = [trial["num_envs"] for trial in data.trials if trial.get("outcome") == Outcome.FITS]
-        restart = choose_restart(death, supervise, data.num_envs, fits, data.harder_physics, self._progress)
+        restart = choose_restart(death, allowed, data.num_envs, fits, data.harder_physics, self._progress)
         # Of iterations without a checkpoint nothing is left.
         made_progress = self._saved_iteration() > self._began_at
-        if restart is None or self._limit.allow(supervise.max_restarts, made_progress=made_progress):
+        if restart is None or self._limit.allow(allowed.max_restarts, made_progress=made_progress):
             return restart
-        self._events.add("gave up", restarts=supervise.max_restarts)
-        _say(death, f"supervise.max_restarts={supervise.max_restarts} is reached")
+        self._events.add("gave up", restarts=allowed.max_restarts)
+        _say(death, f"supervise.max_restarts={allowed.max_restarts} is reached")
         return None
 
-    def _prepare(self, death: Death, restart: Restart) -> tuple[Path | None, Path]:
-        """Make the run ready to go on; return the checkpoint, None: from the start, and the settings file.
+    def _prepare(self, death: Death, restart: Restart, job: TrainJob) -> TrainJob:
+        """Make the run ready to go on; return the next process's job.
 
         Raises:
             ConfigError: All checkpoints are damaged, or the changed settings do not fit.
         """
         record = self._record
-        folder = record.folder
         checkpoint = newest_checkpoint(record)
-
-        # Those that the process before was started with, if it died before it accepted them.
-        settings = next(path for name in (RESUME_SETTINGS_NAME, SETTINGS_NAME) if (path := folder / name).exists())
-        if restart.settings:
-            changed = RunSettings.load(settings).with_values(restart.settings)
-            settings = folder / RESUME_SETTINGS_NAME
-            changed.save(settings)
+        settings = job.settings.with_values(restart.settings)
 
         died_at = record.data.completed_iterations
         num_envs = record.data.num_envs
@@ -241,7 +225,7 @@ class _Supervisor:
         iterations = f"{lost} iteration{'' if lost == 1 else 's'}"
         change = f", with {restart.note}" if restart.note else ""
         _say(death, f"it goes on {where}, {iterations} lost{change}")
-        return checkpoint, settings
+        return TrainJob(settings, checkpoint)
 
 
 def _kernel_counts_kills() -> bool:

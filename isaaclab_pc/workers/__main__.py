@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The child process that holds the simulator: ``python -m isaaclab_pc.workers MODE SETTINGS [options]``.
+"""The child process that holds the simulator: ``python -m isaaclab_pc.workers <mode> <folder>/job.json``.
 
-It reads one settings file and nothing else, and ends with one of :class:`~isaaclab_pc.launch.child_process.ExitCode`.
+It reads its job and nothing else, and ends with one of :class:`~isaaclab_pc.launch.child_process.ExitCode`.
 """
 
 from __future__ import annotations
@@ -9,105 +9,96 @@ from __future__ import annotations
 import argparse
 import contextlib
 import faulthandler
-import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
 from isaaclab_pc.launch.child_process import exit_code_of
 from isaaclab_pc.launch.run_folder import LOG_NAME
+from isaaclab_pc.launch.worker import (
+    JOBS,
+    CheckJob,
+    DemoJob,
+    ExportJob,
+    Job,
+    PlanJob,
+    PlayJob,
+    ProbeJob,
+    ReplayJob,
+    StabilityJob,
+    TrainJob,
+    ViewJob,
+)
 from isaaclab_pc.output_filter import divert_output
 from isaaclab_pc.physics.idle_threads import limit_spinning
-from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import Screen, Wire, use
 from isaaclab_pc.workers.ranks import Ranks
 
-__all__ = ["MODES", "main"]
+__all__ = ["main"]
 
 
-def _train(args: argparse.Namespace, screen: Screen) -> int:
-    from isaaclab_pc.workers.train import train
+def work(job: Job, folder: Path, screen: Screen) -> int:
+    """Do a job; each kind imports what it needs.
 
-    return train(args.settings, args.checkpoint, screen)
+    Args:
+        job: What to do.
+        folder: Where the job's file is.
+        screen: What the user sees.
 
+    Returns:
+        The exit code.
+    """
+    match job:
+        case TrainJob():
+            from isaaclab_pc.workers.train import train
 
-def _play(args: argparse.Namespace, screen: Screen) -> int:
-    from isaaclab_pc.workers.play import play
+            return train(job, folder, screen)
+        case PlayJob():
+            from isaaclab_pc.workers.play import play
 
-    return play(args.settings, args.checkpoint, screen)
+            return play(job, folder, screen)
+        case ExportJob():
+            from isaaclab_pc.workers.export import export
 
+            return export(job, folder, screen)
+        case ProbeJob():
+            from isaaclab_pc.workers.probe import probe
 
-def _export(args: argparse.Namespace, screen: Screen) -> int:
-    from isaaclab_pc.workers.export import export
+            return probe(job)
+        case PlanJob():
+            from isaaclab_pc.workers.plan import plan
 
-    return export(args.settings, args.checkpoint, screen)
+            return plan(job)
+        case CheckJob():
+            from isaaclab_pc.workers.check import check
 
+            return check(job)
+        case DemoJob():
+            # Isaac Lab's writer leaves locking to HDF5, which asks for this once, when it is loaded. DemoFile has a
+            # lock of its own, and says what to do where the file system has none.
+            os.environ.setdefault("HDF5_USE_FILE_LOCKING", "FALSE")
+            from isaaclab_pc.workers.demo import demo
 
-def _probe(args: argparse.Namespace, screen: Screen) -> int:
-    from isaaclab_pc.workers.probe import probe
+            return demo(job, screen)
+        case ReplayJob():
+            from isaaclab_pc.workers.replay import replay_dump
 
-    return probe(args.settings, args.num_envs, args.result)
+            return replay_dump(job)
+        case StabilityJob():
+            from isaaclab_pc.workers.stability import measure
 
+            return measure(job.settings, job.values, job.result)
+        case ViewJob():
+            from isaaclab_pc.workers.view import view
 
-def _plan(args: argparse.Namespace, screen: Screen) -> int:
-    from isaaclab_pc.workers.plan import plan
-
-    return plan(args.settings, args.num_envs, args.result)
-
-
-def _check(args: argparse.Namespace, screen: Screen) -> int:
-    from isaaclab_pc.workers.check import check
-
-    return check(args.settings.parent, args.result)
-
-
-def _demo(args: argparse.Namespace, screen: Screen) -> int:
-    # Isaac Lab's writer leaves locking to HDF5, which asks for this once, when it is loaded. DemoFile has a lock of its
-    # own, and says what to do where the file system has none.
-    os.environ.setdefault("HDF5_USE_FILE_LOCKING", "FALSE")
-    from isaaclab_pc.workers.demo import demo
-
-    return demo(args.settings, args.file, args.episodes, args.keep, screen)
-
-
-def _replay(args: argparse.Namespace, screen: Screen) -> int:
-    from isaaclab_pc.workers.replay import replay_dump
-
-    return replay_dump(args.settings, args.dump, args.position, args.result)
-
-
-def _stability(args: argparse.Namespace, screen: Screen) -> int:
-    from isaaclab_pc.workers.stability import measure
-
-    return measure(RunSettings.load(args.settings), args.values, args.result)
-
-
-def _view(args: argparse.Namespace, screen: Screen) -> int:
-    from isaaclab_pc.workers.view import ViewOptions, view
-
-    options = ViewOptions(args.policy, args.checkpoint, args.record, args.steps, args.visualizer, args.port, args.color)
-    return view(args.settings, options, screen)
-
-
-MODES: dict[str, Callable[[argparse.Namespace, Screen], int]] = {
-    "train": _train,
-    "play": _play,
-    "export": _export,
-    "probe": _probe,
-    "plan": _plan,
-    "check": _check,
-    "demo": _demo,
-    "replay": _replay,
-    "stability": _stability,
-    "view": _view,
-}
-"""What a worker does, by name. Each imports its module, so that bad arguments are refused without waiting for torch."""
+            return view(job, folder, screen)
+    raise AssertionError(f"no worker for {job.mode}")
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run one mode.
+    """Do one job.
 
     Args:
         argv: Arguments without the program's name.
@@ -115,53 +106,30 @@ def main(argv: Sequence[str]) -> int:
     Returns:
         The exit code.
     """
-    args = _parser().parse_args(argv)
-    stream = _user_stream(args)
-    screen = Wire(stream)
+    parser = argparse.ArgumentParser(
+        prog="python -m isaaclab_pc.workers", description="Internal: the scripts start it."
+    )
+    parser.add_argument("mode", choices=JOBS)
+    parser.add_argument("job", type=Path, help="the job's file; the worker writes to the folder of it")
+    args = parser.parse_args(argv)
+    job = JOBS[args.mode].read(args.job)
+    folder = args.job.parent
+
+    stream = _user_stream(job, folder)
     # Where a crash or a hang was: a supervisor ends a process that hangs with SIGABRT, for its stacks.
     faulthandler.enable()
-
     try:
-        with use(screen):
-            return exit_code_of(lambda: MODES[args.mode](args, screen), screen.fail)
+        with use(Wire(stream)) as screen:
+            return exit_code_of(lambda: work(job, folder, screen))
     finally:
         stream.flush()
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m isaaclab_pc.workers", description="Internal: the scripts start it."
-    )
-    parser.add_argument("mode", choices=MODES)
-    parser.add_argument("settings", type=Path, help="the settings file of the run; check: one of those in its folder")
-    parser.add_argument("--checkpoint", type=Path, help="train: where to go on; play, view, export: the policy")
-    parser.add_argument("--num-envs", type=int, help="probe, plan: environments to try")
-    parser.add_argument("--result", type=Path, help="probe, plan, check, replay, stability: where the result goes")
-    parser.add_argument("--file", type=Path, help="demo: where the episodes go")
-    parser.add_argument("--episodes", type=int, help="demo: how many the file shall have")
-    parser.add_argument("--keep", choices=("success", "all"), help="demo: which episodes are kept")
-    parser.add_argument("--dump", type=Path, help="replay: the dump")
-    parser.add_argument("--position", type=int, help="replay: which of the dump's environments")
-    parser.add_argument("--values", type=json.loads, help="stability: fields of physics that differ from the settings")
-    parser.add_argument("--policy", help="view: who acts without a checkpoint")
-    parser.add_argument("--record", type=Path, help="view: the recording")
-    parser.add_argument("--steps", type=int, help="view: steps after which it ends")
-    parser.add_argument("--visualizer", help="view: whose page it is")
-    parser.add_argument("--port", type=int, help="view: port of the page")
-    parser.add_argument("--color", help="view: what colours the points")
-    parser.add_argument("--log", type=Path, help="stability: the log")
-    return parser
-
-
-def _user_stream(args: argparse.Namespace) -> IO[str]:
+def _user_stream(job: Job, folder: Path) -> IO[str]:
     """Send what is printed to a log, and return a stream that the user sees."""
-    if args.mode == "probe":
-        # The parent keeps and filters a probe's output.
+    if not job.has_log:
         return sys.stdout
-    if args.mode == "stability":
-        # Standard output is in the middle of the parent's line.
-        return divert_output(args.log, user=2)
-    stream = divert_output(args.settings.parent / LOG_NAME)
+    stream = divert_output(folder / LOG_NAME, user=job.user)
     # Of several processes that train together, one speaks; what the others have to say is in the log.
     return stream if Ranks().is_first else sys.stdout
 

@@ -4,21 +4,19 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
+from isaaclab_pc.launch.worker import CheckJob
 from isaaclab_pc.scaling import SearchSettings
-from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.workers.resolve import resolve
 
 __all__ = ["check"]
 
 
-def check(folder: Path, result_path: Path) -> int:
-    """Read the configs of all runs that have their settings in a folder.
+def check(job: CheckJob) -> int:
+    """Read the configs of runs, and write the numbers of iterations that they have.
 
     Args:
-        folder: Holds their settings files.
-        result_path: Where the numbers of iterations that the runs have go: a list in JSON, each number once.
+        job: The runs, and where the numbers go.
 
     Returns:
         The exit code.
@@ -27,12 +25,11 @@ def check(folder: Path, result_path: Path) -> int:
         ConfigError: The settings of one do not fit.
     """
     iterations = set()
-    for path in sorted(folder.glob("*.yaml")):
-        settings = RunSettings.load(path)
+    for settings in job.runs:
         num_envs = settings.num_envs
         if num_envs == "auto":
             num_envs = SearchSettings.of(settings).sizes.start
         iterations.add(resolve(settings, num_envs, "check").max_iterations)
 
-    result_path.write_text(json.dumps(sorted(iterations)), encoding="utf-8")
+    job.result.write_text(json.dumps(sorted(iterations)), encoding="utf-8")
     return 0

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import count, islice
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,6 +15,7 @@ from isaaclab.utils.datasets import EpisodeData
 from isaaclab_pc.demo_file import DemoFile
 from isaaclab_pc.guards.step_hooks import StepHook, add_step_hook
 from isaaclab_pc.launch.child_process import ExitCode, SignalFlag
+from isaaclab_pc.launch.worker import DemoJob
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import Screen
 from isaaclab_pc.workers.resolve import resolve
@@ -59,14 +59,17 @@ def record_wave(
         The wave, or None if it was stopped.
     """
     observations, _ = env.reset(seed=seed)
-    episodes = _new_episodes(env, seed)
-    running = dict(episodes)
-    faulty: list[int] = []
+    initial = _on_cpu(env.scene.get_state(is_relative=True))
+    steps: dict[str, Any] = {}
+    running = torch.ones_like(env.episode_success)
+    successful = torch.zeros_like(running)
+    faulty = torch.zeros_like(running)
+    lengths = torch.zeros_like(running, dtype=torch.long)
 
     state = _StateAfterPhysics(env.scene)
     remove_hook = add_step_hook(env, state)
     try:
-        while running:
+        for step in range(env.max_episode_length):
             if stopped():
                 return None
 
@@ -74,18 +77,29 @@ def record_wave(
             actions = policy().clamp(-1.0, 1.0)
             observations, reward, terminated, truncated, _ = env.step(actions)
             done = terminated | truncated
+            row = {"actions": actions, "obs": before, "rewards": reward, "dones": done.byte(), "states": state.value}
+            _write(steps, step, row, env.max_episode_length)
 
-            step = {"actions": actions, "obs": before, "rewards": reward, "dones": done.byte(), "states": state.value}
-            _add_step(running, step)
-            faulty += _finish_episodes(env, running, done)
+            # An environment that waits for the others goes on with episodes that are not recorded.
+            ends = running & done
+            successful |= ends & env.episode_success
+            faulty |= ends & ((env.guard.causes != 0) | env.guard.benched)
+            lengths += running
+            running &= ~done
+            if not running.any():
+                break
     finally:
         remove_hook()
 
-    for index in faulty:
-        del episodes[index]
-    for episode in episodes.values():
-        episode.pre_export()
-    return Wave(episodes, sum(bool(episode.success) for episode in episodes.values()))
+    episodes = {}
+    for index in (~faulty).nonzero().squeeze(-1).tolist():
+        episode = EpisodeData()
+        episode.seed = seed
+        episode.success = bool(successful[index])
+        episode.data = _select(steps, (slice(int(lengths[index])), index))
+        episode.data["initial_state"] = _select(initial, slice(index, index + 1))
+        episodes[index] = episode
+    return Wave(episodes, int((successful & ~faulty).sum()))
 
 
 class _StateAfterPhysics(StepHook):
@@ -99,57 +113,30 @@ class _StateAfterPhysics(StepHook):
         self.value = self._scene.get_state(is_relative=True)
 
 
-def _new_episodes(env: Any, seed: int) -> dict[int, EpisodeData]:
-    """Return an episode for each environment, with the state that it starts in."""
-    initial = _on_cpu(env.scene.get_state(is_relative=True))
-    episodes = {}
-    for index in range(env.num_envs):
-        episodes[index] = EpisodeData()
-        episodes[index].seed = seed
-        episodes[index].add("initial_state", _select_env(initial, index))
-    return episodes
-
-
-def _add_step(running: Mapping[int, EpisodeData], step: Mapping[str, Any]) -> None:
-    """Add the data of a step, a tree of tensors (N, ...), to the episodes that are still running."""
-    # One copy per tensor is faster than one per tensor and environment.
-    on_cpu = _on_cpu(step)
-    for index, episode in running.items():
-        for key, value in on_cpu.items():
-            episode.add(key, _select_env(value, index))
-
-
-def _finish_episodes(env: Any, running: dict[int, EpisodeData], done: torch.Tensor) -> list[int]:
-    """Take the episodes that ended in this step out of ``running``; return those in which the guard found a fault."""
-    faulty = []
-    faults = env.guard.causes != 0
-    for index in done.nonzero().squeeze(-1).tolist():
-        episode = running.pop(index, None)
-        # An environment that waits for the others goes on with episodes that are not recorded.
-        if episode is None:
-            continue
-
-        episode.success = bool(env.episode_success[index])
-        if faults[index] or env.guard.benched[index]:
-            faulty.append(index)
-    return faulty
-
-
 def _as_stored(group: str, value: torch.Tensor) -> torch.Tensor:
     return value.half() if group in FLOAT16_GROUPS else value
 
 
-def _on_cpu(tree: Any) -> Any:
-    if isinstance(tree, Mapping):
-        return {key: _on_cpu(value) for key, value in tree.items()}
-    return tree.cpu()
+def _on_cpu(tree: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: _on_cpu(value) if isinstance(value, Mapping) else value.cpu() for key, value in tree.items()}
 
 
-def _select_env(tree: Any, index: int) -> Any:
-    """Return one environment's part of a tree of tensors (N, ...)."""
-    if isinstance(tree, Mapping):
-        return {key: _select_env(value, index) for key, value in tree.items()}
-    return tree[index]
+def _write(steps: dict[str, Any], step: int, row: Mapping[str, Any], num_steps: int) -> None:
+    """Write the row of a step, a tree of tensors (N, ...), into a tree of tensors (T, N, ...) on the CPU."""
+    for key, value in row.items():
+        if isinstance(value, Mapping):
+            _write(steps.setdefault(key, {}), step, value, num_steps)
+            continue
+        if key not in steps:
+            # Memory that no step is written to is never taken.
+            steps[key] = torch.empty((num_steps, *value.shape), dtype=value.dtype)
+        steps[key][step] = value
+
+
+def _select(tree: Mapping[str, Any], index: Any) -> dict[str, Any]:
+    """Return a part of each tensor of a tree, without branches that hold none."""
+    parts = {key: _select(value, index) if isinstance(value, Mapping) else value[index] for key, value in tree.items()}
+    return {key: part for key, part in parts.items() if isinstance(part, torch.Tensor) or part}
 
 
 def record(
@@ -205,33 +192,31 @@ def record(
             raise RuntimeError(f"the expert solved none of {progress.attempts} episodes under these settings")
 
 
-def demo(settings_path: Path, file: Path, episodes: int, keep: str, screen: Screen) -> int:
+def demo(job: DemoJob, screen: Screen) -> int:
     """Add waves to a file until it has enough episodes.
 
     Args:
-        settings_path: The run's settings.
-        file: The file, checked and locked by the parent.
-        episodes: Number of episodes to reach, those that are in the file already included.
-        keep: ``success``, or ``all``.
+        job: The settings to record under, and the file, checked and locked by the parent.
         screen: What the user sees.
 
     Returns:
         The exit code.
+
+    Raises:
+        SystemExit: A signal stopped it.
     """
-    settings = RunSettings.load(settings_path)
+    settings = job.settings
     assert settings.num_envs != "auto"
     with open_env(resolve(settings, settings.num_envs, "demo")) as env, SignalFlag() as flag:
         screen.begin("record")
         record(
             env.unwrapped,
             settings,
-            DemoFile(file),
-            episodes,
-            keep=keep,
+            DemoFile(job.file),
+            job.episodes,
+            keep=job.keep,
             say=screen.say,
             stopped=lambda: bool(flag.received),
         )
-        if flag.exit_code:
-            # Kit ends the process with the code of what leaves this block, or 0.
-            raise SystemExit(flag.exit_code)
+        flag.leave()
     return ExitCode.OK

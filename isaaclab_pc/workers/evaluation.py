@@ -123,12 +123,7 @@ class _EndedEpisodes:
     """The results of the episodes that are counted."""
 
     def __init__(self, base: Any, episodes_per_env: int) -> None:
-        """Start with none.
-
-        Args:
-            base: The unwrapped environment.
-            episodes_per_env: Episodes to count in each environment.
-        """
+        """Start with none."""
         self._base = base
         self._episodes_per_env = episodes_per_env
         self._finished = torch.zeros(base.num_envs, dtype=torch.long, device=base.device)
@@ -145,15 +140,12 @@ class _EndedEpisodes:
         return bool((self._finished >= self._episodes_per_env).all())
 
     def add_step(self, reward: torch.Tensor, done: torch.Tensor, factors: dict[str, torch.Tensor]) -> torch.Tensor:
-        """Count the episodes that ended in this step, in environments that still have some to go.
+        """Count the episodes that ended in this step; return the environments of these, shape (N,), bool.
 
         Args:
             reward: Shape (N,).
             done: Shape (N,), bool.
             factors: What was randomized for the episodes that ran in this step, each (N,).
-
-        Returns:
-            Environments with a counted episode, shape (N,), bool.
         """
         self._running_return += reward
         counted = done & (self._finished < self._episodes_per_env)
@@ -210,16 +202,7 @@ def _share(succeeded: torch.Tensor) -> Success:
 
 
 def _breakdown(name: str, values: torch.Tensor, succeeded: torch.Tensor) -> Breakdown | None:
-    """Split episodes by a factor.
-
-    Args:
-        name: The factor.
-        values: Its value in each episode, shape (E,).
-        succeeded: Which episodes ended in success, shape (E,), bool.
-
-    Returns:
-        Success in each third of the range of the values; None where all values are the same.
-    """
+    """Split episodes by the values of a factor, shape (E,), bool success; None where all values are the same."""
     lowest = float(values.min())
     width = (float(values.max()) - lowest) / 3.0
     if not width > 0.0:

@@ -17,9 +17,9 @@ from isaaclab_pc.envs import PointCloudEnv
 from isaaclab_pc.envs.observation_history import newest_frame
 from isaaclab_pc.launch.child_process import ExitCode
 from isaaclab_pc.launch.run_record import git_commit, versions
+from isaaclab_pc.launch.worker import ExportJob
 from isaaclab_pc.packages import installed_versions
 from isaaclab_pc.sensors.scene_cameras import depth_image
-from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import Screen
 from isaaclab_pc.workers.cloud_recorder import CloudRecorder
 from isaaclab_pc.workers.exported_policy import (
@@ -48,12 +48,12 @@ _SAMPLE = 8
 """Of these, so many are kept in the sample: the first ones, as what a policy remembers begins with an episode."""
 
 
-def export(settings_path: Path, checkpoint: Path, screen: Screen) -> int:
-    """Write ``policy.pt``, ``policy.onnx``, ``policy.json`` and ``sample.npz`` beside the settings.
+def export(job: ExportJob, folder: Path, screen: Screen) -> int:
+    """Write ``policy.pt``, ``policy.onnx``, ``policy.json`` and ``sample.npz``.
 
     Args:
-        settings_path: The settings of the run, with one environment.
-        checkpoint: The policy.
+        job: The policy, and the settings that it acts under.
+        folder: Where they go.
         screen: What the user sees.
 
     Returns:
@@ -63,11 +63,9 @@ def export(settings_path: Path, checkpoint: Path, screen: Screen) -> int:
         ConfigError: The settings or the checkpoint do not fit, or the policy is one that cannot be exported.
         RuntimeError: A file acts otherwise than the runner; none is written.
     """
-    settings = RunSettings.load(settings_path)
-    folder = settings_path.parent
-
+    settings = job.settings
     with open_session(settings, 1, "export", folder) as session:
-        header = session.runner.load_policy(checkpoint, {"task": settings.task})
+        header = session.runner.load_policy(job.checkpoint, {"task": settings.task})
         compute_in_float32(session.runner.policy())
         frames = _record(session, settings.eval.seed)
         obs = {name: torch.cat([frame.obs[name] for frame in frames]) for name in frames[0].obs}
@@ -88,7 +86,7 @@ def export(settings_path: Path, checkpoint: Path, screen: Screen) -> int:
                 "task": settings.task,
                 "runner": settings.runner,
                 "algorithm": settings.algorithm,
-                "checkpoint": checkpoint.name,
+                "checkpoint": job.checkpoint.name,
                 "iteration": header.get("iteration"),
                 **describe_policy(session.env.unwrapped, inputs, actions.shape[1], settings.robot),
                 "memory": describe_memory(policy.state),

@@ -22,31 +22,16 @@ class MetricLog:
     """Reports metrics to a tracker. A tracker that fails is left alone from then on: the training goes on."""
 
     def __init__(self, log: Callable[[dict[str, float], int], Any] | None, warn: Callable[[str], object]) -> None:
-        """Begin.
-
-        Args:
-            log: Takes values by tag, and the iteration; None: nobody wants them.
-            warn: Called once where it fails.
-        """
+        """Begin; ``log`` takes values by tag and the iteration (None: nobody wants them), ``warn`` is called once."""
         self._log = log
         self._warn = warn
 
     def iteration(self, completed: int, metrics: Mapping[str, float]) -> None:
-        """Report a completed iteration.
-
-        Args:
-            completed: Iterations completed, 1 after the first.
-            metrics: What the runner reported.
-        """
+        """Report what the runner told of a completed iteration, 1 for the first."""
         self._report(tagged_metrics(metrics), completed)
 
     def evaluation(self, completed: int, result: Evaluation) -> None:
-        """Report an evaluation.
-
-        Args:
-            completed: Iterations of the policy.
-            result: Its result.
-        """
+        """Report the evaluation of a policy after so many iterations."""
         values = {"success_rate": result.success_rate, "mean_return": result.mean_return}
         known = {f"Evaluation/{name}": value for name, value in values.items() if value is not None}
         self._report(known, completed)

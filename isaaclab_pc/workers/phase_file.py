@@ -23,13 +23,7 @@ class PhaseFile(StepHook):
     """
 
     def __init__(self, path: Path, horizon: int, progress: Progress) -> None:
-        """Write it for the first time.
-
-        Args:
-            path: The file.
-            horizon: Steps of a rollout.
-            progress: What is known of the training.
-        """
+        """Write it for the first time; a rollout has ``horizon`` steps."""
         self._path = path
         self._horizon = horizon
         self._progress = progress
@@ -37,11 +31,7 @@ class PhaseFile(StepHook):
         self.begin_iteration()
 
     def note_chunk(self, runner: Runner) -> None:
-        """Note how many samples the policy's encoders hold at once.
-
-        Args:
-            runner: The runner.
-        """
+        """Note how many samples the policy's encoders hold at once."""
         encoders = (module for module in runner.policy().modules() if isinstance(module, HasChunks))
         known = [samples for encoder in encoders if (samples := encoder.samples_at_once())]
         self._progress = replace(self._progress, chunk=min(known, default=0))

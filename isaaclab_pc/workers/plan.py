@@ -3,23 +3,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
+from isaaclab_pc.launch.worker import PlanJob
 from isaaclab_pc.scaling.machine import Machine
 from isaaclab_pc.scaling.preflight import Plan, preflight
-from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.workers.resolve import resolve
 
 __all__ = ["plan"]
 
 
-def plan(settings_path: Path, num_envs: int, result_path: Path) -> int:
+def plan(job: PlanJob) -> int:
     """Write the batch plan of a run and the findings of its preflight.
 
     Args:
-        settings_path: The run's settings.
-        num_envs: Environments to plan for.
-        result_path: Where the :class:`~isaaclab_pc.scaling.preflight.Plan` goes.
+        job: The run's settings, and for how many environments.
 
     Returns:
         The exit code.
@@ -27,7 +23,7 @@ def plan(settings_path: Path, num_envs: int, result_path: Path) -> int:
     Raises:
         ConfigError: The settings do not fit.
     """
-    resolved = resolve(RunSettings.load(settings_path), num_envs, "plan")
+    resolved = resolve(job.settings, job.num_envs, "plan")
     findings = preflight(resolved.env_cfg, Machine.here(resolved.device), resolved.visualizers)
-    Plan(resolved.plan, tuple(f"{finding.severity}: {finding}" for finding in findings)).write(result_path)
+    Plan(resolved.plan, tuple(f"{finding.severity}: {finding}" for finding in findings)).write(job.result)
     return 0

@@ -11,7 +11,7 @@ from typing import Any
 
 from isaaclab_pc.files import write_text_atomically
 from isaaclab_pc.launch.child_process import ExitCode, SignalFlag
-from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.launch.worker import PlayJob
 from isaaclab_pc.terminal.events import Evaluated
 from isaaclab_pc.terminal.screen import Screen
 from isaaclab_pc.workers.evaluation import evaluate
@@ -23,12 +23,12 @@ __all__ = ["play"]
 RESULT_NAME = "result.json"
 
 
-def play(settings_path: Path, checkpoint: Path | None, screen: Screen) -> int:
-    """Evaluate a policy and write ``result.json`` beside the settings.
+def play(job: PlayJob, folder: Path, screen: Screen) -> int:
+    """Evaluate a policy and write ``result.json``.
 
     Args:
-        settings_path: The settings to evaluate under.
-        checkpoint: The policy; None: the task's expert.
+        job: The policy, and the settings to evaluate under.
+        folder: Where the result goes.
         screen: What the user sees.
 
     Returns:
@@ -36,11 +36,10 @@ def play(settings_path: Path, checkpoint: Path | None, screen: Screen) -> int:
 
     Raises:
         ConfigError: The settings or the checkpoint do not fit.
+        SystemExit: A signal stopped it.
     """
-    settings = RunSettings.load(settings_path)
-    folder = settings_path.parent
-
-    with _acting(settings, checkpoint, folder) as (env, act):
+    settings = job.settings
+    with _acting(job, folder) as (env, act):
         screen.begin("evaluate", f"evaluating over {settings.eval.episodes} episodes")
         with SignalFlag() as flag:
             result = evaluate(
@@ -53,7 +52,7 @@ def play(settings_path: Path, checkpoint: Path | None, screen: Screen) -> int:
             )
         if result is not None:
             content = {
-                "checkpoint": checkpoint and str(checkpoint),
+                "checkpoint": job.checkpoint and str(job.checkpoint),
                 "settings": settings.model_dump(),
                 **result.to_dict(),
             }
@@ -62,22 +61,21 @@ def play(settings_path: Path, checkpoint: Path | None, screen: Screen) -> int:
             screen.show(Evaluated(text=str(result), result=result.to_dict()))
             if result.breakdown:
                 screen.say(result.breakdown_table())
-        if flag.exit_code:
-            # Kit ends the process with the code of what leaves this block, or 0.
-            raise SystemExit(flag.exit_code)
+        flag.leave()
     return ExitCode.OK
 
 
 @contextmanager
-def _acting(settings: RunSettings, checkpoint: Path | None, folder: Path) -> Iterator[tuple[Any, Callable[..., Any]]]:
+def _acting(job: PlayJob, folder: Path) -> Iterator[tuple[Any, Callable[..., Any]]]:
     """Build the environments, and whoever acts in them."""
+    settings = job.settings
     assert settings.num_envs != "auto"
-    if checkpoint is None:
+    if job.checkpoint is None:
         with open_env(resolve(settings, settings.num_envs, "play")) as env:
             expert = env.unwrapped.expert()
             yield env, lambda _: expert()
         return
 
     with open_session(settings, settings.num_envs, "play", folder) as session:
-        session.runner.load_policy(checkpoint, {"task": settings.task})
+        session.runner.load_policy(job.checkpoint, {"task": settings.task})
         yield session.env, session.runner.act

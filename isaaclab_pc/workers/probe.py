@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.launch.worker import ProbeJob
 from isaaclab_pc.physics import ContactUsage
 from isaaclab_pc.runners import Decision, Runner
 from isaaclab_pc.scaling import Objective, Outcome, SearchSettings, Trial
@@ -32,29 +33,22 @@ FAULTY_SHARE = 0.1
 ``nan``."""
 
 
-def probe(settings_path: Path, num_envs: int, result_path: Path) -> int:
+def probe(job: ProbeJob) -> int:
     """Try a number of environments: build everything, warm up for one iteration, measure at least one more.
 
-    Where the search is for memory alone, the first iteration is enough if it takes as long as the others may.
-
-    Args:
-        settings_path: The run's settings.
-        num_envs: Environments to try.
-        result_path: Where the trial goes, before anything is closed.
-
-    Returns:
-        The exit code.
+    Where the search is for memory alone, the first iteration is enough if it takes as long as the others may. The trial
+    is written before anything is closed.
 
     Raises:
         ConfigError: The settings do not fit; the trial says so too.
     """
-    settings = RunSettings.load(settings_path)
     try:
-        _train_briefly(settings, num_envs, result_path)
+        _train_briefly(job)
     except TooManyEnvironmentsError as error:
-        _hand_over(Trial(num_envs, Outcome.TOO_MANY, detail=str(error), most_envs=error.most_envs), result_path)
+        trial = Trial(job.num_envs, Outcome.TOO_MANY, detail=str(error), most_envs=error.most_envs)
+        _hand_over(trial, job.result)
     except ConfigError as error:
-        _hand_over(Trial(num_envs, Outcome.ERROR, detail=str(error), config_error=True), result_path)
+        _hand_over(Trial(job.num_envs, Outcome.ERROR, detail=str(error), config_error=True), job.result)
         raise
     return 0
 
@@ -76,10 +70,11 @@ def _never_too_many(settings: RunSettings) -> int | None:
     return max(search.min or 1, search.granule or 1) if search.keeps_to_agent else None
 
 
-def _train_briefly(settings: RunSettings, num_envs: int, result_path: Path) -> None:
+def _train_briefly(job: ProbeJob) -> None:
     """Train, and write the trial."""
-    run_dir = result_path.parent / f"{num_envs}"
-    watch = ProbeWatch(settings.device, phase_path(result_path), _never_too_many(settings))
+    settings, num_envs = job.settings, job.num_envs
+    run_dir = job.result.parent / f"{num_envs}"
+    watch = ProbeWatch(settings.device, phase_path(job.result), _never_too_many(settings))
     with open_session(settings, num_envs, "probe", run_dir, watch, learns=True) as session:
         # The run will record faults, and the recorder's ring buffer takes memory.
         recorder = record_faults(session.env, settings, session.resolved.backend, run_dir / "dumps")
@@ -110,7 +105,7 @@ def _train_briefly(settings: RunSettings, num_envs: int, result_path: Path) -> N
             configuration=configuration_digest(settings, num_envs),
         )
         # Before the session closes, which takes seconds; Kit ends the process as it closes.
-        _hand_over(trial, result_path)
+        _hand_over(trial, job.result)
 
 
 def _wants_memory_alone(settings: RunSettings) -> bool:

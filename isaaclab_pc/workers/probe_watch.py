@@ -30,11 +30,7 @@ class TooManyEnvironmentsError(Exception):
     """A size is more than an update of the agent has samples for."""
 
     def __init__(self, most_envs: int) -> None:
-        """Name the largest size that is not.
-
-        Args:
-            most_envs: Environments.
-        """
+        """Name the largest size that is not."""
         super().__init__(f"more than {most_envs} learn from more samples at once than the agent asks for")
         self.most_envs = most_envs
 
@@ -99,11 +95,7 @@ class ProbeWatch:
         add_step_hook(env.unwrapped, self._phases)
 
     def after_runner(self, runner: Runner) -> None:
-        """Note how many samples the policy's encoders hold at once.
-
-        Args:
-            runner: The runner, just made.
-        """
+        """Note how many samples the policy's encoders hold at once."""
         assert self._phases is not None
         self._phases.note_chunk(runner)
 

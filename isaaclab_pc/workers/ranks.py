@@ -104,8 +104,8 @@ class Ranks:
         dist.init_process_group("cpu:gloo,cuda:nccl" if has_gpu else "gloo", timeout=_LONGEST_WAIT)
         self._messages = dist.new_group(backend="gloo", timeout=_LONGEST_WAIT)
 
-    def first_ranks_file(self, path: Path) -> Path:
-        """Return the first rank's path of a file, once all ranks see it there.
+    def first_ranks_folder(self, path: Path) -> Path:
+        """Return the first rank's path of a folder, once all ranks see it there.
 
         Args:
             path: The first rank's; that of any other does not count.
@@ -116,11 +116,11 @@ class Ranks:
         if self.size == 1:
             return path
         path = self.tell(path.absolute())
-        is_there = self.gather((path.is_file(), self._node_rank))
+        is_there = self.gather((path.is_dir(), self._node_rank))
         blind = sorted({node for there, node in is_there if not there})
         if blind:
             raise ConfigError(
-                f"{path.parent} is not seen by node {', '.join(map(str, blind))}: start the script in a folder that "
+                f"{path} is not seen by node {', '.join(map(str, blind))}: start the script in a folder that "
                 "all nodes share."
             )
         return path

@@ -8,12 +8,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from isaaclab_pc.fault_dump import FaultDump
 from isaaclab_pc.launch.replay_result import Fault, Reading, ReplayResult, TracePoint
-from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.launch.worker import ReplayJob
 from isaaclab_pc.workers.physics_step import begin_step, run_physics_step, set_single_physics_steps
 from isaaclab_pc.workers.replay_history import History
 from isaaclab_pc.workers.replay_quantities import Quantity, action_quantity, read_quantities, scene_quantities
@@ -133,14 +132,11 @@ def _course(offender: Reading, earlier: Iterable[_PhysicsStep]) -> list[tuple[_P
     return [(entry, reading) for entry in earlier for reading in entry.readings if reading.source == offender.source]
 
 
-def replay_dump(settings_path: Path, dump_path: Path, position: int, result_path: Path) -> int:
+def replay_dump(job: ReplayJob) -> int:
     """Replay one environment of a dump; with a visualizer, again and again until it is closed.
 
     Args:
-        settings_path: The run's settings, of one environment.
-        dump_path: The dump.
-        position: Which of its environments.
-        result_path: Where the :class:`~isaaclab_pc.launch.replay_result.ReplayResult` goes.
+        job: The dump, the environment, and where the result goes.
 
     Returns:
         The exit code.
@@ -148,11 +144,11 @@ def replay_dump(settings_path: Path, dump_path: Path, position: int, result_path
     Raises:
         ConfigError: The dump does not fit the task.
     """
-    dump = FaultDump.load(dump_path)
-    resolved = resolve(RunSettings.load(settings_path), 1, "replay")
+    dump = FaultDump.load(job.dump)
+    resolved = resolve(job.settings, 1, "replay")
     with open_env(resolved) as gym_env:
         env = gym_env.unwrapped
-        history = History(env, dump, position)
+        history = History(env, dump, job.position)
         quantities = scene_quantities(env)
 
         run_through = replay(env, history, quantities, from_each_step=False)
@@ -171,7 +167,7 @@ def replay_dump(settings_path: Path, dump_path: Path, position: int, result_path
             fault=fault,
             differences=run_through.differences,
         )
-        result.write(result_path)
+        result.write(job.result)
 
         look = make_look(env, result.fault)
         # Isaac Lab knows of its own windows only, not of a page of ours.

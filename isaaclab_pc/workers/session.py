@@ -49,9 +49,6 @@ class Session:
     warnings: list[str] = field(default_factory=list)
     """Findings of the preflight that do not keep it from running."""
 
-    exit_code: int = 0
-    """Exit code that the process will have; to be set before the session closes, where Kit ends the process."""
-
 
 @contextmanager
 def open_session(
@@ -103,33 +100,24 @@ def open_session(
     dump_yaml(str(run_dir / "params" / "env.yaml"), resolved.env_cfg)
     dump_yaml(str(run_dir / "params" / "agent.yaml"), resolved.agent_cfg)
 
-    session = None
-    try:
-        with open_env(resolved, watch, prepare) as env:
-            if watch is not None:
-                watch.after_env(env)
-            if isinstance(resolved.env_cfg, PointCloudEnvCfg):
-                warnings += check_scene(env.unwrapped.scene, resolved.env_cfg.sim)
-            if learns:
-                warnings += check_samples(
-                    env.unwrapped.single_observation_space,
-                    resolved.plan,
-                    resolved.replay_samples,
-                    Machine.here(resolved.device).free_bytes,
-                    trial=watch is not None,
-                )
-            with _named("the agent", resolved.overrides):
-                runner = resolved.adapter.make(env, resolved.agent_cfg, run_dir, resolved.device)
-            if watch is not None:
-                watch.after_runner(runner)
-            session = Session(resolved, env, runner, time.perf_counter() - start, warnings)
-            yield session
-            if session.exit_code:
-                # Kit ends the process with the code of what leaves this block, or 0.
-                raise SystemExit(session.exit_code)
-    except SystemExit:
-        if session is None or not session.exit_code:
-            raise
+    with open_env(resolved, watch, prepare) as env:
+        if watch is not None:
+            watch.after_env(env)
+        if isinstance(resolved.env_cfg, PointCloudEnvCfg):
+            warnings += check_scene(env.unwrapped.scene, resolved.env_cfg.sim)
+        if learns:
+            warnings += check_samples(
+                env.unwrapped.single_observation_space,
+                resolved.plan,
+                resolved.replay_samples,
+                Machine.here(resolved.device).free_bytes,
+                trial=watch is not None,
+            )
+        with _named("the agent", resolved.overrides):
+            runner = resolved.adapter.make(env, resolved.agent_cfg, run_dir, resolved.device)
+        if watch is not None:
+            watch.after_runner(runner)
+        yield Session(resolved, env, runner, time.perf_counter() - start, warnings)
 
 
 @contextmanager
@@ -137,6 +125,9 @@ def open_env(
     resolved: Resolved, watch: ProbeWatch | None = None, prepare: Callable[[Any], object] | None = None
 ) -> Iterator[Any]:
     """Start the simulation and its visualizers and build the environment, guarded; close it whatever happens.
+
+    Kit ends the process as it closes, with the code of the SystemExit that leaves the block, or 0. So a worker that
+    ends otherwise than well leaves by a SystemExit, once all it has to tell is written.
 
     Args:
         resolved: What to build.
@@ -223,17 +214,7 @@ def _keep_traceback(error: Exception) -> str:
 
 
 def record_faults(env: Any, settings: RunSettings, backend: str | None, folder: Path) -> Recorder | None:
-    """Keep the last steps of environments that fail, for any guarded task with numeric actions.
-
-    Args:
-        env: The gym environment.
-        settings: The run's settings.
-        backend: The physics backend that steps it.
-        folder: Where the dumps go.
-
-    Returns:
-        The recorder; None for a task that is not recorded.
-    """
+    """Dump the last steps of environments that fail to a folder; None for a task that is not guarded."""
     import gymnasium as gym
 
     from isaaclab_pc.guards.recorder import Recorder, RecorderCfg
@@ -246,10 +227,6 @@ def record_faults(env: Any, settings: RunSettings, backend: str | None, folder: 
 
 
 def guard_counts(env: Any) -> dict[str, int]:
-    """Return how many environments the guard ended so far, by cause; empty for a task without a guard.
-
-    Args:
-        env: The gym environment.
-    """
+    """Return how many environments the guard ended so far, by cause; empty for a task without a guard."""
     guard = getattr(env.unwrapped, "guard", None)
     return {cause: int(count) for cause, count in guard.counts.items()} if guard is not None else {}

@@ -8,15 +8,16 @@ import math
 import resource
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from isaaclab_pc.guards.step_hooks import add_step_hook
 from isaaclab_pc.iteration_log import append_iteration
-from isaaclab_pc.launch.child_process import SignalFlag
+from isaaclab_pc.launch.child_process import ExitCode, SignalFlag
 from isaaclab_pc.launch.heartbeat import Heart
-from isaaclab_pc.launch.run_folder import LOG_NAME, PROGRESS_NAME, WORKER_LOCK, accept_settings, locked
+from isaaclab_pc.launch.run_folder import LOG_NAME, PROGRESS_NAME, SETTINGS_NAME, WORKER_LOCK, locked
 from isaaclab_pc.launch.run_record import RunRecord
+from isaaclab_pc.launch.worker import TrainJob
 from isaaclab_pc.output_filter import LogTail, flood_warnings, full_log
 from isaaclab_pc.runners import Decision, NonFiniteError
 from isaaclab_pc.scaling.gpu import OwnMemory
@@ -44,64 +45,62 @@ _CLOCK_SKEW_SECONDS = 5.0
 """Clocks that differ by more are said [s]: ranks tell their time one after another, as soon as each is asked."""
 
 
-def train(settings_path: Path, checkpoint: Path | None, screen: Screen) -> int:
+def train(job: TrainJob, folder: Path, screen: Screen) -> int:
     """Train to the run's last iteration, then evaluate.
 
     Args:
-        settings_path: The run's settings, in the run's folder.
-        checkpoint: Where to go on; None for a new run.
+        job: The run's settings, and where it goes on. Of several ranks, that of the first one counts.
+        folder: The run's folder; likewise.
         screen: What the user sees.
 
     Returns:
-        The exit code.
+        The exit code of a run that came to its end.
 
     Raises:
         ConfigError: The settings or the checkpoint do not fit.
+        SystemExit: With the exit code of a run that ended otherwise: it was stopped, or stopped itself.
     """
     ranks = Ranks()
     ranks.connect()
-    settings_path = ranks.first_ranks_file(settings_path)
-    checkpoint = ranks.tell(checkpoint)
+    folder = ranks.first_ranks_folder(folder)
+    job = ranks.tell(job)
     skew = ranks.clock_skew()
-    settings = ranks.own_settings(RunSettings.load(settings_path))
+    settings = ranks.own_settings(job.settings)
     assert settings.num_envs != "auto"
-    record = RunRecord.load(settings_path.parent)
+    record = RunRecord.load(folder)
     if not ranks.is_first:
-        return _train_along(settings, record, checkpoint, ranks)
-    heart = Heart(record.folder, settings.device)
+        return _train_along(settings, record, job.checkpoint, ranks)
+    heart = Heart(folder, settings.device)
 
     with (
-        locked(record.folder, WORKER_LOCK),
-        open_session(settings, settings.num_envs, record.data.experiment, record.folder, learns=True) as session,
+        locked(folder, WORKER_LOCK),
+        open_session(settings, settings.num_envs, record.data.experiment, folder, learns=True) as session,
     ):
-        if checkpoint is not None:
-            session.runner.load(checkpoint, {"task": settings.task})
-        accept_settings(settings_path)
+        if job.checkpoint is not None:
+            session.runner.load(job.checkpoint, {"task": settings.task})
+        # Environment and agent were built with them.
+        job.settings.save(folder / SETTINGS_NAME)
         if skew > _CLOCK_SKEW_SECONDS:
             screen.warn(f"warning: the nodes' clocks are {skew:.0f} s apart: times in their logs do not compare")
         _hold_to_budget(settings, heart.gpu)
-        if record.data.answer is not None:
-            record.update(configuration=configuration_digest(settings, settings.num_envs))
         _introduce(session, settings, record, screen, ranks.size)
-        record_faults(session.env, settings, session.resolved.backend, record.folder / "dumps")
+        record_faults(session.env, settings, session.resolved.backend, folder / "dumps")
 
         with SignalFlag() as flag, open_metric_log(settings, record, screen.warn) as metric_log:
-            stop = _Training(session, settings, record, screen, flag, heart, ranks, metric_log).run()
+            training = _Training(session, settings, record, screen, flag, heart, ranks, metric_log)
+            stop = training.run()
             ranks.disconnect()
             if stop is not None:
                 screen.fail(stop.message)
-                record.update(harder_physics=stop.physics)
+                record.note(harder_physics=stop.physics)
                 record.finish(stop.status, stop.message)
-                session.exit_code = stop.code
-            else:
-                if not flag.received:
-                    _evaluate(session, settings, record, screen, flag, heart, metric_log)
-                heart.beat(phase="close")
-
-                # Before the environment closes: Kit ends the process as it closes.
-                record.finish("interrupted" if flag.received else "completed")
-                session.exit_code = flag.exit_code
-    return session.exit_code
+                raise SystemExit(stop.code)
+            if not flag.received:
+                training.evaluate()
+            heart.beat(phase="close")
+            record.finish("interrupted" if flag.received else "completed")
+            flag.leave()
+    return ExitCode.OK
 
 
 def _train_along(settings: RunSettings, record: RunRecord, checkpoint: Path | None, ranks: Ranks) -> int:
@@ -121,8 +120,9 @@ def _train_along(settings: RunSettings, record: RunRecord, checkpoint: Path | No
         with SignalFlag():
             order = follow(ranks, session.runner, session.resolved.max_iterations, lambda: guard_counts(session.env))
             ranks.disconnect()
-        session.exit_code = ranks.exit_code_after(order)
-    return session.exit_code
+        if code := ranks.exit_code_after(order):
+            raise SystemExit(code)
+    return ExitCode.OK
 
 
 def _hold_to_budget(settings: RunSettings, gpu: OwnMemory | None) -> None:
@@ -134,6 +134,8 @@ def _hold_to_budget(settings: RunSettings, gpu: OwnMemory | None) -> None:
 def _introduce(session: Session, settings: RunSettings, record: RunRecord, screen: Screen, num_processes: int) -> None:
     """Tell the user and the record what was built."""
     resolved = session.resolved
+    if record.data.answer is not None:
+        record.note(configuration=configuration_digest(settings, int(settings.num_envs)))
     record.update(
         max_iterations=resolved.max_iterations,
         physics=resolved.backend,
@@ -153,7 +155,7 @@ def _introduce(session: Session, settings: RunSettings, record: RunRecord, scree
 
 
 class _Training:
-    """Work between iterations: progress, record, watchdogs, checkpoints, and stopping."""
+    """The learning library's loop, and the work between its iterations."""
 
     def __init__(
         self,
@@ -166,20 +168,20 @@ class _Training:
         ranks: Ranks,
         metric_log: MetricLog,
     ) -> None:
-        self._ranks = ranks
-        self._metric_log = metric_log
         self._session = session
         self._settings = settings
         self._record = record
+        self._screen = screen
         self._flag = flag
         self._heart = heart
+        self._ranks = ranks
+        self._metric_log = metric_log
 
         runner = session.runner
         self._checkpoints = CheckpointKeeper(
             record, runner.save, settings.supervise.checkpoint_interval, settings.eval.best_share
         )
         self._saved_iteration = runner.completed_iterations
-        self._screen = screen
         self._pace = Pace(runner.completed_iterations, session.resolved.max_iterations)
         # All resumptions of the run count together.
         self._started = time.monotonic() - record.data.wall_s
@@ -217,6 +219,35 @@ class _Training:
         finally:
             self._screen.end_phase()
 
+    def evaluate(self) -> None:
+        """Evaluate the policy that training ended with."""
+        settings = self._settings.eval
+        self._screen.begin("evaluate", f"evaluating over {settings.episodes} episodes with unseen seeds")
+        base = self._session.env.unwrapped
+        completed = self._session.runner.completed_iterations
+        recorder = None
+        if sees_pictures(base):
+            # Of an earlier evaluation, one of the two may be there that this one has not.
+            _keep(self._record.folder, {"last": film_of_now(base, completed), "success": None, "failure": None})
+            recorder = FilmRecorder(base, completed)
+        result = evaluate(
+            self._session.env,
+            self._session.runner.act,
+            settings.episodes,
+            settings.seed,
+            stopped=self._is_stopped,
+            recorder=recorder,
+            on_step=self._screen.advance,
+        )
+        if result is None:
+            return
+        if recorder is not None:
+            _keep(self._record.folder, recorder.films)
+        self._record.note(evaluation=result, success=result.success_rate)
+        self._metric_log.evaluation(completed, result)
+        self._screen.end_phase()
+        self._screen.show(Evaluated(text=str(result), result=result.to_dict()))
+
     def _next_order(self) -> Order:
         """Return what all ranks do now, where no evaluation is due."""
         if self._stop is not None:
@@ -228,13 +259,30 @@ class _Training:
         reports = self._ranks.gather((dict(metrics), guard_counts(self._session.env)))
         metrics = combine_metrics([report for report, _ in reports])
         guard = {cause: sum(counts[cause] for _, counts in reports) for cause in reports[0][1]}
-        self._write_record(completed, metrics, guard)
+        self._log_iteration(completed, metrics, guard)
         if completed == 1 and sees_pictures(self._session.env.unwrapped):
             _keep(self._record.folder, {"first": film_of_now(self._session.env.unwrapped, completed)})
 
         order = self._decide(completed, metrics)
         self._ranks.tell(order)
         return Decision.CONTINUE if order is Order.GO_ON else Decision.STOP
+
+    def _log_iteration(self, completed: int, metrics: Mapping[str, float], guard: Mapping[str, int]) -> None:
+        """Append the iteration to its file, and note for the next time that the record is written."""
+        env_steps = completed * self._session.resolved.plan.samples_per_update * self._ranks.size
+        wall_s = time.monotonic() - self._started
+        append_iteration(self._record.folder, completed, env_steps, wall_s, metrics)
+        self._metric_log.iteration(completed, metrics)
+        self._record.note(
+            completed_iterations=completed,
+            env_steps=env_steps,
+            wall_s=wall_s,
+            device_peak_bytes=self._heart.last.device_peak,
+            peak_bytes=1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+            metrics=dict(metrics),
+            guard={cause: count + self._guard_before.get(cause, 0) for cause, count in guard.items()},
+            contacts=self._contacts.usage,
+        )
 
     def _decide(self, completed: int, metrics: Mapping[str, float]) -> Order:
         """Show the iteration, look after the run's health, write a checkpoint where one is due."""
@@ -290,22 +338,6 @@ class _Training:
             )
         )
 
-    def _write_record(self, completed: int, metrics: Mapping[str, float], guard: Mapping[str, int]) -> None:
-        env_steps = completed * self._session.resolved.plan.samples_per_update * self._ranks.size
-        wall_s = time.monotonic() - self._started
-        append_iteration(self._record.folder, completed, env_steps, wall_s, metrics)
-        self._metric_log.iteration(completed, metrics)
-        self._record.update(
-            completed_iterations=completed,
-            env_steps=env_steps,
-            wall_s=wall_s,
-            device_peak_bytes=self._heart.last.device_peak,
-            peak_bytes=1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
-            metrics=dict(metrics),
-            guard={cause: count + self._guard_before.get(cause, 0) for cause, count in guard.items()},
-            contacts=self._contacts.usage,
-        )
-
     def _save_and_evaluate(self, completed: int) -> None:
         """Write a checkpoint outside the library's loop, and evaluate it where it may be the best of several."""
         if completed == self._saved_iteration:
@@ -323,7 +355,7 @@ class _Training:
             self._session.runner.act,
             self._settings.eval.best_episodes,
             self._settings.eval.best_seed,
-            stopped=_until_stopped(self._flag, self._heart),
+            stopped=self._is_stopped,
         )
         self._storm.begin_window()
         if evaluation is not None:
@@ -340,54 +372,13 @@ class _Training:
             self._stop = diverged(self._settings, self._session.resolved.adapter, str(error))
         self._saved_iteration = completed
 
-
-def _evaluate(
-    session: Session,
-    settings: RunSettings,
-    record: RunRecord,
-    screen: Screen,
-    flag: SignalFlag,
-    heart: Heart,
-    metric_log: MetricLog,
-) -> None:
-    """Evaluate the policy that training ended with."""
-    screen.begin("evaluate", f"evaluating over {settings.eval.episodes} episodes with unseen seeds")
-    base = session.env.unwrapped
-    completed = session.runner.completed_iterations
-    recorder = None
-    if sees_pictures(base):
-        # Of an earlier evaluation, one of the two may be there that this one has not.
-        _keep(record.folder, {"last": film_of_now(base, completed), "success": None, "failure": None})
-        recorder = FilmRecorder(base, completed)
-    result = evaluate(
-        session.env,
-        session.runner.act,
-        settings.eval.episodes,
-        settings.eval.seed,
-        stopped=_until_stopped(flag, heart),
-        recorder=recorder,
-        on_step=screen.advance,
-    )
-    if result is not None:
-        if recorder is not None:
-            _keep(record.folder, recorder.films)
-        record.update(evaluation=result, success=result.success_rate)
-        metric_log.evaluation(record.data.completed_iterations, result)
-        screen.end_phase()
-        screen.show(Evaluated(text=str(result), result=result.to_dict()))
+    def _is_stopped(self) -> bool:
+        """Tell an evaluation in every step whether to stop; a sign of life as well."""
+        self._heart.beat(phase="evaluate")
+        return bool(self._flag.received)
 
 
 def _keep(folder: Path, films: Mapping[str, Film | None]) -> None:
     """Write what the policy saw for the run's report; without it the run is no worse."""
     with contextlib.suppress(OSError):
         add_films(folder, films)
-
-
-def _until_stopped(flag: SignalFlag, heart: Heart) -> Callable[[], bool]:
-    """Return what an evaluation asks in every step: whether to stop. It is a sign of life as well."""
-
-    def is_stopped() -> bool:
-        heart.beat(phase="evaluate")
-        return bool(flag.received)
-
-    return is_stopped

@@ -16,6 +16,7 @@ import torch
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.guards.recorder import Recorder
 from isaaclab_pc.launch.child_process import SignalFlag
+from isaaclab_pc.launch.worker import ViewJob
 from isaaclab_pc.program_name import command_line
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.base import choices_of
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from isaaclab_pc.viz.viser_page import ViserPage
     from isaaclab_pc.viz.viser_panel import SettingField
 
-__all__ = ["ViewOptions", "view"]
+__all__ = ["view"]
 
 PANEL_SETTINGS = (
     *("points.num_points", "points.sampler", "points.realism"),
@@ -51,39 +52,12 @@ FILM = ".mp4"
 """End of the name of a recording that is a film."""
 
 
-@dataclass(frozen=True)
-class ViewOptions:
-    """Options of a view besides the settings of a run."""
-
-    policy: str | None = None
-    """``random``, ``zero``, ``expert`` or ``keyboard``; None: the checkpoint, or without one the expert where there is
-    one, else random."""
-
-    checkpoint: Path | None = None
-    """A policy that was trained under the settings."""
-
-    record: Path | None = None
-    """A recording, in the place of a page."""
-
-    steps: int | None = None
-    """Steps after which it ends; None: never, or with a recording the longest episode."""
-
-    visualizer: str = "viser"
-    """Whose page it is: ``viser`` or ``rerun``."""
-
-    port: int | None = None
-    """Port of the page; None: the visualizer's own."""
-
-    color: str = "height"
-    """Quantity that colours the points at first."""
-
-
-def view(settings_path: Path, options: ViewOptions, screen: Screen) -> int:
+def view(options: ViewJob, folder: Path, screen: Screen) -> int:
     """Show environments in a browser until the process is stopped, or record them.
 
     Args:
-        settings_path: The settings; dumps of failures go beside them.
-        options: Who acts, and where to show it.
+        options: Who acts under which settings, and where to show it.
+        folder: Where dumps of failures go.
         screen: What the user sees.
 
     Returns:
@@ -92,9 +66,8 @@ def view(settings_path: Path, options: ViewOptions, screen: Screen) -> int:
     Raises:
         ConfigError: The settings do not fit, or the task cannot be shown.
     """
-    settings = RunSettings.load(settings_path)
+    settings = options.settings
     _resolve(settings, options)
-    folder = settings_path.parent
     with SignalFlag() as flag, ExitStack() as stack:
 
         def stopped() -> bool:
@@ -121,7 +94,7 @@ def view(settings_path: Path, options: ViewOptions, screen: Screen) -> int:
 
 def _record(
     settings: RunSettings,
-    options: ViewOptions,
+    options: ViewJob,
     path: Path,
     folder: Path,
     screen: Screen,
@@ -157,7 +130,7 @@ def _recording(path: Path, env: Any, layout: SceneLayout, color: str) -> RerunRe
 
 
 def _show_in_rerun(
-    settings: RunSettings, options: ViewOptions, folder: Path, screen: Screen, stopped: Callable[[], bool]
+    settings: RunSettings, options: ViewJob, folder: Path, screen: Screen, stopped: Callable[[], bool]
 ) -> None:
     """Show environments in rerun's viewer."""
     with _open(settings, options, folder) as opened, ExitStack() as stack:
@@ -173,7 +146,7 @@ def _show_in_rerun(
 
 def _show(
     settings: RunSettings,
-    options: ViewOptions,
+    options: ViewJob,
     page: ViserPage,
     controls: Controls,
     folder: Path,
@@ -235,7 +208,7 @@ class _Opened:
 
 
 @contextmanager
-def _open(settings: RunSettings, options: ViewOptions, folder: Path) -> Iterator[_Opened]:
+def _open(settings: RunSettings, options: ViewJob, folder: Path) -> Iterator[_Opened]:
     """Build the environments and whoever acts in them."""
     assert settings.num_envs != "auto"
     drive = None
@@ -272,7 +245,7 @@ def _make_policy(env: Any, name: str, settings: RunSettings) -> Act:
     return lambda _: zeros
 
 
-def _resolve(settings: RunSettings, options: ViewOptions) -> Resolved:
+def _resolve(settings: RunSettings, options: ViewJob) -> Resolved:
     """Resolve the settings, and refuse what cannot be shown."""
     import gymnasium as gym
 

@@ -48,12 +48,7 @@ class LearnerWatch:
     """Counts the iterations in a row in which an optimizer skipped every update."""
 
     def __init__(self, settings: RunSettings, adapter: Adapter) -> None:
-        """Start with none.
-
-        Args:
-            settings: The run's settings.
-            adapter: The adapter of the learning library, for the advice.
-        """
+        """Start with none; the adapter of the learning library is for the advice."""
         self._settings = settings
         self._adapter = adapter
         self._iterations_without_update = 0

@@ -63,7 +63,7 @@ def test_a_run_whose_disk_fills_ends_with_its_last_checkpoint_and_goes_on_later(
         with Training.resumed(tmp_path) as training:
             assert training.script.wait(timeout=60) == 2, training.output
             assert "cannot be written (No space left on device): make room" in training.output
-            assert not (training.run / "resume.yaml").exists()
+            assert not (training.run / "job.json").exists()
 
     ballast.unlink()
     with Training.resumed(tmp_path, f"max_iterations={latest['iteration'] + 3}") as training:

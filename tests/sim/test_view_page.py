@@ -29,7 +29,6 @@ CHANGES = {
 @pytest.mark.physx
 def test_the_panel_builds_again_with_what_fits_and_refuses_what_does_not(tmp_path, monkeypatch):
     settings = choose_platform(compose(["task=reach", "num_envs=2", "device=cpu", "physics=ovphysx"]))
-    settings.save(tmp_path / "config.yaml")
     clouds = []
     messages = []
     built = []
@@ -58,7 +57,7 @@ def test_the_panel_builds_again_with_what_fits_and_refuses_what_does_not(tmp_pat
 
     monkeypatch.setattr(ViserPage, "show", person)
     monkeypatch.setattr(SceneReader, "__init__", remember)
-    code, port, text = view_on_a_taken_port(tmp_path / "config.yaml", "viser")
+    code, port, text = view_on_a_taken_port(settings, tmp_path, "viser")
 
     assert code == 128 + signal.SIGTERM
     assert clouds[0][1] > 32

@@ -14,12 +14,13 @@ from scipy.spatial.transform import Rotation
 
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.platform import choose_platform
+from isaaclab_pc.launch.worker import ViewJob
 from isaaclab_pc.terminal.screen import Lines, use
 from isaaclab_pc.viz.point_colors import colors_by_height
 from isaaclab_pc.viz.rerun_recording import RerunRecording
 from isaaclab_pc.viz.scene_reader import SceneReader
 from isaaclab_pc.workers import browser_visualizers
-from isaaclab_pc.workers.view import ViewOptions, view
+from isaaclab_pc.workers.view import view
 from tests.sim.views import view_on_a_taken_port
 from tests.unit.viz.recordings import camera_points, entities_of, read, received, rgb
 
@@ -30,11 +31,9 @@ ENVS = 2
 
 
 @pytest.fixture
-def settings_file(tmp_path):
+def settings():
     """The settings of two environments of reach."""
-    settings = choose_platform(compose(["task=reach", f"num_envs={ENVS}", "device=cpu", "physics=newton_mjwarp"]))
-    settings.save(tmp_path / "config.yaml")
-    return tmp_path / "config.yaml"
+    return choose_platform(compose(["task=reach", f"num_envs={ENVS}", "device=cpu", "physics=newton_mjwarp"]))
 
 
 @pytest.fixture
@@ -69,10 +68,10 @@ def truth(monkeypatch):
     return seen
 
 
-def test_a_recording_holds_the_policys_clouds_and_where_everything_is(settings_file, truth):
-    path = settings_file.with_name("out.rrd")
+def test_a_recording_holds_the_policys_clouds_and_where_everything_is(settings, tmp_path, truth):
+    path = tmp_path / "out.rrd"
     with use(Lines(io.StringIO())) as screen:
-        assert view(settings_file, ViewOptions(record=path, steps=STEPS), screen) == 0
+        assert view(ViewJob(settings, record=path, steps=STEPS), tmp_path, screen) == 0
     assert sorted(truth) == [1, 2, 3]
     parts = sorted(name for name in entities_of(path) if name.startswith("bodies/"))
     bodies = [read(path, part, "InstancePoses3D:translations") for part in parts]
@@ -112,7 +111,7 @@ def test_a_recording_holds_the_policys_clouds_and_where_everything_is(settings_f
             assert away.max() < 2e-3, "float16 points"
 
 
-def test_a_browser_gets_every_step_from_this_machine_alone(settings_file, truth, monkeypatch):
+def test_a_browser_gets_every_step_from_this_machine_alone(settings, tmp_path, truth, monkeypatch):
     servers = []
     clouds = {}
     serve, write = browser_visualizers.RerunServer, RerunRecording.write
@@ -125,14 +124,14 @@ def test_a_browser_gets_every_step_from_this_machine_alone(settings_file, truth,
         """Look at three steps, and leave."""
         write(recording, frame)
         if frame.step == STEPS:
-            path = settings_file.with_name("seen.rrd")
+            path = tmp_path / "seen.rrd"
             address = servers[0].address
             clouds.update(received(address, path, "env_1/cloud", "Points3D:positions", steps=STEPS + 1))
             os.kill(os.getpid(), signal.SIGTERM)
 
     monkeypatch.setattr(browser_visualizers, "RerunServer", remember)
     monkeypatch.setattr(RerunRecording, "write", person)
-    code, port, text = view_on_a_taken_port(settings_file, "rerun")
+    code, port, text = view_on_a_taken_port(settings, tmp_path, "rerun")
 
     assert code == 128 + signal.SIGTERM
     (server,) = servers

@@ -45,13 +45,10 @@ def node_run(trainer):
 
     # Pickled as it stands here, so it imports what it needs on the node.
     def run(settings, command, name, requeued):
-        from isaaclab_pc.commands import train, train_to_end
+        from isaaclab_pc.commands import train
+        from isaaclab_pc.launch import worker
 
-        def command_of(mode, path, checkpoint=None):
-            start = [] if checkpoint is None else ["--checkpoint", str(checkpoint)]
-            return [sys.executable, trainer, str(path), *start]
-
-        train_to_end.worker_command = command_of
+        worker.PROGRAM = (sys.executable, trainer)
         return train.run(settings, command, name, requeued)
 
     return run

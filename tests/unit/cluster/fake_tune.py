@@ -4,18 +4,12 @@
 import sys
 from pathlib import Path
 
-from isaaclab_pc.commands import train_to_end, trial, tune
+from isaaclab_pc.commands import trial, tune
+from isaaclab_pc.launch import worker
 from isaaclab_pc.scaling import FitResult
 from isaaclab_pc.supervise import supervisor
 
-TRAINER = Path(__file__).parents[1] / "supervise" / "fake_trainer.py"
-
-
-def command(mode, settings, checkpoint=None, result=None):
-    if mode == "check":
-        code = f"import pathlib; pathlib.Path({str(result)!r}).write_text('[10]')"
-        return [sys.executable, "-c", code]
-    return [sys.executable, str(TRAINER), str(settings), *([] if checkpoint is None else ["--checkpoint", checkpoint])]
+TRAINER = str(Path(__file__).parents[1] / "supervise" / "fake_trainer.py")
 
 
 def found(settings, command, search, key_parts, on_trial):
@@ -23,7 +17,7 @@ def found(settings, command, search, key_parts, on_trial):
 
 
 if __name__ == "__main__":
-    train_to_end.worker_command = tune.worker_command = command
+    worker.PROGRAM = (sys.executable, TRAINER)
     tune.find_num_envs = found
     supervisor.LONGEST_PAUSE = 0.1
     if sys.argv[1] == "trial":

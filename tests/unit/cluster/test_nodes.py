@@ -16,10 +16,10 @@ from isaaclab_pc.cluster.start import start_command
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.run_record import RunRecord
+from isaaclab_pc.launch.worker import TrainJob
 from isaaclab_pc.settings import RunSettings
-from isaaclab_pc.supervise import health
+from isaaclab_pc.supervise import health, supervisor
 from isaaclab_pc.supervise.deaths import DeathCause
-from isaaclab_pc.supervise.supervisor import supervise
 
 ROOT = Path(__file__).parents[3]
 
@@ -90,23 +90,31 @@ def test_a_first_node_that_does_not_answer_ends_the_wait(
     assert f"{endpoint} did not answer within 1 s, or another node" in log.read_text(encoding="utf-8")
 
 
-def test_a_node_that_does_not_come_ends_the_run_of_the_first_one(tmp_path: Path, endpoint: str) -> None:
+def test_a_node_that_does_not_come_ends_the_run_of_the_first_one(
+    tmp_path: Path, endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
     composed = compose(["num_envs=256", "device=cpu"]).with_values({"nodes": 2})
-    composed.save(folder / "config.yaml")
     record = RunRecord.create(folder, composed, "reach")
     leads = command(tmp_path, Place(2, 0, endpoint), "0", patience=1)
-    code, death = supervise(record, None, folder / "config.yaml", lambda *_: leads)
+    monkeypatch.setattr(supervisor, "start_command", lambda *_, **__: leads)
+    code, death = supervisor.supervise(record, TrainJob(composed))
     assert (code, death and death.cause) == (UNANSWERED, DeathCause.ERROR)
     assert death is not None
     assert f"not all of the 2 nodes came to {endpoint} within 1 s: " in death.detail
 
 
-@pytest.mark.parametrize(("is_restart", "patience"), [(False, 1500), (True, 300)])
-def test_the_first_node_waits_for_the_others_as_long_as_they_may_take(is_restart: bool, patience: int) -> None:
+@pytest.mark.parametrize(
+    ("checkpoint", "is_restart", "patience"),
+    [(None, False, 1500), (Path("model_3.pt"), False, 1500), (Path("model_3.pt"), True, 300)],
+    ids=["new", "resumed", "restarted"],
+)
+def test_the_first_node_waits_for_the_others_as_long_as_they_may_take(
+    tmp_path: Path, checkpoint: Path | None, is_restart: bool, patience: int
+) -> None:
     settings = RunSettings(nodes=2, node_rank=0, rendezvous="alpha", device="cpu")
-    words = start_command(settings, Path(), ["worker"], begins=not is_restart, is_restart=is_restart)
+    words = start_command(TrainJob(settings, checkpoint), tmp_path, is_restart=is_restart)
     assert f"--patience={patience}" in words
     # Otherwise its supervisor takes it for hung.
     assert patience < health.STARTUP_SECONDS - 120

@@ -10,15 +10,26 @@ import pytest
 from isaaclab_pc.cluster import start
 from isaaclab_pc.cluster.start import check_cluster, start_command
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.launch.worker import PROGRAM, TrainJob
 from isaaclab_pc.settings import RunSettings
 from tests.fake_nvml import FakeNvml, equal_gpus
 
-FOLDER = Path("/logs/run")
-WORKER = [sys.executable, "-m", "worker"]
+CHECKPOINT = Path("model_3.pt")
 
 
-def command(begins: bool, **settings: object) -> list[str]:
-    return start_command(RunSettings().with_values(settings), FOLDER, WORKER, begins=begins)
+@pytest.fixture
+def command(tmp_path: Path) -> Callable[..., list[str]]:
+    """Return the command line of a run that begins, or goes on, up to the worker's."""
+
+    def start(begins: bool, **settings: object) -> list[str]:
+        job = TrainJob(RunSettings().with_values(settings), None if begins else CHECKPOINT)
+        words = start_command(job, tmp_path)
+        path = tmp_path / "job.json"
+        assert TrainJob.read(path) == job
+        assert words[-2:] == ["train", str(path)]
+        return words
+
+    return start
 
 
 @pytest.fixture
@@ -34,8 +45,8 @@ def driver(nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Non
     return install
 
 
-def test_one_process_needs_no_launcher():
-    assert command(True) == WORKER
+def test_one_process_needs_no_launcher(command):
+    assert command(True)[:-2] == [*PROGRAM]
 
 
 @pytest.mark.parametrize(
@@ -48,31 +59,31 @@ def test_one_process_needs_no_launcher():
         ({3}, "GPU-3,GPU-2", 2, "GPU-2"),
     ],
 )
-def test_a_run_goes_on_with_the_gpus_that_answer(driver, capsys, lost, visible, gpus, expected):
+def test_a_run_goes_on_with_the_gpus_that_answer(command, driver, capsys, lost, visible, gpus, expected):
     driver(4, lost, visible)
     there = len(expected.split(","))
     words = command(False, gpus=gpus, device="cuda:0")
     assert words[:2] == ["env", f"CUDA_VISIBLE_DEVICES={expected}"]
     assert (f"--ranks={there}" in words) == (there > 1)
-    assert words[-3:] == WORKER
+    assert words[-6:-2] == [*PROGRAM]
     assert f"going on with {there} GPUs of {gpus}: 1 do not answer" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("answer", [FakeNvml.NVMLError_NotSupported, FakeNvml.NVMLError_NoPermission])
-def test_a_gpu_that_does_not_tell_its_memory_answers(driver, nvml, capsys, answer):
+def test_a_gpu_that_does_not_tell_its_memory_answers(command, driver, nvml, capsys, answer):
     driver(2, {1})
     nvml.gpus[0].memory_error = answer
     assert command(False, gpus=2, device="cuda:0")[:2] == ["env", "CUDA_VISIBLE_DEVICES=GPU-0"]
 
 
-def test_a_driver_that_counts_fewer_gpus_than_before_has_lost_some(driver, capsys):
+def test_a_driver_that_counts_fewer_gpus_than_before_has_lost_some(command, driver, capsys):
     driver(3, set())
     assert "--ranks=3" in command(False, gpus=4, device="cuda:0")
     assert "going on with 3 GPUs of 4: 1 do not answer" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("lost", "begins"), [(set(), False), ({0, 1, 2, 3}, False), ({1}, True)])
-def test_otherwise_all_gpus_are_tried(driver, capsys, lost, begins):
+def test_otherwise_all_gpus_are_tried(command, driver, capsys, lost, begins):
     driver(4, lost)
     words = command(begins, gpus=4, device="cuda:0")
     assert words[0] == sys.executable
@@ -81,14 +92,14 @@ def test_otherwise_all_gpus_are_tried(driver, capsys, lost, begins):
 
 
 @pytest.mark.parametrize(("begins", "at_least"), [(True, 3), (False, 1)])
-def test_a_ray_cluster_gets_pythons_arguments_and_the_log(begins, at_least):
+def test_a_ray_cluster_gets_pythons_arguments_and_the_log(command, tmp_path, begins, at_least):
     words = command(begins, cluster="ray", workers=3, device="cuda:0")
     launcher, program = words[: words.index("--")], words[words.index("--") + 1 :]
-    assert {"--workers=3", f"--at-least={at_least}", "--gpu", f"--log={FOLDER / 'worker.log'}"} <= set(launcher)
-    assert program == WORKER[1:]
+    assert {"--workers=3", f"--at-least={at_least}", "--gpu", f"--log={tmp_path / 'worker.log'}"} <= set(launcher)
+    assert program[:-2] == [*PROGRAM[1:]]
 
 
-def test_on_the_cpu_a_ray_worker_takes_no_gpu():
+def test_on_the_cpu_a_ray_worker_takes_no_gpu(command):
     assert "--gpu" not in command(True, cluster="ray", device="cpu")
 
 

@@ -7,16 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from isaaclab_pc.commands import export, play, scale, train_to_end
-from isaaclab_pc.launch import num_envs
-from isaaclab_pc.launch.child_process import worker_command
+from isaaclab_pc.launch import worker
 
-FAKE_WORKER = Path(__file__).with_name("fake_worker.py")
-
-
-def fake_command(mode, settings, **options):
-    command = worker_command(mode, settings, **options)
-    return [sys.executable, str(FAKE_WORKER), *command[4:]]
+FAKE_WORKER = (sys.executable, str(Path(__file__).with_name("fake_worker.py")))
 
 
 @pytest.fixture
@@ -29,8 +22,7 @@ def folder(tmp_path, tmp_path_factory, monkeypatch):
     monkeypatch.setenv("WARP_CACHE_PATH", str(kernels))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-    for module in (export, num_envs, play, scale, train_to_end):
-        monkeypatch.setattr(module, "worker_command", fake_command)
+    monkeypatch.setattr(worker, "PROGRAM", FAKE_WORKER)
     monkeypatch.setattr(sys, "argv", ["train.py"])
     return tmp_path
 
@@ -43,7 +35,7 @@ def runs(folder):
 
 @pytest.fixture
 def seen():
-    """Tell what the worker saw: its arguments and its settings."""
+    """Tell what the worker saw: its arguments and its job."""
     return lambda run: json.loads((run / "seen.json").read_text(encoding="utf-8"))
 
 

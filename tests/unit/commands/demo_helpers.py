@@ -67,6 +67,7 @@ class FakeEnv:
         self.episode_success = torch.zeros(num_envs, dtype=torch.bool)
         self.seeds: list[int] = []
         self._lengths = STEPS + torch.arange(num_envs)
+        self.max_episode_length = STEPS + num_envs
         self._step = torch.zeros(num_envs)
 
     def expert(self) -> Callable[[], torch.Tensor]:

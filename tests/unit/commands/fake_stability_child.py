@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Stands in for isaaclab_pc.workers in its mode stability: same arguments, files and exit codes, no simulator.
+"""Stands in for isaaclab_pc.workers in its mode stability: same job, files and exit codes, no simulator.
 
 The settings' seed chooses what happens at the second cell: 1 waits for a signal, 2 is refused, 3 breaks off,
 4 crashes.
 """
 
-import argparse
 import json
 import os
 import signal
@@ -15,23 +14,18 @@ from dataclasses import asdict
 from pathlib import Path
 
 from isaaclab_pc.launch.child_process import interruptible
+from isaaclab_pc.launch.worker import StabilityJob
 from isaaclab_pc.physics.stability import Cell
-from isaaclab_pc.settings import RunSettings
 
 WAITS, REFUSED, BREAKS_OFF, CRASHES = 1, 2, 3, 4
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("mode", choices=["stability"])
-    parser.add_argument("settings", type=Path)
-    parser.add_argument("--values", type=json.loads)
-    parser.add_argument("--log", type=Path)
-    parser.add_argument("--result", type=Path)
-    args = parser.parse_args()
-    settings = RunSettings.load(args.settings)
-    (args.settings.parent / "seen.json").write_text(json.dumps(settings.model_dump()), encoding="utf-8")
-    if args.values["decimation"] == 2:
+    path = Path(sys.argv[2])
+    job = StabilityJob.read(path)
+    settings = job.settings
+    path.with_name("seen.json").write_text(json.dumps(settings.model_dump()), encoding="utf-8")
+    if job.values["decimation"] == 2:
         if settings.seed == WAITS:
             Path("waiting").touch()
             with interruptible():
@@ -40,15 +34,15 @@ def main() -> int:
             print("error: no such field", file=sys.stderr)
             return 2
         if settings.seed == BREAKS_OFF:
-            args.log.write_text("RuntimeError: it broke\n", encoding="utf-8")
+            path.with_name("worker.log").write_text("RuntimeError: it broke\n", encoding="utf-8")
             return 1
         if settings.seed == CRASHES:
-            Cell({"dt": 1 / 30 / 2}, note="the simulator crashed").write(args.result)
+            Cell({"dt": 1 / 30 / 2}, note="the simulator crashed").write(job.result)
             os.kill(os.getpid(), signal.SIGSEGV)
-    decimation = args.values["decimation"]
+    decimation = job.values["decimation"]
     rate = 1000 / decimation
     cell = Cell({"dt": 1 / 30 / decimation}, 10_000, {"state": 2 - decimation // 2}, rate, cost=1000 / rate)
-    args.result.write_text(json.dumps(asdict(cell)), encoding="utf-8")
+    job.result.write_text(json.dumps(asdict(cell)), encoding="utf-8")
     return 0
 
 

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Stands in for isaaclab_pc.workers: same arguments, files and exit codes, no simulator.
+"""Stands in for isaaclab_pc.workers: same jobs, files and exit codes, no simulator.
 
 The settings' seed chooses what happens: 1 waits for a signal, 2 is refused, 3 crashes, 11 ends in a storm, 12 diverges,
 anything else completes.
 """
 
-import argparse
 import json
 import os
 import signal
@@ -13,62 +12,49 @@ import sys
 import time
 import zipfile
 from pathlib import Path
+from typing import Any
 
 from isaaclab_pc.launch.child_process import ExitCode, SignalFlag
-from isaaclab_pc.launch.run_folder import accept_settings
+from isaaclab_pc.launch.run_folder import SETTINGS_NAME
 from isaaclab_pc.launch.run_record import CheckpointEntries, CheckpointEntry, RunRecord
+from isaaclab_pc.launch.worker import JOBS, PlanJob, PlayJob, ProbeJob, TrainJob
 from isaaclab_pc.scaling import Outcome, Trial
 from isaaclab_pc.scaling.trial import MemoryReport
-from isaaclab_pc.settings import RunSettings
 
 WAITS, REFUSED, CRASHES = 1, 2, 3
 STOPS = {11: ("storm", ExitCode.STORM), 12: ("failed", ExitCode.DIVERGED)}
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("mode")
-    parser.add_argument("settings", type=Path)
-    parser.add_argument("--checkpoint", type=Path)
-    parser.add_argument("--num-envs", type=int)
-    parser.add_argument("--result", type=Path)
-    args, _ = parser.parse_known_args()
-    settings = RunSettings.load(args.settings)
-    folder = args.settings.parent
-    seen = {"argv": sys.argv[1:], "settings": settings.model_dump()}
-    (folder / "seen.json").write_text(json.dumps(seen), encoding="utf-8")
-    seed = settings.seed
+def main(mode: str, path: Path) -> int:
+    job: Any = JOBS[mode].read(path)
+    seen = {"argv": sys.argv[1:], **job.to_dict()}
+    (path.parent / "seen.json").write_text(json.dumps(seen), encoding="utf-8")
+    seed = job.settings.seed
     if seed == REFUSED:
-        if args.mode == "probe":
-            refusal = Trial(args.num_envs, Outcome.ERROR, detail="no such field", config_error=True)
-            refusal.write(args.result)
+        if isinstance(job, ProbeJob):
+            Trial(job.num_envs, Outcome.ERROR, detail="no such field", config_error=True).write(job.result)
         print("error: no such field")
         return 2
-    if args.mode == "probe" and seed == WAITS:
-        Path("probing").touch()
-        time.sleep(60)
-    if args.mode == "probe":
-        tensors = {"camera buffers": args.num_envs << 12}
+    if isinstance(job, ProbeJob):
+        if seed == WAITS:
+            Path("probing").touch()
+            time.sleep(60)
+        tensors = {"camera buffers": job.num_envs << 12}
         memory = MemoryReport(before_env=6 << 20, after_env=8 << 20, tensors=tensors)
-        Trial(args.num_envs, Outcome.FITS, frames_per_second=100.0, memory=memory).write(args.result)
-        return 0
-    if args.mode == "plan":
-        batch = {"horizon": 8, "num_minibatches": 4, "minibatch_size": 2 * args.num_envs}
+        Trial(job.num_envs, Outcome.FITS, frames_per_second=100.0, memory=memory).write(job.result)
+    elif isinstance(job, PlanJob):
+        batch = {"horizon": 8, "num_minibatches": 4, "minibatch_size": 2 * job.num_envs}
         plan = {"batch": batch, "findings": ["warning: too many threads"]}
-        args.result.write_text(json.dumps(plan), encoding="utf-8")
-        return 0
-    if args.mode == "view":
-        return 0
-    if args.mode == "play":
-        (folder / "result.json").write_text("{}", encoding="utf-8")
-        return 0
-    if args.mode == "export":
-        return 0
-    if "refuses" in os.environ:
-        print("error: does not divide the control period")
-        return 2
-    accept_settings(args.settings)
-    return train(RunRecord.load(folder), seed)
+        job.result.write_text(json.dumps(plan), encoding="utf-8")
+    elif isinstance(job, PlayJob):
+        (path.parent / "result.json").write_text("{}", encoding="utf-8")
+    elif isinstance(job, TrainJob):
+        if "refuses" in os.environ:
+            print("error: does not divide the control period")
+            return 2
+        job.settings.save(path.with_name(SETTINGS_NAME))
+        return train(RunRecord.load(path.parent), seed)
+    return 0
 
 
 def train(record: RunRecord, seed: int) -> int:
@@ -97,4 +83,4 @@ def train(record: RunRecord, seed: int) -> int:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    sys.exit(main())
+    sys.exit(main(sys.argv[1], Path(sys.argv[2])))

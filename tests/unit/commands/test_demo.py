@@ -8,8 +8,8 @@ import pytest
 
 from isaaclab_pc.commands import demo
 from isaaclab_pc.demos import Episodes
-from isaaclab_pc.launch import task_names
-from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.launch import task_names, worker
+from isaaclab_pc.launch.worker import DemoJob
 from isaaclab_pc.settings.base import settings_of
 
 FAKE = Path(__file__).with_name("fake_demo_child.py")
@@ -22,13 +22,9 @@ LIFT = ["task=lift", "physics=newton_mjwarp", "device=cpu", "num_envs=3", "seed=
 def child(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     """Work in an empty folder, with children that kill themselves in a certain wave."""
     monkeypatch.chdir(tmp_path)
-    real = demo.child_command
 
     def install(kill_at: int = NEVER) -> None:
-        def command(*given) -> list[str]:
-            return [sys.executable, str(FAKE), str(kill_at), *real(*given)[4:]]
-
-        monkeypatch.setattr(demo, "child_command", command)
+        monkeypatch.setattr(worker, "PROGRAM", (sys.executable, str(FAKE), str(kill_at)))
 
     return install
 
@@ -59,7 +55,7 @@ def test_a_killed_recording_goes_on_where_it_was_and_a_higher_number_appends(chi
     assert demo.main([*LIFT, "episodes=3"]) == 0
     assert "has 6 episodes already" in capsys.readouterr().out
     assert seeds(path) == [4, 4, 5, 5, 6, 7]
-    assert len(list(path.parent.glob("*/config.yaml"))) == 3
+    assert len(list(path.parent.glob("*/job.json"))) == 3
 
 
 def test_what_is_recorded_follows_the_settings(child, tmp_path: Path) -> None:
@@ -67,7 +63,7 @@ def test_what_is_recorded_follows_the_settings(child, tmp_path: Path) -> None:
     path = tmp_path / "new" / "all.hdf5"
     assert demo.main([*LIFT, "episodes=3", "keep=all", f"file={path}", "env.episode_length_s=3"]) == 0
     assert [entry.success for entry in Episodes(path).demos] == [True, True, False]
-    (settings,) = (RunSettings.load(found) for found in tmp_path.glob("logs/demo/lift/*/config.yaml"))
+    (settings,) = (DemoJob.read(found).settings for found in tmp_path.glob("logs/demo/lift/*/job.json"))
     assert (settings.num_envs, settings.env_overrides) == (3, ["env.episode_length_s=3"])
     assert list(path.parent.iterdir()) == [path]
 
@@ -85,7 +81,7 @@ def test_few_episodes_need_few_environments(child, tmp_path: Path) -> None:
     child()
     given = [text for text in LIFT if not text.startswith("num_envs")]
     assert demo.main([*given, "episodes=2"]) == 0
-    (settings,) = (RunSettings.load(found) for found in tmp_path.glob("logs/demo/lift/*/config.yaml"))
+    (settings,) = (DemoJob.read(found).settings for found in tmp_path.glob("logs/demo/lift/*/job.json"))
     assert settings.num_envs == 2
 
 

@@ -34,7 +34,7 @@ def test_the_latest_run_is_evaluated_under_its_own_settings(run, capsys, evaluat
     assert play.main([]) == 0
     content = evaluation()
     assert content["argv"][0] == "play"
-    assert content["argv"][-1].endswith("checkpoints/model_3.pt")
+    assert content["checkpoint"].endswith("checkpoints/model_3.pt")
     assert content["settings"]["seed"] == 7
     assert content["settings"]["num_envs"] == 8
     assert content["settings"]["physics"]["backend"] == "newton_mjwarp"
@@ -129,7 +129,7 @@ def test_a_policy_that_comes_with_the_package_is_played_without_a_run(folder, se
 
     assert play.main(["resume=pretrained", "eval.episodes=100"]) == 0
     (result,) = (folder / "logs" / "pretrained" / "reach").iterdir()
-    assert seen(result)["argv"][-1] == str(policy)
+    assert seen(result)["checkpoint"] == str(policy)
     assert seen(result)["settings"]["eval"]["episodes"] == 100
     assert seen(result)["settings"]["algorithm"] == "distill"
     assert "result.json" in capsys.readouterr().out
@@ -140,7 +140,7 @@ def test_the_expert_is_evaluated_without_a_run_and_without_cameras(folder, seen)
 
     (result,) = (folder / "logs" / "expert" / "lift").iterdir()
     content = seen(result)
-    assert "--checkpoint" not in content["argv"]
+    assert content["checkpoint"] is None
     settings = content["settings"]
     assert (settings["obs"], settings["num_envs"]) == ("state", 256)
     assert (settings["eval"]["episodes"], settings["env_overrides"]) == (512, ["env.randomization=hard"])

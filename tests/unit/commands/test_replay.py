@@ -3,6 +3,7 @@
 
 import math
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,12 @@ import torch
 
 from isaaclab_pc.commands import replay
 from isaaclab_pc.fault_dump import FORMAT, SIMULATION_PACKAGES, FaultDump
+from isaaclab_pc.launch import worker
 from isaaclab_pc.launch.command_line import parse_command
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.replay_result import Fault, Reading, ReplayResult, TracePoint
+from isaaclab_pc.launch.worker import ReplayJob
 from isaaclab_pc.packages import installed_versions
-from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.workers.replay_quantities import Quantity, read_quantities
 from isaaclab_pc.workers.resolve import resolve
 
@@ -81,24 +83,19 @@ def dump(tmp_path: Path) -> Path:
 def child(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     """Replace the child by one that writes a result and exits with a code."""
 
-    def install(result: ReplayResult | None, code: int = 0, says: str = "") -> list[list[str]]:
-        calls = []
+    def install(result: ReplayResult | None, code: int = 0, says: str = "") -> Callable[[], ReplayJob]:
         script = tmp_path / "child.py"
         script.write_text(
             "import pathlib, sys\n"
             f"print({says!r}, end='')\n"
             f"result = {None if result is None else result.to_json()!r}\n"
-            "if result: pathlib.Path(sys.argv[1], 'result.json').write_text(result)\n"
-            "pathlib.Path(sys.argv[1], 'worker.log').write_text('simulator: no memory')\n"
+            "folder = pathlib.Path(sys.argv[2]).parent\n"
+            "if result: (folder / 'result.json').write_text(result)\n"
+            "(folder / 'worker.log').write_text('simulator: no memory')\n"
             f"sys.exit({code})"
         )
-
-        def command(dump: Path, position: int, folder: Path) -> list[str]:
-            calls.append([str(dump), position, str(folder)])
-            return [sys.executable, str(script), str(folder)]
-
-        monkeypatch.setattr(replay, "child_command", command)
-        return calls
+        monkeypatch.setattr(worker, "PROGRAM", (sys.executable, str(script)))
+        return lambda: ReplayJob.read(next(tmp_path.glob("replay/*/job.json")))
 
     return install
 
@@ -128,12 +125,10 @@ def test_what_does_not_reproduce_says_how_far_it_came_apart(dump: Path, child, c
 
 
 def test_the_child_gets_one_environment_with_the_runs_settings(dump: Path, child) -> None:
-    calls = child(FOUND)
+    job = child(FOUND)
     assert replay.main([f"dump={dump}", "env=9", "physics.substeps=4"]) == 0
-    ((path, position, folder),) = calls
-    assert (path, position) == (str(dump), 1)
-    settings = RunSettings.load(Path(folder) / "config.yaml")
-    assert Path(folder).parent == dump.parent / "replay"
+    assert (job().dump, job().position) == (dump, 1)
+    settings = job().settings
     assert (settings.num_envs, settings.obs, settings.seed) == (1, "state", 7)
     assert settings.physics.backend == "newton_mjwarp"
     assert settings.physics.substeps == 4
@@ -144,20 +139,20 @@ def test_a_backend_that_is_given_keeps_the_other_settings(tmp_path: Path, child)
     config["physics"]["dt"] = 0.01
     config["guard"]["mode"] = "raise"
     make_dump(config=config).save(tmp_path / "a.npz")
-    calls = child(FOUND)
+    job = child(FOUND)
     assert replay.main([f"dump={tmp_path / 'a.npz'}", "physics=newton_mjwarp"]) == 0
-    settings = RunSettings.load(Path(calls[0][2]) / "config.yaml")
+    settings = job().settings
     assert settings.physics.dt == 0.01
     assert settings.guard.mode == "quarantine", "a replay reports what is bad, and must not stop at it"
 
 
 def test_a_replay_that_is_watched_ends_with_ctrl_c_and_tells_its_finding(dump: Path, child, capsys, has_visualizers):
     has_visualizers("viser")
-    calls = child(FOUND, code=130)
+    job = child(FOUND, code=130)
     assert replay.main([f"dump={dump}", "visualizer=viser"]) == 0
     output = capsys.readouterr().out
     assert output.index("until Ctrl-C") < output.index("first fault: step 2 of 3")
-    settings = RunSettings.load(Path(calls[0][2]) / "config.yaml")
+    settings = job().settings
     assert (settings.visualizer, settings.obs) == ("viser", "points"), "who watches sees the clouds of the run, too"
     assert replay.main([f"dump={dump}"]) == 130, "without a visualizer Ctrl-C ends it"
 
@@ -165,9 +160,9 @@ def test_a_replay_that_is_watched_ends_with_ctrl_c_and_tells_its_finding(dump: P
 def test_who_watched_the_run_need_not_watch_the_replay(tmp_path: Path, child) -> None:
     config = make_dump().about["config"] | {"visualizer": "newton_gl"}
     make_dump(config=config).save(tmp_path / "a.npz")
-    calls = child(FOUND)
+    job = child(FOUND)
     assert replay.main([f"dump={tmp_path / 'a.npz'}"]) == 0
-    assert RunSettings.load(Path(calls[0][2]) / "config.yaml").visualizer is None
+    assert job().settings.visualizer is None
 
 
 def test_what_the_child_refuses_is_an_error_and_said_once(dump: Path, child, capfd) -> None:
@@ -219,13 +214,12 @@ def test_a_crash_shows_the_log(dump: Path, child, capsys) -> None:
     ],
 )
 def test_a_dump_of_something_else_is_refused(tmp_path: Path, child, capsys, about, message: str) -> None:
-    calls = child(FOUND)
+    child(FOUND)
     make_dump(**about).save(tmp_path / "a.npz")
     assert replay.main([f"dump={tmp_path / 'a.npz'}"]) == 2
     error = capsys.readouterr().err
     assert message in error
     assert "Traceback" not in error
-    assert not calls
     assert not (tmp_path / "replay").exists()
 
 
@@ -246,10 +240,10 @@ def test_a_dump_of_something_else_is_refused(tmp_path: Path, child, capsys, abou
     ],
 )
 def test_a_wrong_setting_is_refused(dump: Path, child, capsys, arguments: list[str], message: str) -> None:
-    calls = child(FOUND)
+    child(FOUND)
     assert replay.main([f"dump={dump}", *arguments]) == 2
     assert message in capsys.readouterr().err
-    assert not calls
+    assert not (dump.parent / "replay").exists()
 
 
 def test_a_version_of_a_solver_that_differs_is_a_note(tmp_path: Path, child, capsys) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from isaaclab_pc.commands import scale, stability
+from isaaclab_pc.commands import scale
+from isaaclab_pc.launch import worker
 from isaaclab_pc.physics import backends
 from tests.waiting import signal_us_when
 
@@ -20,8 +21,7 @@ WAITS, REFUSED, BREAKS_OFF, CRASHES = 1, 2, 3, 4
 def folder(tmp_path, monkeypatch):
     """An empty working folder, in which children are fakes."""
     monkeypatch.chdir(tmp_path)
-    real = stability.child_command
-    monkeypatch.setattr(stability, "child_command", lambda *args: [sys.executable, str(FAKE_CHILD), *real(*args)[4:]])
+    monkeypatch.setattr(worker, "PROGRAM", (sys.executable, str(FAKE_CHILD)))
     monkeypatch.setattr(backends, "is_installed", lambda module: module == "ovphysx")
     return tmp_path
 

@@ -12,23 +12,25 @@ from pathlib import Path
 import psutil
 import pytest
 
+from isaaclab_pc.cluster.start import start_command
 from isaaclab_pc.commands import train, train_to_end
 from isaaclab_pc.commands.train import main
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch import algorithm, run_record
+from isaaclab_pc.launch import algorithm, run_record, worker
 from isaaclab_pc.launch.child_process import STOP_SIGNALS
 from isaaclab_pc.launch.run_record import RunRecord
 from isaaclab_pc.physics import backends
 from isaaclab_pc.report import page
 from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.supervise import supervisor
 
 DRIVER = """\
 import sys
 sys.path.insert(0, {folder!r})
-from conftest import fake_command
-from isaaclab_pc.commands import train, train_to_end
-from isaaclab_pc.launch import num_envs
-train_to_end.worker_command = num_envs.worker_command = fake_command
+from conftest import FAKE_WORKER
+from isaaclab_pc.commands import train
+from isaaclab_pc.launch import worker
+worker.PROGRAM = FAKE_WORKER
 sys.exit(train.main(["num_envs={num_envs}", "device=cpu", "seed=1", "scaling.cache=ignore"]))
 """
 
@@ -36,7 +38,8 @@ sys.exit(train.main(["num_envs={num_envs}", "device=cpu", "seed=1", "scaling.cac
 def test_a_run_has_one_folder_with_its_settings_and_record(folder, runs, seen, record):
     assert main(["task=reach", "num_envs=8", "device=cpu", "env.episode_length_s=3"]) == 0
     (run,) = runs()
-    assert seen(run)["argv"] == ["train", str(run.relative_to(folder) / "config.yaml")]
+    assert seen(run)["argv"] == ["train", str(run.relative_to(folder) / "job.json")]
+    assert not (run / "job.json").exists()
     settings = seen(run)["settings"]
     assert settings["task"] == "IsaacPC-Reach-Franka-Direct"
     assert settings["num_envs"] == 8
@@ -229,7 +232,7 @@ def test_a_crash_shows_the_end_of_the_log_and_is_recorded(folder, capsys, runs, 
 
 
 def test_a_crash_with_the_code_of_a_storm_is_a_crash(folder, capsys, runs, record, monkeypatch):
-    monkeypatch.setattr(train_to_end, "worker_command", lambda *_, **__: [sys.executable, "-c", "raise SystemExit(4)"])
+    monkeypatch.setattr(worker, "PROGRAM", (sys.executable, "-c", "raise SystemExit(4)"))
     assert main(["num_envs=8", "device=cpu"]) == 1
     assert record(runs()[0])["status"] == "failed"
     assert "the worker ended with exit code 4" in capsys.readouterr().err
@@ -238,18 +241,15 @@ def test_a_crash_with_the_code_of_a_storm_is_a_crash(folder, capsys, runs, recor
 def test_a_run_that_dies_before_its_first_checkpoint_goes_on_with_the_gpus_that_are_left(folder, monkeypatch):
     starts = []
 
-    def start(settings, folder, worker, **when):
-        starts.append(when)
-        return worker if len(starts) > 1 else [sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"]
+    def start(job, folder, is_restart):
+        starts.append((job.checkpoint is None, is_restart))
+        command = start_command(job, folder, is_restart=is_restart)
+        return command if len(starts) > 1 else [sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"]
 
-    monkeypatch.setattr(train_to_end, "start_command", start)
+    monkeypatch.setattr(supervisor, "start_command", start)
     assert main(["num_envs=8", "device=cpu"]) == 0
     assert main(["resume=latest", "max_iterations=9"]) == 0
-    assert starts == [
-        {"begins": True, "is_restart": False},
-        {"begins": False, "is_restart": True},
-        {"begins": False, "is_restart": False},
-    ]
+    assert starts == [(True, False), (True, True), (False, False)]
 
 
 def test_a_process_that_dies_after_a_signal_leaves_a_run_that_can_go_on(folder, runs, record, monkeypatch):
@@ -259,18 +259,17 @@ def test_a_process_that_dies_after_a_signal_leaves_a_run_that_can_go_on(folder, 
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
         "os.kill(os.getppid(), signal.SIGTERM)\n"
         "time.sleep(1)\n"
-        "pathlib.Path(sys.argv[1], 'worker.log').write_text('torch.OutOfMemoryError: CUDA out of memory.\\n')\n"
+        "log = pathlib.Path(sys.argv[2]).with_name('worker.log')\n"
+        "log.write_text('torch.OutOfMemoryError: CUDA out of memory.\\n')\n"
         "sys.exit(137)"
     )
-    monkeypatch.setattr(
-        train_to_end, "worker_command", lambda _, path, **__: [sys.executable, "-c", program, str(path.parent)]
-    )
+    monkeypatch.setattr(worker, "PROGRAM", (sys.executable, "-c", program))
     assert main(["num_envs=8", "device=cpu"]) == 75
     assert (record(runs()[0])["status"], record(runs()[0])["error"]) == ("interrupted", None)
 
 
 def test_a_disk_that_fills_while_training_is_recorded_where_that_is_possible(capsys, runs, record, monkeypatch):
-    monkeypatch.setattr(train_to_end, "worker_command", lambda *_, **__: [sys.executable, "-c", "raise SystemExit(5)"])
+    monkeypatch.setattr(worker, "PROGRAM", (sys.executable, "-c", "raise SystemExit(5)"))
     assert main(["num_envs=8", "device=cpu"]) == 5
     (run,) = runs()
     assert (record(run)["status"], record(run)["error"]) == ("failed", "the disk was full")

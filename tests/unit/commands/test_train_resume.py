@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from filelock import FileLock
 
-from isaaclab_pc.commands import play, train
+from isaaclab_pc.commands import play, resume
 from isaaclab_pc.commands.train import main
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch import run_folder
@@ -20,7 +20,7 @@ def test_resuming_goes_on_in_the_same_folder(folder, runs, seen, record):
     assert main(["resume=latest", "max_iterations=9"]) == 0
     (run,) = runs()
     checkpoint = run.relative_to(folder) / "checkpoints" / "model_3.pt"
-    assert seen(run)["argv"][2:] == ["--checkpoint", str(checkpoint)]
+    assert seen(run)["checkpoint"] == str(checkpoint)
     settings = seen(run)["settings"]
     assert (settings["num_envs"], settings["seed"], settings["max_iterations"]) == (8, 7, 9)
     assert settings["guard"]["max_abs"] == 50
@@ -55,7 +55,7 @@ def test_a_run_that_was_stopped_in_its_last_evaluation_goes_on_with_it(runs, see
     (run,) = runs()
     (run / "run.json").write_text(json.dumps({**record(run), "status": "interrupted"}), encoding="utf-8")
     assert main([f"resume={run}", *given]) == 0
-    assert seen(run)["argv"][2:] == ["--checkpoint", str(run / "checkpoints" / "model_3.pt")]
+    assert seen(run)["checkpoint"] == str(run / "checkpoints" / "model_3.pt")
     assert record(run)["status"] == "completed"
     assert main([f"resume={run}", *given]) == 2, "now it is done"
 
@@ -77,11 +77,10 @@ def test_a_resume_that_the_worker_refuses_changes_nothing(folder, runs, seen, mo
         assert main(["resume=latest", "max_iterations=9", "physics.dt=0.005", "physics.decimation=7"]) == 2
     assert seen(run)["settings"]["physics"]["dt"] == 0.005, "the worker was asked"
     assert ((run / "config.yaml").read_bytes(), (run / "run.json").read_bytes()) == before
-    assert not (run / "resume.yaml").exists()
+    assert not (run / "job.json").exists()
 
     assert main(["resume=latest", "max_iterations=9"]) == 0
     assert "max_iterations: 9" in (run / "config.yaml").read_text()
-    assert not (run / "resume.yaml").exists()
 
 
 @pytest.mark.parametrize(
@@ -105,11 +104,10 @@ def test_a_run_of_several_nodes_that_is_refused_is_left_as_it_was(folder, runs, 
     def refuse(*_):
         raise ConfigError("no such node")
 
-    monkeypatch.setattr(train, "train_to_end", refuse)
+    monkeypatch.setattr(resume, "train_to_end", refuse)
     assert main(["resume=latest", "max_iterations=9", "nodes=1"]) == 2
     assert "no such node" in capsys.readouterr().err
     assert (config.read_bytes(), (run / "run.json").read_bytes()) == before
-    assert not (run / "resume.yaml").exists()
 
 
 @pytest.mark.parametrize(
@@ -178,7 +176,7 @@ def test_an_older_checkpoint_of_a_completed_run_may_go_on(runs, seen, record):
     with zipfile.ZipFile(older, "w") as archive:
         archive.writestr("archive/header.json", json.dumps({**header, "iteration": 1}))
     assert main([f"resume={older}"]) == 0
-    assert seen(run)["argv"][2:] == ["--checkpoint", str(older)]
+    assert seen(run)["checkpoint"] == str(older)
 
 
 def test_a_run_of_several_nodes_goes_on_with_one(runs, seen):

@@ -13,6 +13,7 @@ from isaaclab_pc.cluster import ray_tune
 from isaaclab_pc.cluster.tuning import Tuning
 from isaaclab_pc.commands import tune
 from isaaclab_pc.commands.tune_results import TuningDisplay, report
+from isaaclab_pc.launch import worker
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.run_record import RunRecord
 from isaaclab_pc.scaling import FitResult
@@ -23,9 +24,7 @@ BASE = ("task=reach", "device=cpu", "algorithm=ppo", "num_envs=8")
 RATE = "agent.algorithm.learning_rate=1e-3,1e-4"
 
 
-def check_child(mode, settings, **options):
-    code = f"import pathlib; pathlib.Path({str(options['result'])!r}).write_text('[90]')"
-    return [sys.executable, "-c", code]
+CHECK = "import json, pathlib, sys; job = json.load(open(sys.argv[2])); pathlib.Path(job['result']).write_text('[90]')"
 
 
 @pytest.fixture
@@ -33,7 +32,7 @@ def started(tmp_path, monkeypatch):
     """Let nothing start, and return what would."""
     monkeypatch.chdir(tmp_path)
     calls = []
-    monkeypatch.setattr(tune, "worker_command", check_child)
+    monkeypatch.setattr(worker, "PROGRAM", (sys.executable, "-c", CHECK))
     monkeypatch.setattr(ray_tune, "run_trials", lambda *arguments: calls.append(arguments) or [])
     monkeypatch.setattr(
         tune,

@@ -9,14 +9,8 @@ from isaaclab_pc.commands import train, view
 from isaaclab_pc.launch import pretrained
 from isaaclab_pc.launch.task_names import our_tasks
 from isaaclab_pc.runners.checkpoint_file import save_checkpoint
-from tests.unit.commands.conftest import fake_command
 
 CPU = ["device=cpu", "physics=newton_mjwarp"]
-
-
-@pytest.fixture(autouse=True)
-def fake_worker(folder, monkeypatch):
-    monkeypatch.setattr(view, "worker_command", fake_command)
 
 
 @pytest.fixture
@@ -30,31 +24,29 @@ def shown(folder, seen):
     return read
 
 
-def options(argv):
-    return dict(zip(argv[2::2], argv[3::2], strict=True))
-
-
 def test_a_few_environments_and_whoever_can_solve_the_task(shown):
     assert view.main(["task=lift", *CPU]) == 0
     content = shown()
     assert content["settings"]["num_envs"] == 4
     assert content["settings"]["host"] == "127.0.0.1"
-    assert options(content["argv"]) == {"--visualizer": "viser", "--color": "height"}
+    given = {name: value for name, value in content.items() if name not in ("argv", "settings") and value is not None}
+    assert given == {"visualizer": "viser", "color": "height"}
 
 
 def test_what_is_given_reaches_the_worker(shown, tmp_path):
     arguments = ["num_envs=2", "policy=random", "record=out.rrd", "steps=5", "color=camera", "port=9000", "env.a=1"]
     assert view.main(["task=lift", *CPU, *arguments, "points.num_points=64", "host=0.0.0.0"]) == 0
     content = shown()
-    assert options(content["argv"]) == {
-        "--policy": "random",
-        "--record": str(tmp_path / "out.rrd"),
-        "--steps": "5",
-        "--color": "camera",
-        "--visualizer": "viser",
-        "--port": "9000",
-    }
     settings = content["settings"]
+    assert {name: value for name, value in content.items() if name not in ("argv", "settings")} == {
+        "policy": "random",
+        "checkpoint": None,
+        "record": str(tmp_path / "out.rrd"),
+        "steps": 5,
+        "color": "camera",
+        "visualizer": "viser",
+        "port": 9000,
+    }
     assert (settings["num_envs"], settings["host"]) == (2, "0.0.0.0")
     assert (settings["points"]["num_points"], settings["env_overrides"]) == (64, ["env.a=1"])
 
@@ -63,7 +55,7 @@ def test_who_wants_a_time_line_gets_reruns_page(shown, monkeypatch):
     monkeypatch.setattr(view, "is_installed", lambda name: name == "rerun")
     assert view.main(["task=lift", *CPU, "visualizer=rerun"]) == 0
     content = shown()
-    assert options(content["argv"])["--visualizer"] == "rerun"
+    assert content["visualizer"] == "rerun"
     assert content["settings"]["visualizer"] is None, "the view shows it, not what shows a run"
 
 
@@ -72,8 +64,8 @@ def test_a_run_acts_under_its_own_settings_in_a_few_environments(runs, shown):
     (run,) = runs()
     assert view.main([f"policy={run}", "env.b=2", "points.realism=stereo"]) == 0
     content = shown("reach")
-    assert options(content["argv"])["--checkpoint"].endswith("checkpoints/model_3.pt")
-    assert "--policy" not in options(content["argv"])
+    assert content["checkpoint"].endswith("checkpoints/model_3.pt")
+    assert content["policy"] is None
     settings = content["settings"]
     assert (settings["num_envs"], settings["seed"]) == (4, 7)
     assert settings["env_overrides"] == ["env.a=1", "env.b=2"]
@@ -88,7 +80,7 @@ def test_the_tasks_own_policy_needs_no_run(shown, tmp_path, monkeypatch):
     monkeypatch.setattr(pretrained, "policy_file", lambda task: policy)
 
     assert view.main(["task=reach", "policy=pretrained", "num_envs=2", *CPU]) == 0
-    assert options(shown("reach")["argv"])["--checkpoint"] == str(policy)
+    assert shown("reach")["checkpoint"] == str(policy)
     assert shown("reach")["settings"]["num_envs"] == 2
 
 

@@ -23,7 +23,6 @@ from isaaclab_pc.launch.child_process import (
     run_child,
     run_script,
     show_log,
-    worker_command,
 )
 from tests.waiting import is_gone, wait_until
 
@@ -284,14 +283,6 @@ def test_a_signal_whose_exception_was_lost_is_remembered():
             assert flag.exit_code == 143
     with SignalFlag() as flag:
         assert flag.received == []
-
-
-def test_a_workers_command_line_names_its_mode_its_settings_and_the_options_that_are_given():
-    command = worker_command("probe", Path("a/config.yaml"), num_envs=8, result=Path("b.json"), checkpoint=None)
-    assert command == [
-        *(sys.executable, "-P", "-m", "isaaclab_pc.workers", "probe", "a/config.yaml"),
-        *("--num-envs", "8", "--result", "b.json"),
-    ]
 
 
 def _raise(error):

@@ -6,6 +6,7 @@ import zipfile
 import pytest
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.iteration_log import append_iteration
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.evaluation_result import Evaluation, Success
 from isaaclab_pc.launch.run_record import CheckpointEntries, CheckpointEntry, CurvePoint, RunData, RunRecord
@@ -147,3 +148,20 @@ def test_a_record_with_a_wrong_field_is_refused_by_its_name(tmp_path, field, val
 
 def test_every_field_of_a_record_says_what_it_is():
     assert [name for name, field in RunData.model_fields.items() if not field.description] == []
+
+
+def test_a_record_that_is_read_has_the_iterations_since_it_was_written(tmp_path):
+    record = RunRecord.create(tmp_path, compose(), "reach")
+    append_iteration(tmp_path, 1, 256, 2.0, {"mean_reward": 1.0})
+    append_iteration(tmp_path, 2, 512, 3.5, {"mean_reward": float("nan"), "loss/value": 0.5})
+    with (tmp_path / "iterations.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"iteration": 3, "env\n')
+    data = RunRecord.load(tmp_path).data
+    assert (data.completed_iterations, data.env_steps, data.wall_s) == (2, 512, 3.5)
+    assert data.metrics == {"loss/value": 0.5}
+
+    # As after a death: what came after the checkpoint is no part of the run, and its time is.
+    record.update(wall_s=3.5, completed_iterations=1, env_steps=256)
+    assert RunRecord.load(tmp_path).data.completed_iterations == 1
+    append_iteration(tmp_path, 2, 512, 4.5, {})
+    assert RunRecord.load(tmp_path).data.completed_iterations == 2

@@ -5,7 +5,6 @@ What goes wrong is written in the file ``faults`` of the working directory: one 
 that starts, ``<what>@<iteration>`` or ``ok``.
 """
 
-import argparse
 import json
 import os
 import signal
@@ -17,10 +16,10 @@ from pathlib import Path
 from isaaclab_pc.iteration_log import append_iteration
 from isaaclab_pc.launch.child_process import ExitCode, SignalFlag
 from isaaclab_pc.launch.heartbeat import Heart
-from isaaclab_pc.launch.run_folder import PROGRESS_NAME, accept_settings
+from isaaclab_pc.launch.run_folder import PROGRESS_NAME, SETTINGS_NAME
 from isaaclab_pc.launch.run_record import CheckpointEntries, CheckpointEntry, RunRecord
+from isaaclab_pc.launch.worker import CheckJob, TrainJob
 from isaaclab_pc.scaling.trial import Progress, TrainingPhase
-from isaaclab_pc.settings import RunSettings
 
 LAST = 10
 
@@ -73,16 +72,13 @@ def go_wrong(what: str, record: RunRecord, iteration: int, flag: SignalFlag) -> 
     sys.exit(1)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("settings", type=Path)
-    parser.add_argument("--checkpoint", type=Path)
-    args = parser.parse_args()
-    settings = RunSettings.load(args.settings)
-    record = RunRecord.load(args.settings.parent)
+def main(path: Path) -> int:
+    job = TrainJob.read(path)
+    settings = job.settings
+    record = RunRecord.load(path.parent)
     what, at = next_fault()
     with Path("starts").open("a", encoding="utf-8") as starts:
-        checkpoint = args.checkpoint.name if args.checkpoint else None
+        checkpoint = job.checkpoint.name if job.checkpoint else None
         start = [settings.num_envs, settings.physics.dt, checkpoint, settings.chunk]
         starts.write(json.dumps(start) + "\n")
 
@@ -93,8 +89,8 @@ def main() -> int:
         return 2
     if what not in ("ok", "slow") and at == 0:
         go_wrong(what, record, 0, SignalFlag())
-    accept_settings(args.settings)
-    first = int(args.checkpoint.stem.removeprefix("model_")) if args.checkpoint else 0
+    settings.save(path.with_name(SETTINGS_NAME))
+    first = int(job.checkpoint.stem.removeprefix("model_")) if job.checkpoint else 0
     heart.beat(phase="train", iteration=first, max_iterations=LAST)
     with SignalFlag() as flag:
         for iteration in range(first + 1, LAST + 1):
@@ -128,4 +124,8 @@ if __name__ == "__main__":
     import faulthandler
 
     faulthandler.enable()
-    sys.exit(main())
+    mode, job_path = sys.argv[1], Path(sys.argv[2])
+    if mode == "check":
+        CheckJob.read(job_path).result.write_text(f"[{LAST}]", encoding="utf-8")
+        sys.exit(0)
+    sys.exit(main(job_path))

@@ -16,9 +16,12 @@ import psutil
 import pytest
 from filelock import FileLock
 
+from isaaclab_pc.cluster import health, oom_watch, supervisor, watch
+from isaaclab_pc.launch import worker
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.run_folder import WORKER_LOCK
 from isaaclab_pc.launch.run_record import RunRecord
+from isaaclab_pc.launch.worker import TrainJob
 from isaaclab_pc.scaling.memory import FreeMemory
 from isaaclab_pc.supervise import health, oom_watch, supervisor, watch
 from isaaclab_pc.supervise.deaths import DeathCause
@@ -26,17 +29,8 @@ from isaaclab_pc.supervise.supervisor import supervise
 from tests.waiting import signal_us_when, wait_until
 
 ROOT = Path(__file__).parents[3]
-FAKE = Path(__file__).with_name("fake_trainer.py")
+FAKE = (sys.executable, str(Path(__file__).with_name("fake_trainer.py")))
 LAST = 10
-
-
-def command(settings, checkpoint, is_restart):
-    return [
-        sys.executable,
-        str(FAKE),
-        str(settings),
-        *([] if checkpoint is None else ["--checkpoint", str(checkpoint)]),
-    ]
 
 
 class Run:
@@ -52,7 +46,7 @@ class Run:
         composed = compose(["num_envs=256", "device=cpu", *settings])
         composed.save(self.folder / "config.yaml")
         self.record = RunRecord.create(self.folder, composed, "reach")
-        code, self.death = supervise(self.record, None, self.folder / "config.yaml", command)
+        code, self.death = supervise(self.record, TrainJob(composed))
         return code
 
     def starts(self) -> list[list]:
@@ -71,6 +65,7 @@ def has_reached(heartbeat: Path, iteration: int) -> bool:
 @pytest.fixture
 def run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(worker, "PROGRAM", FAKE)
     monkeypatch.setattr(supervisor, "LONGEST_PAUSE", 0.1)
     monkeypatch.setattr(watch, "_LOOK_SECONDS", 0.05)
     monkeypatch.setattr(oom_watch, "free_host_memory", lambda: FreeMemory(8 << 30, "memory"))
@@ -163,8 +158,7 @@ def test_a_run_that_went_on_from_an_older_checkpoint_does_not_come_back_to_a_new
     run.record.go_on(checkpoint)
     (run.root / "faults").write_text("kill@4\nok", encoding="utf-8")
     settings = compose(["num_envs=256", "device=cpu"])
-    settings.save(run.folder / "config.yaml")
-    assert supervise(run.record, checkpoint, run.folder / "config.yaml", command)[0] == 0
+    assert supervise(run.record, TrainJob(settings, checkpoint))[0] == 0
     assert [start[2] for start in run.starts()] == [None, "model_3.pt", "model_3.pt"]
 
 
@@ -258,7 +252,7 @@ def test_settings_that_a_restart_refuses_end_the_run_and_leave_it_as_it_was(run)
     assert run.start("oom@5", "refuse") == 2
     assert run.death.detail == "it refused to go on after a restart"
     assert "num_envs: 256" in (run.folder / "config.yaml").read_text(encoding="utf-8")
-    assert not (run.folder / "resume.yaml").exists()
+    assert not (run.folder / "job.json").exists()
 
 
 def test_a_signal_while_it_waits_for_a_restart_ends_the_run(run, monkeypatch):
@@ -310,10 +304,11 @@ def test_nothing_is_left_of_a_process_that_is_killed_with_its_supervisor(run):
     RunRecord.create(run.folder, settings, "reach")
     driver = (
         f"import sys; sys.path.insert(0, {str(ROOT)!r}); from pathlib import Path;"
-        "from tests.unit.supervise.test_supervisor import command;"
-        "from isaaclab_pc.supervise.supervisor import supervise;"
-        "from isaaclab_pc.launch.run_record import RunRecord;"
-        "supervise(RunRecord.load(Path('run')), None, Path('run/config.yaml'), command)"
+        "from tests.unit.supervise.test_supervisor import FAKE; from isaaclab_pc.supervise.supervisor import supervise;"
+        "from isaaclab_pc.launch import worker; from isaaclab_pc.launch.run_record import RunRecord;"
+        "from isaaclab_pc.settings import RunSettings; worker.PROGRAM = FAKE;"
+        "job = worker.TrainJob(RunSettings.load(Path('run/config.yaml')));"
+        "supervise(RunRecord.load(Path('run')), job)"
     )
     process = subprocess.Popen([sys.executable, "-c", driver], cwd=run.root)
     wait_until(lambda: has_reached(run.folder / "heartbeat.json", 4), alive=process)

@@ -12,16 +12,14 @@ from isaaclab_pc.runners import load_adapter
 from isaaclab_pc.runners.batch import BatchPlan
 from isaaclab_pc.tasks.reach.reach_env_cfg import ReachEnvCfg
 from isaaclab_pc.workers import play, probe, train
-from tests.unit.workers.fake_session import FakeEnv, FakeRunner
+from tests.unit.workers.fake_session import SETTINGS, FakeEnv, FakeRunner
 
 
 @pytest.fixture
 def run(tmp_path):
-    """Make a run's folder as the parent does; return the path of its settings."""
-    settings = compose(["num_envs=4", "max_iterations=5", "eval.episodes=8"])
-    settings.save(tmp_path / "config.yaml")
-    RunRecord.create(tmp_path, settings, "reach")
-    return tmp_path / "config.yaml"
+    """Make a run's folder as the parent does."""
+    RunRecord.create(tmp_path, compose(SETTINGS), "reach")
+    return tmp_path
 
 
 @pytest.fixture
@@ -29,9 +27,7 @@ def fake_session(monkeypatch):
     """Put a session with fakes in the place of a simulator."""
 
     def install(during=None, error=None):
-        session = SimpleNamespace(
-            env=FakeEnv(), runner=FakeRunner(during), build_s=0.1, warnings=["too many threads"], exit_code=0
-        )
+        session = SimpleNamespace(env=FakeEnv(), runner=FakeRunner(during), build_s=0.1, warnings=["too many threads"])
 
         @contextlib.contextmanager
         def open_session(settings, num_envs, experiment, run_dir, watch=None, *, learns=False):

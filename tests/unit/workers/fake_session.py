@@ -8,6 +8,9 @@ import torch
 
 from isaaclab_pc.runners import Decision
 
+SETTINGS = ("num_envs=4", "max_iterations=5", "eval.episodes=8")
+"""Of a run in these tests."""
+
 METRICS = {"mean_reward": 1.0, "success_rate": 0.5, "collect_s": 0.5, "learn_s": 1.5, "Perf/total_fps": 128.0}
 
 

@@ -1,14 +1,35 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The child process: what it reads, what the user sees of it, and how it ends."""
+"""The child process: what the user sees of it, and how it ends."""
 
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from isaaclab_pc.launch.child_process import worker_command
+from isaaclab_pc.launch.worker import JOBS, Job, PlayJob, ReplayJob, worker_command
+from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.workers import __main__ as workers
+
+SETTINGS = RunSettings(num_envs=4, device="cpu")
+
+
+def run_worker(job: Job, path: Path, behaviour: str) -> subprocess.CompletedProcess[str]:
+    """Run a worker that behaves so in place of its work."""
+    driver = f"""
+        import os, signal, sys
+        from isaaclab_pc.errors import ConfigError
+        from isaaclab_pc.terminal.screen import current
+        from isaaclab_pc.workers import __main__ as workers
+        def work(job, folder, screen):
+            {behaviour}
+        workers.work = work
+        sys.exit(workers.main(sys.argv[1:]))
+    """
+    command = [sys.executable, "-c", textwrap.dedent(driver), *worker_command(job, path)[-2:]]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
 @pytest.mark.parametrize(
@@ -27,68 +48,33 @@ from isaaclab_pc.workers import __main__ as workers
         ("current().say('watch here'); return 0", 0, "watch here\n", ""),
     ],
 )
-def test_the_user_sees_progress_and_errors_while_chatter_goes_to_the_log(run, behaviour, code, shown, logged):
-    driver = f"""
-        import os, signal, sys
-        from isaaclab_pc.errors import ConfigError
-        from isaaclab_pc.terminal.screen import current
-        from isaaclab_pc.workers import __main__ as workers
-        def train(args, screen):
-            {behaviour}
-        workers.MODES["train"] = train
-        sys.exit(workers.main(["train", {str(run)!r}]))
-    """
-    command = [sys.executable, "-c", textwrap.dedent(driver)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+def test_the_user_sees_progress_and_errors_while_chatter_goes_to_the_log(tmp_path, behaviour, code, shown, logged):
+    done = run_worker(PlayJob(SETTINGS, None), tmp_path / "job.json", behaviour)
     assert (done.returncode, done.stdout, done.stderr) == (code, shown, "")
-    assert logged in (run.parent / "worker.log").read_text(encoding="utf-8")
-
-
-OPTIONS = {
-    "train": {"checkpoint": "a.pt"},
-    "play": {"checkpoint": "a.pt"},
-    "export": {"checkpoint": "a.pt"},
-    "probe": {"num_envs": 8, "result": "a.json"},
-    "plan": {"num_envs": 8, "result": "a.json"},
-    "check": {"result": "a.json"},
-    "demo": {"file": "a.hdf5", "episodes": 3, "keep": "all"},
-    "replay": {"dump": "a.npz", "position": 1, "result": "a.json"},
-    "view": {"policy": "random", "record": "a.rrd", "steps": 5, "port": 8080, "color": "height"},
-    "stability": {"values": '{"decimation": 2}', "log": "a.log", "result": "a.json"},
-}
-"""What the parent gives each mode."""
-
-
-@pytest.mark.parametrize(("mode", "options"), OPTIONS.items())
-def test_every_mode_takes_the_options_that_its_parent_gives(mode, options, tmp_path):
-    command = worker_command(mode, tmp_path / "config.yaml", **options)
-    args = workers._parser().parse_args(command[4:])
-    assert (args.mode, args.settings) == (mode, tmp_path / "config.yaml")
-    given = {name: value for name, value in vars(args).items() if value is not None}
-    assert {name: str(given[name]) for name in options if name != "values"} == {
-        name: str(value) for name, value in options.items() if name != "values"
-    }
-    assert "values" not in options or args.values == {"decimation": 2}
-    assert set(given) == {"mode", "settings", *options}
-
-
-def test_all_modes_are_tested_above():
-    assert set(workers.MODES) == set(OPTIONS)
+    assert logged in (tmp_path / "worker.log").read_text(encoding="utf-8")
 
 
 def test_a_replay_that_is_refused_tells_the_user_why_and_leaves_no_result(tmp_path):
-    result = tmp_path / "result.json"
-    driver = """
-        import sys
-        from isaaclab_pc.errors import ConfigError
-        from isaaclab_pc.workers import __main__ as workers
-        def replay(args, stream):
-            raise ConfigError("the dump is of another scene")
-        workers.MODES["replay"] = replay
-        sys.exit(workers.main(sys.argv[1:]))
-    """
-    arguments = worker_command("replay", tmp_path / "config.yaml", dump="a.npz", position=0, result=result)[4:]
-    command = [sys.executable, "-c", textwrap.dedent(driver), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    job = ReplayJob(SETTINGS, Path("a.npz"), 0, tmp_path / "result.json")
+    done = run_worker(job, tmp_path / "job.json", "raise ConfigError('the dump is of another scene')")
     assert (done.returncode, done.stdout) == (2, "error: the dump is of another scene\n")
-    assert not result.exists()
+    assert not job.result.exists()
+
+
+@pytest.mark.parametrize("kind", JOBS.values())
+def test_every_job_has_a_worker(kind, monkeypatch):
+    worked = []
+
+    class Module:
+        def __getattr__(self, name):
+            return lambda *given: worked.append(given) or 0
+
+    module: Any = Module()
+    for name in JOBS:
+        monkeypatch.setitem(sys.modules, f"isaaclab_pc.workers.{name}", module)
+    monkeypatch.setenv("HDF5_USE_FILE_LOCKING", "FALSE")
+    job = object.__new__(kind)
+    for field in ("settings", "values", "result"):
+        object.__setattr__(job, field, None)
+    assert workers.work(job, Path(), None) == 0  # pyright: ignore[reportArgumentType]
+    assert len(worked) == 1

@@ -20,9 +20,9 @@ from isaaclab_pc.workers.metric_log import MetricLog, open_metric_log
 
 def test_tensorboard_needs_nothing_of_it(run):
     settings = compose([])
-    with open_metric_log(settings, RunRecord.load(run.parent), pytest.fail) as log:
+    with open_metric_log(settings, RunRecord.load(run), pytest.fail) as log:
         log.iteration(1, {"mean_reward": 1.0})
-    assert not (run.parent / "wandb").exists()
+    assert not (run / "wandb").exists()
 
 
 def test_a_tracker_that_fails_is_said_once_and_the_training_goes_on():
@@ -58,7 +58,7 @@ def test_a_logger_that_is_not_installed_is_refused_with_the_command(monkeypatch)
 
 def test_a_run_of_weights_and_biases_lies_in_the_runs_folder_under_its_name(run, tmp_path):
     pytest.importorskip("wandb")
-    compose(["logger=wandb", "num_envs=4"]).save(run)
+    compose(["logger=wandb", "num_envs=4"]).save(run / "config.yaml")
     code = """
         import sys
         from pathlib import Path
@@ -66,7 +66,7 @@ def test_a_run_of_weights_and_biases_lies_in_the_runs_folder_under_its_name(run,
         from isaaclab_pc.settings import RunSettings
         from isaaclab_pc.workers.metric_log import open_metric_log
         run = Path(sys.argv[1])
-        with open_metric_log(RunSettings.load(run), RunRecord.load(run.parent), sys.exit) as log:
+        with open_metric_log(RunSettings.load(run / "config.yaml"), RunRecord.load(run), sys.exit) as log:
             for number in (1, 2):
                 log.iteration(number, {"mean_reward": 2.5 * number, "Guard/action": 0.0})
     """
@@ -76,7 +76,7 @@ def test_a_run_of_weights_and_biases_lies_in_the_runs_folder_under_its_name(run,
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
-    (folder,) = run.parent.glob("wandb/offline-run-*")
+    (folder,) = run.glob("wandb/offline-run-*")
     rows = [row for row in _history(next(folder.glob("*.wandb"))) if "Train/mean_reward" in row]
     assert [(row["_step"], row["Train/mean_reward"], row["Guard/action"]) for row in rows] == [(1, 2.5, 0), (2, 5.0, 0)]
 

@@ -1,27 +1,25 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The batches and problems that a plan reads off the configs; nothing is simulated."""
+"""The plan of a run, read off its configs."""
 
 import pytest
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.launch.worker import PlanJob
 from isaaclab_pc.scaling.preflight import Plan
 from isaaclab_pc.workers.plan import plan
 
 
 def test_a_plan_tells_the_batches_and_the_findings_of_the_preflight(tmp_path):
-    path = tmp_path / "config.yaml"
     settings = compose(["device=cpu", "physics=newton_mjwarp", "points.num_points=64", "minibatch_size=512"])
-    settings.save(path)
-    assert plan(path, 2_000_000, tmp_path / "plan.json") == 0
+    assert plan(PlanJob(settings, 2_000_000, tmp_path / "plan.json")) == 0
     found = Plan.read(tmp_path / "plan.json")
     assert (found.batch.horizon, found.batch.minibatch_size) == (8, 512)
     assert any(finding.startswith("error: num_envs=2000000") for finding in found.findings)
 
 
 def test_settings_that_do_not_fit_are_refused(tmp_path):
-    path = tmp_path / "config.yaml"
-    compose(["device=cpu", "physics=newton_mjwarp", "points.num_points=100000"]).save(path)
+    settings = compose(["device=cpu", "physics=newton_mjwarp", "points.num_points=100000"])
     with pytest.raises(ConfigError, match="pixels of the cameras"):
-        plan(path, 64, tmp_path / "plan.json")
+        plan(PlanJob(settings, 64, tmp_path / "plan.json"))
     assert not (tmp_path / "plan.json").exists()

@@ -9,27 +9,31 @@ from pathlib import Path
 import pytest
 import torch
 
-from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.launch.worker import PlayJob
 from isaaclab_pc.terminal.screen import Lines
 from isaaclab_pc.workers import play as worker
+from tests.unit.workers.fake_session import SETTINGS
+
+JOB = PlayJob(compose(SETTINGS), Path("model_2.pt"))
 
 
 def test_playing_writes_the_result_beside_its_settings(run, fake_session):
     session, stream = fake_session(), io.StringIO()
-    assert worker.play(run, Path("model_2.pt"), Lines(stream)) == 0
-    result = json.loads((run.parent / "result.json").read_text(encoding="utf-8"))
+    assert worker.play(JOB, run, Lines(stream)) == 0
+    result = json.loads((run / "result.json").read_text(encoding="utf-8"))
     assert (result["checkpoint"], result["success"]["rate"], result["episodes"]) == ("model_2.pt", 1.0, 8)
     assert session.runner.loaded == (Path("model_2.pt"), {"task": "IsaacPC-Reach-Franka-Direct"})
     assert "success 100.0 % [67.6, 100.0] at the end" in stream.getvalue()
-    assert result["settings"] == RunSettings.load(run).model_dump()
+    assert result["settings"] == JOB.settings.model_dump()
     assert session.env.closed
 
 
 def test_playing_shows_where_the_policy_fails(run, fake_session):
     session, stream = fake_session(), io.StringIO()
     session.env.randomized_factors = lambda: {"cube_x": torch.arange(4.0)}
-    assert worker.play(run, Path("model_2.pt"), Lines(stream)) == 0
-    result = json.loads((run.parent / "result.json").read_text(encoding="utf-8"))
+    assert worker.play(JOB, run, Lines(stream)) == 0
+    result = json.loads((run / "result.json").read_text(encoding="utf-8"))
     assert [part["factor"] for part in result["breakdown"]] == ["cube_x"]
     row = "  cube_x    0.000 to   3.000  100 % of 2     100 % of 2     100 % of 4\n"
     assert f"third of what was randomized:\n{row}" in stream.getvalue()
@@ -39,7 +43,7 @@ def test_an_evaluation_that_is_stopped_leaves_no_result(run, fake_session, monke
     session = fake_session()
     monkeypatch.setattr(session.runner, "act", lambda obs: signal.raise_signal(signal.SIGINT) or obs["policy"])
     with pytest.raises(SystemExit) as ended:
-        worker.play(run, Path("model_2.pt"), Lines(io.StringIO()))
+        worker.play(JOB, run, Lines(io.StringIO()))
     assert ended.value.code == 130
-    assert not (run.parent / "result.json").exists()
+    assert not (run / "result.json").exists()
     assert session.env.closed

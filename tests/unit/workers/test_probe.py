@@ -10,16 +10,27 @@ import pytest
 import torch
 
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.launch.worker import ProbeJob
 from isaaclab_pc.scaling import Outcome, SearchSettings, Trial
-from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.workers import probe
-from tests.unit.workers.fake_session import METRICS, USAGE, FakeRunner
+from tests.unit.workers.fake_session import METRICS, SETTINGS, USAGE, FakeRunner
 
 
-def test_a_probe_measures_training_without_the_first_iteration(run, fake_session, tmp_path, monkeypatch):
+@pytest.fixture
+def job(tmp_path):
+    """Make the job of trying a size."""
+
+    def make(num_envs, **changes):
+        return ProbeJob(compose(SETTINGS).with_values(changes), num_envs, tmp_path / "trial.json")
+
+    return make
+
+
+def test_a_probe_measures_training_without_the_first_iteration(job, fake_session, tmp_path, monkeypatch):
     monkeypatch.setattr(probe, "PROBE_SECONDS", 0.0)
     session = fake_session()
-    assert probe.probe(run, 16, tmp_path / "trial.json") == 0
+    assert probe.probe(job(16)) == 0
     trial = Trial.read(tmp_path / "trial.json")
     assert (trial.num_envs, trial.outcome) == (16, Outcome.FITS)
     assert trial.frames_per_second == 256 / (0.5 + 1.5)
@@ -45,21 +56,20 @@ def test_a_probe_measures_training_without_the_first_iteration(run, fake_session
     ],
 )
 def test_a_search_on_a_gpu_tries_no_more_than_an_update_of_the_agent_has_samples_for(
-    run, fake_session, tmp_path, monkeypatch, given, num_envs, outcome, most_envs
+    job, fake_session, tmp_path, monkeypatch, given, num_envs, outcome, most_envs
 ):
     monkeypatch.setattr(probe, "PROBE_SECONDS", 0.0)
     # The probe itself runs on the CPU.
     monkeypatch.setattr(SearchSettings, "on_gpu", True)
-    RunSettings.load(run).with_values({"device": "cpu", **given}).save(run)
     fake_session()
-    assert probe.probe(run, num_envs, tmp_path / "trial.json") == 0
+    assert probe.probe(job(num_envs, device="cpu", **given)) == 0
     trial = Trial.read(tmp_path / "trial.json")
     assert (trial.num_envs, trial.outcome, trial.most_envs) == (num_envs, outcome, most_envs)
     refused = f"more than {most_envs} learn from more samples at once than the agent asks for"
     assert trial.detail == (refused if outcome is Outcome.TOO_MANY else "")
 
 
-def test_a_probe_leaves_word_of_what_it_is_doing(run, fake_session, tmp_path, monkeypatch):
+def test_a_probe_leaves_word_of_what_it_is_doing(job, fake_session, tmp_path, monkeypatch):
     monkeypatch.setattr(probe, "PROBE_SECONDS", 0.0)
     phases = []
 
@@ -69,7 +79,7 @@ def test_a_probe_leaves_word_of_what_it_is_doing(run, fake_session, tmp_path, mo
             phases.append(json.loads((tmp_path / "trial.phase").read_text(encoding="utf-8")))
 
     session = fake_session(during)
-    assert probe.probe(run, 16, tmp_path / "trial.json") == 0
+    assert probe.probe(job(16)) == 0
     sizes = {"minibatch_size": 64, "replay_samples": 0, "chunk": 48}
     rollout, update = ({"phase": phase, **sizes} for phase in ("rollout", "update"))
     assert phases == 2 * (63 * [rollout] + [update])
@@ -88,14 +98,14 @@ def test_a_probe_leaves_word_of_what_it_is_doing(run, fake_session, tmp_path, mo
     ],
 )
 def test_a_probe_that_trained_badly_does_not_fit_and_says_why(
-    run, fake_session, tmp_path, monkeypatch, usage, faults, loss, outcome, detail
+    job, fake_session, tmp_path, monkeypatch, usage, faults, loss, outcome, detail
 ):
     monkeypatch.setattr(probe, "PROBE_SECONDS", 0.0)
     monkeypatch.setitem(METRICS, "loss/value", loss)
     session = fake_session()
     session.env.guard.counts = {"state": torch.tensor(faults)}
     session.env.contact_monitor = None if usage is None else SimpleNamespace(usage=lambda: usage)
-    assert probe.probe(run, 16, tmp_path / "trial.json") == 0
+    assert probe.probe(job(16)) == 0
     trial = Trial.read(tmp_path / "trial.json")
     assert trial.outcome is outcome
     assert (detail in trial.detail) if detail else not trial.detail
@@ -131,33 +141,29 @@ def test_where_memory_alone_counts_the_first_iteration_is_enough(seconds, iterat
     ("given", "iterations"),
     [({}, 2), ({"num_envs": "auto", "scaling.objective": "memory"}, 1), ({"scaling.objective": "memory"}, 2)],
 )
-def test_a_search_for_memory_alone_trains_as_briefly_as_it_may(
-    run, fake_session, tmp_path, monkeypatch, given, iterations
-):
+def test_a_search_for_memory_alone_trains_as_briefly_as_it_may(job, fake_session, monkeypatch, given, iterations):
     monkeypatch.setattr(probe, "PROBE_SECONDS", 0.0)
-    RunSettings.load(run).with_values({"device": "cpu", **given}).save(run)
     session = fake_session()
-    assert probe.probe(run, 16, tmp_path / "trial.json") == 0
+    assert probe.probe(job(16, device="cpu", **given)) == 0
     assert session.runner.completed_iterations == iterations
 
 
-def test_the_least_times_count(run, fake_session, tmp_path, monkeypatch):
+def test_the_least_times_count(job, fake_session, tmp_path, monkeypatch):
     monkeypatch.setattr(probe, "PROBE_SECONDS", 0.0)
     seconds = [{"collect_s": 3.24, "learn_s": 1.3}, {"collect_s": 2.06, "learn_s": 5.12}]
     monkeypatch.setattr(probe, "_measure", lambda runner, briefly: seconds)
     session = fake_session()
     session.runner.completed_iterations = 2
-    assert probe.probe(run, 16, tmp_path / "trial.json") == 0
+    assert probe.probe(job(16)) == 0
     trial = Trial.read(tmp_path / "trial.json")
     assert trial.seconds == {"build": 0.1, "rollout": 2.06, "update": 1.3}
     assert trial.frames_per_second == 256 / (2.06 + 1.3)
 
 
-def test_minibatches_of_a_recurrent_policy_are_told_with_their_steps(run, fake_session, tmp_path, monkeypatch):
+def test_minibatches_of_a_recurrent_policy_are_told_with_their_steps(job, fake_session, tmp_path, monkeypatch):
     monkeypatch.setattr(probe, "PROBE_SECONDS", 0.0)
-    RunSettings.load(run).with_values({"recurrent": "gru"}).save(run)
     fake_session()
-    assert probe.probe(run, 16, tmp_path / "trial.json") == 0
+    assert probe.probe(job(16, recurrent="gru")) == 0
     assert Trial.read(tmp_path / "trial.json").minibatch == (64, 64)
 
 
@@ -166,6 +172,8 @@ def test_what_was_printed_stands_in_the_log_before_the_trial_is_handed_over(tmp_
     code = f"""
 import ctypes, os, signal
 from pathlib import Path
+from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.launch.worker import ProbeJob
 from isaaclab_pc.scaling import Outcome, Trial
 from isaaclab_pc.workers.probe import _hand_over
 print("Python's")
@@ -178,10 +186,10 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert Trial.read(tmp_path / "trial.json").fits
 
 
-def test_a_probe_reports_wrong_settings_as_such(run, fake_session, tmp_path):
+def test_a_probe_reports_wrong_settings_as_such(job, fake_session, tmp_path):
     fake_session(error=ConfigError("no such field"))
     with pytest.raises(ConfigError):
-        probe.probe(run, 16, tmp_path / "trial.json")
+        probe.probe(job(16))
     trial = Trial.read(tmp_path / "trial.json")
     assert (trial.outcome, trial.detail) == (Outcome.ERROR, "no such field")
     assert trial.config_error

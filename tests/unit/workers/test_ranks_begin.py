@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What ranks do before they train together: they read one file, and draw apart after a checkpoint."""
+"""What ranks do before they train together: they find one folder, and draw apart after a checkpoint."""
 
 import contextlib
 import random
@@ -67,7 +67,7 @@ def test_a_rank_draws_apart_once_it_has_loaded_a_checkpoint(
 ) -> None:
     done: list[object] = []
     runner = SimpleNamespace(load=lambda path, expected: done.append(path), completed_iterations=7)
-    session: Any = SimpleNamespace(runner=runner, env=None, resolved=SimpleNamespace(max_iterations=9), exit_code=0)
+    session: Any = SimpleNamespace(runner=runner, env=None, resolved=SimpleNamespace(max_iterations=9))
     monkeypatch.setattr(train, "open_session", lambda *_, **__: contextlib.nullcontext(session))
     monkeypatch.setattr(train, "follow", lambda *_: Order.GO_ON)
     ranks = rank(1)
@@ -79,20 +79,16 @@ def test_a_rank_draws_apart_once_it_has_loaded_a_checkpoint(
     assert done == ([] if checkpoint is None else [checkpoint, (5, 7)])
 
 
-def test_all_ranks_read_the_first_ones_file(rank: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    config = tmp_path / "config.yaml"
-    config.touch()
+def test_all_ranks_train_in_the_first_ones_folder(rank: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ranks = rank(1)
-    monkeypatch.setattr(ranks, "tell", lambda own: config)
+    monkeypatch.setattr(ranks, "tell", lambda own: tmp_path)
     monkeypatch.setattr(ranks, "gather", lambda own: [own])
-    assert ranks.first_ranks_file(Path("logs/nodes/mine/config.yaml")) == config
+    assert ranks.first_ranks_folder(Path("logs/nodes/mine")) == tmp_path
 
 
 def test_nodes_that_do_not_see_the_runs_folder_are_named(
     rank: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    config = tmp_path / "config.yaml"
-    config.touch()
     ranks = rank(0)
     # Two ranks on each of four nodes.
     monkeypatch.setattr(ranks, "tell", lambda own: own)
@@ -100,7 +96,7 @@ def test_nodes_that_do_not_see_the_runs_folder_are_named(
     with pytest.raises(
         ConfigError, match=rf"^{tmp_path} is not seen by node 1, 3: start the script in a folder that all"
     ):
-        ranks.first_ranks_file(config)
+        ranks.first_ranks_folder(tmp_path)
 
 
 def test_a_node_that_does_not_see_the_runs_folder_says_so_itself(
@@ -108,7 +104,7 @@ def test_a_node_that_does_not_see_the_runs_folder_says_so_itself(
 ) -> None:
     ranks = rank(1)
     monkeypatch.setattr(ranks, "_node_rank", 1)
-    monkeypatch.setattr(ranks, "tell", lambda own: tmp_path / "config.yaml")
+    monkeypatch.setattr(ranks, "tell", lambda own: tmp_path / "elsewhere")
     monkeypatch.setattr(ranks, "gather", lambda own: [own])
     with pytest.raises(ConfigError, match="is not seen by node 1: start the script"):
-        ranks.first_ranks_file(Path("config.yaml"))
+        ranks.first_ranks_folder(Path("mine"))

@@ -71,46 +71,26 @@ def test_what_shows_a_task_of_this_package_in_a_browser_is_not_isaac_labs(monkey
 
 
 @pytest.fixture
-def left_by(monkeypatch):
-    """Codes of the exits that have left the simulation."""
-    codes = []
+def simulation(monkeypatch):
+    """Open sessions without a simulator."""
 
     @contextmanager
-    def simulation(*_):
-        try:
-            yield SimpleNamespace()
-        except SystemExit as error:
-            codes.append(error.code)
-            raise
+    def open_nothing(*_):
+        yield SimpleNamespace()
 
     adapter = SimpleNamespace(make=lambda *_: None)
     config = {"env_cfg": {}, "agent_cfg": {}, "plan": "a plan", "device": "cpu", "visualizers": (), "replay_samples": 0}
     resolved = SimpleNamespace(**config, overrides=(), adapter=adapter)
     monkeypatch.setattr(sessions, "resolve", lambda *_: resolved)
-    monkeypatch.setattr(sessions, "check_run", lambda *_, **__: [])
-    monkeypatch.setattr(sessions, "open_env", simulation)
-    return codes
-
-
-@pytest.mark.parametrize(("code", "left"), [(0, []), (75, [75])])
-def test_kit_learns_the_exit_code_from_what_leaves_the_simulation(left_by, tmp_path, code, left):
-    with open_session(RunSettings(), 4, "x", tmp_path) as session:
-        session.exit_code = code
-    assert left_by == left
+    monkeypatch.setattr(sessions, "open_env", open_nothing)
 
 
 @pytest.mark.parametrize(("given", "plan"), [({"learns": True}, "a plan"), ({}, None)])
-def test_only_who_learns_needs_memory_for_samples(left_by, monkeypatch, tmp_path, given, plan):
+def test_only_who_learns_needs_memory_for_samples(simulation, monkeypatch, tmp_path, given, plan):
     checked = []
     monkeypatch.setattr(sessions, "check_run", lambda cfg, plan, machine, **_: checked.append(plan) or [])
     with open_session(RunSettings(), 4, "x", tmp_path, **given):
         assert checked == [plan]
-
-
-def test_an_exit_that_somebody_else_raised_is_passed_on(left_by, tmp_path):
-    with pytest.raises(SystemExit), open_session(RunSettings(), 4, "x", tmp_path):
-        raise SystemExit(143)
-    assert left_by == [143]
 
 
 def test_what_cannot_be_built_names_the_users_overrides(capsys):

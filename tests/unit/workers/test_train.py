@@ -2,6 +2,7 @@
 """Training around a fake session: record, checkpoints, evaluation, and every way to stop."""
 
 import io
+import json
 import signal
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import ExitCode
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.heartbeat import HEARTBEAT_NAME, Heartbeat
 from isaaclab_pc.launch.run_record import RunRecord
+from isaaclab_pc.launch.worker import TrainJob
 from isaaclab_pc.output_filter import Repeats
 from isaaclab_pc.runners import NonFiniteError
 from isaaclab_pc.scaling.profile import Answer
@@ -22,17 +25,41 @@ from isaaclab_pc.terminal.screen import Lines
 from isaaclab_pc.viz.run_curves import read_run_curves
 from isaaclab_pc.workers import checkpoint_keeper as checkpoints
 from isaaclab_pc.workers import train as worker
-from tests.unit.workers.fake_session import METRICS, USAGE
+from tests.unit.workers.fake_session import METRICS, SETTINGS, USAGE
 
 
 def record(run) -> Any:
-    return RunRecord.load(run.parent).data
+    return RunRecord.load(run).data
 
 
-def test_training_ends_with_a_checkpoint_and_an_evaluation(run, fake_session):
-    session, stream = fake_session(), io.StringIO()
-    assert worker.train(run, None, Lines(stream)) == 0
-    assert stream.getvalue().count("warning: too many threads\n") == 1
+class Trainer:
+    """Trains the run of a folder, and keeps what the user saw."""
+
+    def __init__(self, folder: Path) -> None:
+        self.settings: tuple[str, ...] = SETTINGS
+        self.output = ""
+        self._folder = folder
+
+    def __call__(self, *changes: str, checkpoint: Path | None = None) -> int:
+        stream = io.StringIO()
+        job = TrainJob(compose([*self.settings, *changes]), checkpoint)
+        try:
+            return worker.train(job, self._folder, Lines(stream))
+        except SystemExit as ended:
+            return int(ended.code or 0)
+        finally:
+            self.output = stream.getvalue()
+
+
+@pytest.fixture
+def train(run):
+    return Trainer(run)
+
+
+def test_training_ends_with_a_checkpoint_and_an_evaluation(run, train, fake_session):
+    session = fake_session()
+    assert train() == 0
+    assert train.output.count("warning: too many threads\n") == 1
     data = record(run)
     assert data.status == "completed"
     assert data.completed_iterations == 5
@@ -42,34 +69,33 @@ def test_training_ends_with_a_checkpoint_and_an_evaluation(run, fake_session):
     assert (data.evaluation.episodes, data.evaluation.seed) == (8, 1000)
     assert data.success == 1.0
     assert session.env.closed
-    output = stream.getvalue()
-    assert output.count("iteration ") == 5
-    assert "at any time, over 8 episodes; mean return 3.00, mean time to success 0.20 s" in output
+    assert train.output.count("iteration ") == 5
+    assert "at any time, over 8 episodes; mean return 3.00, mean time to success 0.20 s" in train.output
 
 
 @pytest.mark.usefixtures("always_due")
-def test_it_leaves_word_of_rollouts_and_updates_whatever_evaluations_come_between(run, fake_session):
+def test_it_leaves_word_of_rollouts_and_updates_whatever_evaluations_come_between(run, train, fake_session):
     phases = []
 
     def during(completed):
         for _ in range(64):
             session.env.step(None)
-            phases.append(Progress.read(run.parent / "progress.json").phase)
+            phases.append(Progress.read(run / "progress.json").phase)
 
     session = fake_session(during)
     session.env.steps = 0
-    assert worker.train(run, None, Lines(io.StringIO())) == 0
+    assert train() == 0
     assert len(session.env.seeds) > 5, "evaluations, whose steps are not those of an iteration"
     assert phases == 5 * (63 * [TrainingPhase.ROLLOUT] + [TrainingPhase.UPDATE])
-    progress = Progress.read(run.parent / "progress.json")
+    progress = Progress.read(run / "progress.json")
     assert (progress.minibatch_size, progress.chunk) == (64, 48)
 
 
 @pytest.mark.parametrize("searched", [True, False])
-def test_a_run_whose_size_was_searched_tells_its_configurations(run, fake_session, searched):
+def test_a_run_whose_size_was_searched_tells_its_configurations(run, train, fake_session, searched):
     fake_session()
-    RunRecord.load(run.parent).update(answer=Answer("key", 4, 100.0) if searched else None)
-    assert worker.train(run, None, Lines(io.StringIO())) == 0
+    RunRecord.load(run).update(answer=Answer("key", 4, 100.0) if searched else None)
+    assert train() == 0
     assert record(run).configuration == ("points 4" if searched else "")
 
 
@@ -84,28 +110,50 @@ def test_a_budget_that_is_given_holds_in_the_run(given, held):
     assert calls == held
 
 
-def test_clocks_of_nodes_that_differ_are_said(run, fake_session, monkeypatch):
+def test_clocks_of_nodes_that_differ_are_said(train, fake_session, monkeypatch):
     fake_session()
     monkeypatch.setattr(worker.Ranks, "clock_skew", lambda self: 42.0)
-    stream = io.StringIO()
-    assert worker.train(run, None, Lines(stream)) == 0
-    assert "warning: the nodes' clocks are 42 s apart" in stream.getvalue()
+    assert train() == 0
+    assert "warning: the nodes' clocks are 42 s apart" in train.output
 
 
-def test_every_iteration_is_written_down(run, fake_session):
+def test_every_iteration_is_written_down(run, train, fake_session):
     fake_session()
-    assert worker.train(run, None, Lines(io.StringIO())) == 0
-    curves = read_run_curves(run.parent)
+    assert train() == 0
+    curves = read_run_curves(run)
     assert curves.iterations == [1, 2, 3, 4, 5]
     assert curves.env_steps == [256 * n for n in range(1, 6)]
     assert curves.wall_s[-1] == record(run).wall_s
     assert curves.metrics == {name: [value] * 5 for name, value in METRICS.items()}
 
 
+def test_the_record_is_written_with_checkpoints_and_read_with_the_iterations_since(run, train, fake_session):
+    seen = []
+
+    def during(completed):
+        written = json.loads((run / "run.json").read_text(encoding="utf-8"))
+        seen.append((written["completed_iterations"], record(run).completed_iterations, record(run).env_steps))
+
+    fake_session(during)
+    assert train() == 0
+    assert seen == [(0, done, 256 * done) for done in range(5)]
+    assert json.loads((run / "run.json").read_text(encoding="utf-8"))["completed_iterations"] == 5
+
+
+def test_the_settings_of_a_job_are_the_runs_once_it_is_built(run, train, fake_session):
+    fake_session(error=ConfigError("no such field"))
+    with pytest.raises(ConfigError):
+        train("seed=7")
+    assert not (run / "config.yaml").exists()
+    fake_session()
+    assert train("seed=7") == 0
+    assert RunSettings.load(run / "config.yaml").seed == 7
+
+
 @pytest.fixture
-def saves_always(run):
+def saves_always(train):
     """Write a checkpoint after every iteration."""
-    RunSettings.load(run).with_values({"supervise.checkpoint_interval": 0.0}).save(run)
+    train.settings = (*SETTINGS, "supervise.checkpoint_interval=0")
 
 
 @pytest.fixture
@@ -115,13 +163,13 @@ def always_due(saves_always, monkeypatch):
 
 
 @pytest.mark.usefixtures("always_due")
-def test_the_best_checkpoint_is_chosen_by_seeded_evaluations(run, fake_session):
+def test_the_best_checkpoint_is_chosen_by_seeded_evaluations(run, train, fake_session):
     def during(completed):
         # Only the policy of the third iteration solves the task.
         session.env.episode_success[:] = completed == 3
 
-    session, stream = fake_session(during), io.StringIO()
-    assert worker.train(run, None, Lines(stream)) == 0
+    session = fake_session(during)
+    assert train() == 0
     data = record(run)
     best = data.checkpoints.best
     assert (best.iteration, best.evaluation.success_rate, best.evaluation.seed) == (3, 1.0, 2000)
@@ -131,42 +179,42 @@ def test_the_best_checkpoint_is_chosen_by_seeded_evaluations(run, fake_session):
     # Each evaluation is followed by a reset for the training to go on from.
     assert session.env.seeds == [2000, None] * 5 + [1000]
     assert session.runner.trainings == 5
-    assert stream.getvalue().count("iteration ") == 5
-    assert stream.getvalue().count(", the best so far\n") == 3  # at equal scores the later one
+    assert train.output.count("iteration ") == 5
+    assert train.output.count(", the best so far\n") == 3  # at equal scores the later one
     curve = [(point.iteration, point.env_steps, point.evaluation.success_rate) for point in data.evaluations]
     assert curve == [(n, n * 256, float(n == 3)) for n in range(1, 6)]
     assert data.peak_bytes > 1 << 20
 
 
-def test_without_time_for_it_the_latest_checkpoint_is_the_best(run, fake_session):
-    settings = ["num_envs=4", "max_iterations=5", "eval.episodes=8", "eval.best_share=0"]
-    compose([*settings, "supervise.checkpoint_interval=0"]).save(run)
+def test_without_time_for_it_the_latest_checkpoint_is_the_best(run, train, fake_session):
     session = fake_session()
-    assert worker.train(run, None, Lines(io.StringIO())) == 0
+    assert train("eval.best_share=0", "supervise.checkpoint_interval=0") == 0
     best = record(run).checkpoints.best
     assert (best.iteration, best.evaluation) == (5, None)
     assert session.env.seeds == [1000]
 
 
-def test_a_short_run_is_not_evaluated_for_its_only_checkpoint(run, fake_session):
+def test_a_short_run_is_not_evaluated_for_its_only_checkpoint(train, fake_session):
     session = fake_session()
-    assert worker.train(run, None, Lines(io.StringIO())) == 0
+    assert train() == 0
     assert session.env.seeds == [1000]
 
 
 @pytest.mark.usefixtures("saves_always")
-def test_an_evaluation_that_would_take_long_is_not_made(run, fake_session):
+def test_an_evaluation_that_would_take_long_is_not_made(run, train, fake_session):
     session = fake_session()
-    assert worker.train(run, None, Lines(io.StringIO())) == 0
+    assert train() == 0
     assert session.env.seeds == [1000]
     assert record(run).checkpoints.best.iteration == 5
 
 
 @pytest.mark.usefixtures("always_due")
-def test_a_signal_during_an_evaluation_for_the_best_ends_the_run_with_its_checkpoint(run, fake_session, monkeypatch):
+def test_a_signal_during_an_evaluation_for_the_best_ends_the_run_with_its_checkpoint(
+    run, train, fake_session, monkeypatch
+):
     session = fake_session()
     monkeypatch.setattr(session.runner, "act", lambda obs: signal.raise_signal(signal.SIGINT) or obs["policy"])
-    assert worker.train(run, None, Lines(io.StringIO())) == 130
+    assert train() == 130
     data = record(run)
     assert (data.status, data.completed_iterations) == ("interrupted", 1)
     assert data.checkpoints.latest.path == "checkpoints/model_1.pt"
@@ -174,117 +222,113 @@ def test_a_signal_during_an_evaluation_for_the_best_ends_the_run_with_its_checkp
 
 
 @pytest.mark.usefixtures("always_due")
-def test_a_supervisor_sees_what_it_does(run, fake_session):
+def test_a_supervisor_sees_what_it_does(run, train, fake_session):
     beats = []
 
     def during(completed):
-        beats.append(Heartbeat.read(run.parent / HEARTBEAT_NAME))
+        beats.append(Heartbeat.read(run / HEARTBEAT_NAME))
 
     session = fake_session(during)
-    assert worker.train(run, None, Lines(io.StringIO())) == 0
+    assert train() == 0
     # Between the iterations it evaluates.
     assert [(beat.phase, beat.iteration) for beat in beats[:2]] == [("train", 0), ("evaluate", 1)]
     assert [beat.number for beat in beats] == sorted({beat.number for beat in beats})
     assert beats[0].host_bytes > 1 << 20
-    last = Heartbeat.read(run.parent / HEARTBEAT_NAME)
+    last = Heartbeat.read(run / HEARTBEAT_NAME)
     assert (last.phase, last.iteration, last.max_iterations, last.env_steps_per_s) == ("close", 5, 5, 128.0)
     assert session.env.closed
 
 
-def test_the_guards_counts_go_on_where_they_were(run, fake_session):
-    RunRecord.load(run.parent).update(guard={"action": 5})
+def test_the_guards_counts_go_on_where_they_were(run, train, fake_session):
+    RunRecord.load(run).update(guard={"action": 5})
     fake_session()
-    assert worker.train(run, Path("model_2.pt"), Lines(io.StringIO())) == 0
+    assert train(checkpoint=Path("model_2.pt")) == 0
     assert record(run).guard == {"action": 7}
 
 
-def test_resuming_goes_on_after_the_checkpoint(run, fake_session):
-    session, stream = fake_session(), io.StringIO()
-    assert worker.train(run, Path("model_2.pt"), Lines(stream)) == 0
+def test_resuming_goes_on_after_the_checkpoint(run, train, fake_session):
+    session = fake_session()
+    assert train(checkpoint=Path("model_2.pt")) == 0
     assert session.runner.loaded == (Path("model_2.pt"), {"task": "IsaacPC-Reach-Franka-Direct"})
-    assert stream.getvalue().count("iteration ") == 3
+    assert train.output.count("iteration ") == 3
     assert record(run).completed_iterations == 5
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_stops_at_the_end_of_the_iteration_with_a_checkpoint(run, fake_session, number, code):
+def test_a_signal_stops_at_the_end_of_the_iteration_with_a_checkpoint(run, train, fake_session, number, code):
     def during(completed):
         if completed == 3:
             signal.raise_signal(number)
 
-    session, stream = fake_session(during), io.StringIO()
-    assert worker.train(run, None, Lines(stream)) == code
+    session = fake_session(during)
+    assert train() == code
     data = record(run)
     assert data.status == "interrupted"
     assert data.completed_iterations == 3
-    assert (run.parent / "checkpoints" / "model_3.pt").is_file()
+    assert (run / "checkpoints" / "model_3.pt").is_file()
     assert session.env.closed
     assert data.evaluation is None
 
 
-def test_a_signal_during_the_evaluation_ends_it(run, fake_session, monkeypatch):
+def test_a_signal_during_the_evaluation_ends_it(run, train, fake_session, monkeypatch):
     session = fake_session()
     monkeypatch.setattr(session.runner, "act", lambda obs: signal.raise_signal(signal.SIGINT) or obs["policy"])
-    assert worker.train(run, None, Lines(io.StringIO())) == 130
+    assert train() == 130
     data = record(run)
     assert (data.status, data.completed_iterations) == ("interrupted", 5)
     assert data.evaluation is None
 
 
-def test_an_error_closes_the_environment_and_keeps_what_was_recorded(run, fake_session):
+def test_an_error_closes_the_environment_and_keeps_what_was_recorded(run, train, fake_session):
     def during(completed):
         if completed == 4:
             raise RuntimeError("it broke")
 
     session = fake_session(during)
     with pytest.raises(RuntimeError, match="it broke"):
-        worker.train(run, None, Lines(io.StringIO()))
+        train()
     assert session.env.closed
     assert record(run).completed_iterations == 3
 
 
-def test_a_storm_stops_with_a_checkpoint_and_says_how_to_go_on(run, fake_session):
+def test_a_storm_stops_with_a_checkpoint_and_says_how_to_go_on(run, train, fake_session):
     def during(completed):
         if completed == 3:
             session.env.guard.env_counts += 1
 
-    session, stream = fake_session(during), io.StringIO()
-    assert worker.train(run, None, Lines(stream)) == ExitCode.STORM
+    session = fake_session(during)
+    assert train() == ExitCode.STORM
     data = record(run)
     assert (data.status, data.completed_iterations) == ("storm", 4)  # a window is two iterations of 64 steps
     assert data.checkpoints.latest.path == "checkpoints/model_4.pt"
-    assert (run.parent / "checkpoints" / "model_4.pt").is_file()
+    assert (run / "checkpoints" / "model_4.pt").is_file()
     assert data.harder_physics == {"dt": 1 / 120, "decimation": 4}
     assert "4 of 4 environments failed within 128 steps" in data.error
-    assert f"scripts/train.py resume={run.parent} physics.dt=0.008333333333333333 physics.decimation=4\n" in (
-        stream.getvalue()
-    )
+    assert f"scripts/train.py resume={run} physics.dt=0.008333333333333333 physics.decimation=4\n" in (train.output)
     assert data.evaluation is None
     assert session.env.closed
 
 
-def test_storms_are_ridden_out_where_the_user_says_so(run, fake_session):
-    compose(["num_envs=4", "max_iterations=5", "eval.episodes=8", "guard.storm=null"]).save(run)
+def test_storms_are_ridden_out_where_the_user_says_so(run, train, fake_session):
     session = fake_session(lambda completed: session.env.guard.env_counts.add_(1))
-    assert worker.train(run, None, Lines(io.StringIO())) == 0
+    assert train("guard.storm=null") == 0
     assert record(run).status == "completed"
 
 
-def test_a_learner_without_updates_stops_with_the_weights_from_before(run, fake_session, monkeypatch):
+def test_a_learner_without_updates_stops_with_the_weights_from_before(run, train, fake_session, monkeypatch):
     monkeypatch.setitem(METRICS, "Learner/updates", 20.0)
     monkeypatch.setitem(METRICS, "Learner/skipped_updates", 20.0)
-    stream = io.StringIO()
     fake_session()
-    assert worker.train(run, None, Lines(stream)) == ExitCode.DIVERGED
+    assert train() == ExitCode.DIVERGED
     data = record(run)
     assert (data.status, data.completed_iterations) == ("failed", 3)
     assert data.checkpoints.latest.path == "checkpoints/model_3.pt"
     assert "all updates of 3 iterations in a row were skipped" in data.error
-    assert "error: the learner's loss, gradient or weights are not finite" in stream.getvalue()
+    assert "error: the learner's loss, gradient or weights are not finite" in train.output
 
 
 @pytest.mark.usefixtures("saves_always")
-def test_weights_that_cannot_be_saved_stop_the_run_and_the_checkpoint_before_stays(run, fake_session):
+def test_weights_that_cannot_be_saved_stop_the_run_and_the_checkpoint_before_stays(run, train, fake_session):
     session = fake_session()
     save = session.runner.save
 
@@ -294,24 +338,24 @@ def test_weights_that_cannot_be_saved_stop_the_run_and_the_checkpoint_before_sta
         save(path, extra)
 
     session.runner.save = refuse
-    assert worker.train(run, None, Lines(io.StringIO())) == ExitCode.DIVERGED
+    assert train() == ExitCode.DIVERGED
     data = record(run)
     assert (data.status, data.completed_iterations) == ("failed", 3)
     assert data.checkpoints.latest.path == "checkpoints/model_2.pt"
     assert "weights are not finite" in data.error
 
 
-def test_a_run_that_drops_contacts_says_so_once_and_records_the_marks(run, fake_session):
-    session, stream = fake_session(), io.StringIO()
+def test_a_run_that_drops_contacts_says_so_once_and_records_the_marks(run, train, fake_session):
+    session = fake_session()
     session.env.contact_monitor = SimpleNamespace(usage=lambda: USAGE)
-    assert worker.train(run, None, Lines(stream)) == 0
-    assert stream.getvalue().count("warning: the solver drops contacts") == 1
-    assert "set physics.constraints=240" in stream.getvalue()
+    assert train() == 0
+    assert train.output.count("warning: the solver drops contacts") == 1
+    assert "set physics.constraints=240" in train.output
     assert record(run).contacts == USAGE
 
 
-def test_a_flood_in_the_log_is_shown_once_while_it_trains(run, fake_session):
-    log, repeats, stream = run.parent / worker.LOG_NAME, Repeats(), io.StringIO()
+def test_a_flood_in_the_log_is_shown_once_while_it_trains(run, train, fake_session):
+    log, repeats = run / worker.LOG_NAME, Repeats()
     log.write_text("(10 such lines so far) of an earlier start\n", encoding="utf-8")
 
     def flood(completed):
@@ -320,6 +364,6 @@ def test_a_flood_in_the_log_is_shown_once_while_it_trains(run, fake_session):
                 file.write(repeats.feed(b"nefc overflow %d\n" % number))
 
     fake_session(flood)
-    assert worker.train(run, None, Lines(stream)) == 0
-    assert stream.getvalue().count("over and over") == 1
-    assert "warning: native code prints this over and over: nefc overflow 9\n" in stream.getvalue()
+    assert train() == 0
+    assert train.output.count("over and over") == 1
+    assert "warning: native code prints this over and over: nefc overflow 9\n" in train.output

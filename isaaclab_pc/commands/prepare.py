@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The first steps of every command that simulates: choose where it runs, refuse what cannot run. Loads no torch."""
+
+from __future__ import annotations
+
+from isaaclab_pc.cluster.start import check_cluster
+from isaaclab_pc.launch.algorithm import choose_algorithm
+from isaaclab_pc.launch.kernel_cache import announce_first_start, check_kernel_cache
+from isaaclab_pc.launch.platform import check_gpus, check_isaaclab, check_logger, choose_platform
+from isaaclab_pc.runners import require_library
+from isaaclab_pc.settings import RunSettings
+
+__all__ = ["prepare", "prepare_training"]
+
+
+def prepare(settings: RunSettings) -> RunSettings:
+    """Choose the device and the physics backend of a worker, before anything is written.
+
+    Args:
+        settings: As composed.
+
+    Returns:
+        The settings as they will run.
+
+    Raises:
+        ConfigError: A setting does not fit this machine, or something is not installed.
+    """
+    check_isaaclab()
+    check_kernel_cache()
+    settings = choose_platform(settings)
+    announce_first_start(settings.device)
+    return settings
+
+
+def prepare_training(settings: RunSettings, *, begins: bool = True) -> RunSettings:
+    """Choose the algorithm and the agent as well, and check what only a training needs.
+
+    Args:
+        settings: As composed, or those of a run that goes on.
+        begins: Whether the run begins here.
+
+    Returns:
+        The settings as they will run; ``num_envs`` may still be ``auto``.
+
+    Raises:
+        ConfigError: As :func:`prepare`; or settings of the algorithm, the logger, the GPUs or the cluster do not fit.
+    """
+    require_library(settings.runner)
+    settings = choose_algorithm(prepare(settings), begins=begins)
+    check_logger(settings)
+    check_gpus(settings)
+    check_cluster(settings)
+    return settings
