@@ -115,17 +115,15 @@ def _run(argv: Sequence[str]) -> int:
         current().say("shown again and again until Ctrl-C, or until its window is closed; then the finding")
 
     log = folder / LOG_NAME
-    screen = current()
-    screen.about = settings.task
-    screen.begin("replay")
+    current().begin("replay")
     code = run_child(child_command(path.resolve(), position, folder), log=log)
     result_path = folder / RESULT_NAME
     stopped = was_stopped(code)
     # In a visualizer, Ctrl-C is how a replay ends; the result was written before it was shown again.
     was_watched = stopped and bool(settings.visualizers) and result_path.is_file()
     if code == ExitCode.OK or was_watched:
-        screen.decide(f"\n{describe(ReplayResult.read(result_path))}\n")
-        screen.made("result", result_path)
+        current().decide(f"\n{describe(ReplayResult.read(result_path))}\n")
+        current().made("result", result_path)
         return ExitCode.OK
 
     if code == ExitCode.REFUSED or stopped:

@@ -60,7 +60,6 @@ def find_num_envs(
         ProbeError: A trial failed for another reason than its size.
     """
     screen = current()
-    screen.about = _label(run, settings)
     screen.begin("search", "num_envs=auto: trying sizes (real rollouts and updates in child processes)")
 
     def show(trial: Trial) -> None:
@@ -71,7 +70,6 @@ def find_num_envs(
         for line, count in trial.repeated_lines:
             screen.say(f"    native code printed {count} lines such as: {line}")
 
-    found = False
     try:
         result = fit(
             command,
@@ -83,14 +81,12 @@ def find_num_envs(
             processes=processes,
             reserve=reserve,
         )
-        # An answer from the cache says nothing of how long a search takes.
-        found = not result.cached
     except ProbeError as error:
         if error.trial.config_error:
             raise ConfigError(error.trial.detail) from None
         raise
     finally:
-        screen.end_phase(well=found)
+        screen.end_phase()
 
     screen.decide(result.reason, num_envs=result.num_envs, **result.overrides)
     most = next((trial.most_envs for trial in result.trials if trial.most_envs is not None), None)

@@ -55,9 +55,6 @@ class Phase(JsonRecord):
     elapsed_s: NonNegative = 0.0
     """Time since it began [s]."""
 
-    usual_s: NonNegative | None = None
-    """Median of the last times that the same took on this machine [s]; None: it was never done before."""
-
     step: Count = 0
     """Environment steps of an evaluation so far."""
 

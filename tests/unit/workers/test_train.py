@@ -13,7 +13,6 @@ from isaaclab_pc.launch.child_process import ExitCode
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.heartbeat import HEARTBEAT_NAME, Heartbeat
 from isaaclab_pc.launch.run_record import RunRecord
-from isaaclab_pc.output_filter import Repeats
 from isaaclab_pc.runners import NonFiniteError
 from isaaclab_pc.scaling.profile import Answer
 from isaaclab_pc.scaling.trial import Phase, Progress
@@ -308,18 +307,3 @@ def test_a_run_that_drops_contacts_says_so_once_and_records_the_marks(run, fake_
     assert stream.getvalue().count("warning: the solver drops contacts") == 1
     assert "set physics.constraints=240" in stream.getvalue()
     assert record(run).contacts == USAGE
-
-
-def test_a_flood_in_the_log_is_shown_once_while_it_trains(run, fake_session):
-    log, repeats, stream = run.parent / worker.LOG_NAME, Repeats(), io.StringIO()
-    log.write_text("(10 such lines so far) of an earlier start\n", encoding="utf-8")
-
-    def flood(completed):
-        with log.open("ab") as file:
-            for number in range(60):
-                file.write(repeats.feed(b"nefc overflow %d\n" % number))
-
-    fake_session(flood)
-    assert worker.train(run, None, Lines(stream)) == 0
-    assert stream.getvalue().count("over and over") == 1
-    assert "warning: native code prints this over and over: nefc overflow 9\n" in stream.getvalue()
