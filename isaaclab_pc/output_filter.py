@@ -205,11 +205,7 @@ class LogTail:
     """Reads the lines that are added to a log."""
 
     def __init__(self, log: Path) -> None:
-        """Start at the log's present end.
-
-        Args:
-            log: The file; it may not exist yet.
-        """
+        """Start at the log's present end; the log may not exist yet."""
         self._log = log
         self._read = log.stat().st_size if log.exists() else 0
 

@@ -76,23 +76,13 @@ class Screen:
             self._spoke = time.monotonic()
 
     def say(self, text: str, *, stderr: bool = False) -> None:
-        """Show a line of text that nobody needs to act on.
-
-        Args:
-            text: The line.
-            stderr: Whether it belongs on standard error.
-        """
+        """Show a line of text that nobody needs to act on; ``stderr``: on standard error."""
         with self._lock:
             self._write_text(text, stderr=stderr)
             self._spoke = time.monotonic()
 
     def decide(self, text: str, **values: object) -> None:
-        """Show what was chosen that the user did not say.
-
-        Args:
-            text: What and why.
-            **values: The settings that were chosen.
-        """
+        """Show what was chosen that the user did not say; ``values`` are the settings that were chosen."""
         self.show(Decision(text=text, values=values))
 
     def warn(self, text: str) -> None:
@@ -104,24 +94,13 @@ class Screen:
         self._fail(text, stderr=True)
 
     def made(self, what: str, path: Path, text: str = "") -> None:
-        """Show what was made, and where.
-
-        Args:
-            what: Its kind, such as ``report``.
-            path: Where it is.
-            text: More about it, for people, in the place of the kind.
-        """
+        """Show where a file of some kind, such as ``report``, was made; ``text`` describes it for people."""
         with self._lock:
             self._files.setdefault(what, []).append(str(path))
             self._write_text(f"{text or what}: {path}", always=True)
 
     def begin(self, phase: PhaseName, what: str = "") -> None:
-        """Begin a phase, and end the one before it.
-
-        Args:
-            phase: Its kind.
-            what: What is done, for people.
-        """
+        """Begin a phase, and end the one before it; ``what`` describes it for people."""
         with self._lock:
             self.end_phase()
             self._phase = Phase(phase=phase, what=what)
@@ -130,12 +109,7 @@ class Screen:
             self._start_clock()
 
     def advance(self, step: int, steps: int) -> None:
-        """Tell how far the phase that runs has come: its clock shows it.
-
-        Args:
-            step: Environment steps so far.
-            steps: Those that it has at most.
-        """
+        """Tell how far the phase that runs has come: environment steps so far, and at most."""
         with self._lock:
             if self._phase is not None:
                 self._phase = replace(self._phase, step=step, steps=steps)
@@ -152,21 +126,13 @@ class Screen:
             self._write_event(ended)
 
     def close(self, exit_code: int = 0) -> None:
-        """End whatever runs, and say how the script ends.
-
-        Args:
-            exit_code: Its exit code.
-        """
+        """End whatever runs, and tell the exit code of the script."""
         with self._lock:
             self.end_phase()
             self._write_event(End(exit_code=exit_code, error=self._error, files=self._files))
 
     def receive(self, line: str) -> None:
-        """Show a line of a child, which is an event of its :class:`Wire`, or text.
-
-        Args:
-            line: Without its line feed.
-        """
+        """Show a line of a child, without its line feed: an event of its :class:`Wire`, or text."""
         if line.startswith(EVENT_MARK):
             with contextlib.suppress(ValueError):
                 self.show(read_event(line.removeprefix(EVENT_MARK)))
@@ -253,11 +219,7 @@ class JsonScreen(Screen):
     """One event a line, for programs; all text goes to standard error."""
 
     def __init__(self, stream: IO[str]) -> None:
-        """Write to a stream.
-
-        Args:
-            stream: Where events go.
-        """
+        """Write events to a stream."""
         super().__init__()
         self._stream = stream
 
@@ -275,11 +237,7 @@ class Wire(Screen):
     """Hands a child's events and lines to the script that started it, which chooses how they look."""
 
     def __init__(self, stream: IO[str]) -> None:
-        """Write to a stream.
-
-        Args:
-            stream: The script's end of a pipe.
-        """
+        """Write to the script's end of a pipe."""
         super().__init__()
         self._stream = stream
         # The script has begun it.
@@ -318,11 +276,7 @@ def current() -> Screen:
 
 @contextlib.contextmanager
 def use(screen: Screen) -> Iterator[Screen]:
-    """Print through a screen inside the block.
-
-    Args:
-        screen: The screen.
-    """
+    """Print through a screen inside the block."""
     _screen.append(screen)
     try:
         yield screen

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a terminal shows while something runs."""
+"""The foot of a terminal while something runs."""
 
 import contextlib
 import fcntl
@@ -43,7 +43,7 @@ def without_escapes(shown: str) -> list[str]:
 
 
 def words(shown: str) -> str:
-    """What a terminal shows, with single spaces."""
+    """The text on a terminal, with single spaces."""
     return " ".join(" ".join(without_escapes(shown)).split())
 
 

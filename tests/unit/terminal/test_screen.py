@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a user, a log and a program see of the same events."""
+"""The same events for a user, a log and a program."""
 
 import io
 import json
