@@ -94,21 +94,17 @@ def test_what_only_looks_like_code_is_text(value):
     ("override", "message"),
     [
         ("env.inner.widht=64", r"env\.inner has no field widht: did you mean width\?"),
-        ("env.iner.width=64", r"env has no field iner: did you mean inner\?"),
         ("env.inner.width.x=1", r"env\.inner\.width has no field x"),
         ("agent.params.learning=1", r"agent\.params has no field learning: known: layers, lr"),
         ("env.layers.1.width=3", r"env\.layers has no field 1"),
         ("env.inner.width=wide", "expected a whole number, like the present 48"),
         ("env.inner.width=1.5", "expected a whole number"),
-        ("env.inner.width=true", "expected a whole number"),
         ("env.inner.crop=[one,two]", "expected a list, like .*: in lists, words need quotes"),
         ("env.inner.scale=big", "expected a number, like the present 0.5"),
         ("env.inner.on=1", "expected true or false"),
         ("env.inner.crop=1", "expected a list"),
         ("env.inner.width=null", "expected a whole number, like the present 48"),
         ("env.inner=3", r"^env\.inner=3: expected a value for one of its fields, as in env\.inner\.width=\.\.\.$"),
-        ("env.inner=null", "expected a value for one of its fields"),
-        ("env.inner=coarse", "expected a value for one of its fields"),
     ],
 )
 def test_others_are_refused_by_name(override, message):
