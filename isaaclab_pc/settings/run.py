@@ -167,8 +167,8 @@ class RunSettings(Settings):
     memory than there is."""
 
     chunk: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
-    """Clouds or images of a minibatch that hold activations at once, with the same gradients; null: as the agent
-    says, or less where num_envs=auto finds that updates need more memory than there is."""
+    """Clouds or images of a minibatch that are processed at once, with the same gradients; null: as the agent says, or
+    less where num_envs=auto finds that updates need more memory than there is."""
 
     device: Device = "auto"
     """auto is the first GPU where there is one, else the CPU."""
