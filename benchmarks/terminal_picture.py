@@ -29,10 +29,7 @@ class _Still(LiveScreen):
     """Redraws nothing: what is recorded would show every redrawing."""
 
     def _start_clock(self) -> None:
-        pass
-
-    def _stop_clock(self) -> None:
-        pass
+        self._open_foot()
 
 
 def picture(events: Sequence[Event], until: int, path: Path) -> None:

@@ -79,7 +79,7 @@ def is_submitted(command: Command) -> bool:
     """
     if command.launcher == "submitit_slurm":
         raise ConfigError(f"{LAUNCHER}=submitit_slurm: give {LAUNCHER}=slurm, which requeues jobs.")
-    return command.launcher in _CLUSTERS and set(command.flags) <= {"-m", "--multirun"}
+    return command.launcher in _CLUSTERS and set(command.flags) <= {"--multirun"}
 
 
 def submit(command: Command, options: SubmitSettings, run: Run, check: Check) -> int:

@@ -77,7 +77,7 @@ def new_task(name: str, folder: Path) -> list[Path]:
 
     Args:
         name: Its name: lower-case words separated by ``_``, the verb first.
-        folder: The tasks' folder, whose ``__init__.py`` imports them all.
+        folder: The tasks' folder; its ``__init__.py`` imports them all.
 
     Returns:
         The files that were written, the folder's ``__init__.py`` last.

@@ -110,16 +110,14 @@ def _run(argv: Sequence[str]) -> int:
     if settings.visualizer:
         current().say("shown again and again until Ctrl-C, or until its window is closed; then the finding")
 
-    screen = current()
-    screen.about = settings.task
-    screen.begin("replay")
+    current().begin("replay")
     result_path = folder / RESULT_NAME
     code = launch_worker(ReplayJob(settings, path.resolve(), position, result_path), folder)
     # In a visualizer, Ctrl-C is how a replay ends; the result was written before it was shown again.
     was_watched = was_stopped(code) and bool(settings.visualizers) and result_path.is_file()
     if code == ExitCode.OK or was_watched:
-        screen.decide(f"\n{describe(ReplayResult.read(result_path))}\n")
-        screen.made("result", result_path)
+        current().decide(f"\n{describe(ReplayResult.read(result_path))}\n")
+        current().made("result", result_path)
         return ExitCode.OK
     return code
 

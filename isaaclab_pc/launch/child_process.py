@@ -27,10 +27,9 @@ from isaaclab_pc.errors import ConfigError, describe_error, error_chain
 from isaaclab_pc.files import full_disk
 from isaaclab_pc.launch.output import OUTPUT_HELP, output
 from isaaclab_pc.launch.spelling import check_spelling
-from isaaclab_pc.output_filter import INLETS, OutputFilter
+from isaaclab_pc.output_filter import INLETS, ChildLines, OutputFilter
 from isaaclab_pc.process_tree import ProcessTree
 from isaaclab_pc.program_name import as_started
-from isaaclab_pc.terminal.child_lines import ChildLines
 from isaaclab_pc.terminal.screen import current
 from isaaclab_pc.user_stream import standard_streams
 
@@ -175,7 +174,7 @@ def run_child(
         argv: The child's command line.
         grace: Time between the first signal and the kill [s].
         log: Log of a child that calls :func:`~isaaclab_pc.output_filter.divert_output`. What native code prints goes
-            there through a filter, and lines that it repeated are summed up on standard error at the end.
+            there through a filter; a line that it repeats over and over is counted there, and warned of once.
         watch: Called some twenty times a second while the child runs; it may send signals to it. Where it returns True,
             the child is given up: it is killed, and left behind where nothing ends it.
         flag: Remembers the signals to this process, where the caller does so for longer than the child lives.
@@ -183,19 +182,17 @@ def run_child(
     Returns:
         The child's exit code; 128 + N if it was ended after a signal N to this process, or died of a signal N.
     """
-    code = int(ExitCode.FAILED)
-    summary: list[str] = []
+
+    def warn_of_flood(line: str) -> None:
+        current().warn(f"warning: native code prints this over and over, which {log} counts from here on: {line}")
+
     try:
         with contextlib.ExitStack() as stack:
             flag = flag or stack.enter_context(SignalFlag())
-            native = stack.enter_context(OutputFilter(log)) if log is not None else None
-            code = _run(argv, grace, () if native is None else native.inlets, watch, flag)
-        summary = native.summary() if native is not None else []
+            native = None if log is None else stack.enter_context(OutputFilter(log, on_flood=warn_of_flood))
+            return _run(argv, grace, () if native is None else native.inlets, watch, flag)
     finally:
-        current().end_phase(well=code == ExitCode.OK)
-    for line in summary:
-        current().say(line, stderr=True)
-    return code
+        current().end_phase()
 
 
 def _run(
@@ -207,10 +204,10 @@ def _run(
 ) -> int:
     environment = {**os.environ, INLETS: ",".join(map(str, inlets))} if inlets else None
     # SIGTERM, so that it still writes its checkpoint if this process is killed.
-    with ChildLines(current().receive) as lines:
+    with ChildLines(lambda line: current().receive(line.decode(errors="replace"))) as lines:
         tree = ProcessTree(
             argv,
-            lines.inlet,
+            lines.inlets[0],
             environment,
             pass_fds=inlets,
             on_our_death=signal.SIGTERM,

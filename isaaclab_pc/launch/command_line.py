@@ -32,6 +32,7 @@ __all__ = [
     "parse_command",
     "parse_override",
     "parse_script_command",
+    "quoted",
     "split_own",
 ]
 
@@ -63,24 +64,27 @@ _POLICIES = ("latest", "best", "pretrained", "expert")
 """Names that such settings take as well."""
 
 JSON_FLAG = "--json"
-"""What asks any script for one JSON object a line on standard output; everything else goes to standard error."""
+"""Asks any script for one JSON object a line on standard output; everything else goes to standard error."""
 
 _OPTIONS = ("--help", JSON_FLAG)
 """Words without a value that every script has."""
 
-_FLAGS = frozenset(["-h", "--help", "--hydra-help", "--version", "--resolve", "-r", "--run", "-m", "--multirun"])
-_FLAGS_WITH_VALUE = frozenset(["-c", "--cfg", "-p", "--package", "-i", "--info", "-cd", "--config-dir"])
+_SHORT_FLAGS = {"-m": "--multirun", "-r": "--run", "-c": "--cfg", "-i": "--info", "-h": "--help", "-p": "--package"}
+_FLAGS = ("--help", "--hydra-help", "--version", "--resolve", "--run", "--multirun")
+_FLAGS_WITH_VALUE = {
+    "--cfg": ("job", "hydra", "all"),
+    "--info": ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath"),
+    "--package": None,
+    "--config-dir": None,
+    "-cd": None,
+}
+"""Hydra's flags that take a value, and the values; None: any."""
 
-_SHOWS = ("job", "hydra", "all")
-_INFORMS = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
-_CHOICES = {"-c": _SHOWS, "--cfg": _SHOWS, "-i": _INFORMS, "--info": _INFORMS}
-
-_QUESTIONS = (("-m", "--multirun"), ("-r", "--run"), ("-c", "--cfg"), ("-i", "--info"))
-"""Flags of Hydra of which there may be one, each with its long form."""
-
+_EXCLUSIVE = ("--multirun", "--run", "--cfg", "--info")
+"""Flags of Hydra of which there may be one."""
 
 EVERY_SETTING = (*SETTINGS, "env.", "agent.")
-"""What a script takes of a run, if it takes all of it."""
+"""Settings of a script that takes all those of a run."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +135,7 @@ class Command:
     @property
     def multirun(self) -> bool:
         """Whether several values make several runs."""
-        return "-m" in self.flags or "--multirun" in self.flags
+        return "--multirun" in self.flags
 
     @property
     def launcher(self) -> str | None:
@@ -147,14 +151,7 @@ class Command:
 
 
 def parse_command(argv: Sequence[str], takes: Takes = ANYTHING) -> Command:
-    """Split and check a command line.
-
-    Args:
-        argv: Arguments without the program's name.
-        takes: What the script takes: whether Hydra's flags are some of it, and what messages name.
-
-    Returns:
-        The checked command.
+    """Split and check a command line, without the program's name.
 
     Raises:
         ConfigError: A key, a choice, a value or a task is unknown or out of its range.
@@ -163,10 +160,13 @@ def parse_command(argv: Sequence[str], takes: Takes = ANYTHING) -> Command:
 
     arguments = iter(argv)
     for argument in arguments:
-        if argument in _FLAGS:
-            command.flags.append(argument)
-        elif argument in _FLAGS_WITH_VALUE:
-            command.flags.extend([argument, _value_of_flag(argument, next(arguments, None))])
+        flag = _SHORT_FLAGS.get(argument, argument)
+        if (flag in _FLAGS or flag in _FLAGS_WITH_VALUE) and not takes.sweeps:
+            raise ConfigError(f"{argument} has no use here; --help shows what has.")
+        if flag in _FLAGS:
+            command.flags.append(flag)
+        elif flag in _FLAGS_WITH_VALUE:
+            command.flags.extend([flag, _value_of_flag(flag, next(arguments, None))])
         elif argument.startswith("-"):
             _refuse_flag(argument, takes)
         elif "=" not in argument:
@@ -178,10 +178,8 @@ def parse_command(argv: Sequence[str], takes: Takes = ANYTHING) -> Command:
         else:
             command.settings.append(argument)
 
-    if command.flags and not takes.sweeps:
-        raise ConfigError(f"{command.flags[0]} has no use here; --help shows what has.")
     _check_flags(command.flags)
-    command.settings[:] = [_quoted(text, command.multirun) for text in command.settings]
+    command.settings[:] = [_with_quotes(text, command.multirun) for text in command.settings]
     hydra_runs = bool(command.flags) or (takes.sweeps and command.launcher in _CLUSTER_LAUNCHERS)
     for text in command.settings:
         _check_setting(text, command, hydra_runs)
@@ -198,10 +196,7 @@ def parse_script_command[Own: Settings](
     Args:
         argv: Arguments without the program's name.
         own: Describes the script's own settings.
-        may_change: What it takes of a run's, as for :func:`keys_of`.
-
-    Returns:
-        The script's own settings, and the rest of the command line.
+        may_change: Settings of a run that it takes, as for :func:`keys_of`.
 
     Raises:
         ConfigError: A setting is none of both, or a value is refused.
@@ -210,26 +205,18 @@ def parse_script_command[Own: Settings](
     takes = Takes(own, may_change)
     has_use = keys_of(*may_change)
     for argument in others:
-        key, separator, _ = argument.partition("=")
-        if separator and not argument.startswith("-") and not has_use(key):
+        key, equals, _ = argument.partition("=")
+        if equals and not argument.startswith("-") and not has_use(key):
             check_form(argument, takes.names)
             near = closest(key, takes.names)
             if not near.startswith("did"):
                 near = closest(key, [*settings_of(own), *(name.rstrip(".") for name in may_change)])
             raise ConfigError(f"{shown(key)} has no use here: {near} See --help.")
-
     return settings, parse_command(others, takes)
 
 
 def split_own[Own: Settings](argv: Sequence[str], own: type[Own]) -> tuple[Own, list[str]]:
-    """Take a script's own settings out of its command line.
-
-    Args:
-        argv: Arguments without the program's name.
-        own: Describes the script's own settings.
-
-    Returns:
-        The script's own settings, and the other arguments.
+    """Return a script's own settings, and the other arguments of its command line.
 
     Raises:
         ConfigError: A value is refused.
@@ -248,11 +235,7 @@ def split_own[Own: Settings](argv: Sequence[str], own: type[Own]) -> tuple[Own, 
 
 
 def keys_of(*patterns: str) -> Callable[[str], bool]:
-    """Return a test of dotted names.
-
-    Args:
-        *patterns: Names, and groups as in ``physics.``.
-    """
+    """Return a test of dotted names: for names, and for groups as in ``physics.``."""
     groups = tuple(name for name in patterns if name.endswith("."))
     return lambda key: key in patterns or f"{key}.".startswith(groups)
 
@@ -272,11 +255,7 @@ def parse_override(text: str) -> Override:
 
 
 def override_value(value: object) -> str:
-    """Return a setting's value as a command line has it, in Hydra's grammar: the reverse of :func:`parse_override`.
-
-    Args:
-        value: None, a bool, a number, a text, or a list of these.
-    """
+    """Return a value in Hydra's grammar, the reverse of :func:`parse_override`: also of lists of plain values."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -288,7 +267,12 @@ def override_value(value: object) -> str:
     # Anything else may have a meaning in the grammar, where it stands without quotes.
     if re.fullmatch(r"[A-Za-z_/][\w./-]*", value, re.ASCII) and value.lower() not in _CONSTANTS:
         return value
-    return f"'{_BEFORE_QUOTE.sub(r'\1\1', value).replace("'", r'\'')}'"
+    return quoted(value)
+
+
+def quoted(text: str) -> str:
+    """Quote a text for Hydra, to which backslashes are special only in front of a quote."""
+    return f"'{_BEFORE_QUOTE.sub(r'\1\1', text).replace("'", r'\'')}'"
 
 
 def _value_of_flag(flag: str, value: str | None) -> str:
@@ -296,7 +280,7 @@ def _value_of_flag(flag: str, value: str | None) -> str:
         raise ConfigError(f"{flag} needs a value; --hydra-help explains it.")
     if flag in ("-cd", "--config-dir") and not Path(value).is_dir():
         raise ConfigError(f"{flag} {value}: there is no such folder.")
-    choices = _CHOICES.get(flag)
+    choices = _FLAGS_WITH_VALUE[flag]
     if choices is not None and value not in choices:
         raise ConfigError(f"{flag} {value}: expected one of {', '.join(choices)}.")
     return value
@@ -304,14 +288,14 @@ def _value_of_flag(flag: str, value: str | None) -> str:
 
 def _check_flags(flags: Sequence[str]) -> None:
     """Refuse flags that Hydra would refuse with a traceback."""
-    asked = [names[0] for names in _QUESTIONS if set(names) & set(flags)]
+    asked = [flag for flag in _EXCLUSIVE if flag in flags]
     if len(asked) > 1:
         raise ConfigError(f"{' and '.join(asked)} exclude each other: give one of them.")
-    if "--resolve" in flags and "-c" not in asked:
+    if "--resolve" in flags and "--cfg" not in asked:
         raise ConfigError("--resolve has no use without --cfg.")
 
 
-def _quoted(text: str, multirun: bool) -> str:
+def _with_quotes(text: str, multirun: bool) -> str:
     """Keep from Hydra what only looks like its grammar: letters of a path, and the commas of one run's GPUs."""
     key, _, value = text.partition("=")
     if multirun and "," in value:
@@ -326,7 +310,7 @@ def _refuse_flag(argument: str, takes: Takes) -> None:
     name = flag.lstrip("-").replace("-", "_")
     if name in takes.names:
         raise ConfigError(f"{argument}: settings are written without dashes, {name}={value or '<value>'}.")
-    of_hydra = [known for known in (*_FLAGS, *_FLAGS_WITH_VALUE) if takes.sweeps and known.startswith("--")]
+    of_hydra = (*_FLAGS, *_FLAGS_WITH_VALUE) if takes.sweeps else ()
     near = closest(flag, [*takes.options, *_OPTIONS, *of_hydra])
     raise ConfigError(f"{argument} is not an option: {near}")
 

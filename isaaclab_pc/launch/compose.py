@@ -29,15 +29,12 @@ CONFIG_NAME = "train"
 
 
 def compose(settings: Sequence[str] = (), env: Sequence[str] = (), agent: Sequence[str] = ()) -> RunSettings:
-    """Compose the settings of one run.
+    """Compose and check the settings of one run, the task's name resolved to its gym id.
 
     Args:
         settings: ``key=value`` as Hydra reads it.
         env: ``env.<field>=value``, for the task's config.
         agent: ``agent.<field>=value``, for the agent's config.
-
-    Returns:
-        The checked settings, the task's name resolved to its gym id.
 
     Raises:
         ConfigError: A value is refused, by Hydra or by this package.
@@ -52,15 +49,7 @@ def compose(settings: Sequence[str] = (), env: Sequence[str] = (), agent: Sequen
 
 
 def settings_of_composed(composed: DictConfig, env: Sequence[str] = (), agent: Sequence[str] = ()) -> RunSettings:
-    """Check what Hydra composed.
-
-    Args:
-        composed: Hydra's result.
-        env: Overrides of the task's config, besides those in it.
-        agent: Overrides of the agent's config, besides those in it.
-
-    Returns:
-        The checked settings; ``task`` is the gym id.
+    """Check what Hydra composed, with further overrides; as :func:`compose`.
 
     Raises:
         ConfigError: A value is refused.

@@ -95,7 +95,6 @@ def begin_build(settings: RunSettings) -> None:
         settings: The run's settings, device and physics backend chosen.
     """
     screen = current()
-    screen.about = f"{settings.task}, {settings.obs}, {settings.physics.backend}, {_kind(settings.device)}"
     what = f"building {settings.num_envs} environments of {settings.task}"
     if _has_kernels(settings.device):
         screen.begin("build", what)

@@ -95,7 +95,6 @@ def find_num_envs(
     """
     screen = current()
     label = _label(run, search)
-    screen.about = label
     screen.begin("search", "num_envs=auto: trying sizes (real rollouts and updates in child processes)")
 
     def show(trial: Trial) -> None:
@@ -106,7 +105,6 @@ def find_num_envs(
         for line, count in trial.repeated_lines:
             screen.say(f"    native code printed {count} lines such as: {line}")
 
-    found = False
     try:
         result = fit(
             functools.partial(probe_command, run),
@@ -118,14 +116,12 @@ def find_num_envs(
             processes=processes,
             reserve=reserve,
         )
-        # An answer from the cache says nothing of how long a search takes.
-        found = not result.cached
     except ProbeError as error:
         if error.trial.config_error:
             raise ConfigError(error.trial.detail) from None
         raise
     finally:
-        screen.end_phase(well=found)
+        screen.end_phase()
 
     _show(result, search, screen)
     return result

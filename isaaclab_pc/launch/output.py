@@ -10,9 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.command_line import JSON_FLAG, split_own
-from isaaclab_pc.scaling.profile import default_path
 from isaaclab_pc.settings.output import OutputSettings
-from isaaclab_pc.terminal.durations import Durations
 from isaaclab_pc.terminal.live import LiveScreen, is_terminal
 from isaaclab_pc.terminal.screen import JsonScreen, Lines, Screen, use
 from isaaclab_pc.user_stream import UserStream
@@ -41,30 +39,26 @@ def output(argv: Sequence[str]) -> Iterator[tuple[Screen, list[str]]]:
         ConfigError: ``quiet`` is neither true nor false, or is given with ``--json``.
     """
     own, others = split_own(argv, OutputSettings)
-    as_json = JSON_FLAG in others
-    others = [argument for argument in others if argument != JSON_FLAG]
-    if as_json and own.quiet:
-        raise ConfigError(f"quiet=true and {JSON_FLAG}: programs read what they need; give one of them.")
-
-    durations = Durations(default_path().parent)
-    if as_json:
-        with _json_screen(durations) as screen, use(screen):
+    if JSON_FLAG not in others:
+        live = is_terminal(sys.stdout) and not own.quiet
+        with use(LiveScreen(sys.stdout) if live else Lines(quiet=own.quiet)) as screen:
             yield screen, others
         return
-    live = is_terminal(sys.stdout) and not own.quiet
-    screen = LiveScreen(sys.stdout, durations) if live else Lines(None, durations, quiet=own.quiet)
-    with use(screen):
-        yield screen, others
+
+    if own.quiet:
+        raise ConfigError(f"quiet=true and {JSON_FLAG}: programs read what they need; give one of them.")
+    with _json_screen() as screen, use(screen):
+        yield screen, [argument for argument in others if argument != JSON_FLAG]
 
 
 @contextlib.contextmanager
-def _json_screen(durations: Durations) -> Iterator[Screen]:
+def _json_screen() -> Iterator[Screen]:
     """Keep standard output for events: what libraries and children print goes to standard error."""
     sys.stdout.flush()
     events = sys.stdout if isinstance(sys.stdout, UserStream) else UserStream(1)
     os.dup2(2, 1)
     try:
         with contextlib.redirect_stdout(sys.stderr):
-            yield JsonScreen(events, durations)
+            yield JsonScreen(events)
     finally:
         os.dup2(events.fileno(), 1)

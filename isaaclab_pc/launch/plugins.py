@@ -17,7 +17,7 @@ ISAACLAB_TASKS = "isaaclab_tasks"
 
 
 def load_task_packages(begin: Callable[[str], object] | None = None) -> dict[str, str]:
-    """Import Isaac Lab's tasks and the packages whose entry points ``isaaclab.tasks`` register others.
+    """Import Isaac Lab's tasks and those of other packages, found by their entry points ``isaaclab.tasks``.
 
     Args:
         begin: Called with the name of each package of others before it is imported.

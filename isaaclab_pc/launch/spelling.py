@@ -16,9 +16,9 @@ __all__ = ["check_form", "check_spelling", "why_unreadable"]
 
 _BRACKETS = ("()", "[]", "{}")
 
-_DASHES = "\N{MINUS SIGN}"
+_MINUS = "\N{MINUS SIGN}"
 _QUOTES = "`\N{ACUTE ACCENT}\N{SINGLE LOW-9 QUOTATION MARK}\N{DOUBLE LOW-9 QUOTATION MARK}"
-"""Letters that stand for dashes and quotes, beside those that Unicode says are some."""
+"""Letters that stand for a dash and for quotes, beside those that Unicode says are some."""
 
 _NAMES = {"\r": "the carriage return of a file from Windows", "\n": "a line break", "\t": "a tab"}
 
@@ -36,23 +36,14 @@ def check_spelling(argv: Sequence[str]) -> None:
         ConfigError: There is one.
     """
     for index, argument in enumerate(argv):
-        if os.path.lexists(argument):
-            continue
-        _check_spaces(argument, argv[:index], argv[index + 1 :])
-        _check_letters(argument)
-        _check_home(argument)
+        if not os.path.lexists(argument):
+            _check_spaces(argument, argv[index + 1 :])
+            _check_letters(argument)
+            _check_home(argument)
 
 
 def check_form(argument: str, names: Collection[str]) -> None:
-    """Refuse a setting that is written as in other programs: ``+name=value``, ``~name``, ``name: value``, ``name``.
-
-    Args:
-        argument: What is no option.
-        names: Settings that are known.
-
-    Raises:
-        ConfigError: It is one of these.
-    """
+    """Refuse a setting that is written as in other programs: ``+name=value``, ``~name``, ``name: value``, ``name``."""
     if os.path.lexists(argument):
         return
     if argument[:1] in ("+", "~"):
@@ -68,12 +59,7 @@ def check_form(argument: str, names: Collection[str]) -> None:
 
 
 def why_unreadable(text: str, reason: str) -> str:
-    """Return why ``key=value`` is none in Hydra's grammar.
-
-    Args:
-        text: What was given.
-        reason: What Hydra's parser says, which is returned where nothing better is known.
-    """
+    """Return why ``key=value`` is none in Hydra's grammar: Hydra's own reason where nothing better is known."""
     key, _, value = text.partition("=")
     if value.startswith("="):
         return f"one = is enough, {key}={value.lstrip('=')}"
@@ -88,37 +74,25 @@ def why_unreadable(text: str, reason: str) -> str:
     letter = re.search(r"token recognition error at: '(.)", reason, re.DOTALL)
     if letter is None:
         return reason
-    return _advice(letter[1], text) if _is_odd(letter[1]) or _is_wide(letter[1]) else f"{letter[1]} needs quotes there"
+    return f"{letter[1]} needs quotes there" if _typed(letter[1]) == letter[1] else _advice(letter[1], text)
 
 
-def _check_spaces(argument: str, before: Sequence[str], after: Sequence[str]) -> None:
-    """Refuse a setting that was cut at its spaces."""
+def _check_spaces(argument: str, after: Sequence[str]) -> None:
+    """Refuse a setting that the shell cut at its spaces, and name the whole one."""
     if argument.startswith("="):
-        value = argument.lstrip("=") or "".join(after[:1])
-        if not before or "=" in before[-1]:
-            raise ConfigError(f"{shown(argument)}: there is no name before =; settings are written key=value.")
-        raise ConfigError(f"{shown(before[-1])} =: no spaces around =, {shown(before[-1])}={shown(value)}.")
+        raise ConfigError(f"{shown(argument)}: there is no name before =; settings are written key=value.")
 
-    key, equals, value = argument.partition("=")
-    if not equals:
-        return
-    if key != key.strip():
-        raise ConfigError(f"{shown(argument)}: no spaces around =, {shown(key)}={shown(value)}.")
-    if not value and after and "=" not in after[0] and not after[0].startswith("-"):
-        raise ConfigError(f"{shown(argument)}: no spaces around =, {shown(argument + after[0])}.")
-    whole = _until_closed(value, after)
-    if whole != value:
-        raise ConfigError(f"{shown(argument)}: a value ends at a space; without any, {shlex.quote(f'{key}={whole}')}.")
-
-
-def _until_closed(value: str, after: Sequence[str]) -> str:
-    """Return a value with the arguments after it that it lacks to its last bracket; the value alone where none does."""
-    whole = value
+    whole = argument
     for part in after:
-        if "=" in part or not _is_open(whole):
+        is_sign = part.startswith("=") and "=" not in whole
+        is_value = whole.endswith("=") or ("=" in whole and _is_open(whole))
+        if not is_sign and not (is_value and "=" not in part and not part.startswith("-")):
             break
         whole += part
-    return value if _is_open(whole) else whole
+    key, equals, value = whole.partition("=")
+    if (whole != argument and not _is_open(value)) or (equals and key != key.strip()):
+        meant = shlex.quote(f"{key.strip()}={value.lstrip('=')}")
+        raise ConfigError(f"{shown(argument)}: no spaces around = or in a value; give {shown(meant)}.")
 
 
 def _is_open(text: str) -> bool:
@@ -129,52 +103,39 @@ def _check_letters(argument: str) -> None:
     """Refuse letters that nobody types: in a name all of them, in a value, which may be a path, those at its ends."""
     key, equals, value = argument.partition("=")
     text = value if equals else argument
-    if equals:
-        odd = [letter for letter in key if _is_odd(letter) or _is_wide(letter)]
-    else:
-        odd = [letter for letter in text if unicodedata.normalize("NFKC", letter) == "="]
+    # Without an equals sign there is no name, unless another letter stands for it.
+    odd = [letter for letter in key if _typed(letter) == "=" or (equals and _typed(letter) != letter)]
     if not os.path.lexists(text):
-        odd += [letter for letter in text[:1] if _is_odd(letter)]
-        odd += [letter for letter in text[-1:] if _is_invisible(letter)]
+        odd += [letter for letter in text[:1] + text[-1:] if _plain(letter) != letter]
     if odd:
         raise ConfigError(f"{shown(argument)}: {_advice(odd[0], argument)}.")
 
 
-def _is_invisible(letter: str) -> bool:
-    # Bytes that are no text, "Cs", may be those of a file's name.
-    return not letter.isprintable() and unicodedata.category(letter) != "Cs"
-
-
-def _is_odd(letter: str) -> bool:
-    """Tell a letter that nobody types: invisible, or a dash or a quote of a text processor."""
-    return _is_invisible(letter) or _as_typed(letter) != letter
-
-
-def _is_wide(letter: str) -> bool:
-    """Tell a letter that is another form of one of a keyboard, such as a full-width equals sign."""
-    return not letter.isascii() and unicodedata.normalize("NFKC", letter).isascii()
-
-
-def _as_typed(letter: str) -> str:
-    """Return a dash for every kind of dash, and nothing for every kind of quote; other letters as they are."""
+def _plain(letter: str) -> str:
+    """Return a dash for every kind of dash, and nothing for a quote or what is invisible; other letters as they are."""
     category = unicodedata.category(letter)
-    if letter in _DASHES or (category == "Pd" and not letter.isascii()):
+    if letter == _MINUS or (category == "Pd" and not letter.isascii()):
         return "-"
-    return "" if letter in _QUOTES or category in ("Pi", "Pf") else letter
+    # Bytes that are no text, "Cs", may be those of a file's name.
+    is_invisible = not letter.isprintable() and category != "Cs"
+    return "" if is_invisible or letter in _QUOTES or category in ("Pi", "Pf") else letter
 
 
-def _typed(argument: str) -> str:
-    """Return an argument in the letters of a keyboard."""
-    letters = "".join(_as_typed(letter) for letter in argument if not _is_invisible(letter))
-    text = unicodedata.normalize("NFKC", letters)
-    name = text.lstrip("-")
-    # Text processors make one dash of two.
-    return text if text == name else name if "=" in name else f"--{name}"
+def _typed(letter: str) -> str:
+    """Return a letter as a keyboard has it, such as an equals sign for a full-width one."""
+    typed = unicodedata.normalize("NFKC", _plain(letter))
+    return typed if typed.isascii() else letter
 
 
 def _advice(letter: str, argument: str) -> str:
-    name = _NAMES.get(letter) or unicodedata.name(letter, "a control character").lower()
-    return f"{name} (U+{ord(letter):04X}) is in it, type {_typed(argument)}"
+    """Name a letter, and give the argument in those of a keyboard."""
+    what = _NAMES.get(letter) or unicodedata.name(letter, "a control character").lower()
+    text = "".join(map(_typed, argument))
+    name = text.lstrip("-")
+    # Text processors make one dash of two.
+    if text != name:
+        text = name if "=" in name else f"--{name}"
+    return f"{what} (U+{ord(letter):04X}) is in it, type {text}"
 
 
 def _check_home(argument: str) -> None:

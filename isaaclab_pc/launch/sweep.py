@@ -20,7 +20,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import ExitCode, was_stopped
-from isaaclab_pc.launch.command_line import Command, override_value, parse_override
+from isaaclab_pc.launch.command_line import Command, override_value, parse_override, quoted
 from isaaclab_pc.launch.compose import (
     CONFIG_MODULE,
     CONFIG_NAME,
@@ -36,14 +36,7 @@ __all__ = ["launcher_settings", "run_each"]
 
 
 def run_each(command: Command, run: Callable[[RunSettings], int]) -> int:
-    """Compose the settings of each run of a command line, and run it.
-
-    Args:
-        command: The checked command line.
-        run: Does one run and returns its exit code.
-
-    Returns:
-        The exit code; of several runs, the highest.
+    """Compose the settings of each run of a command line, run it, and return the highest exit code.
 
     Raises:
         ConfigError: The settings of the only run are refused, or those of Hydra.
@@ -97,11 +90,7 @@ def _run_hydra(command: Command, run: Callable[[RunSettings], int], scratch: str
 
 
 def packed_overrides(command: Command) -> list[str]:
-    """Render ``env.*`` and ``agent.*`` as two lists for Hydra, or as a sweep over all combinations of their values.
-
-    Args:
-        command: The checked command line.
-    """
+    """Render ``env.*`` and ``agent.*`` as two lists for Hydra, or as a sweep over all combinations of their values."""
     overrides = {"env_overrides": command.env, "agent_overrides": command.agent}
     return [f"{name}={_pack(texts, command.multirun)}" for name, texts in overrides.items() if texts]
 
@@ -113,12 +102,7 @@ def _pack(overrides: Sequence[str], multirun: bool) -> str:
         several = multirun and override.is_sweep_override()
         values = [f"{override.key_or_group}={v}" for v in override.sweep_string_iterator()] if several else [text]
         combinations = [[*chosen, value] for chosen in combinations for value in values]
-    return ",".join("[" + ",".join(_quote(text) for text in chosen) + "]" for chosen in combinations)
-
-
-def _quote(text: str) -> str:
-    """Quote for Hydra, to which backslashes are special only in front of a quote."""
-    return "'" + re.sub(r"(\\*)('|$)", lambda m: m[1] * 2 + ("\\'" if m[2] else ""), text) + "'"
+    return ",".join("[" + ",".join(map(quoted, chosen)) + "]" for chosen in combinations)
 
 
 def _hydra_settings(command: Command) -> list[str]:
@@ -126,28 +110,23 @@ def _hydra_settings(command: Command) -> list[str]:
 
 
 def launcher_settings(command: Command) -> dict[str, Any]:
-    """Compose the settings of what ``hydra/launcher`` names.
-
-    Args:
-        command: The checked command line.
-
-    Returns:
-        The values below ``hydra.launcher``.
+    """Compose the values below ``hydra.launcher``.
 
     Raises:
         ConfigError: Hydra refuses them.
     """
-    return _compose_hydra(command, lambda hydra_settings: OmegaConf.to_container(hydra_settings.launcher, resolve=True))
+    return _hydra_value(command, "launcher")
 
 
-def _compose_hydra(command: Command, part: Callable[[DictConfig], Any]) -> Any:
-    """Compose Hydra's own settings, and return a part of them."""
+def _hydra_value(command: Command, name: str) -> Any:
+    """Return one of Hydra's own settings, composed."""
     own = _hydra_settings(command)
     store_settings()
     with initialize_config_module(CONFIG_MODULE, version_base="1.3"):
         try:
             composed = hydra_compose(CONFIG_NAME, overrides=own, return_hydra_config=True)
-            return part(composed.hydra)
+            value = OmegaConf.select(composed.hydra, name, throw_on_missing=True)
+            return OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
         except Exception as error:
             # Not only Hydra's own exceptions: also those that its code runs into.
             raise ConfigError(f"{' '.join(own)}: {on_one_line(error)}") from None
@@ -155,7 +134,7 @@ def _compose_hydra(command: Command, part: Callable[[DictConfig], Any]) -> Any:
 
 def _check_hydra_settings(command: Command) -> None:
     """Refuse what Hydra itself would refuse with a traceback."""
-    folder = _compose_hydra(command, lambda hydra_settings: Path(hydra_settings.sweep.dir))
+    folder = Path(_hydra_value(command, "sweep.dir"))
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

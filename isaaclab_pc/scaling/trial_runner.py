@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from isaaclab_pc.output_filter import OutputFilter, full_log
+from isaaclab_pc.output_filter import OutputFilter
 from isaaclab_pc.process_tree import ProcessTree
 from isaaclab_pc.scaling.classify import classify_exit, contact_overflow, out_of_memory_line
 from isaaclab_pc.scaling.gpu import Gpu, GpuUse
@@ -68,8 +68,7 @@ def run_trial(
     """
     for path in (result_path, phase_path(result_path)):
         path.unlink(missing_ok=True)
-    for path in (log_path, full_log(log_path)):
-        path.write_bytes(b"")
+    log_path.write_bytes(b"")
 
     cgroups = memory_cgroups()
     kills_before = oom_kills(cgroups)
@@ -251,7 +250,7 @@ def _with_out_of_memory(trial: Trial, log_path: Path) -> Trial:
 
 def _with_dropped_contacts(trial: Trial, log_path: Path) -> Trial:
     """Turn a trial into `Outcome.OVERFLOW` where its log says that PhysX dropped contacts."""
-    with full_log(log_path).open(encoding="utf-8", errors="replace") as log:
+    with log_path.open(encoding="utf-8", errors="replace") as log:
         overflow = contact_overflow(log)
     if overflow is None:
         return trial

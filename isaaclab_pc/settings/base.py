@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What all groups of settings share: strict checks, and messages that name the setting and what it takes."""
+"""Base of all groups of settings: strict checks, and messages that name the setting and its type."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Expects:
-    """What a type of its own takes, in words, as metadata of a field's type."""
+    """Words for the values of a type, as metadata of a field's type."""
 
     text: str
     """The end of the sentence "expected ..."."""
@@ -60,7 +60,7 @@ class OneOf:
     """Names that another module lists, as metadata of a field that takes one of them."""
 
     names: tuple[str, ...]
-    """What may be given."""
+    """Names that may be given."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> core_schema.CoreSchema:
         """Let pydantic check against the names."""
@@ -270,6 +270,8 @@ def describe_type(kind: Any) -> str:
         return names[0] if len(names) == 1 else "one of " + ", ".join(names)
     if get_origin(base) is list:
         return f"a list of {describe_type(get_args(base)[0])}"
+    if base is list:
+        return "a list"
     if base is type(None):
         return "null"
     if base is bool:

@@ -13,7 +13,7 @@ __all__ = ["GuardSettings"]
 
 
 class GuardSettings(Settings):
-    """What happens to a value that is not finite, or too large to be physics."""
+    """Handling of values that are not finite, or too large to be physics."""
 
     group = "guard"
 
@@ -28,7 +28,7 @@ class GuardSettings(Settings):
     """Largest magnitude that is not a fault; null: the task's own. Bounds of single tensors: env.guard.<name>."""
 
     dump: Annotated[int, Field(ge=0, le=1000)] = 3
-    """Failures whose last steps are kept in the run's folder, for scripts/replay.py."""
+    """Failures of which the run's folder keeps the last steps, for scripts/replay.py."""
 
     storm: Annotated[float, Field(gt=0, le=1)] | None = 0.25
     """Where a larger share of the environments fails within 100 steps, the run stops with a checkpoint and says how to

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What every script takes beside a run's settings: how much it prints."""
+"""Settings of a script's output."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["OutputSettings"]
 
 
 class OutputSettings(ScriptSettings):
-    """What the script prints (docs/reading-output.md)."""
+    """The output of the script (docs/reading-output.md)."""
 
     quiet: bool = False
     """Print only what was decided, warnings, the result, and what was made."""

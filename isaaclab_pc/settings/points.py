@@ -63,7 +63,7 @@ class PointsSettings(Settings):
     """Frame of the points."""
 
     features: Features | None = None
-    """What a point carries after x, y, z."""
+    """Further channels of a point, after x, y, z."""
 
     crop: Crop | None = None
     """Workspace in the environment's frame; what is outside is dropped."""

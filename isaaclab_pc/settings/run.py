@@ -14,7 +14,7 @@ from isaaclab_pc.assets.robots import DEFAULT_ROBOT, ROBOTS
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.files import write_text_atomically
 from isaaclab_pc.runners import RUNNERS
-from isaaclab_pc.settings.base import Expects, OneOf, Setting, Settings, settings_of
+from isaaclab_pc.settings.base import Expects, OneOf, Setting, Settings, flatten, settings_of
 from isaaclab_pc.settings.guard import GuardSettings
 from isaaclab_pc.settings.physics import PhysicsSettings
 from isaaclab_pc.settings.points import PointEncoder, PointsSettings
@@ -31,7 +31,7 @@ VISUALIZER_NAMES: tuple[str, ...] = get_args(VisualizerName)
 """Isaac Lab 3.0's visualizers."""
 
 Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
-"""What NumPy takes as a seed."""
+"""A seed of NumPy."""
 
 Name = Annotated[
     str, StringConstraints(min_length=1, max_length=200, pattern=r"\S"), Expects("a name of at most 200 letters")
@@ -55,12 +55,10 @@ Device = Annotated[
     str, StringConstraints(pattern=rf"^(auto|cpu|cuda|{CUDA_DEVICES})$"), Expects("auto, cpu, cuda or cuda:N")
 ]
 
-PathText = Annotated[
-    str,
-    StringConstraints(min_length=1, max_length=4096, pattern=r"\S"),
-    Expects("latest, best, or a run's folder or checkpoint"),
-]
-
+_PATH = StringConstraints(min_length=1, max_length=4096, pattern=r"\S")
+PathText = Annotated[str, _PATH, Expects("latest, best, or a run's folder or checkpoint")]
+TeacherText = Annotated[str, _PATH, Expects("expert, train, latest, best, or a run's folder or checkpoint")]
+InitText = Annotated[str, _PATH, Expects("pretrained, latest, best, or a run's folder or checkpoint")]
 
 HostText = Annotated[
     str,
@@ -76,19 +74,6 @@ def _check_address(value: str) -> str:
 
 AddressText = Annotated[
     str, AfterValidator(_check_address), Expects("an IPv4 address of this machine, such as 127.0.0.1 or 0.0.0.0")
-]
-
-TeacherText = Annotated[
-    str,
-    StringConstraints(min_length=1, max_length=4096, pattern=r"\S"),
-    Expects("expert, train, latest, best, or a run's folder or checkpoint"),
-]
-
-
-InitText = Annotated[
-    str,
-    StringConstraints(min_length=1, max_length=4096, pattern=r"\S"),
-    Expects("pretrained, latest, best, or a run's folder or checkpoint"),
 ]
 
 
@@ -143,7 +128,7 @@ class RunSettings(Settings):
     default on the CPU; for tasks of other packages, default."""
 
     obs: Literal["points", "depth", "state"] = "points"
-    """What the policy sees beside the robot's own joints; state is the simulator's own."""
+    """Observations beside the robot's own joints; state is the simulator's own."""
 
     encoder: Literal["auto"] | PointEncoder = "auto"
     """How the policy reads its cloud, with every runner (docs/learning-libraries.md). auto is that of the policy in
@@ -182,8 +167,8 @@ class RunSettings(Settings):
     memory than there is."""
 
     chunk: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
-    """Clouds or images of a minibatch whose activations are held at once, with the same gradients; null: as the agent
-    says, or less where num_envs=auto finds that updates need more memory than there is."""
+    """Clouds or images of a minibatch that are processed at once, with the same gradients; null: as the agent says, or
+    less where num_envs=auto finds that updates need more memory than there is."""
 
     device: Device = "auto"
     """auto is the first GPU where there is one, else the CPU."""
@@ -220,8 +205,8 @@ class RunSettings(Settings):
     offline, in the same folder and under its name (docs/reading-output.md)."""
 
     host: AddressText = "127.0.0.1"
-    """Address that pages in a browser listen on: 127.0.0.1 is this machine alone, 0.0.0.0 all of its networks, whose
-    other machines can then look on and use the controls."""
+    """Address that pages in a browser listen on: 127.0.0.1 is this machine alone, 0.0.0.0 all of its networks:
+    other machines there can then look on and use the controls."""
 
     force: bool = False
     """Show more than 64 environments in a browser."""
@@ -255,7 +240,7 @@ class RunSettings(Settings):
 
     @property
     def learner(self) -> str:
-        """What the task's agent is registered for: ``ppo``, ``distill``, or ``finetune`` where PPO goes on."""
+        """The key of the task's agent: ``ppo``, ``distill``, or ``finetune`` where PPO goes on."""
         # Whoever does not train chose no algorithm; that of PPO is any task's.
         algorithm = "ppo" if self.algorithm == "auto" else self.algorithm
         return "finetune" if algorithm == "ppo" and self.init is not None else algorithm
@@ -273,11 +258,7 @@ class RunSettings(Settings):
         return (self.visualizer,) if isinstance(self.visualizer, str) else tuple(self.visualizer)
 
     def save(self, path: Path) -> None:
-        """Write the settings as YAML; a reader sees all of them or none.
-
-        Args:
-            path: The file; an older one is replaced.
-        """
+        """Write the settings as YAML in the place of an older file; a reader sees all of them or none."""
         write_text_atomically(path, yaml.safe_dump(self.model_dump(), sort_keys=False))
 
     @classmethod
@@ -317,14 +298,14 @@ class RunSettings(Settings):
             raise ConfigError(f"{source}: {error}") from None
 
         # A default that was filled in here would make it another run than the one that wrote the file.
-        missing = sorted(settings.flat().keys() - _flat_keys(named))
+        missing = sorted(settings.flat().keys() - flatten(named).keys())
         if missing:
             raise ConfigError(f"{source} lacks {', '.join(missing)}: it was written by another version.")
         return settings
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML's safe loader, which takes the last of equal keys, but that it refuses them."""
+    """YAML's safe loader, but it refuses equal keys, where the other takes the last."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         names = [key.value for key, _ in node.value]
@@ -343,13 +324,6 @@ def _yaml_reason(error: Exception) -> str:
 
 def _with_text_names(value: Any) -> Any:
     return {str(name): part for name, part in value.items()} if isinstance(value, dict) else value
-
-
-def _flat_keys(data: dict[str, Any], prefix: str = "") -> set[str]:
-    keys: set[str] = set()
-    for name, value in data.items():
-        keys |= _flat_keys(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}"}
-    return keys
 
 
 INTERNAL = frozenset({"env_overrides", "agent_overrides"})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What ``scripts/train.py`` takes beside a run's settings, where a scheduler shall run it."""
+"""Settings of jobs of a scheduler, beside those of a run."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ __all__ = ["SuperviseSettings"]
 
 
 class SuperviseSettings(Settings):
-    """What happens when the process that trains dies, hangs or runs out of memory."""
+    """Restarts of a training process that dies, hangs or runs out of memory."""
 
     group = "supervise"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a script reports: the events that ``--json`` prints, and that a child hands to the script which started it."""
+"""Events that a script reports: ``--json`` prints them, and a child hands them to the script that started it."""
 
 from __future__ import annotations
 
@@ -50,13 +50,10 @@ class Phase(JsonRecord):
     """``running`` comes where nothing else did for half a minute."""
 
     what: str = ""
-    """What is done, for people; empty where the iterations tell."""
+    """Description for people; empty where the iterations tell."""
 
     elapsed_s: NonNegative = 0.0
     """Time since it began [s]."""
-
-    usual_s: NonNegative | None = None
-    """Median of the last times that the same took on this machine [s]; None: it was never done before."""
 
     step: Count = 0
     """Environment steps of an evaluation so far."""
@@ -73,13 +70,13 @@ class Memory(JsonRecord):
     """Resident [bytes]."""
 
     host_limit: Count
-    """What it may have [bytes]."""
+    """Its budget [bytes]."""
 
     device_bytes: Count | None = None
     """GPU memory of the process [bytes]; None on the CPU."""
 
     device_limit: Count | None = None
-    """What it may have: its own and what is free [bytes]; None on the CPU."""
+    """Its budget: its own memory and what is free [bytes]; None on the CPU."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,13 +126,13 @@ class Trial(JsonRecord):
     """The settings that it tries, by name."""
 
     metric: str
-    """What is to be high."""
+    """The metric to maximize."""
 
     score: float | None = None
     """Newest value of the metric; None: not known yet."""
 
     error: str | None = None
-    """What went wrong."""
+    """The error that ended it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +160,7 @@ class Trials(JsonRecord):
     """The best that has ended; None: none has."""
 
     metric: str
-    """What is to be high."""
+    """The metric to maximize."""
 
     score: float | None = None
     """Of the best."""
@@ -176,7 +173,7 @@ class Decision(JsonRecord):
     kind: Literal["decision"] = "decision"
 
     text: str
-    """What and why, for people."""
+    """The choice and its reason, for people."""
 
     values: dict[str, Any] = field(default_factory=dict)
     """The settings that were chosen, by name."""
@@ -218,10 +215,10 @@ class End(JsonRecord):
     """As ``--help`` lists them."""
 
     error: str | None = None
-    """What went wrong, for people."""
+    """The error, for people."""
 
     files: dict[str, list[str]] = field(default_factory=dict)
-    """What was made: paths by what they are, such as ``run`` and ``report``."""
+    """Paths of the files that were made, by kind, such as ``run`` and ``report``."""
 
 
 Event = Phase | Iteration | Trial | Trials | Decision | Evaluated | Warned | End
@@ -233,14 +230,7 @@ def _adapter() -> TypeAdapter[Event]:
 
 
 def read_event(text: str | bytes) -> Event:
-    """Read an event from JSON, and check it.
-
-    Args:
-        text: What :meth:`~isaaclab_pc.json_record.JsonRecord.to_json` returned. Further keys are refused.
-
-    Raises:
-        ValueError: It is none.
-    """
+    """Read an event from a line of JSON, or raise ValueError."""
     try:
         return _adapter().validate_json(text)
     except ValidationError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The foot of a terminal: the phase with its clock, and the last iteration's numbers, redrawn in place."""
+"""A terminal: lines that stay, above the phase with its clock, its bar and the newest numbers, redrawn in place."""
 
 from __future__ import annotations
 
@@ -8,24 +8,13 @@ import sys
 from collections.abc import Iterable
 from typing import TextIO
 
-from rich.console import Console, Group, RenderableType
-from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.spinner import Spinner
-from rich.table import Table
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from isaaclab_pc.terminal.durations import Durations
 from isaaclab_pc.terminal.events import Decision, Event, Iteration, Phase, Trials, Warned
 from isaaclab_pc.terminal.screen import Screen
-from isaaclab_pc.terminal.words import (
-    clock,
-    event_text,
-    iteration_line,
-    iteration_numbers,
-    running_trials,
-    trials_line,
-)
+from isaaclab_pc.terminal.words import event_text, iteration_line, iteration_numbers, trials_numbers
 
 __all__ = ["LiveScreen", "is_terminal"]
 
@@ -38,104 +27,115 @@ def is_terminal(stream: TextIO) -> bool:
     return stream.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
 
 
+class _Foot(Progress):
+    """A phase with its clock and its bar, above lines of numbers."""
+
+    def __init__(self, console: Console, terminal: TextIO | None, phase: str) -> None:
+        columns = (TextColumn("[bold]{task.description}"), TimeElapsedColumn(), BarColumn(bar_width=None))
+        self._console = console
+        self._terminal = terminal
+        self._lines: list[str] = []
+        # It draws itself while it is made.
+        super().__init__(
+            *columns,
+            console=console,
+            refresh_per_second=_REDRAWS_PER_S,
+            transient=True,
+            redirect_stderr=sys.stderr.isatty(),
+            expand=True,
+        )
+        self._task = self.add_task(phase, total=None)
+
+    def show(self, completed: int, total: int, lines: list[str]) -> None:
+        """Redraw the bar and the lines below it."""
+        self._lines = lines
+        self.update(self._task, completed=completed, total=total, refresh=True)
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """Yield what is redrawn."""
+        if self._terminal is not None:
+            # Lines of the width at the start would wrap in a narrower window, where rich could not erase them.
+            self._console.width = _width(self._terminal)
+        yield self.make_tasks_table(self.tasks)
+        yield from map(Text, self._lines)
+
+
 class LiveScreen(Screen):
     """Lines that stay, above a foot that is redrawn while a phase runs."""
 
-    def __init__(self, stream: TextIO, durations: Durations | None = None, console: Console | None = None) -> None:
+    def __init__(self, stream: TextIO, console: Console | None = None) -> None:
         """Draw nothing yet.
 
         Args:
             stream: The terminal; a :class:`~isaaclab_pc.user_stream.UserStream` may close.
-            durations: As for :class:`~isaaclab_pc.terminal.screen.Screen`.
             console: rich's, of another width, or one that records; None: one as wide as the terminal is at the time.
         """
-        super().__init__(durations)
+        super().__init__()
         self._console = console or Console(file=stream, width=_width(stream), force_terminal=True)
         self._terminal = stream if console is None else None
-        self._live: Live | None = None
-        # Of letters that every terminal has, where it takes no others.
-        self._spinner = Spinner("dots" if self._console.encoding.startswith("utf") else "line")
+        self._foot: _Foot | None = None
         self._iteration: Iteration | None = None
-        self._trials: Trials | None = None
+
+    def foot(self) -> RenderableType:
+        """Return what is redrawn while a phase runs."""
+        return "" if self._foot is None else self._foot.get_renderable()
+
+    def advance(self, step: int, steps: int) -> None:
+        """Move the bar of an evaluation."""
+        super().advance(step, steps)
+        with self._lock:
+            if self._foot is not None and steps:
+                self._foot.show(step, steps, [f"step {step:,}/{steps:,}", *self._numbers()])
 
     def _start_clock(self) -> None:
-        self._live = Live(
-            get_renderable=self.foot,
-            console=self._console,
-            refresh_per_second=_REDRAWS_PER_S,
-            transient=True,
-            redirect_stderr=sys.stderr.isatty(),
-        )
-        self._live.start(refresh=True)
+        self._open_foot().start()
+
+    def _open_foot(self) -> Progress:
+        assert self._phase is not None
+        self._foot = _Foot(self._console, self._terminal, self._phase.phase)
+        if self._phase.phase in ("train", "evaluate") and self._iteration is not None:
+            self._show_iteration(self._iteration)
+        return self._foot
 
     def _stop_clock(self) -> None:
-        if self._live is not None:
-            live, self._live = self._live, None
-            live.stop()
+        if self._foot is not None:
+            foot, self._foot = self._foot, None
+            foot.stop()
 
     def _write_event(self, event: Event) -> None:
-        if isinstance(event, (Iteration, Trials)):
-            if isinstance(event, Iteration):
-                self._iteration = event
-            else:
-                self._trials = event
-            if self._live is not None:
-                self._live.refresh()
+        if isinstance(event, Iteration):
+            self._iteration = event
+            self._show_iteration(event)
+        elif isinstance(event, Trials):
+            if self._foot is not None:
+                done = event.ended * event.max_iterations + sum(event.running.values())
+                self._foot.show(done, event.trials * event.max_iterations, trials_numbers(event))
         elif isinstance(event, Phase) and event.state == "end":
-            # What stays of a training is its last line.
+            # The last line of a training stays.
             if event.phase == "train" and self._iteration is not None:
                 self._print(iteration_line(self._iteration))
         elif isinstance(event, Phase):
-            # The foot shows what it usually takes.
             self._print(event.what, "bold")
         else:
             style = "yellow" if isinstance(event, Warned) else "cyan" if isinstance(event, Decision) else ""
             self._print(event_text(event), style)
 
-    def _write_text(self, text: str, stderr: bool) -> None:
+    def _show_iteration(self, iteration: Iteration) -> None:
+        if self._foot is not None:
+            self._foot.show(iteration.iteration, iteration.max_iterations, self._numbers())
+
+    def _numbers(self) -> list[str]:
+        return [] if self._iteration is None else iteration_numbers(self._iteration)
+
+    def _write_text(self, text: str, *, stderr: bool = False, always: bool = False) -> None:
         if stderr and not sys.stderr.isatty():
             print(text, file=sys.stderr, flush=True)
-            return
-        self._print(text)
+        else:
+            self._print(text)
 
     def _print(self, text: str, style: str = "") -> None:
         if text:
             self._console.print(Text(text, style), soft_wrap=True)
-
-    def foot(self) -> RenderableType:
-        """Return what is redrawn while a phase runs."""
-        if self._terminal is not None:
-            # Lines of the width at the start would wrap in a narrower window, where rich could not erase them.
-            self._console.width = _width(self._terminal)
-        phase = self._running()
-        if phase is None:
-            return ""
-
-        head = f"{phase.phase}  {clock(phase.elapsed_s)}"
-        if phase.steps:
-            head += f"  step {phase.step:,}/{phase.steps:,}"
-        if phase.usual_s is not None:
-            head += f"  usually {clock(phase.usual_s)} here"
-        known = self._iteration if phase.phase in ("train", "evaluate") else None
-        if known is not None:
-            head += f"  iteration {known.iteration}/{known.max_iterations}  ETA {clock(known.eta_s)}"
-
-        row = Table.grid(padding=(0, 1))
-        row.add_row(self._spinner, Text(head, "bold"))
-        if phase.phase == "tune" and self._trials is not None:
-            trials = self._trials
-            lines = filter(None, [trials_line(trials), running_trials(trials)])
-            done = trials.ended * trials.max_iterations + sum(trials.running.values())
-            return _with_bar(row, trials.trials * trials.max_iterations, done, lines)
-        if known is None:
-            return row
-        return _with_bar(row, known.max_iterations, known.iteration, iteration_numbers(known))
-
-
-def _with_bar(head: RenderableType, total: int, completed: int, lines: Iterable[str]) -> RenderableType:
-    bar = Table.grid(expand=True)
-    bar.add_row(ProgressBar(total=total, completed=completed))
-    return Group(head, bar, *(Text(line) for line in lines))
 
 
 def _width(stream: TextIO) -> int:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import IO
 
 from isaaclab_pc.program_name import as_started
-from isaaclab_pc.terminal.durations import Durations, machine_name
 from isaaclab_pc.terminal.events import (
     Decision,
     End,
@@ -37,37 +36,23 @@ RUNNING_SECONDS = 30.0
 _ADVANCE_SECONDS = 1.0
 """Least time between two words of a child about how far it has come [s]."""
 
-_BUSY_SECONDS = 0.5
-"""Time after which a clock looks again that found somebody speaking [s]."""
-
-_AS_LONG_AS_TOLD = ("train", "tune")
-"""Phases whose time is no property of the machine."""
-
 EVENT_MARK = "\x1e"
-"""What a child's line begins with that is an event: the record separator of RFC 7464. Other lines are text."""
+"""First character of a child's line that is an event: the record separator of RFC 7464. Other lines are text."""
 
 
 class Screen:
-    """Shows events, and knows the phase that runs, its clock and what it usually takes.
+    """Shows events, and knows the phase that runs, with its clock.
 
-    Subclasses say how an event and a line of text are written. All methods may be called from any thread.
+    Subclasses write events and lines of text. All methods may be called from any thread.
     """
 
-    def __init__(self, durations: Durations | None = None) -> None:
-        """Start without a phase.
-
-        Args:
-            durations: What phases usually take here; None: it is not known, and not remembered.
-        """
-        self.about = ""
-        """What is run: phases of other tasks, devices and physics take other times."""
-
-        self._durations = durations
+    def __init__(self) -> None:
+        """Start without a phase."""
         self._lock = threading.RLock()
+        self._phase_changed = threading.Condition(self._lock)
         self._phase: Phase | None = None
         self._began = 0.0
-        self._spoke = time.monotonic()
-        self._ticker: _Ticker | None = None
+        self._spoke = 0.0
         self._error: str | None = None
         self._files: dict[str, list[str]] = {}
 
@@ -91,23 +76,13 @@ class Screen:
             self._spoke = time.monotonic()
 
     def say(self, text: str, *, stderr: bool = False) -> None:
-        """Show a line of text that nobody needs to act on.
-
-        Args:
-            text: The line.
-            stderr: Whether it belongs on standard error.
-        """
+        """Show a line of text that nobody needs to act on; ``stderr``: on standard error."""
         with self._lock:
-            self._write_text(text, stderr)
+            self._write_text(text, stderr=stderr)
             self._spoke = time.monotonic()
 
     def decide(self, text: str, **values: object) -> None:
-        """Show what was chosen that the user did not say.
-
-        Args:
-            text: What and why.
-            **values: The settings that were chosen.
-        """
+        """Show what was chosen that the user did not say; ``values`` are the settings that were chosen."""
         self.show(Decision(text=text, values=values))
 
     def warn(self, text: str) -> None:
@@ -116,191 +91,113 @@ class Screen:
 
     def fail(self, text: str) -> None:
         """Show an error, on standard error; the end of the script tells it, too."""
-        text = as_started(text)
-        with self._lock:
-            self._error = text
-            self._write_error(f"error: {text}")
+        self._fail(text, stderr=True)
 
     def made(self, what: str, path: Path, text: str = "") -> None:
-        """Show what was made, and where.
-
-        Args:
-            what: Its kind, such as ``report``.
-            path: Where it is.
-            text: More about it, for people, in the place of the kind.
-        """
+        """Show where a file of some kind, such as ``report``, was made; ``text`` describes it for people."""
         with self._lock:
             self._files.setdefault(what, []).append(str(path))
-            self._write_made(f"{text or what}: {path}")
+            self._write_text(f"{text or what}: {path}", always=True)
 
     def begin(self, phase: PhaseName, what: str = "") -> None:
-        """Begin a phase; the one before it has ended well.
-
-        Args:
-            phase: Its kind.
-            what: What is done, for people.
-        """
+        """Begin a phase, and end the one before it; ``what`` describes it for people."""
         with self._lock:
             self.end_phase()
-            key = self._key(phase, what)
-            usual = (
-                self._durations.usual(key) if self._durations is not None and phase not in _AS_LONG_AS_TOLD else None
-            )
-            self._phase = Phase(phase=phase, what=what, usual_s=usual)
+            self._phase = Phase(phase=phase, what=what)
             self._began = self._spoke = time.monotonic()
             self._write_event(self._phase)
             self._start_clock()
 
     def advance(self, step: int, steps: int) -> None:
-        """Tell how far the phase that runs has come: its clock shows it.
-
-        Args:
-            step: Environment steps so far.
-            steps: Those that it has at most.
-        """
+        """Tell how far the phase that runs has come: environment steps so far, and at most."""
         with self._lock:
             if self._phase is not None:
                 self._phase = replace(self._phase, step=step, steps=steps)
 
-    def end_phase(self, *, well: bool = True) -> None:
-        """End the phase that runs; nothing happens where none does.
-
-        Args:
-            well: Whether it came to its end: only then its time counts.
-        """
+    def end_phase(self) -> None:
+        """End the phase that runs; nothing happens where none does."""
         with self._lock:
-            phase = self._phase
-            if phase is None:
+            if self._phase is None:
                 return
             self._stop_clock()
-            elapsed = time.monotonic() - self._began
+            ended = replace(self._phase, state="end", elapsed_s=time.monotonic() - self._began)
             self._phase = None
-            self._write_event(replace(phase, state="end", elapsed_s=elapsed))
-            if well and self._durations is not None and phase.phase not in _AS_LONG_AS_TOLD:
-                self._durations.add(self._key(phase.phase, phase.what), elapsed)
+            self._phase_changed.notify_all()
+            self._write_event(ended)
 
     def close(self, exit_code: int = 0) -> None:
-        """End whatever runs, and say how the script ends.
-
-        Args:
-            exit_code: Its exit code.
-        """
+        """End whatever runs, and tell the exit code of the script."""
         with self._lock:
-            self.end_phase(well=exit_code == 0)
+            self.end_phase()
             self._write_event(End(exit_code=exit_code, error=self._error, files=self._files))
 
     def receive(self, line: str) -> None:
-        """Show a line of a child, which is an event of its :class:`Wire`, or text.
-
-        Args:
-            line: Without its line feed.
-        """
+        """Show a line of a child, without its line feed: an event of its :class:`Wire`, or text."""
         if line.startswith(EVENT_MARK):
             with contextlib.suppress(ValueError):
                 self.show(read_event(line.removeprefix(EVENT_MARK)))
                 return
         if line.startswith("error: "):
-            line = as_started(line)
-            with self._lock:
-                self._error = line.removeprefix("error: ")
-                self._write_child_error(line)
-            return
-        self.say(line)
+            self._fail(line.removeprefix("error: "), stderr=False)
+        else:
+            self.say(line)
+
+    def _fail(self, text: str, stderr: bool) -> None:
+        with self._lock:
+            self._error = as_started(text)
+            self._write_text(f"error: {self._error}", stderr=stderr, always=True)
 
     def _running(self) -> Phase | None:
-        """Return the phase that runs, as of now; takes no lock, as whoever redraws a terminal holds another."""
+        """Return the phase that runs, as of now."""
         phase = self._phase
         return None if phase is None else replace(phase, state="running", elapsed_s=time.monotonic() - self._began)
 
-    def _key(self, phase: str, what: str) -> str:
-        return " | ".join([machine_name(), phase, self.about, what])
-
     def _start_clock(self) -> None:
-        self._ticker = _Ticker(self)
+        threading.Thread(target=self._tick, args=(self._began,), name="phase", daemon=True).start()
 
     def _stop_clock(self) -> None:
-        if self._ticker is not None:
-            self._ticker.stop()
-            self._ticker = None
+        """Stop what :meth:`_start_clock` started; the thread ends by itself, with its phase."""
 
-    def _tick(self) -> float:
-        """Say that the phase still runs, where nothing was said for long; return when to look again [s]."""
-        if not self._lock.acquire(blocking=False):
-            return _BUSY_SECONDS
-        try:
-            left = self._spoke + RUNNING_SECONDS - time.monotonic()
-            phase = self._running()
-            if left <= 0.0 and phase is not None:
+    def _tick(self, began: float) -> None:
+        """Say that the phase still runs, whenever nothing was said for long."""
+        with self._phase_changed:
+            while (phase := self._running()) is not None and self._began == began:
+                left = self._spoke + RUNNING_SECONDS - time.monotonic()
+                if left > 0.0:
+                    self._phase_changed.wait(left)
+                    continue
                 self._write_event(phase)
                 self._spoke = time.monotonic()
-            return left if left > 0.0 else RUNNING_SECONDS
-        finally:
-            self._lock.release()
 
     def _write_event(self, event: Event) -> None:
         raise NotImplementedError
 
-    def _write_text(self, text: str, stderr: bool) -> None:
+    def _write_text(self, text: str, *, stderr: bool = False, always: bool = False) -> None:
+        """Write a line; ``always``: also where little is shown."""
         raise NotImplementedError
-
-    def _write_error(self, text: str) -> None:
-        self._write_text(text, True)
-
-    def _write_child_error(self, text: str) -> None:
-        self._write_text(text, False)
-
-    def _write_made(self, text: str) -> None:
-        self._write_text(text, False)
-
-
-class _Ticker:
-    """A thread that looks at a screen's phase now and then."""
-
-    def __init__(self, screen: Screen) -> None:
-        self._screen = screen
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="phase", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopped.set()
-        # It never waits for the screen's lock, which whoever stops it holds.
-        self._thread.join()
-
-    def _run(self) -> None:
-        wait = RUNNING_SECONDS
-        while not self._stopped.wait(wait):
-            wait = self._screen._tick()
 
 
 class Lines(Screen):
     """Plain lines, for pipes, logs and ``nohup``."""
 
-    def __init__(
-        self, stream: IO[str] | None = None, durations: Durations | None = None, *, quiet: bool = False
-    ) -> None:
+    def __init__(self, stream: IO[str] | None = None, *, quiet: bool = False) -> None:
         """Write to a stream.
 
         Args:
             stream: Where all lines go; None: to standard output, and warnings and errors to standard error.
-            durations: As for :class:`Screen`.
             quiet: Whether to show only decisions, warnings, errors, the result and what was made.
         """
-        super().__init__(durations)
+        super().__init__()
         self._stream = stream
         self._quiet = quiet
         self._trials = ""
 
     def warn(self, text: str) -> None:
         """Show a warning; where there are two streams, on standard error."""
-        with self._lock:
-            self._print(text, stderr=True)
-            self._spoke = time.monotonic()
+        self.say(text, stderr=True)
 
     def _write_event(self, event: Event) -> None:
-        is_shown = isinstance(event, (Decision, Warned)) or (isinstance(event, Evaluated) and event.iteration is None)
-        if self._quiet and not is_shown:
-            return
+        is_result = isinstance(event, Evaluated) and event.iteration is None
         text = event_text(event)
         if isinstance(event, Trials):
             # It comes with every iteration of a trial.
@@ -308,19 +205,11 @@ class Lines(Screen):
                 return
             self._trials = text
         if text:
-            self._print(text)
+            self._write_text(text, always=is_result or isinstance(event, (Decision, Warned)))
 
-    def _write_text(self, text: str, stderr: bool) -> None:
-        if not self._quiet or stderr:
-            self._print(text, stderr)
-
-    def _write_child_error(self, text: str) -> None:
-        self._print(text)
-
-    def _write_made(self, text: str) -> None:
-        self._print(text)
-
-    def _print(self, text: str, stderr: bool = False) -> None:
+    def _write_text(self, text: str, *, stderr: bool = False, always: bool = False) -> None:
+        if self._quiet and not (stderr or always):
+            return
         # Training must not end because somebody has closed a window.
         with contextlib.suppress(OSError):
             print(text, file=self._stream or (sys.stderr if stderr else sys.stdout), flush=True)
@@ -329,14 +218,9 @@ class Lines(Screen):
 class JsonScreen(Screen):
     """One event a line, for programs; all text goes to standard error."""
 
-    def __init__(self, stream: IO[str], durations: Durations | None = None) -> None:
-        """Write to a stream.
-
-        Args:
-            stream: Where events go.
-            durations: As for :class:`Screen`.
-        """
-        super().__init__(durations)
+    def __init__(self, stream: IO[str]) -> None:
+        """Write events to a stream."""
+        super().__init__()
         self._stream = stream
 
     def _write_event(self, event: Event) -> None:
@@ -345,19 +229,15 @@ class JsonScreen(Screen):
         self._stream.write(to_line(event) + "\n")
         self._stream.flush()
 
-    def _write_text(self, text: str, stderr: bool) -> None:
+    def _write_text(self, text: str, *, stderr: bool = False, always: bool = False) -> None:
         print(text, file=sys.stderr, flush=True)
 
 
 class Wire(Screen):
-    """What a child shows: lines to the script that started it, which chooses how they look."""
+    """Hands a child's events and lines to the script that started it, which chooses how they look."""
 
     def __init__(self, stream: IO[str]) -> None:
-        """Write to a stream.
-
-        Args:
-            stream: The script's end of a pipe.
-        """
+        """Write to the script's end of a pipe."""
         super().__init__()
         self._stream = stream
         # The script has begun it.
@@ -379,13 +259,10 @@ class Wire(Screen):
     def _write_event(self, event: Event) -> None:
         # How the script ends, it knows itself.
         if not isinstance(event, End):
-            self._put(EVENT_MARK + to_line(event))
+            self._write_text(EVENT_MARK + to_line(event))
 
-    def _write_text(self, text: str, stderr: bool) -> None:
-        self._put(text)
-
-    def _put(self, line: str) -> None:
-        self._stream.write(line + "\n")
+    def _write_text(self, text: str, *, stderr: bool = False, always: bool = False) -> None:
+        self._stream.write(text + "\n")
         self._stream.flush()
 
 
@@ -399,11 +276,7 @@ def current() -> Screen:
 
 @contextlib.contextmanager
 def use(screen: Screen) -> Iterator[Screen]:
-    """Print through a screen inside the block.
-
-    Args:
-        screen: The screen.
-    """
+    """Print through a screen inside the block."""
     _screen.append(screen)
     try:
         yield screen

@@ -12,13 +12,7 @@ __all__ = ["table_console"]
 
 
 def table_console(columns: int, file: IO[str] | None = None) -> Console:
-    """Return what prints tables, as wide as the terminal.
-
-    Their cells are shown as they are: names of files and values of users, such as ``[wrist,front]``, are no markup.
-
-    Args:
-        columns: The width where standard output is no terminal.
-        file: Where to; None: to standard output.
-    """
+    """Return a console for tables: as wide as the terminal, or else ``columns``, and without markup in cells."""
+    # Names of files and values of users, such as ``[wrist,front]``, are no markup.
     width = None if sys.stdout.isatty() else columns
     return Console(file=file, width=width, markup=False, emoji=False)

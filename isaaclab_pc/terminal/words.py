@@ -7,7 +7,7 @@ import math
 
 from isaaclab_pc.terminal.events import Event, Iteration, Memory, Phase, Trial, Trials
 
-__all__ = ["clock", "event_text", "iteration_line", "iteration_numbers", "running_trials", "trials_line"]
+__all__ = ["clock", "event_text", "iteration_line", "iteration_numbers", "trials_numbers"]
 
 _MOST_RUNNING = 6
 """Trials that one line of a foot has room for."""
@@ -29,7 +29,7 @@ def event_text(event: Event) -> str:
     if isinstance(event, Trial):
         return _trial_line(event)
     if isinstance(event, Trials):
-        return trials_line(event)
+        return _trials_line(event)
     return getattr(event, "text", "")
 
 
@@ -43,8 +43,7 @@ def iteration_line(event: Iteration) -> str:
         f"ETA {clock(event.eta_s)}",
         f"{_number(event, 'Perf/total_fps', '.0f')} steps/s",
         _results(event),
-        f"collect {_number(event, 'collect_s', '.2f')} s",
-        f"learn {_number(event, 'learn_s', '.2f')} s",
+        _times(event),
         *trouble,
     ]
     return "  ".join(parts)
@@ -52,32 +51,29 @@ def iteration_line(event: Iteration) -> str:
 
 def iteration_numbers(event: Iteration) -> list[str]:
     """Return the numbers of an iteration as short lines, for the foot of a terminal."""
+    progress = f"iteration {event.iteration}/{event.max_iterations}  ETA {clock(event.eta_s)}"
     total, env, inference = (_number(event, f"Perf/{part}_fps", ".0f") for part in ("total", "env", "inference"))
     speed = f"{total} steps/s (environment {env}, with inference {inference})"
-    times = f"collect {_number(event, 'collect_s', '.2f')} s  learn {_number(event, 'learn_s', '.2f')} s"
 
     causes = ", ".join(f"{cause} {count}" for cause, count in event.guard.items() if count)
     health = f"guard {causes or 'nothing'}  restarts {event.restarts}"
     memory = f"{_memory(event.memory)}  " if event.memory is not None else ""
-    return [_results(event), f"{speed}  {times}", memory + health]
+    return [f"{progress}  {_results(event)}", f"{speed}  {_times(event)}", memory + health]
 
 
-def trials_line(event: Trials) -> str:
-    """Return how a search stands, but for the iterations of the trials that run."""
+def trials_numbers(event: Trials) -> list[str]:
+    """Return how a search stands, and how far the trials are that run, for the foot of a terminal."""
+    running = [f"{name} at {iteration}/{event.max_iterations}" for name, iteration in event.running.items()]
+    more = f" and {len(running) - _MOST_RUNNING} more" if len(running) > _MOST_RUNNING else ""
+    return [_trials_line(event), *([f"running {', '.join(running[:_MOST_RUNNING])}{more}"] if running else [])]
+
+
+def _trials_line(event: Trials) -> str:
     parts = [f"trials {event.ended}/{event.trials} ended", f"{len(event.running)} running"]
     parts += [f"{event.failed} failed"] if event.failed else []
     if event.best is not None and event.score is not None:
         parts.append(f"best so far {event.best}: {event.metric} {event.score:.4g}")
     return "  ".join(parts)
-
-
-def running_trials(event: Trials) -> str:
-    """Return how far the trials are that run, for the foot of a terminal; empty where none runs."""
-    if not event.running:
-        return ""
-    shown = [f"{name} at {iteration}/{event.max_iterations}" for name, iteration in event.running.items()]
-    more = f" and {len(shown) - _MOST_RUNNING} more" if len(shown) > _MOST_RUNNING else ""
-    return f"running {', '.join(shown[:_MOST_RUNNING])}{more}"
 
 
 def _trial_line(event: Trial) -> str:
@@ -91,6 +87,10 @@ def _results(event: Iteration) -> str:
     return (
         f"reward {_number(event, 'mean_reward', '.2f')}  success {_number(event, 'success_rate', '.0f', scale=100)} %"
     )
+
+
+def _times(event: Iteration) -> str:
+    return f"collect {_number(event, 'collect_s', '.2f')} s  learn {_number(event, 'learn_s', '.2f')} s"
 
 
 def _number(event: Iteration, name: str, format_spec: str, scale: float = 1.0) -> str:
@@ -110,10 +110,7 @@ def _share(name: str, used: int, limit: int) -> str:
 
 
 def _phase_line(event: Phase) -> str:
-    usual = f"usually {clock(event.usual_s)} here" if event.usual_s is not None else ""
     if event.state == "running":
-        step = f"step {event.step:,} of {event.steps:,}" if event.steps else ""
-        return ", ".join(filter(None, [f"{event.phase}: {clock(event.elapsed_s)} so far", step, usual]))
-    if event.state == "end" or not event.what:
-        return ""
-    return ", ".join(filter(None, [event.what, usual]))
+        step = f", step {event.step:,} of {event.steps:,}" if event.steps else ""
+        return f"{event.phase}: {clock(event.elapsed_s)} so far{step}"
+    return event.what if event.state == "begin" else ""

@@ -39,12 +39,14 @@ _LIBRARY_OF = {
     **dict.fromkeys(("agent.n_epochs", "agent.clip_range", "agent.gae_lambda", "agent.policy_kwargs"), "sb3"),
     **dict.fromkeys(("agent.gamma", "agent.learning_rate", "agent.max_grad_norm", "agent.ent_coef"), "sb3"),
 }
-"""Whose settings a section or a field of the agent holds: what a user writes for another library is told so."""
+"""Which library owns each section, for hints."""
 
-_EXAMPLES: Mapping[str, Any] = {"bool": True, "int": 0, "float": 0.0, "str": "", "list": [], "tuple": ()}
-"""A value of each type whose values are known."""
+_KINDS: Mapping[str, Any] = {"bool": bool, "int": int, "float": float, "list": list, "tuple": list}
+"""Types of which values are checked, by name."""
 
 _LITERALS = {"true": True, "false": False, "none": None, "null": None}
+
+_STRICT = ConfigDict(strict=True)
 
 _SET_ELSEWHERE = {
     "env.scene.num_envs": "num_envs",
@@ -77,108 +79,56 @@ _HORIZONS = {
 """Steps of each environment per update, and what they come from where the agent has it, as this package's agents do."""
 
 _Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+_Rate = Annotated[float, Field(gt=0, le=1)]
 _Positive = Annotated[float, Field(gt=0, le=1e9)]
 _NotNegative = Annotated[float, Field(ge=0, le=1e9)]
 _Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
+_Epochs = Annotated[int, Field(ge=1, le=1000)]
+_Pixels = Annotated[int, Field(ge=1, le=4096)]
 _Layer = Annotated[int, Field(ge=1, le=65_536)]
 
-_BOUNDS: Mapping[str, Any] = {
-    "env.episode_length_s": Annotated[float, Field(gt=0, le=3600)],
-    "env.decimation": Annotated[int, Field(ge=1, le=1000)],
-    "env.sim.dt": Annotated[float, Field(ge=1e-5, le=0.1)],
-    "env.scene.env_spacing": Annotated[float, Field(gt=0, le=1000)],
-    "env.scene.*.width": Annotated[int, Field(ge=1, le=4096)],
-    "env.scene.*.height": Annotated[int, Field(ge=1, le=4096)],
-    "env.max_depth": _Positive,
-    "env.success_*": _Positive,
-    "env.tool_delta": _Positive,
-    "env.tool_rotation": _Positive,
-    "env.joint_delta": _Positive,
-    "env.reset_joint_noise": _NotNegative,
-    "env.history_length": Annotated[int, Field(ge=1, le=64)],
-    "env.goal_points": Annotated[int, Field(ge=0, le=100_000)],
-    "env.goal_radius": _Positive,
-    "agent.samples_per_update": _Count,
-    "agent.num_steps_per_env": _Count,
-    "agent.max_iterations": _Count,
-    "agent.depth_iterations": _Count,
-    "agent.algorithm.num_learning_epochs": Annotated[int, Field(ge=1, le=1000)],
-    "agent.algorithm.num_mini_batches": _Count,
-    "agent.algorithm.learning_rate": Annotated[float, Field(gt=0, le=1)],
-    "agent.algorithm.gamma": _Share,
-    "agent.algorithm.lam": _Share,
-    "agent.algorithm.clip_param": _Positive,
-    "agent.algorithm.desired_kl": _Positive,
-    "agent.algorithm.max_grad_norm": _Positive,
-    "agent.algorithm.entropy_coef": _NotNegative,
-    "agent.algorithm.value_loss_coef": _NotNegative,
-    "agent.algorithm.replay_samples": _Count,
-    "agent.algorithm.refill_samples": _Count,
-    "agent.algorithm.expert_share_samples": _Count,
-    "agent.algorithm.last_expert_share": _Share,
-    "agent.algorithm.turn_steps": Annotated[float, Field(ge=1, le=1e9)],
-    "agent.algorithm.gripper_gain": _Positive,
-    "agent.algorithm.small_error": _Positive,
-    "agent.algorithm.critic_iterations": Annotated[int, Field(ge=0, le=1_000_000_000)],
-    "agent.algorithm.critic_learning_rate": Annotated[float, Field(gt=0, le=1)],
-    "agent.algorithm.reference_coef": _NotNegative,
-    "agent.algorithm.reference_iterations": _Count,
-    "agent.params.config.samples_per_update": _Count,
-    "agent.params.config.num_minibatches": _Count,
-    "agent.params.config.horizon_length": _Count,
-    "agent.params.config.minibatch_size": _Count,
-    "agent.params.config.max_epochs": _Count,
-    "agent.params.config.mini_epochs": Annotated[int, Field(ge=1, le=1000)],
-    "agent.params.config.learning_rate": Annotated[float, Field(gt=0, le=1)],
-    "agent.params.config.gamma": _Share,
-    "agent.params.config.tau": _Share,
-    "agent.params.config.e_clip": _Positive,
-    "agent.params.config.kl_threshold": _Positive,
-    "agent.params.config.grad_norm": _Positive,
-    "agent.params.config.entropy_coef": _NotNegative,
-    "agent.params.config.critic_coef": _NotNegative,
-    "agent.agent.rollouts": _Count,
-    "agent.agent.mini_batches": _Count,
-    "agent.agent.learning_epochs": Annotated[int, Field(ge=1, le=1000)],
-    "agent.agent.learning_rate": Annotated[float, Field(gt=0, le=1)],
-    "agent.agent.discount_factor": _Share,
-    "agent.agent.gae_lambda": _Share,
-    "agent.agent.ratio_clip": _Positive,
-    "agent.agent.value_clip": _NotNegative,
-    "agent.agent.learning_rate_scheduler_kwargs.kl_threshold": _Positive,
-    "agent.agent.grad_norm_clip": _NotNegative,
-    "agent.agent.entropy_loss_scale": _NotNegative,
-    "agent.agent.value_loss_scale": _NotNegative,
-    "agent.trainer.timesteps": _Count,
-    "agent.n_steps": _Count,
-    "agent.n_minibatches": _Count,
-    "agent.batch_size": _Count,
-    "agent.n_timesteps": _Count,
-    "agent.n_epochs": Annotated[int, Field(ge=1, le=1000)],
-    "agent.learning_rate": Annotated[float, Field(gt=0, le=1)],
-    "agent.gamma": _Share,
-    "agent.gae_lambda": _Share,
-    "agent.clip_range": _Positive,
-    "agent.clip_range_vf": _Positive,
-    "agent.desired_kl": _Positive,
-    "agent.target_kl": _Positive,
-    "agent.max_grad_norm": _Positive,
-    "agent.ent_coef": _NotNegative,
-    "agent.vf_coef": _NotNegative,
-    "agent.*.hidden_dims": list[_Layer],
-    "agent.*.rnn_hidden_dim": _Layer,
-    "agent.*.rnn_num_layers": Annotated[int, Field(ge=1, le=16)],
-    "agent.*_hidden": list[_Layer],
-    "agent.*_channels": Annotated[list[_Layer], Field(min_length=1)],
-    "agent.*.depth_latent": _Layer,
-    "agent.*.point_encoder": PointEncoder,
-    "agent.*.encoder.chunk": Literal["auto"] | _Count,
-    "agent.*.encoder.precision": Literal["float32", "bf16"],
-    "agent.*.point_scale": _Positive,
-    "agent.*_frequencies": list[Annotated[float, Field(ge=0, le=1e6)]],
-    "agent.*.init_std": _Positive,
-}
-"""Types with the bounds of a field, by pattern of the key; the first match counts."""
+_FIELDS: Sequence[tuple[Any, str]] = (
+    # Of the environment.
+    (Annotated[float, Field(gt=0, le=3600)], "env.episode_length_s"),
+    (Annotated[int, Field(ge=1, le=1000)], "env.decimation"),
+    (Annotated[float, Field(ge=1e-5, le=0.1)], "env.sim.dt"),
+    (Annotated[float, Field(gt=0, le=1000)], "env.scene.env_spacing"),
+    (_Pixels, "env.scene.*.width env.scene.*.height"),
+    (_Positive, "env.max_depth env.success_* env.tool_delta env.tool_rotation env.joint_delta env.goal_radius"),
+    (_NotNegative, "env.reset_joint_noise"),
+    (Annotated[int, Field(ge=1, le=64)], "env.history_length"),
+    (Annotated[int, Field(ge=0, le=100_000)], "env.goal_points"),
+    # Of an agent: the learning libraries have many of them by the same name, in sections of their own, and train with
+    # whatever number stands there.
+    (_Share, "agent.*gamma agent.*lam agent.*tau agent.*gae_lambda agent.*discount_factor agent.*last_expert_share"),
+    (_Rate, "agent.*learning_rate"),
+    (_Epochs, "agent.*learning_epochs agent.*mini_epochs agent.n_epochs"),
+    (Annotated[int, Field(ge=0, le=1_000_000_000)], "agent.*critic_iterations"),
+    (_Count, "agent.*_iterations agent.*_samples agent.*samples_per_update agent.*max_epochs"),
+    (_Count, "agent.*num_steps_per_env agent.*horizon_length agent.*rollouts agent.n_steps agent.n_timesteps"),
+    (_Count, "agent.*mini_batches agent.*minibatches agent.*minibatch_size agent.batch_size agent.trainer.timesteps"),
+    (Annotated[float, Field(ge=1, le=1e9)], "agent.*turn_steps"),
+    (
+        _Positive,
+        "agent.*clip_param agent.params.config.e_clip agent.*ratio_clip agent.*clip_range agent.*clip_range_vf",
+    ),
+    (_Positive, "agent.*desired_kl agent.*target_kl agent.*kl_threshold agent.*grad_norm"),
+    (_Positive, "agent.*gripper_gain agent.*small_error agent.*point_scale agent.*init_std"),
+    (_NotNegative, "agent.*_coef agent.*_loss_scale agent.*value_clip agent.*grad_norm_clip"),
+    # Of networks.
+    (list[_Layer], "agent.*hidden_dims agent.*_hidden"),
+    (Annotated[list[_Layer], Field(min_length=1)], "agent.*_channels"),
+    (_Layer, "agent.*rnn_hidden_dim agent.*depth_latent"),
+    (Annotated[int, Field(ge=1, le=16)], "agent.*rnn_num_layers"),
+    (list[Annotated[float, Field(ge=0, le=1e6)]], "agent.*_frequencies"),
+    (PointEncoder, "agent.*point_encoder"),
+    (Literal["auto"] | _Count, "agent.*encoder.chunk"),
+    (Literal["float32", "bf16"], "agent.*encoder.precision"),
+)
+"""Types with the bounds of fields, and patterns of the fields' keys."""
+
+_BOUNDS: Mapping[str, Any] = {pattern: kind for kind, patterns in _FIELDS for pattern in patterns.split()}
+"""Types with bounds, by pattern of the key; the first match counts."""
 
 
 def check_overrides(
@@ -209,23 +159,7 @@ def check_overrides(
             raise ConfigError(f"{override} would have no effect: set {_SET_ELSEWHERE[key]} instead.")
 
         root, *path = key.split(".")
-        owner = None
-        present = configs[root]
-        for depth, name in enumerate(path):
-            fields = _fields(present)
-            if present is None:
-                _refuse_config(f"{override}: {'.'.join([root, *path[:depth]])} is not set", owner, path[depth - 1])
-            if name not in fields:
-                where = ".".join([root, *path[:depth]])
-                other = _LIBRARY_OF.get(f"{where}.{name}")
-                hint = f"; {where}.{name} is of runner={other}" if other is not None else ""
-                raise ConfigError(f"{key}: {where} has no field {name}: {closest(name, fields)}{hint}")
-            owner = present
-            present = fields[name]
-
-        if parse_value(text) is None and isinstance(present, str) and not _may_be_none(owner, path[-1], present):
-            override = f"{key}={text!r}"
-
+        owner, present = _find(configs[root], override)
         samples = _HORIZONS.get(key)
         if samples is not None and _at(configs[root], samples.split(".")[1:]) is not None:
             raise ConfigError(
@@ -233,11 +167,32 @@ def check_overrides(
                 "that instead."
             )
 
+        is_text = isinstance(present, str) and not _may_be_none(owner, path[-1], present)
+        if is_text and parse_value(text) is None:
+            override = f"{key}={text!r}"
         preset = _at((unresolved or {}).get(root), path)
         choices = list(_fields(preset)) if preset_type and isinstance(preset, preset_type) else []
         _check_value(override, owner, path[-1], present, choices)
         checked.append(override)
     return checked
+
+
+def _find(config: Any, override: str) -> tuple[Any, Any]:
+    """Return the part of a config that has an override's field, and the field's present value."""
+    key = override.partition("=")[0]
+    root, *path = key.split(".")
+    owner, present = None, config
+    for depth, name in enumerate(path):
+        where = ".".join([root, *path[:depth]])
+        if present is None:
+            _refuse_config(f"{override}: {where} is not set", owner, path[depth - 1])
+        fields = _fields(present)
+        if name not in fields:
+            library = _LIBRARY_OF.get(f"{where}.{name}")
+            hint = f"; {where}.{name} is of runner={library}" if library is not None else ""
+            raise ConfigError(f"{key}: {where} has no field {name}: {closest(name, fields)}{hint}")
+        owner, present = present, fields[name]
+    return owner, present
 
 
 def _check_value(override: str, owner: Any, name: str, present: Any, presets: Sequence[str]) -> None:
@@ -258,32 +213,35 @@ def _check_value(override: str, owner: Any, name: str, present: Any, presets: Se
             return
         expected = f"one of its presets, {', '.join(presets)}" if presets else "a value for one of its fields"
         raise ConfigError(f"{override}: expected {expected}, as in {key}.{next(iter(_fields(present)), 'field')}=...")
-    if value is None:
-        raise _unexpected(override, value, _describe(present), present)
 
     bounds = next((kind for pattern, kind in _BOUNDS.items() if fnmatchcase(key, pattern)), None)
     if bounds is not None:
-        try:
-            TypeAdapter(bounds, config=ConfigDict(strict=True)).validate_python(_as_list(value))
-        except ValidationError:
-            raise _unexpected(override, value, describe_type(bounds), present) from None
-    elif present is None and not any(_fits(_EXAMPLES.get(kind), value) for kind in _kinds(owner, name)):
-        raise _unexpected(override, value, f"a value of the type {_declared(owner, name)}", present)
-    elif not _fits(present, value):
-        raise _unexpected(override, value, _describe(present), present)
+        kinds, expected = [bounds], describe_type(bounds)
+    elif present is None:
+        kinds, expected = _declared_kinds(owner, name), f"a value of the type {_declared(owner, name)}"
+    else:
+        kind = _KINDS.get(type(present).__name__, Any)
+        kinds, expected = [kind], "a value" if kind is Any else describe_type(kind)
+    if value is None or not any(_fits(kind, value) for kind in kinds):
+        is_unread = isinstance(value, str) and value.startswith(("[", "(", "{"))
+        hint = (
+            """ It was read as one word: in lists, words need quotes, as in "field=['a','b']".""" if is_unread else ""
+        )
+        raise ConfigError(f"{override}: expected {expected}, like the present {present}.{hint}")
 
 
-def _unexpected(override: str, value: Any, expected: str, present: Any) -> ConfigError:
-    is_unread = isinstance(value, str) and value.startswith(("[", "(", "{"))
-    hint = """ It was read as one word: in lists, words need quotes, as in "field=['a','b']".""" if is_unread else ""
-    return ConfigError(f"{override}: expected {expected}, like the present {present}.{hint}")
+def _fits(kind: Any, value: Any) -> bool:
+    """Whether a type takes a value as it is; tuples count as lists."""
+    try:
+        TypeAdapter(kind, config=_STRICT).validate_python(list(value) if isinstance(value, tuple) else value)
+    except ValidationError:
+        return False
+    return True
 
 
 def _names_code(key: str, present: Any, value: Any) -> bool:
-    """Whether a field, or anything in its new value, would be imported or evaluated.
-
-    A plain name in a field of code stays possible: RSL-RL finds it among its own classes.
-    """
+    """Whether a field, or anything in its new value, would be imported or evaluated."""
+    # A plain name in a field of code stays possible: RSL-RL finds it among its own classes.
     is_code = callable(present) or (isinstance(present, str) and _CODE.match(present) is not None)
     is_code = is_code or key.startswith(tuple(f"{section}." for section in _CODE_SECTIONS))
     for field, text in _texts(key.rpartition(".")[2], value):
@@ -324,21 +282,13 @@ def _at(value: Any, path: Sequence[str]) -> Any:
 
 
 def parse_value(text: str) -> Any:
-    """Read a value as Isaac Lab does.
-
-    Args:
-        text: What stands after the override's ``=``.
-    """
+    """Read the value of an override as Isaac Lab does."""
     if text.lower() in _LITERALS:
         return _LITERALS[text.lower()]
     try:
         return ast.literal_eval(text)
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         return text
-
-
-def _as_list(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
 
 
 def _may_be_none(owner: Any, name: str, present: Any) -> bool:
@@ -355,41 +305,21 @@ def _declared(owner: Any, name: str) -> str:
     return "" if declared is None else getattr(declared.type, "__name__", str(declared.type))
 
 
-def _kinds(owner: Any, name: str) -> list[str]:
+def _type_names(owner: Any, name: str) -> list[str]:
     """Return the names of the types that a field takes besides None."""
     return [kind.partition("[")[0] for kind in _declared(owner, name).split(" | ") if kind != "None"]
 
 
+def _declared_kinds(owner: Any, name: str) -> list[Any]:
+    """Return the types that a field takes besides None; ``Any`` for those of which values are not checked."""
+    return [_KINDS.get(kind, Any) for kind in _type_names(owner, name)]
+
+
 def _refuse_config(what: str, owner: Any, name: str) -> None:
     """Refuse to set a field, or a part of it, that is None and takes a config: a value names no class."""
-    kinds = _kinds(owner, name)
+    kinds = _type_names(owner, name)
     if kinds and all(kind.endswith("Cfg") for kind in kinds):
         raise ConfigError(
             f"{what}: expected a config of the type {_declared(owner, name)}, which only the config of a task has. Set "
             "it in one of your own: scripts/new_task.py writes it."
         )
-
-
-def _fits(present: Any, new: Any) -> bool:
-    if present is None:
-        return True
-    if isinstance(present, bool):
-        return isinstance(new, bool)
-    if isinstance(present, (int, float)):
-        whole = isinstance(present, int)
-        return isinstance(new, int if whole else (int, float)) and not isinstance(new, bool)
-    if isinstance(present, (list, tuple)):
-        return isinstance(new, (list, tuple))
-    return True
-
-
-def _describe(present: Any) -> str:
-    if isinstance(present, bool):
-        return "true or false"
-    if isinstance(present, int):
-        return "a whole number"
-    if isinstance(present, float):
-        return "a number"
-    if isinstance(present, (list, tuple)):
-        return "a list"
-    return "text" if isinstance(present, str) else "a value"

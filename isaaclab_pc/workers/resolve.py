@@ -107,9 +107,7 @@ def resolve(settings: RunSettings, num_envs: int, experiment: str) -> Resolved:
     _check_device(settings.device)
     adapter = load_adapter(settings.runner)
     env_cfg, agent_cfg = _load_configs(settings)
-    _choose_encoder(agent_cfg, settings)
-    _choose_memory(agent_cfg, settings)
-    _choose_chunk(agent_cfg, settings)
+    _choose_networks(agent_cfg, settings)
     _choose_length(agent_cfg, settings)
 
     env_cfg.sim.device = settings.device
@@ -230,50 +228,29 @@ def _check_agent(task: str, entry_point: str, settings: RunSettings) -> None:
         raise ConfigError(f"{task} has no agent for {asked}: it registers {', '.join(known)}.")
 
 
-def _choose_encoder(agent_cfg: Any, settings: RunSettings) -> None:
-    """Write ``encoder`` into the agent's configuration, wherever it describes an encoder of clouds.
+def _choose_networks(agent_cfg: Any, settings: RunSettings) -> None:
+    """Write ``encoder``, ``recurrent`` and ``chunk`` wherever the agent's configuration describes such a network."""
+    encoder = None if settings.encoder == "auto" else settings.encoder
+    if encoder is not None:
+        if settings.obs != "points":
+            raise ConfigError(f"encoder={encoder}: obs={settings.obs} has no cloud to read; give obs=points.")
+        given = [text for text in settings.agent_overrides if ".point_encoder=" in text]
+        if given:
+            raise ConfigError(f"encoder={encoder} and {given[0]} choose the same; give one of them.")
 
-    Raises:
-        ConfigError: The agent reads no cloud, or its encoder is given twice.
-    """
-    if settings.encoder == "auto":
-        return
-    if settings.obs != "points":
-        raise ConfigError(f"encoder={settings.encoder}: obs={settings.obs} has no cloud to read; give obs=points.")
-    given = [text for text in settings.agent_overrides if ".point_encoder=" in text]
-    if given:
-        raise ConfigError(f"encoder={settings.encoder} and {given[0]} choose the same; give one of them.")
-
-    found = list(_parts_with("point_encoder", agent_cfg))
-    if not found:
-        raise ConfigError(f"encoder={settings.encoder}: the agent of {settings.task} has no encoder of clouds.")
-    for encoder in found:
-        encoder["point_encoder"] = settings.encoder
-
-
-def _choose_memory(agent_cfg: Any, settings: RunSettings) -> None:
-    """Write ``recurrent`` into the configuration of the policy."""
-    if settings.recurrent is None:
-        return
-    found = list(_parts_with("rnn_type", agent_cfg))
-    if not found:
-        raise ConfigError(
-            f"recurrent={settings.recurrent}: the agent of {settings.task} is not this package's; fields of its own "
-            "config are set with agent.<field>=value."
-        )
-    for network in found:
-        network["rnn_type"] = settings.recurrent
-
-
-def _choose_chunk(agent_cfg: Any, settings: RunSettings) -> None:
-    """Write ``chunk`` into the configuration of every encoder."""
-    if settings.chunk is None:
-        return
-    found = list(_parts_with("chunk", agent_cfg))
-    if not found:
-        raise ConfigError(f"chunk={settings.chunk}: the agent of {settings.task} has no encoder of this package.")
-    for encoder in found:
-        encoder["chunk"] = settings.chunk
+    not_ours = "is not this package's; fields of its own config are set with agent.<field>=value"
+    for field, setting, value, lacks in (
+        ("point_encoder", "encoder", encoder, "has no encoder of clouds"),
+        ("rnn_type", "recurrent", settings.recurrent, not_ours),
+        ("chunk", "chunk", settings.chunk, "has no encoder of this package"),
+    ):
+        if value is None:
+            continue
+        found = list(_parts_with(field, agent_cfg))
+        if not found:
+            raise ConfigError(f"{setting}={value}: the agent of {settings.task} {lacks}.")
+        for network in found:
+            network[field] = value
 
 
 def _choose_length(agent_cfg: Any, settings: RunSettings) -> None:

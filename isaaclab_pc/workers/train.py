@@ -18,7 +18,6 @@ from isaaclab_pc.launch.heartbeat import Heart
 from isaaclab_pc.launch.run_folder import LOG_NAME, PROGRESS_NAME, SETTINGS_NAME, WORKER_LOCK, locked
 from isaaclab_pc.launch.run_record import RunRecord
 from isaaclab_pc.launch.worker import TrainJob
-from isaaclab_pc.output_filter import LogTail, flood_warnings, full_log
 from isaaclab_pc.runners import Decision, NonFiniteError
 from isaaclab_pc.scaling.gpu import OwnMemory
 from isaaclab_pc.scaling.trial import Progress, TrainingPhase
@@ -193,9 +192,7 @@ class _Training:
         add_step_hook(session.env.unwrapped, self._phases)
         heart.beat(phase="train", iteration=runner.completed_iterations, max_iterations=session.resolved.max_iterations)
 
-        log = record.folder / LOG_NAME
-        self._log = LogTail(log)
-        self._contacts = ContactWatch(session.env, full_log(log))
+        self._contacts = ContactWatch(session.env, record.folder / LOG_NAME)
         self._learner = LearnerWatch(settings, session.resolved.adapter)
         self._storm = StormWatch(session.env, session.resolved, settings, record.folder)
         self._stop: EarlyStop | None = None
@@ -288,7 +285,8 @@ class _Training:
         """Show the iteration, look after the run's health, write a checkpoint where one is due."""
         self._show(completed, metrics)
         self._checkpoints.add_success_rate(metrics.get("success_rate", float("nan")))
-        self._show_warnings()
+        if warning := self._contacts.check():
+            self._screen.warn(f"warning: {warning}")
         self._heart.beat(phase="train", iteration=completed, env_steps_per_s=metrics["Perf/total_fps"])
 
         if self._flag.received:
@@ -311,11 +309,6 @@ class _Training:
         rounds = math.ceil(self._settings.eval.best_episodes / env.num_envs)
         step_s = metrics["collect_s"] / self._session.resolved.plan.horizon
         return rounds * env.max_episode_length * step_s
-
-    def _show_warnings(self) -> None:
-        warnings = [warning] if (warning := self._contacts.check()) else []
-        for text in (*warnings, *flood_warnings(self._log.lines())):
-            self._screen.warn(f"warning: {text}")
 
     def _show(self, completed: int, metrics: Mapping[str, float]) -> None:
         """Show the iteration."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Floods of native lines are shown once and counted; a real child writes them past Python."""
+"""Native lines are logged until they are a flood, then counted; a real child writes them past Python."""
 
 import os
 import signal
@@ -13,16 +13,16 @@ import pytest
 
 from isaaclab_pc import output_filter
 from isaaclab_pc.launch.child_process import run_child
-from isaaclab_pc.output_filter import OutputFilter, Repeats, full_log
+from isaaclab_pc.output_filter import FLOOD, ChildLines, OutputFilter, Repeats
 from tests.waiting import wait_until
 
-TRANSFORM = "[Warning] [] Invalid PhysX transform detected for /World/envs/env_{}/Robot/panda_link{}.\n"
-NEFC = "nefc overflow - please increase njmax to {}\n"
+TRANSFORM = "[Warning] [] Invalid PhysX transform detected for /World/envs/env_{}/Robot/panda_link{}."
+NEFC = "nefc overflow - please increase njmax to {}"
 
 
-def passed(lines: list[str]) -> list[str]:
+def counts(*lines: str) -> list[int]:
     repeats = Repeats()
-    return [text for line in lines if (text := repeats.feed(line.encode()).decode())]
+    return [repeats.count(line.encode()) for line in lines]
 
 
 @pytest.mark.parametrize(
@@ -30,51 +30,39 @@ def passed(lines: list[str]) -> list[str]:
     [
         (TRANSFORM.format(1, 7), TRANSFORM.format(25, 2)),
         (NEFC.format(16), NEFC.format(432)),
-        ("mass of /World/Cube is nan\n", "mass of /World/envs/Arm is -1.5e-07\n"),
-        ("array at 0x7f3a of size -inf\n", "array at 0xbeef of size 3\n"),
+        ("mass of /World/Cube is nan", "mass of /World/envs/Arm is -1.5e-07"),
+        ("array at 0x7f3a of size -inf", "array at 0xbeef of size 3"),
     ],
 )
 def test_lines_that_differ_in_numbers_and_prim_paths_are_of_one_kind(one: str, other: str) -> None:
-    assert passed([one, other]) == [one]
+    assert counts(one, other) == [1, 2]
 
 
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        ("contact buffer overflow\n", "patch buffer overflow\n"),
-        (", FILE /src/a/Broad.cpp, LINE 113\n", ", FILE /src/a/Narrow.cpp, LINE 113\n"),
-        ("infinite loop\n", "nanobot loop\n"),
+        ("contact buffer overflow", "patch buffer overflow"),
+        (", FILE /src/a/Broad.cpp, LINE 113", ", FILE /src/a/Narrow.cpp, LINE 113"),
+        ("infinite loop", "nanobot loop"),
     ],
 )
 def test_other_lines_are_of_other_kinds(one: str, other: str) -> None:
-    assert passed([one, other]) == [one, other]
+    assert counts(one, other) == [1, 1]
 
 
-def test_counts_are_noted_at_every_tenfold() -> None:
-    shown = passed([NEFC.format(number) for number in range(1, 1235)])
-    assert shown == [
-        NEFC.format(1),
-        "(10 such lines so far) " + NEFC.format(10),
-        "(100 such lines so far) " + NEFC.format(100),
-        "(1000 such lines so far) " + NEFC.format(1000),
-    ]
-
-
-def test_a_traceback_passes_whole_however_often_it_comes() -> None:
+def test_a_traceback_never_counts() -> None:
     traceback = [
-        "Traceback (most recent call last):\n",
-        '  File "/a/one.py", line 1, in f\n',
-        '  File "/a/two.py", line 2, in f\n',
-        "Current thread 0x00007f (most recent call first):\n",
-        "\n",
+        "Traceback (most recent call last):",
+        '  File "/a/one.py", line 1, in f',
+        "Current thread 0x00007f (most recent call first):",
+        "",
     ]
-    assert passed(3 * traceback) == 3 * traceback
+    assert counts(*traceback, *traceback) == 8 * [0]
 
 
 def test_lines_of_ever_new_kinds_stay_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output_filter, "MAX_KINDS", 3)
-    words = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta"]
-    assert passed([f"{word}\n" for word in words]) == ["alpha\n", "beta\n", "gamma\n", "delta\n"]
+    assert counts("alpha", "beta", "gamma", "delta", "epsilon", "alpha") == [1, 1, 1, 1, 2, 2]
 
 
 CHILD = """
@@ -88,10 +76,10 @@ CHILD = """
 
 
 @pytest.fixture
-def child(tmp_path: Path) -> Callable[..., tuple[subprocess.CompletedProcess[str], str, str]]:
-    """Run a child under ``run_child`` in a parent of its own; give its end, the log, and the full log."""
+def child(tmp_path: Path) -> Callable[..., tuple[subprocess.CompletedProcess[str], str]]:
+    """Run a child under ``run_child`` in a parent of its own; give its end and the log."""
 
-    def run(code: str, before: str = "") -> tuple[subprocess.CompletedProcess[str], str, str]:
+    def run(code: str, before: str = "") -> tuple[subprocess.CompletedProcess[str], str]:
         script, log = tmp_path / "child.py", tmp_path / "worker.log"
         script.write_text(textwrap.dedent(CHILD) + textwrap.dedent(code), encoding="utf-8")
         parent = (
@@ -100,13 +88,13 @@ def child(tmp_path: Path) -> Callable[..., tuple[subprocess.CompletedProcess[str
             f"sys.exit(run_child([sys.executable, {str(script)!r}, str(log)], log=log))"
         )
         done = subprocess.run([sys.executable, "-c", parent], capture_output=True, text=True, timeout=120, check=False)
-        return done, log.read_text(encoding="utf-8"), full_log(log).read_text(encoding="utf-8")
+        return done, log.read_text(encoding="utf-8")
 
     return run
 
 
-def test_a_flood_on_both_descriptors_is_shown_once_and_nothing_of_it_is_lost(child: Callable) -> None:
-    done, log, full = child("""
+def test_a_flood_on_both_descriptors_is_logged_at_first_then_counted_and_warned_of_once(child: Callable) -> None:
+    done, log = child("""
         print("made by Python")
         for number in range(3000):
             libc.printf(b"nefc overflow - please increase njmax to %d\\n", number)
@@ -120,21 +108,19 @@ def test_a_flood_on_both_descriptors_is_shown_once_and_nothing_of_it_is_lost(chi
     """)
     assert done.returncode == 0
     assert done.stdout == "".join(f"iteration {number}\n" for number in range(0, 3000, 500))
-    assert done.stderr.splitlines()[:2] == [
-        "note: native code printed 3000 lines such as: nefc overflow - please increase njmax to 0",
-        "note: native code printed 3000 lines such as: Invalid transform of /World/envs/env_0/Robot",
-    ]
-    assert "worker.native.log" in done.stderr
     assert log.count("made by Python\n") == 3
-    assert log.count("nefc overflow") == 5, "the first, at 10, 100 and 1000, and in all"
-    assert log.count("Invalid transform") == 5
+    lines, warnings = log.splitlines(), done.stderr.splitlines()
+    assert len(warnings) == 2
     for kind in ("nefc overflow - please increase njmax to {}", "Invalid transform of /World/envs/env_{}/Robot"):
-        lines = [line for line in full.splitlines() if line.startswith(kind[:8])]
-        assert lines == [kind.format(number) for number in range(3000)]
+        shown = [line for line in lines if line.startswith(kind[:8])]
+        assert shown == [kind.format(number) for number in range(FLOOD)]
+        assert f"(in all 3000 lines such as) {kind.format(0)}" in lines
+        (warning,) = [line for line in warnings if kind.format(FLOOD) in line]
+        assert "worker.log" in warning
 
 
 def test_the_last_words_of_a_crash_come_out_whole(child: Callable) -> None:
-    done, log, full = child("""
+    done, log = child("""
         import faulthandler
         faulthandler.enable()
         for number in range(200):
@@ -145,24 +131,22 @@ def test_the_last_words_of_a_crash_come_out_whole(child: Callable) -> None:
         os.kill(os.getpid(), signal.SIGABRT)
     """)
     assert done.returncode == 128 + signal.SIGABRT
-    for text in (log, full):
-        assert "terminate called after throwing: no line feed" in text
+    assert "terminate called after throwing: no line feed" in log
     assert '  File "' in log, "where Python was"
-    assert full.count("flood") == 201
+    assert "(in all 200 lines such as) flood 0\n" in log
 
 
 def test_after_ctrl_c_everything_that_was_printed_is_there(child: Callable) -> None:
-    _, log, full = child(
+    _, log = child(
         """
         for number in range(50):
-            libc.printf(b"flood %d\\n", number)
+            libc.printf(b"line %d\\n", number)
         os.kill(os.getppid(), signal.SIGINT)
         signal.pause()
     """,
         before="import signal; signal.signal(signal.SIGINT, signal.default_int_handler)",
     )
-    assert full.count("flood") == 50
-    assert "(in all 50 lines such as) flood 0\n" in log
+    assert [line for line in log.splitlines() if line.startswith("line")] == [f"line {number}" for number in range(50)]
     assert "KeyboardInterrupt" in log
 
 
@@ -194,41 +178,27 @@ def test_a_parent_that_is_killed_does_not_take_the_childs_last_work(tmp_path: Pa
     assert "checkpoint written" in log.read_text(encoding="utf-8")
 
 
-def test_a_quiet_child_leaves_no_notes(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_quiet_child_leaves_no_log(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert run_child([sys.executable, "-c", "print('hello')"], log=tmp_path / "worker.log") == 0
     assert capfd.readouterr() == ("hello\n", "")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_full_log_keeps_the_last_text_in_two_bounded_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(output_filter, "MAX_BYTES", 1000)
-    log = tmp_path / "worker.log"
-    with OutputFilter(log, inlets=1) as output:
-        for number in range(1000):
-            os.write(output.inlets[0], b"flood %d\n" % number)
-    newest, older = full_log(log), full_log(log).with_name("worker.native.log.1")
-    assert sorted(path.name for path in tmp_path.iterdir()) == [log.name, newest.name, older.name]
-    text = older.read_text() + newest.read_text()
-    assert 1000 <= len(text) <= 2100
-    first = int(text.split()[1])
-    assert text.splitlines() == [f"flood {number}" for number in range(first, 1000)]
 
 
 def test_a_log_that_cannot_be_written_does_not_stop_the_child(tmp_path: Path) -> None:
     with OutputFilter(tmp_path / "gone" / "worker.log", inlets=1) as output:
         for number in range(50_000):  # far more than a pipe holds
             os.write(output.inlets[0], b"flood %d\n" % number)
-    assert output.summary()[0].startswith("note: native code printed 50000 lines")
+    assert output.floods == [("flood 0", 50_000)]
 
 
-def test_a_process_that_stays_does_not_keep_the_filter(tmp_path: Path) -> None:
-    log = tmp_path / "worker.log"
-    with OutputFilter(log, inlets=1) as output:
+def test_a_process_that_stays_does_not_keep_the_reader() -> None:
+    lines: list[bytes] = []
+    with ChildLines(lines.append) as output:
         stays = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], stdout=output.inlets[0])
         os.write(output.inlets[0], b"half a line")
     stays.kill()
     stays.wait()
-    assert log.read_text() == "half a line\n"
+    assert lines == [b"half a line"]
 
 
 def test_a_pipe_that_closes_does_not_end_its_writer(tmp_path: Path) -> None:

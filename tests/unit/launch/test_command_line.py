@@ -18,14 +18,14 @@ from isaaclab_pc.settings.base import ScriptSettings
 from isaaclab_pc.settings.run import INTERNAL
 
 ONE = Takes(run=EVERY_SETTING, options=("--plan",))
-"""What a script takes that starts one thing."""
+"""Takes of a script that starts one thing."""
 
 
 def test_the_command_line_is_split(tmp_path):
     command = parse_command(
         ["-m", "task=reach", "env.a.b=1", "agent.lr=0.1", "seed=1,2", "-p", "physics", "-cd", str(tmp_path)]
     )
-    assert command.flags == ["-m", "-p", "physics", "-cd", str(tmp_path)]
+    assert command.flags == ["--multirun", "--package", "physics", "-cd", str(tmp_path)]
     assert command.settings == ["task=reach", "seed=1,2"]
     assert command.env == ["env.a.b=1"]
     assert command.agent == ["agent.lr=0.1"]
@@ -45,31 +45,21 @@ def test_the_name_of_a_group_counts_as_the_setting_that_it_stands_for():
     [
         ("task=raech", "did you mean reach"),
         pytest.param("task=" + "x" * 3000, r"^task=x{80}\.\.\.: expected a name of at most 200 letters\.$", id="long"),
-        ("runner=rslrl", "did you mean rsl_rl"),
         ("runer=rsl_rl", "did you mean runner"),
-        ("num_envs=0", "num_envs=0: expected auto, or a whole number from 1 to 65,536"),
         ("num_envs='8'", "num_envs=8: expected auto, or a whole number"),
-        ("physics.dt=-0.01", "physics.dt=-0.01: expected"),
         ("physics.dt=1e-300", "physics.dt=1e-300: expected null, or a number from 1e-05 to 0.1 s"),
         ("physics=newton", "^physics=newton: expected one of .* did you mean newton_mjwarp"),
         ("--task=reach", "without dashes"),
         ("--hlep", "did you mean --help"),
         ("reach", "task=reach"),
         ("+extra=1", "no use here"),
-        ("++seed=1", "no use here"),
         ("seed@x=1", "no use here"),
         ("~seed", "written key=value"),
-        ("~seed=1", "no use here"),
         ("seed=1,2", "need -m"),
         ("env.a=1,2", "need -m"),
-        ("agent.a=range(1,3)", "need -m"),
-        ("env_overrides=[]", "not a setting"),
-        ("agent_overrides=[]", "not a setting"),
-        ("seed=[1", r"^seed=\[1 cannot be read"),
         ("env.a=[1", r"^env\.a=\[1 cannot be read"),
         pytest.param("seed=" + "9" * 5000, r"^seed=9{75}\.\.\. cannot be read: .*4300 digits", id="digits"),
         pytest.param("seed=" + "[" * 3000 + "]" * 3000, r"^seed=\[{75}\.\.\. cannot be read", id="brackets"),
-        ("agent=huge", "expected one of auto, default, large"),
         ("env=1", "not a setting"),
         ("eval={seed:3}", "eval is not a setting"),
         ("hydra.foo=1", r"^hydra\.foo=1: Hydra's own settings .* no use without -m"),
@@ -89,11 +79,11 @@ def test_a_wrong_argument_is_refused_before_composing(argument, message, monkeyp
     ("arguments", "message"),
     [
         (["--cfg", "jobs"], "^--cfg jobs: expected one of job, hydra, all"),
-        (["-i", "bogus"], "^-i bogus: expected one of all, config"),
+        (["-i", "bogus"], "^--info bogus: expected one of all, config"),
         (["-cd", "/nope"], "^-cd /nope: there is no such folder"),
         (["--resolve"], "^--resolve has no use without --cfg"),
-        (["-m", "--cfg", "job"], "^-m and -c exclude each other"),
-        (["--multirun", "--run"], "^-m and -r exclude each other"),
+        (["-m", "--cfg", "job"], "^--multirun and --cfg exclude each other"),
+        (["--multirun", "--run"], "^--multirun and --run exclude each other"),
     ],
 )
 def test_flags_that_hydra_would_refuse_are_refused(arguments, message):
@@ -111,15 +101,11 @@ def test_lists_filled_by_the_program_are_no_keys_of_the_command_line(key):
     ("argument", "message"),
     [
         ("task=reach,raech", "^task=raech is not a task"),
-        ("seed=1,-2", "^seed=-2: expected"),
         ("physics=auto,newton", "^physics=newton: expected"),
-        ("num_envs=choice(1,0)", "^num_envs=0: expected"),
         ("seed=range(-1,3)", "^seed=-1: expected"),
         ("seed=glob(*)", r"^seed=glob\(\*\) is not a list of values"),
-        ("seed=interval(0,1)", r"^seed=interval\(0,1\) is not a list of values"),
         ("seed=range(1,3,0)", r"^seed=range\(1,3,0\) is not a list of values"),
         ("seed=range(1,1000000000)", "more than 10000 runs"),
-        ("env.a=glob(*)", r"^env\.a=glob\(\*\) is not a list of values"),
         ("agent.a=range(0,1e9)", "more than 10000 runs"),
     ],
 )
@@ -167,7 +153,7 @@ def test_flags_are_refused_where_one_thing_is_started():
 
 
 class Own(ScriptSettings):
-    """What one script has."""
+    """Settings of one script."""
 
     episodes: int = 100
     """How many."""

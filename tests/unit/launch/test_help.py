@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What people read of the settings: the page of the docs, and the tables of ``--help``."""
+"""Help: the page of the docs, and the tables of ``--help``."""
 
 from pathlib import Path
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a script prints to may close, or know few letters: neither ends its work."""
+"""Streams that close or know few letters do not end a script's work."""
 
 import json
 import os

@@ -25,31 +25,24 @@ def _folder(tmp_path, monkeypatch):
     ("arguments", "meant"),
     [
         (["num_envs", "=", "16"], "num_envs=16"),
-        (["num_envs=", "16"], "num_envs=16"),
         (["num_envs", "=16"], "num_envs=16"),
-        (["num_envs", "==", "16"], "num_envs=16"),
         (["seed=1", "task", "=", "lift"], "task=lift"),
         (["num_envs =16"], "num_envs=16"),
         ([" num_envs=16"], "num_envs=16"),
         (["points.crop=[[-1,", "1],", "[0,", "1]]"], "points.crop=[[-1,1],[0,1]]"),
-        (["env.a={x:", "1}", "seed=1"], "env.a={x:1}"),
         (["-m", "seed=1,", "2,", "3"], "seed=1,2,3"),
         (["seed=range(1,", "3)"], "seed=range(1,3)"),
         (["num_envs=16\r"], "num_envs=16"),
         (["--plan\r"], "--plan"),
-        (["logs/rsl_rl/lift/a\r"], "logs/rsl_rl/lift/a"),
         (["out=result\n"], "out=result"),
         (["num_envs=16\N{NO-BREAK SPACE}"], "num_envs=16"),
         (["\N{ZERO WIDTH NO-BREAK SPACE}num_envs=16"], "num_envs=16"),
-        (["num\N{ZERO WIDTH SPACE}_envs=16"], "num_envs=16"),
         (["num_envs\N{FULLWIDTH EQUALS SIGN}16"], "num_envs=16"),
         (["\N{LATIN SMALL LIGATURE FI}le=a.hdf5"], "file=a.hdf5"),
         (["\N{EN DASH}num_envs=16"], "num_envs=16"),
         (["\N{EM DASH}plan"], "--plan"),
-        (["\N{EN DASH}-plan"], "--plan"),
         (["env.a=\N{MINUS SIGN}1"], "env.a=-1"),
         (["task=\N{LEFT DOUBLE QUOTATION MARK}lift\N{RIGHT DOUBLE QUOTATION MARK}"], "task=lift"),
-        (["task=\N{DOUBLE LOW-9 QUOTATION MARK}lift\N{LEFT DOUBLE QUOTATION MARK}"], "task=lift"),
         (["task=`lift`"], "task=lift"),
         (["out=~/result"], f"out={os.path.expanduser('~')}/result"),
         (["~/result"], f"{os.path.expanduser('~')}/result"),
@@ -133,19 +126,14 @@ def test_what_is_right_is_left_alone(arguments):
         ("points.crop:[0,1]", "points.crop=[0,1]"),
         ("num_envs: 16", "num_envs=16"),
         ("num_envs", "num_envs=<value>"),
-        ("num_envs:", "num_envs=<value>"),
         ("--num-envs", "num_envs=<value>"),
         ("--num-envs=16", "num_envs=16"),
-        ("-num_envs=16", "num_envs=16"),
         ("--quiet", "quiet=<value>"),
         ("lift", "task=lift"),
         ("latest", "resume=latest"),
         ("json", "--json?"),
         ("~points.crop", "key=value"),
-        ("~points", "key=value"),
-        ("+points.x", "key=value"),
         ("num_envs==16", "num_envs=16"),
-        ("env.a==16", "env.a=16"),
     ],
 )
 def test_settings_as_other_programs_have_them_are_written_key_value(argument, meant):
@@ -169,8 +157,6 @@ def test_a_path_alone_is_meant_for_the_setting_of_the_script_that_takes_one(tmp_
         ("task=lift,", "comma at its end"),
         ("task=lift,num_envs=16", "separated by spaces"),
         ("task='lift", "quote is not closed"),
-        ('task="lift', "quote is not closed"),
-        ("points.crop=[[0,1]", "bracket is not closed"),
         ("points.crop=[0,1]]", "bracket is not closed"),
         ("num_envs=16;", "; needs quotes"),
         ("task=lift # mine", "# needs quotes"),
@@ -185,7 +171,7 @@ def test_what_cannot_be_read_is_said_in_words_of_the_command_line(argument, reas
 
 
 class Own(ScriptSettings):
-    """What one script has."""
+    """Settings of one script."""
 
     steps: int | None = None
     """How many."""

@@ -25,57 +25,26 @@ def script(tmp_path):
     return run
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["task=raech"], "error: task=raech is not a task: did you mean reach?"),
-        (
-            ["runner=rslrl"],
-            "error: runner=rslrl: expected one of rsl_rl, rl_games, skrl, sb3; did you mean rsl_rl or skrl?",
-        ),
-        (["num_env=4"], "error: num_env is not a setting: did you mean num_envs"),
-        (["num_envs=0"], "error: num_envs=0: expected auto, or a whole number from 1 to 65,536."),
-        (["physics.dt=-0.01"], "error: physics.dt=-0.01: expected null, or a number from 1e-05 to 0.1 s."),
-        (["device=tpu"], "error: device=tpu: expected auto, cpu, cuda or cuda:N."),
-        (["--task", "reach"], "error: --task: settings are written without dashes, task=<value>."),
-        (["resume=latest"], "holds no run with a checkpoint"),
-        (["scaling.min=9", "scaling.max=3"], "error: scaling.min=9 is above scaling.max=3."),
-        (["-m", "seed=1,2", "num_envs=8,0"], "error: num_envs=0: expected"),
-    ],
-)
-def test_bad_input_is_refused(script, tmp_path, arguments, message):
-    done = script("train.py", *arguments)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
 REFUSED = [
+    (["task=raech"], "task=raech is not a task: did you mean reach?"),
+    (["runner=rslrl"], "runner=rslrl: expected one of rsl_rl, rl_games, skrl, sb3; did you mean rsl_rl or skrl?"),
+    (["num_env=4"], "num_env is not a setting: did you mean num_envs"),
+    (["device=tpu"], "device=tpu: expected auto, cpu, cuda or cuda:N."),
+    (["--task", "reach"], "--task: settings are written without dashes, task=<value>."),
+    (["resume=latest"], "holds no run with a checkpoint"),
+    (["scaling.min=9", "scaling.max=3"], "scaling.min=9 is above scaling.max=3."),
+    (["-m", "seed=1,2", "num_envs=8,0"], "num_envs=0: expected"),
     (["seed=4294967296"], "seed=4294967296: expected a whole number from 0 to 4,294,967,295."),
-    (["seed=" + "9" * 200], "seed=999"),
     (["seed=" + "9" * 5000], "seed=999"),
-    (["eval.seed=4294967296"], "eval.seed=4294967296: expected a whole number from 0 to 4,294,967,295."),
     (["eval.seed=42"], "eval.seed=42 is the seed of training too"),
     (["hydra.foo=1"], "hydra.foo=1: Hydra's own settings"),
-    (["hydra.run.dir=/proc/nope"], "hydra.run.dir=/proc/nope: Hydra's own settings"),
     (["--run", "hydra.run.dir=/proc/nope"], "hydra.run.dir=/proc/nope: "),
     (["-m", "hydra.foo=1", "seed=1,2"], "hydra.foo=1: "),
-    (["-m", "hydra=1", "seed=1,2"], "hydra=1: "),
     (["-m", "hydra.sweep.dir=/proc/nope", "seed=1,2"], "hydra.sweep.dir=/proc/nope: "),
-    (["-m", "hydra.sweep.subdir=/proc/nope", "seed=1,2"], "hydra.sweep.subdir=/proc/nope: "),
-    (["-m", "hydra/launcher=nope", "seed=1,2"], "hydra/launcher=nope: "),
     (["-m", "seed=glob(*)"], "seed=glob(*) is not a list of values"),
-    (["-m", "seed=range(1,1e12)"], "seed=range(1,1e12): these are more than"),
-    (["-m", "--cfg", "job"], "-m and -c exclude each other"),
-    (["--cfg", "jobs"], "--cfg jobs: expected one of job, hydra, all."),
-    (["-cd", "/nope"], "-cd /nope: there is no such folder."),
     (["max_iterations=1e21"], "max_iterations=1e+21: expected null, or a whole number"),
     (["physics.dt=1e-300"], "physics.dt=1e-300: expected null, or a number from 1e-05 to 0.1 s."),
-    (["physics.decimation=1000000"], "physics.decimation=1000000: expected null, or a whole number from 1 to 1,000."),
     (["task=" + "x" * 3000], "task=xxx"),
-    (["guard.max_abs=1e-9"], "guard.max_abs=1e-09: expected null, or a number from 10 to 1e+30."),
-    (["num_envs=200000"], "num_envs=200000: expected auto, or a whole number from 1 to 65,536."),
     (["eval.episodes=1e12"], "eval.episodes=1000000000000.0: expected a whole number from 1 to 1,000,000."),
     (["points.crop=[[100,101],[0,1],[0,1]]"], "points.crop=[[100, 101], [0, 1], [0, 1]]: expected null, or [[x0,x1]"),
     (["resume=" + "x" * 3000], "resume=xxx"),
@@ -99,8 +68,8 @@ def test_wrong_settings_are_one_line_that_names_them(tmp_path, monkeypatch, caps
 
 @pytest.mark.parametrize(
     "arguments",
-    [["seed=" + "9" * 200], ["-m", "hydra.foo=1", "seed=1,2"], ["--run", "hydra.run.dir=/proc/nope"]],
-    ids=["digits", "sweep", "run"],
+    [["task=raech"], ["num_envs=0"], ["-m", "seed=1,2", "num_envs=8,0"], ["--run", "hydra.run.dir=/proc/nope"]],
+    ids=["choice", "number", "sweep", "hydra"],
 )
 def test_a_real_process_says_the_same(script, tmp_path, arguments):
     done = script("train.py", *arguments)

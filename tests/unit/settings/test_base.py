@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What every group of settings does: strict checks, and words for what a type takes."""
+"""Groups of settings: strict checks, and words for what a type takes."""
 
 from typing import Annotated, Any, Literal
 

@@ -3,14 +3,11 @@
 
 import pytest
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.settings import PhysicsSettings, RunSettings
+from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.base import check_value
-from isaaclab_pc.settings.physics import BACKENDS
 from isaaclab_pc.settings.run import INTERNAL, SETTINGS
 
 
@@ -23,58 +20,29 @@ def test_every_setting_says_what_it_is():
     assert silent == []
 
 
-def test_every_physics_option_names_its_own_backend_and_nothing_else():
-    for name in BACKENDS:
-        assert compose([f"physics={name}"]).physics == PhysicsSettings(backend=name)
-
-
 @pytest.mark.parametrize(
     ("key", "value"),
     [
         ("num_envs", 0),
-        ("num_envs", -4),
-        ("num_envs", 1.5),
-        ("num_envs", True),
-        ("num_envs", "many"),
         ("num_envs", "8"),
-        ("num_envs", None),
         ("num_envs", 65_537),
-        ("max_iterations", 0),
-        ("seed", -1),
         ("seed", 2**32),
-        ("eval.seed", 2**32),
         ("physics.dt", 0),
-        ("physics.dt", -0.01),
         ("physics.dt", 0.11),
         ("physics.dt", 9e-6),
-        ("physics.dt", float("nan")),
-        ("physics.dt", "0.01"),
-        ("physics.dt", True),
-        ("physics.velocity_iterations", -1),
-        ("physics.velocity_iterations", 2.0),
-        ("physics.backend", "newton"),
         ("device", "gpu"),
         ("device", "cuda:"),
         ("device", "cuda:0\n"),
-        ("obs", "rgb"),
-        ("runner", "sb4"),
         ("points.crop", [[0, 1], [0, 1]]),
         ("points.crop", [[0, 1], [0, 1], [1, 1]]),
         ("points.crop", [[0, 1], [0, 1], [0, 101]]),
         ("points.crop", [[0, 1], [0, 1], [0, float("nan")]]),
         ("points.features", ["rgb", "rgb"]),
-        ("points.features", "rgb"),
-        ("points.remove_robot", "yes"),
         ("guard.max_abs", float("inf")),
-        ("guard.max_abs", 9),
-        ("guard.storm", 0),
         ("scaling.budget", 1.5),
         ("scaling.budget", "lots"),
-        ("scaling.budget", True),
         ("resume", ""),
-        ("resume", " "),
         ("visualizer", "none"),
-        ("visualizer", True),
         ("visualizer", []),
         ("visualizer", ["viser", "viser"]),
         ("visualizer", ["viser", None]),
@@ -91,24 +59,16 @@ def test_a_wrong_value_is_refused_by_name(key, value):
     ("key", "value"),
     [
         ("num_envs", "auto"),
-        ("num_envs", 1),
         ("physics.dt", 0.1),
-        ("physics.dt", None),
-        ("physics.velocity_iterations", 0),
-        ("physics.backend", "newton_mjwarp"),
         ("device", "cuda:3"),
         ("device", "cuda:0,cuda:1"),
         ("points.crop", [[0, 1], [-0.5, 0.5], [0, 1e-3]]),
         ("points.features", ["rgb", "normals"]),
-        ("points.remove_robot", False),
-        ("scaling.budget", 0.8),
         ("scaling.budget", "12GB"),
         ("scaling.budget", "1.5 GiB"),
         ("scaling.budget", "80%"),
         ("scaling.max_seconds", 30),
         ("resume", "logs/rsl_rl/reach/2026-01-01_00-00-00"),
-        ("visualizer", None),
-        ("visualizer", "viser"),
         ("visualizer", ["viser", "newton_gl"]),
     ],
 )
@@ -121,15 +81,12 @@ def test_a_right_value_passes(key, value):
     ("key", "value", "message"),
     [
         ("num_envs", 0, "num_envs=0: expected auto, or a whole number from 1 to 65,536."),
-        ("max_iterations", 0, "max_iterations=0: expected null, or a whole number from 1 to 1,000,000,000."),
         ("physics.dt", 1e-300, "physics.dt=1e-300: expected null, or a number from 1e-05 to 0.1 s."),
         ("scaling.max_seconds", 0, "scaling.max_seconds=0: expected a number above 0 and at most 604,800 s."),
         ("guard.storm", 1.5, "guard.storm=1.5: expected null, or a number above 0 and at most 1."),
-        ("guard.max_abs", 1e-9, "guard.max_abs=1e-09: expected null, or a number from 10 to 1e+30."),
         ("points.remove_robot", "yes", "points.remove_robot=yes: expected null, or true or false."),
         ("device", "tpu", "device=tpu: expected auto, cpu, cuda or cuda:N."),
         ("seed", None, "seed=null: expected a whole number from 0 to 4,294,967,295."),
-        ("seed", True, "seed=true: expected a whole number from 0 to 4,294,967,295."),
         ("agent", "huge", "agent=huge: expected one of auto, default, large."),
         (
             "points.crop",
@@ -144,21 +101,14 @@ def test_the_message_says_what_is_taken_and_in_which_unit(key, value, message):
     with pytest.raises(ConfigError) as refusal:
         check_value(SETTINGS[key], value)
     assert str(refusal.value).startswith(message)
-    with pytest.raises(ConfigError) as refusal:
-        RunSettings().with_values({key: value})
-    assert str(refusal.value).startswith(message)
 
 
 @pytest.mark.parametrize(
     ("key", "value", "near"),
     [
         ("physics.backend", "newton_mjwrap", "newton_mjwarp"),
-        ("physics.preset", "robsut", "robust"),
-        ("runner", "rl_game", "rl_games"),
-        ("robot", "frankka", "franka"),
         ("guard.mode", "quarantin", "quarantine"),
         ("points.features", ["rgb", "normal"], "normals"),
-        ("visualizer", "vizer", "viser"),
         ("visualizer", ["rerun", "vizer"], "viser"),
         ("visualizer", "newton", "newton_gl or newton_rtx"),
     ],
@@ -172,9 +122,7 @@ def test_a_wrong_choice_shows_the_near_one(key, value, near):
     ("values", "message"),
     [
         ({"num_env": 8}, r"^num_env is not a setting: did you mean num_envs"),
-        ({"physics.dtt": 0.01}, r"^physics\.dtt is not a setting: did you mean physics\.dt"),
         ({"fysics.dt": 0.01}, r"^fysics\.dt is not a setting: did you mean physics\.dt"),
-        ({"seed.x": 1}, r"^seed\.x is not a setting"),
     ],
 )
 def test_an_unknown_name_shows_the_near_one(values, message):
@@ -182,27 +130,11 @@ def test_an_unknown_name_shows_the_near_one(values, message):
         RunSettings().with_values(values)
 
 
-def test_a_long_value_is_cut_in_the_message():
-    with pytest.raises(ConfigError) as refusal:
-        check_value(SETTINGS["obs"], "x" * 3000)
-    assert len(str(refusal.value)) < 200
-
-
 def test_lists_filled_by_the_program_are_no_settings_of_a_user():
     assert {"env_overrides", "agent_overrides"} == INTERNAL
     assert not INTERNAL & set(SETTINGS)
     with pytest.raises(ConfigError, match=r"env_overrides=env\.x=1: expected a list of text"):
         RunSettings().with_values({"env_overrides": "env.x=1"})
-
-
-@given(st.floats(allow_nan=True, allow_infinity=True) | st.floats(0.0, 0.2))
-def test_dt_is_accepted_exactly_between_its_bounds(value):
-    try:
-        check_value(SETTINGS["physics.dt"], value)
-        accepted = True
-    except ConfigError:
-        accepted = False
-    assert accepted == (1e-5 <= value <= 0.1)
 
 
 def test_settings_are_not_changed_once_made():
@@ -233,11 +165,6 @@ def test_the_best_checkpoint_is_chosen_on_resets_that_nothing_else_uses(values, 
         RunSettings().with_values(values)
 
 
-def test_limits_of_the_search_must_be_in_order():
-    with pytest.raises(ConfigError, match=r"^scaling\.min=64 is above scaling\.max=16"):
-        RunSettings().with_values({"scaling.min": 64, "scaling.max": 16})
-
-
 # The file
 
 
@@ -265,20 +192,13 @@ def test_a_file_that_an_editor_on_windows_saved_is_the_same(tmp_path):
     [
         ("- 1", "holds no settings"),
         ("task: reach", "lacks"),
-        ("task: [", "cannot be read"),
-        ("\x00", "cannot be read"),
         ("[" * 5000, "cannot be read"),
-        ("physics: 3", "physics=3: expected a group of settings"),
-        ("num_envs: 0", "num_envs=0: expected auto"),
         ("num_env: 8", "num_env is not a setting: did you mean num_envs"),
         ("physics: {dtt: 1}", r"physics\.dtt is not a setting: did you mean physics\.dt"),
-        ("1: 2", "1 is not a setting"),
         ("physics: {1: 2}", r"physics\.1 is not a setting"),
         ("", "holds no settings"),
-        ("lift", "holds no settings"),
         ("task: lift\n\tseed: 1", "cannot be read: line 2: "),
         ("seed: 1\nphysics: {dt: 0.1,\n  dt: 0.2}", "cannot be read: line 3: dt stands there twice"),
-        ("seed: 1\r\nseed: 2\r\n", "cannot be read: line 2: seed stands there twice"),
         ("seed: 1\n---\nseed: 2", "cannot be read: line 2: "),
         ("task: !!python/name:os.system", "cannot be read: line 1: could not determine a constructor"),
         ("a: &a [*a]", "a is not a setting"),
@@ -294,11 +214,6 @@ def test_loading_refuses_what_is_no_settings_file(tmp_path, content, message):
         RunSettings.load(path)
     assert str(path) in str(refusal.value)
     assert len(str(refusal.value).splitlines()) == 1
-
-
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(ConfigError, match="cannot be read"):
-        RunSettings.load(tmp_path / "config.yaml")
 
 
 def test_a_file_that_lacks_settings_is_refused_by_their_names(tmp_path):

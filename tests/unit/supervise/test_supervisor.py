@@ -16,7 +16,6 @@ import psutil
 import pytest
 from filelock import FileLock
 
-from isaaclab_pc.cluster import health, oom_watch, supervisor, watch
 from isaaclab_pc.launch import worker
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.run_folder import WORKER_LOCK

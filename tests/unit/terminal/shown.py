@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the screens of these tests show."""
+"""Events that these tests show."""
 
 from isaaclab_pc.terminal.events import Iteration, Trials
 

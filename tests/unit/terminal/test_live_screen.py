@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a terminal shows while something runs."""
+"""The foot of a terminal while something runs."""
 
 import contextlib
 import fcntl
@@ -42,6 +42,11 @@ def without_escapes(shown: str) -> list[str]:
     return [line.rstrip() for line in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "\n", shown).splitlines()]
 
 
+def words(shown: str) -> str:
+    """The text on a terminal, with single spaces."""
+    return " ".join(" ".join(without_escapes(shown)).split())
+
+
 def test_a_terminal_shows_how_many_trials_have_ended_which_run_and_the_best():
     parent, child = terminal(100)
     with os.fdopen(child, "w", encoding="utf-8") as stream:
@@ -50,8 +55,8 @@ def test_a_terminal_shows_how_many_trials_have_ended_which_run_and_the_best():
         screen.show(trials())
         screen.show(trials(running={f"{number:03d}": 5 for number in range(8)}))
         screen.close()
-    text = " ".join(without_escapes(read_to_end(parent)))
-    for part in ("tune  0:00:0", "trials 3/20 ended", "best so far 001: success_rate 0.875", "running 004 at 5/90"):
+    text = words(read_to_end(parent))
+    for part in ("tune 0:00:0", "trials 3/20 ended", "best so far 001: success_rate 0.875", "running 004 at 5/90"):
         assert part in text, part
     assert "005 at 5/90 and 2 more" in text
 
@@ -67,8 +72,8 @@ def test_a_terminal_shows_the_phase_and_the_last_iteration_and_keeps_messages(co
         screen.show(iteration(guard={"action": 2}, restarts=1, memory=memory, metrics=metrics))
         screen.say("checkpoint [1]")
         screen.close()
-    lines = without_escapes(read_to_end(parent))
-    text = " ".join(lines)
+    shown = read_to_end(parent)
+    lines, text = without_escapes(shown), words(shown)
     # What stays is the terminal's to wrap.
     assert max(len(line) for line in lines if not line.startswith("iteration  1/10")) <= (columns or 80)
     assert "checkpoint [1]" in lines
@@ -79,9 +84,9 @@ def test_a_terminal_shows_the_phase_and_the_last_iteration_and_keeps_messages(co
         "environment 2000",
         "with inference 1636",
         "memory 1.0 of 4.0 GiB",
+        "guard action 2 restarts 1",
     ):
-        assert part in re.sub(r"\s+", " ", text)
-    assert "restarts 1" in re.sub(r"\s+", " ", text)
+        assert part in text, part
 
 
 def test_a_foot_is_never_wider_than_the_window_is_now():
@@ -112,23 +117,21 @@ def test_a_terminal_of_few_letters_gets_no_others():
     assert "iteration 1/10" in read_to_end(parent)
 
 
-def test_on_a_terminal_the_clock_of_a_phase_moves_though_nothing_happens(kept):
+def test_on_a_terminal_the_clock_of_a_phase_moves_though_nothing_happens():
     parent, child = terminal(80)
     shown = b""
 
     def clock_moved():
         nonlocal shown
         shown += os.read(parent, 65536)
-        return len(set(re.findall(rb"search  \d:\d\d:\d\d", shown))) >= 2
+        return len(set(re.findall(r"search \d:\d\d:\d\d", words(shown.decode(errors="replace"))))) >= 2
 
     with os.fdopen(child, "w", encoding="utf-8") as stream:
-        screen = LiveScreen(stream, kept)
+        screen = LiveScreen(stream)
         screen.begin("search", "trying sizes")
         wait_until(clock_moved)
         screen.close()
-    text = shown.decode() + read_to_end(parent)
-    assert "trying sizes" in text
-    assert "usually" not in text
+    assert "trying sizes" in shown.decode() + read_to_end(parent)
 
 
 def test_a_terminal_that_closes_ends_nothing():

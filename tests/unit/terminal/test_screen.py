@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a user, a log and a program see of the same events."""
+"""The same events for a user, a log and a program."""
 
 import io
 import json
@@ -15,19 +15,15 @@ import pytest
 
 from isaaclab_pc.launch.child_process import run_child, run_script
 from isaaclab_pc.terminal import screen as screens
-from isaaclab_pc.terminal.durations import KEPT
 from isaaclab_pc.terminal.events import (
     End,
     Evaluated,
     Memory,
-    Phase,
-    Warned,
     event_schema,
     read_event,
     to_line,
 )
 from isaaclab_pc.terminal.screen import JsonScreen, Lines, Wire, current, use
-from tests.no_locks import without_locks
 from tests.unit.terminal.shown import METRICS, iteration, trials
 from tests.waiting import wait_until
 
@@ -117,43 +113,6 @@ def test_a_phase_says_how_far_it_has_come(monkeypatch):
     wait_until(lambda: re.search(r"train: \d:\d\d:\d\d so far\n", stream.getvalue()))
 
 
-def test_what_a_phase_usually_takes_is_said_from_its_second_time_on(kept):
-    def events(screen):
-        screen.about = "reach"
-        screen.begin("build", "building")
-        screen.begin("train")
-        screen.end_phase()
-
-    assert lines_of(events, durations=kept) == ["building"]
-    assert lines_of(events, durations=kept) == ["building, usually 0:00:00 here"]
-
-
-def test_what_a_phase_takes_is_remembered_where_there_are_no_locks(kept, monkeypatch):
-    without_locks(monkeypatch)
-    kept.add("build", 2.0)
-    assert kept.usual("build") == 2.0
-
-
-def test_a_phase_that_was_cut_short_is_not_remembered(kept):
-    def events(screen):
-        screen.begin("build", "building")
-        screen.end_phase(well=False)
-
-    assert lines_of(events, durations=kept) == lines_of(events, durations=kept) == ["building"]
-
-
-def test_the_last_few_times_count_and_a_damaged_file_is_none(kept, tmp_path):
-    for seconds in (1000.0, 1.0, 2.0, 30.0, 4.0, 5.0):
-        kept.add("build", seconds)
-    assert KEPT == 5
-    assert kept.usual("build") == 4.0
-    assert kept.usual("search") is None
-    (tmp_path / "cache" / "durations.json").write_text('{"seconds": {"build": [-1]}}', encoding="utf-8")
-    assert kept.usual("build") is None
-    kept.add("build", 7.0)
-    assert kept.usual("build") == 7.0
-
-
 def test_a_closed_pipe_ends_nothing():
     read, write = os.pipe()
     os.close(read)
@@ -167,9 +126,9 @@ def test_a_closed_pipe_ends_nothing():
 # Programs
 
 
-def test_json_has_one_event_a_line_and_ends_with_the_exit_code(kept, capsys):
+def test_json_has_one_event_a_line_and_ends_with_the_exit_code(capsys):
     stream = io.StringIO()
-    screen = JsonScreen(stream, kept)
+    screen = JsonScreen(stream)
     screen.begin("build", "building")
     screen.begin("train")
     screen.say("a note")
@@ -266,11 +225,6 @@ def test_the_output_is_asked_for_in_one_way(capsys):
     assert "quiet" in capsys.readouterr().err
     assert run_script(["--help"], "help", len) == 0
     assert "--json" in capsys.readouterr().out
-
-
-def test_a_warning_is_an_event_of_its_own():
-    assert read_event(to_line(Warned(text="hot"))) == Warned(text="hot")
-    assert read_event(to_line(Phase(phase="build"))) == Phase(phase="build")
 
 
 # From a child

@@ -109,10 +109,6 @@ def test_the_reward_is_the_tasks_own_unless_it_is_set():
     assert resolved("reward=dense", env=["env.reward=sparse"]).env_cfg.reward == "dense"
 
 
-def test_the_word_none_chooses_the_level_of_that_name():
-    assert resolved(env=["env.randomization=none"]).env_cfg.randomization == "none"
-
-
 def test_a_preset_fills_in_what_was_not_given():
     result = resolved("physics.preset=robust", "physics.position_iterations=3")
     values = PRESETS["newton_mjwarp"]["robust"]
@@ -133,24 +129,11 @@ def test_every_number_of_environments_keeps_the_samples_per_update(runner):
 
 
 @pytest.mark.parametrize("how", [["algorithm=distill"], *([f"runner={runner}", "algorithm=ppo"] for runner in RUNNERS)])
-def test_the_encoder_reaches_the_agent_of_every_library(how):
-    for asked, there in (("dp3", "dp3"), ("auto", "pointnet")):
-        config = resolved("task=lift", *how, f"encoder={asked}").agent_cfg
-        kinds = {encoder["point_encoder"] for encoder in resolving._parts_with("point_encoder", config)}
-        assert kinds == {there}
-
-
-@pytest.mark.parametrize(
-    "how",
-    [
-        ["algorithm=distill"],
-        *([f"runner={runner}", "algorithm=ppo"] for runner in RUNNERS),
-    ],
-)
-def test_the_chunk_reaches_the_agent_of_every_library(how):
-    for given, there in ((["chunk=128"], 128), ([], "auto")):
-        config = resolved("task=reach", *how, *given).agent_cfg
-        assert {encoder["chunk"] for encoder in resolving._parts_with("chunk", config)} == {there}
+def test_encoder_and_chunk_reach_the_agent_of_every_library(how):
+    for given, kind, chunk in ((["encoder=dp3", "chunk=128"], "dp3", 128), ([], "pointnet", "auto")):
+        config = resolved("task=lift", *how, *given).agent_cfg
+        assert {encoder["point_encoder"] for encoder in resolving._parts_with("point_encoder", config)} == {kind}
+        assert {encoder["chunk"] for encoder in resolving._parts_with("chunk", config)} == {chunk}
 
 
 def test_a_memory_is_asked_for_and_sized():
@@ -198,14 +181,12 @@ def test_two_runs_share_no_config():
         (["obs=state", "points.num_points=100000"], [], [], None),
         ([], ["env.scene.camra.width=3"], [], r"env\.scene has no field camra: did you mean camera\?"),
         ([], [], ["agent.algorithm.gama=1"], r"agent\.algorithm has no field gama: did you mean gamma"),
-        (["runner=skrl"], [], ["agent.params.seed=1"], r"set seed instead"),
         (
             ["runner=skrl"],
             [],
             ["agent.algorithm.gamma=0.9"],
             r"no field algorithm: .*; agent.algorithm is of runner=rsl_rl",
         ),
-        ([], [], ["agent.agent.gae_lambda=0.9"], r"agent has no field agent: .*; agent.agent is of runner=skrl"),
         ([], [], ["agent.n_epochs=3"], r"agent has no field n_epochs: .*; agent.n_epochs is of runner=sb3"),
         (
             ["runner=sb3"],
@@ -214,23 +195,11 @@ def test_two_runs_share_no_config():
             r"no field algorithm: .*; agent.algorithm is of runner=rsl_rl",
         ),
         (["runner=sb3"], [], ["agent.gamma=1.5"], r"^agent\.gamma=1\.5: expected a number from 0 to 1"),
-        (["runner=sb3"], [], ["agent.policy=os:system"], r"^agent\.policy=os:system: a setting cannot name code"),
-        (["runner=sb3"], [], ["agent.device=cpu"], r"would have no effect: set device instead"),
         ([], ["env.action=tool_poze"], [], r"env\.action=tool_poze is unknown: did you mean tool_pose"),
-        ([], ["env.reward=spars"], [], r"env\.reward=spars is unknown: did you mean sparse"),
-        ([], ["env.decimation=fast"], [], r"^env\.decimation=fast: expected a whole number from 1 to 1,000, like"),
         ([], ["env.sim.dt=0"], [], r"^env\.sim\.dt=0: expected a number from 1e-05 to 0\.1, like the present"),
-        ([], ["env.history_length=0"], [], r"^env\.history_length=0: "),
         (["obs=state"], ["env.history_length=2"], [], r"^env\.history_length=2 with obs=state"),
-        ([], ["env.episode_length_s=nan"], [], r"^env\.episode_length_s=nan: expected a number above 0"),
-        ([], ["env.scene.camera.width=100000"], [], r"expected a whole number from 1 to 4,096"),
-        ([], [], ["agent.algorithm.gamma=1.5"], r"^agent\.algorithm\.gamma=1\.5: expected a number from 0 to 1"),
-        (["algorithm=distill"], [], ["agent.algorithm.last_expert_share=2"], r"share=2: expected a number from 0 to 1"),
-        ([], ["env.seed=3"], [], r"^env\.seed=3 would have no effect: set seed instead"),
-        ([], ["env.scene.num_envs=3"], [], r"would have no effect: set num_envs instead"),
         ([], [], ["agent.device=cpu"], r"would have no effect: set device instead"),
         (["encoder=dp3", "obs=depth"], [], [], r"^encoder=dp3: obs=depth has no cloud to read; give obs=points"),
-        ([], [], ["agent.actor.rnn_type=gru"], r"would have no effect: set recurrent instead"),
         (
             ["task=Isaac-Cartpole-Direct", "recurrent=gru"],
             [],
@@ -243,7 +212,6 @@ def test_two_runs_share_no_config():
             ["agent.actor.encoder.point_encoder=pointnet"],
             r"^encoder=dp3 and agent\.actor\..*=pointnet choose the same; give one of them",
         ),
-        (["minibatch_size=100000000"], [], [], r"^minibatch_size=100000000 is more than the \d+ samples of an update"),
         (
             ["points.crop=[[99,100],[0,1],[0,1]]"],
             [],
@@ -340,11 +308,6 @@ for backend in ("newton_mjwarp", "ovphysx"):
 def test_no_task_loads_usd_before_kit_could_have_started():
     done = subprocess.run([sys.executable, "-c", RESOLVE_ALL], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-
-
-def test_a_crop_beyond_all_scenes_is_refused_before_any_config_is_read():
-    with pytest.raises(ConfigError, match=r"^points\.crop=\[\[100, 101\], .*within 100 m\.$"):
-        compose(["points.crop=[[100,101],[0,1],[0,1]]"])
 
 
 @pytest.mark.parametrize("runner", RUNNERS)

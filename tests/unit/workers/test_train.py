@@ -16,7 +16,6 @@ from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.heartbeat import HEARTBEAT_NAME, Heartbeat
 from isaaclab_pc.launch.run_record import RunRecord
 from isaaclab_pc.launch.worker import TrainJob
-from isaaclab_pc.output_filter import Repeats
 from isaaclab_pc.runners import NonFiniteError
 from isaaclab_pc.scaling.profile import Answer
 from isaaclab_pc.scaling.trial import Progress, TrainingPhase
@@ -352,18 +351,3 @@ def test_a_run_that_drops_contacts_says_so_once_and_records_the_marks(run, train
     assert train.output.count("warning: the solver drops contacts") == 1
     assert "set physics.constraints=240" in train.output
     assert record(run).contacts == USAGE
-
-
-def test_a_flood_in_the_log_is_shown_once_while_it_trains(run, train, fake_session):
-    log, repeats = run / worker.LOG_NAME, Repeats()
-    log.write_text("(10 such lines so far) of an earlier start\n", encoding="utf-8")
-
-    def flood(completed):
-        with log.open("ab") as file:
-            for number in range(60):
-                file.write(repeats.feed(b"nefc overflow %d\n" % number))
-
-    fake_session(flood)
-    assert train() == 0
-    assert train.output.count("over and over") == 1
-    assert "warning: native code prints this over and over: nefc overflow 9\n" in train.output
