@@ -87,7 +87,7 @@ def _stability(args: argparse.Namespace, screen: Screen) -> int:
 def _view(args: argparse.Namespace, screen: Screen) -> int:
     from isaaclab_pc.workers.view import ViewOptions, view
 
-    options = ViewOptions(args.policy, args.checkpoint, args.record, args.steps, args.visualizer, args.port, args.color)
+    options = ViewOptions(args.policy, args.checkpoint, args.record, args.steps, args.port, args.color)
     return view(args.settings, options, screen)
 
 
@@ -146,7 +146,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--policy", help="view: who acts without a checkpoint")
     parser.add_argument("--record", type=Path, help="view: the recording")
     parser.add_argument("--steps", type=int, help="view: steps after which it ends")
-    parser.add_argument("--visualizer", help="view: whose page it is")
     parser.add_argument("--port", type=int, help="view: port of the page")
     parser.add_argument("--color", help="view: what colours the points")
     parser.add_argument("--log", type=Path, help="stability: the log")
