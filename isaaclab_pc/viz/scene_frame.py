@@ -147,7 +147,7 @@ class SceneFrame:
 
 def curves(frame: SceneFrame, env: int) -> dict[str, dict[str, float]]:
     """Return an environment's values over the time by name, in the groups ``watched``, ``reward`` and ``action``."""
-    found = {}
+    found: dict[str, dict[str, float]] = {}
     if frame.watched:
         found["watched"] = frame.watched
     if frame.reward is not None:

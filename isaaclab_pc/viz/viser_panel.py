@@ -42,7 +42,7 @@ _LOG_LENGTH = 8
 _CURVES = {"watched": "What failed", "reward": "Reward and its terms", "action": "Actions"}
 """Titles of the diagrams, by the group of their curves."""
 
-_STROKES = [to_hex(color) for color in mpl.colormaps["tab10"](range(10))]
+_STROKES = [to_hex(color) for color in mpl.colormaps["tab10"](np.arange(10))]
 
 
 class Panel:
