@@ -42,7 +42,7 @@ EXTRAS_REQUIRE = {
     "bench": ["fpsample>=1.0,<2"],
     # logger=wandb. MLflow 3 and Trackio exclude versions of other packages that Isaac Lab 3.0 is tested with.
     "wandb": ["wandb>=0.20"],
-    # Visualizers in a browser, in Isaac Lab's versions, and what writes films, with FFmpeg's libraries in its wheel.
+    # viser in Isaac Lab's version; rerun and PyAV, with FFmpeg's libraries in its wheel, write recordings.
     "viz": ["rerun-sdk>=0.29", "viser>=1.0.16", "av>=15"],
     # The documentation's site.
     "docs": ["furo>=2025.9", "myst-parser>=4", "sphinx>=8.2,<10", "sphinx-copybutton>=0.5"],

@@ -17,13 +17,13 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 import torch
-from isaaclab.utils.math import quat_apply
 from PIL import Image, ImageDraw
 from task_sheet import VIEWS, View
 
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.platform import choose_platform
 from isaaclab_pc.launch.pretrained import find_pretrained, pretrained_tasks
+from isaaclab_pc.viz.observed_cloud import points_in_world
 from isaaclab_pc.viz.scene_pictures import PictureView, draw_points
 from isaaclab_pc.workers.picture_camera import add_picture_camera, read_pictures
 from isaaclab_pc.workers.resolve import Resolved, resolve
@@ -72,9 +72,7 @@ def film(task: str, episodes: int) -> tuple[list[Image.Image], float]:
         for step in range(episodes * base.max_episode_length):
             if step % EVERY == 0:
                 scene = read_pictures(base)[0]
-                points = observations["points"][0, :, :3].float()
-                if resolved.env_cfg.scene.points.frame == "gripper":
-                    points = base.tool_pos[0] + quat_apply(base.tool_quat[:1].expand(len(points), 4), points)
+                points = points_in_world(base, observations["points"][:1, :, :3])[0] - base.scene.env_origins[0]
                 pictures.append(Image.fromarray(np.hstack([scene, cloud_picture(points.cpu().numpy(), scene, view)])))
             observations, *_ = env.step(act(observations))
     return pictures, EVERY * base.step_dt

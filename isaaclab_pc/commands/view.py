@@ -35,11 +35,11 @@ ACTORS = ("random", "zero", "expert", KEYBOARD)
 """Policies that were not trained."""
 
 RECORDINGS = {".rrd": "rerun", ".mp4": "av"}
-"""Ends of a recording's name, and the module that writes it."""
+"""Modules that write recordings, by suffix."""
 
 
 class ViewSettings(ScriptSettings):
-    """What a view has besides the settings of a run."""
+    """Settings of a view besides those of a run."""
 
     policy: Annotated[str, Field(min_length=1, max_length=4096)] | None = None
     """Who acts: random, zero, expert, keyboard (you, by the page's sliders and keys), pretrained (the policy that comes
@@ -47,8 +47,8 @@ class ViewSettings(ScriptSettings):
     else random."""
 
     record: str | None = None
-    """Write a recording in the place of the page: a path that ends in .rrd, which rerun shows, or in .mp4, a film of
-    the scene beside the cloud and the depth images that the policy sees."""
+    """Write a recording in the place of the page: a path that ends in .rrd, which rerun shows with a time line, or in
+    .mp4, a film of the scene beside the cloud and the depth images that the policy sees."""
 
     steps: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """Steps after which it ends; null: never, and with record the longest episode."""
@@ -57,12 +57,8 @@ class ViewSettings(ScriptSettings):
     """What colours the points at first. segmentation is known where the cloud's cameras render it and have no latency,
     age where they have one."""
 
-    visualizer: Literal["viser", "rerun"] = "viser"
-    """Whose page it is. viser has controls, and shows the present; rerun has a time line to go back on, and nothing to
-    press."""
-
     port: Annotated[int, Field(ge=1, le=65535)] | None = None
-    """Port of the page; null: 8080 of viser, 9090 of rerun. The next free one where it is taken."""
+    """Port of the page; null: 8080. The next free one where it is taken."""
 
 
 MAY_CHANGE = (
@@ -80,12 +76,12 @@ CHANGES_OF_A_POLICY = (
 """Those that may differ from a trained policy's."""
 
 _OTHERWISE = {"num_envs": (str(NUM_ENVS_SHOWN), "Environments to show; more than 64 need force=true.")}
-"""A setting that means something else than in training."""
+"""Settings with another default and meaning than in training."""
 
 HELP = f"""\
 Look at a few environments in a browser: the scene, each environment's cloud as the policy sees it, cameras, crop boxes,
-grippers and goals, with rewards, actions, success and what the guard finds. viser's panel there pauses, takes single
-steps, goes in slow motion or to the next fault, resets, and builds the environments again with other points or physics.
+grippers and goals, with rewards, actions, success and what the guard finds. A panel there pauses, takes single steps,
+goes in slow motion or to the next fault, resets, and builds the environments again with other points or physics.
 
   python scripts/view.py task=<name> [key=value ...]
 
@@ -95,8 +91,7 @@ Examples
   python scripts/view.py task=stack policy=logs/rsl_rl/stack/<time>   one that you trained
   python scripts/view.py task=lift policy=random points.realism=stereo color=age
   python scripts/view.py task=lift policy=keyboard num_envs=1 env.episode_length_s=120     drive the arm yourself
-  python scripts/view.py task=lift visualizer=rerun                   with a time line: look back at any step
-  python scripts/view.py task=lift record=lift.rrd                    a recording, which rerun lift.rrd shows
+  python scripts/view.py task=lift record=lift.rrd                    a recording; rerun lift.rrd shows any step
   python scripts/view.py task=lift record=lift.mp4 num_envs=1         a film
   python scripts/view.py task=lift host=0.0.0.0                       also for a browser on another machine
 
@@ -111,7 +106,7 @@ Exit codes: 0; 2 for wrong settings; 128 + N after a signal N; 1 otherwise.
 
 
 def main(argv: Sequence[str]) -> int:
-    """Show environments until it is stopped.
+    """Show environments until stopped.
 
     Args:
         argv: Arguments without the program's name.
@@ -127,7 +122,10 @@ def _run(argv: Sequence[str]) -> int:
     own, command = parse_script_command(argv, ViewSettings, TAKES.run)
     _check_outputs(own)
     settings, checkpoint = _settings(own, command)
-    settings = prepare(_with_num_envs(settings))
+    if settings.num_envs == "auto":
+        settings = settings.with_values({"num_envs": NUM_ENVS_SHOWN})
+    check_num_envs_shown(int(settings.num_envs), settings.force)
+    settings = prepare(settings)
 
     folder = make_folder(LOGS / "view" / experiment_name(settings))
     job = ViewJob(
@@ -136,7 +134,6 @@ def _run(argv: Sequence[str]) -> int:
         checkpoint=checkpoint,
         record=None if own.record is None else Path(own.record).resolve(),
         steps=own.steps,
-        visualizer=own.visualizer,
         port=own.port,
         color=own.color,
     )
@@ -149,19 +146,19 @@ def _run(argv: Sequence[str]) -> int:
 
 def _check_outputs(own: ViewSettings) -> None:
     """Refuse a recording or a page that cannot be made."""
-    if own.policy == KEYBOARD and (own.record is not None or own.visualizer != "viser"):
-        raise ConfigError(
-            f"policy={KEYBOARD}: only viser's page has sliders and takes keys. Leave record and visualizer out, or let "
-            "somebody else act."
-        )
     if own.record is None:
-        if not is_installed(own.visualizer):
+        if not is_installed("viser"):
             raise ConfigError(
-                f"The page needs {own.visualizer}, which is not installed: {INSTALL_VIZ}. visualizer=rerun and "
-                "record=<path>.rrd need rerun-sdk alone, record=<path>.mp4 needs av alone."
+                f"The page needs viser, which is not installed: {INSTALL_VIZ}. record=<path>.rrd needs rerun-sdk "
+                "alone, record=<path>.mp4 needs av alone."
             )
         return
 
+    if own.policy == KEYBOARD:
+        raise ConfigError(
+            f"policy={KEYBOARD}: a recording has no sliders and takes no keys. Leave record out, or let somebody else "
+            "act."
+        )
     path = Path(own.record)
     if path.suffix not in RECORDINGS:
         raise ConfigError(
@@ -175,7 +172,7 @@ def _check_outputs(own: ViewSettings) -> None:
 
 
 def _settings(own: ViewSettings, command: Command) -> tuple[RunSettings, Path | None]:
-    """Return the settings to run with, and the policy that was trained, if one acts."""
+    """Return the settings to run with, and the checkpoint of a trained policy."""
     asked = compose(command.settings, command.env)
     if own.policy is None or own.policy in ACTORS:
         return asked, None
@@ -186,11 +183,3 @@ def _settings(own: ViewSettings, command: Command) -> tuple[RunSettings, Path | 
         settings = settings.with_values({"num_envs": "auto"})
     check_policy(policy.checkpoint, settings)
     return settings, policy.checkpoint
-
-
-def _with_num_envs(settings: RunSettings) -> RunSettings:
-    """Return the settings with a number of environments that can be looked at."""
-    if settings.num_envs == "auto":
-        return settings.with_values({"num_envs": NUM_ENVS_SHOWN})
-    check_num_envs_shown(settings.num_envs, settings.force)
-    return settings

@@ -24,21 +24,21 @@ __all__ = [
 ]
 
 MOST_ENVS_SHOWN = 64
-"""Environments beyond which a browser shows too much to see anything."""
+"""Environments that can be told apart in a browser."""
 
 NUM_ENVS_SHOWN = 4
-"""Environments of ``num_envs=auto`` with a visualizer: enough to look at, and every step draws all of them."""
+"""Environments of ``num_envs=auto`` with a visualizer: every step draws all of them."""
 
 
 @dataclass(frozen=True)
 class Visualizer:
-    """What one visualizer needs, and where it shows."""
+    """Needs of a visualizer."""
 
     module: str
-    """The module that it imports."""
+    """Module that it imports."""
 
     install: str
-    """The command that installs it."""
+    """Command that installs it."""
 
     shows: str
     """Where it shows, as the end of a sentence."""
@@ -49,27 +49,23 @@ class Visualizer:
 
 INSTALL_VIZ = "pip install 'isaaclab_pc[viz]'"
 
-# The child finds a free port for it, and says which.
-_IN_A_BROWSER = "in a browser, at the address that is printed when it is there"
-
 VISUALIZERS: Mapping[str, Visualizer] = {
     "kit": Visualizer("isaacsim", INSTALL_ISAACSIM, "in Isaac Sim's window"),
     "newton_gl": Visualizer("pyglet", "pip install 'pyglet>=2.1.6,<3'", "in a window"),
     "newton_rtx": Visualizer("ovrtx", "pip install 'isaaclab[ovrtx]'", "in a window"),
-    "rerun": Visualizer("rerun", INSTALL_VIZ, _IN_A_BROWSER, window=False),
-    "viser": Visualizer("viser", INSTALL_VIZ, _IN_A_BROWSER, window=False),
+    # The child finds a free port for it, and says which.
+    "viser": Visualizer(
+        "viser", INSTALL_VIZ, "in a browser, at the address that is printed when it is there", window=False
+    ),
 }
-"""By Isaac Lab 3.0's names."""
+"""By Isaac Lab 3.0's names; its rerun is left out, since viser shows the same and has controls."""
 
 
 def check_host(host: str) -> None:
-    """Refuse an address that nothing here can listen on.
-
-    Args:
-        host: The setting.
+    """Refuse an address of another machine.
 
     Raises:
-        ConfigError: It is not one of this machine's.
+        ConfigError: This machine cannot listen there.
     """
     try:
         with socket.socket() as probe:
@@ -82,11 +78,7 @@ def check_host(host: str) -> None:
 
 
 def check_num_envs_shown(num_envs: int, force: bool) -> None:
-    """Refuse to show more environments in a browser than can be looked at.
-
-    Args:
-        num_envs: Environments.
-        force: Show them all the same.
+    """Refuse to show more environments in a browser than can be told apart, unless forced.
 
     Raises:
         ConfigError: There are too many.
@@ -134,5 +126,5 @@ def check_visualizers(
     if windows and platform == "linux" and not environment.get("DISPLAY"):
         raise ConfigError(
             f"visualizer={windows[0]} opens a window, and there is no display (DISPLAY is not set): log in with one, "
-            "or use visualizer=viser or rerun, which show in a browser, also from another machine."
+            "or use visualizer=viser, which shows in a browser, also from another machine."
         )

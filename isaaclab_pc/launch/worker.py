@@ -219,11 +219,8 @@ class ViewJob(Job):
     steps: Size | None = None
     """Steps after which it ends; None: never, or with a recording the longest episode."""
 
-    visualizer: Literal["viser", "rerun"] = "viser"
-    """Visualizer that serves the page."""
-
     port: Size | None = None
-    """Port of the page; None: the visualizer's own."""
+    """Port of the page; None: viser's own."""
 
     color: str = "height"
     """Quantity that colours the points at first."""

@@ -26,9 +26,9 @@ __all__ = ["INTERNAL", "SETTINGS", "EvalSettings", "RunSettings", "VisualizerNam
 CUDA_DEVICES = r"cuda:[0-9]{1,3}(,cuda:[0-9]{1,3})*"
 """One GPU or several: those of a run's processes on one machine."""
 
-VisualizerName = Literal["kit", "newton_gl", "newton_rtx", "rerun", "viser"]
+VisualizerName = Literal["kit", "newton_gl", "newton_rtx", "viser"]
 VISUALIZER_NAMES: tuple[str, ...] = get_args(VisualizerName)
-"""Isaac Lab 3.0's visualizers."""
+"""Visualizers, by Isaac Lab 3.0's names."""
 
 Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
 """A seed of NumPy."""
@@ -197,7 +197,7 @@ class RunSettings(Settings):
     """With cluster=ray: processes that train together, each with a GPU; with device=cpu, each with a core."""
 
     visualizer: Visualizers | None = None
-    """Watch the run: viser or rerun (in a browser), newton_gl, newton_rtx or kit (a window), or a list, [viser,rerun].
+    """Watch the run: viser (in a browser), newton_gl, newton_rtx or kit (a window), or a list, [viser,newton_gl].
     num_envs=auto is 4 then; a given num_envs is kept, in a browser up to 64."""
 
     logger: Literal["tensorboard", "wandb"] = "tensorboard"

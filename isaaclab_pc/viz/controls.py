@@ -12,62 +12,46 @@ __all__ = ["Controls"]
 
 
 class Controls:
-    """Pause, single steps, slow motion, reset, and settings to start again with.
+    """Pause, single steps, slow motion, reset, and settings to build the environments with.
 
-    The page's handlers call the methods from threads of their own; the loop that steps the environment asks.
+    The page's handlers make requests from threads of their own; the loop that steps the environment takes them.
     """
 
     def __init__(self) -> None:
-        """Begin running, in real time."""
+        """Run, in real time."""
         self._lock = threading.Lock()
-        self._paused = False
-        self._steps = 0
+        self._single_step = False
         self._stops_at_fault = False
         self._reset = False
         self._rebuild: dict[str, Any] | None = None
         self._next_step = 0.0
 
+        self.paused = False
+        """Whether the environment stands still until a step is requested."""
         self.speed = 1.0
-        """Times real time: 0.1 is slow motion. A step that takes longer than that is not waited for."""
+        """Times real time, at most: 0.1 is slow motion."""
         self.message = ""
-        """Answer to the last request, as the page shows it."""
+        """Answer to the last request, for the page."""
         self.redraw = False
-        """Whether what is drawn has to be drawn again, in other colours for example."""
-
-    @property
-    def paused(self) -> bool:
-        """Whether the environment stands still until something is asked for."""
-        return self._paused
+        """Whether the scene has to be drawn again, for example in other colours."""
 
     # For the page.
 
     def pause(self, message: str = "") -> None:
         """Stand still before the next step."""
-        with self._lock:
-            self._paused = True
-            self._steps = 0
-            self._stops_at_fault = False
-            self.message = message
+        self._request(paused=True, message=message)
 
     def run(self) -> None:
         """Go on."""
-        with self._lock:
-            self._paused = False
-            self._stops_at_fault = False
-            self.message = ""
+        self._request()
 
     def run_to_fault(self) -> None:
         """Go on until the guard finds something."""
-        self.run()
-        with self._lock:
-            self._stops_at_fault = True
-            self.message = "running to the next fault"
+        self._request(stops_at_fault=True, message="running to the next fault")
 
     def step(self) -> None:
         """Take one step and stand still."""
-        self.pause()
-        with self._lock:
-            self._steps += 1
+        self._request(paused=True, single_step=True)
 
     def reset(self) -> None:
         """Reset all environments before the next step."""
@@ -81,16 +65,11 @@ class Controls:
 
     # For the loop.
 
-    def wants_step(self, step_s: float) -> bool:
-        """Tell whether the next step is due, and count it as taken if it is.
-
-        Args:
-            step_s: How much time it simulates [s].
-        """
+    def take_step(self, step_s: float) -> bool:
+        """Tell whether the next step, of so much simulated time [s], is due; it counts as taken then."""
         with self._lock:
-            if self._paused:
-                due = self._steps > 0
-                self._steps -= due
+            if self.paused:
+                due, self._single_step = self._single_step, False
                 return due
 
             now = time.monotonic()
@@ -101,23 +80,28 @@ class Controls:
             self._next_step = (self._next_step if now - self._next_step < period else now) + period
             return True
 
-    def wants_reset(self) -> bool:
-        """Tell once that a reset was asked for."""
+    def take_reset(self) -> bool:
+        """Tell once that a reset was requested."""
         with self._lock:
             wanted, self._reset = self._reset, False
             return wanted
 
-    def wants_rebuild(self) -> dict[str, Any] | None:
-        """Tell once with which settings to build again."""
+    def take_rebuild(self) -> dict[str, Any] | None:
+        """Return once the settings of a requested rebuild."""
         with self._lock:
             wanted, self._rebuild = self._rebuild, None
             return wanted
 
     def saw_fault(self, text: str) -> None:
-        """Stand still if that is what :meth:`run_to_fault` asked for.
-
-        Args:
-            text: What the guard found, and where.
-        """
+        """Stand still if :meth:`run_to_fault` was the last request; ``text`` describes the fault."""
         if self._stops_at_fault:
             self.pause(f"fault: {text}")
+
+    def _request(
+        self, paused: bool = False, single_step: bool = False, stops_at_fault: bool = False, message: str = ""
+    ) -> None:
+        with self._lock:
+            self.paused = paused
+            self._single_step = single_step
+            self._stops_at_fault = stops_at_fault
+            self.message = message

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes what a viewer draws to an MP4 that any player shows: the scene, and beside it what the policy sees."""
+"""Writes frames to an MP4 film: the scene beside the cloud and the depth images of the policy."""
 
 from __future__ import annotations
 
@@ -14,23 +14,25 @@ from PIL import Image, ImageDraw
 from isaaclab_pc.viz.scene_frame import SceneFrame, SceneLayout, label_text
 from isaaclab_pc.viz.scene_pictures import PictureView, depth_picture, draw_points
 
-__all__ = ["MOST_FILMED", "Mp4Recording"]
+__all__ = ["Mp4Recording"]
 
-MOST_FILMED = 9
+_MOST_ENVS = 9
 """Environments that are filmed, the first ones: more would be too small to see."""
 
 _POINT = 4
 """Edge of a point [px]."""
+
 _ASPECT = 16.0 / 9.0
-"""Width to height that the whole picture comes near to."""
+"""Width to height that the grid of environments comes near to."""
+
 _QUALITY = {"crf": "20"}
-"""H.264's constant rate factor: the lower, the better; 23 is its own default."""
+"""H.264's constant rate factor; lower is better, and 23 is its default."""
 
 
 class Mp4Recording:
-    """A film in real time. Of each environment it shows the scene, the cloud, and the depth image of each camera.
+    """A film in real time. It shows the scene, the cloud and the depth images of each environment.
 
-    What the policy does not have is left out: with ``obs=depth`` the cloud, with ``obs=state`` all but the scene.
+    Observations that the policy does not have are left out: the cloud with ``obs=depth``, both with ``obs=state``.
     """
 
     def __init__(
@@ -44,11 +46,11 @@ class Mp4Recording:
         """Begin a film.
 
         Args:
-            path: The file, of which an older one is replaced.
-            layout: What does not change.
-            view: From where the pictures are taken.
-            picture: Returns pictures of all environments as they are now, shape (N, H, W, 3), uint8.
-            color: Which of the layout's ways colours the points.
+            path: The file; an older one is replaced.
+            layout: Constants of the environments.
+            view: Camera of the pictures.
+            picture: Returns the present pictures of all environments, shape (N, H, W, 3), uint8.
+            color: Way to colour the points, of the layout's.
         """
         self._layout = layout
         self._view = view
@@ -62,7 +64,7 @@ class Mp4Recording:
     def write(self, frame: SceneFrame) -> None:
         """Add a frame."""
         pictures = self._picture()
-        shown = range(min(self._layout.num_envs, MOST_FILMED))
+        shown = range(min(self._layout.num_envs, _MOST_ENVS))
         image = _grid([self._environment(frame, pictures[env], env) for env in shown])
         if not self._stream.codec_context.is_open:
             self._stream.height, self._stream.width = image.shape[:2]
@@ -74,7 +76,7 @@ class Mp4Recording:
         self._film.close()
 
     def _environment(self, frame: SceneFrame, scene: np.ndarray, env: int) -> np.ndarray:
-        """Return the picture of one environment."""
+        """Return the panels of one environment side by side."""
         panels = [scene]
         if frame.cloud is not None:
             points = frame.cloud[env] - self._layout.origins[env]

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Frames for a viewer to draw: plain arrays on the host, all positions in the world, all environments side by side.
-
-Nothing here needs a simulator, so a viewer can be fed by anything.
-"""
+"""What a viewer draws: arrays on the host, all environments side by side in the world. Needs no simulator."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-__all__ = ["CameraView", "Mark", "Part", "SceneFrame", "SceneLayout", "fault_text", "label_text"]
+__all__ = ["CameraView", "Mark", "Part", "SceneFrame", "SceneLayout", "curves", "fault_text", "label_text"]
 
 Poses = np.ndarray
 """Positions [m] and orientations (x, y, z, w), shape (..., 7), float32."""
@@ -18,7 +15,7 @@ Poses = np.ndarray
 
 @dataclass(frozen=True)
 class Part:
-    """Bodies, or pieces of bodies, that look the same."""
+    """Shapes that look the same."""
 
     name: str
     """Unique in its layout."""
@@ -44,13 +41,13 @@ class SceneLayout:
     """Appearance of the bodies."""
 
     crop: np.ndarray | None
-    """Smallest and largest corner of the cloud's crop box in its own frame [m], shape (2, 3); None without a cloud."""
+    """Lowest and highest corner of the cloud's crop box in its own frame [m], shape (2, 3); None without a cloud."""
 
-    color_names: dict[str, tuple[str, ...]]
-    """The ways in which points may be coloured, with what their colours stand for, the lowest first."""
+    color_legends: dict[str, tuple[str, ...]]
+    """Ways to colour the points, each with the entries of its legend, lowest value first."""
 
     cameras: tuple[str, ...]
-    """The cameras that the policy sees through, as in the scene."""
+    """Cameras that the policy sees through, by their names in the scene."""
 
     step_s: float
     """Duration of a step [s]."""
@@ -66,10 +63,10 @@ class CameraView:
     """One camera of every environment."""
 
     name: str
-    """As in the scene."""
+    """Its name in the scene."""
 
     poses: Poses
-    """Where the cameras are, x to the right of the image, y down, z forward, shape (N, 7)."""
+    """Camera frames, x to the right of the image, y down, z forward, shape (N, 7)."""
 
     intrinsics: np.ndarray
     """Pinhole matrices [px], shape (N, 3, 3)."""
@@ -80,10 +77,10 @@ class CameraView:
 
 @dataclass(frozen=True)
 class Mark:
-    """A place to look at."""
+    """The place of a fault."""
 
     position: np.ndarray
-    """Where it is [m], shape (3,)."""
+    """In the world [m], shape (3,)."""
 
     text: str
     """Description of the fault."""
@@ -94,28 +91,28 @@ class SceneFrame:
     """All environments after one step."""
 
     step: float
-    """Steps since the viewer began; in a replay also between two of them, after each physics step."""
+    """Steps since the viewer began; in a replay, fractions stand for physics steps."""
 
     part_poses: tuple[Poses, ...]
-    """Where each part of the layout is drawn, each (B, 7)."""
+    """Poses of each part of the layout, each (B, 7)."""
 
     gripper: Poses
     """Tool centres, shape (N, 7)."""
 
     cameras: tuple[CameraView, ...] = ()
-    """Those that the policy sees through."""
+    """Cameras that the policy sees through."""
 
     cloud: np.ndarray | None = None
-    """The points that the policy sees [m], shape (N, K, 3), float32; None without a cloud."""
+    """Points that the policy sees [m], shape (N, K, 3), float32; None without a cloud."""
 
     cloud_colors: dict[str, np.ndarray] = field(default_factory=dict)
-    """Their colours in each of the layout's ways, each (N, K, 3), uint8."""
+    """Colours of the points, by the layout's ways to colour, each (N, K, 3), uint8."""
 
     age: np.ndarray | None = None
     """Frames by which the cloud lags behind the cameras, shape (N,)."""
 
     crop_poses: Poses | None = None
-    """Where the crop boxes' frame is, shape (N, 7)."""
+    """Frames of the crop boxes, shape (N, 7)."""
 
     goal: np.ndarray | None = None
     """Goals that are points [m], shape (N, 3)."""
@@ -127,34 +124,41 @@ class SceneFrame:
     """Shape (N,); None after a reset."""
 
     reward_terms: dict[str, np.ndarray] = field(default_factory=dict)
-    """The summands of the reward, each (N,)."""
+    """Summands of the reward, each (N,)."""
 
     success: np.ndarray | None = None
     """Whether the task was fulfilled in this step, shape (N,), bool; None after a reset."""
 
     done: np.ndarray | None = None
-    """Whether an episode ended in this step, shape (N,), bool: what is drawn is the next one's start."""
+    """Whether an episode ended in this step, shape (N,), bool: the scene shows the start of the next one."""
 
     faults: tuple[tuple[str, ...], ...] = ()
-    """Causes that the guard found in this step, one text for each of N environments."""
+    """Causes that the guard found in this step, for each of the N environments."""
 
     benched: np.ndarray | None = None
     """Environments that the guard holds still, shape (N,), bool."""
 
     mark: Mark | None = None
-    """Finding of a replay."""
+    """Fault that a replay found."""
 
     watched: dict[str, float] = field(default_factory=dict)
-    """Values of what a replay found, for a time line; NaN where one is not finite."""
+    """Values of the quantity that a replay found; NaN where one is not finite."""
 
-    @property
-    def has_fault(self) -> bool:
-        """Whether the guard found anything in this step."""
-        return any(self.faults)
+
+def curves(frame: SceneFrame, env: int) -> dict[str, dict[str, float]]:
+    """Return an environment's values over the time by name, in the groups ``watched``, ``reward`` and ``action``."""
+    found: dict[str, dict[str, float]] = {}
+    if frame.watched:
+        found["watched"] = frame.watched
+    if frame.reward is not None:
+        found["reward"] = {"total": frame.reward[env], **{name: term[env] for name, term in frame.reward_terms.items()}}
+    if frame.actions is not None:
+        found["action"] = {str(index): value for index, value in enumerate(frame.actions[env])}
+    return found
 
 
 def fault_text(frame: SceneFrame, env: int) -> str:
-    """Return what the guard says about an environment, in a few words; empty where it says nothing."""
+    """Return the guard's findings in an environment; empty where there are none."""
     causes = ", ".join(frame.faults[env]) if frame.faults else ""
     if frame.benched is not None and frame.benched[env]:
         return f"benched, {causes}" if causes else "benched"
@@ -162,7 +166,7 @@ def fault_text(frame: SceneFrame, env: int) -> str:
 
 
 def label_text(frame: SceneFrame, env: int) -> str:
-    """Return what stands over an environment: its reward, and success and faults where there are."""
+    """Return the label over an environment: reward, success, faults."""
     text = f"env {env}"
     if frame.reward is not None:
         text += f"   reward {frame.reward[env]:.2f}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Pictures of a scene and of what a policy sees there, as arrays."""
+"""Clouds and depth images as pictures."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import numpy as np
 __all__ = ["PictureView", "depth_picture", "draw_points"]
 
 _UPSCALE = 4
-"""A depth image of a few pixels is drawn with so many more, or a browser would blur it."""
+"""Edge of a depth pixel in its picture [px]: a browser would blur a smaller picture."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PictureView:
-    """From where pictures of an environment are taken; its own frame, in which z is up."""
+    """Camera of a picture, in the environment's frame, in which z is up."""
 
     eye: tuple[float, float, float]
-    """Where the camera is [m]."""
+    """Position of the camera [m]."""
 
     target: tuple[float, float, float]
     """Point in the middle of the picture [m]."""
@@ -41,7 +41,7 @@ def draw_points(points: np.ndarray, colors: np.ndarray, scene: np.ndarray, view:
         points: In the environment's frame [m], shape (K, 3).
         colors: Shape (K, 3), uint8.
         scene: The picture, shape (H, W, 3), uint8.
-        view: From where it was taken.
+        view: Its camera.
         size: Edge of a point [px].
 
     Returns:
@@ -61,7 +61,7 @@ def draw_points(points: np.ndarray, colors: np.ndarray, scene: np.ndarray, view:
     columns = np.floor(view.width / 2.0 + focal * (offset @ right)[order] / depth[order]).astype(int)
     rows = np.floor(view.height / 2.0 + focal * (offset @ down)[order] / depth[order]).astype(int)
 
-    # All pixels of the farthest point come first: of several values for a pixel, the last one stays.
+    # The farthest point comes first: of several values for a pixel, NumPy keeps the last one.
     pixel_rows, pixel_columns = np.divmod(np.arange(size * size), size)
     all_rows = (rows[:, None] + pixel_rows).ravel()
     all_columns = (columns[:, None] + pixel_columns).ravel()
@@ -72,7 +72,7 @@ def draw_points(points: np.ndarray, colors: np.ndarray, scene: np.ndarray, view:
 
 
 def depth_picture(depth: np.ndarray) -> np.ndarray:
-    """Return a depth image in colours, from its nearest to its farthest pixel, black where it hits nothing.
+    """Colour a depth image from its nearest to its farthest pixel; black where it hits nothing.
 
     Args:
         depth: Distances [m], shape (H, W); 0 for a miss.

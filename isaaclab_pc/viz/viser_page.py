@@ -1,20 +1,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A page that shows running environments in a browser, with a panel to control them; served by viser."""
+"""A page in a browser that shows running environments beside a panel of controls; served by viser."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import viser
 
+from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.viz.arm_drive import ArmDrive
 from isaaclab_pc.viz.controls import Controls
 from isaaclab_pc.viz.scene_frame import SceneFrame, SceneLayout
-from isaaclab_pc.viz.viser_panel import Panel, SettingField
+from isaaclab_pc.viz.viser_panel import Panel
 from isaaclab_pc.viz.viser_scene import ViserScene
 from isaaclab_pc.web_address import free_port, host_name
 
-__all__ = ["ViserPage"]
+__all__ = ["VISER_PORT", "ViserPage"]
+
+VISER_PORT = 8080
+"""viser's usual port, and that of Isaac Lab's visualizer of this name."""
 
 
 class ViserPage:
@@ -23,18 +25,17 @@ class ViserPage:
     Example:
         .. code-block:: python
 
-            controls = Controls()
-            page = ViserPage("127.0.0.1", 8080, controls)
-            page.begin(reader.layout, "### lift", fields=[])
+            page = ViserPage("127.0.0.1", VISER_PORT, Controls())
+            page.begin(reader.layout, "### lift")
             page.show(frame)
             page.close()
     """
 
     scene: ViserScene
-    """The drawn scene, since :meth:`begin`."""
+    """The 3D scene, since :meth:`begin`."""
 
     panel: Panel
-    """The panel; since :meth:`begin`."""
+    """The panel, since :meth:`begin`."""
 
     def __init__(self, host: str, port: int, controls: Controls) -> None:
         """Begin to serve.
@@ -42,7 +43,7 @@ class ViserPage:
         Args:
             host: Address to listen on.
             port: Port to listen on; the next free one where it is taken, and that is said.
-            controls: Told what the person asks for.
+            controls: Gets the person's requests.
 
         Raises:
             ConfigError: This user may listen on no such port.
@@ -59,30 +60,30 @@ class ViserPage:
 
     @property
     def url(self) -> str:
-        """Where a browser finds it."""
+        """Address for a browser."""
         return f"http://{host_name(self._server.get_host())}:{self.port}"
 
     def begin(
         self,
         layout: SceneLayout,
         title: str,
-        fields: Sequence[SettingField] | None,
+        settings: RunSettings | None = None,
         color: str = "height",
         drive: ArmDrive | None = None,
     ) -> None:
         """Show other environments.
 
         Args:
-            layout: What does not change while they run.
-            title: What runs, as Markdown.
-            fields: Settings that they can be built again with; None where another program steps them, and nobody here
-                controls them.
-            color: Which of the layout's ways colours the points at first.
-            drive: Told how the person drives the arm; None: somebody else acts.
+            layout: Constants of the environments.
+            title: Headline, as Markdown.
+            settings: Present settings, some of which the panel changes; None where another program steps the
+                environments, and the page has no controls.
+            color: Way to colour the points at first, of the layout's.
+            drive: Gets the actions of the person who drives the arm; None: somebody else acts.
         """
         self._frame = None
         self.scene = ViserScene(self._server, layout)
-        self.panel = Panel(self._server, self.scene, layout, self._controls, title, fields, color, drive)
+        self.panel = Panel(self._server, self.scene, layout, self._controls, title, settings, color, drive)
 
     def show(self, frame: SceneFrame) -> None:
         """Show a frame, and remember it for the curves."""
@@ -91,7 +92,7 @@ class ViserPage:
         self.redraw()
 
     def redraw(self) -> None:
-        """Show the last frame as the panel says now."""
+        """Show the last frame as the panel is set now."""
         if self._frame is None:
             return
         with self._server.atomic():
@@ -100,8 +101,8 @@ class ViserPage:
         self.update_status()
 
     def update_status(self) -> None:
-        """Say what runs at the moment."""
-        self.panel.say(0 if self._frame is None else self._frame.step)
+        """Show the present step, and the answer to the last request."""
+        self.panel.update_status(0 if self._frame is None else self._frame.step)
 
     def close(self) -> None:
         """Stop serving."""

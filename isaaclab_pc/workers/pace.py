@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How fast a training goes: the time that is left."""
+"""The time that a training has left."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Pace:
         """Begin to time the iterations.
 
         Args:
-            completed: Iterations that a resumed run brings along.
+            completed: Iterations of a resumed run that are already completed.
             maximum: The run's last iteration.
             clock: Monotonic clock [s].
         """
@@ -29,15 +29,10 @@ class Pace:
         self._start = clock()
 
     def seconds_left(self, completed: int) -> float:
-        """Return the time until the last iteration [s]; called once after each iteration.
-
-        Args:
-            completed: Iterations completed so far, 1 after the first.
-        """
+        """Return the time until the last iteration [s]; called once after each iteration, with the completed ones."""
         now = self._clock()
         elapsed = now - self._start
         if completed == self._first:
             self._start = now
-
         timed = max(completed - self._first, 1)
         return elapsed / timed * (self._maximum - completed)

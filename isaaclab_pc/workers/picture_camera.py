@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A colour camera beside those of a task, for people: Newton's Warp renderer needs neither a display nor a GPU."""
+"""A colour camera for people beside a task's cameras: Newton's Warp renderer needs neither a display nor a GPU."""
 
 from __future__ import annotations
 
@@ -12,22 +12,19 @@ from isaaclab_newton.renderers import NewtonWarpRendererCfg
 from isaaclab_pc.envs import depth_camera_cfg
 from isaaclab_pc.viz.scene_pictures import PictureView
 
-__all__ = ["add_picture_camera", "read_pictures", "usual_view"]
+__all__ = ["add_picture_camera", "default_view", "read_pictures"]
 
 _NAME = "picture"
-_WIDTH, _HEIGHT = 384, 288
-_FOV_DEG = 30.0
-"""As wide as the workspace from where the tasks' visualizers look."""
 
 
-def usual_view(cfg: Any) -> PictureView:
-    """Return the view from where a task's visualizers look.
+def default_view(cfg: Any) -> PictureView:
+    """Return the view of a task's visualizers, as wide as the workspace.
 
     Args:
         cfg: Of a :class:`~isaaclab_pc.envs.PointCloudEnv`.
     """
     visualizer = cfg.sim.default_visualizer_cfg
-    return PictureView(eye=visualizer.eye, target=visualizer.lookat, width=_WIDTH, height=_HEIGHT, fov_deg=_FOV_DEG)
+    return PictureView(eye=visualizer.eye, target=visualizer.lookat, width=384, height=288, fov_deg=30.0)
 
 
 def add_picture_camera(cfg: Any, view: PictureView) -> None:
@@ -35,7 +32,7 @@ def add_picture_camera(cfg: Any, view: PictureView) -> None:
 
     Args:
         cfg: Of a :class:`~isaaclab_pc.envs.PointCloudEnv`; it is changed.
-        view: From where it looks.
+        view: The camera's view.
     """
     camera = depth_camera_cfg(view.eye, view.target, width=view.width, height=view.height, fov_deg=view.fov_deg)
     picture = replace(
@@ -48,7 +45,7 @@ def add_picture_camera(cfg: Any, view: PictureView) -> None:
 
 
 def read_pictures(env: Any) -> np.ndarray:
-    """Return pictures of all environments as they are now, shape (N, H, W, 3), uint8.
+    """Return the present pictures of all environments, shape (N, H, W, 3), uint8.
 
     Args:
         env: The unwrapped environment, with the camera.

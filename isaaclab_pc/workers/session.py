@@ -19,7 +19,7 @@ from isaaclab_pc.scaling.classify import out_of_memory_line
 from isaaclab_pc.scaling.machine import Machine
 from isaaclab_pc.scaling.preflight import check_run, check_samples
 from isaaclab_pc.settings import RunSettings
-from isaaclab_pc.workers.browser_visualizers import LIVE, listening_on
+from isaaclab_pc.workers.browser_visualizers import serve_viser
 from isaaclab_pc.workers.registration import check_wrappers
 from isaaclab_pc.workers.resolve import Resolved, resolve
 
@@ -146,16 +146,17 @@ def open_env(
     from isaaclab_pc.envs import PointCloudEnvCfg
 
     is_ours = isinstance(resolved.env_cfg, PointCloudEnvCfg)
-    live = [name for name in resolved.visualizers if is_ours and name in LIVE]
-    if live:
+    is_live = is_ours and "viser" in resolved.visualizers
+    if is_live:
         resolved.env_cfg.drawn = True
     if prepare is not None:
         prepare(resolved.env_cfg)
-    others = [name for name in resolved.visualizers if name not in live]
+    others = [name for name in resolved.visualizers if not (is_live and name == "viser")]
+    if "viser" in others:
+        serve_viser(resolved.host, resolved.env_cfg.sim)
     # None leaves it to the task's config; only Kit asks whether it is headless.
     launcher = {"device": resolved.device, "headless": "kit" not in others, "visualizer": others or None}
-    listening = listening_on(resolved.host, resolved.env_cfg.sim, others)
-    with listening, launch_simulation(resolved.env_cfg, launcher):
+    with launch_simulation(resolved.env_cfg, launcher):
         if watch is not None:
             watch.before_env()
         # This package's tasks calm their threads by themselves; those of others do not.
@@ -167,20 +168,18 @@ def open_env(
                 from isaaclab_pc.guards import attach_guard
 
                 attach_guard(env, resolved.guard, resolved.task)
-            with _shown(env, live, resolved):
+            with _shown(env, resolved) if is_live else nullcontext():
                 yield env
         finally:
             env.close()
 
 
-def _shown(env: Any, names: Sequence[str], resolved: Resolved) -> AbstractContextManager[None]:
-    """Show an environment while it runs, by visualizers of this package."""
-    if not names:
-        return nullcontext()
+def _shown(env: Any, resolved: Resolved) -> AbstractContextManager[None]:
+    """Show an environment on a page of ours while it runs."""
     # Here: it reads scenes with Newton's help, which a run that nobody watches does not load.
     from isaaclab_pc.workers.live_view import live_view
 
-    return live_view(env.unwrapped, names, resolved.host, f"{resolved.task}, {resolved.backend}")
+    return live_view(env.unwrapped, resolved.host, f"{resolved.task}, {resolved.backend}")
 
 
 @contextmanager

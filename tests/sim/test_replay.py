@@ -78,8 +78,12 @@ def test_who_watches_sees_the_body_that_fails_with_its_cloud_and_its_values(env,
 
     frames: list = []
     cubes: list = []
-    outputs = [frames.append, lambda _: cubes.append((env.cube_pos + env.scene.env_origins)[0].numpy().copy())]
-    monkeypatch.setattr(env, "live_view", LiveView(env, outputs, SceneReader(env)), raising=False)
+
+    def show(frame) -> None:
+        frames.append(frame)
+        cubes.append((env.cube_pos + env.scene.env_origins)[0].numpy().copy())
+
+    monkeypatch.setattr(env, "live_view", LiveView(env, show, SceneReader(env)), raising=False)
     history = History(env, dump, 0)
     fault = replay(env, history, scene_quantities(env), from_each_step=True).fault
     assert replay(env, history, scene_quantities(env), True, make_look(env, fault)).fault == fault

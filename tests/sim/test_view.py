@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What scripts/view.py shows of real environments: it is recorded, read back, and compared with the simulation."""
+"""What scripts/view.py shows of real environments, compared with the simulation."""
 
 import math
 
@@ -8,19 +8,19 @@ import pytest
 import torch
 from isaaclab.utils.math import quat_apply
 
-pytest.importorskip("rerun", reason="needs rerun: uv pip install -c constraints.txt -e '.[viz]'")
-
 from isaaclab_pc.guards.recorder import Recorder
+from isaaclab_pc.guards.step_hooks import add_step_hook
+from isaaclab_pc.viz.arm_drive import arm_drive
 from isaaclab_pc.viz.controls import Controls
 from isaaclab_pc.viz.point_colors import colors_by_height
-from isaaclab_pc.viz.rerun_recording import RerunRecording
 from isaaclab_pc.viz.scene_pictures import PictureView
+from isaaclab_pc.viz.scene_reader import SceneReader
+from isaaclab_pc.workers import live_view
 from isaaclab_pc.workers.evaluation import evaluate
 from isaaclab_pc.workers.film_recorder import FilmRecorder
 from isaaclab_pc.workers.live_view import LiveView
 from isaaclab_pc.workers.picture_camera import add_picture_camera, read_pictures
 from isaaclab_pc.workers.watch import Watch
-from tests.unit.viz.recordings import read, rgb
 
 pytestmark = [pytest.mark.sim, pytest.mark.slow_on_newton]
 
@@ -38,8 +38,7 @@ def env(make_env):
 
 @pytest.fixture(scope="module")
 def watched(env, tmp_path_factory):
-    """The recording of a reset and a few steps, its frames, and the observations that the policy got."""
-    path = tmp_path_factory.mktemp("view") / "out.rrd"
+    """The frames of a reset and a few steps, and the observations that the policy got."""
     expert = env.expert()
     seen = []
 
@@ -55,12 +54,10 @@ def watched(env, tmp_path_factory):
     controls = Controls()
     controls.speed = math.inf
     controls.run_to_fault()
-    recorder = Recorder.attach(env, path.parent / "dumps", {"task": TASK, "config": {}, "backend": "test"})
-    watch = Watch(env, act, controls, recorder=recorder)
-    recording = RerunRecording(path, watch.reader.layout, color="segmentation")
+    dumps = tmp_path_factory.mktemp("view") / "dumps"
+    recorder = Recorder.attach(env, dumps, {"task": TASK, "config": {}, "backend": "test"})
+    watch = Watch(env, act, controls, recorder)
     frames = []
-    watch.outputs += [recording.write, frames.append]
-
     messages = []
 
     def idle():
@@ -68,32 +65,22 @@ def watched(env, tmp_path_factory):
         messages.append(controls.message)
         controls.run()
 
-    watch.run(seed=3, steps=STEPS, idle=idle)
-    recording.close()
-    return path, watch.reader.layout, frames, seen, messages
-
-
-def test_every_step_of_every_environment_has_a_cloud_of_the_observations_points(watched, env):
-    path, _, _, _, _ = watched
-    for index in range(2):
-        points = read(path, f"env_{index}/cloud", "Points3D:positions")
-        assert sorted(points) == [*range(STEPS + 1)]
-        assert all(len(cloud) == env.cfg.scene.points.num_points for cloud in points.values())
+    watch.run(frames.append, seed=3, steps=STEPS, idle=idle)
+    return watch.reader.layout, frames, seen, messages
 
 
 def test_the_points_are_the_observations_moved_into_the_world(watched):
-    path, _, _, seen, _ = watched
-    for step, observed in enumerate(seen):
+    _, frames, seen, _ = watched
+    assert [frame.step for frame in frames] == [*range(STEPS + 1)]
+    for frame, observed in zip(frames, seen, strict=False):
         points = observed["points"].float()
         quat = observed["tool_quat"][:, None].expand(-1, points.shape[1], -1)
         expected = quat_apply(quat, points) + observed["tool_pos"][:, None]
-        for index in range(2):
-            drawn = np.array(read(path, f"env_{index}/cloud", "Points3D:positions")[step])
-            assert np.allclose(drawn, expected[index], atol=1e-4)
+        assert np.allclose(frame.cloud, expected, atol=1e-4)
 
 
 def test_the_points_lie_on_the_cube_which_is_drawn_where_it_is(watched, env):
-    _, layout, frames, _, _ = watched
+    layout, frames, _, _ = watched
     last = frames[-1]
     cube = (env.cube_pos + env.scene.env_origins).numpy()
     assert np.linalg.norm(last.cloud - cube[:, None], axis=-1).max() < 0.05
@@ -106,74 +93,58 @@ def test_the_points_lie_on_the_cube_which_is_drawn_where_it_is(watched, env):
 
 
 def test_colours_tell_height_camera_and_class(watched):
-    path, layout, frames, _, _ = watched
-    assert layout.color_names["camera"] == ("camera",)
-    assert "age" not in layout.color_names
+    layout, frames, _, _ = watched
+    assert layout.color_legends["camera"] == ("camera",)
+    assert "age" not in layout.color_legends
     frame = frames[0]
     heights = frame.cloud[..., 2] - layout.origins[:, None, 2]
     assert np.array_equal(frame.cloud_colors["height"], colors_by_height(heights))
 
     # All points are the cube's: one class, one colour.
-    assert "cube" in layout.color_names["segmentation"]
+    assert "cube" in layout.color_legends["segmentation"]
     assert len(np.unique(frame.cloud_colors["segmentation"].reshape(-1, 3), axis=0)) == 1
-    colors = rgb(read(path, "env_0/cloud", "Points3D:colors")[0])
-    assert np.array_equal(colors, frame.cloud_colors["segmentation"][0])
 
 
 def test_cameras_and_crop_boxes_are_where_they_are(watched, env):
-    path, layout, frames, _, _ = watched
+    layout, frames, _, _ = watched
     camera = frames[0].cameras[0]
     assert np.allclose(camera.poses[:, :3], env.camera.data.pos_w.torch.numpy())
     height, width = env.camera.image_shape
     assert camera.depth.shape == (2, height, width)
     assert (camera.depth > 0.0).any()
     assert np.allclose(frames[0].crop_poses[:, :3], layout.origins)
-    assert np.allclose(read(path, "env_1/crop", "Transform3D:translation")[1], layout.origins[1])
 
 
-def test_rewards_actions_and_success_are_those_of_the_step(watched):
-    path, _, frames, _, _ = watched
-    first = frames[1]
-    terms = {name: read(path, f"env_0/reward/{name}", "Scalars:scalars")[1][0] for name in first.reward_terms}
-    assert "reach" in terms
-    assert math.isclose(sum(terms.values()), first.reward[0], abs_tol=1e-5)
-    assert frames[0].reward is None
-    assert sorted(read(path, "env_0/success", "Scalars:scalars")) == [*range(1, STEPS + 1)]
+def test_rewards_and_success_are_those_of_the_step(watched):
+    _, (reset, first, *_), _, _ = watched
+    assert "reach" in first.reward_terms
+    assert math.isclose(sum(terms[0] for terms in first.reward_terms.values()), first.reward[0], abs_tol=1e-5)
+    assert first.success.shape == (2,)
+    assert (reset.reward, reset.actions, reset.success) == (None, None, None)
 
 
 def test_a_fault_is_named_stops_who_runs_to_it_and_says_how_to_replay_it(watched):
-    path, _, frames, _, messages = watched
+    _, frames, _, messages = watched
     assert frames[FAULTY_STEP].faults == ((), ("action",))
-    assert read(path, "env_1/guard", "TextLog:text") == {FAULTY_STEP: ["environment 1: action"]}
+    assert frames[FAULTY_STEP].done.tolist() == [False, True]
     assert messages[0].startswith("fault: env 1: action")
     assert "python scripts/replay.py dump=" in messages[0]
-    assert frames[FAULTY_STEP].done.tolist() == [False, True]
 
 
-def test_a_slider_of_the_page_moves_the_tool_and_the_other_environment_holds_still(env):
-    viser_page = pytest.importorskip("viser") and pytest.importorskip("isaaclab_pc.viz.viser_page")
-    from isaaclab_pc.viz.scene_reader import SceneReader
-    from isaaclab_pc.workers.driving import drive_of, driven
+def test_a_person_moves_the_tool_of_one_environment_and_the_other_holds_still(env):
+    drive = arm_drive(env)
+    drive.env = 1
+    names = [motion.name for motion in drive.motions]
+    env.reset(seed=3)
+    before = env.tool_pos.clone()
+    fingers = env.robot.data.joint_pos.torch[:, env.fingers].clone()
 
-    drive = drive_of(env)
-    page = viser_page.ViserPage("127.0.0.1", 8080, Controls())
-    try:
-        page.begin(SceneReader(env).layout, "### lift", [], drive=drive)
-        page.panel.drive.env.value = "1"
-        left = [motion.name for motion in drive.motions].index("y")
-        observations, _ = env.reset(seed=3)
-        before = env.tool_pos.clone()
-        fingers = env.robot.data.joint_pos.torch[:, env.fingers].clone()
-
-        page.panel.drive.sliders[left].value = 1.0
-        page.panel.drive.press(len(drive.motions) - 1, -1.0)
-        act = driven(env, drive)
-        with torch.no_grad():
-            # The hand turns to where it is held first.
-            for _ in range(20):
-                env.step(act(observations))
-    finally:
-        page.close()
+    drive.values[names.index("y")] = 1.0
+    drive.press(names.index("gripper"), -1.0)
+    with torch.no_grad():
+        # The hand turns to where it is held first.
+        for _ in range(20):
+            env.step(drive.next_actions(2, env.device))
 
     moved = env.tool_pos - before
     assert moved[1, 1] > 0.1
@@ -194,8 +165,7 @@ def test_a_film_shows_the_scene_and_what_the_policy_sees_in_every_step(env, tmp_
     controls.speed = math.inf
     watch = Watch(env, lambda _: expert(), controls)
     recording = Mp4Recording(path, watch.reader.layout, VIEW, lambda: read_pictures(env))
-    watch.outputs.append(recording.write)
-    watch.run(seed=3, steps=STEPS)
+    watch.run(recording.write, seed=3, steps=STEPS)
     recording.close()
 
     with av.open(path) as film:
@@ -214,8 +184,6 @@ def test_a_film_shows_the_scene_and_what_the_policy_sees_in_every_step(env, tmp_
 
 
 def test_an_environment_that_is_hidden_by_the_guard_draws_what_the_policy_gets(env):
-    from isaaclab_pc.viz.scene_reader import SceneReader
-
     reader = SceneReader(env)
     observations, _ = env.reset(seed=3)
     observations["points"][1] = 0.0
@@ -226,8 +194,6 @@ def test_an_environment_that_is_hidden_by_the_guard_draws_what_the_policy_gets(e
 
 
 def test_an_evaluation_films_what_the_policy_saw_and_ends_as_without(env, monkeypatch):
-    from isaaclab_pc.viz.scene_reader import SceneReader
-
     monkeypatch.setattr(env.cfg, "episode_length_s", 10 * env.step_dt)
     expert = env.expert()
     clouds = []
@@ -249,14 +215,10 @@ def test_an_evaluation_films_what_the_policy_saw_and_ends_as_without(env, monkey
 
 
 def test_beside_a_run_the_same_scene_is_shown_of_its_steps(env, monkeypatch):
-    from isaaclab_pc.guards.step_hooks import add_step_hook
-    from isaaclab_pc.viz.scene_reader import SceneReader
-    from isaaclab_pc.workers import live_view
-
     monkeypatch.setattr(live_view, "PERIOD", 0.0)
     frames = []
     reader = SceneReader(env)
-    remove = add_step_hook(env, LiveView(env, [frames.append], reader))
+    remove = add_step_hook(env, LiveView(env, frames.append, reader))
     observations, _ = env.reset(seed=4)
     actions = torch.zeros(2, env.cfg.action_space)
     with torch.inference_mode():

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A view with its page, from the first build to the end: the panel builds the environments again."""
 
+import io
 import os
 import signal
+import socket
 
 import pytest
 
@@ -10,10 +12,12 @@ pytest.importorskip("viser", reason="needs viser: uv pip install -c constraints.
 
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.platform import choose_platform
+from isaaclab_pc.launch.worker import ViewJob
 from isaaclab_pc.physics.apply import physx_fragments
+from isaaclab_pc.terminal.screen import Lines, use
 from isaaclab_pc.viz.scene_reader import SceneReader
 from isaaclab_pc.viz.viser_page import ViserPage
-from tests.sim.views import view_on_a_taken_port
+from isaaclab_pc.workers.view import view
 
 pytestmark = [pytest.mark.sim, pytest.mark.slow]
 
@@ -57,7 +61,11 @@ def test_the_panel_builds_again_with_what_fits_and_refuses_what_does_not(tmp_pat
 
     monkeypatch.setattr(ViserPage, "show", person)
     monkeypatch.setattr(SceneReader, "__init__", remember)
-    code, port, text = view_on_a_taken_port(settings, tmp_path, "viser")
+    stream = io.StringIO()
+    with socket.create_server(("127.0.0.1", 0)) as taken, use(Lines(stream)) as screen:
+        port = taken.getsockname()[1]
+        code = view(ViewJob(settings, port=port), tmp_path, screen)
+    text = stream.getvalue()
 
     assert code == 128 + signal.SIGTERM
     assert clouds[0][1] > 32

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A view that is recorded, or watched in rerun's page: what is shown is what is simulated."""
+"""A view that is recorded: what is shown is what is simulated."""
 
 import io
-import os
-import signal
 
 import numpy as np
 import pytest
@@ -17,12 +15,9 @@ from isaaclab_pc.launch.platform import choose_platform
 from isaaclab_pc.launch.worker import ViewJob
 from isaaclab_pc.terminal.screen import Lines, use
 from isaaclab_pc.viz.point_colors import colors_by_height
-from isaaclab_pc.viz.rerun_recording import RerunRecording
 from isaaclab_pc.viz.scene_reader import SceneReader
-from isaaclab_pc.workers import browser_visualizers
 from isaaclab_pc.workers.view import view
-from tests.sim.views import view_on_a_taken_port
-from tests.unit.viz.recordings import camera_points, entities_of, read, received, rgb
+from tests.unit.viz.recordings import camera_points, entities_of, read, rgb
 
 pytestmark = pytest.mark.sim
 
@@ -109,35 +104,3 @@ def test_a_recording_holds_the_policys_clouds_and_where_everything_is(settings, 
             pixels = camera_points(path, f"{root}/camera", step)
             away = np.linalg.norm(cloud[:, None] - pixels[None], axis=-1).min(axis=1)
             assert away.max() < 2e-3, "float16 points"
-
-
-def test_a_browser_gets_every_step_from_this_machine_alone(settings, tmp_path, truth, monkeypatch):
-    servers = []
-    clouds = {}
-    serve, write = browser_visualizers.RerunServer, RerunRecording.write
-
-    def remember(*fields):
-        servers.append(serve(*fields))
-        return servers[-1]
-
-    def person(recording, frame):
-        """Look at three steps, and leave."""
-        write(recording, frame)
-        if frame.step == STEPS:
-            path = tmp_path / "seen.rrd"
-            address = servers[0].address
-            clouds.update(received(address, path, "env_1/cloud", "Points3D:positions", steps=STEPS + 1))
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    monkeypatch.setattr(browser_visualizers, "RerunServer", remember)
-    monkeypatch.setattr(RerunRecording, "write", person)
-    code, port, text = view_on_a_taken_port(settings, tmp_path, "rerun")
-
-    assert code == 128 + signal.SIGTERM
-    (server,) = servers
-    assert server.address.startswith("rerun+http://127.0.0.1:")
-    assert f"note: port {port} is taken, {server.web_port} is the next free one" in text
-    assert f"expert acts; watch at {server.page}" in text
-    assert sorted(clouds) == [0, *truth]
-    for step, now in truth.items():
-        assert np.allclose(clouds[step], now["cloud"][1], rtol=0.0, atol=1e-5)

@@ -138,17 +138,17 @@ def test_who_watches_sees_few_environments_unless_told_otherwise(
 
 
 def test_a_visualizer_that_cannot_start_is_refused_before_there_is_a_run(folder, capsys, has_visualizers):
-    has_visualizers("rerun")
-    assert main(["device=cpu", "num_envs=8", "visualizer=[rerun,viser]"]) == 2
+    has_visualizers("newton_gl")
+    assert main(["device=cpu", "num_envs=8", "visualizer=[newton_gl,viser]"]) == 2
     assert "visualizer=viser needs viser, which is not installed: pip install" in capsys.readouterr().err
     assert not (folder / "logs").exists()
 
 
 def test_a_resumed_run_is_watched_only_when_that_is_asked_for_again(runs, seen, has_visualizers):
-    has_visualizers("viser", "rerun")
+    has_visualizers("viser")
     assert main(["num_envs=8", "device=cpu", "visualizer=viser"]) == 0
     (run,) = runs()
-    for given, expected in ((["visualizer=rerun"], "rerun"), ([], None)):
+    for given, expected in ((["visualizer=viser"], "viser"), ([], None)):
         assert main(["resume=latest", "max_iterations=9", *given]) == 0
         assert (seen(run)["settings"]["visualizer"], seen(run)["settings"]["num_envs"]) == (expected, 8)
 

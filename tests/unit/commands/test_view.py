@@ -30,7 +30,7 @@ def test_a_few_environments_and_whoever_can_solve_the_task(shown):
     assert content["settings"]["num_envs"] == 4
     assert content["settings"]["host"] == "127.0.0.1"
     given = {name: value for name, value in content.items() if name not in ("argv", "settings") and value is not None}
-    assert given == {"visualizer": "viser", "color": "height"}
+    assert given == {"color": "height"}
 
 
 def test_what_is_given_reaches_the_worker(shown, tmp_path):
@@ -44,19 +44,10 @@ def test_what_is_given_reaches_the_worker(shown, tmp_path):
         "record": str(tmp_path / "out.rrd"),
         "steps": 5,
         "color": "camera",
-        "visualizer": "viser",
         "port": 9000,
     }
     assert (settings["num_envs"], settings["host"]) == (2, "0.0.0.0")
     assert (settings["points"]["num_points"], settings["env_overrides"]) == (64, ["env.a=1"])
-
-
-def test_who_wants_a_time_line_gets_reruns_page(shown, monkeypatch):
-    monkeypatch.setattr(view, "is_installed", lambda name: name == "rerun")
-    assert view.main(["task=lift", *CPU, "visualizer=rerun"]) == 0
-    content = shown()
-    assert content["visualizer"] == "rerun"
-    assert content["settings"]["visualizer"] is None, "the view shows it, not what shows a run"
 
 
 def test_a_run_acts_under_its_own_settings_in_a_few_environments(runs, shown):
@@ -89,11 +80,7 @@ def test_the_tasks_own_policy_needs_no_run(shown, tmp_path, monkeypatch):
     [
         (["num_envs=65"], "num_envs=65: more than 64 environments .* force=true"),
         (["record=out.txt"], "record=out.txt: expected a path that ends in .rrd, .* or in .mp4, a film"),
-        (
-            ["record=out.rrd", "policy=keyboard"],
-            "policy=keyboard: only viser's page has sliders .* Leave record and visualizer out",
-        ),
-        (["visualizer=rerun", "policy=keyboard"], "policy=keyboard: only viser's page has sliders"),
+        (["record=out.rrd", "policy=keyboard"], "policy=keyboard: .* Leave record out"),
         (["record=nowhere/out.rrd"], "record=nowhere/out.rrd: there is no folder"),
         (["policy=latest"], "policy=latest: .* holds no run with a checkpoint"),
         (["policy=expret"], "policy=expret: expected latest, best, or the path"),
@@ -102,7 +89,7 @@ def test_the_tasks_own_policy_needs_no_run(shown, tmp_path, monkeypatch):
         (["host=a b"], "host"),
         (["runner=sb3", "policy=pretrained"], "runner"),
         (["max_iterations=3"], "max_iterations has no use here"),
-        (["visualizer=kit"], "visualizer=kit: expected one of viser, rerun"),
+        (["visualizer=kit"], "visualizer has no use here"),
     ],
 )
 def test_what_cannot_be_shown_is_refused(folder, capsys, arguments, message):
@@ -119,8 +106,7 @@ def test_more_environments_are_shown_to_who_insists(shown):
 @pytest.mark.parametrize(
     ("missing", "arguments", "message"),
     [
-        ("viser", [], "needs viser, .* pip install 'isaaclab_pc\\[viz\\]'. visualizer=rerun and record=<path>.rrd"),
-        ("rerun", ["visualizer=rerun"], "needs rerun, .* pip install 'isaaclab_pc\\[viz\\]'"),
+        ("viser", [], "needs viser, .* pip install 'isaaclab_pc\\[viz\\]'. record=<path>.rrd"),
         ("av", ["record=out.mp4"], "record=out.mp4 needs av, .* pip install 'isaaclab_pc\\[viz\\]'"),
         ("rerun", ["record=out.rrd"], "record=out.rrd needs rerun, .* pip install 'isaaclab_pc\\[viz\\]'"),
     ],

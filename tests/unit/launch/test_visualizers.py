@@ -12,14 +12,13 @@ DISPLAY = {"DISPLAY": ":0"}
 def test_the_names_are_isaac_labs():
     from isaaclab.visualizers import visualizer_cfg
 
-    assert set(VISUALIZERS) == set(visualizer_cfg._VISUALIZER_TYPES)
+    assert {*VISUALIZERS, "rerun"} == set(visualizer_cfg._VISUALIZER_TYPES), "rerun is for recordings"
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
         ("viser", r"needs viser, which is not installed: pip install 'isaaclab_pc\[viz\]'"),
-        ("rerun", r"needs rerun, which is not installed: pip install 'isaaclab_pc\[viz\]'"),
         ("kit", "needs isaacsim, which is not installed: install Isaac Lab together with Isaac Sim"),
         ("newton_rtx", r"needs ovrtx, which is not installed: pip install 'isaaclab\[ovrtx\]'"),
     ],
@@ -40,8 +39,8 @@ def test_a_window_needs_a_display(has_visualizers, name):
 
 
 def test_a_browser_needs_no_display(has_visualizers):
-    has_visualizers("viser", "rerun")
-    check_visualizers(["viser", "rerun"], "ovphysx", {}, "linux")
+    has_visualizers("viser")
+    check_visualizers(["viser"], "ovphysx", {}, "linux")
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,8 @@ def test_the_message_says_what_is_taken_and_in_which_unit(key, value, message):
         ("physics.backend", "newton_mjwrap", "newton_mjwarp"),
         ("guard.mode", "quarantin", "quarantine"),
         ("points.features", ["rgb", "normal"], "normals"),
-        ("visualizer", ["rerun", "vizer"], "viser"),
+        ("visualizer", "vizer", "viser"),
+        ("visualizer", ["newton_gl", "vizer"], "viser"),
         ("visualizer", "newton", "newton_gl or newton_rtx"),
     ],
 )
@@ -149,7 +150,7 @@ def test_settings_are_not_changed_once_made():
 def test_visualizers_are_none_one_name_or_several():
     assert RunSettings().visualizers == ()
     assert RunSettings(visualizer="viser").visualizers == ("viser",)
-    assert RunSettings(visualizer=["viser", "rerun"]).visualizers == ("viser", "rerun")
+    assert RunSettings(visualizer=["viser", "newton_gl"]).visualizers == ("viser", "newton_gl")
 
 
 def test_the_seed_of_training_is_refused_for_the_evaluation():
@@ -170,7 +171,7 @@ def test_the_best_checkpoint_is_chosen_on_resets_that_nothing_else_uses(values, 
 
 def test_settings_survive_saving_and_loading(tmp_path):
     settings = compose(
-        ["points.crop=[[0,1],[0,1],[0,1]]", "num_envs=8", "visualizer=[viser,rerun]"],
+        ["points.crop=[[0,1],[0,1],[0,1]]", "num_envs=8", "visualizer=[viser,newton_gl]"],
         ["env.a='x: y'"],
         ["agent.b=[1,2]"],
     )

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Reads a recording of rerun's back."""
 
-import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +9,6 @@ import rerun as rr
 from scipy.spatial.transform import Rotation
 
 from isaaclab_pc.viz.rerun_recording import TIMELINE
-from isaaclab_pc.web_address import free_port
-from isaaclab_pc.workers.browser_visualizers import rerun_program
-
-_ARRIVES_S = 60.0
-"""Time in which a viewer has what was sent to its server [s]."""
-
-SECOND_VIEWERS_PORT = 19876
 
 
 def read(path: Path, entity: str, component: str) -> dict[int, Any]:
@@ -35,37 +26,6 @@ def read(path: Path, entity: str, component: str) -> dict[int, Any]:
 def entities_of(path: Path) -> set[str]:
     """Return what a recording has entities of, without the slash in front."""
     return {chunk.entity_path.removeprefix("/") for chunk in rr.recording.load_recording(path).chunks()}
-
-
-def received(address: str, path: Path, entity: str, component: str, steps: int) -> dict[int, Any]:
-    """Return what one more viewer of a server gets, like :func:`read`, once it has so many steps.
-
-    Args:
-        address: The server's, as rerun writes it.
-        path: Where the viewer writes what it gets.
-        entity: What was logged.
-        component: Its component.
-        steps: Steps to wait for.
-    """
-    end = time.monotonic() + _ARRIVES_S
-    found: dict[int, Any] = {}
-    unreadable: Exception | None = None
-    # It serves, too, and its usual port is that of the server.
-    own_port = str(free_port("127.0.0.1", SECOND_VIEWERS_PORT))
-    viewer = subprocess.Popen([rerun_program(), address, "--port", own_port, "--save", str(path)])
-    try:
-        while len(found) < steps:
-            assert time.monotonic() < end, f"{path}: {sorted(found)} after {_ARRIVES_S:.0f} s, {unreadable!r}"
-            time.sleep(0.2)
-            try:
-                found = read(path, entity, component)
-            except (RuntimeError, ValueError) as error:
-                # It is still being written.
-                unreadable = error
-    finally:
-        viewer.terminate()
-        viewer.wait()
-    return found
 
 
 def camera_points(path: Path, camera: str, step: int) -> np.ndarray:

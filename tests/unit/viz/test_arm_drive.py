@@ -6,8 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from isaaclab_pc.viz.arm_drive import ArmDrive, Motion
-from isaaclab_pc.workers.driving import driven, motions_of
+from isaaclab_pc.viz.arm_drive import ArmDrive, Motion, motions_of
 
 JOINTS = ("elbow", "wrist")
 
@@ -47,8 +46,7 @@ def test_a_key_moves_for_a_while_and_again_while_it_is_held(drive):
 def test_only_the_chosen_environment_is_driven(drive):
     drive.values = [0.5, -1.0]
     drive.env = 2
-    act = driven(SimpleNamespace(num_envs=3, device="cpu"), drive)
-    assert torch.equal(act({}), torch.tensor([[0.0, 1.0], [0.0, 1.0], [0.5, -1.0]]))
+    assert torch.equal(drive.next_actions(3, "cpu"), torch.tensor([[0.0, 1.0], [0.0, 1.0], [0.5, -1.0]]))
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ def test_points_of_a_late_cloud_are_coloured_by_its_age_in_each_environment():
         cfg=cfg, age=torch.tensor([0, 1, 4]), data=SimpleNamespace(pixels=SimpleNamespace(torch=pixels))
     )
     colors = PointColors(cloud, [SimpleNamespace(image_shape=(2, 2))])
-    assert colors.names["age"] == ("0 frames", "4 frames")
+    assert colors.legends["age"] == ("0 frames", "4 frames")
 
     # One more point than pixels: an appended one.
     found = colors.read(np.zeros((3, 6)))["age"]

@@ -11,8 +11,8 @@ pytest.importorskip("rerun", reason="needs rerun: uv pip install -c constraints.
 import rerun.blueprint as rrb
 from scipy.spatial.transform import Rotation
 
-from isaaclab_pc.viz.rerun_recording import RerunRecording, _blueprint, _blueprint_of_replay
-from isaaclab_pc.viz.scene_frame import CameraView, Mark
+from isaaclab_pc.viz.rerun_recording import RerunRecording, _blueprint
+from isaaclab_pc.viz.scene_frame import CameraView
 from tests.unit.viz import scenes
 from tests.unit.viz.recordings import camera_points, read, rgb
 
@@ -85,14 +85,3 @@ def test_a_turned_camera_and_a_turned_gripper_are_recorded_as_they_stand(tmp_pat
     assert camera_points(path, "env_1/camera", 1) == pytest.approx(expected[None], abs=1e-5)
     gripper = Rotation.from_quat(read(path, "env_1/gripper", "Transform3D:quaternion")[1][0])
     assert (gripper * rotation.inv()).magnitude() < 1e-5
-
-
-def test_what_a_replay_found_is_a_point_and_a_curve(tmp_path):
-    path = tmp_path / "out.rrd"
-    recording = RerunRecording(path, scenes.layout())
-    mark = Mark(np.array([0.5, 0.1, 0.2]), "panda_joint4 velocity")
-    recording.write(scenes.frame(1.5, mark=mark, watched={"velocity": 15.0}))
-    recording.close()
-    assert np.allclose(read(path, "mark", "Points3D:positions")[1], [0.5, 0.1, 0.2])
-    assert read(path, "watched/velocity", "Scalars:scalars") == {1: [15.0]}
-    assert {"watched", "env_0/wrist_camera"} <= origins(_blueprint_of_replay(scenes.layout()).root_container)
