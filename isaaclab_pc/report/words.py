@@ -7,8 +7,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from markupsafe import Markup, escape
-
 from isaaclab_pc.launch.evaluation_result import Success
 from isaaclab_pc.scaling.trial import format_size
 
@@ -65,18 +63,12 @@ def duration(seconds: float | None) -> str:
     return f"{hours} h {minute} min" if hours else f"{minute} min {second} s"
 
 
-def _breakable(name: str) -> Markup:
-    """Return a dotted name that a narrow column may break at its dots and underscores."""
-    return Markup(str(escape(shortened(name))).replace(".", ".<wbr>").replace("_", "_<wbr>"))
-
-
 def _percent(value: float) -> float:
     """Return a share as a length in percent, from 0 to 100."""
     return round(100 * min(max(value, 0.0), 1.0), 2)
 
 
 FILTERS: dict[str, Callable[..., Any]] = {
-    "breakable": _breakable,
     "count": count,
     "decimals": decimals,
     "duration": duration,
