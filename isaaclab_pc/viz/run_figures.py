@@ -279,7 +279,7 @@ def row_figure(
     """
     names = list(dict.fromkeys(bar.row for bar in bars))
     longest = max(*(bar.end for bar in bars), 0.0, limit[0] if limit else 0.0) or 1.0
-    right = right or 1.25 * longest
+    edge = right or 1.25 * longest
 
     def draw(axes: Any) -> None:
         for bar in bars:
@@ -288,7 +288,7 @@ def row_figure(
             place = {"ha": "left", "va": "center"}
             if text_above:
                 x, row = bar.begin, row - 0.22
-                place = {"ha": "right" if bar.begin > 0.6 * right else "left", "va": "bottom", "fontsize": 8.5}
+                place = {"ha": "right" if bar.begin > 0.6 * edge else "left", "va": "bottom", "fontsize": 8.5}
             elif limit is not None and bar.end < limit[0] < bar.end + _TEXT_WIDTH * longest:
                 # The line of the limit would go through the text.
                 x = limit[0] + 0.015 * longest
@@ -299,7 +299,7 @@ def row_figure(
             axes.text(limit[0] - 0.03 * longest, len(names), limit[1], color=BAD, ha="right", va="center")
         axes.set_yticks(range(len(names)), names, color=INK)
         above, below = (0.8, 0.4) if text_above else (0.6, 0.6)
-        axes.set(xlabel=x_label, xlim=(0, right), ylim=(len(names) - 1 + below + (limit is not None), -above))
+        axes.set(xlabel=x_label, xlim=(0, edge), ylim=(len(names) - 1 + below + (limit is not None), -above))
         axes.xaxis.set_major_locator(MaxNLocator(5))
         axes.xaxis.set_major_formatter(_short([bar.end for bar in bars]))
         axes.grid(visible=False, axis="y")

@@ -9,7 +9,7 @@ from typing import Any
 
 from isaaclab_pc.scaling.ledger import Ledger, fit_line
 from isaaclab_pc.scaling.speed import TOLERANCE, pooled_speeds
-from isaaclab_pc.scaling.trial import Trial, format_size
+from isaaclab_pc.scaling.trial import Outcome, Trial, format_size
 from isaaclab_pc.viz.drawing import BAD, GOOD, SERIES, save_png
 from isaaclab_pc.viz.run_figures import LIMIT, TREND, Bar, Curve, PageFigure, curve_figure, draw_curves, row_figure
 
@@ -150,8 +150,8 @@ def _trial_curves(points: Sequence[tuple[Trial, float]], num_envs: int | str) ->
     for outcome in dict.fromkeys(trial.outcome for trial, _ in points):
         these = [(trial.num_envs, value) for trial, value in points if trial.outcome == outcome]
         sizes, values = zip(*sorted(these), strict=True)
-        fits = next(trial.fits for trial, _ in points if trial.outcome == outcome)
-        curves.append(Curve(outcome.replace("_", " "), sizes, values, look=_FITS if fits else _FAILS))
+        look = _FITS if outcome == Outcome.FITS else _FAILS
+        curves.append(Curve(outcome.replace("_", " "), sizes, values, look=look))
     chosen = [value for trial, value in points if trial.fits and trial.num_envs == num_envs]
     if chosen and isinstance(num_envs, int):
         curves.append(Curve(f"chosen, {num_envs:,}", [num_envs], chosen[:1], look=_CHOSEN))
