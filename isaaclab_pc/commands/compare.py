@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import Field
 from rich.table import Table
 
-from isaaclab_pc.commands.comparison import ComparedRun, read_run, write_csv_files
+from isaaclab_pc.commands.comparison import first_reaching, write_csv_files
 from isaaclab_pc.commands.named_run import named_run
 from isaaclab_pc.errors import ConfigError, closest
 from isaaclab_pc.launch.child_process import ExitCode, run_script
@@ -20,11 +20,11 @@ from isaaclab_pc.launch.help import settings_table
 from isaaclab_pc.launch.run_folder import LOGS, make_folder, writing
 from isaaclab_pc.launch.run_record import RECORD_NAME
 from isaaclab_pc.launch.spelling import check_form
-from isaaclab_pc.report.comparison import differences, run_names
+from isaaclab_pc.report.comparison import differences
+from isaaclab_pc.report.read_run import RunFacts, read_runs
 from isaaclab_pc.settings.base import ScriptSettings, settings_of
 from isaaclab_pc.terminal.screen import current
 from isaaclab_pc.terminal.tables import table_console
-from isaaclab_pc.viz.comparison_plot import ComparedCurves, EvaluationPoint, save_comparison_plot
 
 __all__ = ["main"]
 
@@ -82,21 +82,29 @@ def _run(argv: Sequence[str]) -> int:
     """Compare runs; return the exit code."""
     own, folders = split_own(argv, CompareSettings)
     _check(folders)
-    found = _runs(folders)
-    runs = [read_run(folder, name) for folder, name in zip(found, run_names(found), strict=True)]
-    differing = differences([(folder, run.data, run.settings) for folder, run in zip(found, runs, strict=True)])
+    runs = read_runs(_runs(folders))
+    for run in runs:
+        for problem in run.problems:
+            current().warn(f"{run.name}: {problem}")
+    differing = differences(runs)
+
+    # Late: matplotlib takes a second to load.
+    from isaaclab_pc.report.figures import save_comparison_plot
 
     out = make_folder(LOGS / "compare") if own.out is None else Path(own.out)
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
         write_csv_files(out, runs, own.threshold, differing)
-        save_comparison_plot([_curves_of(run) for run in runs], own.threshold, out / PICTURE_NAME)
+        save_comparison_plot(runs, own.threshold, out / PICTURE_NAME)
 
     console = table_console(160)
     console.print(_results_table(runs, own.threshold))
     console.print(_cost_table(runs))
     if differing:
-        console.print(_differences_table(runs, differing))
+        table = _table("What differs", ("", *(run.name for run in runs)), ())
+        for row in differing:
+            table.add_row(*row)
+        console.print(table)
     current().made("comparison", out, "curves and numbers")
     return ExitCode.OK
 
@@ -131,69 +139,44 @@ def _runs(folders: Sequence[str]) -> list[Path]:
     return found
 
 
-def _results_table(runs: Sequence[ComparedRun], threshold: float) -> Table:
-    table = Table(title="Success", title_justify="left")
-    table.add_column("run", overflow="fold")
-    for column in ("library", "status", "success of episodes"):
-        table.add_column(column)
-    for column in ("iterations", "steps", "time", f"steps to {100 * threshold:g} %", f"time to {100 * threshold:g} %"):
-        table.add_column(column, justify="right")
-
+def _results_table(runs: Sequence[RunFacts], threshold: float) -> Table:
+    left = ("run", "library", "status", "success of episodes")
+    right = ("iterations", "steps", "time", f"steps to {100 * threshold:g} %", f"time to {100 * threshold:g} %")
+    table = _table("Success", left, right)
     for run in runs:
         data = run.data
-        reached = run.reached(threshold)
-        table.add_row(
-            *(run.name, data.runner, data.status, _success(run)),
-            *(str(data.completed_iterations), f"{data.env_steps:,}", f"{data.wall_s:,.0f} s"),
-            *(("-", "-") if reached is None else (f"{reached.env_steps:,}", f"{reached.wall_s:,.0f} s")),
-        )
+        reached = first_reaching(threshold, run)
+        to_threshold = ("-", "-") if reached is None else (f"{reached.env_steps:,}", f"{reached.wall_s:,.0f} s")
+        spent = (str(data.completed_iterations), f"{data.env_steps:,}", f"{data.wall_s:,.0f} s")
+        table.add_row(run.name, data.runner, data.status, _success(run), *spent, *to_threshold)
     return table
 
 
-def _cost_table(runs: Sequence[ComparedRun]) -> Table:
-    table = Table(title="Speed in environment steps per second, memory, health", title_justify="left")
-    table.add_column("run", overflow="fold")
-    for column in (*("environments", "env", "inference", "total"), *("peak memory", "ended by the guard", "restarts")):
-        table.add_column(column, justify="right")
-
-    for run in runs:
-        data = run.data
-        table.add_row(
-            *(run.name, str(data.num_envs)),
-            *("-" if rate is None else f"{rate:,.0f}" for rate in vars(run.speed).values()),
-            "-" if data.peak_bytes is None else f"{data.peak_bytes / 2**30:.2f} GiB",
-            f"{run.guarded:,}",
-            str(len(data.restarts)),
-        )
-    return table
-
-
-def _success(run: ComparedRun) -> str:
-    evaluation = run.evaluation
-    if evaluation is None or evaluation.success is None:
+def _success(run: RunFacts) -> str:
+    last = run.evaluations[-1].evaluation if run.evaluations else None
+    if last is None or last.success is None:
         return "-"
     when = "" if run.data.evaluation is not None else " so far"
-    return f"{evaluation.success} of {evaluation.episodes}{when}"
+    return f"{last.success} of {last.episodes}{when}"
 
 
-def _differences_table(runs: Sequence[ComparedRun], differing: Sequence[tuple[str, ...]]) -> Table:
-    table = Table(title="What differs", title_justify="left")
-    for column in ("", *(run.name for run in runs)):
-        table.add_column(column, overflow="fold")
-    for row in differing:
-        table.add_row(*row)
+def _cost_table(runs: Sequence[RunFacts]) -> Table:
+    columns = ("environments", "env", "inference", "total", "peak memory", "ended by the guard", "restarts")
+    table = _table("Speed in environment steps per second, memory, health", ("run",), columns)
+    for run in runs:
+        data = run.data
+        speeds = ("-" if speed is None else f"{speed:,.0f}" for speed in run.speeds.values())
+        peak = "-" if data.peak_bytes is None else f"{data.peak_bytes / 2**30:.2f} GiB"
+        faults = f"{sum(data.guard.values()):,}"
+        table.add_row(run.name, str(data.num_envs), *speeds, peak, faults, str(len(data.restarts)))
     return table
 
 
-def _curves_of(run: ComparedRun) -> ComparedCurves:
-    rated = [(point, point.evaluation.success) for point in run.evaluations]
-    return ComparedCurves(
-        name=run.name,
-        curves=run.curves,
-        evaluations=[
-            EvaluationPoint(point.env_steps, point.wall_s, success.rate, success.lower, success.upper)
-            for point, success in rated
-            if success is not None
-        ],
-        steps_per_s=(run.speed.env, run.speed.inference, run.speed.total),
-    )
+def _table(title: str, left: Sequence[str], right: Sequence[str]) -> Table:
+    """Return an empty table, with columns of text to the left and of numbers to the right."""
+    table = Table(title=title, title_justify="left")
+    for column in left:
+        table.add_column(column, overflow="fold")
+    for column in right:
+        table.add_column(column, justify="right")
+    return table

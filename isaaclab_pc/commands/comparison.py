@@ -1,125 +1,40 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What ``scripts/compare.py`` tells of each run, whatever its learning library: numbers and files."""
+"""The numbers of a comparison of runs as CSV files. Loads no torch."""
 
 from __future__ import annotations
 
 import csv
 import math
-import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from isaaclab_pc.launch.evaluation_result import Evaluation
-from isaaclab_pc.launch.run_folder import SETTINGS_NAME
-from isaaclab_pc.launch.run_record import CurvePoint, RunData, RunRecord
-from isaaclab_pc.settings import RunSettings
-from isaaclab_pc.viz.run_curves import RunCurves, read_run_curves
+from isaaclab_pc.launch.run_record import CurvePoint
+from isaaclab_pc.report.read_run import RunFacts
 
-__all__ = ["ComparedRun", "Speed", "read_run", "write_csv_files"]
+__all__ = ["first_reaching", "write_csv_files"]
 
 
-@dataclass(frozen=True)
-class Speed:
-    """Environment steps per second, each the median over the iterations but the first; None where it is not known."""
-
-    env: float | None
-    """Of the environment's part of the rollouts."""
-
-    inference: float | None
-    """Of the rollouts, the policy's inference included."""
-
-    total: float | None
-    """Of rollouts and updates."""
-
-
-@dataclass(frozen=True)
-class ComparedRun:
-    """One run."""
-
-    name: str
-    """As much of its folder's path as tells it from the others."""
-
-    data: RunData
-    """Its record."""
-
-    settings: RunSettings
-    """Its settings."""
-
-    curves: RunCurves
-    """Its metrics over the iterations."""
-
-    @property
-    def evaluation(self) -> Evaluation | None:
-        """The evaluation at its end; the newest one of its checkpoints where it has not ended."""
-        if self.data.evaluation is not None:
-            return self.data.evaluation
-        return self.data.evaluations[-1].evaluation if self.data.evaluations else None
-
-    @property
-    def evaluations(self) -> list[CurvePoint]:
-        """All evaluations in the order of the training, that at the end included."""
-        if self.data.evaluation is None:
-            return self.data.evaluations
-        data = self.data
-        last = CurvePoint(
-            iteration=data.completed_iterations,
-            env_steps=data.env_steps,
-            wall_s=data.wall_s,
-            evaluation_s=0.0,
-            evaluation=self.data.evaluation,
-        )
-        return [*data.evaluations, last]
-
-    def reached(self, threshold: float) -> CurvePoint | None:
-        """Return the first evaluation with a success rate of at least a threshold; None where there is none."""
-        rated = ((point, point.evaluation.success_rate) for point in self.evaluations)
-        return next((point for point, rate in rated if rate is not None and rate >= threshold), None)
-
-    @property
-    def speed(self) -> Speed:
-        """How fast it was."""
-        return Speed(*(self._median(f"Perf/{part}_fps") for part in ("env", "inference", "total")))
-
-    def _median(self, metric: str) -> float | None:
-        """Return a metric's median; the first iteration also compiles kernels and does not count."""
-        values = [value for value in self.curves.metrics.get(metric, [])[1:] if math.isfinite(value)]
-        return statistics.median(values) if values else None
-
-    @property
-    def guarded(self) -> int:
-        """Episodes that the guard ended."""
-        return sum(self.data.guard.values())
-
-
-def read_run(folder: Path, name: str) -> ComparedRun:
-    """Read a run from its folder.
-
-    Args:
-        folder: The run's folder.
-        name: What to call it.
-
-    Returns:
-        The run.
-
-    Raises:
-        ConfigError: The run cannot be read.
-    """
-    record = RunRecord.load(folder)
-    return ComparedRun(name, record.data, RunSettings.load(folder / SETTINGS_NAME), read_run_curves(folder))
+def first_reaching(threshold: float, run: RunFacts) -> CurvePoint | None:
+    """Return a run's first evaluation with a success rate of at least a threshold; None where there is none."""
+    rated = ((point, point.evaluation.success_rate) for point in run.evaluations)
+    return next((point for point, rate in rated if rate is not None and rate >= threshold), None)
 
 
 def write_csv_files(
-    folder: Path, runs: Sequence[ComparedRun], threshold: float, differing: Sequence[tuple[str, ...]]
+    folder: Path, runs: Sequence[RunFacts], threshold: float, differing: Sequence[tuple[str, ...]]
 ) -> None:
     """Write ``runs.csv``, ``evaluations.csv``, ``iterations.csv`` and ``differences.csv``.
 
     Args:
         folder: Where to.
-        runs: The runs.
-        threshold: Success rate whose steps and time stand in ``runs.csv``.
+        runs: The runs, with their names.
+        threshold: Success rate that ``runs.csv`` has the steps and the time to.
         differing: What is not the same in all runs, with its value in every run.
+
+    Raises:
+        OSError: A file cannot be written.
     """
     _write(folder / "runs.csv", [_summary(run, threshold) for run in runs])
     evaluations = [
@@ -140,26 +55,28 @@ def write_csv_files(
     _write(folder / "differences.csv", [dict(zip(columns, row, strict=True)) for row in differing])
 
 
-def _summary(run: ComparedRun, threshold: float) -> dict[str, Any]:
-    reached = run.reached(threshold)
+def _summary(run: RunFacts, threshold: float) -> dict[str, Any]:
+    data = run.data
+    reached = first_reaching(threshold, run)
+    last = run.evaluations[-1].evaluation if run.evaluations else None
     return {
         "run": run.name,
-        "task": run.data.task,
-        "runner": run.data.runner,
-        "algorithm": run.data.algorithm,
-        "status": run.data.status,
-        "num_envs": run.data.num_envs,
-        "iterations": run.data.completed_iterations,
-        "env_steps": run.data.env_steps,
-        "wall_s": run.data.wall_s,
-        **_success(run.evaluation),
-        "episodes": None if run.evaluation is None else run.evaluation.episodes,
+        "task": data.task,
+        "runner": data.runner,
+        "algorithm": data.algorithm,
+        "status": data.status,
+        "num_envs": data.num_envs,
+        "iterations": data.completed_iterations,
+        "env_steps": data.env_steps,
+        "wall_s": data.wall_s,
+        **_success(last),
+        "episodes": None if last is None else last.episodes,
         f"env_steps_to_{threshold:g}": None if reached is None else reached.env_steps,
         f"wall_s_to_{threshold:g}": None if reached is None else reached.wall_s,
-        **{f"{name}_fps": value for name, value in vars(run.speed).items()},
-        "peak_bytes": run.data.peak_bytes,
-        "restarts": len(run.data.restarts),
-        **{f"guard_{cause}": count for cause, count in run.data.guard.items()},
+        **{f"{part}_fps": speed for part, speed in run.speeds.items()},
+        "peak_bytes": data.peak_bytes,
+        "restarts": len(data.restarts),
+        **{f"guard_{cause}": count for cause, count in data.guard.items()},
     }
 
 
@@ -170,8 +87,10 @@ def _success(evaluation: Evaluation | None) -> dict[str, float | None]:
     return {"success": success.rate, "success_lower": success.lower, "success_upper": success.upper}
 
 
-def _iterations(run: ComparedRun) -> Iterable[dict[str, Any]]:
+def _iterations(run: RunFacts) -> Iterable[dict[str, Any]]:
     curves = run.curves
+    if curves is None:
+        return
     for index, iteration in enumerate(curves.iterations):
         values = {name: column[index] for name, column in curves.metrics.items()}
         yield {

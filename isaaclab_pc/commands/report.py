@@ -44,8 +44,8 @@ TAKES = Takes(ReportSettings, SELECTS)
 
 HELP = f"""\
 Write a run as one page of HTML: its settings, result, curves, speed, memory and health, and the commands to go on. With
-several runs, the page compares them. Training writes the page of its run at its end; this does so for any run, also one
-that still trains.
+several runs, the page compares them. Training writes this page at its end; the command does so for any run, also while
+it trains.
 
   python scripts/report.py <run> [<run> ...] [key=value ...]
 
@@ -97,36 +97,32 @@ def _run(argv: Sequence[str]) -> int:
         raise ConfigError("Which run? Give its folder, logs/<runner>/<task>/<time>, or run=latest.")
     if len(folders) > MOST_RUNS:
         raise ConfigError(f"{len(folders)} runs are more than one page shows: give at most {MOST_RUNS}.")
-    current().made("report", _write(folders, None if own.out is None else Path(own.out)))
+    if own.out is not None:
+        _check_file(Path(own.out))
+
+    page = run_page(folders[0]) if len(folders) == 1 else comparison_page(folders)
+    if own.out is not None:
+        out = Path(own.out)
+    else:
+        out = (folders[0] if len(folders) == 1 else make_folder(LOGS / "report")) / REPORT_NAME
+    with writing(out.parent):
+        write_text_atomically(out, page)
+    current().made("report", out)
     return ExitCode.OK
 
 
 def _is_setting(argument: str) -> bool:
-    """Tell a setting or an option from a folder, whose name may have an equals sign, too."""
-    # Unlike Path.exists, this takes a name that is too long for what it is.
+    """Tell a setting or an option from a folder, as the name of a folder may have an equals sign, too."""
+    # Unlike Path.exists, this takes a name that is too long for a file.
     return argument.startswith("-") or ("=" in argument and not os.path.exists(argument))
-
-
-def _write(folders: Sequence[Path], out: Path | None) -> Path:
-    if out is not None:
-        _check_file(out)
-    is_one = len(folders) == 1
-    page = run_page(folders[0]) if is_one else comparison_page(folders)
-    if out is None:
-        out = (folders[0] if is_one else make_folder(LOGS / "report")) / REPORT_NAME
-    with writing(out.parent):
-        write_text_atomically(out, page)
-    return out
 
 
 def _check_file(out: Path) -> None:
     """Refuse a file that cannot be written, before anything is drawn."""
     try:
-        is_folder = out.is_dir()
-        has_parent = out.parent.is_dir()
+        if out.is_dir():
+            raise ConfigError(f"out={out} is a folder: give the name of a file.")
+        if not out.parent.is_dir():
+            raise ConfigError(f"out={out}: there is no folder {out.parent}.")
     except OSError as error:
         raise ConfigError(f"out={shown(str(out))}: {error.strerror}.") from None
-    if is_folder:
-        raise ConfigError(f"out={out} is a folder: give the name of a file.")
-    if not has_parent:
-        raise ConfigError(f"out={out}: there is no folder {out.parent}.")

@@ -192,11 +192,11 @@ def _show(result: FitResult, settings: RunSettings, folder: Path) -> None:
         _write(folder / LEDGER_NAME, asdict(ledger))
         _print_ledger(ledger, "measured")
 
-    from isaaclab_pc.viz.scaling_plot import save_scaling_plot
+    from isaaclab_pc.viz.search_figures import save_search_plot
 
     title = f"{settings.task}, {settings.runner}, {settings.physics.backend}, {settings.device}"
     picture = folder / "memory.png"
-    save_scaling_plot(result.trials, result.num_envs, title, picture)
+    save_search_plot(result.trials, result.num_envs, title, picture)
     current().made("picture", picture)
 
 

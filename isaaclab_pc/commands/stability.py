@@ -43,28 +43,34 @@ def measure_stability(command: Command, settings: RunSettings) -> int:
 
     Returns:
         The exit code: 0; 2 where a child refuses the settings; 128 + N after a signal N; 1 where a child
-        fails. What was measured until then is shown and written.
+        fails. The measurements until then are shown and written.
 
     Raises:
         ConfigError: The settings leave nothing to measure.
     """
     settings = _complete(command, settings)
-    given = settings.physics.model_dump(exclude={"backend", "preset"})
-    grid_values = grid(settings.physics.backend, given)
-
+    tried = grid(settings.physics.backend, settings.physics.model_dump(exclude={"backend", "preset"}))
     folder = make_folder(LOGS / "scale" / short_name(settings.task))
-    count = f"{len(grid_values)} setting{'s' if len(grid_values) > 1 else ''}"
+    count = f"{len(tried)} setting{'s' if len(tried) > 1 else ''}"
     print(f"{settings.task}: {count} on {settings.num_envs} environments, at one control rate")
 
     cells: list[Cell] = []
     try:
-        return _measure_all(settings, grid_values, folder, cells)
+        for number, values in enumerate(tried, start=1):
+            shown = " ".join(f"{name}={value}" for name, value in values.items()) or "as given"
+            print(f"  [{number}/{len(tried)}] {shown}: ", end="", flush=True)
+            cell = _measure(settings, folder, values)
+            if not isinstance(cell, Cell):
+                return cell
+            cells.append(cell)
+            print(_summary(cell), flush=True)
     finally:
         # Also after Ctrl-C. Where nothing was measured, the folder is kept for its log only.
         if cells:
             _show(cells, command, settings, folder)
         elif not (folder / LOG_NAME).exists():
             shutil.rmtree(folder)
+    return ExitCode.OK
 
 
 def _complete(command: Command, settings: RunSettings) -> RunSettings:
@@ -89,54 +95,39 @@ def _complete(command: Command, settings: RunSettings) -> RunSettings:
     return settings.with_values(values)
 
 
-def _measure_all(
-    settings: RunSettings, grid_values: Sequence[Mapping[str, int]], folder: Path, cells: list[Cell]
-) -> int:
-    """Append a cell for each setting of the grid, and return the exit code."""
-    log = folder / LOG_NAME
-    for number, values in enumerate(grid_values, start=1):
-        shown = " ".join(f"{name}={value}" for name, value in values.items()) or "as given"
-        print(f"  [{number}/{len(grid_values)}] {shown}: ", end="", flush=True)
-
-        result = folder / f"cell_{number}.json"
-        command = worker_command(StabilityJob(settings, values, result), folder / JOB_NAME)
-        code = run_child(command, log=log)
-        if was_stopped(code):
-            print("stopped")
-            return code
-        if code == ExitCode.REFUSED:
-            return code
-        if code == ExitCode.OK:
-            cell = Cell.read(result)
-        elif code > 128:
-            known = Cell.read(result).settings if result.is_file() else values
-            cell = Cell(known, note=f"{CRASHED} (exit code {code})")
-        else:
-            print("failed")
-            show_log(log, code)
-            return ExitCode.FAILED
-
-        result.unlink(missing_ok=True)
-        cells.append(cell)
-        print(_summary(cell), flush=True)
-    return ExitCode.OK
+def _measure(settings: RunSettings, folder: Path, values: Mapping[str, int]) -> Cell | int:
+    """Measure one setting in a child; return the exit code where the measurement has to end."""
+    result = folder / "cell.json"
+    result.unlink(missing_ok=True)
+    command = worker_command(StabilityJob(settings, values, result), folder / JOB_NAME)
+    code = run_child(command, log=folder / LOG_NAME)
+    if code > 128 and not was_stopped(code):
+        # Before it builds anything, a child writes the settings that it was to measure.
+        known = Cell.read(result).settings if result.is_file() else values
+        return Cell(known, note=f"{CRASHED} (exit code {code})")
+    if code == ExitCode.OK:
+        return Cell.read(result)
+    if was_stopped(code):
+        print("stopped")
+    elif code != ExitCode.REFUSED:
+        print("failed")
+        show_log(folder / LOG_NAME, code)
+        code = ExitCode.FAILED
+    return code
 
 
 def _summary(cell: Cell) -> str:
     if not cell.env_steps:
         return cell.note
-
     success = f", expert's success {_percent(cell.success)}" if cell.success is not None else ""
     note = f", {cell.note}" if cell.note else ""
     return f"{_failures(cell)} failures per million steps{success}, {cell.env_steps_per_s:.0f} steps/s{note}"
 
 
 def _failures(cell: Cell) -> str:
-    if cell.failures_per_million is None:
-        return ""
     if cell.upper_bound_per_million is not None:
         return f"0 (< {cell.upper_bound_per_million:.0f})"
-    return f"{cell.failures_per_million:.0f}"
+    return "" if cell.failures_per_million is None else f"{cell.failures_per_million:.0f}"
 
 
 def _percent(share: float | None) -> str:
@@ -145,9 +136,12 @@ def _percent(share: float | None) -> str:
 
 def _show(cells: Sequence[Cell], command: Command, settings: RunSettings, folder: Path) -> None:
     """Print the table and the cheapest stable setting; write JSON and picture."""
+    # Late: matplotlib takes a second to load.
+    from isaaclab_pc.viz.stability_plot import save_stability_plot
+
+    (folder / "cell.json").unlink(missing_ok=True)
     chosen = cheapest(cells)
     train_command = None if chosen is None else _train_command(command, settings, chosen)
-
     content = {
         "task": settings.task,
         "backend": settings.physics.backend,
@@ -159,13 +153,8 @@ def _show(cells: Sequence[Cell], command: Command, settings: RunSettings, folder
         "command": train_command,
     }
     write_text_atomically(folder / RESULT_NAME, json.dumps(content, indent=1) + "\n")
-
     title = f"{settings.task}, {settings.physics.backend}, {settings.device}, {settings.num_envs} environments"
     _print_table(cells, chosen, title)
-
-    # Here, because matplotlib takes a while to load.
-    from isaaclab_pc.viz.stability_plot import save_stability_plot
-
     save_stability_plot(cells, chosen, title, folder / PICTURE_NAME)
     current().made("result", folder / RESULT_NAME)
     current().made("picture", folder / PICTURE_NAME)
@@ -178,18 +167,14 @@ def _show(cells: Sequence[Cell], command: Command, settings: RunSettings, folder
 def _print_table(cells: Sequence[Cell], chosen: Cell | None, title: str) -> None:
     table = Table(title=title, title_justify="left")
     names = list(dict.fromkeys(name for cell in cells for name in cell.settings))
-    columns = [*names, "env steps", "failures per million", "expert's success", "env steps/s", "s per 1000"]
-    for column in columns:
+    for column in (*names, "env steps", "failures per million", "expert's success", "env steps/s", "s per 1000"):
         table.add_column(column, justify="right")
     table.add_column("")
-
     for cell in cells:
         values = [f"{cell.settings[name]:.6g}" if name in cell.settings else "" for name in names]
-        speed = f"{cell.env_steps_per_s:.0f}" if cell.env_steps else ""
-        cost = f"{cell.cost:.2f}" if cell.env_steps else ""
+        cost = (f"{cell.env_steps_per_s:.0f}", f"{cell.cost:.2f}") if cell.env_steps else ("", "")
         note = cell.note or ("cheapest stable" if cell is chosen else "")
-        table.add_row(*values, str(cell.env_steps), _failures(cell), _percent(cell.success), speed, cost, note)
-
+        table.add_row(*values, str(cell.env_steps), _failures(cell), _percent(cell.success), *cost, note)
     table_console(150).print(table)
 
 

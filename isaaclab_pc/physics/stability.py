@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from isaaclab_pc.json_record import Count, JsonRecord, NonNegative
 
-__all__ = ["GRIDS", "TOLERATED_LOSS", "Cell", "cheapest", "grid"]
+__all__ = ["CRASHED", "GRIDS", "TOLERATED_LOSS", "Cell", "cheapest", "grid"]
 
 GRIDS: Mapping[str, Mapping[str, tuple[int, ...]]] = {
     "ovphysx": {"decimation": (1, 2, 4), "position_iterations": (2, 4, 8, 16)},
@@ -20,7 +20,7 @@ GRIDS: Mapping[str, Mapping[str, tuple[int, ...]]] = {
 the place of ``dt``. Newton's solver step is the physics step over ``substeps``."""
 
 CRASHED = "the simulator crashed"
-"""Note of a setting with which the process that measured it died."""
+"""Note of a setting whose measuring process died."""
 
 TOLERATED_LOSS = 0.05
 """Largest loss of the expert's success against the best setting at which a setting still counts as stable."""
@@ -28,7 +28,7 @@ TOLERATED_LOSS = 0.05
 
 @dataclass(frozen=True)
 class Cell(JsonRecord):
-    """The measurement of one setting, passed as JSON from the child that measured it to its parent."""
+    """The measurement of one setting of the grid, passed as JSON from the child that made it to its parent."""
 
     settings: Mapping[str, int | float]
     """Fields of ``physics``, without the prefix."""
@@ -37,10 +37,10 @@ class Cell(JsonRecord):
     """Environment steps under random actions."""
 
     failures: Mapping[str, Count] = field(default_factory=dict)
-    """Number of environments where the guard ended the episode, by cause."""
+    """Environments that the guard ended, by cause."""
 
     env_steps_per_s: NonNegative = 0.0
-    """Environment steps of all environments per second, under random actions."""
+    """Steps of all environments per second under random actions."""
 
     cost: NonNegative = 0.0
     """Seconds per 1000 environment steps under random actions: CPU time of the process on the CPU, which other
@@ -80,14 +80,11 @@ class Cell(JsonRecord):
 
 
 def grid(backend: str, physics: Mapping[str, object]) -> list[dict[str, int]]:
-    """Return the settings to measure.
+    """Return the settings to measure, from the coarsest to the finest; one empty setting where all are given.
 
     Args:
         backend: The backend that will run.
         physics: The ``physics`` settings of the config; those that are not None were given by the user and stay.
-
-    Returns:
-        Values by name, from the coarsest to the finest; one empty setting where the user gave all of them.
     """
     fixed = {name for name, value in physics.items() if value is not None}
     if "dt" in fixed:
@@ -97,25 +94,15 @@ def grid(backend: str, physics: Mapping[str, object]) -> list[dict[str, int]]:
 
 
 def cheapest(cells: Sequence[Cell]) -> Cell | None:
-    """Choose the setting to train with.
+    """Return the stable setting with the lowest :attr:`Cell.cost`; None where no setting is stable.
 
     A setting is stable if no environment failed under random actions, nothing spoiled the measurement, and the
     expert, where there is one, loses at most :data:`TOLERATED_LOSS` against the best setting.
-
-    Args:
-        cells: What was measured.
-
-    Returns:
-        The stable one with the lowest :attr:`Cell.cost`; None where no setting is stable.
     """
-    best_success = max((cell.success for cell in cells if cell.success is not None), default=None)
-    stable = [cell for cell in cells if _is_stable(cell, best_success)]
+    needed = max((cell.success for cell in cells if cell.success is not None), default=0.0) - TOLERATED_LOSS
+    stable = [
+        cell
+        for cell in cells
+        if cell.env_steps and not cell.failed and not cell.note and (cell.success is None or cell.success >= needed)
+    ]
     return min(stable, key=lambda cell: cell.cost, default=None)
-
-
-def _is_stable(cell: Cell, best_success: float | None) -> bool:
-    if not cell.env_steps or cell.failed or cell.note:
-        return False
-    if best_success is None:
-        return True
-    return cell.success is not None and cell.success >= best_success - TOLERATED_LOSS

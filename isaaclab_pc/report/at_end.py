@@ -13,7 +13,7 @@ __all__ = ["report_at_end", "report_later"]
 
 
 def report_at_end(folder: Path) -> None:
-    """Write the page of a run that has just ended, and say where; where that fails, say so and how to write it later.
+    """Write the page of a run that has just ended; a page that cannot be written is a warning.
 
     Args:
         folder: The run's folder.
@@ -25,7 +25,7 @@ def report_at_end(folder: Path) -> None:
         path = folder / REPORT_NAME
         write_text_atomically(path, run_page(folder))
     except Exception as error:
-        # What was trained is safe; whatever is wrong with its page must not make it a run that failed.
+        # The training is safe; whatever is wrong with its page must not make it a run that failed.
         current().warn(f"warning: no report was written ({type(error).__name__}: {error})")
         report_later(folder)
     else:
@@ -33,7 +33,7 @@ def report_at_end(folder: Path) -> None:
 
 
 def report_later(folder: Path) -> None:
-    """Say with which command the report of a run is written.
+    """Name the command that writes the report of a run.
 
     Args:
         folder: The run's folder.

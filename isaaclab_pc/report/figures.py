@@ -1,254 +1,281 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The figures of a report, chosen by what a run's folder holds."""
+"""The figures of a report, chosen by what the folders of its runs hold. Loads matplotlib."""
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
-from typing import Literal
+from pathlib import Path
+from typing import Any, Concatenate, Literal
 
+from isaaclab_pc.launch.run_record import CurvePoint
 from isaaclab_pc.report.read_run import Event, RunFacts, read_time
-from isaaclab_pc.report.sections import budget_of, chosen_trial, faults
 from isaaclab_pc.report.words import shortened
+from isaaclab_pc.scaling.trial import Trial
+from isaaclab_pc.viz.drawing import BAD, SERIES, save_png
 from isaaclab_pc.viz.film_figures import film_figure, look_figure
-from isaaclab_pc.viz.run_curves import RunCurves
-from isaaclab_pc.viz.run_figures import (
-    Interval,
-    Line,
-    PageFigure,
-    Span,
-    bar_figure,
-    curve_figure,
-    interval_figure,
-    stacked_figure,
-    time_line_figure,
-    time_unit,
-)
+from isaaclab_pc.viz.run_figures import LIMIT, Bar, Curve, PageFigure, curve_figure, draw_curves, row_figure
 from isaaclab_pc.viz.search_figures import ledger_figure, memory_figure, speed_figure
 
-__all__ = [
-    "comparing_figures",
-    "event_text",
-    "health_figures",
-    "learning_figures",
-    "memory_figures",
-    "result_figures",
-    "seen_figures",
-    "speed_figures",
-]
+__all__ = ["comparison_figures", "run_figures", "save_comparison_plot"]
 
-_STEPS = "environment steps"
-_REWARD = "Episode_Reward/"
+_Axis = Literal["steps", "time"]
+
 _GIB = 2**30
-_MOST_LINES = 6
-"""Curves that one figure takes."""
+_STEPS = "environment steps"
+_PER_SECOND = "environment steps per second"
 _SPEEDS = {"environment": "Perf/env_fps", "with inference": "Perf/inference_fps", "with the update": "Perf/total_fps"}
+_REWARD = "Episode_Reward/"
+_MOST_TERMS = 6
+"""Terms of the reward that one figure shows."""
+
+_FILMS = {
+    "first": "First look",
+    "last": "Last look",
+    "success": "An episode that succeeded",
+    "failure": "An episode that failed",
+}
+
+_COMPARED: tuple[tuple[str, str, str, _Axis], ...] = (
+    ("success_rate", "Success in training", "success [%]", "steps"),
+    ("success_rate", "Success in training", "success [%]", "time"),
+    ("mean_reward", "Mean return", "return", "steps"),
+    ("mean_reward", "Mean return", "return", "time"),
+    ("Perf/total_fps", "Speed", _PER_SECOND, "steps"),
+)
+"""Metric, title and label of the figures in which runs are compared."""
 
 
-def _draw_all(run: RunFacts, drawings: Sequence[Callable[[], PageFigure | None]]) -> list[PageFigure]:
-    """Draw figures; what a stranger's numbers make impossible to draw is said, and takes no other figure with it."""
-    figures = []
-    for draw in drawings:
+def _tolerant[**P](draw: Callable[Concatenate[RunFacts, P], PageFigure | None]) -> Callable[..., list[PageFigure]]:
+    """Make a drawing return a list: of no figure where numbers of a stranger make it impossible, which is noted."""
+
+    @functools.wraps(draw)
+    def tolerant(run: RunFacts, *args: P.args, **kwargs: P.kwargs) -> list[PageFigure]:
         try:
-            figure = draw()
+            figure = draw(run, *args, **kwargs)
         except Exception as error:
             run.problems.append(f"a figure could not be drawn ({type(error).__name__}: {error})")
-            continue
-        if figure is not None:
-            figures.append(figure)
-    return figures
+            return []
+        return [] if figure is None else [figure]
+
+    return tolerant
 
 
-def result_figures(run: RunFacts) -> list[PageFigure]:
-    """Draw success and return over environment steps and over time."""
-    return _draw_all(
-        run,
-        [
-            lambda: _success(run, over_time=False),
-            lambda: _success(run, over_time=True),
-            lambda: _single(run, "return-steps", "Mean return over steps", "mean_reward", "return"),
-            lambda: _single(run, "return-time", "Mean return over time", "mean_reward", "return", over_time=True),
+def run_figures(run: RunFacts) -> dict[str, list[PageFigure]]:
+    """Draw the figures of a run, by the section of its page.
+
+    Args:
+        run: The run; its problems get the figures that cannot be drawn.
+    """
+    returns = [("return", run, "mean_reward")]
+    speeds = [(name, run, metric) for name, metric in _SPEEDS.items()]
+    rate = [("faults", run, "Guard/per_million_steps")] if run.faults else []
+    trials = [trial for trial in run.trials if trial.num_envs > 0]
+    fitting = [trial for trial in trials if trial.fits]
+    return {
+        "result": [
+            *_success(run, "steps"),
+            *_success(run, "time"),
+            *_metrics(run, "return-steps", "Mean return over steps", "return", returns),
+            *_metrics(run, "return-time", "Mean return over time", "return", returns, "time"),
         ],
+        "seen": [figure for name, title in _FILMS.items() for figure in _film(run, name, title)],
+        "learning": _learning(run),
+        "speed": [*_metrics(run, "fps", "Speed", _PER_SECOND, speeds), *_split(run)],
+        "memory": [
+            *_memory(run, "host", "Host memory over the training"),
+            *_memory(run, "device", "GPU memory over the training"),
+            *_ledger(run),
+            *_search(run, memory_figure, "trials-memory", "Memory of the search's trials", trials),
+            *_search(run, speed_figure, "trials-speed", "Speed of the search's trials", fitting),
+        ],
+        "health": [
+            *_faults(run),
+            *_metrics(run, "guard-rate", "Faults over the training", "per million steps", rate),
+            *_time_line(run),
+        ],
+    }
+
+
+def _unit(longest: float) -> tuple[str, float]:
+    """Return the unit in which times up to the longest one [s] are best drawn, and its seconds."""
+    units = (("d", 86400.0), ("h", 3600.0), ("min", 60.0))
+    return next((unit for unit in units if longest >= 3 * unit[1]), ("s", 1.0))
+
+
+def _axis(over: _Axis, runs: Sequence[RunFacts]) -> tuple[str, float]:
+    """Return the label of a horizontal axis, and the number of steps or seconds in its unit."""
+    if over == "steps":
+        return _STEPS, 1.0
+    last = [run.curves.wall_s[-1] for run in runs if run.curves is not None]
+    unit, seconds = _unit(max([0.0, *last, *(run.data.wall_s for run in runs)]))
+    return f"time [{unit}]", seconds
+
+
+def _curve(run: RunFacts, name: str, metric: str, over: _Axis, size: float, factor: float = 1.0) -> list[Curve]:
+    """Return the curve of a metric, or none where it has no value."""
+    values = run.curves.metrics.get(metric, []) if run.curves is not None else []
+    if run.curves is None or not any(map(math.isfinite, values)):
+        return []
+    places = run.curves.env_steps if over == "steps" else run.curves.wall_s
+    return [Curve(shortened(name), [place / size for place in places], [factor * value for value in values])]
+
+
+@_tolerant
+def _metrics(
+    _: RunFacts,
+    key: str,
+    title: str,
+    y_label: str,
+    metrics: Sequence[tuple[str, RunFacts, str]],
+    over: _Axis = "steps",
+    *,
+    percent: bool = False,
+) -> PageFigure | None:
+    """Draw metrics, each with its name in the figure and its run."""
+    x_label, size = _axis(over, [run for _, run, _ in metrics])
+    factor = 100 if percent else 1
+    curves = [curve for name, run, metric in metrics for curve in _curve(run, name, metric, over, size, factor)]
+    return (
+        curve_figure(key, title, x_label, y_label, curves, y_range="percent" if percent else "data") if curves else None
     )
 
 
-def _success(run: RunFacts, *, over_time: bool) -> PageFigure | None:
+def _evaluations(name: str, points: Sequence[CurvePoint], over: _Axis, size: float, series: int) -> list[Curve]:
+    """Return the curve of evaluations' success rates with their intervals [%], or none where there is no rate."""
+    rated = [(point, success) for point in points if (success := point.evaluation.success) is not None]
+    if not rated:
+        return []
+    places = [(point.env_steps if over == "steps" else point.wall_s) / size for point, _ in rated]
+    rates = [100 * success.rate for _, success in rated]
+    intervals = [(100 * success.lower, 100 * success.upper) for _, success in rated]
+    return [Curve(name, places, rates, intervals, series=series)]
+
+
+@_tolerant
+def _success(run: RunFacts, over: _Axis) -> PageFigure | None:
     """Draw the success rate of training, and those of the evaluations."""
-    lines = _lines(run, {"in training": "success_rate"}, over_time=over_time)
-    data = run.data
-    unit, size = _unit(run) if over_time else ("", 1.0)
-    marks = []
-    for point in data.evaluations:
-        if (success := point.evaluation.success) is not None:
-            x = point.wall_s / size if over_time else point.env_steps
-            marks.append(Interval("evaluated in training", x, success.rate, success.lower, success.upper))
-    if data.evaluation is not None and (success := data.evaluation.success) is not None:
-        x = data.wall_s / size if over_time else data.env_steps
-        marks.append(Interval("evaluated at the end", x, success.rate, success.lower, success.upper))
-    if not lines and not marks:
+    x_label, size = _axis(over, [run])
+    curves = _curve(run, "in training", "success_rate", over, size, 100)
+    before = len(run.data.evaluations)
+    curves += _evaluations("evaluated in training", run.evaluations[:before], over, size, 1)
+    curves += _evaluations("evaluated at the end", run.evaluations[before:], over, size, 2)
+    if not curves:
         return None
-    key, over = ("success-time", "time") if over_time else ("success-steps", "steps")
-    x_label = f"time [{unit}]" if over_time else _STEPS
-    return curve_figure(key, f"Success over {over}", x_label, "success [%]", lines, marks, percent=True)
+    return curve_figure(f"success-{over}", f"Success over {over}", x_label, "success [%]", curves, y_range="percent")
 
 
-def _single(
-    run: RunFacts, key: str, title: str, metric: str, y_label: str, *, over_time: bool = False
-) -> PageFigure | None:
-    """Draw one metric."""
-    lines = _lines(run, {y_label or title: metric}, over_time=over_time)
-    if not lines:
+@_tolerant
+def _film(run: RunFacts, name: str, title: str) -> PageFigure | None:
+    """Draw what the policy saw: a look at one frame, or an episode as a strip."""
+    film = run.films.get(name)
+    if film is None:
         return None
-    x_label = f"time [{_unit(run)[0]}]" if over_time else _STEPS
-    return curve_figure(key, title, x_label, y_label, lines)
+    draw = look_figure if name in ("first", "last") else film_figure
+    return draw(f"seen-{name}", title, film)
 
 
-def _lines(run: RunFacts, metrics: dict[str, str], *, over_time: bool = False) -> list[Line]:
-    """Return the curves of metrics that have a value, by their names in the figure."""
-    curves = run.curves
-    if curves is None:
-        return []
-    x = _x(run, curves, over_time)
-    found = {name: curves.metrics.get(metric, []) for name, metric in metrics.items()}
-    return [Line(shortened(name), x, y) for name, y in found.items() if any(map(math.isfinite, y))]
-
-
-def _x(run: RunFacts, curves: RunCurves, over_time: bool) -> Sequence[float]:
-    if not over_time:
-        return curves.env_steps
-    _, size = _unit(run)
-    return [seconds / size for seconds in curves.wall_s]
-
-
-def _unit(run: RunFacts) -> tuple[str, float]:
-    """Return the unit of time of a run's figures, and its seconds."""
-    last = run.curves.wall_s[-1] if run.curves is not None else 0.0
-    return time_unit(max(last, run.data.wall_s))
-
-
-def seen_figures(run: RunFacts) -> list[PageFigure]:
-    """Draw what the policy saw: at the beginning and at the end, and in an episode of each outcome."""
-    titles = {
-        "first": "First look",
-        "last": "Last look",
-        "success": "An episode that succeeded",
-        "failure": "An episode that failed",
-    }
-    drawings = []
-    for name, film in run.films.items():
-        draw = look_figure if name in ("first", "last") else film_figure
-        drawings.append(lambda draw=draw, name=name, film=film: draw(f"seen-{name}", titles[name], film))
-    return _draw_all(run, drawings)
-
-
-def learning_figures(run: RunFacts) -> list[PageFigure]:
+def _learning(run: RunFacts) -> list[PageFigure]:
     """Draw the reward's terms, and each loss on its own, as their scales differ."""
-    if run.curves is None:
-        return []
-    names = sorted(run.curves.metrics)
-    rewards = {name.removeprefix(_REWARD): name for name in names if name.startswith(_REWARD)}
-    shown = dict(list(rewards.items())[:_MOST_LINES])
+    metrics = run.curves.metrics if run.curves is not None else {}
+    rewards = [name for name in sorted(metrics) if name.startswith(_REWARD)][:_MOST_TERMS]
+    terms = [(name.removeprefix(_REWARD), run, name) for name in rewards]
+    figures = _metrics(run, "rewards", "Terms of the reward", "sum over an episode", terms)
 
-    def reward() -> PageFigure | None:
-        lines = _lines(run, shown)
-        return curve_figure("rewards", "Terms of the reward", _STEPS, "sum over an episode", lines) if lines else None
-
-    others = [name for name in names if name.startswith("loss/")]
-    others += [name for name in ("learning_rate", "action_std") if len(set(run.curves.metrics.get(name, ()))) > 1]
-    drawings = [
-        lambda name=name, index=index: _single(
-            run, f"learning-{index}", shortened(name.replace("/", ": ").replace("_", " ")), name, ""
-        )
-        for index, name in enumerate(others)
-    ]
-    return _draw_all(run, [reward, *drawings])
+    single = [name for name in sorted(metrics) if name.startswith("loss/")]
+    single += [name for name in ("learning_rate", "action_std") if len(set(metrics.get(name, ()))) > 1]
+    for index, name in enumerate(single):
+        title = shortened(name.replace("/", ": ").replace("_", " "))
+        figures += _metrics(run, f"learning-{index}", title, "", [(title, run, name)])
+    return figures
 
 
-def speed_figures(run: RunFacts) -> list[PageFigure]:
-    """Draw the speed of the environment, with the policy and with the update, and where an iteration's time goes."""
-
-    def split() -> PageFigure | None:
-        curves = run.curves
-        if curves is None or not {"collect_s", "learn_s"} <= curves.metrics.keys():
-            return None
-        names = {"rollout": "collect_s", "update": "learn_s"}
-        parts = [Line(name, curves.iterations, curves.metrics[metric]) for name, metric in names.items()]
-        return stacked_figure("split", "Time of an iteration", "iteration", "seconds", parts)
-
-    def speed() -> PageFigure | None:
-        lines = _lines(run, _SPEEDS)
-        return curve_figure("fps", "Speed", _STEPS, "environment steps per second", lines) if lines else None
-
-    return _draw_all(run, [speed, split])
+@_tolerant
+def _split(run: RunFacts) -> PageFigure | None:
+    """Draw where an iteration's time goes."""
+    curves = run.curves
+    if curves is None or not {"collect_s", "learn_s"} <= curves.metrics.keys():
+        return None
+    names = {"rollout": "collect_s", "update": "learn_s"}
+    parts = [Curve(name, curves.iterations, curves.metrics[metric]) for name, metric in names.items()]
+    return curve_figure("split", "Time of an iteration", "iteration", "seconds", parts, stacked=True)
 
 
-def memory_figures(run: RunFacts) -> list[PageFigure]:
-    """Draw the memory in use over the training, the ledger against the budget, and the trials of the search."""
-    num_envs = run.data.num_envs if isinstance(run.data.num_envs, int) else None
-    drawings: list[Callable[[], PageFigure | None]] = [
-        lambda: _memory(run, "host", "Host memory over the training"),
-        lambda: _memory(run, "device", "GPU memory over the training"),
-    ]
-    if (ledger := run.ledger) is not None and ledger.entries:
-        title = f"What the memory of {ledger.num_envs:,} environments is made of"
-        drawings.append(lambda: ledger_figure("ledger", title, ledger, budget_of(run)))
-    if trials := [trial for trial in run.trials if trial.num_envs > 0]:
-        drawings.append(lambda: memory_figure("trials-memory", "Memory of the search's trials", trials, num_envs))
-        if any(trial.fits for trial in trials):
-            drawings.append(lambda: speed_figure("trials-speed", "Speed of the search's trials", trials, num_envs))
-    return _draw_all(run, drawings)
-
-
+@_tolerant
 def _memory(run: RunFacts, place: Literal["host", "device"], title: str) -> PageFigure | None:
     """Draw the memory in use after each iteration, and the budget that the search held the run to."""
-    lines = _lines(run, {"in use": f"Memory/{place}_bytes"}, over_time=True)
-    if not lines:
+    x_label, size = _axis("time", [run])
+    curves = _curve(run, "in use", f"Memory/{place}_bytes", "time", size, 1 / _GIB)
+    trial = run.chosen_trial
+    budget = None if trial is None else trial.host_budget if place == "host" else trial.device_budget
+    if curves and budget is not None:
+        places = curves[0].x
+        curves.append(Curve("budget", places, [budget / _GIB] * len(places), look=LIMIT))
+    return curve_figure(f"memory-{place}", title, x_label, "GiB", curves) if curves else None
+
+
+@_tolerant
+def _ledger(run: RunFacts) -> PageFigure | None:
+    if run.ledger is None or not run.ledger.entries:
         return None
-    (used,) = (Line(line.name, line.x, [size / _GIB for size in line.y]) for line in lines)
-    trial = chosen_trial(run)
-    budget = None if trial is None else getattr(trial, f"{place}_budget")
-    limits = [] if budget is None else [Line("budget", used.x, [budget / _GIB] * len(used.x))]
-    return curve_figure(f"memory-{place}", title, f"time [{_unit(run)[0]}]", "GiB", [used, *limits])
+    return ledger_figure("ledger", f"Memory of {run.ledger.num_envs:,} environments by purpose", run.ledger, run.budget)
 
 
-def health_figures(run: RunFacts) -> list[PageFigure]:
-    """Draw what the guard ended by cause and over the steps, and what befell the processes on a time line."""
-    drawings: list[Callable[[], PageFigure | None]] = []
-    if counts := faults(run):
-        causes = [(cause.replace("_", " "), number) for cause, number in counts.items()]
-        drawings.append(lambda: bar_figure("guard", "Episodes that the guard ended", "episodes", causes))
-        rate = "Guard/per_million_steps"
-        drawings.append(lambda: _single(run, "guard-rate", "Faults over the training", rate, "per million steps"))
-    if run.events:
-        drawings.append(lambda: _time_line(run))
-    return _draw_all(run, drawings)
+@_tolerant
+def _search(
+    run: RunFacts, draw: Callable[..., PageFigure], key: str, title: str, trials: Sequence[Trial]
+) -> PageFigure | None:
+    return draw(key, title, trials, run.data.num_envs) if trials else None
 
 
+@_tolerant
+def _faults(run: RunFacts) -> PageFigure | None:
+    """Draw what the guard ended, by cause."""
+    rows = tuple((cause.replace("_", " "), f"{number:,}") for cause, number in run.faults.items())
+    numbers = run.faults.values()
+    bars = [Bar(name, 0, number, text, SERIES[1]) for (name, text), number in zip(rows, numbers, strict=True)]
+    table = (("", "episodes"), rows)
+    return row_figure("guard", "Episodes that the guard ended", "episodes", bars, table) if bars else None
+
+
+@_tolerant
 def _time_line(run: RunFacts) -> PageFigure | None:
     """Draw when processes died, and how long the run stood still until it had the next iteration."""
     start = read_time(run.data.started)
     known = [(event, event.time) for event in run.events if event.time is not None]
     if start is None or not known:
         return None
-    spans = []
+    spans: list[tuple[str, float, float, str]] = []
     died: datetime | None = None
     for event, time in known:
         at = max((time - start).total_seconds(), 0.0)
         if event.name == "died":
             died = time
-            spans.append(Span("died", at, at, event_text(event), is_bad=True))
+            spans.append(("died", at, at, _event_text(event)))
         elif event.name == "recovered" and died is not None:
-            spans.append(Span("stood still", (died - start).total_seconds(), at, event_text(event), is_bad=True))
+            spans.append(("stood still", (died - start).total_seconds(), at, _event_text(event)))
             died = None
         elif event.name != "restart":
-            spans.append(Span(shortened(event.name), at, at, event_text(event), is_bad=event.name == "gave up"))
+            spans.append((shortened(event.name), at, at, _event_text(event)))
+    if not spans:
+        return None
+
     ended = read_time(run.data.ended)
-    end = (ended - start).total_seconds() if ended is not None else spans[-1].end
-    return time_line_figure("time-line", "Deaths, restarts and stops", spans, max(end, 1.0)) if spans else None
+    last = max([1.0, *(end for _, _, end, _ in spans), *([(ended - start).total_seconds()] if ended else [])])
+    unit, size = _unit(last)
+    is_bad = ("died", "stood still", "gave up")
+    bars = [Bar(n, b / size, e / size, text, BAD if n in is_bad else SERIES[0]) for n, b, e, text in spans]
+    rows = tuple((name, f"{begin:.4g}", f"{end - begin:.4g}", text) for name, begin, end, text in spans)
+    table = (("what", "begin [s]", "duration [s]", ""), rows)
+    x_label = f"time from the start [{unit}]"
+    key, title = "time-line", "Deaths, restarts and stops"
+    return row_figure(key, title, x_label, bars, table, right=1.02 * last / size, text_above=True)
 
 
-def event_text(event: Event) -> str:
+def _event_text(event: Event) -> str:
     """Return the facts of an event that a figure has room for."""
     facts = event.facts
     if event.name == "died":
@@ -258,44 +285,66 @@ def event_text(event: Event) -> str:
     return shortened(facts.get("signal", ""))
 
 
-def comparing_figures(runs: Sequence[tuple[str, RunFacts]]) -> list[PageFigure]:
+def comparison_figures(runs: Sequence[RunFacts]) -> list[PageFigure]:
     """Draw several runs into the same figures.
 
     Args:
-        runs: At most six, each with its name.
+        runs: At most six, with their names.
     """
-    unit, size = max((_unit(run) for _, run in runs), key=lambda unit: unit[1])
-
-    def draw(metric: str, what: str, y_label: str, over_time: bool) -> PageFigure | None:
-        lines = []
-        for name, run in runs:
-            if run.curves is not None and any(map(math.isfinite, run.curves.metrics.get(metric, ()))):
-                x = [s / size for s in run.curves.wall_s] if over_time else run.curves.env_steps
-                lines.append(Line(name, x, run.curves.metrics[metric]))
-        if not lines:
-            return None
-        over = "time" if over_time else "steps"
-        x_label = f"time [{unit}]" if over_time else _STEPS
-        title = f"{what} over {over}"
-        percent = metric == "success_rate"
-        return curve_figure(f"{metric.rpartition('/')[2]}-{over}", title, x_label, y_label, lines, percent=percent)
-
-    shown = [("success_rate", "Success in training", "success [%]"), ("mean_reward", "Mean return", "return")]
-    drawings: list[Callable[[], PageFigure | None]] = [lambda: _final_success(runs)]
-    drawings += [
-        lambda metric=metric, what=what, y_label=y_label, over_time=over_time: draw(metric, what, y_label, over_time)
-        for metric, what, y_label in shown
-        for over_time in (False, True)
-    ]
-    drawings.append(lambda: draw("Perf/total_fps", "Speed", "environment steps per second", over_time=False))
-    return _draw_all(runs[0][1], drawings)
+    figures = _final_success(runs[0], runs)
+    for metric, what, y_label, over in _COMPARED:
+        key, title = f"{metric.rpartition('/')[2]}-{over}", f"{what} over {over}"
+        of_runs = [(run.name, run, metric) for run in runs]
+        figures += _metrics(runs[0], key, title, y_label, of_runs, over, percent=metric == "success_rate")
+    return figures
 
 
-def _final_success(runs: Sequence[tuple[str, RunFacts]]) -> PageFigure | None:
+@_tolerant
+def _final_success(_: RunFacts, runs: Sequence[RunFacts]) -> PageFigure | None:
     """Draw the success of each run that was evaluated at its end."""
-    marks = []
-    for name, run in runs:
-        success = run.data.evaluation.success if run.data.evaluation is not None else None
+    found = [(run.name, run.data.evaluation.success) for run in runs if run.data.evaluation is not None]
+    bars, rows = [], []
+    for index, (name, success) in enumerate(found):
         if success is not None:
-            marks.append(Interval(name, 0.0, success.rate, success.lower, success.upper))
-    return interval_figure("success", "Success at the end", "success [%]", marks) if marks else None
+            rate, lower, upper = 100 * success.rate, 100 * success.lower, 100 * success.upper
+            bars.append(Bar(name, lower, upper, color=SERIES[index % len(SERIES)], value=rate))
+            rows.append((name, f"{rate:.4g}", f"{lower:.4g} to {upper:.4g}"))
+    table = (("run", "success [%]", "95 % interval"), tuple(rows))
+    return row_figure("success", "Success at the end", "success [%]", bars, table, right=103) if bars else None
+
+
+def save_comparison_plot(runs: Sequence[RunFacts], threshold: float, path: Path) -> None:
+    """Draw runs as a PNG file: success over steps and over time, return over steps, and speed.
+
+    Evaluations of the deterministic policy are marks with their intervals; what was measured in training are lines.
+
+    Args:
+        runs: At least one, with their names.
+        threshold: Success rate that is marked, 0 to 1.
+        path: File to write.
+    """
+
+    def draw(panels: Any) -> None:
+        (by_steps, by_time), (returns, speed) = panels
+        over: _Axis
+        for axes, over in ((by_steps, "steps"), (by_time, "time")):
+            x_label, size = _axis(over, runs)
+            curves = [curve for series, run in enumerate(runs) for curve in _success_of(run, series, over, size)]
+            draw_curves(axes, x_label, "success [%]", curves, y_range="percent", legend=False)
+            axes.axhline(100 * threshold, **{**LIMIT, "linewidth": 1})
+        for axes, metric, label in ((returns, "mean_reward", "mean return"), (speed, "Perf/total_fps", _PER_SECOND)):
+            found = [(series, _curve(run, run.name, metric, "steps", 1)) for series, run in enumerate(runs)]
+            curves = [replace(curve, series=series) for series, curves in found for curve in curves]
+            draw_curves(axes, _STEPS, f"{label} in training", curves, legend=False)
+        handles, labels = by_steps.get_legend_handles_labels()
+        by_steps.figure.legend(handles, labels, loc="outside lower center", ncols=min(max(len(labels), 1), 3))
+
+    save_png(draw, path, "Success: marks are evaluations, lines are training", (12, 8), (2, 2))
+
+
+def _success_of(run: RunFacts, series: int, over: _Axis, size: float) -> list[Curve]:
+    """Return a run's success in training as a thin line, and that of its evaluations as marks."""
+    marks = _evaluations(run.name, run.evaluations, over, size, series)
+    lines = _curve(run, "" if marks else run.name, "success_rate", over, size, 100)
+    look = {"linewidth": 1, "alpha": 0.5, "marker": ""}
+    return [*(replace(line, look=look, series=series) for line in lines), *marks]

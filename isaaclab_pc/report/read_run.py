@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Everything that a run's folder tells, as far as it can be read: what is missing or odd is said, and left out."""
+"""Read a run's folder, one's own or a stranger's: parts that are missing or odd are named, and left out."""
 
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Callable
+import statistics
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,9 @@ from pydantic import ValidationError
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.fault_dump import FaultDump
 from isaaclab_pc.launch.run_folder import SETTINGS_NAME
-from isaaclab_pc.launch.run_record import RECORD_NAME, RunData, add_progress
+from isaaclab_pc.launch.run_record import RECORD_NAME, CurvePoint, RunData, add_progress
+from isaaclab_pc.program_name import command_line
+from isaaclab_pc.report.words import shortened
 from isaaclab_pc.scaling.ledger import Ledger, measured_ledger
 from isaaclab_pc.scaling.trial import Trial
 from isaaclab_pc.settings import RunSettings
@@ -24,7 +29,7 @@ from isaaclab_pc.supervise.events import EVENTS_NAME
 from isaaclab_pc.viz.films import Film, read_films
 from isaaclab_pc.viz.run_curves import RunCurves, read_run_curves
 
-__all__ = ["DumpFacts", "Event", "RunFacts", "read_run", "read_time", "without_effect"]
+__all__ = ["DumpFacts", "Event", "RunFacts", "read_run", "read_runs", "read_time", "total"]
 
 MOST_DUMPS = 20
 """Dumps that a report names."""
@@ -70,10 +75,20 @@ class DumpFacts:
     failures: tuple[tuple[int, str, int], ...]
     """Of each environment in it: its index, the causes, and the step of the run."""
 
+    @property
+    def text(self) -> str:
+        """The failures, for people."""
+        return "; ".join(f"environment {env_id}, step {step}: {causes}" for env_id, causes, step in self.failures)
+
+    @property
+    def command(self) -> str:
+        """The command that replays them."""
+        return command_line("replay", f"dump={self.path}")
+
 
 @dataclass
 class RunFacts:
-    """All that a run's folder tells."""
+    """A run, as far as its folder can be read."""
 
     folder: Path
     """As the user wrote it."""
@@ -81,8 +96,14 @@ class RunFacts:
     data: RunData
     """The record."""
 
+    name: str = ""
+    """As much of the folder's path as tells the run from those beside it."""
+
     settings: RunSettings | None = None
     """The settings; None where they cannot be read."""
+
+    unused: frozenset[str] = frozenset()
+    """Settings that the run has and its task, of another package, does not: ``obs`` and ``robot``, or none."""
 
     curves: RunCurves | None = None
     """Its iterations; None where there are none."""
@@ -105,46 +126,134 @@ class RunFacts:
     problems: list[str] = field(default_factory=list)
     """Files and fields that cannot be read, a sentence each."""
 
+    @cached_property
+    def evaluations(self) -> list[CurvePoint]:
+        """All evaluations in the order of the training, that at the end included."""
+        data = self.data
+        if data.evaluation is None:
+            return data.evaluations
+        at_end = CurvePoint(
+            iteration=data.completed_iterations,
+            env_steps=data.env_steps,
+            wall_s=data.wall_s,
+            evaluation_s=0.0,
+            evaluation=data.evaluation,
+        )
+        return [*data.evaluations, at_end]
 
-def without_effect(folder: Path) -> tuple[str, ...]:
-    """Return the settings that a run has and its task, of another package, does not: ``obs`` and ``robot``, or none.
+    @property
+    def faults(self) -> dict[str, int]:
+        """Environments that the guard ended by cause, the most frequent first; without causes that ended none."""
+        counts = {shortened(cause): number for cause, number in self.data.guard.items() if number > 0}
+        return dict(sorted(counts.items(), key=lambda item: -item[1]))
 
-    Args:
-        folder: The run's folder, in which the task's config tells.
-    """
-    try:
-        config = (folder / "params" / "env.yaml").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ()
-    return () if re.search(r"^obs:", config, re.MULTILINE) else ("obs", "robot")
+    @property
+    def chosen_trial(self) -> Trial | None:
+        """The trial of the search that had as many environments as the run; None where there was none."""
+        return next((trial for trial in self.trials if trial.num_envs == self.data.num_envs and trial.fits), None)
+
+    @property
+    def budget(self) -> int | None:
+        """Memory that the search held the run to [bytes]; None where there was no search."""
+        trial = self.chosen_trial
+        if trial is None:
+            return None
+        return trial.host_budget if trial.device_bytes is None else trial.device_budget
+
+    @property
+    def speeds(self) -> dict[str, float | None]:
+        """Environment steps per second as medians over the iterations; None where they are not known.
+
+        ``env``: of the environment alone, ``inference``: with the policy's inference, ``total``: with the update. The
+        first iteration does not count, as it also compiles kernels.
+        """
+        metrics = self.curves.metrics if self.curves is not None else {}
+        return {part: _median(metrics.get(f"Perf/{part}_fps", [])[1:]) for part in ("env", "inference", "total")}
+
+    @property
+    def mean_speed(self) -> float | None:
+        """Steps of all environments per second of rollouts and updates; None where there are no iterations."""
+        if self.curves is None:
+            speed = self.data.metrics.get("Perf/total_fps")
+            return speed if speed is not None and math.isfinite(speed) else None
+        metrics = self.curves.metrics
+        seconds = total(metrics.get("collect_s", ())) + total(metrics.get("learn_s", ()))
+        # Iterations may be missing, so what they took is compared with the steps of those that are there.
+        steps = self.curves.env_steps[-1] / self.curves.iterations[-1] * len(self.curves.iterations)
+        return steps / seconds if seconds > 0 else None
+
+    @property
+    def contact_share(self) -> float | None:
+        """Largest part of the solver's contact buffers that was in use; None where it is not known."""
+        used = (self.data.contacts or {}).get("share")
+        return used if isinstance(used, (int, float)) and math.isfinite(used) else None
+
+
+def total(values: Iterable[float]) -> float:
+    """Return the sum of the finite values."""
+    return sum(value for value in values if math.isfinite(value))
+
+
+def _median(values: Sequence[float]) -> float | None:
+    finite = [value for value in values if math.isfinite(value)]
+    return statistics.median(finite) if finite else None
 
 
 def read_run(folder: Path) -> RunFacts:
-    """Read a run's folder.
+    """Read all of a run's folder.
 
     Args:
         folder: ``logs/<runner>/<experiment>/<time>``, of a run of one's own or of somebody else.
 
-    Returns:
-        What can be read; ``problems`` says what cannot.
-
     Raises:
         ConfigError: The folder has no record of a run.
     """
+    run = _read_result(folder)
+    for read in (_read_events, _read_dumps, _read_trials, _read_films):
+        _try(run, read)
+    return run
+
+
+def read_runs(folders: Sequence[Path]) -> list[RunFacts]:
+    """Read what several runs are compared by: their records, settings and curves; and name them.
+
+    Args:
+        folders: Folders of runs. Their names are the ends of their paths, as long as is needed to tell them apart;
+            where one is given twice, they are numbered.
+
+    Raises:
+        ConfigError: A folder has no record of a run.
+    """
+    runs = [_read_result(folder) for folder in folders]
+    for run, name in zip(runs, _names(folders), strict=True):
+        run.name = name
+    return runs
+
+
+def _names(folders: Sequence[Path]) -> list[str]:
+    parts = [folder.resolve().parts for folder in folders]
+    for length in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(part[-length:]) for part in parts]
+        if len(set(names)) == len(names):
+            return names
+    return [f"{folder.name} ({number})" for number, folder in enumerate(folders, start=1)]
+
+
+def _read_result(folder: Path) -> RunFacts:
     data, problems = _read_record(folder)
     add_progress(folder, data)
     run = RunFacts(folder, data, problems=problems)
-    for read in (_read_settings, _read_curves, _read_events, _read_dumps, _read_trials, _read_films):
+    for read in (_read_settings, _read_curves):
         _try(run, read)
     return run
 
 
 def _try(run: RunFacts, read: Callable[[RunFacts], None]) -> None:
-    """Read a part; one that cannot be read is said, and takes nothing else with it."""
+    """Read a part; one that cannot be read is named, and takes nothing else with it."""
     try:
         read(run)
     except (ConfigError, OSError, ValueError) as error:
-        run.problems.append(f"{_first_line(error)}")
+        run.problems.append(_first_line(error))
 
 
 def _first_line(error: Exception) -> str:
@@ -185,6 +294,9 @@ def _as_text(content: dict[str, Any]) -> str:
 
 def _read_settings(run: RunFacts) -> None:
     run.settings = RunSettings.load(run.folder / SETTINGS_NAME)
+    config = run.folder / "params" / "env.yaml"
+    is_foreign = config.exists() and not re.search(r"^obs:", config.read_text("utf-8", "replace"), re.MULTILINE)
+    run.unused = frozenset({"obs", "robot"}) if is_foreign else frozenset()
 
 
 def _read_curves(run: RunFacts) -> None:

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Numbers, times and commands as a report writes them."""
+"""Numbers, times and names as a report writes them."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 from isaaclab_pc.launch.evaluation_result import Success
 from isaaclab_pc.scaling.trial import format_size
 
-__all__ = ["NOTHING", "count", "duration", "memory", "share", "shortened", "success_text"]
+__all__ = ["FILTERS", "NOTHING", "count", "decimals", "duration", "memory", "shortened", "success_text"]
 
 NOTHING = "–"  # noqa: RUF001 (a dash in a table, for people)
 """Stands where there is no value."""
@@ -30,14 +32,19 @@ def share(value: float | None) -> str:
 
 def success_text(success: Success | None) -> str:
     """Render a success rate with its interval."""
-    if success is None:
-        return NOTHING
-    return f"{share(success.rate)} [{100 * success.lower:.1f}, {100 * success.upper:.1f}]"
+    return NOTHING if success is None or not math.isfinite(success.rate) else str(success)
 
 
 def count(value: float | None) -> str:
     """Render a number of things."""
+    if isinstance(value, int):
+        return f"{value:,}"
     return NOTHING if value is None or not math.isfinite(value) else f"{value:,.0f}"
+
+
+def decimals(value: float | None) -> str:
+    """Render a number with two decimals."""
+    return NOTHING if value is None else f"{value:.2f}"
 
 
 def memory(size: float | None) -> str:
@@ -54,3 +61,21 @@ def duration(seconds: float | None) -> str:
     minutes, second = divmod(round(seconds), 60)
     hours, minute = divmod(minutes, 60)
     return f"{hours} h {minute} min" if hours else f"{minute} min {second} s"
+
+
+def _percent(value: float) -> float:
+    """Return a share as a length in percent, from 0 to 100."""
+    return round(100 * min(max(value, 0.0), 1.0), 2)
+
+
+FILTERS: dict[str, Callable[..., Any]] = {
+    "count": count,
+    "decimals": decimals,
+    "duration": duration,
+    "interval": success_text,
+    "memory": memory,
+    "percent": _percent,
+    "share": share,
+    "short": shortened,
+}
+"""The template's names for them."""

@@ -10,10 +10,9 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 from scipy.spatial.transform import Rotation
 
-from isaaclab_pc.viz.drawing import HEIGHT_SPAN
+from isaaclab_pc.viz.drawing import HEIGHT_SPAN, INK, draw_svg
 from isaaclab_pc.viz.films import Film
 from isaaclab_pc.viz.run_figures import PageFigure
-from isaaclab_pc.viz.svg_figure import INK, draw_svg
 
 __all__ = ["film_figure", "look_figure"]
 

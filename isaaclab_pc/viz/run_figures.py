@@ -1,42 +1,57 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The figures of a run's report, each with the numbers that it shows."""
+"""Figures of a report, each with a table of its numbers: curves over an axis, and bars in named rows."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import numpy as np
 from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator
 
-from isaaclab_pc.viz.drawing import legend_label
-from isaaclab_pc.viz.svg_figure import BAD, INK, LINE, SERIES, draw_svg, legend_above
+from isaaclab_pc.viz.drawing import BAD, INK, LINE, MUTED, SERIES, draw_svg, legend_above
 
 __all__ = [
-    "MOST_POINTS",
-    "Interval",
-    "Line",
+    "LIMIT",
+    "TREND",
+    "Bar",
+    "Curve",
     "PageFigure",
-    "Span",
-    "bar_figure",
+    "Table",
+    "YRange",
     "curve_figure",
-    "interval_figure",
-    "stacked_figure",
-    "time_line_figure",
-    "time_unit",
+    "draw_curves",
+    "row_figure",
 ]
 
-MOST_POINTS = 120
+LIMIT: Mapping[str, Any] = {"color": BAD, "linestyle": "--", "marker": ""}
+"""Look of a limit."""
+
+TREND: Mapping[str, Any] = {"color": MUTED, "linestyle": "-", "linewidth": 1.2, "marker": ""}
+"""Look of a line through measured values."""
+
+YRange = Literal["data", "zero", "percent"]
+"""Range of a vertical axis: of the data, with 0 where that hides nothing; from 0 upwards; or from 0 to 100 %."""
+
+Table = tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]
+"""Headings and rows."""
+
+_MOST_POINTS = 120
 """Points of a curve, and rows of its table; a longer one is drawn as the means of neighbours."""
 
-_FEW_POINTS = 40
-"""Curves of no more points show each of them."""
-
 _MOST_BARS = 40
+"""The same for stacked bars."""
+
+_FEW_POINTS = 40
+"""Curves of no more points mark each of them."""
+
 _DASHES = ("-", "--", "-.", ":", (0, (6, 1.5, 1, 1.5, 1, 1.5)), (0, (1, 1)))
 _MARKERS = "osD^vP"
+
+_TEXT_WIDTH = 0.5
+"""Width of the text beside a bar, at most, as a part of the longest bar."""
 
 
 @dataclass(frozen=True)
@@ -56,14 +71,14 @@ class PageFigure:
     """Headings of the table."""
 
     rows: tuple[tuple[str, ...], ...]
-    """The table: what the picture shows, as text."""
+    """The numbers that the picture shows, as text."""
 
     note: str = ""
     """Caption that explains how to read it; empty where none is needed."""
 
 
 @dataclass(frozen=True)
-class Line:
+class Curve:
     """One curve."""
 
     name: str
@@ -75,53 +90,37 @@ class Line:
     y: Sequence[float]
     """As many; a value that is not finite is a gap."""
 
+    intervals: Sequence[tuple[float, float]] = ()
+    """Lower and upper ends of the 95 % intervals of all values, which are drawn as marks then."""
 
-@dataclass(frozen=True)
-class Interval:
-    """A measured value, and how sure it is."""
+    look: Mapping[str, Any] = field(default_factory=dict)
+    """Properties of matplotlib's line that replace those of its series."""
 
-    name: str
-    """For legend and table; those of the same name look the same."""
-
-    x: float
-    y: float
-    lower: float
-    """Lower end of its 95 % interval."""
-
-    upper: float
-    """Upper end."""
+    series: int | None = None
+    """Number that colour, dashes and marks follow from; None: the curve's position in the figure."""
 
 
 @dataclass(frozen=True)
-class Span:
-    """Something on a time line."""
+class Bar:
+    """A bar in a named row."""
 
-    name: str
-    """Its row."""
+    row: str
+    """Name of the row."""
 
     begin: float
-    """Time from the start of the run [s]."""
+    """Its left end."""
 
     end: float
-    """Time of its end [s]; the same as ``begin`` for what has no duration."""
+    """Its right end; the same as ``begin`` for an instant, which is drawn as a mark."""
 
     text: str = ""
     """Written beside it."""
 
-    is_bad: bool = False
-    """Whether it is drawn as a failure."""
+    color: str = SERIES[0]
+    """One of :mod:`isaaclab_pc.viz.drawing`."""
 
-
-def time_unit(seconds: float) -> tuple[str, float]:
-    """Return the unit in which a duration is best drawn, and its seconds.
-
-    Args:
-        seconds: The longest duration of the figure.
-    """
-    for name, size in (("d", 86400.0), ("h", 3600.0), ("min", 60.0)):
-        if seconds >= 3 * size:
-            return name, size
-    return "s", 1.0
+    value: float | None = None
+    """The value that the bar is the interval of; None for all other bars."""
 
 
 def curve_figure(
@@ -129,84 +128,105 @@ def curve_figure(
     title: str,
     x_label: str,
     y_label: str,
-    lines: Sequence[Line],
-    intervals: Sequence[Interval] = (),
+    curves: Sequence[Curve],
     *,
-    percent: bool = False,
+    y_range: YRange = "data",
+    stacked: bool = False,
+    table: Table | None = None,
 ) -> PageFigure:
-    """Draw curves, and measured values with their intervals.
+    """Draw curves, or parts of a whole as stacked bars.
 
     Args:
         key: Name in the page.
         title: Headline.
-        x_label: What is to the right.
-        y_label: What is upwards.
-        lines: At most six.
-        intervals: Drawn as marks with bars.
-        percent: Whether values are shares, shown in percent.
-
-    Returns:
-        The figure. A curve of more than :data:`MOST_POINTS` points is drawn as means of neighbours.
+        x_label: Label of the horizontal axis.
+        y_label: Label of the vertical axis.
+        curves: At least one. Long ones are drawn as means of neighbours.
+        y_range: Range of the vertical axis.
+        stacked: Whether they are parts with the same ``x``, drawn as bars from the bottom.
+        table: The numbers; None: those of the curves.
     """
-    factor = 100.0 if percent else 1.0
-    each = max((math.ceil(len(line.x) / MOST_POINTS) for line in lines), default=1)
-    drawn = [Line(line.name, _means(line.x, each), [factor * y for y in _means(line.y, each)]) for line in lines]
-    marks = [Interval(i.name, i.x, factor * i.y, factor * i.lower, factor * i.upper) for i in intervals]
+    most = _MOST_BARS if stacked else _MOST_POINTS
+    each = max(1, *(math.ceil(len(curve.x) / most) for curve in curves))
+    drawn = [
+        curve if curve.intervals else replace(curve, x=_means(curve.x, each), y=_means(curve.y, each))
+        for curve in curves
+    ]
 
     def draw(axes: Any) -> None:
-        for index, line in enumerate(drawn):
-            # A point between two gaps is no line.
-            marker = _MARKERS[index % len(_MARKERS)] if len(line.x) <= _FEW_POINTS else None
-            style = {"color": SERIES[index % len(SERIES)], "linestyle": _DASHES[index % len(_DASHES)]}
-            axes.plot(line.x, line.y, label=legend_label(line.name), marker=marker, markersize=3.5, **style)
-        _draw_intervals(axes, marks, first=len(drawn) if len(drawn) > 1 else 1)
-
-        axes.set(xlabel=x_label, ylabel=y_label)
-        right = max([x for line in drawn for x in line.x] + [mark.x for mark in marks], default=1.0)
-        axes.set_xlim(0, 1.03 * right or 1.0)
-        axes.xaxis.set_major_formatter(_short([x for line in drawn for x in line.x]))
-        axes.xaxis.set_major_locator(MaxNLocator(6))
-        if percent:
-            axes.set_ylim(-4, 104)
+        if stacked:
+            _draw_stack(axes, x_label, y_label, drawn)
         else:
-            heights = [y for line in drawn for y in line.y if math.isfinite(y)]
-            axes.yaxis.set_major_formatter(_short(heights))
-            if heights and 0 <= min(heights) < 0.6 * max(heights):
-                # Where that hides nothing, heights compare.
-                axes.set_ylim(bottom=0)
-        if len(drawn) + len(marks) > 1:
-            legend_above(axes)
+            draw_curves(axes, x_label, y_label, drawn, y_range=y_range)
 
-    note = f"Each point is the mean of {each} iterations." if each > 1 else ""
-    columns, rows = _curve_table(x_label, y_label, drawn, marks)
+    columns, rows = table or _curve_table(x_label, y_label, drawn)
+    note = f"Each {'bar' if stacked else 'point'} is the mean of {each} iterations." if each > 1 else ""
     return PageFigure(key, title, draw_svg(draw, key, title), columns, rows, note)
 
 
-def interval_figure(key: str, title: str, x_label: str, intervals: Sequence[Interval]) -> PageFigure:
-    """Draw shares with their intervals below each other.
+def draw_curves(
+    axes: Any, x_label: str, y_label: str, curves: Sequence[Curve], *, y_range: YRange = "data", legend: bool = True
+) -> None:
+    """Draw curves into axes.
 
     Args:
-        key: Name in the page.
-        title: Headline.
-        x_label: What they are.
-        intervals: From the top, by their names; ``x`` has no meaning.
+        axes: matplotlib's axes.
+        x_label: Label of the horizontal axis.
+        y_label: Label of the vertical axis.
+        curves: Those without a name are left out of the legend.
+        y_range: Range of the vertical axis.
+        legend: Whether several curves get a legend above the axes.
     """
+    for position, curve in enumerate(curves):
+        # matplotlib leaves names out of the legend that begin with an underscore.
+        label = f" {curve.name}" if curve.name.startswith("_") else curve.name or None
+        ends = None
+        if curve.intervals:
+            # An end that rounding put on the wrong side of its value has no length.
+            pairs = zip(curve.y, curve.intervals, strict=True)
+            ends = np.array([(max(y - lower, 0.0), max(upper - y, 0.0)) for y, (lower, upper) in pairs]).T
+        axes.errorbar(curve.x, curve.y, yerr=ends, label=label, **{**_look(curve, position), **curve.look})
 
-    def draw(axes: Any) -> None:
-        for row, mark in enumerate(intervals):
-            ends = ([100 * max(mark.y - mark.lower, 0.0)], [100 * max(mark.upper - mark.y, 0.0)])
-            style = {"fmt": _MARKERS[row % len(_MARKERS)], "color": SERIES[row % len(SERIES)], "capsize": 3}
-            axes.errorbar(100 * mark.y, row, xerr=ends, **style)
-        axes.set_yticks(range(len(intervals)), [mark.name for mark in intervals], color=INK)
-        axes.set(xlabel=x_label, xlim=(-3, 103), ylim=(len(intervals) - 0.4, -0.6))
-        axes.grid(visible=False, axis="y")
+    axes.set(xlabel=x_label, ylabel=y_label)
+    widths = [x for curve in curves for x in curve.x]
+    axes.set_xlim(0, 1.03 * max(widths, default=0.0) or 1.0)
+    axes.xaxis.set_major_formatter(_short(widths))
+    axes.xaxis.set_major_locator(MaxNLocator(6))
+    heights = [y for curve in curves for y in curve.y if math.isfinite(y)]
+    axes.yaxis.set_major_formatter(_short(heights))
+    if y_range == "percent":
+        axes.set_ylim(-4, 104)
+    elif y_range == "zero" or (heights and 0 <= min(heights) < 0.6 * max(heights)):
+        # Where that hides nothing, heights compare.
+        axes.set_ylim(0, 1.05 * axes.get_ylim()[1])
+    if legend and sum(bool(curve.name) for curve in curves) > 1:
+        legend_above(axes)
 
-    rows = tuple(
-        (mark.name, _number(100 * mark.y), f"{_number(100 * mark.lower)} to {_number(100 * mark.upper)}")
-        for mark in intervals
-    )
-    svg = draw_svg(draw, key, title, (4.6, 0.8 + 0.34 * len(intervals)))
-    return PageFigure(key, title, svg, ("run", x_label, "95 % interval"), rows)
+
+def _look(curve: Curve, position: int) -> dict[str, Any]:
+    """Return the look of a curve by its series: 36 are told apart."""
+    series = position if curve.series is None else curve.series
+    look: dict[str, Any] = {"color": SERIES[series % len(SERIES)], "marker": _MARKERS[series % len(_MARKERS)]}
+    if curve.intervals:
+        return look | {"linestyle": "", "markersize": 5, "capsize": 3, "zorder": 3}
+    look |= {"linestyle": _DASHES[(series + series // len(SERIES)) % len(_DASHES)], "markersize": 3.5}
+    # A point between two gaps is no line.
+    return look if len(curve.x) <= _FEW_POINTS else look | {"marker": ""}
+
+
+def _draw_stack(axes: Any, x_label: str, y_label: str, parts: Sequence[Curve]) -> None:
+    x = parts[0].x
+    width = 0.8 * (x[1] - x[0]) if len(x) > 1 else 0.8
+    bottom = np.zeros(len(x))
+    for part, color, hatch in zip(parts, SERIES, ("", "////", "...", "xxx"), strict=False):
+        height = np.nan_to_num(part.y)
+        style = {"color": color, "label": part.name, "hatch": hatch, "edgecolor": LINE, "linewidth": 0.3}
+        axes.bar(x, height, width, bottom=bottom, **style)
+        bottom += height
+    axes.set(xlabel=x_label, ylabel=y_label, ylim=(0, 1.05 * max(float(bottom.max()), 1e-9)))
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    axes.grid(visible=False, axis="x")
+    legend_above(axes)
 
 
 def _means(values: Sequence[float], each: int) -> list[float]:
@@ -218,130 +238,89 @@ def _means(values: Sequence[float], each: int) -> list[float]:
     return means
 
 
-def _draw_intervals(axes: Any, marks: Sequence[Interval], first: int) -> None:
-    for index, name in enumerate(dict.fromkeys(mark.name for mark in marks)):
-        those = [mark for mark in marks if mark.name == name]
-        heights = [mark.y for mark in those]
-        # An end that rounding put on the wrong side of its value has no length.
-        below = [max(mark.y - mark.lower, 0.0) for mark in those]
-        above = [max(mark.upper - mark.y, 0.0) for mark in those]
-        color = SERIES[(first + index) % len(SERIES)]
-        style = {"fmt": _MARKERS[index % len(_MARKERS)], "color": color, "capsize": 3, "markersize": 5, "zorder": 3}
-        axes.errorbar([mark.x for mark in those], heights, yerr=(below, above), label=legend_label(name), **style)
+def _curve_table(x_label: str, y_label: str, curves: Sequence[Curve]) -> Table:
+    """Return one column a curve where all have the same places and no intervals, else one row a value."""
+    has_intervals = any(curve.intervals for curve in curves)
+    if len({tuple(curve.x) for curve in curves}) == 1 and not has_intervals:
+        numbers = zip(curves[0].x, *(curve.y for curve in curves), strict=True)
+        return (x_label, *(curve.name for curve in curves)), tuple(tuple(map(_number, row)) for row in numbers)
 
-
-def _curve_table(
-    x_label: str, y_label: str, lines: Sequence[Line], marks: Sequence[Interval]
-) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    if len({tuple(line.x) for line in lines}) == 1 and not marks:
-        columns = (x_label, *(line.name for line in lines))
-        numbers = zip(lines[0].x, *(line.y for line in lines), strict=True)
-        return columns, tuple(tuple(map(_number, row)) for row in numbers)
-
-    rows = [(line.name, _number(x), _number(y), "") for line in lines for x, y in zip(line.x, line.y, strict=True)]
-    for mark in marks:
-        interval = f"{_number(mark.lower)} to {_number(mark.upper)}"
-        rows.append((mark.name, _number(mark.x), _number(mark.y), interval))
-    keep = 4 if marks else 3
+    rows = []
+    for curve in curves:
+        intervals = [f"{_number(lower)} to {_number(upper)}" for lower, upper in curve.intervals]
+        for x, y, interval in zip(curve.x, curve.y, intervals or [""] * len(curve.x), strict=True):
+            rows.append((curve.name, _number(x), _number(y), interval))
+    keep = 4 if has_intervals else 3
     return ("curve", x_label, y_label, "95 % interval")[:keep], tuple(row[:keep] for row in rows)
 
 
-def stacked_figure(key: str, title: str, x_label: str, y_label: str, parts: Sequence[Line]) -> PageFigure:
-    """Draw parts of a whole as bars on top of each other.
+def row_figure(
+    key: str,
+    title: str,
+    x_label: str,
+    bars: Sequence[Bar],
+    table: Table,
+    *,
+    right: float | None = None,
+    limit: tuple[float, str] | None = None,
+    text_above: bool = False,
+) -> PageFigure:
+    """Draw bars in named rows, which stand in the order in which they first come.
 
     Args:
         key: Name in the page.
         title: Headline.
-        x_label: What is to the right.
-        y_label: What is upwards.
-        parts: With the same ``x``, from the bottom.
-
-    Returns:
-        The figure. Many bars are drawn as means of neighbours.
+        x_label: Label of the horizontal axis.
+        bars: At least one.
+        table: The numbers.
+        right: Right end of the axis; None: room for all bars and their texts.
+        limit: A value that is marked by a line, and its text.
+        text_above: Whether texts stand above their bars, not to the right.
     """
-    each = max(math.ceil(len(parts[0].x) / _MOST_BARS), 1)
-    drawn = [Line(part.name, _means(part.x, each), _means(part.y, each)) for part in parts]
+    names = list(dict.fromkeys(bar.row for bar in bars))
+    longest = max(*(bar.end for bar in bars), 0.0, limit[0] if limit else 0.0) or 1.0
+    edge = right or 1.25 * longest
 
     def draw(axes: Any) -> None:
-        x = drawn[0].x
-        width = 0.8 * (x[1] - x[0]) if len(x) > 1 else 0.8
-        bottom = np.zeros(len(x))
-        for part, color, hatch in zip(drawn, SERIES, ("", "////", "...", "xxx"), strict=False):
-            height = np.nan_to_num(part.y)
-            style = {"color": color, "label": part.name, "hatch": hatch, "edgecolor": LINE, "linewidth": 0.3}
-            axes.bar(x, height, width, bottom=bottom, **style)
-            bottom += height
-        axes.set(xlabel=x_label, ylabel=y_label, ylim=(0, 1.05 * max(float(bottom.max()), 1e-9)))
-        axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-        axes.grid(visible=False, axis="x")
-        legend_above(axes)
-
-    note = f"Each bar is the mean of {each} iterations." if each > 1 else ""
-    rows = tuple(tuple(map(_number, row)) for row in zip(drawn[0].x, *(part.y for part in drawn), strict=True))
-    return PageFigure(key, title, draw_svg(draw, key, title), (x_label, *(part.name for part in drawn)), rows, note)
-
-
-def bar_figure(key: str, title: str, x_label: str, counts: Sequence[tuple[str, int]]) -> PageFigure:
-    """Draw counts by name as bars to the right.
-
-    Args:
-        key: Name in the page.
-        title: Headline.
-        x_label: What is counted.
-        counts: From the top.
-    """
-
-    def draw(axes: Any) -> None:
-        names = [name for name, _ in counts]
-        numbers = [number for _, number in counts]
-        bars = axes.barh(range(len(names)), numbers, 0.6, color=SERIES[1])
-        axes.bar_label(bars, [f"{number:,}" for number in numbers], padding=3, color=INK)
+        for bar in bars:
+            _draw_bar(axes, bar, names.index(bar.row))
+            x, row = bar.end + 0.015 * longest, names.index(bar.row)
+            place = {"ha": "left", "va": "center"}
+            if text_above:
+                x, row = bar.begin, row - 0.22
+                place = {"ha": "right" if bar.begin > 0.6 * edge else "left", "va": "bottom", "fontsize": 8.5}
+            elif limit is not None and bar.end < limit[0] < bar.end + _TEXT_WIDTH * longest:
+                # The line of the limit would go through the text.
+                x = limit[0] + 0.015 * longest
+            axes.text(x, row, bar.text, color=INK, **place)
+        if limit is not None:
+            axes.axvline(limit[0], color=BAD, linestyle="--")
+            # In a row of its own below the last bar, which may end with the limit.
+            axes.text(limit[0] - 0.03 * longest, len(names), limit[1], color=BAD, ha="right", va="center")
         axes.set_yticks(range(len(names)), names, color=INK)
-        axes.set(xlabel=x_label, xlim=(0, 1.2 * max(*numbers, 1)), ylim=(len(names) - 0.4, -0.6))
-        axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+        above, below = (0.8, 0.4) if text_above else (0.6, 0.6)
+        axes.set(xlabel=x_label, xlim=(0, edge), ylim=(len(names) - 1 + below + (limit is not None), -above))
+        axes.xaxis.set_major_locator(MaxNLocator(5))
+        axes.xaxis.set_major_formatter(_short([bar.end for bar in bars]))
         axes.grid(visible=False, axis="y")
 
-    size = (4.6, 0.7 + 0.28 * len(counts))
-    rows = tuple((name, f"{number:,}") for name, number in counts)
-    return PageFigure(key, title, draw_svg(draw, key, title, size), ("", x_label), rows)
+    height = 0.8 + (0.5 if text_above else 0.3) * (len(names) + (limit is not None))
+    return PageFigure(key, title, draw_svg(draw, key, title, (4.6, height)), *table)
 
 
-def time_line_figure(key: str, title: str, spans: Sequence[Span], end: float) -> PageFigure:
-    """Draw what befell a run over its time.
-
-    Args:
-        key: Name in the page.
-        title: Headline.
-        spans: At least one; their rows stand in the order in which they first come.
-        end: Time of the run's end [s].
-    """
-    unit, size = time_unit(max(end, *(span.end for span in spans)))
-    names = list(dict.fromkeys(span.name for span in spans))
-
-    def draw(axes: Any) -> None:
-        right = max(end, *(span.end for span in spans)) / size
-        for span in spans:
-            row = names.index(span.name)
-            color = BAD if span.is_bad else SERIES[0]
-            if span.end > span.begin:
-                axes.barh(row, (span.end - span.begin) / size, 0.34, left=span.begin / size, color=color)
-            else:
-                axes.scatter(span.begin / size, row, color=color, marker="X" if span.is_bad else "o", zorder=3)
-            is_late = span.begin / size > 0.6 * right
-            place = {"ha": "right" if is_late else "left", "va": "bottom", "fontsize": 8.5, "color": INK}
-            axes.text(span.begin / size, row - 0.22, span.text, **place)
-        axes.set_yticks(range(len(names)), names, color=INK)
-        axes.set(xlabel=f"time from the start [{unit}]", xlim=(0, 1.02 * right), ylim=(len(names) - 0.6, -0.8))
-        axes.grid(visible=False, axis="y")
-
-    rows = tuple((span.name, _number(span.begin), _number(span.end - span.begin), span.text) for span in spans)
-    columns = ("what", "begin [s]", "duration [s]", "")
-    return PageFigure(key, title, draw_svg(draw, key, title, (4.6, 0.8 + 0.5 * len(names))), columns, rows)
+def _draw_bar(axes: Any, bar: Bar, row: int) -> None:
+    """Draw a bar, an interval with its value, or the mark of an instant."""
+    if bar.value is not None:
+        axes.barh(row, bar.end - bar.begin, 0.3, left=bar.begin, color=bar.color, alpha=0.45)
+        axes.scatter(bar.value, row, color=bar.color, marker=_MARKERS[row % len(_MARKERS)], zorder=3)
+    elif bar.end > bar.begin:
+        axes.barh(row, bar.end - bar.begin, 0.5, left=bar.begin, color=bar.color)
+    else:
+        axes.scatter(bar.begin, row, color=bar.color, marker="X" if bar.color == BAD else "o", zorder=3)
 
 
 def _short(values: Sequence[float]) -> Any:
-    """Return what writes the numbers of an axis: with k and M for large ones."""
+    """Return a formatter for the numbers of an axis: with k and M for large ones."""
     is_large = any(abs(value) >= 10_000 for value in values if math.isfinite(value))
     return EngFormatter(sep="") if is_large else FuncFormatter(lambda value, _: f"{value:.6g}")
 

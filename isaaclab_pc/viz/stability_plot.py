@@ -3,128 +3,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import numpy as np
-from matplotlib.colors import Normalize, SymLogNorm
-from matplotlib.patches import Rectangle
+from types import MappingProxyType
+from typing import Any
 
 from isaaclab_pc.physics.stability import Cell
-from isaaclab_pc.viz.drawing import png_figure
+from isaaclab_pc.viz.drawing import GOOD, INK, save_png
+from isaaclab_pc.viz.run_figures import Curve, draw_curves
 
 __all__ = ["save_stability_plot"]
 
-_COLUMN = "position_iterations"
-"""The setting that grows to the right."""
-
-_CHOSEN_COLOR = "tab:green"
-
-
-class _Map(NamedTuple):
-    """One of the maps: a field for each setting, with the time step or substeps downwards."""
-
-    label: str
-    """Headline."""
-
-    colors: str
-    """Matplotlib's colour map."""
-
-    value: Callable[[Cell], float | None]
-    """The number that the field's colour shows; None leaves it white."""
-
-    text: Callable[[Cell], str]
-    """The text in the field."""
-
-    norm: Any = None
-    """Matplotlib's scale of the colours; None is linear between the extremes."""
+_ITERATIONS = "position_iterations"
+_FAILURES = "failures per million env steps, 95 % bound"
+_SUCCESS = "expert's success [%]"
+_MARK = {"linestyle": "", "markersize": 12, "markeredgewidth": 2, "markerfacecolor": "none"}
 
 
 def save_stability_plot(cells: Sequence[Cell], chosen: Cell | None, title: str, path: Path) -> None:
-    """Draw up to three maps, with the iterations to the right and the time step or substeps downwards.
+    """Draw failures, the expert's success where there is one, and cost over the solver's iterations as a PNG file.
 
-    Left: failures per million environment steps; "<" is the 95 % bound where none was seen. Middle: success of the
-    expert, if the task has one. Right: seconds per 1000 environment steps. A star marks a setting that has a
-    note, such as dropped contacts.
+    Each time step, or number of substeps, is a curve. Where no failure was seen, a bar reaches to the 95 % bound. A
+    cross marks a setting with a note, such as dropped contacts; one that crashed is missing.
 
     Args:
-        cells: What was measured, at least one.
-        chosen: The cheapest stable setting, which gets a frame.
+        cells: The measurements, at least one.
+        chosen: The cheapest stable setting, which gets a ring.
         title: Headline.
-        path: PNG file to write.
+        path: File to write.
     """
-    maps = _maps(cells)
-    row_name = next((name for cell in cells for name in cell.settings if name != _COLUMN), "dt")
-    rows = _values(cells, row_name)
+    panels: list[tuple[str, Callable[[Cell], float | None]]] = [
+        (_FAILURES, lambda cell: cell.failures_per_million),
+        (_SUCCESS, lambda cell: None if cell.success is None else 100 * cell.success),
+        ("seconds per 1000 env steps", lambda cell: cell.cost),
+    ]
+    if all(cell.success is None for cell in cells):
+        del panels[1]
 
-    with png_figure(path, (4.6 * len(maps), 1.6 + 0.7 * len(rows))) as figure:
-        for axes, shown in zip(figure.subplots(1, len(maps)), maps, strict=True):
-            _draw(axes, cells, chosen, row_name, shown)
-        figure.suptitle(title)
+    def draw(grid: Any) -> None:
+        for axes, (label, value) in zip(grid.flat, panels, strict=True):
+            x_label, curves = _curves(cells, chosen, value, bounded=label == _FAILURES)
+            draw_curves(axes, x_label, label, curves, y_range="percent" if label == _SUCCESS else "zero")
+            if label == _FAILURES:
+                axes.set_yscale("symlog", linthresh=10)
+                axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+                axes.set_ylim(bottom=-1)
 
-
-def _maps(cells: Sequence[Cell]) -> list[_Map]:
-    failures_norm = SymLogNorm(linthresh=1.0, vmin=0.0, vmax=1e6)
-    failures = _Map(
-        "failures per million env steps", "Reds", lambda cell: cell.failures_per_million, _failures_text, failures_norm
-    )
-    success = _Map("expert's success [%]", "Greens", _success_percent, _success_text, Normalize(0.0, 100.0))
-    cost = _Map("seconds per 1000 env steps", "Blues", lambda cell: cell.cost, lambda cell: f"{cell.cost:.2f}")
-
-    has_success = any(cell.success is not None for cell in cells)
-    return [failures, success, cost] if has_success else [failures, cost]
+    save_png(draw, path, title, (4.6 * len(panels), 4.0), (1, len(panels)))
 
 
-def _values(cells: Sequence[Cell], name: str) -> list[float | None]:
-    """Return the values of a setting in the order in which they were measured; [None] if the user fixed it."""
-    return list(dict.fromkeys(cell.settings.get(name) for cell in cells))
+def _curves(
+    cells: Sequence[Cell], chosen: Cell | None, value: Callable[[Cell], float | None], *, bounded: bool
+) -> tuple[str, list[Curve]]:
+    """Return the label of the horizontal axis, and a curve for each value of the other setting that was varied."""
+    names = list(dict.fromkeys(name for cell in cells for name in cell.settings)) or [_ITERATIONS]
+    across = _ITERATIONS if _ITERATIONS in names else names[0]
+    other = next((name for name in names if name != across), "")
+    measured = [cell for cell in cells if cell.env_steps]
 
+    def curve(name: str, those: Sequence[Cell], look: Mapping[str, Any] = MappingProxyType({})) -> Curve:
+        points = sorted(those, key=lambda cell: cell.settings.get(across, 0))
+        heights = [value(cell) or 0.0 for cell in points]
+        upper = [cell.upper_bound_per_million or height for cell, height in zip(points, heights, strict=True)]
+        intervals = list(zip(heights, upper, strict=True)) if bounded and not look else ()
+        places = [cell.settings.get(across, 0) for cell in points]
+        return Curve(name, places, heights, intervals, {"linestyle": "-", **look})
 
-def _draw(axes: Any, cells: Sequence[Cell], chosen: Cell | None, row_name: str, shown: _Map) -> None:
-    rows = _values(cells, row_name)
-    columns = _values(cells, _COLUMN)
-    image = np.full((len(rows), len(columns)), np.nan)
-    for cell in cells:
-        row = rows.index(cell.settings.get(row_name))
-        column = columns.index(cell.settings.get(_COLUMN))
-        measured = shown.value(cell) if cell.env_steps else None
-        image[row, column] = np.nan if measured is None else measured
-
-        label = "crash"
-        if cell.env_steps:
-            label = shown.text(cell) + ("*" if cell.note else "")
-        box = {"boxstyle": "round", "facecolor": "white", "alpha": 0.7, "edgecolor": "none"}
-        axes.text(column, row, label, ha="center", va="center", fontsize="small", bbox=box)
-
-        if cell is chosen:
-            frame = Rectangle(
-                (column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor=_CHOSEN_COLOR, linewidth=3, zorder=3
-            )
-            axes.add_patch(frame)
-
-    axes.imshow(image, aspect="auto", cmap=shown.colors, norm=shown.norm)
-    axes.set_xticks(range(len(columns)), [_tick(value) for value in columns])
-    axes.set_yticks(range(len(rows)), [_tick(value) for value in rows])
-    axes.set_xlabel(_COLUMN.replace("_", " "))
-    axes.set_ylabel("dt [s]" if row_name == "dt" else row_name)
-    axes.set_title(shown.label, fontsize="medium")
-
-
-def _tick(value: float | None) -> str:
-    return "as given" if value is None else f"{value:.4g}"
-
-
-def _success_percent(cell: Cell) -> float | None:
-    return None if cell.success is None else 100 * cell.success
-
-
-def _success_text(cell: Cell) -> str:
-    return f"{_success_percent(cell) or 0:.0f}"
-
-
-def _failures_text(cell: Cell) -> str:
-    bound = cell.upper_bound_per_million
-    if bound is not None:
-        return f"< {bound:.0f}"
-    return f"{cell.failures_per_million or 0:.0f}"
+    curves = [
+        curve(f"{other} {setting:.4g}" if setting is not None else "measured", [*those])
+        for setting, those in groupby(measured, lambda cell: cell.settings.get(other))
+    ]
+    unusable = [cell for cell in measured if cell.note]
+    if unusable:
+        curves.append(curve("unusable", unusable, {**_MARK, "marker": "x", "color": INK}))
+    if chosen is not None:
+        curves.append(curve("cheapest stable", [chosen], {**_MARK, "marker": "o", "color": GOOD}))
+    return across.replace("_", " "), curves

@@ -11,7 +11,7 @@ from typing import Any
 
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from isaaclab_pc.viz.drawing import png_figure
+from isaaclab_pc.viz.drawing import BAD, LINE, SERIES, save_png
 
 __all__ = ["TuningPoint", "save_tuning_plot"]
 
@@ -20,10 +20,10 @@ _RATIO = 9.9
 """Ratio of a setting's largest to its smallest value from which its axis is logarithmic."""
 
 _STYLES = {
-    "completed": {"marker": "o", "color": "tab:blue"},
-    "stopped early": {"marker": "o", "facecolors": "none", "edgecolors": "tab:blue"},
-    "failed": {"marker": "x", "color": "tab:red"},
-    "unfinished": {"marker": "o", "color": "lightgray"},
+    "completed": {"marker": "o", "color": SERIES[0]},
+    "stopped early": {"marker": "o", "facecolors": "none", "edgecolors": SERIES[0]},
+    "failed": {"marker": "x", "color": BAD},
+    "unfinished": {"marker": "o", "color": LINE},
 }
 """Marker of a trial by its status; all others are unfinished."""
 
@@ -60,18 +60,16 @@ def save_tuning_plot(points: Sequence[TuningPoint], metric: str, title: str, pat
     low, high = (min(scores), max(scores)) if scores else (0.0, 1.0)
     margin = 0.08 * ((high - low) or abs(high) or 1.0)
 
-    with png_figure(path, (max(4.2 * columns, 6.4), 3.6 * rows + 0.8)) as figure:
-        panels = figure.subplots(rows, columns, squeeze=False).ravel()
-        for axes, name in zip(panels, names, strict=False):
+    def draw(panels: Any) -> None:
+        for axes, name in zip(panels.flat, names, strict=False):
             _draw(axes, points, name, low - margin)
             axes.set(xlabel=name, ylabel=metric, ylim=(low - 2 * margin, high + 2 * margin))
-            axes.grid(alpha=0.3)
-        for axes in panels[len(names) :]:
+        for axes in panels.flat[len(names) :]:
             axes.set_axis_off()
+        handles, labels = panels.flat[0].get_legend_handles_labels()
+        panels.flat[0].figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
 
-        handles, labels = panels[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
-        figure.suptitle(title)
+    save_png(draw, path, title, (max(4.2 * columns, 6.4), 3.6 * rows + 0.8), (rows, columns))
 
 
 def _draw(axes: Any, points: Sequence[TuningPoint], name: str, bottom: float) -> None:
@@ -84,7 +82,7 @@ def _draw(axes: Any, points: Sequence[TuningPoint], name: str, bottom: float) ->
             axes.scatter([places[i] for i in chosen], [heights[i] for i in chosen], s=40, label=label, **style)
     for place, point in zip(places, points, strict=True):
         if point.is_best:
-            axes.scatter(place, point.score, s=220, marker="*", color="tab:orange", label="best", zorder=3, alpha=0.8)
+            axes.scatter(place, point.score, s=220, marker="*", color=SERIES[1], label="best", zorder=3, alpha=0.8)
 
 
 def _places(axes: Any, values: Sequence[str]) -> list[float]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -55,54 +55,34 @@ def measure(settings: RunSettings, values: Mapping[str, int], result: Path) -> i
     # Where the simulator crashes, this is what is known.
     Cell(settings=physics, note=CRASHED).write(result)
     with open_env(resolve(changed, settings.num_envs, "stability")) as env:
-        _measure(env, settings, physics).write(result)
+        measured: dict[str, Any] = _run_expert(env, settings)
+        before = guard_counts(env)
+        measured |= _run_random_actions(env, settings.seed, settings.device)
+        failures = {cause: count - before[cause] for cause, count in guard_counts(env).items()}
+        usage = contact_usage(env)
+        note = dropped_contacts(usage) if usage is not None else ""
+        Cell(settings=physics, failures=failures, note=note, **measured).write(result)
     return 0
 
 
-def _measure(env: Any, settings: RunSettings, physics: Mapping[str, float]) -> Cell:
-    success = None
-    episodes = 0
-    make_expert = getattr(env.unwrapped, "expert", None)
-    if make_expert is not None:
-        policy = make_expert()
-        evaluation = evaluate(env, lambda _: policy(), settings.eval.episodes, settings.eval.seed)
-        assert evaluation is not None, "an evaluation without `stopped` runs to its end"
-        success = evaluation.success_rate
-        episodes = evaluation.episodes
-
-    failures_before = guard_counts(env)
-    speed = _run_random_actions(env, settings.seed, settings.device)
-    failures = {cause: count - failures_before[cause] for cause, count in guard_counts(env).items()}
-
-    usage = contact_usage(env)
-    return Cell(
-        settings=physics,
-        env_steps=speed.env_steps,
-        failures=failures,
-        env_steps_per_s=speed.env_steps_per_s,
-        cost=speed.cost,
-        success=success,
-        episodes=episodes,
-        note=dropped_contacts(usage) if usage is not None else "",
-    )
+def _run_expert(env: Any, settings: RunSettings) -> dict[str, Any]:
+    """Return success and episodes of the task's expert, as fields of the cell; nothing where it has none."""
+    if not hasattr(env.unwrapped, "expert"):
+        return {}
+    policy = env.unwrapped.expert()
+    evaluation = evaluate(env, lambda _: policy(), settings.eval.episodes, settings.eval.seed)
+    assert evaluation is not None, "an evaluation without `stopped` runs to its end"
+    return {"success": evaluation.success_rate, "episodes": evaluation.episodes}
 
 
-class _Speed(NamedTuple):
-    """How fast a setting ran; the fields are those of :class:`Cell`."""
-
-    env_steps: int
-    env_steps_per_s: float
-    cost: float
-
-
-def _run_random_actions(env: Any, seed: int, device: str) -> _Speed:
+def _run_random_actions(env: Any, seed: int, device: str) -> dict[str, Any]:
+    """Return the number of steps with random actions, and their speed and cost, as fields of the cell."""
     num_envs = env.unwrapped.num_envs
     actions = RandomActions(num_envs, env.unwrapped.single_action_space.shape[0], device, seed)
     most_steps = max(WARMUP_STEPS + 1, RANDOM_ENV_STEPS // num_envs)
 
     steps = 0
-    start = time.perf_counter()
-    cpu_start = time.process_time()
+    start = cpu_start = 0.0
     with torch.inference_mode():
         env.reset(seed=seed)
         while steps < most_steps and (steps <= WARMUP_STEPS or time.perf_counter() - start < RANDOM_SECONDS):
@@ -113,15 +93,10 @@ def _run_random_actions(env: Any, seed: int, device: str) -> _Speed:
                 cpu_start = time.process_time()
 
     wall_seconds = _synchronized_time(device) - start
-    cpu_seconds = time.process_time() - cpu_start
-    timed_env_steps = (steps - WARMUP_STEPS) * num_envs
-
-    busy_seconds = wall_seconds if device.startswith("cuda") else cpu_seconds
-    return _Speed(
-        env_steps=steps * num_envs,
-        env_steps_per_s=timed_env_steps / wall_seconds,
-        cost=1000.0 * busy_seconds / timed_env_steps,
-    )
+    busy_seconds = wall_seconds if device.startswith("cuda") else time.process_time() - cpu_start
+    timed = (steps - WARMUP_STEPS) * num_envs
+    cost = 1000.0 * busy_seconds / timed
+    return {"env_steps": steps * num_envs, "env_steps_per_s": timed / wall_seconds, "cost": cost}
 
 
 def _synchronized_time(device: str) -> float:

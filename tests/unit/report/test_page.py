@@ -12,10 +12,10 @@ import pytest
 from isaaclab_pc.launch.command_line import parse_command
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.report.at_end import report_at_end
-from isaaclab_pc.report.comparison import differences, run_names
+from isaaclab_pc.report.comparison import differences
 from isaaclab_pc.report.next_commands import commands
 from isaaclab_pc.report.page import comparison_page, run_page
-from isaaclab_pc.report.read_run import read_run
+from isaaclab_pc.report.read_run import read_run, read_runs
 from isaaclab_pc.report.words import NOTHING
 from isaaclab_pc.viz.films import add_films
 from tests.unit.report.run_folder import ITERATIONS, STEPS, TRIALS, edit, make_faulty, make_film, make_run
@@ -127,21 +127,15 @@ def test_the_numbers_beside_the_curves_are_those_of_the_run(page):
     assert not training[0][2].isdigit(), "an iteration in which no episode ended has no success rate"
 
 
-def test_evaluations_stand_beside_the_curves_with_their_intervals(page):
+def test_evaluations_memory_and_trials_stand_beside_their_pictures(page):
     assert rows(page, "success-steps")[-2:] == [
         ["evaluated in training", "3,072", "96", "92.3 to 98"],
         ["evaluated at the end", "6,144", "96", "92.3 to 98"],
     ]
     assert rows(page, "success-time")[-1] == ["evaluated at the end", "14", "96", "92.3 to 98"]
-
-
-def test_memory_over_the_training_stands_against_the_budget(page):
     assert rows(page, "memory-host") == [
         [str(2 * i), f"{(1000 + i) / 1024:.4g}", f"{1500 / 1024:.4g}"] for i in range(1, ITERATIONS + 1)
     ]
-
-
-def test_the_trials_of_the_search_stand_beside_their_picture(page):
     assert [row[:2] for row in rows(page, "trials-memory")] == [
         [str(trial.num_envs), trial.outcome.replace("_", " ")] for trial in TRIALS
     ]
@@ -169,15 +163,6 @@ def test_depth_images_are_shown_too(tmp_path):
     assert "0.10 m; dark is far, 1.10 m" in page.text
     assert "No filmed episode failed." in page.text
     assert not any(name.startswith("seen") for name in page.tables.keys() - {"seen-success"})
-
-
-@pytest.mark.parametrize(
-    ("settings", "text"), [((), "holds no recording"), (("obs=state",), "there is nothing to see")]
-)
-def test_without_films_the_page_says_why(tmp_path, settings, text):
-    folder = make_run(tmp_path / "run", *settings).folder
-    (folder / "seen.npz").unlink()
-    assert text in Reader(run_page(folder)).text
 
 
 def test_result_settings_and_commands_are_said(good, page):
@@ -209,7 +194,7 @@ def test_a_task_of_another_package_has_no_setting_that_only_ours_have(tmp_path, 
 def test_the_same_settings_again_are_the_same(tmp_path):
     settings = ["physics.dt=0.00833333333", "points.crop=[[0.12345678,1.0],[-1.0,1.0],[0.0,1.23456789]]"]
     run = read_run(make_run(tmp_path / "run", *settings).folder)
-    again = next(command.text for command in commands(run) if "another seed" in command.purpose)
+    again = next(command for purpose, command in commands(run) if "another seed" in purpose)
     parsed = parse_command(shlex.split(again)[2:])
     assert run.settings is not None
     assert compose(parsed.settings) == run.settings.with_values({"seed": run.settings.seed + 1})
@@ -271,16 +256,17 @@ def test_a_run_without_anything_but_its_record_is_a_page(tmp_path):
     edit(folder, trials=[], evaluation=None, evaluations=[], checkpoints={})
     page = Reader(run_page(folder))
     assert page.tables == {}
-    for text in ("settings cannot be read", "no curves", "no checkpoint", "not evaluated"):
+    for text in ("settings cannot be read", "no curves", "no checkpoint", "not evaluated", "no recording"):
         assert text in page.text, text
 
 
-def test_without_a_search_the_page_tells_how_to_measure_memory(tmp_path):
+def test_a_run_without_cloud_or_search_says_why_there_are_no_pictures_of_them(tmp_path):
     folder = make_run(tmp_path / "run", "obs=state", "eval.episodes=7", "points.num_points=64").folder
     (folder / "iterations.jsonl").unlink()
     (folder / "seen.npz").unlink()
     edit(folder, trials=[], evaluation=None)
     page = Reader(run_page(folder))
+    assert "there is nothing to see" in page.text
     assert "python scripts/scale.py task=reach obs=state points.num_points=64 num_envs=128" in page.text
     assert "found by an earlier run" not in page.text
 
@@ -357,8 +343,7 @@ def test_what_differs_is_told_with_all_its_digits_and_with_the_code_that_ran(tmp
     for name, dt in (("a", "0.00833333"), ("b", "0.0083333333")):
         folder = make_run(tmp_path / name, f"physics.dt={dt}").folder
         edit(folder, git=f"commit {name}", versions={"torch": "2.0", name: "1.0"})
-    runs = [read_run(tmp_path / name) for name in ("a", "b")]
-    assert differences([(run.folder, run.data, run.settings) for run in runs]) == [
+    assert differences(read_runs([tmp_path / name for name in ("a", "b")])) == [
         ("physics.dt", "0.00833333", "0.0083333333"),
         ("commit", "commit a", "commit b"),
         ("version of a", "1.0", NOTHING),
@@ -367,4 +352,5 @@ def test_what_differs_is_told_with_all_its_digits_and_with_the_code_that_ran(tmp
 
 
 def test_a_run_beside_itself_has_two_names(tmp_path):
-    assert run_names([tmp_path / "run", tmp_path / "run"]) == ["run (1)", "run (2)"]
+    folder = make_run(tmp_path / "run").folder
+    assert [run.name for run in read_runs([folder, folder])] == ["run (1)", "run (2)"]

@@ -6,10 +6,10 @@ import itertools
 import pytest
 
 from isaaclab_pc.scaling.ledger import Entry, Ledger
-from isaaclab_pc.viz import run_figures, search_figures
-from isaaclab_pc.viz.run_figures import Line, curve_figure
+from isaaclab_pc.viz import run_figures
+from isaaclab_pc.viz.drawing import draw_svg
+from isaaclab_pc.viz.run_figures import Curve, curve_figure
 from isaaclab_pc.viz.search_figures import ledger_figure
-from isaaclab_pc.viz.svg_figure import draw_svg
 
 GIB = 1 << 30
 
@@ -28,14 +28,13 @@ def drawn(monkeypatch):
 
         return draw_svg(draw_and_keep, *arguments)
 
-    for module in (run_figures, search_figures):
-        monkeypatch.setattr(module, "draw_svg", keep)
+    monkeypatch.setattr(run_figures, "draw_svg", keep)
     return kept
 
 
 @pytest.mark.parametrize("letters", [5, 25, 80])
 def test_a_legend_stands_above_the_curves_which_keep_their_height(drawn, letters):
-    lines = [Line(f"{index}{'x' * letters}", range(9), [9.0 + index] * 9) for index in range(6)]
+    lines = [Curve(f"{index}{'x' * letters}", range(9), [9.0 + index] * 9) for index in range(6)]
     curve_figure("one", "One curve", "x", "y", lines[:1])
     curve_figure("six", "Six curves", "x", "y", lines)
     one, six = drawn
