@@ -25,13 +25,9 @@ _SLACK_NS = 2_000_000
 
 
 def limit_spinning(environment: MutableMapping[str, str]) -> None:
-    """Let OpenMP's idle threads sleep soon, so that they do not hold a core that another program could use.
+    """Let OpenMP's idle threads sleep soon, by environment variables; nothing is changed where one is set already.
 
-    The runtimes read these variables when they are loaded: call this before torch is imported. Nothing is changed where
-    one of them is set already.
-
-    Args:
-        environment: Environment variables of this process, which are changed.
+    The runtimes read these variables when they are loaded: call this before torch is imported.
     """
     if not any(name in environment for name in _WAIT_VARIABLES):
         # The first and the last are Intel's and LLVM's runtime's, in a torch that comes from conda.

@@ -80,11 +80,9 @@ class Cell(JsonRecord):
 
 
 def grid(backend: str, physics: Mapping[str, object]) -> list[dict[str, int]]:
-    """Return the settings to measure, from the coarsest to the finest; one empty setting where all are given.
+    """Return the settings to measure, from the coarsest to the finest.
 
-    Args:
-        backend: The backend that will run.
-        physics: The ``physics`` settings of the config; those that are not None were given by the user and stay.
+    Fields of ``physics`` that are not None were given by the user and stay; one empty setting where all of them were.
     """
     fixed = {name for name, value in physics.items() if value is not None}
     if "dt" in fixed:

@@ -11,7 +11,6 @@ import numpy as np
 import torch
 
 from isaaclab_pc.envs import PointCloudEnv
-from isaaclab_pc.envs.observation import observe_points
 from isaaclab_pc.envs.observation_history import newest_frame
 from isaaclab_pc.guards.causes import Cause
 from isaaclab_pc.sensors.scene_cameras import depth_image, image_intrinsics
@@ -100,7 +99,7 @@ class SceneReader:
             text: Description of the fault; empty: nothing is marked.
             watched: Values for the curves.
         """
-        observations = {} if self._env.point_cloud is None else {"points": observe_points(self._env)}
+        observations = {} if self._env.point_cloud is None else {"points": self._env.observe_points()}
         frame = replace(self._read(observations), step=step, watched=dict(watched))
         return replace(frame, mark=Mark(self._position_of(asset, name, frame), text)) if text else frame
 
