@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
@@ -140,7 +140,7 @@ class ProcessTree:
         """
         highest = _highest_resident(self._child.pid)
         usage = self._usage()
-        near = budget is not None and max(highest, sum(usage.values())) > budget
+        near = budget is not None and max(highest, sum(usage.values())) >= budget
         began = time.monotonic()
         due = near or began >= self._next_look
         if due:
@@ -183,8 +183,8 @@ class ProcessTree:
         self.wait(_END_S)
 
         give_up = time.monotonic() + _END_S
-        # A process may start another while it is being ended, hence the loop.
-        while self._look():
+        # A process may start another while it is being ended, hence the loop. Daemons are known by their mark alone.
+        while self._look(filter(self._is_marked, psutil.process_iter())):
             if time.monotonic() > give_up:
                 numbers = ", ".join(map(str, self.pids))
                 print(f"warning: SIGKILL does not end the processes {numbers}: they are left behind", file=sys.stderr)
@@ -194,11 +194,12 @@ class ProcessTree:
                     process.kill()
             time.sleep(0.01)
 
-    def _look(self) -> bool:
-        """Find the child and its descendants by their mark and their parents; return whether any is alive."""
-        found = {*self._seen, *filter(self._is_marked, psutil.process_iter())}
+    def _look(self, others: Iterable[psutil.Process] = ()) -> bool:
+        """Find the child, its descendants and other candidates; return whether any is alive."""
+        found = {*self._seen, *others}
         with suppress(psutil.Error):
-            found.update(psutil.Process(self._child.pid).children(recursive=True))
+            child = psutil.Process(self._child.pid)
+            found |= {child, *child.children(recursive=True)}
         now = time.monotonic()
         self._seen = {process: self._seen.get(process, now) for process in found if _is_alive(process)}
         return bool(self._seen)

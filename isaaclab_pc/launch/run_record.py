@@ -116,7 +116,7 @@ class RestartEntry(_Part):
     """When, ISO 8601."""
 
     cause: str
-    """Why it died: a :class:`~isaaclab_pc.supervise.deaths.Cause`."""
+    """Why it died: a :class:`~isaaclab_pc.supervise.deaths.DeathCause`."""
 
     detail: str
     """The same for people."""

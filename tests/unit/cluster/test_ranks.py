@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,18 +14,15 @@ import pytest
 
 from isaaclab_pc.cluster.ranks import exit_code, ranks_command
 from tests.unit.cluster import waiting_rank
-from tests.unit.cluster.waiting_rank import is_gone, pid_of
+from tests.unit.cluster.waiting_rank import pid_of
+from tests.waiting import is_gone, wait_until
 
 
 @pytest.fixture
 def launcher(tmp_path: Path) -> Iterator[subprocess.Popen]:
     """A launcher whose two ranks wait for a signal."""
     process = subprocess.Popen(ranks_command(2, [sys.executable, waiting_rank.__file__, str(tmp_path), "0"]))
-    until = time.monotonic() + 60
-    while len(list(tmp_path.glob("ready_*"))) < 2:
-        assert time.monotonic() < until
-        assert process.poll() is None
-        time.sleep(0.05)
+    wait_until(lambda: len(list(tmp_path.glob("ready_*"))) == 2, alive=process)
     yield process
     process.kill()
     process.wait()
@@ -44,14 +40,14 @@ def test_a_signal_goes_to_the_first_rank_whose_exit_code_is_the_groups(
 def test_a_rank_that_is_killed_ends_the_group_with_its_signal(launcher: subprocess.Popen, tmp_path: Path) -> None:
     os.kill(pid_of(tmp_path, 1), signal.SIGKILL)
     assert launcher.wait(20) == 128 + signal.SIGKILL
-    assert is_gone(pid_of(tmp_path, 0))
+    wait_until(lambda: is_gone(pid_of(tmp_path, 0)))
 
 
 def test_ranks_do_not_outlive_their_launcher(launcher: subprocess.Popen, tmp_path: Path) -> None:
     launcher.kill()
     launcher.wait(5)
-    assert is_gone(pid_of(tmp_path, 0))
-    assert is_gone(pid_of(tmp_path, 1))
+    wait_until(lambda: is_gone(pid_of(tmp_path, 0)))
+    wait_until(lambda: is_gone(pid_of(tmp_path, 1)))
     # By SIGTERM, for a checkpoint.
     assert (tmp_path / "signal_0").read_text() == str(int(signal.SIGTERM))
 

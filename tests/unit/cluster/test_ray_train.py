@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.unit.cluster import waiting_rank
-from tests.unit.cluster.waiting_rank import is_gone, pid_of
+from tests.unit.cluster.waiting_rank import pid_of
+from tests.waiting import is_gone, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -68,11 +69,7 @@ class Launcher:
         self.wait_until(lambda: len(list(self.folder.glob("ready_*"))) == number)
 
     def wait_until(self, condition: Callable[[], bool]) -> None:
-        until = time.monotonic() + SECONDS
-        while not condition():
-            assert time.monotonic() < until, self.output
-            assert self.process.poll() is None, self.output
-            time.sleep(0.1)
+        wait_until(condition, SECONDS, alive=self.process, said=lambda: self.output)
 
 
 @contextlib.contextmanager
@@ -128,15 +125,15 @@ def test_a_rank_that_is_killed_ends_the_group_with_its_signal(tmp_path: Path) ->
         launcher.wait_for_ranks(2)
         os.kill(pid_of(tmp_path, 1), signal.SIGKILL)
         assert launcher.process.wait(SECONDS) == 128 + signal.SIGKILL, launcher.output
-        assert is_gone(pid_of(tmp_path, 0))
+        wait_until(lambda: is_gone(pid_of(tmp_path, 0)))
 
 
 def test_ranks_do_not_outlive_their_launcher(tmp_path: Path) -> None:
     with Launcher(tmp_path, workers=2, at_least=2) as launcher:
         launcher.wait_for_ranks(2)
         launcher.process.kill()
-        assert is_gone(pid_of(tmp_path, 0))
-        assert is_gone(pid_of(tmp_path, 1))
+        wait_until(lambda: is_gone(pid_of(tmp_path, 0)))
+        wait_until(lambda: is_gone(pid_of(tmp_path, 1)))
 
 
 def test_a_machine_that_is_lost_ends_the_group_and_the_next_one_begins_with_what_is_left(tmp_path: Path) -> None:
@@ -146,8 +143,8 @@ def test_a_machine_that_is_lost_ends_the_group_and_the_next_one_begins_with_what
             take_away()
             assert launcher.process.wait(SECONDS) == 1, launcher.output
             assert "a Ray worker was lost" in launcher.output
-            assert is_gone(pid_of(tmp_path, 0))
-            assert is_gone(pid_of(tmp_path, 1))
+            wait_until(lambda: is_gone(pid_of(tmp_path, 0)))
+            wait_until(lambda: is_gone(pid_of(tmp_path, 1)))
 
         for path in (*tmp_path.glob("ready_*"), tmp_path / "stop"):
             path.unlink(missing_ok=True)
@@ -188,9 +185,3 @@ def test_more_workers_than_the_cluster_has_room_for_are_refused(tmp_path: Path) 
     with Launcher(tmp_path, workers=1000, at_least=1000) as launcher:
         assert launcher.process.wait(SECONDS) == 2
         assert "error: workers=1000: the Ray cluster has room for" in launcher.output
-
-
-def test_an_address_without_a_cluster_is_refused(tmp_path: Path) -> None:
-    with Launcher(tmp_path, workers=1, at_least=1, address="localhost:1") as launcher:
-        assert launcher.process.wait(SECONDS) == 2
-        assert "error: no Ray cluster answers at localhost:1: " in launcher.output

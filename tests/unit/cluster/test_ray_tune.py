@@ -8,11 +8,12 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
 import pytest
+
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -57,11 +58,7 @@ class Driver:
         return {path.parent.name: json.loads(path.read_text(encoding="utf-8")) for path in paths}
 
     def wait_for(self, condition) -> None:
-        give_up = time.monotonic() + SECONDS
-        while not condition():
-            assert self.process.poll() is None, self.output()
-            assert time.monotonic() < give_up, self.output()
-            time.sleep(0.1)
+        wait_until(condition, SECONDS, every=0.1, alive=self.process, said=self.output)
 
     def family(self) -> list[psutil.Process]:
         return psutil.Process(self.process.pid).children(recursive=True)

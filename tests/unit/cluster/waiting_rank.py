@@ -11,18 +11,6 @@ import time
 from pathlib import Path
 from types import FrameType
 
-import psutil
-
-
-def is_gone(pid: int, seconds: float = 30.0) -> bool:
-    """Whether a process ends within some time."""
-    until = time.monotonic() + seconds
-    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.05)
-    return True
-
 
 def pid_of(folder: Path, rank: int) -> int:
     """The process of a rank."""
