@@ -21,8 +21,8 @@ from tests.unit.workers.fake_session import METRICS, SETTINGS, USAGE, FakeRunner
 def job(tmp_path):
     """Make the job of trying a size."""
 
-    def make(num_envs, **changes):
-        return ProbeJob(compose(SETTINGS).with_values(changes), num_envs, tmp_path / "trial.json")
+    def make(size, **changes):
+        return ProbeJob(compose(SETTINGS).with_values(changes), size, tmp_path / "trial.json")
 
     return make
 
