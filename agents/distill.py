@@ -15,7 +15,7 @@ _ENCODER = EncoderSettings(point_channels=(64, 128), point_frequencies=(1.0, 4.0
 
 @dataclass(frozen=True, kw_only=True)
 class DistillSettings(UpdateSize):
-    """Imitation of a teacher by aggregation: see :class:`isaaclab_pc.learning.distillation.ReplayDistillation`.
+    """Imitation of a teacher by aggregation: see :class:`isaaclab_pc.learners.rsl_rl.distillation.ReplayDistillation`.
 
     The defaults suit two CPU cores.
     """

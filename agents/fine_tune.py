@@ -11,7 +11,7 @@ __all__ = ["FineTuneSettings", "fine_tuning"]
 
 @dataclass(frozen=True, kw_only=True)
 class FineTuneSettings(PpoSettings):
-    """PPO in small steps, with the student's network. See :class:`isaaclab_pc.learning.fine_tuning.FineTuning`."""
+    """PPO in small steps, with the student's network. See :class:`isaaclab_pc.learners.rsl_rl.fine_tuning.FineTuning`."""
 
     critic_iterations: int
     """Iterations at the start in which the critic learns alone: a critic that knows nothing yet would lead the policy

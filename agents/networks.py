@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from isaaclab_pc.agents.chunks import ChunkedEncoder
 from isaaclab_pc.agents.point_encoders import make_point_encoder
 from isaaclab_pc.agents.precision import autocast, in_dtype_of_autocast
-from isaaclab_pc.runners import split_history
-from isaaclab_pc.runners.distributed import average, world_size
+from isaaclab_pc.distributed import average, world_size
+from isaaclab_pc.learners import split_history
 
 __all__ = [
     "DepthEncoder",

@@ -11,7 +11,7 @@ from isaaclab_rl.rsl_rl import RslRlBaseRunnerCfg, RslRlMLPModelCfg, RslRlOnPoli
 from isaaclab_pc.agents.distill import DistillSettings
 from isaaclab_pc.agents.fine_tune import FineTuneSettings
 from isaaclab_pc.agents.ppo import PpoSettings
-from isaaclab_pc.runners import policy_groups
+from isaaclab_pc.learners import policy_groups
 
 __all__ = [
     "DistillAlgorithmCfg",
@@ -28,9 +28,9 @@ __all__ = [
 
 @configclass
 class StudentCfg(RslRlMLPModelCfg):
-    """Configuration of :class:`~isaaclab_pc.agents.rsl_rl_model.PointCloudModel`, as far as imitation trains it."""
+    """Configuration of :class:`~isaaclab_pc.learners.rsl_rl.model.PointCloudModel`, as far as imitation trains it."""
 
-    class_name: str = "isaaclab_pc.agents.rsl_rl_model:PointCloudModel"
+    class_name: str = "isaaclab_pc.learners.rsl_rl.model:PointCloudModel"
     """The model's class, resolved by RSL-RL."""
 
     encoder: dict[str, Any] = MISSING  # type: ignore[assignment]
@@ -39,7 +39,7 @@ class StudentCfg(RslRlMLPModelCfg):
 
 @configclass
 class PointCloudModelCfg(StudentCfg):
-    """Configuration of :class:`~isaaclab_pc.agents.rsl_rl_model.PointCloudModel`, as PPO trains it."""
+    """Configuration of :class:`~isaaclab_pc.learners.rsl_rl.model.PointCloudModel`, as PPO trains it."""
 
     aux_coef: float = 0.0
     """Weight of the loss that makes the latent predict the privileged state; 0 leaves the head out."""
@@ -64,9 +64,9 @@ class PpoRunnerCfg(RslRlOnPolicyRunnerCfg):
 
 @configclass
 class FineTuneAlgorithmCfg(RslRlPpoAlgorithmCfg):
-    """Configuration of :class:`~isaaclab_pc.learning.fine_tuning.FineTuning`."""
+    """Configuration of :class:`~isaaclab_pc.learners.rsl_rl.fine_tuning.FineTuning`."""
 
-    class_name: str = "isaaclab_pc.learning.fine_tuning:FineTuning"
+    class_name: str = "isaaclab_pc.learners.rsl_rl.fine_tuning:FineTuning"
     """The algorithm's class, resolved by RSL-RL."""
 
     checkpoint: str = ""
@@ -87,12 +87,12 @@ class FineTuneAlgorithmCfg(RslRlPpoAlgorithmCfg):
 
 @configclass
 class DistillAlgorithmCfg:
-    """Configuration of :class:`~isaaclab_pc.learning.distillation.ReplayDistillation`.
+    """Configuration of :class:`~isaaclab_pc.learners.rsl_rl.distillation.ReplayDistillation`.
 
     The fields without a text are those of :class:`~isaaclab_pc.agents.distill.DistillSettings`.
     """
 
-    class_name: str = "isaaclab_pc.learning.distillation:ReplayDistillation"
+    class_name: str = "isaaclab_pc.learners.rsl_rl.distillation:ReplayDistillation"
     """The algorithm's class, resolved by RSL-RL."""
 
     num_learning_epochs: int = MISSING  # type: ignore[assignment]

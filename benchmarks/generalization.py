@@ -29,7 +29,7 @@ from isaaclab_pc.launch.evaluation_result import Success
 from isaaclab_pc.launch.pretrained import policy_file, pretrained_tasks
 from isaaclab_pc.launch.run_record import RunRecord
 from isaaclab_pc.launch.task_names import expert_tasks, short_name
-from isaaclab_pc.runners import read_header
+from isaaclab_pc.learners import read_header
 
 PLAY = Path(__file__).parents[1] / "scripts" / "play.py"
 TABLE = "generalization.csv"

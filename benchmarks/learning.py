@@ -32,7 +32,7 @@ from isaaclab_pc.launch.child_process import ExitCode
 from isaaclab_pc.launch.evaluation_result import Evaluation
 from isaaclab_pc.launch.run_record import CurvePoint, RunData, RunRecord
 from isaaclab_pc.launch.task_names import our_tasks
-from isaaclab_pc.runners.checkpoint_file import acting_weights, load_checkpoint
+from isaaclab_pc.learners.common.checkpoint_file import acting_weights, load_checkpoint
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt

@@ -23,7 +23,7 @@ from isaaclab.envs import DirectRLEnv
 from torch import Tensor
 
 from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.runners import RUNNERS, Decision
+from isaaclab_pc.learners import RUNNERS, Decision
 from isaaclab_pc.tensor_bytes import tensor_bytes
 from isaaclab_pc.workers.resolve import resolve
 

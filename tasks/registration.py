@@ -11,7 +11,7 @@ from isaaclab_pc.agents.distill import DEFAULT, DISTILL_AGENTS, DistillSettings,
 from isaaclab_pc.agents.fine_tune import fine_tuning
 from isaaclab_pc.agents.ppo import PpoSettings, find_agent, sizes
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.runners import RUNNERS, agent_key
+from isaaclab_pc.learners import RUNNERS, agent_key
 
 
 def register_task(

@@ -16,8 +16,8 @@ from isaaclab_pc.launch.find_checkpoint import check_checkpoint, find_checkpoint
 from isaaclab_pc.launch.run_folder import LOGS, SETTINGS_NAME, experiment_name, locked, wait_for_worker, writing
 from isaaclab_pc.launch.run_record import RunData, RunRecord
 from isaaclab_pc.launch.worker import TrainJob
+from isaaclab_pc.learners import read_header
 from isaaclab_pc.physics.ladder import SOLVER_SETTINGS
-from isaaclab_pc.runners import read_header
 from isaaclab_pc.settings import RunSettings, SuperviseSettings
 from isaaclab_pc.terminal.screen import current
 

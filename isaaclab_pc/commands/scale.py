@@ -30,8 +30,8 @@ from isaaclab_pc.launch.num_envs import num_envs_per_process
 from isaaclab_pc.launch.platform import check_gpus
 from isaaclab_pc.launch.run_folder import LOGS, SETTINGS_NAME, experiment_name, make_folder
 from isaaclab_pc.launch.worker import PlanJob, launch_worker
+from isaaclab_pc.learners import require_library
 from isaaclab_pc.program_name import command_line
-from isaaclab_pc.runners import require_library
 from isaaclab_pc.scaling import FitResult, ProbeError, SearchSettings, Trial
 from isaaclab_pc.scaling.earlier_trials import TRIALS_NAME, TrialsFile, find_earlier_trials
 from isaaclab_pc.scaling.ledger import Ledger, measured_ledger, planned_ledger

@@ -21,8 +21,8 @@ from isaaclab_pc.launch.run_folder import LOGS, SETTINGS_NAME, experiment_name, 
 from isaaclab_pc.launch.run_record import CHECKPOINT_FOLDER, RECORD_NAME, RunRecord
 from isaaclab_pc.launch.sweep import run_each
 from isaaclab_pc.launch.worker import TrainJob, worker_command
+from isaaclab_pc.learners import require_library
 from isaaclab_pc.report.at_end import report_later
-from isaaclab_pc.runners import require_library
 from isaaclab_pc.settings import RunSettings, SubmitSettings
 from isaaclab_pc.terminal.screen import current
 

@@ -31,9 +31,9 @@ from isaaclab_pc.launch.platform import check_isaaclab, choose_platform, gpu_cou
 from isaaclab_pc.launch.run_folder import LOGS, SETTINGS_NAME, experiment_name, locked, make_folder, writing
 from isaaclab_pc.launch.task_names import our_tasks
 from isaaclab_pc.launch.worker import CheckJob, launch_worker
+from isaaclab_pc.learners import require_library
 from isaaclab_pc.packages import is_installed
 from isaaclab_pc.program_name import command_line
-from isaaclab_pc.runners import require_library
 from isaaclab_pc.scaling import ProbeError, SearchSettings
 from isaaclab_pc.scaling.retry import apply_overrides
 from isaaclab_pc.scaling.trial import SettingValue

@@ -10,7 +10,7 @@ from isaaclab_pc.launch.find_checkpoint import find_checkpoint
 from isaaclab_pc.launch.pretrained import PRETRAINED, find_pretrained
 from isaaclab_pc.launch.run_folder import LOGS, SETTINGS_NAME, experiment_name
 from isaaclab_pc.launch.task_names import expert_tasks, has_expert, has_sizes
-from isaaclab_pc.runners import read_header
+from isaaclab_pc.learners import read_header
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import current
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from types import CodeType
 
 from isaaclab_pc.launch.task_names import task_modules
+from isaaclab_pc.learners import RUNNERS
 from isaaclab_pc.packages import installed_versions
-from isaaclab_pc.runners import RUNNERS
 from isaaclab_pc.settings import RunSettings
 
 __all__ = ["answer_parts", "digest_of", "places_of", "settings_that_matter"]

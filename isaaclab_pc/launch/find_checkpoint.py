@@ -9,7 +9,7 @@ from typing import Literal
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.pretrained import PRETRAINED
 from isaaclab_pc.launch.run_record import CHECKPOINT_FOLDER, RECORD_NAME, RunRecord
-from isaaclab_pc.runners import RUNNERS, check_header, check_intact, read_header
+from isaaclab_pc.learners import RUNNERS, check_header, check_intact, read_header
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import current
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.task_names import our_tasks, short_name
-from isaaclab_pc.runners import read_header
+from isaaclab_pc.learners import read_header
 from isaaclab_pc.settings import RunSettings
 
 __all__ = ["PRETRAINED", "find_pretrained", "policy_file", "pretrained_tasks"]

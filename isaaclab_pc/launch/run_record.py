@@ -18,8 +18,8 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.files import write_text_atomically
 from isaaclab_pc.iteration_log import last_iteration
 from isaaclab_pc.launch.evaluation_result import Evaluation
+from isaaclab_pc.learners import read_header
 from isaaclab_pc.packages import installed_versions
-from isaaclab_pc.runners import read_header
 from isaaclab_pc.scaling import Trial
 from isaaclab_pc.scaling.profile import Answer
 from isaaclab_pc.settings import RunSettings

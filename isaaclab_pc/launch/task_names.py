@@ -140,7 +140,7 @@ def describe_registered() -> dict[str, Traits]:
     """Return what all tasks offer that are registered in this process, by gym id."""
     import gymnasium
 
-    from isaaclab_pc.runners import agent_key
+    from isaaclab_pc.learners import agent_key
 
     return {
         task_id: Traits(

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field, StringConstraints, model_validator
 from isaaclab_pc.assets.robots import DEFAULT_ROBOT, ROBOTS
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.files import write_text_atomically
-from isaaclab_pc.runners import RUNNERS
+from isaaclab_pc.learners import RUNNERS
 from isaaclab_pc.settings.base import Expects, OneOf, Setting, Settings, flatten, settings_of
 from isaaclab_pc.settings.guard import GuardSettings
 from isaaclab_pc.settings.physics import PhysicsSettings

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from isaaclab_pc.launch.evaluation_result import Breakdown, Evaluation, Success, Third
-from isaaclab_pc.runners.checkpoint_file import rng_state, set_rng_state
+from isaaclab_pc.learners.common.checkpoint_file import rng_state, set_rng_state
 from isaaclab_pc.workers.film_recorder import FilmRecorder
 
 __all__ = ["evaluate", "evaluate_in_between"]

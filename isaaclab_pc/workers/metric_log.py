@@ -12,7 +12,7 @@ from typing import Any
 
 from isaaclab_pc.launch.evaluation_result import Evaluation
 from isaaclab_pc.launch.run_record import RunRecord
-from isaaclab_pc.runners.iteration_metrics import tagged_metrics
+from isaaclab_pc.learners.common.iteration_metrics import tagged_metrics
 from isaaclab_pc.settings import RunSettings
 
 __all__ = ["MetricLog", "open_metric_log"]

@@ -9,8 +9,8 @@ from pathlib import Path
 import torch
 
 from isaaclab_pc.guards.step_hooks import StepHook
-from isaaclab_pc.runners import Runner
-from isaaclab_pc.runners.policy_protocols import HasChunks
+from isaaclab_pc.learners import Runner
+from isaaclab_pc.learners.common.policy_protocols import HasChunks
 from isaaclab_pc.scaling.trial import Progress, TrainingPhase
 
 __all__ = ["PhaseFile"]

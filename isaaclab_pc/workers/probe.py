@@ -12,8 +12,8 @@ from pathlib import Path
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.worker import ProbeJob
+from isaaclab_pc.learners import Decision, Runner
 from isaaclab_pc.physics import ContactUsage
-from isaaclab_pc.runners import Decision, Runner
 from isaaclab_pc.scaling import Objective, Outcome, SearchSettings, Trial
 from isaaclab_pc.scaling.trial_runner import phase_path
 from isaaclab_pc.settings import RunSettings

@@ -20,7 +20,7 @@ from isaaclab_pc.workers.phase_file import PhaseFile
 
 if TYPE_CHECKING:
     from isaaclab_pc.guards.recorder import Recorder
-    from isaaclab_pc.runners import Runner
+    from isaaclab_pc.learners import Runner
     from isaaclab_pc.workers.resolve import Resolved
 
 __all__ = ["ProbeWatch", "TooManyEnvironmentsError"]

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isaaclab_pc.errors import ConfigError, describe_error, error_chain
+from isaaclab_pc.learners import Runner
 from isaaclab_pc.physics.idle_threads import relax_thread_timers
-from isaaclab_pc.runners import Runner
 from isaaclab_pc.scaling.classify import out_of_memory_line
 from isaaclab_pc.scaling.machine import Machine
 from isaaclab_pc.scaling.preflight import check_run, check_samples

@@ -18,7 +18,7 @@ from isaaclab_pc.launch.heartbeat import Heart
 from isaaclab_pc.launch.run_folder import LOG_NAME, PROGRESS_NAME, SETTINGS_NAME, WORKER_LOCK, locked
 from isaaclab_pc.launch.run_record import RunRecord
 from isaaclab_pc.launch.worker import TrainJob
-from isaaclab_pc.runners import Decision, NonFiniteError
+from isaaclab_pc.learners import Decision, NonFiniteError
 from isaaclab_pc.scaling.gpu import OwnMemory
 from isaaclab_pc.scaling.trial import Progress, TrainingPhase
 from isaaclab_pc.settings import RunSettings

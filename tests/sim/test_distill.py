@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 import torch
+from isaaclab_pc.learners.batch import plan_batch
 
 from isaaclab_pc.agents import ppo
 from isaaclab_pc.agents.distill import DistillSettings
 from isaaclab_pc.agents.fine_tune import fine_tuning
 from isaaclab_pc.agents.rsl_rl_cfg import make_distill_cfg, make_finetune_cfg
-from isaaclab_pc.runners import Decision, Runner, load_adapter
-from isaaclab_pc.runners.batch import plan_batch
+from isaaclab_pc.learners import Decision, Runner, load_adapter
 
 pytestmark = [pytest.mark.sim, pytest.mark.slow_on_newton]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from isaaclab_pc.runners import RUNNERS
+from isaaclab_pc.learners import RUNNERS
 from tests.sim.training import Training, run_program
 
 pytestmark = [pytest.mark.sim, pytest.mark.physx, pytest.mark.slow]

@@ -15,8 +15,8 @@ import psutil
 import pytest
 import torch
 
-from isaaclab_pc.runners import RUNNERS
-from isaaclab_pc.runners.checkpoint_file import acting_weights, check_intact, load_checkpoint
+from isaaclab_pc.learners import RUNNERS
+from isaaclab_pc.learners.common.checkpoint_file import acting_weights, check_intact, load_checkpoint
 from tests.sim.training import SMALL, TRAIN, Training, processes_of
 
 pytestmark = [pytest.mark.sim, pytest.mark.physx]

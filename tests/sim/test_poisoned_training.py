@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.runners import Decision
+from isaaclab_pc.learners import Decision
 from isaaclab_pc.workers.evaluation import evaluate
 from isaaclab_pc.workers.session import open_session
 

@@ -19,8 +19,8 @@ from isaaclab_pc.envs import PointCloudEnvCfg
 from isaaclab_pc.envs.kept import StandingState
 from isaaclab_pc.envs.quantities import action_parts, vector_quantities
 from isaaclab_pc.launch.task_names import our_tasks
+from isaaclab_pc.learners import RUNNERS
 from isaaclab_pc.physics import apply_physics
-from isaaclab_pc.runners import RUNNERS
 from isaaclab_pc.settings import PhysicsSettings
 from isaaclab_pc.settings.physics import Backend
 from tests.sim.checked_state import CheckedState

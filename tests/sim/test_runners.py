@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 import torch
+from isaaclab_pc.learners.batch import plan_batch
 
-from isaaclab_pc.agents import ppo, rl_games_cfg, rsl_rl_cfg, sb3_cfg, skrl_cfg
-from isaaclab_pc.runners import RUNNERS, Decision, Runner, load_adapter
-from isaaclab_pc.runners.batch import plan_batch
+from isaaclab_pc.agents import ppo, rsl_rl_cfg
+from isaaclab_pc.learners import RUNNERS, Decision, Runner, load_adapter
+from isaaclab_pc.learners.rl_games import cfg as rl_games_cfg
+from isaaclab_pc.learners.sb3 import cfg as sb3_cfg
+from isaaclab_pc.learners.skrl import cfg as skrl_cfg
 
 pytestmark = pytest.mark.sim
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from isaaclab_pc.learners.batch import BatchPlan
 
-from isaaclab_pc.runners import RUNNERS, Decision, agent_key, load_adapter
-from isaaclab_pc.runners.batch import BatchPlan
+from isaaclab_pc.learners import RUNNERS, Decision, agent_key, load_adapter
 
 pytestmark = [pytest.mark.sim, pytest.mark.slow]
 

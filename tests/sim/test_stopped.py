@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from isaaclab_pc.runners import RUNNERS
-from isaaclab_pc.runners.checkpoint_file import check_intact
+from isaaclab_pc.learners import RUNNERS
+from isaaclab_pc.learners.common.checkpoint_file import check_intact
 from tests.sim.training import Training, processes_of
 
 pytestmark = [pytest.mark.sim, pytest.mark.physx, pytest.mark.slow]

@@ -5,7 +5,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from isaaclab_pc.runners import RUNNERS
+from isaaclab_pc.learners import RUNNERS
 
 ROOT = Path(__file__).parents[2]
 

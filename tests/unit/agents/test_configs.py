@@ -7,8 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from isaaclab_pc.agents import distill, ppo, rl_games_cfg, rsl_rl_cfg, sb3_cfg, skrl_cfg
+from isaaclab_pc.agents import distill, ppo, rsl_rl_cfg
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.learners.rl_games import cfg as rl_games_cfg
+from isaaclab_pc.learners.sb3 import cfg as sb3_cfg
+from isaaclab_pc.learners.skrl import cfg as skrl_cfg
 from isaaclab_pc.workers.overrides import check_overrides
 
 SETTINGS = replace(

@@ -14,7 +14,7 @@ from isaaclab_tasks.utils import load_cfg_from_registry
 from isaaclab_pc.agents import ppo
 from isaaclab_pc.agents.distill import DEFAULT, PRECISE, REACH
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.runners import RUNNERS, agent_key, load_adapter
+from isaaclab_pc.learners import RUNNERS, agent_key, load_adapter
 from isaaclab_pc.tasks.registration import register_task
 
 TASK_ID = "IsaacPC-Press-Button-Franka-Direct"

@@ -9,7 +9,7 @@ import torch
 
 from benchmarks import learning
 from benchmarks.learning import Cell
-from isaaclab_pc.runners.checkpoint_file import save_checkpoint
+from isaaclab_pc.learners.common.checkpoint_file import save_checkpoint
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from isaaclab_pc.commands import train, view
 from isaaclab_pc.launch import pretrained
 from isaaclab_pc.launch.task_names import our_tasks
-from isaaclab_pc.runners.checkpoint_file import save_checkpoint
+from isaaclab_pc.learners.common.checkpoint_file import save_checkpoint
 
 CPU = ["device=cpu", "physics=newton_mjwarp"]
 

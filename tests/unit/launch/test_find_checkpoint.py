@@ -10,7 +10,7 @@ from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.find_checkpoint import find_checkpoint
 from isaaclab_pc.launch.run_record import RunRecord
-from isaaclab_pc.runners.checkpoint_file import save_checkpoint
+from isaaclab_pc.learners.common.checkpoint_file import save_checkpoint
 
 
 @pytest.fixture

@@ -8,15 +8,18 @@ from typing import Any
 
 import numpy as np
 import torch
+from isaaclab_pc.learners.batch import BatchPlan
+from tests.unit.runners.fake_env import NUM_POINTS, FakeEnv, FakeGymEnv, FakeRlGamesEnv
 
-from isaaclab_pc.agents import ppo, rl_games_cfg, rsl_rl_cfg, sb3_cfg, skrl_cfg
-from isaaclab_pc.runners import (
+from isaaclab_pc.agents import ppo, rsl_rl_cfg
+from isaaclab_pc.learners import (
     Decision,
     Runner,
     load_adapter,
 )
-from isaaclab_pc.runners.batch import BatchPlan
-from tests.unit.runners.fake_env import NUM_POINTS, FakeEnv, FakeGymEnv, FakeRlGamesEnv
+from isaaclab_pc.learners.rl_games import cfg as rl_games_cfg
+from isaaclab_pc.learners.sb3 import cfg as sb3_cfg
+from isaaclab_pc.learners.skrl import cfg as skrl_cfg
 
 NUM_ENVS = 4
 SETTINGS = replace(

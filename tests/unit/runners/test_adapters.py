@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from isaaclab_pc import packages, runners
+from isaaclab_pc import learners as runners
+from isaaclab_pc import packages
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.runners import (
+from isaaclab_pc.learners import (
     Adapter,
     agent_key,
     load_adapter,
@@ -94,7 +95,7 @@ def test_adapters_know_no_agent() -> None:
 
 def test_the_list_of_libraries_loads_none_of_them_and_no_torch() -> None:
     code = (
-        "import sys; from isaaclab_pc.runners import RUNNERS, require_library\n"
+        "import sys; from isaaclab_pc.learners import RUNNERS, require_library\n"
         "for name in RUNNERS: require_library(name)\n"
         "assert not {'torch', *(library.module for library in RUNNERS.values())} & set(sys.modules)"
     )
@@ -148,7 +149,7 @@ def test_without_metadata_of_this_package_every_version_passes(monkeypatch: pyte
 
 
 def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "isaaclab_pc.runners.rl_games", raising=False)
+    monkeypatch.delitem(sys.modules, "isaaclab_pc.learners.rl_games.adapter", raising=False)
     for module in [module for module in sys.modules if module.partition(".")[0] == "rl_games"]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "rl_games", None)

@@ -11,16 +11,19 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from torch import nn
-
-from isaaclab_pc import runners
-from isaaclab_pc.agents import ppo, sb3_cfg
-from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.runners import Decision, sb3, sb3_agent
-from isaaclab_pc.runners.batch import BatchPlan
-from isaaclab_pc.tensor_bytes import tensor_bytes
+from isaaclab_pc.learners.batch import BatchPlan
 from tests.unit.runners.exports import check_exports
 from tests.unit.runners.fake_env import ACTIONS, NUM_POINTS, FakeEnv, FakeGymEnv
+from torch import nn
+
+from isaaclab_pc import learners as runners
+from isaaclab_pc.agents import ppo
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.learners import Decision
+from isaaclab_pc.learners.sb3 import adapter as sb3
+from isaaclab_pc.learners.sb3 import agent as sb3_agent
+from isaaclab_pc.learners.sb3 import cfg as sb3_cfg
+from isaaclab_pc.tensor_bytes import tensor_bytes
 
 HORIZON, NUM_ENVS = 8, 4
 PLAN = BatchPlan(horizon=HORIZON, num_minibatches=2, minibatch_size=16)

@@ -10,16 +10,19 @@ from typing import Any
 import pytest
 import torch
 import yaml
-from torch import nn
-
-from isaaclab_pc.agents import ppo, skrl_cfg
-from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.runners import Decision, skrl, skrl_agent
-from isaaclab_pc.runners.batch import BatchPlan
-from isaaclab_pc.runners.skrl_agent import GroupMemory
-from isaaclab_pc.tensor_bytes import tensor_bytes
+from isaaclab_pc.learners.batch import BatchPlan
 from tests.unit.runners.exports import check_exports
 from tests.unit.runners.fake_env import ACTIONS, EPISODE, NUM_POINTS, FakeEnv, FakeGymEnv
+from torch import nn
+
+from isaaclab_pc.agents import ppo
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.learners import Decision
+from isaaclab_pc.learners.skrl import adapter as skrl
+from isaaclab_pc.learners.skrl import agent as skrl_agent
+from isaaclab_pc.learners.skrl import cfg as skrl_cfg
+from isaaclab_pc.learners.skrl.agent import GroupMemory
+from isaaclab_pc.tensor_bytes import tensor_bytes
 
 HORIZON, NUM_ENVS = 8, 4
 PLAN = BatchPlan(horizon=HORIZON, num_minibatches=2, minibatch_size=16)

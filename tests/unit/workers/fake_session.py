@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import torch
 
-from isaaclab_pc.runners import Decision
+from isaaclab_pc.learners import Decision
 
 SETTINGS = ("num_envs=4", "max_iterations=5", "eval.episodes=8")
 """Of a run in these tests."""

@@ -9,10 +9,12 @@ import pytest
 import torch
 from rsl_rl.models import CNNModel
 from tensordict import TensorDict
+from tests.unit.runners.fake_env import EPISODE
+from tests.unit.runners.test_recurrent import Policy, go_on, make
 from torch import Tensor, nn
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.runners import RUNNERS
+from isaaclab_pc.learners import RUNNERS
 from isaaclab_pc.workers.exported_policy import (
     PlainPolicy,
     compare,
@@ -23,8 +25,6 @@ from isaaclab_pc.workers.exported_policy import (
     milliseconds,
 )
 from tests.unit.runners.bench import SETTINGS, Bench
-from tests.unit.runners.fake_env import EPISODE
-from tests.unit.runners.test_recurrent import Policy, go_on, make
 
 pytest.importorskip("onnxruntime")
 onnx = pytest.importorskip("onnx")

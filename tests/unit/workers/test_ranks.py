@@ -11,8 +11,8 @@ from typing import Any
 import psutil
 import pytest
 
-from isaaclab_pc.runners import Decision
-from isaaclab_pc.runners.interface import OnIteration
+from isaaclab_pc.learners import Decision
+from isaaclab_pc.learners.common.interface import OnIteration
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.workers.ranks import Order, Ranks, follow
 

@@ -16,7 +16,7 @@ from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.heartbeat import HEARTBEAT_NAME, Heartbeat
 from isaaclab_pc.launch.run_record import RunRecord
 from isaaclab_pc.launch.worker import TrainJob
-from isaaclab_pc.runners import NonFiniteError
+from isaaclab_pc.learners import NonFiniteError
 from isaaclab_pc.scaling.profile import Answer
 from isaaclab_pc.scaling.trial import Progress, TrainingPhase
 from isaaclab_pc.settings import RunSettings

@@ -1,0 +1,357 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""RL-Games behind the :class:`~isaaclab_pc.learners.common.interface.Adapter` protocol.
+
+What is changed in its training loop is in :mod:`isaaclab_pc.learners.rl_games.agent`.
+"""
+
+import contextlib
+import copy
+import math
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils.tensorboard import SummaryWriter
+
+from isaaclab_pc.distributed import world_rank
+from isaaclab_pc.learners.common.base_runner import CheckpointedRunner, checkpoint_identity
+from isaaclab_pc.learners.common.interface import Adapter, Decision, OnIteration, TeacherPolicy, policy_groups
+from isaaclab_pc.learners.common.policy_protocols import ActsFromState, HasPolicy, forget_past_episodes
+from isaaclab_pc.learners.common.shared import USUAL_NUM_ENVS, SilentWriter, StopTraining, no_output
+from isaaclab_pc.packages import is_installed
+
+if not is_installed("gym"):
+    # isaaclab_rl asks for the package that gymnasium replaced; it uses the spaces only, which are the same.
+    sys.modules["gym"] = gymnasium
+    sys.modules["gym.spaces"] = gymnasium.spaces
+
+from isaaclab_rl.rl_games import RlGamesVecEnvWrapper
+from rl_games.common.a2c_common import rescale_actions
+from rl_games.common.ivecenv import IVecEnv
+from rl_games.common.tr_helpers import DefaultRewardsShaper
+
+from isaaclab_pc.learners.rl_games.agent import Agent, LogObserver
+
+if TYPE_CHECKING:
+    from isaaclab_pc.learners.batch import BatchPlan
+
+__all__ = ["ADAPTER", "RlGamesAdapter", "RlGamesRunner"]
+
+
+class RlGamesAdapter:
+    """Adapter of RL-Games. See :class:`~isaaclab_pc.learners.common.interface.Adapter` for the methods."""
+
+    name = "rl_games"
+    learning_rate_key = "agent.params.config.learning_rate"
+
+    def batch_target(self, agent_cfg: Mapping[str, Any]) -> tuple[int, int]:
+        """Return the samples per update and the minibatch size that the configuration asks for."""
+        config = agent_cfg["params"]["config"]
+        if "samples_per_update" in config:
+            samples = config["samples_per_update"]
+            return samples, max(1, samples // config["num_minibatches"])
+
+        # Tasks of other packages say no samples_per_update: keep what they learn from with their usual environments.
+        samples = config["horizon_length"] * USUAL_NUM_ENVS
+        usual_minibatch = config.get("minibatch_size_per_env", 1) * USUAL_NUM_ENVS
+        return samples, config.get("minibatch_size", usual_minibatch)
+
+    def configure(
+        self,
+        agent_cfg: dict[str, Any],
+        *,
+        obs: str | None,
+        seed: int,
+        max_iterations: int | None,
+        device: str,
+        plan: "BatchPlan | None",
+        experiment: str,
+        replay_samples: int | None = None,
+        teacher: TeacherPolicy | None = None,
+        init: Path | None = None,
+    ) -> None:
+        """Write a run's settings into the configuration."""
+        params = agent_cfg["params"]
+        config = params["config"]
+        params["seed"] = seed
+        config["device"] = device
+        config["device_name"] = device
+        config["name"] = experiment
+
+        if obs is not None:
+            _set_policy_groups(params, policy_groups(obs))
+        if max_iterations is not None:
+            config["max_epochs"] = max_iterations
+        if plan is not None:
+            config["horizon_length"] = plan.horizon
+            config["minibatch_size"] = plan.minibatch_size
+            if config.get("central_value_config") is not None:
+                config["central_value_config"]["minibatch_size"] = plan.minibatch_size
+            if params["network"].get("rnn_type") is not None:
+                config["seq_length"] = plan.horizon
+
+    def replay_samples(self, agent_cfg: Mapping[str, Any]) -> int:
+        """Return 0: RL-Games trains with PPO alone, which forgets its samples."""
+        return 0
+
+    def max_iterations(self, agent_cfg: Mapping[str, Any]) -> int:
+        """Return the iterations of a whole run."""
+        return agent_cfg["params"]["config"]["max_epochs"]
+
+    def make(self, env: Any, agent_cfg: Mapping[str, Any], run_dir: Path, device: str) -> "RlGamesRunner":
+        """Build a runner around an environment."""
+        return RlGamesRunner(env, agent_cfg, run_dir, device)
+
+
+ADAPTER: Adapter = RlGamesAdapter()
+"""The adapter that :func:`isaaclab_pc.learners.load_adapter` returns."""
+
+
+def _set_policy_groups(params: dict[str, Any], groups: list[str]) -> None:
+    """Write the observation groups that the policy reads into the ``params`` section.
+
+    RL-Games' own networks read one vector, whatever its groups. Only a network whose settings name the groups of its
+    actor and its critic can be told to read others.
+    """
+    network = params["network"]
+    if "actor" not in network:
+        return
+
+    network["actor"] = groups
+    params["env"]["obs_groups"] = {"obs": [*groups, *network["critic"]], "states": []}
+
+
+class RlGamesRunner(CheckpointedRunner):
+    """RL-Games' PPO. Implements :class:`~isaaclab_pc.learners.common.interface.Runner`."""
+
+    def __init__(self, env: Any, agent_cfg: Mapping[str, Any], run_dir: Path, device: str) -> None:
+        """Build networks and storage.
+
+        Args:
+            env: The gym environment, or RL-Games' own vectorized environment.
+            agent_cfg: The configuration; it is left as it is. Whoever made it has registered its network with RL-Games.
+            run_dir: Where the logs go.
+            device: Where the networks live.
+        """
+        self.completed_iterations = 0
+        self._device = device
+        self._run_dir = run_dir
+
+        params = copy.deepcopy(agent_cfg["params"])
+        config = params["config"]
+        config["device"] = device
+        config["device_name"] = device
+        vec_env = env if isinstance(env, IVecEnv) else RlGamesVecEnvWrapper.from_agent_cfg(env, {"params": params})
+
+        # RL-Games makes folders and opens its log at once, but a policy that only plays has nothing to log.
+        with no_output(), tempfile.TemporaryDirectory() as scratch:
+            config.update(_library_settings(vec_env, config, scratch))
+            self._agent = Agent("run", params)
+            self._agent.writer.close()
+        self._env = self._agent.vec_env
+
+        space = self._agent.observation_space
+        self._concatenate = not isinstance(space, gymnasium.spaces.Dict)
+        self._groups = list((params["env"].get("obs_groups") or {"obs": ["policy"]})["obs"])
+        shapes = {"obs": space.shape} if self._concatenate else {name: space[name].shape for name in self._groups}
+        self._identity = checkpoint_identity(ADAPTER.name, shapes, self._agent.actions_num)
+        self._policy = _make_policy(self._agent, self._groups, self._concatenate, params["env"])
+
+    def train(self, max_iterations: int, on_iteration: OnIteration) -> None:
+        """Train; see :meth:`~isaaclab_pc.learners.common.interface.Runner.train`."""
+        if max_iterations <= self.completed_iterations:
+            return
+
+        def after_iteration(metrics: Mapping[str, float]) -> None:
+            self.completed_iterations += 1
+            decision = on_iteration(self.completed_iterations, metrics)
+            if decision is Decision.STOP or self.completed_iterations >= max_iterations:
+                raise StopTraining
+
+        self._agent.after_iteration = after_iteration
+        with contextlib.ExitStack() as stack:
+            is_first = world_rank() == 0
+            writer = stack.enter_context(SummaryWriter(str(self._run_dir))) if is_first else SilentWriter()
+            self._agent.begin(self.completed_iterations, writer)
+            stack.enter_context(contextlib.suppress(StopTraining))
+            self._agent.train()
+
+    def policy(self) -> nn.Module:
+        """Return the deterministic policy; see :meth:`~isaaclab_pc.learners.common.interface.Runner.policy`."""
+        return self._policy.eval()
+
+    def act(self, obs: Mapping[str, Tensor]) -> Tensor:
+        """Compute deterministic actions; see :meth:`~isaaclab_pc.learners.common.interface.Runner.act`."""
+        policy: Any = self.policy()
+        with torch.no_grad():
+            if self._agent.is_rnn:
+                forget_past_episodes(policy, self._agent.vec_env.unwrapped)
+            return policy({name: obs[name].to(self._device) for name in self._groups})
+
+    def holders(self) -> Mapping[str, Any]:
+        """Return what holds tensors; see :meth:`~isaaclab_pc.learners.common.interface.Runner.holders`."""
+        # RL-Games makes the buffers of a rollout when training begins.
+        buffer = getattr(self._agent, "experience_buffer", None)
+        memory = getattr(self._agent, "mb_rnn_states", [])
+        storage = [{} if buffer is None else vars(buffer), vars(self._agent.dataset), memory]
+
+        return {
+            "rollout storage": storage,
+            "network weights": self._agent.model,
+            "optimizer": self._agent.optimizer.state,
+        }
+
+    def _library_state(self) -> dict[str, Any]:
+        return {"algorithm": self._agent.get_full_state_weights()}
+
+    def _restore_library(self, state: Mapping[str, Any]) -> None:
+        self._agent.set_full_state_weights(state["algorithm"])
+        # RL-Games saves the optimizer's learning rate, but goes on from the configured one.
+        self._agent.last_lr = self._agent.optimizer.param_groups[0]["lr"]
+
+    def _networks(self) -> dict[str, Any]:
+        return {"model": self._agent.model.state_dict()}
+
+    def _acting_modules(self) -> dict[str, nn.Module]:
+        return {"model": self._agent.model}
+
+
+def _make_policy(agent: Agent, groups: Sequence[str], concatenate: bool, clipping: Mapping[str, Any]) -> "_Policy":
+    """Return the policy of an agent, of the kind that its network has."""
+    kind = _Policy
+    if agent.is_rnn:
+        kind = _RecurrentPolicy if isinstance(agent.model.a2c_network, ActsFromState) else _StockRecurrentPolicy
+    return kind(agent, groups, concatenate, clipping).eval()
+
+
+class _Policy(nn.Module):
+    """RL-Games' model without its critic and its sampling, and with what is done to observations and actions.
+
+    Some of that the agent does in training, some Isaac Lab's wrapper of the environment.
+    """
+
+    def __init__(self, agent: Agent, groups: Sequence[str], concatenate: bool, clipping: Mapping[str, Any]) -> None:
+        """Share the agent's model.
+
+        Args:
+            agent: The agent.
+            groups: Observation groups that its network is given.
+            concatenate: Whether it is given them as one vector.
+            clipping: The ``env`` section of the configuration: ``clip_observations`` and ``clip_actions``, the largest
+                absolute values.
+        """
+        super().__init__()
+        self.model = agent.model
+        network = self.model.a2c_network
+        self.groups = list(network.actor_groups) if isinstance(network, HasPolicy) else list(groups)
+        self.concatenate = concatenate
+        self.clips = agent.clip_actions
+        self.largest_observation = float(clipping.get("clip_observations", math.inf))
+        self.largest_action = float(clipping.get("clip_actions", math.inf))
+        self.register_buffer("low", agent.actions_low)
+        self.register_buffer("high", agent.actions_high)
+
+    def forward(self, obs: Mapping[str, Tensor]) -> Tensor:
+        """Compute actions, shape (N, A), of observation groups by name."""
+        batch = self._batch(obs)
+        network = self.model.a2c_network
+        if isinstance(network, HasPolicy):
+            return self._actions(network.policy(batch))
+        return self._actions(network({"is_train": False, "prev_actions": None, "obs": batch, "rnn_states": None})[0])
+
+    def _batch(self, obs: Mapping[str, Tensor]) -> Any:
+        """Return what the network is given of the observation groups."""
+        batch: Any = {name: _clipped(obs[name], self.largest_observation) for name in self.groups}
+        if self.concatenate:
+            batch = torch.cat(list(batch.values()), dim=-1)
+        return self.model.norm_obs(batch)
+
+    def _actions(self, mean: Tensor) -> Tensor:
+        """Do to the network's mean what is done to actions."""
+        actions = rescale_actions(self.low, self.high, mean.clamp(-1.0, 1.0)) if self.clips else mean
+        return _clipped(actions, self.largest_action)
+
+
+class _RecurrentPolicy(_Policy):
+    """The same with a memory; see :class:`~isaaclab_pc.learners.common.policy_protocols.ActsFromState`."""
+
+    def initial_state(self, batch: int) -> tuple[Tensor, ...]:
+        """Return the memory before the first step of an episode."""
+        return self.model.a2c_network.initial_state(batch)
+
+    def act_from(self, obs: Mapping[str, Tensor], state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Do as :meth:`forward`, with a memory that is given."""
+        mean, after = self.model.a2c_network.act_from(self._batch(obs), state)
+        return self._actions(mean), after
+
+    def reset(self, dones: Tensor | None = None) -> None:
+        """Forget; see :class:`~isaaclab_pc.learners.common.policy_protocols.HasMemory`."""
+        self.model.a2c_network.reset(dones)
+
+
+class _StockRecurrentPolicy(_Policy):
+    """The same with a recurrent network of RL-Games' own, which is given its memory and returns it."""
+
+    _state: tuple[Tensor, ...] | None = None
+
+    def forward(self, obs: Mapping[str, Tensor]) -> Tensor:
+        """Compute actions as in the base class, and remember."""
+        batch = self._batch(obs)
+        if self._state is None:
+            # RL-Games' own are of as many environments as it trains with, and on the CPU.
+            first = obs[self.groups[0]]
+            layers = [(state.shape[0], state.shape[2]) for state in self.model.get_default_rnn_state()]
+            self._state = tuple(torch.zeros(count, len(first), size, device=first.device) for count, size in layers)
+
+        given = {"is_train": False, "prev_actions": None, "obs": batch, "rnn_states": self._state}
+        mean, _, _, self._state = self.model.a2c_network(given)
+        return self._actions(mean)
+
+    def reset(self, dones: Tensor | None = None) -> None:
+        """Forget; see :class:`~isaaclab_pc.learners.common.policy_protocols.HasMemory`."""
+        if dones is None or self._state is None:
+            self._state = None
+        else:
+            self._state = tuple(torch.where(dones[:, None], 0.0, state) for state in self._state)
+
+
+def _clipped(values: Tensor, largest: float) -> Tensor:
+    """Return values in [-largest, largest], as floats."""
+    # The wrapper's clipping makes floats of integers even without a limit; what is exported holds no needless step.
+    values = values if values.is_floating_point() else values.float()
+    return values if math.isinf(largest) else values.clamp(-largest, largest)
+
+
+def _library_settings(vec_env: IVecEnv, config: Mapping[str, Any], folder: str) -> dict[str, Any]:
+    """Return what RL-Games' own entry point would add to the configuration, and what turns off its file writing."""
+    return {
+        "vec_env": vec_env,
+        "env_info": _env_info(vec_env),
+        "num_actors": vec_env.num_envs,  # type: ignore[attr-defined]
+        "reward_shaper": DefaultRewardsShaper(**config["reward_shaper"]),
+        "features": {"observer": LogObserver()},
+        "train_dir": folder,
+        "full_experiment_name": ".",
+        "print_stats": False,
+        # Our callback writes the checkpoints.
+        "save_frequency": 0,
+        "save_best_after": sys.maxsize,
+    }
+
+
+def _env_info(vec_env: IVecEnv) -> dict[str, Any]:
+    """Return the spaces, with the types of the observation groups: Isaac Lab's wrapper says float32 of all of them."""
+    info: Any = vec_env.get_env_info()
+    groups = info["observation_space"]
+    if isinstance(groups, gymnasium.spaces.Dict):
+        own = vec_env.unwrapped.single_observation_space  # type: ignore[attr-defined]
+        # Its clipping makes floats of integers.
+        kept = {name: own[name] if np.issubdtype(own[name].dtype, np.floating) else groups[name] for name in groups}
+        info["observation_space"] = gymnasium.spaces.Dict(kept)
+    return info

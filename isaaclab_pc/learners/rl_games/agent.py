@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""RL-Games' PPO with the changes that make a hyperparameter mean what it means with RSL-RL.
+
+- Minibatches are random.
+- The rollout is held once: the samples of an update are its own buffers.
+- The KL divergence is measured against the policy that acted.
+- The gradients of actor and critic are clipped apart, where the network says which parameters belong to which.
+- Processes that train together share gradients, KL divergence and weights here. RL-Games' own way, which stays off,
+  insists on NCCL, and clips the gradients of actor and critic together.
+
+Checkpoints and the end of the training are left to the callback of :class:`Agent`.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from rl_games.algos_torch.a2c_continuous import A2CAgent
+from rl_games.algos_torch.torch_ext import mean_list
+from rl_games.common.algo_observer import AlgoObserver
+from rl_games.common.datasets import PPODataset
+from rl_games.common.schedulers import AdaptiveScheduler
+from torch import Tensor, nn
+
+from isaaclab_pc.distributed import average_gradients, average_number, broadcast_module, world_size
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.learners.common.iteration_metrics import (
+    IterationLog,
+    memory_in_use,
+    read_numbers,
+    speeds,
+    success_rate,
+    write_metrics,
+)
+from isaaclab_pc.learners.common.policy_protocols import HasClippingGroups, scale_own_losses
+from isaaclab_pc.learners.common.shared import random_first_lengths, tensor_cores
+from isaaclab_pc.learners.common.tripwire import Tripwire, end_iteration
+
+__all__ = ["Agent", "LogObserver", "PolicySchedule", "ShuffledDataset"]
+
+MIN_LEARNING_RATE = 1e-5
+"""Lower end of the adaptive schedule, as with RSL-RL."""
+
+
+class LogObserver(AlgoObserver):
+    """Keeps what the environment logs."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        super().__init__()
+        self.env_log = IterationLog()
+
+    def process_infos(self, infos: Mapping[str, Any], done_indices: Tensor) -> None:
+        """Keep what one step logged; Isaac Lab's wrapper calls it ``episode``."""
+        self.env_log.add_extras(infos)
+
+
+class ShuffledDataset(PPODataset):
+    """Random minibatches; those of RL-Games are blocks of environments, the same in every update."""
+
+    def update_values_dict(self, values_dict: dict[str, Any] | None) -> None:
+        """Take the samples of an update, and draw their order."""
+        super().update_values_dict(values_dict)
+        if values_dict is not None:
+            count = self.batch_size // self.seq_length if self.is_rnn else self.batch_size
+            self._order = torch.randperm(count, device=self.device)
+
+    def _get_item(self, idx: int) -> dict[str, Any]:
+        """Return a minibatch; a copy of all samples in their order would take as much memory as a rollout."""
+        self.last_range = (idx * self.minibatch_size, (idx + 1) * self.minibatch_size)
+        rows = self._order[slice(*self.last_range)]
+        return {name: _rows_of(value, rows) for name, value in self.values_dict.items() if value is not None}
+
+    def _get_item_rnn(self, idx: int) -> dict[str, Any]:
+        """Return a minibatch of whole sequences, and the memory at the start of each."""
+        self.last_range = (idx * self.num_games_batch, (idx + 1) * self.num_games_batch)
+        sequences = self._order[slice(*self.last_range)]
+        steps = torch.arange(self.seq_length, device=self.device)
+        rows = (sequences[:, None] * self.seq_length + steps).flatten()
+
+        values = {name: value for name, value in self.values_dict.items() if name != "rnn_states"}
+        batch = {name: None if value is None else _rows_of(value, rows) for name, value in values.items()}
+        return {**batch, "rnn_states": [state[:, sequences] for state in self.values_dict["rnn_states"]]}
+
+    def update_mu_sigma(self, mu: Tensor, sigma: Tensor) -> None:
+        """Keep the distribution of the policy that acted: the KL divergence is measured against it."""
+
+
+def _rows_of(value: Any, rows: Tensor) -> Any:
+    """Return samples of a tensor or of a dict of tensors."""
+    if isinstance(value, dict):
+        return {name: _rows_of(item, rows) for name, item in value.items()}
+    return value.index_select(0, rows)
+
+
+def _by_environment(value: Any) -> Any:
+    """Lay out empty buffers, of shape (T, N, ...), so that all steps of an environment lie together.
+
+    That is the order of the samples in an update, for which RL-Games would else copy the whole rollout.
+    """
+    if isinstance(value, dict):
+        return {name: _by_environment(item) for name, item in value.items()}
+    horizon, num_envs, *shape = value.shape
+    return value.view(num_envs, horizon, *shape).transpose(0, 1)
+
+
+class PolicySchedule(AdaptiveScheduler):
+    """Adaptive learning rate, for processes that train together.
+
+    Asked after every minibatch, it ignores the first one of an update: until then, the policy has not changed.
+    """
+
+    min_lr: float
+
+    def __init__(self, kl_threshold: float, *, of_minibatches: bool) -> None:
+        """Start before the first update.
+
+        Args:
+            kl_threshold: KL divergence per update that the learning rate is adapted to.
+            of_minibatches: Whether it is asked after every minibatch (``schedule_type: legacy``), and not after every
+                epoch with the mean over its minibatches (``standard``).
+        """
+        super().__init__(kl_threshold)
+        self.min_lr = MIN_LEARNING_RATE
+        self._of_minibatches = of_minibatches
+        self._last_epoch = -1
+
+    def update(  # type: ignore[override]
+        self, current_lr: float, entropy_coef: float, epoch: int, frames: int, kl_dist: float, **kwargs: Any
+    ) -> tuple[float, float]:
+        """Return the next learning rate and the entropy coefficient."""
+        # Also where it is ignored: all processes have to take part.
+        kl_dist = average_number(kl_dist)
+        if self._of_minibatches and epoch != self._last_epoch:
+            self._last_epoch = epoch
+            return current_lr, entropy_coef
+        return super().update(current_lr, entropy_coef, epoch, frames, kl_dist, **kwargs)
+
+
+class Agent(A2CAgent):
+    """RL-Games' own training loop, which reports every iteration and writes no checkpoints."""
+
+    writer: Any
+    scheduler: Any
+    vec_env: Any
+
+    def __init__(self, base_name: str, params: dict[str, Any]) -> None:
+        """Build networks, optimizer and data set.
+
+        Args:
+            base_name: RL-Games' name of the agent.
+            params: The ``params`` section of the configuration.
+        """
+        super().__init__(base_name, params)
+        # Our callback ends the loop. The configuration keeps its iterations, over which linear schedules fall.
+        self.max_epochs = -1
+        self.max_frames = -1
+        if self.has_central_value and world_size() > 1:
+            raise ConfigError("agent.params.config.central_value_config trains on one GPU only: give gpus=1.")
+        self.dataset = ShuffledDataset(
+            self.batch_size, self.minibatch_size, self.is_discrete, self.is_rnn, self.ppo_device, self.seq_length
+        )
+        if self.is_adaptive_lr:
+            self.scheduler = PolicySchedule(self.kl_threshold, of_minibatches=self.schedule_type == "legacy")
+        self.is_tensor_obses = True
+        scale_own_losses(self.model, lambda loss: self.scaler.scale(loss))
+        self.tripwires = [Tripwire(self.optimizer, [self.model])]
+        if self.has_central_value:
+            self.tripwires.append(Tripwire(self.central_value_net.optimizer, [self.central_value_net]))
+
+        # The runner puts its own function here.
+        self.after_iteration: Callable[[Mapping[str, float]], None] = lambda metrics: None
+
+    def begin(self, completed: int, writer: Any) -> None:
+        """Prepare for a training.
+
+        Args:
+            completed: Iterations of the run so far: schedules go on from there.
+            writer: TensorBoard's.
+        """
+        self.epoch_num = completed
+        self.writer = writer
+        if self.has_central_value:
+            # A critic that is a network of its own counts and writes by itself, and RL-Games does not save its counts.
+            critic = self.central_value_net
+            critic.epoch_num = completed
+            critic.frame = self.frame
+            critic.writter = writer
+
+    def save(self, fn: str) -> None:
+        """Write nothing: whoever trains decides when and where."""
+
+    def init_tensors(self) -> None:
+        """Make the buffers of the rollouts, in the place of those of an earlier training."""
+        # Never both at once: they are most of the memory.
+        self.experience_buffer = None
+        super().init_tensors()
+        buffer: Any = self.experience_buffer
+        buffer.tensor_dict = {name: _by_environment(value) for name, value in buffer.tensor_dict.items()}
+
+    def env_reset(self) -> Any:
+        """Reset all environments, and let their first episodes end at different times."""
+        # A training begins with this.
+        broadcast_module(self.model)
+        obs = super().env_reset()
+        random_first_lengths(self.vec_env)
+        return obs
+
+    def prepare_dataset(self, batch_dict: dict[str, Any]) -> None:
+        """Start an update."""
+        # A network may have changed its normalizers in the rollout, on purpose: restore nothing older than that.
+        for tripwire in self.tripwires:
+            tripwire.keep_buffers()
+        super().prepare_dataset(batch_dict)
+
+    @tensor_cores()
+    def get_action_values(self, obs: Any) -> Any:
+        """Let the policy act in a rollout."""
+        return super().get_action_values(obs)
+
+    @tensor_cores()
+    def get_values(self, obs: Any) -> Any:
+        """Let the critic judge the end of a rollout."""
+        return super().get_values(obs)
+
+    @tensor_cores()
+    def calc_gradients(self, input_dict: dict[str, Any]) -> None:
+        """Learn from a minibatch."""
+        super().calc_gradients(input_dict)
+
+    def trancate_gradients_and_step(self) -> None:
+        """Clip the gradients of actor and critic apart, and take the step.
+
+        The critic's gradient is the larger one by far: clipped together, it would leave the actor next to nothing.
+        """
+        average_gradients(self.model.parameters())
+        network = self.model.a2c_network
+        if not self.truncate_grads or not isinstance(network, HasClippingGroups):
+            super().trancate_gradients_and_step()
+            return
+
+        # The scaler does nothing but the step, unless mixed precision is on.
+        self.scaler.unscale_(self.optimizer)
+        for group in network.clipping_groups():
+            nn.utils.clip_grad_norm_(group, self.grad_norm)
+
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+
+    def write_stats(
+        self,
+        total_time: float,
+        epoch_num: int,
+        step_time: float,
+        play_time: float,
+        update_time: float,
+        a_losses: list[Tensor],
+        c_losses: list[Tensor],
+        entropies: list[Tensor],
+        kls: list[Tensor],
+        last_lr: float,
+        lr_mul: float,
+        frame: int,
+        *rest: Any,
+    ) -> None:
+        """Write the iteration to TensorBoard, under RL-Games' tags and ours, and report it."""
+        timings = (total_time, epoch_num, step_time, play_time, update_time)
+        super().write_stats(*timings, a_losses, c_losses, entropies, kls, last_lr, lr_mul, frame, *rest)
+
+        env_log = {**self.algo_observer.env_log.take_means(), **end_iteration(self.tripwires)}
+        action_std, value_loss, surrogate_loss, entropy = read_numbers(
+            [self.train_result[7], *(mean_list(losses) for losses in (c_losses, a_losses, entropies))]
+        )
+        episodes_ended = self.game_rewards.current_size > 0
+        metrics = {
+            **env_log,
+            "mean_reward": float(self.game_rewards.get_mean()[0]) if episodes_ended else math.nan,
+            "mean_episode_length": float(self.game_lengths.get_mean()) if episodes_ended else math.nan,
+            "success_rate": success_rate(env_log),
+            "collect_s": play_time,
+            "learn_s": update_time,
+            **speeds(self.curr_frames, env_s=step_time, collect_s=play_time, learn_s=update_time),
+            **memory_in_use(self.ppo_device),
+            "learning_rate": float(self.last_lr),
+            "action_std": action_std,
+            "loss/value": value_loss,
+            "loss/surrogate": surrogate_loss,
+            "loss/entropy": entropy,
+        }
+        write_metrics(self.writer, metrics, frame)
+        self.after_iteration(metrics)

@@ -1,0 +1,419 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Imitation of a teacher by aggregation (DAgger), behind RSL-RL's runner."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from rsl_rl.algorithms import Distillation
+from rsl_rl.env import VecEnv
+from rsl_rl.models import MLPModel
+from rsl_rl.utils import resolve_class, resolve_obs_groups
+from tensordict import TensorDict
+from torch import Tensor, nn
+from torch.nn import functional
+
+from isaaclab_pc.learners.rsl_rl.replay import Replay
+from isaaclab_pc.learners.rsl_rl.teacher import ExpertTeacher, PolicyTeacher, Teacher
+
+__all__ = ["ReplayDistillation", "Shortening", "decayed_rate", "expert_share", "imitation_loss"]
+
+_CONSTANT_SHARE = 2.0 / 3.0
+"""Share of a run before the learning rate falls."""
+
+_LAST_RATE = 0.05
+"""Learning rate at the end of a run, relative to that at its start."""
+
+
+class ReplayDistillation(Distillation):
+    """RSL-RL's distillation with a replay, after DAgger (Ross, Gordon and Bagnell, AISTATS 2011).
+
+    Teacher and student take turns in each environment, so the teacher shows how to go on from where the student came.
+    Whoever acts, each sample is labelled with the teacher's action. All samples are kept, up to the replay's capacity:
+    a student that learned from the newest alone would forget what to do where it no longer goes.
+
+    RSL-RL's rollout storage is not used.
+    """
+
+    def __init__(
+        self,
+        student: MLPModel,
+        teacher: Teacher,
+        *,
+        num_envs: int,
+        horizon: int,
+        max_iterations: int,
+        shapes: Mapping[str, tuple[int, ...]],
+        binary_gripper: bool,
+        num_actions: int,
+        num_learning_epochs: int,
+        num_mini_batches: int,
+        learning_rate: float,
+        max_grad_norm: float,
+        replay_samples: int,
+        refill_samples: int,
+        last_expert_share: float,
+        expert_share_samples: int,
+        turn_steps: float,
+        small_error: float,
+        gripper_gain: float,
+        shortening: Shortening | None,
+        benched: Tensor | None = None,
+        device: str,
+        **rsl_rl: Any,
+    ) -> None:
+        """Prepare for training; the replay is made when it begins.
+
+        Args:
+            student: The network that learns.
+            teacher: Who gives the labels.
+            num_envs: Environments, N.
+            horizon: Steps of each environment per iteration.
+            max_iterations: Iterations of the whole run, over which the learning rate decays.
+            shapes: Shape of one observation of each group that the student reads.
+            binary_gripper: Whether the last action opens the gripper where it is positive and closes it elsewhere.
+            num_actions: Size of an action, A.
+            num_learning_epochs: How often each new sample's worth of old ones is learned from.
+            num_mini_batches: Minibatches that an iteration's samples would make.
+            learning_rate: Learning rate of Adam at the start.
+            max_grad_norm: Largest norm of the gradient.
+            replay_samples: Samples that are kept.
+            refill_samples: Samples that all ranks collect after a resume before the student goes on learning.
+            last_expert_share: Share of the steps in which the teacher acts, in the end.
+            expert_share_samples: Samples until then; the share falls in a line from 1.
+            turn_steps: Mean steps that one of the two acts at a stretch before it is drawn anew.
+            small_error: Error of an action below which the loss is squared, and above which it is absolute.
+            gripper_gain: The gripper's logit at action 1.
+            shortening: Ends episodes of the training early; None: it ends none.
+            benched: Environments that show nothing, shape (N,), bool, as the guard keeps it; None: all always show
+                something.
+            device: Where the student learns.
+            **rsl_rl: What RSL-RL's own algorithm takes besides.
+        """
+        # All that the base class asks of a storage is how many steps its gradient may flow back through.
+        storage: Any = SimpleNamespace(num_transitions_per_env=1)
+        base: Any = super().__init__
+        base(
+            student,
+            teacher,
+            storage,
+            gradient_length=1,
+            num_learning_epochs=num_learning_epochs,
+            learning_rate=learning_rate,
+            max_grad_norm=max_grad_norm,
+            device=device,
+            **rsl_rl,
+        )
+        self.replay: Replay | None = None
+        """The samples; None before the training."""
+        self.samples = 0
+        """Samples that were collected since the start of the run by all ranks, those before a resume included."""
+
+        self._prepare_teacher = teacher.prepare
+        self._shapes = shapes
+        self._num_actions = num_actions
+        self._new_samples = num_envs * horizon
+        self._num_minibatches = num_mini_batches
+        self._max_iterations = max_iterations
+        self._first_rate = learning_rate
+        self._replay_samples = replay_samples
+        self._refill_samples = refill_samples
+        self._needed_samples = 0
+        self._owed_steps = 0
+        self._last_expert_share = last_expert_share
+        self._expert_share_samples = expert_share_samples
+        self._turn_steps = turn_steps
+        self._small_error = small_error
+        self._gripper_gain = gripper_gain if binary_gripper else None
+        self._shortening = shortening
+        self._benched = benched
+        self._teacher_acts = torch.ones(num_envs, dtype=torch.bool, device=device)
+
+    @property
+    def expert_share(self) -> float:
+        """Share of the environments in which the teacher takes the next turn."""
+        return expert_share(self.samples, self._last_expert_share, self._expert_share_samples)
+
+    def train_mode(self) -> None:
+        """Make the replay and prepare the teacher: RSL-RL calls this when a training begins."""
+        super().train_mode()
+        self._prepare_teacher()
+        if self._shortening is not None:
+            self._shortening.forget()
+        if self.replay is None:
+            self.replay = Replay(self._shapes, self._num_actions, self._replay_samples, self.device)
+
+    def act(self, obs: TensorDict) -> Tensor:
+        """Keep the observations with the teacher's actions, and return what is done in each environment.
+
+        Args:
+            obs: Observation groups of the present state, batch (N,).
+
+        Returns:
+            Actions, shape (N, A): the teacher's, or the student's with noise.
+        """
+        assert self.replay is not None
+        student = self.student(obs, stochastic_output=True)
+        labels = self.teacher(obs).to(self.device)
+        # A state that the guard is about to reset can have no right action; the student learns nothing from its own.
+        labels = torch.where(labels.isfinite(), labels, student).clamp(-1.0, 1.0)
+        self._keep(obs, labels)
+
+        self._draw_turns()
+        return torch.where(self._teacher_acts[:, None], labels, student)
+
+    def _keep(self, obs: TensorDict, labels: Tensor) -> None:
+        """Put a step's samples into the replay."""
+        assert self.replay is not None
+        if self._benched is not None:
+            # A benched environment stands still and observes zeros: another one's sample takes the place of its own, as
+            # to leave it out would need to wait for how many there are.
+            shown = ~self._benched.to(labels.device)
+            rows = torch.where(shown, torch.arange(len(shown), device=labels.device), shown.int().argmax())
+            obs, labels = obs.select(*self._shapes)[rows], labels[rows]
+        self.replay.add(obs, labels)
+
+    def process_env_step(self, obs: TensorDict, rewards: Tensor, dones: Tensor, extras: dict[str, Tensor]) -> None:
+        """Count a step's samples, and end episodes in which there is no more to see; rewards are not learned from."""
+        self.samples += dones.shape[0] * self.gpu_world_size
+        if self._shortening is not None:
+            self._shortening.after_step(dones)
+
+    def update(self) -> dict[str, float]:
+        """Learn from minibatches of the whole replay.
+
+        Returns:
+            The mean of each loss, and the teacher's share; no losses where the replay has yet to be refilled after a
+            resume. The steps that are left out then are taken later, so that a run has as many however often it was
+            interrupted.
+        """
+        assert self.replay is not None
+        self.num_updates += 1
+        self._set_learning_rate()
+        share = {"expert_share": self.expert_share}
+        steps = self.num_learning_epochs * self._num_minibatches
+        if len(self.replay) < self._needed_samples:
+            self._owed_steps += steps
+            return share
+        is_last = self.num_updates >= self._max_iterations
+        made_up = self._owed_steps if is_last else min(self._owed_steps, steps)
+        self._owed_steps -= made_up
+        steps += made_up
+
+        vectors = [name for name, shape in self._shapes.items() if len(shape) == 1]
+        if vectors:
+            newest = min(self._new_samples, len(self.replay))
+            self.student.update_normalization(self.replay.newest(newest, vectors))
+
+        size = max(1, self._new_samples // self._num_minibatches)
+        total = torch.zeros(2, device=self.device)
+        for obs, labels in self.replay.minibatches(steps, size):
+            losses = imitation_loss(self.student(obs), labels, self._small_error, self._gripper_gain)
+            self.optimizer.zero_grad()
+            losses.sum().backward()
+            if self.is_multi_gpu:
+                self.reduce_parameters()
+            nn.utils.clip_grad_norm_(self.student.parameters(), self.max_grad_norm or math.inf)
+            self.optimizer.step()
+            total += losses.detach()
+
+        motion, gripper = (total / steps).tolist()
+        return {"motion": motion, **({} if self._gripper_gain is None else {"gripper": gripper}), **share}
+
+    def save(self) -> dict[str, Any]:
+        """Return the student, the optimizer and how far the run is. The replay is left out: it is collected anew."""
+        return {
+            "student_state_dict": self._raw_student.state_dict(),
+            "optimizer_state_dict": self.optimizer.state_dict(),
+            "progress": {
+                "samples": torch.tensor(self.samples),
+                "iterations": torch.tensor(self.num_updates),
+                "owed_steps": torch.tensor(self._owed_steps),
+            },
+        }
+
+    def load(self, loaded_dict: dict, load_cfg: dict | None, strict: bool) -> bool:
+        """Go on from what :meth:`save` returned.
+
+        The student goes on learning when the replay has some variety again, but after half of the iterations that are
+        left at the latest: from the samples of a few iterations alone it would forget the others.
+
+        Args:
+            loaded_dict: The state.
+            load_cfg: Unused; for RSL-RL's interface.
+            strict: Whether the student's tensors must have the same names.
+
+        Returns:
+            Whether the iteration goes on, too.
+        """
+        self._raw_student.load_state_dict(loaded_dict["student_state_dict"], strict=strict)
+        self.optimizer.load_state_dict(loaded_dict["optimizer_state_dict"])
+        self.samples = int(loaded_dict["progress"]["samples"])
+        self.num_updates = int(loaded_dict["progress"]["iterations"])
+        self._owed_steps = int(loaded_dict["progress"]["owed_steps"])
+        needed = min(self.samples, self._refill_samples) // self.gpu_world_size
+        # At most half of what is left: each iteration that learns nothing leaves one that makes up for it.
+        iterations_left = self._max_iterations - self.num_updates
+        self._needed_samples = min(needed, self._replay_samples, iterations_left // 2 * self._new_samples)
+        # With new episodes, all turns begin anew.
+        self._teacher_acts.copy_(torch.rand(self._teacher_acts.shape, device=self.device) < self.expert_share)
+        return True
+
+    @staticmethod
+    def construct_algorithm(obs: TensorDict, env: VecEnv, cfg: dict, device: str) -> ReplayDistillation:
+        """Build student, teacher and algorithm, as RSL-RL's runner asks for them.
+
+        Args:
+            obs: Observations; only their shapes matter.
+            env: RSL-RL's environment.
+            cfg: The runner's configuration, as a dict.
+            device: Where the student learns.
+        """
+        alg_class, alg_cfg = resolve_class(cfg["algorithm"])
+        student_class, student_cfg = resolve_class(cfg["student"])
+        cfg["obs_groups"] = resolve_obs_groups(obs, cfg["obs_groups"], ["student"])
+
+        student = student_class(obs, cfg["obs_groups"], "student", env.num_actions, **student_cfg)
+        teacher = _make_teacher(obs, env, cfg)
+        # Only this package's tasks tell in every step whether they are fulfilled.
+        base = getattr(env, "unwrapped", env)
+        fulfilled_steps = alg_cfg.pop("fulfilled_steps")
+        shortening = Shortening(base, fulfilled_steps) if hasattr(base, "is_fulfilled") else None
+        guard = getattr(base, "guard", None)
+        gripper_action = getattr(env.cfg, "gripper_action", "") if getattr(env.cfg, "gripper", False) else ""
+
+        return alg_class(
+            student,
+            teacher,
+            num_envs=env.num_envs,
+            horizon=cfg["num_steps_per_env"],
+            max_iterations=cfg["max_iterations"],
+            shapes={name: tuple(obs[name].shape[1:]) for name in cfg["obs_groups"]["student"]},
+            binary_gripper=gripper_action == "binary",
+            num_actions=env.num_actions,
+            shortening=shortening,
+            benched=getattr(guard, "benched", None),
+            device=device,
+            multi_gpu_cfg=cfg["multi_gpu"],
+            **alg_cfg,
+        )
+
+    def _draw_turns(self) -> None:
+        """Let each environment's actor be drawn anew, once in a while."""
+        draws = torch.rand(2, self._teacher_acts.shape[0], device=self._teacher_acts.device)
+        ends = draws[0] < 1.0 / self._turn_steps
+        # While the share is 1, the student has no turn that would have to end first.
+        self._teacher_acts.copy_(torch.where(ends, draws[1] < self.expert_share, self._teacher_acts))
+
+    def _set_learning_rate(self) -> None:
+        self.learning_rate = decayed_rate(self._first_rate, self.num_updates - 1, self._max_iterations)
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.learning_rate
+
+
+class Shortening:
+    """Ends an episode once its task has been fulfilled for a number of steps.
+
+    The rest of them would show how to stand still, again and again. A student that learns mostly from such samples
+    stands still elsewhere, too.
+    """
+
+    def __init__(self, env: Any, fulfilled_steps: int) -> None:
+        """Start counting.
+
+        Args:
+            env: The unwrapped environment, with ``is_fulfilled()``, ``episode_length_buf`` and ``max_episode_length``.
+            fulfilled_steps: Steps of an episode in which the task is fulfilled, whether in a row or not.
+        """
+        self._env = env
+        self._fulfilled_steps = fulfilled_steps
+        self._steps = torch.zeros(env.num_envs, dtype=torch.long, device=env.device)
+
+    def forget(self) -> None:
+        """Start counting again: other episodes were run since the last step."""
+        self._steps.zero_()
+
+    def after_step(self, dones: Tensor) -> None:
+        """Let the next step be the last one of episodes that have been fulfilled long enough.
+
+        Args:
+            dones: Episodes that ended with the last step, shape (N,).
+        """
+        # RSL-RL's rollout runs in inference mode, and the environment's own tensors cannot be written in it.
+        with torch.inference_mode(False), torch.no_grad():
+            self._steps = (self._steps + self._env.is_fulfilled()) * (dones.to(self._steps.device) == 0)
+            ends = self._steps >= self._fulfilled_steps
+            self._env.episode_length_buf.masked_fill_(ends, self._env.max_episode_length - 1)
+
+
+def _make_teacher(obs: TensorDict, env: VecEnv, cfg: Mapping[str, Any]) -> Teacher:
+    """Return the policy that the configuration names, or else the task's expert."""
+    if not cfg["teacher_checkpoint"]:
+        return ExpertTeacher(getattr(env, "unwrapped", env))
+
+    model_class, model_cfg = resolve_class(cfg["teacher"])
+    model = model_class(obs, cfg["obs_groups"], "teacher", env.num_actions, **model_cfg)
+    return PolicyTeacher(model, Path(cfg["teacher_checkpoint"]))
+
+
+def expert_share(samples: int, last: float, decay_samples: int) -> float:
+    """Return the share of the turns that the teacher takes: 1 at first, falling in a line.
+
+    Args:
+        samples: Samples collected so far.
+        last: The share in the end, in [0, 1].
+        decay_samples: Samples until then.
+    """
+    progress = min(samples / decay_samples, 1.0)
+    return 1.0 + (last - 1.0) * progress
+
+
+def decayed_rate(first: float, iteration: int, max_iterations: int) -> float:
+    """Return a learning rate that stays for two thirds of a run, then falls along half a cosine, to a twentieth.
+
+    What the student meets first when it acts by itself, it has to learn as fast as what the teacher showed it.
+
+    Args:
+        first: The rate at the start.
+        iteration: Iterations completed.
+        max_iterations: Iterations of the whole run.
+    """
+    progress = min(max(iteration / max_iterations - _CONSTANT_SHARE, 0.0) / (1.0 - _CONSTANT_SHARE), 1.0)
+    return first * (_LAST_RATE + (1.0 - _LAST_RATE) * (1.0 + math.cos(math.pi * progress)) / 2.0)
+
+
+def imitation_loss(means: Tensor, labels: Tensor, small_error: float, gripper_gain: float | None) -> Tensor:
+    """Compare the student's means with the teacher's actions.
+
+    The arm's part is a Huber loss, nearly an absolute error: where the student cannot tell two cases apart it follows
+    the more frequent one, and does not halt between them, as it would with a squared error. The environment clips
+    actions to [-1, 1], so a mean beyond a bound counts as the bound; its gradient still leads back inside where the
+    label is there.
+
+    A gripper that is either open or closed has a logistic loss. A regression would give the mean of both where the
+    student cannot tell them apart, and that means open.
+
+    Args:
+        means: The student's means, shape (B, A).
+        labels: The teacher's actions in [-1, 1], shape (B, A); a gripper's are -1 or 1.
+        small_error: Error below which the loss is squared, and above which it is absolute.
+        gripper_gain: The gripper's logit where its mean is 1; None where the last action is no such gripper.
+
+    Returns:
+        The losses of arm and gripper, shape (2,); 0 for the gripper where there is none.
+    """
+    # The value is the clipped one, the gradient that of the mean.
+    clipped = means - (means - means.clamp(-1.0, 1.0)).detach()
+    if gripper_gain is None:
+        motion = functional.smooth_l1_loss(clipped, labels, beta=small_error)
+        return torch.stack([motion, torch.zeros_like(motion)])
+
+    motion = functional.smooth_l1_loss(clipped[:, :-1], labels[:, :-1], beta=small_error)
+    sides = torch.where(labels[:, -1] > 0.0, 1.0, -1.0)
+    gripper = functional.softplus(-sides * gripper_gain * means[:, -1]).mean()
+    return torch.stack([motion, gripper])

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Stable-Baselines3 behind the :class:`~isaaclab_pc.learners.common.interface.Adapter` protocol.
+
+What is changed in its PPO is in :mod:`isaaclab_pc.learners.sb3.agent`, and in its environments in
+:mod:`isaaclab_pc.learners.sb3.env`.
+"""
+
+import contextlib
+import copy
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+import torch
+from torch import Tensor, nn
+from torch.utils.tensorboard import SummaryWriter
+
+from isaaclab_pc.distributed import world_rank
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.learners.common.base_runner import CheckpointedRunner, checkpoint_identity
+from isaaclab_pc.learners.common.interface import Adapter, Decision, OnIteration, TeacherPolicy, policy_groups
+from isaaclab_pc.learners.common.iteration_metrics import iteration_metrics, write_metrics
+from isaaclab_pc.learners.common.shared import USUAL_NUM_ENVS
+from isaaclab_pc.learners.sb3.agent import Agent, GroupRollout, read_groups
+from isaaclab_pc.learners.sb3.env import GroupEnv
+
+if TYPE_CHECKING:
+    from isaaclab_pc.learners.batch import BatchPlan
+
+__all__ = ["ADAPTER", "Sb3Adapter", "Sb3Runner"]
+
+
+class Sb3Adapter:
+    """Adapter of Stable-Baselines3. See :class:`~isaaclab_pc.learners.common.interface.Adapter`."""
+
+    name = "sb3"
+    learning_rate_key = "agent.learning_rate"
+
+    def batch_target(self, agent_cfg: Mapping[str, Any]) -> tuple[int, int]:
+        """Return the samples per update and the minibatch size that the configuration asks for."""
+        wrapped = [key for key in ("normalize_input", "normalize_value") if agent_cfg.get(key)]
+        if wrapped:
+            raise ConfigError(
+                f"runner=sb3: this task's agent has {wrapped[0]}, whose statistics Stable-Baselines3 keeps outside of "
+                f"its networks: set {' '.join(f'agent.{key}=false' for key in wrapped)}, or give runner=rsl_rl."
+            )
+
+        samples = _samples(agent_cfg)
+        if "n_minibatches" in agent_cfg:
+            return samples, max(1, samples // agent_cfg["n_minibatches"])
+        return samples, agent_cfg["batch_size"]
+
+    def configure(
+        self,
+        agent_cfg: dict[str, Any],
+        *,
+        obs: str | None,
+        seed: int,
+        max_iterations: int | None,
+        device: str,
+        plan: "BatchPlan | None",
+        experiment: str,
+        replay_samples: int | None = None,
+        teacher: TeacherPolicy | None = None,
+        init: Path | None = None,
+    ) -> None:
+        """Write a run's settings into the configuration."""
+        iterations = max_iterations if max_iterations is not None else self.max_iterations(agent_cfg)
+        agent_cfg["seed"] = seed
+        agent_cfg["device"] = device
+
+        if obs is not None and read_groups(agent_cfg) is not None:
+            agent_cfg["policy_kwargs"]["net_arch"]["actor"] = policy_groups(obs)
+        if plan is not None:
+            agent_cfg["n_steps"] = plan.horizon
+            agent_cfg["n_minibatches"] = plan.num_minibatches
+            agent_cfg.pop("batch_size", None)
+        agent_cfg["n_timesteps"] = iterations * _samples(agent_cfg)
+
+    def replay_samples(self, agent_cfg: Mapping[str, Any]) -> int:
+        """Return 0: Stable-Baselines3 trains with PPO alone here, which forgets its samples."""
+        return 0
+
+    def max_iterations(self, agent_cfg: Mapping[str, Any]) -> int:
+        """Return the iterations of a whole run."""
+        return max(1, int(agent_cfg["n_timesteps"]) // _samples(agent_cfg))
+
+    def make(self, env: Any, agent_cfg: Mapping[str, Any], run_dir: Path, device: str) -> "Sb3Runner":
+        """Build a runner around an environment."""
+        return Sb3Runner(env, agent_cfg, run_dir, device)
+
+
+ADAPTER: Adapter = Sb3Adapter()
+"""The adapter that :func:`isaaclab_pc.learners.load_adapter` returns."""
+
+
+class Sb3Runner(CheckpointedRunner):
+    """Stable-Baselines3's PPO. Implements :class:`~isaaclab_pc.learners.common.interface.Runner`."""
+
+    def __init__(self, env: Any, agent_cfg: Mapping[str, Any], run_dir: Path, device: str) -> None:
+        """Build networks, optimizer and rollout.
+
+        Args:
+            env: The gym environment.
+            agent_cfg: The configuration; it is left as it is.
+            run_dir: Where the logs go.
+            device: Where the networks live.
+        """
+        self.completed_iterations = 0
+        self._device = device
+        self._run_dir = run_dir
+        self._env = env
+
+        groups = read_groups(agent_cfg)
+        vectorized = GroupEnv(env, None if groups is None else list(dict.fromkeys(groups[0] + groups[1])))
+        self._agent = Agent(vectorized, agent_cfg, device)
+        self._policy = _Policy(self._agent)
+
+        space = vectorized.observation_space
+        spaces = space.spaces if isinstance(space, gymnasium.spaces.Dict) else {"policy": space}
+        shapes = {name: own.shape or () for name, own in spaces.items()}
+        num_actions = env.unwrapped.single_action_space.shape[0]
+        self._identity = checkpoint_identity(ADAPTER.name, shapes, num_actions)
+
+    def train(self, max_iterations: int, on_iteration: OnIteration) -> None:
+        """Train; see :meth:`~isaaclab_pc.learners.common.interface.Runner.train`."""
+        if max_iterations <= self.completed_iterations:
+            return
+
+        with SummaryWriter(str(self._run_dir)) if world_rank() == 0 else contextlib.nullcontext() as writer:
+
+            def after_update() -> Decision:
+                metrics = self._measure()
+                self.completed_iterations += 1
+                if writer is not None:
+                    write_metrics(writer, metrics, self.completed_iterations)
+                return on_iteration(self.completed_iterations, metrics)
+
+            self._agent.run(self.completed_iterations, max_iterations, after_update)
+
+    def _measure(self) -> dict[str, float]:
+        """Return the metrics of an iteration."""
+        agent = self._agent
+        return iteration_metrics(
+            {**agent.env.env_log.take_means(), **agent.tripwire.end_iteration()},
+            agent.env.episodes,
+            env_s=agent.env.clock.take(),
+            collect_s=agent.collect_s,
+            learn_s=agent.learn_s,
+            env_steps=agent.n_steps * agent.n_envs,
+            of_update=agent.take_metrics(),
+            device=self._device,
+        )
+
+    def policy(self) -> nn.Module:
+        """Return the deterministic policy; see :meth:`~isaaclab_pc.learners.common.interface.Runner.policy`."""
+        return self._policy
+
+    def act(self, obs: Mapping[str, Tensor]) -> Tensor:
+        """Compute deterministic actions; see :meth:`~isaaclab_pc.learners.common.interface.Runner.act`."""
+        with torch.no_grad():
+            return self._policy({name: value.to(self._device) for name, value in obs.items()})
+
+    def holders(self) -> Mapping[str, Any]:
+        """Return what holds tensors; see :meth:`~isaaclab_pc.learners.common.interface.Runner.holders`."""
+        rollout = self._agent.rollout_buffer
+        return {
+            "rollout storage": rollout.tensors() if isinstance(rollout, GroupRollout) else {},
+            "network weights": [self._agent.network or self._agent.policy],
+            "optimizer": self._agent.policy.optimizer.state,
+        }
+
+    def _library_state(self) -> dict[str, Any]:
+        policy = self._agent.policy
+        return {"algorithm": {"model": policy.state_dict(), "optimizer": policy.optimizer.state_dict()}}
+
+    def _restore_library(self, state: Mapping[str, Any]) -> None:
+        self._agent.policy.load_state_dict(state["algorithm"]["model"])
+        self._agent.policy.optimizer.load_state_dict(state["algorithm"]["optimizer"])
+
+    def _networks(self) -> dict[str, Any]:
+        return {"model": self._agent.policy.state_dict()}
+
+    def _acting_modules(self) -> dict[str, nn.Module]:
+        return {"model": self._agent.policy}
+
+
+class _Policy(nn.Module):
+    """Stable-Baselines3's policy without its critic and its sampling; actions are clipped, as it clips them."""
+
+    low: Tensor
+    high: Tensor
+
+    def __init__(self, agent: Agent) -> None:
+        """Share the agent's network.
+
+        Args:
+            agent: The agent.
+        """
+        super().__init__()
+        self.network = agent.network or _StockNetwork(agent)
+        for name in ("low", "high"):
+            bound = torch.as_tensor(getattr(agent.action_space, name), device=agent.device)
+            self.register_buffer(name, bound, persistent=False)
+
+    def forward(self, obs: Mapping[str, Tensor]) -> Tensor:
+        """Compute actions, shape (N, A), of observation groups by name."""
+        return self.network.policy(obs).clamp(self.low, self.high)
+
+
+class _StockNetwork(nn.Module):
+    """A policy of Stable-Baselines3's own, asked as the networks of this package are."""
+
+    def __init__(self, agent: Agent) -> None:
+        """Share the layers of the agent's policy.
+
+        Args:
+            agent: The agent.
+        """
+        super().__init__()
+        # Without its optimizer, which knows the agent: whoever exports the policy copies it, and can copy no agent.
+        self.layers = copy.copy(agent.policy)
+        self.layers.optimizer = None  # type: ignore[assignment]
+
+    def policy(self, obs: Mapping[str, Tensor]) -> Tensor:
+        """Return the most likely actions, shape (N, A), of observation groups by name."""
+        return self.layers.get_distribution(obs["policy"]).mode()
+
+
+def _samples(agent_cfg: Mapping[str, Any]) -> int:
+    """Return the samples per update."""
+    # Tasks of other packages say none: keep what they learn from with their usual environments.
+    return agent_cfg.get("samples_per_update", agent_cfg["n_steps"] * USUAL_NUM_ENVS)

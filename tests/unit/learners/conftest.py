@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the tests of all libraries share."""
+
+import pytest
+
+from isaaclab_pc.learners import RUNNERS
+
+
+@pytest.fixture(params=RUNNERS)
+def name(request: pytest.FixtureRequest) -> str:
+    return request.param

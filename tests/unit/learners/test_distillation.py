@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: BSD-3-Clause
+import math
+
+import pytest
+import torch
+
+from isaaclab_pc.learners.rsl_rl.distillation import Shortening, decayed_rate, expert_share, imitation_loss
+
+
+def test_the_experts_share_falls_in_a_line_and_stays() -> None:
+    shares = [expert_share(samples, 0.1, 1000) for samples in (0, 500, 1000, 9000)]
+    assert shares == pytest.approx([1.0, 0.55, 0.1, 0.1])
+
+
+def test_the_learning_rate_stays_then_falls_along_half_a_cosine_to_a_twentieth() -> None:
+    rates = [decayed_rate(2.0, iteration, 120) for iteration in range(150)]
+    assert rates[:81] == [2.0] * 81
+    assert rates[100] == pytest.approx((2.0 + 0.1) / 2)
+    assert rates[120:] == pytest.approx([0.1] * 30)
+    assert rates == sorted(rates, reverse=True)
+
+
+def loss_and_gradient(mean: float, label: float, gain: float | None = None) -> tuple[float, float]:
+    """Return loss and gradient of the last of three actions; the others are right."""
+    means = torch.tensor([[0.2, -0.3, mean]], requires_grad=True)
+    loss = imitation_loss(means, torch.tensor([[0.2, -0.3, label]]), 0.1, gain).sum()
+    loss.backward()
+    assert means.grad is not None
+    assert means.grad[0, :2].tolist() == [0.0, 0.0]
+    return float(loss.detach()), float(means.grad[0, 2])
+
+
+def test_a_mean_beyond_a_bound_counts_as_the_bound() -> None:
+    assert loss_and_gradient(1.7, 1.0) == (0.0, 0.0)
+    assert loss_and_gradient(-1.7, -1.0) == (0.0, 0.0)
+    assert loss_and_gradient(1.7, 0.4)[0] == loss_and_gradient(1.0, 0.4)[0] > 0.0
+
+
+@pytest.mark.parametrize("label", [-1.0, 0.4])
+def test_a_mean_beyond_a_bound_is_led_back(label: float) -> None:
+    assert loss_and_gradient(1.7, label)[1] > 0.0
+
+
+def test_of_two_labels_the_more_frequent_one_is_followed() -> None:
+    labels = torch.tensor([[0.9]] * 3 + [[-0.7]] * 2)
+    mean = torch.zeros(1, requires_grad=True)
+    optimizer = torch.optim.Adam([mean], lr=0.05)
+    for _ in range(300):
+        optimizer.zero_grad()
+        imitation_loss(mean.expand(5, 1), labels, 0.1, None).sum().backward()
+        optimizer.step()
+    assert 0.8 < float(mean.detach()) < 0.9
+
+
+def test_small_errors_count_as_much_as_large_ones_where_they_are_not_called_small() -> None:
+    means = torch.tensor([[0.03], [0.6]], requires_grad=True)
+    imitation_loss(means, torch.zeros(2, 1), 0.01, None).sum().backward()
+    assert means.grad is not None
+    assert means.grad[0] == means.grad[1]
+
+
+class Finishing:
+    """Environments of which the first is fulfilled from the start, the second every other step, the third never."""
+
+    num_envs = 3
+    device = "cpu"
+    max_episode_length = 100
+
+    def __init__(self) -> None:
+        self.episode_length_buf = torch.zeros(3, dtype=torch.long)
+
+    def is_fulfilled(self) -> torch.Tensor:
+        step = int(self.episode_length_buf[2])
+        return torch.tensor([True, step % 2 == 0, False])
+
+
+def test_an_episode_ends_once_its_task_was_fulfilled_long_enough() -> None:
+    env = Finishing()
+    shortening = Shortening(env, 4)
+    ends: dict[int, list[int]] = {0: [], 1: [], 2: []}
+    with torch.inference_mode():
+        for step in range(1, 13):
+            env.episode_length_buf += 1
+            dones = env.episode_length_buf >= env.max_episode_length
+            env.episode_length_buf[dones] = 0
+            for index in dones.nonzero()[:, 0].tolist():
+                ends[index].append(step)
+            shortening.after_step(dones)
+    # The step after the fourth in which it was fulfilled is the last one; then the count begins anew.
+    assert ends == {0: [5, 10], 1: [9], 2: []}
+
+    # Two steps after its last end, the first environment is in its third.
+    shortening.forget()
+    for _ in range(3):
+        shortening.after_step(torch.zeros(3, dtype=torch.bool))
+    assert int(env.episode_length_buf[0]) < env.max_episode_length - 1
+
+
+def test_the_gripper_is_told_apart_and_not_averaged() -> None:
+    wrong, towards_closed = loss_and_gradient(0.8, -1.0, 4.0)
+    right, towards_open = loss_and_gradient(0.8, 1.0, 4.0)
+    assert wrong == pytest.approx(math.log1p(math.exp(3.2)))
+    assert right == pytest.approx(math.log1p(math.exp(-3.2)))
+    assert towards_closed > 0.0 > towards_open
+
+    # Two of three say closed, so the best mean closes.
+    means = torch.zeros(1, 1, requires_grad=True)
+    labels = torch.tensor([[-1.0], [-1.0], [1.0]])
+    optimizer = torch.optim.SGD([means], lr=0.5)
+    for _ in range(200):
+        optimizer.zero_grad()
+        padded = torch.cat([torch.zeros(3, 1), means.expand(3, 1)], dim=1)
+        imitation_loss(padded, torch.cat([torch.zeros(3, 1), labels], dim=1), 0.1, 4.0).sum().backward()
+        optimizer.step()
+    # sigmoid(4 x) = 1/3
+    assert float(means.detach()) == pytest.approx(-math.log(2.0) / 4.0, abs=1e-3)

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What every library logs of an iteration."""
+
+import math
+import time
+from fractions import Fraction
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import warp as wp
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tests.unit.runners.fake_env import FakeEnv
+
+from benchmarks.host_syncs import HostSyncs
+from isaaclab_pc.learners.common.iteration_metrics import EpisodeStats, IterationLog, write_metrics
+from tests.unit.runners.bench import NUM_ENVS, PLAN, Bench
+
+
+def test_iteration_log_averages_what_is_finite_and_copies() -> None:
+    log = IterationLog()
+    entry: dict[str, Any] = {"a": torch.tensor(1.0), "b": math.nan}
+    log.add(entry)
+    entry["a"] = 3.0
+    log.add(entry)
+    log.add({"c": torch.tensor([1.0, 2.0])})
+    first = log.take_means()
+    assert (first["a"], first["c"]) == (2.0, 1.5)
+    assert math.isnan(first["b"])
+    assert log.take_means() == {}
+
+
+ODD_VALUES = {
+    "np.float32": (np.float32(2), 2.0),
+    "array": (np.array([1.0, 2.0]), 1.5),
+    "array read backwards": (np.array([1.0, 2.0])[::-1], 1.5),
+    "array of flags": (np.array([True, False]), 0.5),
+    "list": ([1, 2.0], 1.5),
+    "tuple of tensors": ((torch.tensor(1.0), torch.tensor([2.0, 3.0])), 2.0),
+    "nested list": ([[1.0], [3.0]], 2.0),
+    "flags": (torch.tensor([True, False]), 0.5),
+    "integers": (torch.arange(3), 1.0),
+    "with gradient": (torch.ones(2, requires_grad=True), 1.0),
+    "fraction": (Fraction(1, 2), 0.5),
+    "warp array": (wp.array([1.0, 2.0], dtype=wp.float32, device="cpu"), 1.5),
+    "no elements": (torch.zeros(0), math.nan),
+    "empty list": ([], math.nan),
+    "infinite": (math.inf, math.nan),
+    "text": ("3.5", None),
+    "texts": (["1", "2"], None),
+    "bytes": (b"3", None),
+    "nothing": (None, None),
+    "nested": ({"a": 1.0}, None),
+    "complex": (1j, None),
+    "complex tensor": (torch.zeros(2, dtype=torch.complex64), None),
+    "meta": (torch.zeros(2, device="meta"), None),
+    "ragged": ([[1.0], [2.0, 3.0]], None),
+    "object": (object(), None),
+    "class": (dict, None),
+    "too large": (10**400, None),
+}
+"""What a task may log, and its mean; None: it is left out."""
+
+
+@pytest.mark.parametrize("kind", ODD_VALUES)
+def test_whatever_a_task_logs_is_a_mean_or_left_out_with_one_warning(kind: str, caplog: Any) -> None:
+    value, mean = ODD_VALUES[kind]
+    log = IterationLog()
+    for _ in range(2):
+        log.add({"Task/odd": value, "Task/even": 1.0})
+        log.add({"Task/odd": value})
+        expected = {"Task/even": 1.0} if mean is None else {"Task/odd": mean, "Task/even": 1.0}
+        assert log.take_means() == pytest.approx(expected, nan_ok=True)
+    assert ["Task/odd" in line for line in caplog.messages] == ([True] if mean is None else [])
+
+
+@pytest.mark.parametrize("entry", [None, "swing", ["a"], torch.zeros(2)])
+def test_a_log_that_is_no_dict_ends_nothing(entry: Any) -> None:
+    log = IterationLog()
+    log.add(entry)
+    assert log.take_means().keys() <= {"log"}
+
+
+def test_names_that_are_no_texts_are_written_as_such() -> None:
+    log = IterationLog()
+    log.add({3: 1.0, ("a", 1): 2.0, None: 3.0})
+    assert log.take_means() == {"3": 1.0, "('a', 1)": 2.0, "None": 3.0}
+
+
+@pytest.mark.parametrize("entry", ["log", "episode"])
+def test_every_library_trains_on_whatever_a_task_logs(
+    name: str, entry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logged = {f"Task/{kind}": value for kind, (value, _) in ODD_VALUES.items()}
+    own_step = FakeEnv.step
+
+    def step(self: FakeEnv, actions: torch.Tensor) -> Any:
+        *result, extras = own_step(self, actions)
+        extras["log"] = "swing" if entry == "episode" else dict(logged)
+        if entry == "episode":
+            extras["episode"] = dict(logged)
+        return (*result, extras)
+
+    monkeypatch.setattr(FakeEnv, "step", step)
+    (_, metrics), (completed, _) = Bench(name, tmp_path).train(2)
+    assert completed == 2
+    means = {f"Task/{kind}": mean for kind, (_, mean) in ODD_VALUES.items() if mean is not None}
+    if (name, entry) != ("rl_games", "episode"):
+        assert {key: metrics[key] for key in metrics if key.startswith("Task/")} == pytest.approx(means, nan_ok=True)
+
+
+def test_episode_stats_are_of_whole_episodes_and_read_once() -> None:
+    stats = EpisodeStats(2, "cpu")
+    rewards = torch.tensor([[1.0, 10.0], [2.0, math.nan], [4.0, 30.0], [8.0, 40.0]])
+    ended = torch.tensor([[False, False], [True, True], [False, False], [False, True]])
+    for step in range(2):
+        stats.add(rewards[step], ended[step])
+    mean_return, mean_length = stats.means()
+    assert math.isnan(mean_return), "a bad reward is not hidden"
+    assert mean_length == 2.0
+
+    stats = EpisodeStats(2, "cpu")
+    for step in range(4):
+        stats.add(rewards[step].nan_to_num(), ended[step])
+    syncs = HostSyncs()
+    with syncs:
+        assert stats.means() == (pytest.approx((3.0 + 10.0 + 70.0) / 3), 2.0)
+    assert syncs.counts.total() <= 2
+
+
+def test_the_log_has_the_same_tags_with_every_library(name: str, tmp_path: Path) -> None:
+    Bench(name, tmp_path).train(2)
+    log = EventAccumulator(str(tmp_path))
+    log.Reload()
+    tags = set(log.Tags()["scalars"])
+    assert tags >= {"Train/mean_reward", "Train/mean_episode_length", "Policy/mean_std", "Loss/learning_rate"}
+    assert tags >= {"Perf/env_fps", "Perf/inference_fps", "Perf/total_fps"}
+    assert tags >= {"Perf/collection_time", "Perf/learning_time", "Memory/host_bytes"}
+    for tag in ("Perf/env_fps", "Perf/inference_fps", "Perf/total_fps", "Memory/host_bytes"):
+        assert len(log.Scalars(tag)) == 2, tag
+    assert log.Scalars("Memory/host_bytes")[-1].value > 1 << 20
+    assert tags >= {"Loss/value", "Loss/surrogate", "Loss/entropy"}
+    assert tags >= {"Metrics/success_rate", "Guard/state", "Learner/updates", "Learner/skipped_updates"}
+
+
+def test_the_environments_speed_is_that_of_its_steps_alone(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own_step = FakeEnv.step
+    seconds = [0.0]
+
+    def step(self: FakeEnv, actions: torch.Tensor) -> Any:
+        began = time.perf_counter()
+        time.sleep(0.01)
+        result = own_step(self, actions)
+        seconds[0] += time.perf_counter() - began
+        return result
+
+    monkeypatch.setattr(FakeEnv, "step", step)
+    bench = Bench(name, tmp_path)
+    (_, metrics), *_ = bench.train(1)
+    in_env = NUM_ENVS * PLAN.horizon / metrics["Perf/env_fps"]
+    assert seconds[0] <= in_env < 1.2 * seconds[0]
+    assert math.isclose(metrics["Perf/inference_fps"], NUM_ENVS * PLAN.horizon / metrics["collect_s"], rel_tol=1e-6)
+
+
+def test_metrics_have_the_tags_of_rsl_rl() -> None:
+    tags: dict[str, float] = {}
+    writer: Any = SimpleNamespace(add_scalar=lambda tag, value, step: tags.update({tag: value}))
+    metrics = {
+        "loss/value": 1.0,
+        "Perf/total_fps": 2.0,
+        "Guard/state": 3.0,
+        "success_rate": 0.5,
+        "mean_reward": math.nan,
+    }
+    write_metrics(writer, metrics, 7)
+    assert tags == {"Loss/value": 1.0, "Perf/total_fps": 2.0, "Guard/state": 3.0}
+
+
+def test_episode_stats_forget_what_was_cut_short() -> None:
+    stats = EpisodeStats(1, "cpu")
+    stats.add(torch.tensor([5.0]), torch.tensor([False]))
+    assert all(math.isnan(value) for value in stats.means())
+    stats.forget_running()
+    stats.add(torch.tensor([1.0]), torch.tensor([True]))
+    assert stats.means() == (1.0, 1.0)
+
+
+def test_iteration_log_reads_all_tensors_at_once() -> None:
+    log = IterationLog()
+    for step in range(24):
+        log.add({"a": torch.tensor(float(step)), "count": torch.tensor(step), "b": torch.arange(3.0), "c": 1})
+    syncs = HostSyncs()
+    with syncs:
+        means = log.take_means()
+    assert means == {"a": 11.5, "count": 11.5, "b": 1.0, "c": 1.0}
+    assert syncs.counts.total() == 1

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A policy that is evaluated, played or exported clips what the training clips, in Isaac Lab's wrappers."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from isaaclab_pc.learners.batch import BatchPlan
+from tests.unit.runners.exports import check_exports
+from tests.unit.runners.fake_env import FakeEnv, FakeGymEnv
+
+from isaaclab_pc.learners import Decision, Runner, load_adapter
+from isaaclab_pc.learners.common.policy_protocols import ActsFromState
+from tests.unit.runners.bench import CONFIGS, SETTINGS
+
+NUM_ENVS = 4
+PLAN = BatchPlan(horizon=8, num_minibatches=2, minibatch_size=16)
+LARGEST = {"action": 0.01, "observation": 0.15}
+
+
+class TakingEnv(FakeGymEnv):
+    """Remembers the actions that it was given, behind the interface that Isaac Lab's wrappers read."""
+
+    def __init__(self, env: FakeEnv) -> None:
+        super().__init__(env)
+        self.taken: list[torch.Tensor] = []
+
+    @property
+    def obs_buf(self) -> dict[str, torch.Tensor]:
+        return self.fake.observe()
+
+    def step(self, actions: torch.Tensor) -> Any:
+        self.taken.append(actions)
+        return super().step(actions)
+
+
+@pytest.fixture(autouse=True)
+def wrappers_take_the_fake_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    # RL-Games' wrapper can be imported only once our adapter was.
+    load_adapter("rl_games")
+    for module in ("rl_games.rl_games", "rsl_rl.vecenv_wrapper"):
+        monkeypatch.setattr(f"isaaclab_rl.{module}.check_env_type", lambda *args, **kwargs: None)
+
+
+def make(name: str, env: FakeEnv, folder: Path, obs: str = "points", recurrent: bool = False) -> tuple[Any, Runner]:
+    cfg = CONFIGS[name](SETTINGS, "x")
+    if name == "rsl_rl":
+        cfg.clip_actions = LARGEST["action"]
+    else:
+        cfg["params"]["env"] |= {"clip_actions": LARGEST["action"], "clip_observations": LARGEST["observation"]}
+    network = vars(cfg.actor) if name == "rsl_rl" else cfg["params"]["network"]
+    network.update(rnn_type="gru" if recurrent else None, rnn_hidden_dim=8)
+
+    adapter = load_adapter(name)
+    adapter.configure(cfg, obs=obs, seed=3, max_iterations=None, device="cpu", plan=PLAN, experiment="fake")
+    torch.manual_seed(3)
+    gym_env = TakingEnv(env)
+    return gym_env, adapter.make(gym_env, cfg, folder, "cpu")
+
+
+@pytest.mark.parametrize("recurrent", [False, True], ids=["", "recurrent"])
+@pytest.mark.parametrize("name", ["rsl_rl", "rl_games"])
+def test_actions_and_observations_are_clipped_as_in_training(name: str, recurrent: bool, tmp_path: Path) -> None:
+    env, runner = make(name, FakeEnv(NUM_ENVS), tmp_path, recurrent=recurrent)
+    runner.train(1, lambda completed, metrics: Decision.CONTINUE)
+    assert torch.stack(env.taken).abs().max() == pytest.approx(LARGEST["action"])
+
+    env.reset()
+    obs = env.fake.observe()
+    seen = {key: value.clamp(-LARGEST["observation"], LARGEST["observation"]) for key, value in obs.items()}
+    assert any((seen[key] != obs[key]).any() for key in ("policy", "points"))
+    free: Any = runner.policy()
+    for kind in ("model", "a2c_network"):
+        free = getattr(free, kind, free)
+    with torch.no_grad():
+        free.reset()
+        unclipped = (free.policy if name == "rl_games" else free)(seen if name == "rl_games" else obs)
+        free.reset()
+    assert unclipped.abs().max() > LARGEST["action"]
+    expected = unclipped.clamp(-LARGEST["action"], LARGEST["action"])
+    torch.testing.assert_close(runner.act(obs), expected)
+
+    policy = runner.policy()
+    if recurrent:
+        assert isinstance(policy, ActsFromState)
+        with torch.no_grad():
+            torch.testing.assert_close(policy.act_from(obs, policy.initial_state(NUM_ENVS))[0], expected)
+
+
+@pytest.mark.parametrize("name", ["rsl_rl", "rl_games"])
+def test_an_exported_policy_clips(name: str, tmp_path: Path) -> None:
+    check_exports(lambda env, folder: make(name, env, folder, "state")[1], NUM_ENVS, tmp_path)

@@ -1,0 +1,410 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Where RL-Games is made to mean what RSL-RL means by a hyperparameter."""
+
+import copy
+import gc
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from isaaclab_pc.learners.batch import BatchPlan
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tests.unit.runners.fake_env import ACTIONS, NUM_POINTS, FakeEnv, FakeRlGamesEnv
+from torch import nn
+
+from isaaclab_pc.agents import ppo
+from isaaclab_pc.learners import Decision
+from isaaclab_pc.learners.rl_games import adapter as rl_games
+from isaaclab_pc.learners.rl_games import agent as rl_games_agent
+from isaaclab_pc.learners.rl_games import cfg as rl_games_cfg
+from isaaclab_pc.tensor_bytes import tensor_bytes
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> rl_games.RlGamesRunner:
+    cfg = rl_games_cfg.make_cfg(ppo.REACH, "x")
+    plan = BatchPlan(horizon=8, num_minibatches=2, minibatch_size=16)
+    rl_games.ADAPTER.configure(cfg, obs="points", seed=1, max_iterations=2, device="cpu", plan=plan, experiment="x")
+    return rl_games.RlGamesRunner(FakeRlGamesEnv(FakeEnv()), cfg, tmp_path, "cpu")
+
+
+def test_minibatches_are_random_and_keep_a_sample_together(runner: rl_games.RlGamesRunner) -> None:
+    dataset: Any = runner._agent.dataset
+    numbers = torch.arange(32)
+    samples = {"actions": numbers, "obs": {"points": numbers * 10}, "rnn_masks": None}
+    seen = []
+    for _ in range(2):
+        dataset.update_values_dict(samples)
+        batches = [dataset[i] for i in range(len(dataset))]
+        for batch in batches:
+            assert torch.equal(batch["obs"]["points"], batch["actions"] * 10)
+        order = torch.cat([batch["actions"] for batch in batches])
+        assert torch.equal(order.sort().values, numbers)
+        seen.append(order)
+    assert not torch.equal(seen[0], numbers)
+    assert not torch.equal(seen[0], seen[1])
+
+
+def test_divergence_is_measured_against_the_policy_that_acted(runner: rl_games.RlGamesRunner) -> None:
+    dataset: Any = runner._agent.dataset
+    dataset.update_values_dict({"mu": torch.zeros(32, 3), "sigma": torch.ones(32, 3)})
+    dataset[0]
+    dataset.update_mu_sigma(torch.full((16, 3), 5.0), torch.full((16, 3), 5.0))
+    assert not dataset[0]["mu"].any()
+
+
+def test_step_size_follows_the_divergence_but_not_that_of_the_first_minibatch() -> None:
+    schedule = rl_games_agent.PolicySchedule(0.01, of_minibatches=True)
+    assert schedule.update(1e-3, 0.0, 1, 0, 0.0)[0] == 1e-3
+    assert schedule.update(1e-3, 0.0, 1, 0, 0.001)[0] == pytest.approx(1.5e-3)
+    assert schedule.update(1e-3, 0.0, 1, 0, 0.05)[0] == pytest.approx(1e-3 / 1.5)
+    assert schedule.update(1e-3, 0.0, 2, 0, 0.05)[0] == 1e-3
+    assert schedule.update(1.1e-5, 0.0, 2, 0, 0.05)[0] == 1e-5
+
+
+def test_the_schedule_of_epochs_counts_the_first_one_too(tmp_path: Path) -> None:
+    runner = vector_runner(VectorEnv(FakeEnv()), tmp_path, config={"schedule_type": "standard"})
+    schedule: Any = runner._agent.scheduler
+    assert schedule.update(1e-3, 0.0, 1, 0, 1.0)[0] == pytest.approx(1e-3 / 1.5)
+
+
+def test_a_large_gradient_of_the_critic_leaves_the_actor_alone(runner: rl_games.RlGamesRunner) -> None:
+    agent: Any = runner._agent
+    actor, critic = agent.model.a2c_network.clipping_groups()
+    assert len(actor) + len(critic) == len(list(agent.model.parameters()))
+    for parameter in actor:
+        parameter.grad = torch.full_like(parameter, 1e-6)
+    for parameter in critic:
+        parameter.grad = torch.full_like(parameter, 1e3)
+    agent.trancate_gradients_and_step()
+    assert all(torch.equal(p.grad, torch.full_like(p, 1e-6)) for p in actor if p.grad is not None)
+    norm = nn.utils.get_total_norm([p.grad for p in critic if p.grad is not None])
+    assert float(norm) == pytest.approx(agent.grad_norm, rel=1e-3)
+
+
+def test_mixed_precision_clips_the_gradient_and_not_its_scaled_copy(runner: rl_games.RlGamesRunner) -> None:
+    agent: Any = runner._agent
+    agent.scaler = torch.amp.grad_scaler.GradScaler("cpu", init_scale=1024.0)
+    agent.scaler.scale(torch.zeros(1))
+    parameters = list(agent.model.parameters())
+    for parameter in parameters:
+        parameter.grad = torch.full_like(parameter, 1024.0 * 1e-3)
+    agent.trancate_gradients_and_step()
+    assert all(torch.allclose(p.grad, torch.full_like(p, 1e-3)) for p in parameters if p.grad is not None)
+
+
+@pytest.mark.parametrize("truncate", [True, False], ids=["clipped", "not clipped"])
+def test_mixed_precision_leaves_out_an_overflow_and_then_steps_as_without_a_scale(
+    runner: rl_games.RlGamesRunner, truncate: bool
+) -> None:
+    agent: Any = runner._agent
+    agent.truncate_grads = truncate
+    weights = [parameter.detach().clone() for parameter in agent.model.parameters()]
+    optimizer = copy.deepcopy(agent.optimizer.state_dict())
+
+    def step(gradient: float) -> list[torch.Tensor]:
+        """Take the agent's step for a loss whose gradient is everywhere the same; return the change of the weights."""
+        before = [parameter.detach().clone() for parameter in agent.model.parameters()]
+        agent.optimizer.zero_grad()
+        loss = sum(parameter.sum() for parameter in agent.model.parameters()) * gradient
+        agent.scaler.scale(loss).backward()
+        agent.trancate_gradients_and_step()
+        return [new.detach() - old for new, old in zip(agent.model.parameters(), before, strict=True)]
+
+    expected = step(1e-3)
+    agent.optimizer.load_state_dict(optimizer)
+    for parameter, old in zip(agent.model.parameters(), weights, strict=True):
+        parameter.data.copy_(old)
+
+    agent.scaler = torch.amp.grad_scaler.GradScaler("cpu", init_scale=1024.0)
+    assert not any(change.any() for change in step(1e38))
+    assert agent.scaler.get_scale() == 512.0
+    for change, wanted in zip(step(1e-3), expected, strict=True):
+        torch.testing.assert_close(change, wanted)
+    assert agent.tripwires[0].end_iteration() == {"Learner/updates": 3.0, "Learner/skipped_updates": 1.0}
+
+
+def test_a_network_that_names_no_groups_is_clipped_as_a_whole(runner: rl_games.RlGamesRunner) -> None:
+    agent: Any = runner._agent
+    agent.model.a2c_network = nn.Sequential(agent.model.a2c_network)
+    for parameter in agent.model.parameters():
+        parameter.grad = torch.full_like(parameter, 1e3)
+    agent.trancate_gradients_and_step()
+    norm = nn.utils.get_total_norm([p.grad for p in agent.model.parameters() if p.grad is not None])
+    assert float(norm) == pytest.approx(agent.grad_norm, rel=1e-3)
+
+
+def test_a_stock_network_keeps_its_observation_groups() -> None:
+    cfg = rl_games_cfg.make_cfg(ppo.REACH, "x")
+    cfg["params"]["network"] = {"name": "actor_critic", "separate": False}
+    cfg["params"]["env"]["obs_groups"] = {"obs": ["policy"], "states": []}
+    rl_games.ADAPTER.configure(cfg, obs="points", seed=1, max_iterations=None, device="cpu", plan=None, experiment="x")
+    assert cfg["params"]["network"] == {"name": "actor_critic", "separate": False}
+    assert cfg["params"]["env"]["obs_groups"] == {"obs": ["policy"], "states": []}
+
+
+class VectorEnv(FakeRlGamesEnv):
+    """The fake environment as RL-Games' own networks take it: one vector, and actions with bounds."""
+
+    def get_env_info(self) -> dict[str, Any]:
+        observations = gymnasium.spaces.Box(-np.inf, np.inf, (2,))
+        return {**super().get_env_info(), "observation_space": observations, "action_space": ACTION_SPACE}
+
+    def reset(self) -> dict[str, Any]:
+        super().reset()
+        return self._observe()
+
+    def step(self, actions: torch.Tensor) -> tuple[dict[str, Any], torch.Tensor, torch.Tensor, dict[str, Any]]:
+        _, rewards, dones, infos = super().step(actions)
+        return self._observe(), rewards, dones, infos
+
+    def _observe(self) -> dict[str, Any]:
+        return {"obs": self.unwrapped.observe()["policy"]}
+
+
+class StateEnv(VectorEnv):
+    """The same, with a state for a critic that is a network of its own."""
+
+    def get_env_info(self) -> dict[str, Any]:
+        return {**super().get_env_info(), "state_space": gymnasium.spaces.Box(-np.inf, np.inf, (5,))}
+
+    def _observe(self) -> dict[str, Any]:
+        return {**super()._observe(), "states": self.unwrapped.observe()["critic"]}
+
+
+ACTION_SPACE = gymnasium.spaces.Box(-2.0, 6.0, (ACTIONS,))
+STOCK_NETWORK = {
+    "name": "actor_critic",
+    "separate": False,
+    "space": {
+        "continuous": {
+            **{"mu_activation": "None", "sigma_activation": "None", "fixed_sigma": True},
+            **{"mu_init": {"name": "default"}, "sigma_init": {"name": "const_initializer", "val": 0.0}},
+        }
+    },
+    "mlp": {"units": [8], "activation": "elu", "initializer": {"name": "default"}, "d2rl": False},
+}
+
+
+def vector_runner(
+    vec_env: VectorEnv, folder: Path, *, iterations: int = 2, states: tuple[str, ...] = (), **sections: Any
+) -> rl_games.RlGamesRunner:
+    """A runner with a stock network, and with settings of some sections of the configuration."""
+    cfg = rl_games_cfg.make_cfg(ppo.REACH, "x")
+    params = cfg["params"]
+    params["network"] = STOCK_NETWORK
+    params["env"]["obs_groups"] = {"obs": ["policy"], "states": list(states)}
+    for name, settings in sections.items():
+        params[name] = {**params[name], **settings}
+    plan = BatchPlan(horizon=8, num_minibatches=2, minibatch_size=16)
+    configure = {"seed": 1, "max_iterations": iterations, "device": "cpu", "plan": plan, "experiment": "x"}
+    rl_games.ADAPTER.configure(cfg, obs=None, **configure)  # type: ignore[arg-type]
+    return rl_games.RlGamesRunner(vec_env, cfg, folder, "cpu")
+
+
+def test_the_policy_of_a_stock_network_normalizes_and_scales_as_rl_games_does(tmp_path: Path) -> None:
+    config = {"normalize_input": True, "clip_actions": True}
+    clipping = {"clip_observations": 0.9, "clip_actions": 2.0}
+    torch.manual_seed(1)
+    runner = vector_runner(VectorEnv(FakeEnv()), tmp_path, config=config, env=clipping)
+    agent: Any = runner._agent
+    agent.model.running_mean_std.running_mean.fill_(0.3)
+
+    obs = FakeEnv().observe()
+    clipped = obs["policy"].clamp(-0.9, 0.9)
+    assert (clipped != obs["policy"]).any()
+    with torch.no_grad():
+        agent.model.eval()
+        given = {"is_train": False, "prev_actions": None, "obs": clipped.clone(), "rnn_states": None}
+        free = agent.preprocess_actions(agent.model(given)["mus"])
+    assert (free > 2.0).any()
+    torch.testing.assert_close(runner.act(obs), free.clamp(-2.0, 2.0))
+    assert float(free.mean()) == pytest.approx(2.0, abs=1.5)  # the middle of the actions' bounds
+
+
+def test_bytes_are_the_floats_that_the_wrapper_of_the_environment_makes_of_them(tmp_path: Path) -> None:
+    env = FakeRlGamesEnv(FakeEnv())
+    env.unwrapped.single_observation_space["policy"] = gymnasium.spaces.Box(0, 255, (2,), np.uint8)
+    spaces = rl_games._env_info(env)["observation_space"]
+    assert {name: space.dtype for name, space in spaces.items()}["policy"] == np.float32
+
+    runner = vector_runner(VectorEnv(FakeEnv()), tmp_path)
+    ones = torch.ones(4, 2)
+    assert torch.equal(runner.act({"policy": ones.byte()}), runner.act({"policy": ones}))
+
+
+@pytest.mark.parametrize("separate", [False, True], ids=["shared", "separate"])
+@pytest.mark.parametrize("kind", ["gru", "lstm"])
+def test_a_recurrent_network_of_rl_games_own_acts_on_what_it_saw(kind: str, separate: bool, tmp_path: Path) -> None:
+    network = {"separate": separate, "rnn": {"name": kind, "units": 8, "layers": 1}}
+    runner = vector_runner(VectorEnv(FakeEnv()), tmp_path, network=network, config={"seq_length": 4})
+    runner.train(1, lambda completed, metrics: Decision.CONTINUE)
+
+    agent: Any = runner._agent
+    env = agent.vec_env.unwrapped
+    env.reset()
+    states = agent.model.get_default_rnn_state()
+    agent.model.eval()
+    for _ in range(3):
+        obs = env.observe()
+        with torch.no_grad():
+            given = {"is_train": False, "prev_actions": None, "obs": obs["policy"].clone(), "rnn_states": states}
+            expected = agent.model(given)
+        states = expected["rnn_states"]
+        torch.testing.assert_close(runner.act(obs), expected["mus"])
+        env.step(expected["mus"])
+
+    later = runner.act(obs)
+    env.reset()
+    fresh = runner.act(obs)
+    assert not torch.allclose(later, fresh)
+    # Where an episode goes on, what was seen is remembered.
+    env.episode_length_buf[:2] = 1
+    again = runner.act(obs)
+    torch.testing.assert_close(again[2:], fresh[2:])
+    assert not torch.allclose(again[:2], fresh[:2])
+    runner.train(2, lambda completed, metrics: Decision.CONTINUE)
+
+
+def with_central_value(folder: Path) -> rl_games.RlGamesRunner:
+    """A runner of four iterations whose learning rates, 0.01 and 0.02, fall in a line, with a critic of its own."""
+    rates = {"lr_schedule": "linear", "learning_rate": 0.01}
+    critic = {
+        **{"minibatch_size": 32768, "mini_epochs": 1, "learning_rate": 0.02, "lr_schedule": "linear"},
+        **{"clip_value": True, "normalize_input": True},
+        "network": {"name": "actor_critic", "central_value": True, "mlp": STOCK_NETWORK["mlp"]},
+    }
+    config = {**rates, "central_value_config": critic, "max_frames": 64}
+    return vector_runner(StateEnv(FakeEnv()), folder, iterations=4, states=("critic",), config=config)
+
+
+def test_the_minibatch_of_a_critic_of_its_own_is_that_of_the_plan(tmp_path: Path) -> None:
+    agent: Any = with_central_value(tmp_path)._agent
+    assert len(agent.central_value_net.dataset) == 2
+
+
+def test_a_bad_update_of_a_critic_of_its_own_does_not_happen(tmp_path: Path) -> None:
+    runner = with_central_value(tmp_path)
+    critic: Any = runner._agent.central_value_net
+    before = {name: value.clone() for name, value in critic.state_dict().items()}
+    env: Any = runner._agent.vec_env
+    observe = env._observe
+
+    def poisoned() -> dict[str, Any]:
+        obs = observe()
+        return {**obs, "states": torch.full_like(obs["states"], torch.nan)}
+
+    env._observe = poisoned
+    measured: list[Any] = []
+    runner.train(1, lambda completed, metrics: measured.append(metrics) or Decision.CONTINUE)
+    assert measured[0]["Learner/stopped_optimizers"] >= 1.0
+    torch.testing.assert_close(dict(critic.state_dict()), before, rtol=0, atol=0)
+
+    env._observe = observe
+    runner.train(2, lambda completed, metrics: measured.append(metrics) or Decision.CONTINUE)
+    assert measured[1]["Learner/skipped_updates"] == 0.0
+    assert all(value.isfinite().all() for value in critic.state_dict().values())
+    assert any(not torch.equal(value, before[name]) for name, value in critic.state_dict().items())
+
+
+def test_linear_schedules_go_on_after_a_resume_and_end_with_the_run(tmp_path: Path) -> None:
+    rates: list[tuple[float, float]] = []
+
+    def train(runner: rl_games.RlGamesRunner, until: int) -> None:
+        agent: Any = runner._agent
+
+        def on_iteration(completed: int, metrics: Any) -> Decision:
+            rates.append((metrics["learning_rate"], agent.central_value_net.optimizer.param_groups[0]["lr"]))
+            return Decision.CONTINUE
+
+        runner.train(until, on_iteration)
+
+    first, resumed = (with_central_value(tmp_path / name) for name in ("a", "b"))
+    train(first, 1)
+    train(first, 2)
+    first.save(tmp_path / "2.pt", {})
+    resumed.load(tmp_path / "2.pt")
+    train(resumed, 4)
+    left = [0.75, 0.5, 0.25, 0.0]
+    assert [rate for rate, _ in rates] == pytest.approx([1e-6 + share * (0.01 - 1e-6) for share in left])
+    assert [rate for _, rate in rates] == pytest.approx([1e-6 + share * (0.02 - 1e-6) for share in left])
+
+
+def test_a_critic_of_its_own_writes_into_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    runner = with_central_value(tmp_path / "run")
+    for iteration in (1, 2):
+        runner.train(iteration, lambda completed, metrics: Decision.CONTINUE)
+    assert not list(scratch.iterdir())
+    log = EventAccumulator(str(tmp_path / "run"))
+    log.Reload()
+    # Two files of one second have no order.
+    assert sorted(scalar.step for scalar in log.Scalars("losses/cval_loss")) == [32, 64]
+
+
+def test_the_policy_acts_as_the_network_will_in_the_next_rollout(runner: rl_games.RlGamesRunner) -> None:
+    agent: Any = runner._agent
+    # Samples that were counted, and that a rollout would begin to use.
+    agent.model.a2c_network.actor_norm.add_samples(torch.randn(20, 2) + 3.0)
+    obs = FakeEnv().observe()
+    actions = runner.act(obs)
+    with torch.no_grad():
+        given = {"is_train": False, "prev_actions": None, "obs": obs, "rnn_states": None}
+        expected = agent.model(given)["mus"]
+    torch.testing.assert_close(actions, expected)
+
+
+def test_playing_leaves_no_files(runner: rl_games.RlGamesRunner, tmp_path: Path) -> None:
+    runner.act(FakeEnv().observe())
+    assert not list(tmp_path.iterdir())
+
+
+def test_clouds_stay_float16(runner: rl_games.RlGamesRunner) -> None:
+    runner.train(1, lambda completed, metrics: Decision.CONTINUE)
+    storage: Any = runner.holders()["rollout storage"]
+    observations = storage[0]["tensor_dict"]["obses"]
+    assert {name: tensor.dtype for name, tensor in observations.items()} == {
+        "policy": torch.float32,
+        "points": torch.float16,
+        "critic": torch.float32,
+    }
+    samples = 8 * 4
+    assert observations["points"].nbytes == samples * NUM_POINTS * 3 * 2
+    others = (2 + 5 + 3 * ACTIONS) * 4 + 3 * 4 + 1 + 8  # vectors, three numbers, a flag, and its place in the order
+    assert tensor_bytes(storage) == samples * (NUM_POINTS * 3 * 2 + others)
+
+
+def test_a_rollout_is_held_once(runner: rl_games.RlGamesRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent: Any = runner._agent
+    copies: list[int] = []
+
+    def storages() -> dict[int, Any]:
+        tensors = [value for value in gc.get_objects() if type(value) is torch.Tensor]
+        return {one.data_ptr(): one for one in (tensor.untyped_storage() for tensor in tensors)}
+
+    # Kept, so that no new tensor takes their place.
+    others = storages()
+
+    def watch(name: str) -> None:
+        original = getattr(agent, name)
+
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            rollout = agent.experience_buffer.tensor_dict["obses"]["points"]
+            new = [storage for address, storage in storages().items() if address not in others]
+            copies.append(sum(storage.nbytes() == rollout.nbytes for storage in new))
+            return original(*args, **kwargs)
+
+        monkeypatch.setattr(agent, name, watched)
+
+    watch("prepare_dataset")
+    watch("train_actor_critic")
+    runner.train(2, lambda completed, metrics: Decision.CONTINUE)
+
+    assert len(copies) > 2
+    assert max(copies) == 1, "the rollout itself"

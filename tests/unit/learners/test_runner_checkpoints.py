@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Checkpoints of every adapter, on a fake task: resume, acting from weights, and what is refused."""
+
+import functools
+import operator
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.unit.runners.fake_env import ACTIONS, NUM_POINTS
+
+from isaaclab_pc.agents import ppo
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.learners import (
+    Decision,
+)
+from isaaclab_pc.learners.common.checkpoint_file import load_checkpoint, save_checkpoint
+from tests.unit.runners.bench import NUM_ENVS, SETTINGS, Bench
+
+
+def test_resume_is_the_same_run(name: str, tmp_path: Path) -> None:
+    checkpoint = tmp_path / "checkpoints" / "2.pt"
+    unbroken = Bench(name, tmp_path / "a", aux_coef=0.5)
+    unbroken.train(2)
+    unbroken.runner.save(checkpoint, {"task": "fake"})
+    rates = [metrics["learning_rate"] for _, metrics in unbroken.train(4)]
+    unbroken.runner.save(tmp_path / "a.pt", {})
+
+    resumed = Bench(name, tmp_path / "b", aux_coef=0.5)
+    assert not torch.allclose(resumed.act(), unbroken.act())
+    header = resumed.runner.load(checkpoint)
+    assert (header["task"], header["runner"], header["iteration"]) == ("fake", name, 2)
+    assert resumed.runner.completed_iterations == 2
+    calls = resumed.train(4)
+    assert [completed for completed, _ in calls] == [3, 4]
+    assert [metrics["learning_rate"] for _, metrics in calls] == rates
+    resumed.runner.save(tmp_path / "b.pt", {})
+    a, b = _tensors(tmp_path / "a.pt"), _tensors(tmp_path / "b.pt")
+    assert a.keys() == b.keys()
+    for key, tensor in a.items():
+        assert torch.equal(tensor, b[key]), key
+    assert torch.equal(resumed.act(), unbroken.act())
+
+
+def test_a_policy_acts_from_its_weights_alone(name: str, tmp_path: Path) -> None:
+    trained = Bench(name, tmp_path / "a")
+    trained.train(2)
+    trained.runner.save(tmp_path / "2.pt", {})
+
+    played = Bench(name, tmp_path / "b")
+    played.env.count = trained.env.count
+    assert played.runner.load_policy(tmp_path / "2.pt")["iteration"] == 2
+    torch.testing.assert_close(played.act(), trained.act())
+    assert played.runner.completed_iterations == 0
+
+
+def test_a_policy_acts_on_clouds_of_another_size_and_training_does_not_go_on_with_them(
+    name: str, tmp_path: Path
+) -> None:
+    Bench(name, tmp_path / "a").runner.save(tmp_path / "a.pt", {})
+    fewer = Bench(name, tmp_path / "b", num_points=NUM_POINTS // 2)
+    fewer.runner.load_policy(tmp_path / "a.pt")
+    assert fewer.act().shape == (NUM_ENVS, ACTIONS)
+    with pytest.raises(ConfigError, match="observations="):
+        fewer.runner.load(tmp_path / "a.pt")
+    with pytest.raises(ConfigError, match="observations="):
+        Bench(name, tmp_path / "c", obs="depth").runner.load_policy(tmp_path / "a.pt")
+
+
+def _tensors(path: Path) -> dict[str, torch.Tensor]:
+    from isaaclab_pc.learners.common.checkpoint_file import load_checkpoint
+
+    found: dict[str, torch.Tensor] = {}
+
+    def walk(value: Any, where: str) -> None:
+        if isinstance(value, torch.Tensor):
+            found[where] = value
+        elif isinstance(value, dict):
+            for key, item in value.items():
+                walk(item, f"{where}.{key}")
+
+    walk(load_checkpoint(path, "cpu")[0], "")
+    assert len(found) > 20
+    return found
+
+
+def test_checkpoint_may_be_written_by_the_callback(name: str, tmp_path: Path) -> None:
+    bench = Bench(name, tmp_path / "a")
+    actions = []
+
+    def on_iteration(completed: int, metrics: Mapping[str, float]) -> Decision:
+        bench.runner.save(tmp_path / f"{completed}.pt", {})
+        actions.append(bench.act())
+        return Decision.CONTINUE
+
+    bench.runner.train(2, on_iteration)
+    fresh = Bench(name, tmp_path / "b")
+    fresh.env.count = bench.env.count
+    assert fresh.runner.load(tmp_path / "2.pt")["iteration"] == 2
+    torch.testing.assert_close(fresh.act(), actions[1])
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        ({"obs": "depth"}, r"observations=.*points.*observations=.*depth"),
+        ({"expected": "lift"}, "task=reach.*task=lift"),
+    ],
+)
+def test_a_checkpoint_of_something_else_changes_nothing(
+    name: str, tmp_path: Path, other: dict[str, str], message: str
+) -> None:
+    Bench(name, tmp_path / "a").runner.save(tmp_path / "a.pt", {"task": "reach"})
+    bench = Bench(name, tmp_path / "b", other.get("obs", "points"))
+    before = bench.act()
+    with pytest.raises(ConfigError, match=message):
+        bench.runner.load(tmp_path / "a.pt", {"task": other.get("expected", "reach")})
+    assert torch.equal(bench.act(), before)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("iteration",), "three"),
+        (("rng",), [1, 2]),
+        (("rng", "torch"), "noise"),
+        (("rng", "numpy"), []),
+        (("algorithm", "optimizer"), None),
+    ],
+)
+def test_a_checkpoint_with_values_of_other_types_is_refused(
+    name: str, tmp_path: Path, path: tuple[str, ...], value: Any
+) -> None:
+    Bench(name, tmp_path / "a").runner.save(tmp_path / "a.pt", {})
+    state, header = load_checkpoint(tmp_path / "a.pt", "cpu")
+    parent = functools.reduce(operator.getitem, path[:-1], state)
+    key = next(key for key in parent if key.startswith(path[-1]))
+    parent[key] = value
+    save_checkpoint(tmp_path / "b.pt", state, header)
+    with pytest.raises(ConfigError, match=r"b\.pt holds what cannot be restored"):
+        Bench(name, tmp_path / "b").runner.load(tmp_path / "b.pt")
+
+
+def test_a_checkpoint_of_the_other_library_is_refused(tmp_path: Path) -> None:
+    Bench("rsl_rl", tmp_path / "a").runner.save(tmp_path / "a.pt", {})
+    with pytest.raises(ConfigError, match=r"runner=rsl_rl.*runner=rl_games"):
+        Bench("rl_games", tmp_path / "b").runner.load(tmp_path / "a.pt")
+
+
+def test_clouds_of_another_architecture_are_refused(name: str, tmp_path: Path) -> None:
+    Bench(name, tmp_path / "a").runner.save(tmp_path / "a.pt", {})
+    bench = Bench(name, tmp_path / "b", encoder=ppo.EncoderSettings(point_channels=(8, 20)))
+    before = bench.act()
+    with pytest.raises(ConfigError, match="other networks"):
+        bench.runner.load(tmp_path / "a.pt")
+    assert torch.equal(bench.act(), before)
+
+
+def test_another_encoder_trains_and_refuses_the_weights_of_the_default_one(name: str, tmp_path: Path) -> None:
+    Bench(name, tmp_path / "a").runner.save(tmp_path / "a.pt", {})
+    bench = Bench(name, tmp_path / "b", encoder=replace(SETTINGS.encoder, point_encoder="dp3", chunk=4))
+    with pytest.raises(ConfigError, match=r"other networks: \S+\.encoder\.encoders\.points\.\S+ has shape"):
+        bench.runner.load(tmp_path / "a.pt")
+
+    bench.train(1)
+    bench.runner.save(tmp_path / "b.pt", {})
+    again = Bench(name, tmp_path / "c", encoder=replace(SETTINGS.encoder, point_encoder="dp3"))
+    again.runner.load(tmp_path / "b.pt")
+    observed = bench.env.observe()
+    torch.testing.assert_close(again.runner.act(observed), bench.runner.act(observed))
+
+
+def test_every_library_trains_encoders_in_bfloat16_and_their_checkpoints_go_on_in_float32(
+    name: str, tmp_path: Path
+) -> None:
+    half = Bench(name, tmp_path / "a", encoder=replace(SETTINGS.encoder, precision="bf16"))
+    first = half.act()
+    half.train(1)
+    assert not torch.allclose(half.act(), first)
+    half.runner.save(tmp_path / "a.pt", {})
+
+    full = Bench(name, tmp_path / "b")
+    full.runner.load(tmp_path / "a.pt")
+    observed = half.env.observe()
+    actions, rounded = full.runner.act(observed), half.runner.act(observed)
+    assert not torch.equal(actions, rounded)
+    torch.testing.assert_close(actions, rounded, rtol=0, atol=0.02)
+    full.train(2)

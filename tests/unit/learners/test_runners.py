@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What every adapter promises of training and acting, on a fake task."""
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.unit.runners.fake_env import ACTIONS, EPISODE, NUM_POINTS
+from torch._dynamo.utils import counters
+from torch._inductor import config as inductor
+from torch.nn.modules.module import register_module_forward_pre_hook
+
+from isaaclab_pc.agents import ppo, rsl_rl_cfg
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.learners import (
+    Decision,
+)
+from isaaclab_pc.tensor_bytes import tensor_bytes
+from tests.unit.runners.bench import CONFIGS, NUM_ENVS, PLAN, Bench
+
+
+def test_iterations_are_counted_and_measured(name: str, tmp_path: Path) -> None:
+    bench = Bench(name, tmp_path)
+    calls = bench.train(3)
+    assert [completed for completed, _ in calls] == [1, 2, 3]
+    assert bench.runner.completed_iterations == 3
+    assert bench.env.steps_taken == 3 * PLAN.horizon
+    metrics = calls[-1][1]
+    assert metrics["success_rate"] == 0.5  # steps in which no episode ended log NaN
+    assert metrics["Guard/state"] == 2.0
+    assert metrics["mean_reward"] < 0.0
+    assert 0.0 < metrics["mean_episode_length"] <= 6.0
+    for key in ("collect_s", "learn_s", "learning_rate", "action_std", "loss/value"):
+        assert metrics[key] > 0.0, key
+    expected = NUM_ENVS * PLAN.horizon / (metrics["collect_s"] + metrics["learn_s"])
+    assert math.isclose(metrics["Perf/total_fps"], expected, rel_tol=0.2)
+    assert metrics["Perf/env_fps"] > metrics["Perf/inference_fps"] > metrics["Perf/total_fps"]
+    assert math.isfinite(metrics["loss/surrogate"])
+    assert any(tmp_path.glob("events.out.tfevents.*"))
+    assert not [path for path in tmp_path.rglob("*") if "tfevents" not in path.name]
+
+
+def test_the_first_episodes_end_at_different_times(name: str, tmp_path: Path) -> None:
+    bench = Bench(name, tmp_path)
+    bench.train(1)
+    assert len(bench.env.episode_length_buf.unique()) > 1
+
+
+@pytest.mark.parametrize("obs", ["points", "depth", "state"])
+def test_the_policy_is_a_module_that_acts_alike_and_changes_nothing(name: str, obs: str, tmp_path: Path) -> None:
+    bench = Bench(name, tmp_path, obs)
+    bench.train(2)
+    policy = bench.runner.policy()
+    before = {key: value.clone() for key, value in policy.state_dict().items()}
+    observed = {group: value for group, value in bench.env.observe().items() if group != "critic"}
+    with torch.no_grad():
+        actions = policy(observed)
+        first = policy({group: value[:1] for group, value in observed.items()})
+    torch.testing.assert_close(actions, bench.act(), rtol=0, atol=0)
+    torch.testing.assert_close(first, actions[:1])
+    torch.testing.assert_close(policy.state_dict(), before, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("obs", ["points", "depth"])
+def test_a_policy_of_several_frames_is_trained_and_acts_on_each(name: str, obs: str, tmp_path: Path) -> None:
+    bench = Bench(name, tmp_path, obs, history_length=3)
+    bench.train(2)
+    bench.runner.save(tmp_path / "2.pt", {})
+    played = Bench(name, tmp_path / "played", obs, num_points=NUM_POINTS // 2, history_length=3)
+    played.runner.load_policy(tmp_path / "2.pt")
+
+    observed = {group: value.float() for group, value in bench.env.observe().items()}
+    for runner in (bench.runner, played.runner):
+        action = runner.act(observed)
+        for age in range(3):
+            seen = observed[obs].clone()
+            seen[:, age] += 0.1
+            assert not torch.allclose(runner.act({**observed, obs: seen}), action), age
+    other = Bench(name, tmp_path / "other", obs, history_length=2)
+    with pytest.raises(ConfigError, match="observations"):
+        other.runner.load_policy(tmp_path / "2.pt")
+
+
+def test_memory_is_told_by_kind(name: str, tmp_path: Path) -> None:
+    bench = Bench(name, tmp_path)
+    bench.train(1)
+    held = {kind: tensor_bytes(holder) for kind, holder in bench.runner.holders().items()}
+    points = bench.env.observe()["points"]
+    assert set(held) == {"rollout storage", "network weights", "optimizer"}
+    assert held["rollout storage"] > PLAN.horizon * points.nbytes
+    # Two moments of each weight; the statistics of normalizers are weights without moments.
+    assert 1.5 * held["network weights"] < held["optimizer"] < 2.1 * held["network weights"]
+
+
+def test_memory_is_told_before_a_training(name: str, tmp_path: Path) -> None:
+    held = Bench(name, tmp_path).runner.holders()
+    assert set(held) == {"rollout storage", "network weights", "optimizer"}
+    assert tensor_bytes(held["network weights"]) > 0
+
+
+def test_stop_ends_after_that_iteration(name: str, tmp_path: Path) -> None:
+    bench = Bench(name, tmp_path)
+    assert len(bench.train(5, stop_at=2)) == 2
+    assert [completed for completed, _ in bench.train(4)] == [3, 4]
+    assert bench.train(4) == []
+
+
+def test_training_that_is_called_again_reads_the_observations_anew(name: str, tmp_path: Path) -> None:
+    bench = Bench(name, tmp_path)
+    bench.train(1)
+    # Other episodes ran in between, and all environments start new ones: at the same place, as the fake does not draw.
+    bench.env.reset()
+    bench.env.count += 1000
+    seen = bench.env.observe()["policy"]
+    reset = bench.env.reset
+    bench.env.reset = lambda: None
+    bench.runner.train(2, lambda completed, metrics: Decision.CONTINUE)
+    bench.env.reset = reset
+
+    storage: Any = bench.runner.holders()["rollout storage"]
+    policy = {
+        "rsl_rl": lambda: storage.observations["policy"],
+        "rl_games": lambda: storage[0]["tensor_dict"]["obses"]["policy"],
+        "skrl": lambda: storage["observations/policy"],
+        "sb3": lambda: storage["policy"].unflatten(0, (PLAN.horizon, NUM_ENVS)),
+    }[name]()
+    first = policy[0]
+    torch.testing.assert_close(first, seen)
+
+
+def test_rsl_rl_keeps_clouds_as_float16(tmp_path: Path) -> None:
+    bench = Bench("rsl_rl", tmp_path)
+    bench.train(1)
+    storage: Any = bench.runner.holders()["rollout storage"]
+    assert {name: storage.observations[name].dtype for name in ("policy", "points", "critic")} == {
+        "policy": torch.float32,
+        "points": torch.float16,
+        "critic": torch.float32,
+    }
+    assert storage.observations["points"].nbytes == PLAN.horizon * NUM_ENVS * NUM_POINTS * 3 * 2
+
+
+def test_several_frames_take_as_many_times_the_memory_and_no_more(name: str, tmp_path: Path) -> None:
+    def storage(frames: int) -> int:
+        bench = Bench(name, tmp_path / str(frames), history_length=frames)
+        bench.train(1)
+        return tensor_bytes(bench.runner.holders()["rollout storage"])
+
+    one, two, three = (storage(frames) for frames in (1, 2, 3))
+    # A frame of two numbers as float32 and of a cloud as float16. RL-Games keeps the last observation besides.
+    frame = NUM_ENVS * (2 * 4 + NUM_POINTS * 3 * 2)
+    assert two - one == three - two
+    assert PLAN.horizon * frame <= two - one <= (PLAN.horizon + 2) * frame
+
+
+@pytest.mark.slow
+def test_rsl_rl_trains_compiled_networks_as_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = Bench("rsl_rl", tmp_path / "a")
+    plain.train(1)
+
+    def compiled(settings: ppo.PpoSettings, experiment: str) -> Any:
+        cfg = rsl_rl_cfg.make_cfg(settings, experiment)
+        cfg.torch_compile_mode = "default"
+        return cfg
+
+    monkeypatch.setitem(CONFIGS, "rsl_rl", compiled)
+    # Compiles here: a pool would leave its threads behind.
+    monkeypatch.setattr(inductor, "compile_threads", 1)
+    counters.clear()
+    bench = Bench("rsl_rl", tmp_path / "b")
+    bench.train(1)
+    assert counters["stats"]["unique_graphs"] >= 2
+    assert not counters["graph_break"]
+    torch.testing.assert_close(bench.act(), plain.act(), rtol=1e-3, atol=1e-3)
+
+    bench.runner.save(tmp_path / "a.pt", {})
+    plain.runner.load(tmp_path / "a.pt")
+    torch.testing.assert_close(plain.act(), bench.act())
+
+
+def test_rsl_rl_logs_no_episode_that_was_cut_short_between_two_calls(tmp_path: Path) -> None:
+    bench = Bench("rsl_rl", tmp_path)
+    for iteration in range(1, 6):
+        bench.train(iteration)
+    library: Any = bench.runner
+    assert 0 < max(library._library.logger.lenbuffer) <= EPISODE
+
+
+def test_rsl_rl_counts_episodes_where_another_process_writes_the_log(tmp_path: Path) -> None:
+    alone = Bench("rsl_rl", tmp_path / "a").train(3)
+    bench = Bench("rsl_rl", tmp_path / "b")
+    library: Any = bench.runner
+    library._library.logger.disable_logs = True
+    calls = bench.train(3)
+    for key in ("mean_reward", "mean_episode_length"):
+        assert [metrics[key] for _, metrics in calls] == [metrics[key] for _, metrics in alone]
+    assert not (tmp_path / "b").exists()
+
+
+def test_training_goes_on_with_new_episodes_where_it_is_told_to(name: str, tmp_path: Path) -> None:
+    bench = Bench(name, tmp_path)
+    bench.train(1)
+    assert bench.env.episode_length_buf.any()
+    bench.env.extras = {"log": {"Metrics/success_rate": 0.0}}
+    bench.runner.start_new_episodes()
+    assert not bench.env.episode_length_buf.any()
+    assert not bench.env.extras, "what was logged of episodes that were cut short"
+
+
+def test_episodes_that_are_cut_short_leave_the_metrics_as_they_were(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(name, tmp_path)
+    set_aside: list[bool] = []
+
+    @contextmanager
+    def training_set_aside() -> Iterator[None]:
+        yield
+        set_aside.append(True)
+
+    monkeypatch.setattr(bench.env, "training_set_aside", training_set_aside, raising=False)
+    bench.runner.start_new_episodes()
+    assert set_aside
+
+
+def test_nothing_is_printed(name: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    Bench(name, tmp_path).train(1)
+    assert capsys.readouterr().out == ""
+
+
+def test_an_error_in_the_callback_passes_through(name: str, tmp_path: Path) -> None:
+    def fail(completed: int, metrics: Mapping[str, float]) -> Decision:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        Bench(name, tmp_path).runner.train(2, fail)
+
+
+@pytest.mark.parametrize("obs", ["points", "depth", "state"])
+def test_what_the_policy_sees_changes_its_action(name: str, tmp_path: Path, obs: str) -> None:
+    bench = Bench(name, tmp_path, obs)
+    seen = {name: tensor.float() for name, tensor in bench.env.observe().items()}
+    action = bench.runner.act(seen)
+    assert action.shape == (NUM_ENVS, ACTIONS)
+    for group in seen:
+        changed = {**seen, group: seen[group] + torch.randn_like(seen[group])}
+        assert torch.allclose(bench.runner.act(changed), action) == (group == "critic"), group
+
+
+def test_every_library_learns_from_the_cloud(name: str, tmp_path: Path) -> None:
+    bench = Bench(name, tmp_path, gamma=0.0, desired_kl=0.02)
+    rewards = [metrics["mean_reward"] for _, metrics in bench.train(60)]
+    assert rewards[-1] > 0.6 * rewards[5]  # returns are negative
+
+
+def test_only_the_networks_of_a_learner_may_use_tf32(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(name, tmp_path)
+    allowed: dict[str, set[bool]] = {"network": set(), "gradient": set(), "environment": set(), "between": set()}
+    matmul = torch.backends.cuda.matmul
+
+    def note(where: str) -> None:
+        allowed[where].add(bool(matmul.allow_tf32))
+
+    own_step = bench.env.step
+    monkeypatch.setattr(bench.env, "step", lambda actions: (note("environment"), own_step(actions))[1])
+    backward = torch.Tensor.backward
+    monkeypatch.setattr(torch.Tensor, "backward", lambda *args, **kw: (note("gradient"), backward(*args, **kw))[1])
+    hook = register_module_forward_pre_hook(lambda *_: note("network"))
+
+    def on_iteration(completed: int, metrics: Mapping[str, float]) -> Decision:
+        note("between")
+        return Decision.CONTINUE
+
+    bench.env.reset()
+    try:
+        bench.runner.train(2, on_iteration)
+    finally:
+        hook.remove()
+    assert allowed == {"network": {True}, "gradient": {True}, "environment": {False}, "between": {False}}
+    assert not matmul.allow_tf32
