@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from isaaclab_pc.agents.networks import ObservationEncoder, RunningNorm, StatePredictor, make_mlp
+from isaaclab_pc.agents.ppo import EncoderSettings
 
 __all__ = ["ActorCritic"]
 
@@ -33,7 +34,7 @@ class ActorCritic(nn.Module):
         aux_coef: float,
         memory_dim: int | None = None,
     ) -> None:
-        """Create the networks.
+        """Create the networks; the settings come from :meth:`isaaclab_pc.agents.ppo.PpoSettings.network`.
 
         Args:
             shapes: Shape of one observation of each group, without the batch dimension.
@@ -45,8 +46,8 @@ class ActorCritic(nn.Module):
             critic_hidden: Hidden layers of the critic.
             activation: Activation of the hidden layers.
             init_std: Standard deviation of the actions at the start.
-            aux_coef: Weight of the loss that makes the latent predict what the critic reads; 0 leaves the head out.
-            memory_dim: What the policy's perceptron reads instead of the latent, where a subclass has a memory.
+            aux_coef: Weight of the loss that makes the latent predict the critic's groups; 0 leaves the head out.
+            memory_dim: Input size of the policy's perceptron, where a subclass puts a memory before it.
         """
         super().__init__()
         self.actor_groups = list(actor)
@@ -55,7 +56,7 @@ class ActorCritic(nn.Module):
         actor_dim = sum(shapes[name][0] for name in self.actor_vectors)
         critic_dim = sum(shapes[name][0] for name in self.critic_vectors)
 
-        self.encoder = ObservationEncoder({name: shapes[name] for name in actor}, **encoder)
+        self.encoder = ObservationEncoder({name: shapes[name] for name in actor}, EncoderSettings(**encoder))
         self.actor_norm = RunningNorm(actor_dim)
         self.critic_norm = RunningNorm(critic_dim)
 
@@ -70,20 +71,14 @@ class ActorCritic(nn.Module):
         self.predictor = StatePredictor(latent_dim, critic_dim, aux_coef) if use_predictor else None
 
     def clipping_groups(self) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
-        """Return the parameters of the actor, encoders included, and those of the critic.
-
-        Our runners clip the gradient of each group by its own norm, as RSL-RL does.
-        """
+        """Return the parameters of the actor, encoders included, and the critic's: gradients are clipped apart."""
         critic = list(self.critic.parameters())
         critic_ids = {id(parameter) for parameter in critic}
         actor = [parameter for parameter in self.parameters() if id(parameter) not in critic_ids]
         return actor, critic
 
     def forward(self, obs: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-        """Compute the distribution of the actions and the value.
-
-        Args:
-            obs: Observation groups by name, those of actor and critic.
+        """Compute the distribution of the actions and the value of observation groups by name.
 
         Returns:
             Mean (B, A) and logarithm of the standard deviation (B, A) of the actions, value (B, 1).
@@ -91,11 +86,7 @@ class ActorCritic(nn.Module):
         return *self.distribution(self.latent(obs)), self.value(obs)
 
     def latent(self, obs: Mapping[str, Tensor]) -> Tensor:
-        """Return what the policy sees, (B, D): the normalized vectors and the encoded groups.
-
-        Args:
-            obs: Observation groups by name, those of actor and critic.
-        """
+        """Return the policy's view, (B, D): the normalized vectors and the encoded groups."""
         vectors = self.actor_norm(_concatenate(obs, self.actor_vectors))
         latent = torch.cat([vectors, *self.encoder(obs)], dim=-1)
         if self.predictor is not None and torch.is_grad_enabled():
@@ -103,28 +94,17 @@ class ActorCritic(nn.Module):
         return latent
 
     def distribution(self, latent: Tensor) -> tuple[Tensor, Tensor]:
-        """Return mean (B, A) and logarithm of the standard deviation (B, A) of the actions.
-
-        Args:
-            latent: What the policy's perceptron reads, (B, D).
-        """
+        """Return mean and logarithm of the standard deviation of the actions, (B, A) each, for a latent (B, D)."""
         mean = self.actor(latent)
         return mean, self.log_std.expand_as(mean)
 
     def policy(self, obs: Mapping[str, Tensor]) -> Tensor:
-        """Compute the mean of the actions, normalized as the next rollout will be; nothing is changed.
-
-        Args:
-            obs: The groups that the policy reads, by name, each with batch size B.
-
-        Returns:
-            Shape (B, A).
-        """
+        """Compute the mean of the actions, (B, A), normalized as the next rollout will be; nothing is changed."""
         actions: Tensor = self.actor(self.next_latent(obs))
         return actions
 
     def next_latent(self, obs: Mapping[str, Tensor]) -> Tensor:
-        """Return what the policy sees, (B, D), normalized as the next rollout will be; nothing is changed."""
+        """Return the policy's view, (B, D), normalized as the next rollout will be; nothing is changed."""
         vectors = self.actor_norm.with_all_samples(_concatenate(obs, self.actor_vectors))
         return torch.cat([vectors, *self.encoder(obs)], dim=-1)
 
@@ -134,11 +114,7 @@ class ActorCritic(nn.Module):
         return value
 
     def count_samples(self, obs: Mapping[str, Tensor]) -> None:
-        """Add vectors to the normalizers' statistics.
-
-        Args:
-            obs: Observation groups by name, those of actor and critic, batch (B,).
-        """
+        """Add the vectors of a batch to the normalizers' statistics."""
         state = _concatenate(obs, self.critic_vectors)
         self.actor_norm.add_samples(_concatenate(obs, self.actor_vectors))
         self.critic_norm.add_samples(state)
@@ -154,5 +130,4 @@ class ActorCritic(nn.Module):
 
 
 def _concatenate(obs: Mapping[str, Tensor], names: Sequence[str]) -> Tensor:
-    """Concatenate vectors, (B, D)."""
     return torch.cat([obs[name] for name in names], dim=-1)

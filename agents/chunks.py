@@ -19,12 +19,7 @@ makes a pass two to three times as fast."""
 
 
 def most_at_once(rows: int, chunk: int | None) -> int:
-    """Return how many samples' activations are held at once.
-
-    Args:
-        rows: Rows of activations that one sample makes: points or pixels.
-        chunk: The samples, if they were chosen; None: as many as make 2^20 rows.
-    """
+    """Return how many samples, of some rows of activations each, are held at once; ``chunk=None``: 2^20 rows."""
     return chunk or max(1, _MOST_ROWS // rows)
 
 
@@ -76,14 +71,7 @@ class ChunkedEncoder(nn.Module):
         return most_at_once(self.rows(batch), self.chunk)
 
     def forward(self, batch: Tensor) -> Tensor:
-        """Encode samples.
-
-        Args:
-            batch: Samples, shape (B, ...), any float dtype.
-
-        Returns:
-            Latents, shape (B, L).
-        """
+        """Encode samples (B, ...) of any float dtype to latents (B, L)."""
         rows = self.rows(batch)
         parts = split_batch(batch, rows, self.chunk)
         if torch.is_grad_enabled() and batch.shape[0] > self.at_once(batch):

@@ -1,37 +1,30 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The hyperparameters of distillation. Loads no torch."""
+"""The hyperparameters of distillation, and of PPO that goes on from a distilled policy. Loads no torch."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from isaaclab_pc.agents.ppo import EncoderSettings, UpdateSize
+from isaaclab_pc.agents.ppo import EncoderSettings, PpoSettings
 
-__all__ = ["DEFAULT", "DISTILL_AGENTS", "PRECISE", "REACH", "DistillSettings", "distill_sizes"]
+__all__ = ["DEFAULT", "PRECISE", "REACH", "DistillSettings", "ImitationCfg", "distill_sizes", "fine_tuning"]
 
 
 _ENCODER = EncoderSettings(point_channels=(64, 128), point_frequencies=(1.0, 4.0, 16.0))
 """The student must see to a few millimetres where the expert's cases meet."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class DistillSettings(UpdateSize):
-    """Imitation of a teacher by aggregation: see :class:`isaaclab_pc.learners.rsl_rl.distillation.ReplayDistillation`.
+@dataclass(kw_only=True)
+class ImitationCfg:
+    """``agent.algorithm``: see :class:`~isaaclab_pc.learners.rsl_rl.distillation.ReplayDistillation`."""
 
-    The defaults suit two CPU cores.
-    """
+    class_name: str = "isaaclab_pc.learners.rsl_rl.distillation:ReplayDistillation"
+    """The algorithm's class, resolved by RSL-RL."""
 
-    max_iterations: int = 90
-    """Iterations of a whole run, over which the learning rate decays."""
-
-    depth_iterations: int = 200
-    """Those where the student sees depth images, from which it learns more slowly."""
-
-    horizon: int = 16
-    """Steps per environment and iteration, where the batch plan does not change it."""
-
-    num_epochs: int = 5
-    """Minibatches that are learned from per iteration, as a multiple of ``num_minibatches``: they come out of all
+    num_learning_epochs: int = 5
+    """Minibatches that are learned from per iteration, as a multiple of ``num_mini_batches``: they come out of all
     samples that are held, and not of the new ones alone."""
+
+    num_mini_batches: int = 4
+    """Minibatches that the new samples of an iteration would make."""
 
     learning_rate: float = 1e-3
     """Learning rate of Adam at the start; it falls over the last third of a run."""
@@ -43,7 +36,7 @@ class DistillSettings(UpdateSize):
     """Samples that are held; the oldest go first."""
 
     refill_samples: int = 40_960
-    """Samples that are collected after a resume, which starts with an empty replay, before the student goes on
+    """Samples that all ranks collect after a resume, which starts with an empty replay, before the student goes on
     learning."""
 
     expert_share_samples: int = 100_000
@@ -53,7 +46,7 @@ class DistillSettings(UpdateSize):
     """Share of the steps in which the teacher acts from then on."""
 
     turn_steps: float = 15.0
-    """Mean steps that teacher or student act at a stretch."""
+    """Mean steps that teacher or student act at a stretch before the actor is drawn anew."""
 
     fulfilled_steps: int = 15
     """Steps in which a task is fulfilled before an episode of the training ends."""
@@ -63,6 +56,26 @@ class DistillSettings(UpdateSize):
 
     gripper_gain: float = 4.0
     """The logit of an open gripper where the student's last action is 1."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistillSettings:
+    """Imitation of a teacher by aggregation. The defaults suit two CPU cores."""
+
+    max_iterations: int = 90
+    """Iterations of a whole run, over which the learning rate decays."""
+
+    depth_iterations: int = 200
+    """Those where the student sees depth images, from which it learns more slowly."""
+
+    horizon: int = 16
+    """Steps per environment and iteration, where the batch plan does not change it."""
+
+    samples_per_update: int = 4096
+    """New samples per iteration, whatever the number of environments."""
+
+    algorithm: ImitationCfg = field(default_factory=ImitationCfg)
+    """How the student imitates; configs get a copy."""
 
     action_std: float = 0.1
     """Standard deviation of the student's actions while it trains."""
@@ -76,37 +89,60 @@ class DistillSettings(UpdateSize):
     encoder: EncoderSettings = _ENCODER
     """The student's encoders."""
 
+    @property
+    def minibatch_size(self) -> int:
+        """Samples per gradient step."""
+        return self.samples_per_update // self.algorithm.num_mini_batches
+
 
 DEFAULT = DistillSettings()
 """Hyperparameters of most tasks; found with ``lift``."""
 
-REACH = DistillSettings(max_iterations=30, depth_iterations=90, expert_share_samples=40_000)
+REACH = DistillSettings(max_iterations=30, depth_iterations=90, algorithm=ImitationCfg(expert_share_samples=40_000))
 """For ``reach``, which is learned in a few iterations."""
 
-PRECISE = DistillSettings(max_iterations=170, num_minibatches=8, small_error=0.02, action_std=0.05, fulfilled_steps=150)
-"""For ``peg_insert``, where millimetres count: what is small in another task's actions is learned as exactly as what is
-large, in more steps on fewer samples each."""
-
-DISTILL_AGENTS: Mapping[str, DistillSettings] = {"reach": REACH, "precise": PRECISE}
-"""Agents of :data:`isaaclab_pc.agents.ppo.AGENTS` that need other hyperparameters for distillation."""
+PRECISE = DistillSettings(
+    max_iterations=170,
+    action_std=0.05,
+    algorithm=ImitationCfg(num_mini_batches=8, small_error=0.02, fulfilled_steps=150),
+)
+"""For ``peg_insert``, where millimetres count: small errors weigh as much as large ones, in more steps on fewer samples
+each."""
 
 
 def distill_sizes(settings: DistillSettings) -> dict[str, DistillSettings]:
-    """Return the hyperparameters by the value of the setting ``agent``.
-
-    Args:
-        settings: The hyperparameters for a CPU.
-
-    Returns:
-        ``default``, the same ones, and ``large``, with networks and samples for a GPU.
-    """
+    """Return hyperparameters by the value of the setting ``agent``: these, and ``large`` ones for a GPU."""
+    algorithm = settings.algorithm
     large = replace(
         settings,
         samples_per_update=8 * settings.samples_per_update,
-        replay_samples=4 * settings.replay_samples,
-        refill_samples=8 * settings.refill_samples,
-        expert_share_samples=8 * settings.expert_share_samples,
+        algorithm=replace(
+            algorithm,
+            replay_samples=4 * algorithm.replay_samples,
+            refill_samples=8 * algorithm.refill_samples,
+            expert_share_samples=8 * algorithm.expert_share_samples,
+        ),
         hidden=(512, 256, 128),
         encoder=replace(settings.encoder, point_channels=(64, 128, 256)),
     )
     return {"default": settings, "large": large}
+
+
+def fine_tuning(rewards: PpoSettings, student: DistillSettings) -> PpoSettings:
+    """Return the hyperparameters of PPO that goes on from a distilled policy, in small steps and with little noise.
+
+    Args:
+        rewards: Those of PPO from nothing, for rewards, samples and the critic.
+        student: Those that the policy was distilled with, for its network.
+    """
+    return replace(
+        rewards,
+        max_iterations=100,
+        learning_rate=1e-5,
+        schedule="adaptive",
+        init_std=student.action_std,
+        aux_coef=0.0,
+        actor_hidden=student.hidden,
+        activation=student.activation,
+        encoder=student.encoder,
+    )

@@ -4,16 +4,18 @@
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from isaaclab_pc.agents.chunks import ChunkedEncoder
+from isaaclab_pc.agents.observation_groups import split_history
 from isaaclab_pc.agents.point_encoders import make_point_encoder
+from isaaclab_pc.agents.pointnet import PointNet
+from isaaclab_pc.agents.ppo import EncoderSettings
 from isaaclab_pc.agents.precision import autocast, in_dtype_of_autocast
 from isaaclab_pc.distributed import average, world_size
-from isaaclab_pc.learners import split_history
 
 __all__ = [
     "DepthEncoder",
@@ -30,16 +32,13 @@ _ACTIVATIONS = {"elu": nn.ELU, "relu": nn.ReLU, "tanh": nn.Tanh, "silu": nn.SiLU
 
 
 def make_mlp(in_features: int, hidden: Sequence[int], out_features: int, activation: str = "elu") -> nn.Sequential:
-    """Build a perceptron with a linear last layer.
+    """Build a perceptron, (..., in_features) to (..., out_features), with a linear last layer.
 
     Args:
         in_features: Size of the input.
         hidden: Sizes of the hidden layers.
         out_features: Size of the output.
-        activation: Name of the activation after each hidden layer: elu, relu, tanh or silu.
-
-    Returns:
-        Linear layers and activations in turn, mapping (..., in_features) to (..., out_features).
+        activation: Activation after each hidden layer: elu, relu, tanh or silu.
     """
     sizes = [in_features, *hidden]
     layers: list[nn.Module] = []
@@ -90,14 +89,7 @@ class DepthEncoder(nn.Module):
         return max(1, depth[0].numel() // 16)
 
     def forward(self, depth: Tensor) -> Tensor:
-        """Encode depth images.
-
-        Args:
-            depth: Distances to the image plane [m], shape (B, 1, H, W), any float dtype.
-
-        Returns:
-            Latents, shape (B, L), float32, non-negative.
-        """
+        """Encode distances to the image plane [m], (B, 1, H, W), any float dtype, to latents (B, L), float32."""
         depth = depth.float()
         angles = depth * self.angular_frequencies
         # bfloat16 rounds the depth to millimetres, and the waves to less than a tenth of one.
@@ -113,12 +105,7 @@ class FrameEncoder(nn.Module):
     """
 
     def __init__(self, encoder: nn.Module, frames: int) -> None:
-        """Wrap an encoder.
-
-        Args:
-            encoder: Maps frames (B, ...) to latents (B, L).
-            frames: Frames of an observation, T.
-        """
+        """Wrap an encoder of frames (B, ...) to latents (B, L), for T frames in each observation."""
         super().__init__()
         self.encoder = encoder
         self.frames = frames
@@ -144,65 +131,27 @@ class ObservationEncoder(nn.Module):
     A group is points (K, C), a depth image (1, H, W), or several frames of either, (T, K, C) or (T, 1, H, W).
     """
 
-    def __init__(
-        self,
-        shapes: Mapping[str, Sequence[int]],
-        *,
-        point_encoder: str,
-        point_channels: Sequence[int],
-        point_scale: float,
-        point_frequencies: Sequence[float],
-        depth_channels: Sequence[int],
-        depth_latent: int,
-        chunk: int | Literal["auto"],
-        precision: str,
-    ) -> None:
+    def __init__(self, shapes: Mapping[str, Sequence[int]], settings: EncoderSettings) -> None:
         """Create the encoders.
-
-        All but the shapes are the fields of :class:`~isaaclab_pc.agents.ppo.EncoderSettings`.
 
         Args:
             shapes: Shape of one observation of each group, without the batch dimension. Vectors are left out.
-            point_encoder: Kind of the point-cloud encoder: pointnet or dp3.
-            point_channels: Layers of the point-cloud perceptron; the last one is the size of the latent.
-            point_scale: Factor on the points' coordinates [1/m].
-            point_frequencies: Spatial frequencies of the points' sines and cosines [1/m].
-            depth_channels: Output channels of the depth encoder's convolutions.
-            depth_latent: Size of the depth encoder's latent.
-            chunk: Clouds or images per chunk of activations, or ``auto``.
-            precision: What the encoders compute in: float32 or bf16.
+            settings: Sizes and precision.
 
         Raises:
             ValueError: A group is neither a vector nor what this class names, or there is no such kind of encoder or no
                 such precision.
         """
         super().__init__()
-        if precision not in ("float32", "bf16"):
-            raise ValueError(f"precision={precision!r}: there are float32 and bf16")
-        self.precision = precision
-        most = None if chunk == "auto" else chunk
+        if settings.precision not in ("float32", "bf16"):
+            raise ValueError(f"precision={settings.precision!r}: there are float32 and bf16")
+        self.precision = settings.precision
         self._shapes = {name: tuple(shape) for name, shape in shapes.items() if len(shape) > 1}
         self.encoders = nn.ModuleDict()
         self.latent_dim = 0
         for name, full_shape in self._shapes.items():
             frames, shape = split_history(full_shape)
-            if len(shape) == 2:
-                encoder = make_point_encoder(
-                    point_encoder,
-                    shape[1],
-                    point_channels,
-                    scale=point_scale,
-                    frequencies=point_frequencies,
-                    chunk=most,
-                )
-            elif len(shape) == 3 and shape[0] == 1:
-                images = DepthEncoder(shape[1], shape[2], depth_channels, depth_latent)
-                encoder = ChunkedEncoder(images, images.rows, depth_latent, most)
-            else:
-                raise ValueError(
-                    f"observation group '{name}' has shape {full_shape}: there are encoders for points (K, C) and "
-                    "depth images (1, H, W), one or several, only"
-                )
+            encoder = _frame_encoder(name, shape, settings)
             self.encoders[name] = encoder if frames == 1 else FrameEncoder(encoder, frames)
             self.latent_dim += frames * encoder.latent_dim
 
@@ -221,10 +170,7 @@ class ObservationEncoder(nn.Module):
         return min(counts, default=0)
 
     def forward(self, obs: Mapping[str, Tensor]) -> list[Tensor]:
-        """Encode every group.
-
-        Args:
-            obs: Observation groups by name; those without an encoder are ignored.
+        """Encode every group, by name; those without an encoder are ignored.
 
         Returns:
             The latents, each of shape (B, L), float32, in the order of :attr:`groups`.
@@ -234,6 +180,27 @@ class ObservationEncoder(nn.Module):
     def _encode(self, encoder: nn.Module, batch: Tensor) -> Tensor:
         with autocast(batch.device.type, self.precision):
             return encoder(batch).float()
+
+
+def _frame_encoder(group: str, shape: Sequence[int], settings: EncoderSettings) -> PointNet | ChunkedEncoder:
+    """Return the encoder of one frame of a group, as its shape asks for."""
+    chunk = None if settings.chunk == "auto" else settings.chunk
+    if len(shape) == 2:
+        return make_point_encoder(
+            settings.point_encoder,
+            shape[1],
+            settings.point_channels,
+            scale=settings.point_scale,
+            frequencies=settings.point_frequencies,
+            chunk=chunk,
+        )
+    if len(shape) == 3 and shape[0] == 1:
+        images = DepthEncoder(shape[1], shape[2], settings.depth_channels, settings.depth_latent)
+        return ChunkedEncoder(images, images.rows, settings.depth_latent, chunk)
+    raise ValueError(
+        f"observation group '{group}' has frames of shape {tuple(shape)}: there are encoders for points (K, C) and "
+        "depth images (1, H, W), one or several, only"
+    )
 
 
 class RunningNorm(nn.Module):
@@ -250,12 +217,7 @@ class RunningNorm(nn.Module):
     seen_var: Tensor
 
     def __init__(self, features: int, eps: float = 1e-2) -> None:
-        """Create the statistics.
-
-        Args:
-            features: Size of the vectors, S.
-            eps: Added to the standard deviation.
-        """
+        """Create the statistics of vectors (S,); ``eps`` is added to the standard deviation."""
         super().__init__()
         self.eps = eps
         self.register_buffer("mean", torch.zeros(features))
@@ -316,7 +278,7 @@ class StatePredictor(nn.Module):
     """
 
     scale_loss: Callable[[Tensor], Tensor]
-    """What mixed precision does to a loss, whose gradient is divided by it again; a runner sets it."""
+    """Scales the loss under mixed precision; a runner sets it."""
 
     def __init__(self, latent_dim: int, state_dim: int, coef: float) -> None:
         """Create the head.
@@ -333,15 +295,7 @@ class StatePredictor(nn.Module):
         self.scale_loss = _unscaled
 
     def forward(self, latent: Tensor, state: Tensor) -> Tensor:
-        """Attach the loss to a latent.
-
-        Args:
-            latent: Latents, shape (B, L).
-            state: Privileged states, shape (B, S).
-
-        Returns:
-            The latents, unchanged.
-        """
+        """Attach the loss for privileged states (B, S) to latents (B, L), which are returned unchanged."""
         error = self.head(latent) - self.norm(state)
         loss = self.scale_loss(self.coef * error.square().mean())
         return _AttachLoss.apply(latent, loss)  # type: ignore[no-any-return]

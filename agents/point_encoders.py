@@ -20,12 +20,7 @@ class Dp3(nn.Module):
     """The encoder of 3D Diffusion Policy (Ze et al. 2024): a PointNet with layer normalization, then a projection."""
 
     def __init__(self, embedding: PointEmbedding, channels: Sequence[int]) -> None:
-        """Create the layers.
-
-        Args:
-            embedding: What the first layer sees of a point.
-            channels: Sizes of the perceptron's layers; the last one is the size of the latent, L, too.
-        """
+        """Create the layers; the last one of ``channels`` is the size of the latent, L, too."""
         super().__init__()
         self.embedding = embedding
         layers: list[nn.Module] = []

@@ -42,7 +42,7 @@ class PointEmbedding(nn.Module):
     angular_frequencies: Tensor
 
     def __init__(self, in_features: int, scale: float, frequencies: Sequence[float]) -> None:
-        """Set what is computed; there is nothing to learn.
+        """Set up the embedding; there is nothing to learn.
 
         Args:
             in_features: Features of one point, C; the first three are its position [m].
@@ -56,10 +56,7 @@ class PointEmbedding(nn.Module):
         self.register_buffer("angular_frequencies", angular, persistent=False)
 
     def forward(self, points: Tensor) -> Tensor:
-        """Embed points.
-
-        Args:
-            points: Points, shape (..., C), any float dtype.
+        """Embed points (..., C) of any float dtype.
 
         Returns:
             The scaled points, sines and cosines, shape (..., C + 6 F), in the dtype of the module.
@@ -79,27 +76,14 @@ class DensePointNet(nn.Module):
     """
 
     def __init__(self, embedding: PointEmbedding, hidden: nn.Sequential, last: nn.Linear) -> None:
-        """Wrap existing layers.
-
-        Args:
-            embedding: What the first layer sees of a point, (..., C) to (..., E).
-            hidden: Layers applied to every point, (..., E) to (..., H).
-            last: Layer before the maximum, (..., H) to (..., L).
-        """
+        """Wrap an embedding (..., C) to (..., E), layers of every point to (..., H), and the last one to (..., L)."""
         super().__init__()
         self.embedding = embedding
         self.hidden = hidden
         self.last = last
 
     def forward(self, points: Tensor) -> Tensor:
-        """Encode clouds.
-
-        Args:
-            points: Clouds, shape (B, K, C), any float dtype.
-
-        Returns:
-            Latents, shape (B, L), float32, non-negative.
-        """
+        """Encode clouds (B, K, C) of any float dtype to latents (B, L), float32, non-negative."""
         features = self.last(self.hidden(self.embedding(points)))
         return features.amax(dim=1).relu()
 
@@ -149,14 +133,7 @@ class PointNet(nn.Module):
         return DensePointNet(self.embedding, self.hidden, self.last)
 
     def forward(self, points: Tensor) -> Tensor:
-        """Encode clouds.
-
-        Args:
-            points: Clouds, shape (B, K, C), any float dtype.
-
-        Returns:
-            Latents, shape (B, L), float32, non-negative.
-        """
+        """Encode clouds (B, K, C) of any float dtype to latents (B, L), float32, non-negative."""
         if not torch.is_grad_enabled():
             parts = split_batch(points, points.shape[1], self.chunk)
             pooled = torch.cat([self._features(part).amax(dim=1) for part in parts])
@@ -209,15 +186,7 @@ class PointNet(nn.Module):
         return self._last_of(hidden.view(latent_dim, batch, self.last.in_features))
 
     def _shared_latent(self, points: Tensor, winners: Tensor | None = None) -> Tensor:
-        """Do as :meth:`_critical_latent`, but evaluate each point once, however many maxima it attains.
-
-        Args:
-            points: Clouds, shape (B, K, C).
-            winners: Points that attain the maxima, shape (B, L); None: they are found on the way.
-
-        Returns:
-            Latents, shape (B, L).
-        """
+        """Do as :meth:`_critical_latent`, but evaluate each point once, however many maxima it attains."""
         batch, count, features = points.shape
         hidden = self.hidden(self.embedding(points.reshape(batch * count, features)))
         if winners is None:

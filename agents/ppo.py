@@ -4,13 +4,12 @@
 ``<runner>_cfg.py`` translates them for a library; a value means the same in every one.
 """
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-from isaaclab_pc.errors import ConfigError, closest
+from isaaclab_pc.agents.observation_groups import policy_groups
 
-__all__ = ["AGENTS", "DEFAULT", "REACH", "EncoderSettings", "PpoSettings", "UpdateSize", "find_agent", "sizes"]
+__all__ = ["DEFAULT", "REACH", "EncoderSettings", "PpoSettings", "sizes"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,30 +49,7 @@ class EncoderSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class UpdateSize:
-    """How many samples an update of the policy takes, for any algorithm."""
-
-    samples_per_update: int = 4096
-    """New samples per update, whatever the number of environments: the batch plan adapts the horizon to it."""
-
-    num_minibatches: int = 4
-    """Minibatches that they make."""
-
-    def __post_init__(self) -> None:
-        """Check that the samples divide into minibatches."""
-        if self.samples_per_update % self.num_minibatches:
-            raise ValueError(
-                f"samples_per_update={self.samples_per_update} is no multiple of num_minibatches={self.num_minibatches}"
-            )
-
-    @property
-    def minibatch_size(self) -> int:
-        """Samples per gradient step."""
-        return self.samples_per_update // self.num_minibatches
-
-
-@dataclass(frozen=True, kw_only=True)
-class PpoSettings(UpdateSize):
+class PpoSettings:
     """PPO with an asymmetric actor and critic: the critic reads the privileged state, so only the actor encodes clouds.
 
     The defaults suit two CPU cores.
@@ -84,6 +60,12 @@ class PpoSettings(UpdateSize):
 
     horizon: int = 32
     """Steps per environment and update, where the batch plan does not change it."""
+
+    samples_per_update: int = 4096
+    """Samples per update, whatever the number of environments: the batch plan adapts the horizon to it."""
+
+    num_minibatches: int = 4
+    """Minibatches that they make."""
 
     num_epochs: int = 5
     """Passes over the samples per update."""
@@ -133,6 +115,31 @@ class PpoSettings(UpdateSize):
     encoder: EncoderSettings = field(default_factory=EncoderSettings)
     """The policy's encoders."""
 
+    def __post_init__(self) -> None:
+        """Check that the samples divide into minibatches."""
+        if self.samples_per_update % self.num_minibatches:
+            raise ValueError(
+                f"samples_per_update={self.samples_per_update} is no multiple of num_minibatches={self.num_minibatches}"
+            )
+
+    @property
+    def minibatch_size(self) -> int:
+        """Samples per gradient step."""
+        return self.samples_per_update // self.num_minibatches
+
+    def network(self) -> dict[str, Any]:
+        """Return the arguments of :class:`~isaaclab_pc.agents.actor_critic.ActorCritic` that reads point clouds."""
+        return {
+            "actor": policy_groups("points"),
+            "critic": ["critic"],
+            "encoder": self.encoder.to_dict(),
+            "actor_hidden": list(self.actor_hidden),
+            "critic_hidden": list(self.critic_hidden),
+            "activation": self.activation,
+            "init_std": self.init_std,
+            "aux_coef": self.aux_coef,
+        }
+
 
 DEFAULT = PpoSettings(max_iterations=1000, gamma=0.9, learning_rate=3e-4, schedule="fixed")
 """Hyperparameters of most tasks; found with ``lift``.
@@ -145,34 +152,9 @@ divergence. Two CPU cores take less than an hour for the iterations, from points
 REACH = PpoSettings(max_iterations=100, horizon=16)
 """For ``reach``: few iterations, and the adaptive schedule."""
 
-AGENTS: Mapping[str, PpoSettings] = {"default": DEFAULT, "reach": REACH, "precise": DEFAULT}
-"""The agents by name, as ``register_task(agent=...)`` takes them. ``precise`` differs in distillation alone."""
-
-
-def find_agent(name: str) -> PpoSettings:
-    """Look up the hyperparameters of an agent.
-
-    Args:
-        name: One of :data:`AGENTS`.
-
-    Raises:
-        ConfigError: There is no such agent; the message shows the near ones.
-    """
-    if name not in AGENTS:
-        raise ConfigError(f"agent '{name}' is not in agents/ppo.py: {closest(name, AGENTS)}")
-
-    return AGENTS[name]
-
 
 def sizes(settings: PpoSettings) -> dict[str, PpoSettings]:
-    """Return an agent's hyperparameters by the value of the setting ``agent``.
-
-    Args:
-        settings: The hyperparameters for a CPU.
-
-    Returns:
-        ``default``, the same ones, and ``large``, with networks and samples for a GPU.
-    """
+    """Return hyperparameters by the value of the setting ``agent``: these, and ``large`` ones for a GPU."""
     large = replace(
         settings,
         horizon=8,

@@ -39,20 +39,14 @@ class Float32Linear(nn.Linear):
 
     def forward(self, input: Tensor) -> Tensor:
         """Map (..., in_features) to (..., out_features)."""
-        if torch.jit.is_scripting():  # type: ignore[attr-defined]
-            return functional.linear(input, self.weight, self.bias)
-        else:
-            with autocast(input.device.type, "float32"):
-                result = functional.linear(input, self.weight, self.bias)
-            return in_dtype_of_autocast(result)
+        with autocast(input.device.type, "float32"):
+            result = functional.linear(input, self.weight, self.bias)
+        return in_dtype_of_autocast(result)
 
 
 def in_dtype_of_autocast(result: Tensor) -> Tensor:
     """Return a tensor of any shape in the dtype that an autocast around it computes in; without one, as it is."""
-    if torch.jit.is_scripting():  # type: ignore[attr-defined]
-        return result
-    else:
-        device_type = result.device.type
-        if device_type != "meta" and torch.is_autocast_enabled(device_type):
-            return result.to(torch.get_autocast_dtype(device_type))
-        return result
+    device_type = result.device.type
+    if device_type != "meta" and torch.is_autocast_enabled(device_type):
+        return result.to(torch.get_autocast_dtype(device_type))
+    return result

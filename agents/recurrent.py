@@ -13,27 +13,17 @@ State = tuple[Tensor, ...]
 
 
 def initial_state(rnn: nn.RNNBase, batch: int) -> State:
-    """Return the memory before the first step of an episode: zeros.
-
-    Args:
-        rnn: A GRU or an LSTM.
-        batch: Environments, B.
-    """
+    """Return the memory of a GRU or an LSTM before the first step of an episode, zeros, for B environments."""
     count = 2 if isinstance(rnn, nn.LSTM) else 1
     device = next(rnn.parameters()).device
     return tuple(torch.zeros(rnn.num_layers, batch, rnn.hidden_size, device=device) for _ in range(count))
 
 
 def run_rnn(rnn: nn.RNNBase, seen: Tensor, state: State) -> tuple[Tensor, State]:
-    """Pass sequences through a memory.
-
-    Args:
-        rnn: A GRU or an LSTM.
-        seen: What was seen, (T, B, D).
-        state: The memory before.
+    """Pass sequences (T, B, D) through a memory.
 
     Returns:
-        What is remembered at each step, (T, B, H), and the memory after the last one.
+        The output at each step, (T, B, H), and the memory after the last one.
     """
     before: Any = state if isinstance(rnn, nn.LSTM) else state[0]
     remembered, after = rnn(seen, before)

@@ -62,14 +62,14 @@ def print_table(title: str, rows: Iterable[tuple[str, Mapping[str, Callable[[], 
 
 def ppo_networks(settings: ppo.PpoSettings) -> list[nn.Module]:
     """Return actor and critic."""
-    encoder = ObservationEncoder({"points": SHAPES["points"]}, **settings.encoder.to_dict())
+    encoder = ObservationEncoder({"points": SHAPES["points"]}, settings.encoder)
     actor = make_mlp(SHAPES["policy"][0] + encoder.latent_dim, settings.actor_hidden, 8)
     return [encoder, actor, make_mlp(SHAPES["critic"][0], settings.critic_hidden, 1)]
 
 
 def student(settings: distill.DistillSettings) -> list[nn.Module]:
     """Return the student's networks."""
-    encoder = ObservationEncoder({"points": SHAPES["points"]}, **settings.encoder.to_dict())
+    encoder = ObservationEncoder({"points": SHAPES["points"]}, settings.encoder)
     return [encoder, make_mlp(SHAPES["policy"][0] + encoder.latent_dim, settings.hidden, 8)]
 
 

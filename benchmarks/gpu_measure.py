@@ -21,6 +21,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +81,6 @@ def encoder(args: argparse.Namespace) -> dict[str, Any]:
 
     sizes = ppo.sizes(ppo.DEFAULT) if args.agent == "ppo" else distill.distill_sizes(distill.DEFAULT)
     agent = sizes["large"]
-    settings = agent.encoder.to_dict()
     count = args.num_envs or agent.minibatch_size
     clouds = {"points": torch.rand(count, CLOUD, 3, device=args.device).half()}
 
@@ -88,8 +88,8 @@ def encoder(args: argparse.Namespace) -> dict[str, Any]:
     for name in ("float32", "tf32", "bfloat16"):
         # What bfloat16 leaves in float32 is TF32 in a training, too.
         torch.backends.cuda.matmul.allow_tf32 = name != "float32"
-        settings["precision"] = "bf16" if name == "bfloat16" else "float32"
-        net = ObservationEncoder({"points": (CLOUD, 3)}, **settings).to(args.device)
+        settings = replace(agent.encoder, precision="bf16" if name == "bfloat16" else "float32")
+        net = ObservationEncoder({"points": (CLOUD, 3)}, settings).to(args.device)
 
         def infer(net: ObservationEncoder = net) -> None:
             with torch.no_grad():

@@ -7,9 +7,10 @@ from typing import Any
 
 import gymnasium as gym
 
-from isaaclab_pc.agents.distill import DEFAULT, DISTILL_AGENTS, DistillSettings, distill_sizes
-from isaaclab_pc.agents.fine_tune import fine_tuning
-from isaaclab_pc.agents.ppo import PpoSettings, find_agent, sizes
+from isaaclab_pc.agents import distill as distillation
+from isaaclab_pc.agents import ppo as from_rewards
+from isaaclab_pc.agents.distill import DistillSettings
+from isaaclab_pc.agents.ppo import PpoSettings
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.learners import RUNNERS, agent_key
 
@@ -18,10 +19,9 @@ def register_task(
     task_id: str,
     env: str,
     env_cfg: str,
-    agent: str = "default",
     *,
-    ppo: PpoSettings | None = None,
-    distill: DistillSettings | None = None,
+    ppo: PpoSettings = from_rewards.DEFAULT,
+    distill: DistillSettings = distillation.DEFAULT,
 ) -> None:
     """Register a task with an agent for every learning library, in every size.
 
@@ -30,12 +30,11 @@ def register_task(
         env: Environment class, as ``module:Class``. The module stands in the folder that gives the task its short name,
             which is also what Isaac Lab's own ``isaaclab train`` calls the experiment.
         env_cfg: Environment configuration, as ``module:Class``.
-        agent: Hyperparameters that it learns with, one of :data:`isaaclab_pc.agents.ppo.AGENTS`.
-        ppo: Hyperparameters of its own for PPO; None: those of ``agent``, here as below.
-        distill: Hyperparameters of its own for imitation.
+        ppo: Hyperparameters of PPO.
+        distill: Hyperparameters of imitation.
 
     Raises:
-        ConfigError: There is no such agent, or ``env`` names no class in a folder.
+        ConfigError: ``env`` names no class in a folder.
     """
     module, _, kind = env.partition(":")
     if not kind or "." not in module:
@@ -43,25 +42,19 @@ def register_task(
             f"{task_id}: env={env!r}: expected 'package.folder.module:Class', as the folder names the task."
         )
     short_name = module.split(".")[-2]
-    settings = ppo or find_agent(agent)
-    students = distill_sizes(distill or DISTILL_AGENTS.get(agent, DEFAULT))
 
-    agents = {
-        agent_key(runner, size): _config_maker(runner, "make_cfg", sized, short_name)
-        for runner in RUNNERS
-        for size, sized in sizes(settings).items()
-    }
-    # RSL-RL alone; for every task, as a policy that sees the state can teach any of them.
-    agents |= {
-        agent_key("rsl_rl", size, "distill"): _config_maker("rsl_rl", "make_distill_cfg", student, short_name)
-        for size, student in students.items()
-    }
-    agents |= {
-        agent_key("rsl_rl", size, "finetune"): _config_maker(
-            "rsl_rl", "make_finetune_cfg", fine_tuning(sized, students[size]), short_name
+    agents = {}
+    students = distillation.distill_sizes(distill)
+    for size, settings in from_rewards.sizes(ppo).items():
+        for runner in RUNNERS:
+            agents[agent_key(runner, size)] = _config_maker(runner, "make_cfg", settings, short_name)
+        # RSL-RL alone; for every task, as a policy that sees the state can teach any of them.
+        student = students[size]
+        goes_on = distillation.fine_tuning(settings, student)
+        agents[agent_key("rsl_rl", size, "distill")] = _config_maker("rsl_rl", "make_distill_cfg", student, short_name)
+        agents[agent_key("rsl_rl", size, "finetune")] = _config_maker(
+            "rsl_rl", "make_finetune_cfg", goes_on, short_name
         )
-        for size, sized in sizes(settings).items()
-    }
     gym.register(
         id=task_id,
         entry_point=env,
@@ -79,7 +72,7 @@ def _config_maker(runner: str, function: str, settings: Any, experiment: str) ->
 
     def make_cfg() -> Any:
         # Not before it is asked for: the libraries' configurations load torch.
-        module = importlib.import_module(f"isaaclab_pc.agents.{runner}_cfg")
+        module = importlib.import_module(f"isaaclab_pc.learners.{runner}.cfg")
         return getattr(module, function)(settings, experiment)
 
     # Isaac Lab prints it when it loads the configuration.

@@ -38,7 +38,7 @@ _IRRELEVANT = {
 }
 """Settings on which neither memory nor speed depends, or which the search takes by themselves."""
 
-_ROOMS = ("agents", "envs", "sensors", "guards", "physics", "assets", "learning", "runners")
+_ROOMS = ("agents", "envs", "sensors", "guards", "physics", "assets", "learners")
 """Folders of this package that compute or allocate in a training, beside its task. The others start it, show it and
 search; they can change without costing anybody a search."""
 

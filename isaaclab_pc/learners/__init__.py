@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The hand-off to the learning libraries: one adapter each, all behind the same :class:`Adapter` and :class:`Runner`.
+"""The learning libraries: a folder each, all behind the same :class:`Adapter` and :class:`Runner`.
 
 Importing this package loads neither torch nor a library; :func:`load_adapter` does.
 """
@@ -13,11 +13,10 @@ from isaaclab_pc.learners.common.checkpoint_file import NonFiniteError, check_he
 from isaaclab_pc.learners.common.interface import (
     Adapter,
     Decision,
+    LearnerOptions,
     OnIteration,
     Runner,
     TeacherPolicy,
-    policy_groups,
-    split_history,
 )
 from isaaclab_pc.packages import is_installed, wrong_versions
 
@@ -25,6 +24,7 @@ __all__ = [
     "RUNNERS",
     "Adapter",
     "Decision",
+    "LearnerOptions",
     "Library",
     "NonFiniteError",
     "OnIteration",
@@ -34,10 +34,8 @@ __all__ = [
     "check_header",
     "check_intact",
     "load_adapter",
-    "policy_groups",
     "read_header",
     "require_library",
-    "split_history",
 ]
 
 
@@ -58,7 +56,7 @@ RUNNERS: Mapping[str, Library] = {
     "skrl": Library("skrl", "isaaclab_pc[skrl]"),
     "sb3": Library("stable_baselines3", "isaaclab_pc[sb3]"),
 }
-"""The learning libraries by the value of ``runner``, which is also the name of the adapter's module in this package."""
+"""The learning libraries by the value of ``runner``, which is also the name of the library's folder in this package."""
 
 
 def require_library(name: str) -> None:
@@ -95,7 +93,7 @@ def load_adapter(name: str) -> Adapter:
         ConfigError: There is no such adapter, or its library is not installed.
     """
     require_library(name)
-    return importlib.import_module(f"{__name__}.{name}").ADAPTER
+    return importlib.import_module(f"{__name__}.{name}.adapter").ADAPTER
 
 
 def agent_key(runner: str, agent: str, algorithm: str = "ppo") -> str:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.json_record import JsonRecord
-from isaaclab_pc.learners.batch import BatchPlan
+from isaaclab_pc.learners.common.batch import BatchPlan
 from isaaclab_pc.packages import is_installed
 from isaaclab_pc.physics.backends import INSTALL_ISAACSIM
 from isaaclab_pc.scaling.machine import Machine

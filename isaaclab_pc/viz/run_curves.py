@@ -28,7 +28,7 @@ class RunCurves:
     metrics: dict[str, list[float]]
     """Values by the metric's name, the same with every learning library: ``success_rate``, ``mean_reward``,
     ``collect_s``, ``learn_s``, ``Perf/*``, ``Memory/*``, ``loss/*`` and the others of
-    :meth:`isaaclab_pc.learners.common.interface.Runner.train`, and what the environment logged, such as ``Guard/action``. NaN
+    :meth:`isaaclab_pc.learners.Runner.train`, and what the environment logged, such as ``Guard/action``. NaN
     where an iteration had no such value, as the success rate of one in which no episode ended."""
 
 

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from isaaclab_pc.launch.evaluation_result import Breakdown, Evaluation, Success, Third
 from isaaclab_pc.learners.common.checkpoint_file import rng_state, set_rng_state
+from isaaclab_pc.learners.common.shared import training_set_aside
 from isaaclab_pc.workers.film_recorder import FilmRecorder
 
 __all__ = ["evaluate", "evaluate_in_between"]
@@ -95,22 +95,13 @@ def evaluate_in_between(
     generators = rng_state(str(base.device))
     steps = base.common_step_counter
 
-    set_aside = getattr(base, "training_set_aside", lambda: _reset_at_end(env))
-    with set_aside():
+    with training_set_aside(env):
         result = evaluate(env, act, episodes, seed, stopped)
         # Before the reset at the end: tasks of other packages draw it from these generators.
         set_rng_state(generators, str(base.device))
 
     base.common_step_counter = steps
-    # Isaac Lab keeps what the last reset logged until there is another one.
-    base.extras.pop("log", None)
     return result
-
-
-@contextmanager
-def _reset_at_end(env: Any) -> Iterator[None]:
-    yield
-    env.reset()
 
 
 def _factors(base: Any) -> dict[str, torch.Tensor]:

@@ -59,7 +59,7 @@ class PlainPolicy(nn.Module):
         """Copy a policy and find out which groups it reads.
 
         Args:
-            policy: What :meth:`isaaclab_pc.learners.common.interface.Runner.policy` returned, of a runner that loaded it: one
+            policy: What :meth:`isaaclab_pc.learners.Runner.policy` returned, of a runner that loaded it: one
                 that trained keeps tensors of its last update, which cannot be copied.
             obs: Observation groups by name, those that it does not read included.
 

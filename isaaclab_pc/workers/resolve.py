@@ -16,8 +16,8 @@ from isaaclab_pc.launch.child_process import is_stop
 from isaaclab_pc.launch.platform import driver_versions
 from isaaclab_pc.launch.plugins import load_task_packages
 from isaaclab_pc.launch.run_folder import SETTINGS_NAME
-from isaaclab_pc.learners import Adapter, TeacherPolicy, agent_key, load_adapter
-from isaaclab_pc.learners.batch import BatchPlan, most_envs, plan_batch
+from isaaclab_pc.learners import Adapter, LearnerOptions, TeacherPolicy, agent_key, load_adapter
+from isaaclab_pc.learners.common.batch import BatchPlan, most_envs, plan_batch
 from isaaclab_pc.physics import apply_physics
 from isaaclab_pc.physics.apply import check_time_steps
 from isaaclab_pc.settings import GuardSettings, RunSettings
@@ -124,8 +124,7 @@ def resolve(settings: RunSettings, num_envs: int, experiment: str) -> Resolved:
 
     samples = max(1, adapter.batch_target(agent_cfg)[0] // settings.ranks)
     plan = _plan_batch(settings, adapter, agent_cfg, num_envs)
-    adapter.configure(
-        agent_cfg,
+    options = LearnerOptions(
         obs=settings.obs if is_ours else None,
         seed=settings.seed,
         max_iterations=settings.max_iterations,
@@ -136,6 +135,7 @@ def resolve(settings: RunSettings, num_envs: int, experiment: str) -> Resolved:
         teacher=_find_teacher(settings),
         init=Path(settings.init) if settings.init is not None else None,
     )
+    adapter.configure(agent_cfg, options)
     return Resolved(
         task=settings.task,
         env_cfg=env_cfg,

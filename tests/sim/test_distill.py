@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from isaaclab_pc.learners.batch import plan_batch
 
 from isaaclab_pc.agents import ppo
-from isaaclab_pc.agents.distill import DistillSettings
-from isaaclab_pc.agents.fine_tune import fine_tuning
-from isaaclab_pc.agents.rsl_rl_cfg import make_distill_cfg, make_finetune_cfg
-from isaaclab_pc.learners import Decision, Runner, load_adapter
+from isaaclab_pc.agents.distill import DistillSettings, ImitationCfg, fine_tuning
+from isaaclab_pc.learners import Decision, LearnerOptions, Runner, load_adapter
+from isaaclab_pc.learners.common.batch import plan_batch
+from isaaclab_pc.learners.rsl_rl.cfg import make_distill_cfg, make_finetune_cfg
 
 pytestmark = [pytest.mark.sim, pytest.mark.slow_on_newton]
 
@@ -22,10 +21,7 @@ NUM_ENVS = 32
 SETTINGS = DistillSettings(
     max_iterations=10,
     samples_per_update=1024,
-    replay_samples=12_000,
-    refill_samples=2048,
-    expert_share_samples=4096,
-    learning_rate=2e-3,
+    algorithm=ImitationCfg(replay_samples=12_000, refill_samples=2048, expert_share_samples=4096, learning_rate=2e-3),
 )
 
 
@@ -58,8 +54,8 @@ def build(env: Any, folder: Path, init: Path | None = None) -> Runner:
     cfg: Any = make_distill_cfg(SETTINGS, "reach") if init is None else make_finetune_cfg(goes_on, "reach")
     adapter = load_adapter("rsl_rl")
     plan = plan_batch(NUM_ENVS, *adapter.batch_target(cfg))
-    run: Any = {"obs": "points", "seed": 7, "max_iterations": None, "device": "cpu", "experiment": "reach"}
-    adapter.configure(cfg, plan=plan, init=init, **run)
+    options = LearnerOptions(obs="points", seed=7, device="cpu", experiment="reach", plan=plan, init=init)
+    adapter.configure(cfg, options)
     return adapter.make(env, cfg, folder, "cpu")
 
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 import torch
-from isaaclab_pc.learners.batch import plan_batch
 
-from isaaclab_pc.agents import ppo, rsl_rl_cfg
-from isaaclab_pc.learners import RUNNERS, Decision, load_adapter
+from isaaclab_pc.agents import ppo
+from isaaclab_pc.learners import RUNNERS, Decision, LearnerOptions, load_adapter
+from isaaclab_pc.learners.common.batch import plan_batch
 from isaaclab_pc.learners.rl_games import cfg as rl_games_cfg
+from isaaclab_pc.learners.rsl_rl import cfg as rsl_rl_cfg
 from isaaclab_pc.learners.sb3 import cfg as sb3_cfg
 from isaaclab_pc.learners.skrl import cfg as skrl_cfg
 from isaaclab_pc.workers.evaluation import evaluate, evaluate_in_between
@@ -51,7 +52,7 @@ def test_training_goes_on_with_its_own_draws_after_an_evaluation(name: str, env:
     cfg: Any = make_cfg(settings, "reach")
     adapter = load_adapter(name)
     plan = plan_batch(NUM_ENVS, *adapter.batch_target(cfg))
-    adapter.configure(cfg, obs="state", seed=7, max_iterations=None, device="cpu", plan=plan, experiment="reach")
+    adapter.configure(cfg, LearnerOptions(obs="state", seed=7, device="cpu", plan=plan, experiment="reach"))
     env.reset(seed=11)
     runner = adapter.make(env, cfg, tmp_path, "cpu")
 

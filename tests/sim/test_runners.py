@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 import torch
-from isaaclab_pc.learners.batch import plan_batch
 
-from isaaclab_pc.agents import ppo, rsl_rl_cfg
-from isaaclab_pc.learners import RUNNERS, Decision, Runner, load_adapter
+from isaaclab_pc.agents import ppo
+from isaaclab_pc.learners import RUNNERS, Decision, LearnerOptions, Runner, load_adapter
+from isaaclab_pc.learners.common.batch import plan_batch
 from isaaclab_pc.learners.rl_games import cfg as rl_games_cfg
+from isaaclab_pc.learners.rsl_rl import cfg as rsl_rl_cfg
 from isaaclab_pc.learners.sb3 import cfg as sb3_cfg
 from isaaclab_pc.learners.skrl import cfg as skrl_cfg
 
@@ -51,7 +52,7 @@ def build(name: str, env: Any, folder: Path) -> Runner:
     cfg: Any = make_cfg(settings, "reach")
     adapter = load_adapter(LIBRARY.get(name, name))
     plan = plan_batch(NUM_ENVS, *adapter.batch_target(cfg), whole_envs=name == "recurrent")
-    adapter.configure(cfg, obs="points", seed=7, max_iterations=None, device="cpu", plan=plan, experiment="reach")
+    adapter.configure(cfg, LearnerOptions(obs="points", seed=7, device="cpu", plan=plan, experiment="reach"))
     return adapter.make(env, cfg, folder, "cpu")
 
 

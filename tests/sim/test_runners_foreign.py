@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from isaaclab_pc.learners.batch import BatchPlan
 
-from isaaclab_pc.learners import RUNNERS, Decision, agent_key, load_adapter
+from isaaclab_pc.learners import RUNNERS, Decision, LearnerOptions, agent_key, load_adapter
+from isaaclab_pc.learners.common.batch import BatchPlan
 
 pytestmark = [pytest.mark.sim, pytest.mark.slow]
 
@@ -32,7 +32,8 @@ def test_train_save_resume_play(make_cartpole: Callable, tmp_path: Path) -> None
         runners = []
         for folder in ("trained", "resumed"):
             cfg = load_cfg_from_registry(env.spec.id, agent_key(name, "default"))
-            adapter.configure(cfg, obs=None, seed=1, max_iterations=3, device="cpu", plan=PLAN, experiment="cartpole")
+            options = LearnerOptions(obs=None, seed=1, max_iterations=3, device="cpu", plan=PLAN, experiment="cartpole")
+            adapter.configure(cfg, options)
             runners.append(adapter.make(env, cfg, tmp_path / name / folder, "cpu"))
         trained, resumed = runners
         trained.train(2, on_iteration)

@@ -26,7 +26,7 @@ LIGHT_PACKAGES = ("launch", "commands", "supervise", "cluster", "report", "setti
 LIGHT_MODULES = (
     *("isaaclab_pc", "isaaclab_pc.__main__", "isaaclab_pc.tasks", "isaaclab_pc.program_name"),
     *("isaaclab_pc.errors", "isaaclab_pc.files", "isaaclab_pc.packages"),
-    *("isaaclab_pc.scaling.search", "isaaclab_pc.learners.batch", "isaaclab_pc.scaling.profile"),
+    *("isaaclab_pc.scaling.search", "isaaclab_pc.learners.common.batch", "isaaclab_pc.scaling.profile"),
     *("isaaclab_pc.assets.robots", "isaaclab_pc.demo_file", "isaaclab_pc.fault_dump", "isaaclab_pc.output_filter"),
     *("isaaclab_pc.iteration_log", "isaaclab_pc.viz.run_curves"),
 )

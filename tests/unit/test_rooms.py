@@ -14,8 +14,8 @@ ROOMS = (
     *("warp_stream", "keyed_random_kernels", "keyed_random", "pose_kernels", "poses"),
     *("user_stream", "output_filter", "death_signal", "process_tree", "array_archive", "fault_dump", "iteration_log"),
     *("terminal", "web_address", "caches"),
-    *("runners", "learning", "assets", "settings", "demo_file", "demos"),
-    *("physics", "sensors", "guards", "envs", "agents", "tasks"),
+    *("distributed", "agents", "learners", "assets", "settings", "demo_file", "demos"),
+    *("physics", "sensors", "guards", "envs", "tasks"),
     *("scaling", "viz", "launch", "supervise", "cluster", "report", "commands", "__main__", "workers"),
 )
 """Every folder and module of the package; each may import those before it."""
@@ -69,6 +69,6 @@ def test_parent_and_child_do_not_import_each_other():
     assert not NEVER & {(room, other) for room, path in modules() for other in imported_rooms(path)}
 
 
-def test_no_adapter_of_a_learning_library_is_imported_beside_the_registry():
-    text = [path.read_text(encoding="utf-8") for room, path in modules() if room not in ("runners", "agents")]
-    assert not any(f"runners.{name}" in source for name in RUNNERS for source in text)
+def test_no_learning_library_is_imported_beside_the_registry():
+    text = [path.read_text(encoding="utf-8") for room, path in modules() if room != "learners"]
+    assert not any(f"from isaaclab_pc.learners.{name}" in source for name in RUNNERS for source in text)

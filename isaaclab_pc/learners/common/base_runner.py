@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How a training is interrupted, saved and gone on with, whatever the learning library."""
+"""Base of all libraries' runners: it counts iterations, acts, and writes and reads checkpoints."""
 
 import operator
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, override
 
+import torch
 from torch import Tensor, nn
 
+from isaaclab_pc.agents.observation_groups import split_history
 from isaaclab_pc.learners.common.checkpoint_file import (
     check_header,
     check_weights,
@@ -19,28 +21,45 @@ from isaaclab_pc.learners.common.checkpoint_file import (
     save_checkpoint,
     set_rng_state,
 )
-from isaaclab_pc.learners.common.interface import split_history
+from isaaclab_pc.learners.common.interface import Decision, OnIteration, Runner
+from isaaclab_pc.learners.common.policy_protocols import HasMemory, forget_past_episodes
+from isaaclab_pc.learners.common.shared import training_set_aside
 
-__all__ = ["CheckpointedRunner", "checkpoint_identity"]
+__all__ = ["AfterIteration", "BaseRunner", "checkpoint_identity"]
+
+AfterIteration = Callable[[Mapping[str, float]], bool]
+"""Takes the metrics of an iteration, and tells whether the training ends with it."""
 
 
-class CheckpointedRunner(ABC):
-    """Base of the libraries' runners: checkpoint files, and the end of running episodes.
-
-    A checkpoint holds the library's state, the random generators, the environment's counters and the iteration.
-    """
-
-    completed_iterations: int
-    """See :class:`~isaaclab_pc.learners.common.interface.Runner`."""
+class BaseRunner(Runner):
+    """Everything of a :class:`~isaaclab_pc.learners.Runner` that no library does in its own way."""
 
     _env: Any
     """A vectorized Isaac Lab environment, or a library's wrapper around one."""
 
-    _device: str
-    """Where the networks live."""
+    _policy: nn.Module
+    """The deterministic policy."""
+
+    _memory: HasMemory | None = None
+    """The part of the policy that remembers; None: it has no memory."""
 
     _identity: dict[str, Any]
     """Result of :func:`checkpoint_identity`."""
+
+    def __init__(self, run_dir: Path, device: str) -> None:
+        """Start before the first iteration.
+
+        Args:
+            run_dir: Folder of the library's logs.
+            device: Device of the networks.
+        """
+        self.completed_iterations = 0
+        self._run_dir = run_dir
+        self._device = device
+
+    @abstractmethod
+    def _train(self, max_iterations: int, after_iteration: AfterIteration) -> None:
+        """Run at least one iteration, and call back after each until that tells to end."""
 
     @abstractmethod
     def _library_state(self) -> dict[str, Any]:
@@ -56,21 +75,36 @@ class CheckpointedRunner(ABC):
 
     @abstractmethod
     def _acting_modules(self) -> Mapping[str, nn.Module]:
-        """Return what acts, by its names in ``algorithm``."""
+        """Return the modules that act, by their names in ``algorithm``."""
 
+    @override
+    def train(self, max_iterations: int, on_iteration: OnIteration) -> None:
+        def after_iteration(metrics: Mapping[str, float]) -> bool:
+            self.completed_iterations += 1
+            decision = on_iteration(self.completed_iterations, metrics)
+            return decision is Decision.STOP or self.completed_iterations >= max_iterations
+
+        if self.completed_iterations < max_iterations:
+            self._train(max_iterations, after_iteration)
+
+    @override
     def start_new_episodes(self) -> None:
-        """Cut episodes short; see :meth:`~isaaclab_pc.learners.common.interface.Runner.start_new_episodes`."""
-        base = getattr(self._env, "unwrapped", self._env)
-        if hasattr(base, "training_set_aside"):
-            with base.training_set_aside():
-                pass
-        else:
-            self._env.reset()
-        # Isaac Lab keeps what the last reset logged until there is another one.
-        base.extras.pop("log", None)
+        with training_set_aside(self._env):
+            pass
 
+    @override
+    def policy(self) -> nn.Module:
+        return self._policy
+
+    @override
+    def act(self, obs: Mapping[str, Tensor]) -> Tensor:
+        with torch.no_grad():
+            if self._memory is not None:
+                forget_past_episodes(self._memory, self._env)
+            return self.policy()({name: value.to(self._device) for name, value in obs.items()})
+
+    @override
     def save(self, path: Path, extra: Mapping[str, Any]) -> None:
-        """Write a checkpoint; see :meth:`~isaaclab_pc.learners.common.interface.Runner.save`."""
         state = {
             **self._library_state(),
             "rng": rng_state(self._device),
@@ -80,8 +114,8 @@ class CheckpointedRunner(ABC):
         header = {**extra, **self._identity, "iteration": self.completed_iterations}
         save_checkpoint(path, state, header)
 
+    @override
     def load(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Restore a checkpoint; see :meth:`~isaaclab_pc.learners.common.interface.Runner.load`."""
         check_header(read_header(path), {**(expected or {}), **self._identity}, path)
         state, header = load_checkpoint(path, self._device, (*self._library_state(), "rng", "environment", "iteration"))
         check_weights(path, self._networks(), state["algorithm"])
@@ -94,8 +128,8 @@ class CheckpointedRunner(ABC):
             _resume_training(self._env, state["environment"])
         return header
 
+    @override
     def load_policy(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Restore what acts; see :meth:`~isaaclab_pc.learners.common.interface.Runner.load_policy`."""
         wanted = _without_num_points({**(expected or {}), **self._identity})
         check_header(_without_num_points(read_header(path)), wanted, path)
         state, header = load_checkpoint(path, self._device, ("algorithm",))
@@ -108,15 +142,12 @@ class CheckpointedRunner(ABC):
 
 
 def checkpoint_identity(runner: str, shapes: Mapping[str, Sequence[int]], num_actions: int) -> dict[str, Any]:
-    """Return the part of a checkpoint's header that must be the same when it is loaded.
+    """Return the part of a checkpoint's header that must be the same when it is loaded, as JSON values.
 
     Args:
         runner: Name of the adapter.
         shapes: Shape of one observation of each group that the networks read, without the batch dimension.
         num_actions: Size of an action.
-
-    Returns:
-        JSON values.
     """
     observations = {name: list(shape) for name, shape in sorted(shapes.items())}
     return {"runner": runner, "observations": observations, "num_actions": num_actions}
@@ -145,12 +176,7 @@ def _resume_training(env: Any, state: Mapping[str, Any]) -> None:
 
 
 def _without_num_points(header: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a header in which clouds have no number of points: a policy reads clouds of any size.
-
-    Args:
-        header: A checkpoint's header, or what :func:`checkpoint_identity` returns. Observations whose frames have two
-            dimensions are clouds.
-    """
+    """Return a header in which clouds, of which a frame has two dimensions, have no number of points."""
     observations = header.get("observations")
     if not isinstance(observations, Mapping):
         return dict(header)

@@ -4,17 +4,26 @@
 Loads no torch.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from isaaclab_pc.learners.batch import BatchPlan
     from torch import Tensor, nn
 
-__all__ = ["Adapter", "Decision", "OnIteration", "Runner", "TeacherPolicy", "policy_groups", "split_history"]
+    from isaaclab_pc.learners.common.batch import BatchPlan
+
+__all__ = [
+    "Adapter",
+    "Decision",
+    "LearnerOptions",
+    "OnIteration",
+    "Runner",
+    "TeacherPolicy",
+]
 
 
 class Decision(Enum):
@@ -42,38 +51,46 @@ class TeacherPolicy:
     """The library's configuration that it was trained with."""
 
 
-def policy_groups(obs: str) -> list[str]:
-    """Return the observation groups that the policy reads in the environments of this package.
+@dataclass(frozen=True, kw_only=True)
+class LearnerOptions:
+    """Settings of a run that an adapter writes into its library's configuration; None keeps what is configured."""
 
-    Args:
-        obs: What the policy sees besides the robot's own joints: ``points``, ``depth`` or ``state``.
+    seed: int
+    """Seed of the run."""
 
-    Returns:
-        Names of the groups. For ``state``, the environment puts the objects' state into ``policy`` itself.
-    """
-    return ["policy"] if obs == "state" else ["policy", obs]
+    device: str
+    """Device of the networks: ``cpu`` or ``cuda:N``."""
+
+    experiment: str
+    """Name of the experiment."""
+
+    obs: str | None
+    """Policy observations besides the robot's own joints: ``points``, ``depth`` or ``state``. Tasks of other packages
+    keep the configured groups."""
+
+    max_iterations: int | None = None
+    """Iterations of the whole run."""
+
+    plan: "BatchPlan | None" = None
+    """Horizon and minibatches."""
+
+    replay_samples: int | None = None
+    """Samples that distillation keeps."""
+
+    teacher: TeacherPolicy | None = None
+    """The policy that distillation imitates; None: the task's expert."""
+
+    init: Path | None = None
+    """Checkpoint of the policy from which PPO goes on; None: it starts from nothing."""
 
 
-def split_history(shape: Sequence[int]) -> tuple[int, tuple[int, ...]]:
-    """Return how many frames an observation group holds, and the shape of one.
-
-    Args:
-        shape: That of one observation, without the batch dimension: a vector (P,), a cloud (K, C), a depth image
-            (1, rows, columns), or several clouds or images, which have a dimension for time in front.
-
-    Returns:
-        1 and the shape, or the number of frames and the shape without it. Vectors of several frames are one vector.
-    """
-    is_one = len(shape) <= 2 or (len(shape) == 3 and shape[0] == 1)
-    return (1, tuple(shape)) if is_one else (shape[0], tuple(shape[1:]))
-
-
-class Runner(Protocol):
+class Runner(ABC):
     """One learning library at work: its networks, its optimizer and its training loop."""
 
     completed_iterations: int
     """Iterations since the start of the run, those before a resume included."""
 
+    @abstractmethod
     def train(self, max_iterations: int, on_iteration: OnIteration) -> None:
         """Train until the run has ``max_iterations`` iterations or the callback says stop.
 
@@ -99,33 +116,33 @@ class Runner(Protocol):
             max_iterations: Iterations of the whole run, those before a resume included.
             on_iteration: Called after each iteration.
         """
-        ...
 
+    @abstractmethod
     def start_new_episodes(self) -> None:
         """Let all environments start the episodes that the training would have come to next.
 
         Those that are running are cut short, and do not count where the environment can leave them out of its metrics.
         """
-        ...
 
+    @abstractmethod
     def save(self, path: Path, extra: Mapping[str, Any]) -> None:
-        """Write a checkpoint atomically.
+        """Write a checkpoint atomically: networks, optimizer, random generators, counters and the iteration.
 
         Args:
-            path: Where the file goes.
+            path: Path of the file.
             extra: What the header should say about the run, such as the task's id; JSON values.
 
         Raises:
             NonFiniteError: Weights, optimizer or normalizers are not finite; nothing was written.
         """
-        ...
 
+    @abstractmethod
     def load(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Restore weights, optimizer, normalizers, learning rate, random generators and counters.
 
         Args:
             path: A checkpoint that :meth:`save` wrote.
-            expected: What the header must say, besides the runner, the observations and the actions.
+            expected: Values that the header must have, besides the runner, the observations and the actions.
 
         Returns:
             The checkpoint's header, with the ``extra`` that it was saved with.
@@ -133,10 +150,10 @@ class Runner(Protocol):
         Raises:
             ConfigError: It is no checkpoint, or one of another task, runner or observation; nothing was changed.
         """
-        ...
 
+    @abstractmethod
     def load_policy(self, path: Path, expected: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Restore what acts, and nothing that only training needs. Clouds may have another number of points.
+        """Restore the networks that act, and nothing that only training needs. Clouds may have any number of points.
 
         Args:
             path: A checkpoint that :meth:`save` wrote, or one without optimizer and random generators.
@@ -148,126 +165,75 @@ class Runner(Protocol):
         Raises:
             ConfigError: It is no checkpoint, or one of another task, runner or observation; nothing was changed.
         """
-        ...
 
+    @abstractmethod
     def policy(self) -> "nn.Module":
         """Return the deterministic policy as a module, on the networks that train.
 
-        Its ``forward`` takes observation groups by name, each with batch size N on the device of the networks, reads
-        those that it needs, and returns actions, shape (N, A): normalization, and whatever the library or its wrapper
-        of the environment does to observations and to the actions of a deterministic policy, are inside. It takes any
-        N and changes nothing, buffers included, with two exceptions. One with a memory changes that; this package's
-        have :meth:`~isaaclab_pc.learners.common.policy_protocols.ActsFromState.act_from` besides. One of skrl's own draws from
+        Its ``forward`` takes observation groups by name, each with batch size N on the device of the networks, and
+        returns actions, shape (N, A): normalization, and whatever the library or its wrapper of the environment does
+        to observations and to the actions of a deterministic policy, are inside. It takes any N and changes nothing,
+        buffers included, with two exceptions. A policy with a memory changes that; this package's keep
+        :class:`~isaaclab_pc.learners.common.policy_protocols.ActsFromState` besides. One of skrl's own draws from
         torch's generator, though it acts without what it drew.
 
-        What TorchScript and ONNX cannot express, it may do where gradients are off: a submodule with a method
+        Where gradients are off, it may do what TorchScript and ONNX cannot express: a submodule with a method
         ``dense()`` is replaced by what that returns before the policy is exported.
         """
-        ...
 
+    @abstractmethod
     def act(self, obs: "Mapping[str, Tensor]") -> "Tensor":
-        """Compute the actions of :meth:`policy`, without gradients.
+        """Compute the actions of :meth:`policy`, shape (N, A), without gradients, of observation groups by name."""
 
-        Args:
-            obs: Observation groups by name, each with batch size N.
-
-        Returns:
-            Actions, shape (N, A).
-        """
-        ...
-
+    @abstractmethod
     def holders(self) -> Mapping[str, Any]:
         """Return the objects that hold the library's tensors, by what the memory is for.
 
-        The keys are ``network weights``, ``optimizer`` and ``rollout storage`` or, of what is kept over iterations,
-        ``replay``.
-        :func:`isaaclab_pc.tensor_bytes.tensor_bytes` measures what an object holds.
+        The keys are ``network weights``, ``optimizer`` and ``rollout storage`` or, of samples that are kept over
+        iterations, ``replay``. :func:`isaaclab_pc.tensor_bytes.tensor_bytes` measures an object.
         """
-        ...
 
 
-@runtime_checkable
-class Adapter(Protocol):
+class Adapter(ABC):
     """One learning library, as the rest of the program sees it.
 
-    To add a library: write ``isaaclab_pc/runners/<name>.py`` with an ``ADAPTER`` that keeps this protocol, add a line
-    to :data:`isaaclab_pc.learners.RUNNERS`, and translate the hyperparameters in ``agents/<name>_cfg.py``.
+    To add a library: write ``isaaclab_pc/learners/<name>/adapter.py`` with an ``ADAPTER`` of this class, translate the
+    hyperparameters in ``cfg.py`` beside it, and add a line to :data:`isaaclab_pc.learners.RUNNERS`.
     """
 
     name: str
-    """The value of ``runner``; also the name of the adapter's module."""
+    """The value of ``runner``; also the name of the adapter's folder."""
 
     learning_rate_key: str
     """The setting that holds the learning rate, as a user writes it: ``agent.<field>``. For error messages."""
 
+    @abstractmethod
     def batch_target(self, agent_cfg: Any) -> tuple[int, int]:
-        """Return the batch that the configuration asks for, whatever the number of environments.
+        """Return the samples per update and per minibatch that a configuration asks for, whatever ``num_envs``.
 
-        Args:
-            agent_cfg: The library's configuration.
-
-        Returns:
-            Samples per update, and samples per minibatch.
+        Raises:
+            ConfigError: It asks for what the library cannot do here.
         """
-        ...
 
-    def configure(
-        self,
-        agent_cfg: Any,
-        *,
-        obs: str | None,
-        seed: int,
-        max_iterations: int | None,
-        device: str,
-        plan: "BatchPlan | None",
-        experiment: str,
-        replay_samples: int | None = None,
-        teacher: TeacherPolicy | None = None,
-        init: Path | None = None,
-    ) -> None:
-        """Write a run's settings into the library's configuration.
+    @abstractmethod
+    def configure(self, agent_cfg: Any, options: LearnerOptions) -> None:
+        """Write a run's settings into the library's configuration, in place."""
 
-        Args:
-            agent_cfg: The configuration to change.
-            obs: What the policy sees: ``points``, ``depth`` or ``state``. None keeps the configured groups, as tasks of
-                other packages need.
-            seed: Seed of the run.
-            max_iterations: Iterations of the whole run; None keeps the configured ones.
-            device: Where the networks live.
-            plan: Horizon and minibatches; None keeps the configured ones.
-            experiment: Name of the experiment.
-            replay_samples: Samples that distillation keeps; None keeps the configured ones. PPO has none.
-            teacher: The policy that distillation imitates; None: the task's expert.
-            init: Checkpoint of the policy from which PPO goes on; None: it starts from nothing.
-        """
-        ...
+    @abstractmethod
+    def max_iterations(self, agent_cfg: Any) -> int:
+        """Return the iterations of a whole run."""
 
     def replay_samples(self, agent_cfg: Any) -> int:
-        """Return the samples that are kept over iterations; 0 where learning forgets them.
+        """Return the samples that are kept over iterations; 0 where learning forgets them, as PPO does."""
+        return 0
 
-        Args:
-            agent_cfg: The library's configuration.
-        """
-        ...
-
-    def max_iterations(self, agent_cfg: Any) -> int:
-        """Return the iterations of a whole run.
-
-        Args:
-            agent_cfg: The library's configuration.
-        """
-        ...
-
+    @abstractmethod
     def make(self, env: Any, agent_cfg: Any, run_dir: Path, device: str) -> Runner:
-        """Build a runner around an environment.
+        """Build a runner around an environment, its networks freshly initialized.
 
         Args:
             env: The gym environment, or the library's own vectorized environment.
             agent_cfg: The library's configuration after :meth:`configure`; it is left as it is.
-            run_dir: Where the library writes its logs.
-            device: Where the networks live.
-
-        Returns:
-            The runner, its networks freshly initialized.
+            run_dir: Folder of the library's logs.
+            device: Device of the networks.
         """
-        ...

@@ -20,14 +20,10 @@ __all__ = [
     "EpisodeStats",
     "IterationLog",
     "iteration_metrics",
-    "memory_in_use",
     "read_numbers",
-    "speeds",
-    "success_rate",
     "tagged_metrics",
     "write_metrics",
 ]
-
 
 LOG_ENTRIES = ("log", "episode")
 """Entries of an environment's extras that hold what it logs."""
@@ -39,24 +35,14 @@ class EpisodeStats:
     """Returns and lengths of the last 100 episodes."""
 
     def __init__(self, num_envs: int, device: str | torch.device) -> None:
-        """Start before the first episode.
-
-        Args:
-            num_envs: Environments, N.
-            device: Where rewards come from.
-        """
+        """Start before the first episode of N environments, with rewards on a device."""
         # Row 0 sums the rewards, row 1 the steps.
         self._running = torch.zeros(2, num_envs, device=device)
         self._steps: list[tuple[Tensor, Tensor]] = []
         self._last: deque[tuple[float, float]] = deque(maxlen=100)
 
     def add(self, rewards: Tensor, ended: Tensor) -> None:
-        """Add a step of all environments, without waiting for the device.
-
-        Args:
-            rewards: Shape (N,).
-            ended: Whether the episode ended with this step, shape (N,), bool.
-        """
+        """Add a step: rewards (N,), and whether it ``ended`` an episode (N,), bool; nothing waits for the device."""
         sums = self._running + torch.stack([rewards, torch.ones_like(rewards)])
         self._steps.append((sums, ended))
         self._running = sums.masked_fill(ended, 0.0)
@@ -86,21 +72,13 @@ class IterationLog:
         self._warned: set[str] = set()
 
     def add_extras(self, extras: Mapping[str, Any]) -> None:
-        """Keep what one step logged.
-
-        Args:
-            extras: What the environment's step returned.
-        """
+        """Keep what one step logged, from the extras that it returned."""
         for name in LOG_ENTRIES:
             if name in extras:
                 self.add(extras[name])
 
     def add(self, entry: Any) -> None:
-        """Keep what one step logged.
-
-        Args:
-            entry: Values by name. It is copied, as the environment may use the same dict again.
-        """
+        """Keep values by name; they are copied, as the environment may use the same dict again."""
         self._entries.append(dict(entry) if isinstance(entry, Mapping) else {LOG_ENTRIES[0]: entry})
 
     def take_means(self) -> dict[str, float]:
@@ -169,11 +147,6 @@ def read_numbers(values: Sequence[float | Tensor]) -> list[float]:
     return numbers
 
 
-def success_rate(env_log: Mapping[str, float]) -> float:
-    """Return the success rate that the environment logged, NaN where there is none."""
-    return env_log.get("Metrics/success_rate", math.nan)
-
-
 class EnvClock(contextlib.ContextDecorator):
     """Sums up the time that is spent in an environment's steps, around a block or as a function's decorator.
 
@@ -200,36 +173,48 @@ class EnvClock(contextlib.ContextDecorator):
         return seconds
 
 
-def speeds(env_steps: int, *, env_s: float, collect_s: float, learn_s: float) -> dict[str, float]:
-    """Return the speeds of an iteration, each in steps of all environments per second.
+def iteration_metrics(
+    env_log: Mapping[str, float],
+    mean_reward: float,
+    mean_episode_length: float,
+    *,
+    env_steps: int,
+    env_s: float,
+    collect_s: float,
+    learn_s: float,
+    of_update: Mapping[str, float],
+    device: str | torch.device,
+) -> dict[str, float]:
+    """Return the metrics of an iteration under the names of :meth:`~isaaclab_pc.learners.Runner.train`.
 
     Args:
+        env_log: Means of what environment and tripwire logged.
+        mean_reward: Mean return of the last episodes; NaN before the first one ends.
+        mean_episode_length: Their mean length [steps].
         env_steps: Steps of all environments in this iteration.
         env_s: Time of the environment's part of the rollout [s].
         collect_s: Time of the rollout [s].
         learn_s: Time of the update [s].
-
-    Returns:
-        ``Perf/env_fps`` of the environment alone, ``Perf/inference_fps`` with the policy's inference, and
-        ``Perf/total_fps`` with the update, too.
+        of_update: ``learning_rate``, ``action_std`` and ``loss/*``.
+        device: Device of the networks.
     """
     return {
+        **env_log,
+        "mean_reward": mean_reward,
+        "mean_episode_length": mean_episode_length,
+        "success_rate": env_log.get("Metrics/success_rate", math.nan),
+        "collect_s": collect_s,
+        "learn_s": learn_s,
         "Perf/env_fps": env_steps / env_s,
         "Perf/inference_fps": env_steps / collect_s,
         "Perf/total_fps": env_steps / (collect_s + learn_s),
+        **_memory_in_use(device),
+        **of_update,
     }
 
 
-def memory_in_use(device: str | torch.device) -> dict[str, float]:
-    """Return the memory in use, as metrics of an iteration; on a GPU nothing waits for its work.
-
-    Args:
-        device: Where the networks live.
-
-    Returns:
-        ``Memory/host_bytes``, resident in this process and all that it started, and on a GPU ``Memory/device_bytes``,
-        in use there by all processes [bytes].
-    """
+def _memory_in_use(device: str | torch.device) -> dict[str, float]:
+    """Return ``Memory/*``; on a GPU nothing waits for its work."""
     process = psutil.Process()
     resident = 0.0
     for each in (process, *process.children(recursive=True)):
@@ -240,43 +225,6 @@ def memory_in_use(device: str | torch.device) -> dict[str, float]:
         free, total = torch.cuda.mem_get_info(device)
         memory["Memory/device_bytes"] = float(total - free)
     return memory
-
-
-def iteration_metrics(
-    env_log: Mapping[str, float],
-    episodes: EpisodeStats,
-    *,
-    env_steps: int,
-    env_s: float,
-    collect_s: float,
-    learn_s: float,
-    of_update: Mapping[str, float],
-    device: str | torch.device,
-) -> dict[str, float]:
-    """Return the metrics of an iteration under the names of :meth:`~isaaclab_pc.learners.common.interface.Runner.train`.
-
-    Args:
-        env_log: What environment and tripwire logged.
-        episodes: The last episodes.
-        env_steps: Steps of all environments in this iteration.
-        env_s: Time of the environment's part of the rollout [s].
-        collect_s: Time of the rollout [s].
-        learn_s: Time of the update [s].
-        of_update: ``learning_rate``, ``action_std`` and ``loss/*``.
-        device: Where the networks live.
-    """
-    mean_reward, mean_episode_length = episodes.means()
-    return {
-        **env_log,
-        "mean_reward": mean_reward,
-        "mean_episode_length": mean_episode_length,
-        "success_rate": success_rate(env_log),
-        "collect_s": collect_s,
-        "learn_s": learn_s,
-        **speeds(env_steps, env_s=env_s, collect_s=collect_s, learn_s=learn_s),
-        **memory_in_use(device),
-        **of_update,
-    }
 
 
 _TAGS = {
@@ -291,23 +239,13 @@ _TAGS = {
 
 
 def write_metrics(writer: Any, metrics: Mapping[str, float], step: int) -> None:
-    """Write an iteration to TensorBoard under the tags of RSL-RL, for the libraries that do not write them.
-
-    Args:
-        writer: TensorBoard's.
-        metrics: What :func:`iteration_metrics` returned; values that are not finite are left out.
-        step: Where on the axis: iterations or steps of all environments, as the library counts.
-    """
+    """Write an iteration to TensorBoard under the tags of RSL-RL; ``step`` counts as the library does."""
     for tag, value in tagged_metrics(metrics).items():
         writer.add_scalar(tag, value, step)
 
 
 def tagged_metrics(metrics: Mapping[str, float]) -> dict[str, float]:
-    """Return an iteration's metrics under the tags of RSL-RL; those that are not finite are left out.
-
-    Args:
-        metrics: What a runner reported.
-    """
+    """Return an iteration's metrics under the tags of RSL-RL; those that are not finite are left out."""
     tagged = {_TAGS.get(key, key.replace("loss/", "Loss/")): float(value) for key, value in metrics.items()}
     # The success rate is there already, as the environment logs it.
     return {tag: value for tag, value in tagged.items() if "/" in tag and math.isfinite(value)}

@@ -11,7 +11,6 @@ __all__ = [
     "HasChunks",
     "HasClippingGroups",
     "HasMemory",
-    "HasOwnLoss",
     "HasPolicy",
     "forget_past_episodes",
     "scale_own_losses",
@@ -20,7 +19,7 @@ __all__ = [
 
 @runtime_checkable
 class HasClippingGroups(Protocol):
-    """A network that wants the gradients of its parts clipped apart."""
+    """A network that tells actor and critic apart."""
 
     def clipping_groups(self) -> Iterable[list[nn.Parameter]]:
         """Return the parameters in groups; the gradient of each is clipped by its own norm."""
@@ -48,14 +47,6 @@ class HasChunks(Protocol):
         ...
 
 
-@runtime_checkable
-class HasOwnLoss(Protocol):
-    """A part of a network that adds a loss to a backward pass, of which the learning library does not know."""
-
-    scale_loss: Callable[[Tensor], Tensor]
-    """Applied to the loss."""
-
-
 class HasMemory(Protocol):
     """A policy that acts on what it saw in the episode."""
 
@@ -81,15 +72,15 @@ class ActsFromState(Protocol):
 
 
 def scale_own_losses(network: nn.Module, scale: Callable[[Tensor], Tensor]) -> None:
-    """Let the losses that a network adds by itself be scaled as the library's, for mixed precision.
+    """Let the losses that parts of a network add by themselves be scaled as the library's, for mixed precision.
 
     Args:
-        network: The network.
+        network: The network; such a part has an attribute ``scale_loss``.
         scale: Scales a loss. A plain function: whoever copies the network would copy the owner of a method with it.
     """
     for module in network.modules():
-        if isinstance(module, HasOwnLoss):
-            module.scale_loss = scale
+        if hasattr(module, "scale_loss"):
+            module.scale_loss = scale  # type: ignore[assignment]
 
 
 def forget_past_episodes(policy: HasMemory, env: Any) -> None:
@@ -97,7 +88,7 @@ def forget_past_episodes(policy: HasMemory, env: Any) -> None:
 
     Args:
         policy: The policy.
-        env: Its environment, which counts the steps of its episodes.
+        env: Its environment, which counts the steps of its episodes, or a library's wrapper around it.
     """
     # An episode that a bad observation ended is reset before the next physics step only.
     base = getattr(env, "unwrapped", env)

@@ -3,18 +3,27 @@
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
+from torch.utils.tensorboard import SummaryWriter
+
+from isaaclab_pc.distributed import world_rank
+from isaaclab_pc.learners.common.policy_protocols import HasClippingGroups
 
 __all__ = [
     "USUAL_NUM_ENVS",
     "SilentWriter",
     "StopTraining",
+    "clip_gradients",
+    "log_writer",
     "no_output",
     "random_first_lengths",
     "tensor_cores",
+    "training_set_aside",
 ]
 
 USUAL_NUM_ENVS = 4096
@@ -32,6 +41,16 @@ class SilentWriter:
         """Write nothing."""
 
 
+@contextlib.contextmanager
+def log_writer(run_dir: Path) -> Iterator[SummaryWriter | SilentWriter]:
+    """Open TensorBoard's log in the first of several processes; the others write nothing."""
+    if world_rank() > 0:
+        yield SilentWriter()
+        return
+    with SummaryWriter(str(run_dir)) as writer:
+        yield writer
+
+
 def random_first_lengths(env: Any) -> None:
     """Let the first episodes of the environments end at different times.
 
@@ -40,6 +59,36 @@ def random_first_lengths(env: Any) -> None:
     """
     base = getattr(env, "unwrapped", env)
     base.episode_length_buf = torch.randint_like(base.episode_length_buf, high=int(base.max_episode_length))
+
+
+@contextlib.contextmanager
+def training_set_aside(env: Any) -> Iterator[None]:
+    """Let a training pause for other episodes, at the end of which all environments start new ones.
+
+    Episodes of the training are cut short, and do not count where the environment can leave them out of its metrics.
+
+    Args:
+        env: As for :func:`random_first_lengths`.
+    """
+    base = getattr(env, "unwrapped", env)
+    if hasattr(base, "training_set_aside"):
+        with base.training_set_aside():
+            yield
+    else:
+        yield
+        env.reset()
+    # Isaac Lab keeps what the last reset logged until there is another one.
+    base.extras.pop("log", None)
+
+
+def clip_gradients(network: Any, parameters: Iterable[nn.Parameter], max_norm: float) -> None:
+    """Clip the gradients of actor and critic apart where the network tells them apart, else those of all parameters.
+
+    The critic's gradient is the larger one by far: clipped together, it would leave the actor next to nothing.
+    """
+    groups = network.clipping_groups() if isinstance(network, HasClippingGroups) else [parameters]
+    for group in groups:
+        nn.utils.clip_grad_norm_(group, max_norm)
 
 
 @contextlib.contextmanager

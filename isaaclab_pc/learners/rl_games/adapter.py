@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""RL-Games behind the :class:`~isaaclab_pc.learners.common.interface.Adapter` protocol.
+"""RL-Games as a learning library of this package.
 
-What is changed in its training loop is in :mod:`isaaclab_pc.learners.rl_games.agent`.
+:mod:`isaaclab_pc.learners.rl_games.agent` changes its training loop.
 """
 
 import contextlib
@@ -11,19 +11,18 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, override
 
 import gymnasium
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.utils.tensorboard import SummaryWriter
 
-from isaaclab_pc.distributed import world_rank
-from isaaclab_pc.learners.common.base_runner import CheckpointedRunner, checkpoint_identity
-from isaaclab_pc.learners.common.interface import Adapter, Decision, OnIteration, TeacherPolicy, policy_groups
-from isaaclab_pc.learners.common.policy_protocols import ActsFromState, HasPolicy, forget_past_episodes
-from isaaclab_pc.learners.common.shared import USUAL_NUM_ENVS, SilentWriter, StopTraining, no_output
+from isaaclab_pc.agents.observation_groups import policy_groups
+from isaaclab_pc.learners.common.base_runner import AfterIteration, BaseRunner, checkpoint_identity
+from isaaclab_pc.learners.common.interface import Adapter, LearnerOptions
+from isaaclab_pc.learners.common.policy_protocols import ActsFromState, HasPolicy
+from isaaclab_pc.learners.common.shared import USUAL_NUM_ENVS, StopTraining, log_writer, no_output
 from isaaclab_pc.packages import is_installed
 
 if not is_installed("gym"):
@@ -38,20 +37,17 @@ from rl_games.common.tr_helpers import DefaultRewardsShaper
 
 from isaaclab_pc.learners.rl_games.agent import Agent, LogObserver
 
-if TYPE_CHECKING:
-    from isaaclab_pc.learners.batch import BatchPlan
-
 __all__ = ["ADAPTER", "RlGamesAdapter", "RlGamesRunner"]
 
 
-class RlGamesAdapter:
-    """Adapter of RL-Games. See :class:`~isaaclab_pc.learners.common.interface.Adapter` for the methods."""
+class RlGamesAdapter(Adapter):
+    """Adapter of RL-Games."""
 
     name = "rl_games"
     learning_rate_key = "agent.params.config.learning_rate"
 
+    @override
     def batch_target(self, agent_cfg: Mapping[str, Any]) -> tuple[int, int]:
-        """Return the samples per update and the minibatch size that the configuration asks for."""
         config = agent_cfg["params"]["config"]
         if "samples_per_update" in config:
             samples = config["samples_per_update"]
@@ -62,50 +58,36 @@ class RlGamesAdapter:
         usual_minibatch = config.get("minibatch_size_per_env", 1) * USUAL_NUM_ENVS
         return samples, config.get("minibatch_size", usual_minibatch)
 
-    def configure(
-        self,
-        agent_cfg: dict[str, Any],
-        *,
-        obs: str | None,
-        seed: int,
-        max_iterations: int | None,
-        device: str,
-        plan: "BatchPlan | None",
-        experiment: str,
-        replay_samples: int | None = None,
-        teacher: TeacherPolicy | None = None,
-        init: Path | None = None,
-    ) -> None:
-        """Write a run's settings into the configuration."""
+    @override
+    def configure(self, agent_cfg: dict[str, Any], options: LearnerOptions) -> None:
         params = agent_cfg["params"]
         config = params["config"]
-        params["seed"] = seed
-        config["device"] = device
-        config["device_name"] = device
-        config["name"] = experiment
+        network = params["network"]
+        params["seed"] = options.seed
+        config["device"] = options.device
+        config["device_name"] = options.device
+        config["name"] = options.experiment
 
-        if obs is not None:
-            _set_policy_groups(params, policy_groups(obs))
-        if max_iterations is not None:
-            config["max_epochs"] = max_iterations
-        if plan is not None:
-            config["horizon_length"] = plan.horizon
-            config["minibatch_size"] = plan.minibatch_size
+        # RL-Games' own networks read one vector, whatever its groups.
+        if options.obs is not None and "actor" in network:
+            network["actor"] = policy_groups(options.obs)
+            params["env"]["obs_groups"] = {"obs": [*network["actor"], *network["critic"]], "states": []}
+        if options.max_iterations is not None:
+            config["max_epochs"] = options.max_iterations
+        if options.plan is not None:
+            config["horizon_length"] = options.plan.horizon
+            config["minibatch_size"] = options.plan.minibatch_size
             if config.get("central_value_config") is not None:
-                config["central_value_config"]["minibatch_size"] = plan.minibatch_size
-            if params["network"].get("rnn_type") is not None:
-                config["seq_length"] = plan.horizon
+                config["central_value_config"]["minibatch_size"] = options.plan.minibatch_size
+            if network.get("rnn_type") is not None:
+                config["seq_length"] = options.plan.horizon
 
-    def replay_samples(self, agent_cfg: Mapping[str, Any]) -> int:
-        """Return 0: RL-Games trains with PPO alone, which forgets its samples."""
-        return 0
-
+    @override
     def max_iterations(self, agent_cfg: Mapping[str, Any]) -> int:
-        """Return the iterations of a whole run."""
         return agent_cfg["params"]["config"]["max_epochs"]
 
+    @override
     def make(self, env: Any, agent_cfg: Mapping[str, Any], run_dir: Path, device: str) -> "RlGamesRunner":
-        """Build a runner around an environment."""
         return RlGamesRunner(env, agent_cfg, run_dir, device)
 
 
@@ -113,36 +95,15 @@ ADAPTER: Adapter = RlGamesAdapter()
 """The adapter that :func:`isaaclab_pc.learners.load_adapter` returns."""
 
 
-def _set_policy_groups(params: dict[str, Any], groups: list[str]) -> None:
-    """Write the observation groups that the policy reads into the ``params`` section.
-
-    RL-Games' own networks read one vector, whatever its groups. Only a network whose settings name the groups of its
-    actor and its critic can be told to read others.
-    """
-    network = params["network"]
-    if "actor" not in network:
-        return
-
-    network["actor"] = groups
-    params["env"]["obs_groups"] = {"obs": [*groups, *network["critic"]], "states": []}
-
-
-class RlGamesRunner(CheckpointedRunner):
-    """RL-Games' PPO. Implements :class:`~isaaclab_pc.learners.common.interface.Runner`."""
+class RlGamesRunner(BaseRunner):
+    """RL-Games' PPO."""
 
     def __init__(self, env: Any, agent_cfg: Mapping[str, Any], run_dir: Path, device: str) -> None:
-        """Build networks and storage.
+        """Build networks and storage; see :meth:`~isaaclab_pc.learners.Adapter.make`.
 
-        Args:
-            env: The gym environment, or RL-Games' own vectorized environment.
-            agent_cfg: The configuration; it is left as it is. Whoever made it has registered its network with RL-Games.
-            run_dir: Where the logs go.
-            device: Where the networks live.
+        Whoever made the configuration has registered its network with RL-Games.
         """
-        self.completed_iterations = 0
-        self._device = device
-        self._run_dir = run_dir
-
+        super().__init__(run_dir, device)
         params = copy.deepcopy(agent_cfg["params"])
         config = params["config"]
         config["device"] = device
@@ -157,67 +118,51 @@ class RlGamesRunner(CheckpointedRunner):
         self._env = self._agent.vec_env
 
         space = self._agent.observation_space
-        self._concatenate = not isinstance(space, gymnasium.spaces.Dict)
-        self._groups = list((params["env"].get("obs_groups") or {"obs": ["policy"]})["obs"])
-        shapes = {"obs": space.shape} if self._concatenate else {name: space[name].shape for name in self._groups}
+        concatenate = not isinstance(space, gymnasium.spaces.Dict)
+        groups = list((params["env"].get("obs_groups") or {"obs": ["policy"]})["obs"])
+        shapes = {"obs": space.shape} if concatenate else {name: space[name].shape for name in groups}
         self._identity = checkpoint_identity(ADAPTER.name, shapes, self._agent.actions_num)
-        self._policy = _make_policy(self._agent, self._groups, self._concatenate, params["env"])
+        policy: Any = _make_policy(self._agent, groups, concatenate, params["env"])
+        self._policy = policy
+        self._memory = policy if self._agent.is_rnn else None
 
-    def train(self, max_iterations: int, on_iteration: OnIteration) -> None:
-        """Train; see :meth:`~isaaclab_pc.learners.common.interface.Runner.train`."""
-        if max_iterations <= self.completed_iterations:
-            return
-
-        def after_iteration(metrics: Mapping[str, float]) -> None:
-            self.completed_iterations += 1
-            decision = on_iteration(self.completed_iterations, metrics)
-            if decision is Decision.STOP or self.completed_iterations >= max_iterations:
-                raise StopTraining
-
+    @override
+    def _train(self, max_iterations: int, after_iteration: AfterIteration) -> None:
         self._agent.after_iteration = after_iteration
-        with contextlib.ExitStack() as stack:
-            is_first = world_rank() == 0
-            writer = stack.enter_context(SummaryWriter(str(self._run_dir))) if is_first else SilentWriter()
+        with log_writer(self._run_dir) as writer, contextlib.suppress(StopTraining):
             self._agent.begin(self.completed_iterations, writer)
-            stack.enter_context(contextlib.suppress(StopTraining))
             self._agent.train()
 
+    @override
     def policy(self) -> nn.Module:
-        """Return the deterministic policy; see :meth:`~isaaclab_pc.learners.common.interface.Runner.policy`."""
         return self._policy.eval()
 
-    def act(self, obs: Mapping[str, Tensor]) -> Tensor:
-        """Compute deterministic actions; see :meth:`~isaaclab_pc.learners.common.interface.Runner.act`."""
-        policy: Any = self.policy()
-        with torch.no_grad():
-            if self._agent.is_rnn:
-                forget_past_episodes(policy, self._agent.vec_env.unwrapped)
-            return policy({name: obs[name].to(self._device) for name in self._groups})
-
+    @override
     def holders(self) -> Mapping[str, Any]:
-        """Return what holds tensors; see :meth:`~isaaclab_pc.learners.common.interface.Runner.holders`."""
         # RL-Games makes the buffers of a rollout when training begins.
         buffer = getattr(self._agent, "experience_buffer", None)
         memory = getattr(self._agent, "mb_rnn_states", [])
-        storage = [{} if buffer is None else vars(buffer), vars(self._agent.dataset), memory]
-
         return {
-            "rollout storage": storage,
+            "rollout storage": [{} if buffer is None else vars(buffer), vars(self._agent.dataset), memory],
             "network weights": self._agent.model,
             "optimizer": self._agent.optimizer.state,
         }
 
+    @override
     def _library_state(self) -> dict[str, Any]:
         return {"algorithm": self._agent.get_full_state_weights()}
 
+    @override
     def _restore_library(self, state: Mapping[str, Any]) -> None:
         self._agent.set_full_state_weights(state["algorithm"])
         # RL-Games saves the optimizer's learning rate, but goes on from the configured one.
         self._agent.last_lr = self._agent.optimizer.param_groups[0]["lr"]
 
+    @override
     def _networks(self) -> dict[str, Any]:
         return {"model": self._agent.model.state_dict()}
 
+    @override
     def _acting_modules(self) -> dict[str, nn.Module]:
         return {"model": self._agent.model}
 
@@ -231,9 +176,9 @@ def _make_policy(agent: Agent, groups: Sequence[str], concatenate: bool, clippin
 
 
 class _Policy(nn.Module):
-    """RL-Games' model without its critic and its sampling, and with what is done to observations and actions.
+    """RL-Games' model without its critic and its sampling.
 
-    Some of that the agent does in training, some Isaac Lab's wrapper of the environment.
+    It scales and clips actions and observations as the agent and Isaac Lab's wrapper of the environment do in training.
     """
 
     def __init__(self, agent: Agent, groups: Sequence[str], concatenate: bool, clipping: Mapping[str, Any]) -> None:
@@ -258,7 +203,6 @@ class _Policy(nn.Module):
         self.register_buffer("high", agent.actions_high)
 
     def forward(self, obs: Mapping[str, Tensor]) -> Tensor:
-        """Compute actions, shape (N, A), of observation groups by name."""
         batch = self._batch(obs)
         network = self.model.a2c_network
         if isinstance(network, HasPolicy):
@@ -266,14 +210,14 @@ class _Policy(nn.Module):
         return self._actions(network({"is_train": False, "prev_actions": None, "obs": batch, "rnn_states": None})[0])
 
     def _batch(self, obs: Mapping[str, Tensor]) -> Any:
-        """Return what the network is given of the observation groups."""
+        """Return the network's input of the observation groups."""
         batch: Any = {name: _clipped(obs[name], self.largest_observation) for name in self.groups}
         if self.concatenate:
             batch = torch.cat(list(batch.values()), dim=-1)
         return self.model.norm_obs(batch)
 
     def _actions(self, mean: Tensor) -> Tensor:
-        """Do to the network's mean what is done to actions."""
+        """Scale and clip the network's mean."""
         actions = rescale_actions(self.low, self.high, mean.clamp(-1.0, 1.0)) if self.clips else mean
         return _clipped(actions, self.largest_action)
 
@@ -282,16 +226,13 @@ class _RecurrentPolicy(_Policy):
     """The same with a memory; see :class:`~isaaclab_pc.learners.common.policy_protocols.ActsFromState`."""
 
     def initial_state(self, batch: int) -> tuple[Tensor, ...]:
-        """Return the memory before the first step of an episode."""
         return self.model.a2c_network.initial_state(batch)
 
     def act_from(self, obs: Mapping[str, Tensor], state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Do as :meth:`forward`, with a memory that is given."""
         mean, after = self.model.a2c_network.act_from(self._batch(obs), state)
         return self._actions(mean), after
 
     def reset(self, dones: Tensor | None = None) -> None:
-        """Forget; see :class:`~isaaclab_pc.learners.common.policy_protocols.HasMemory`."""
         self.model.a2c_network.reset(dones)
 
 
@@ -301,7 +242,6 @@ class _StockRecurrentPolicy(_Policy):
     _state: tuple[Tensor, ...] | None = None
 
     def forward(self, obs: Mapping[str, Tensor]) -> Tensor:
-        """Compute actions as in the base class, and remember."""
         batch = self._batch(obs)
         if self._state is None:
             # RL-Games' own are of as many environments as it trains with, and on the CPU.
@@ -314,7 +254,6 @@ class _StockRecurrentPolicy(_Policy):
         return self._actions(mean)
 
     def reset(self, dones: Tensor | None = None) -> None:
-        """Forget; see :class:`~isaaclab_pc.learners.common.policy_protocols.HasMemory`."""
         if dones is None or self._state is None:
             self._state = None
         else:
@@ -329,7 +268,7 @@ def _clipped(values: Tensor, largest: float) -> Tensor:
 
 
 def _library_settings(vec_env: IVecEnv, config: Mapping[str, Any], folder: str) -> dict[str, Any]:
-    """Return what RL-Games' own entry point would add to the configuration, and what turns off its file writing."""
+    """Return the settings that RL-Games' own entry point would add, and those that turn off its file writing."""
     return {
         "vec_env": vec_env,
         "env_info": _env_info(vec_env),

@@ -12,7 +12,7 @@ Checkpoints and the end of the training are left to the callback of :class:`Agen
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -21,20 +21,14 @@ from rl_games.algos_torch.torch_ext import mean_list
 from rl_games.common.algo_observer import AlgoObserver
 from rl_games.common.datasets import PPODataset
 from rl_games.common.schedulers import AdaptiveScheduler
-from torch import Tensor, nn
+from torch import Tensor
 
 from isaaclab_pc.distributed import average_gradients, average_number, broadcast_module, world_size
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.learners.common.iteration_metrics import (
-    IterationLog,
-    memory_in_use,
-    read_numbers,
-    speeds,
-    success_rate,
-    write_metrics,
-)
+from isaaclab_pc.learners.common.base_runner import AfterIteration
+from isaaclab_pc.learners.common.iteration_metrics import IterationLog, iteration_metrics, read_numbers, write_metrics
 from isaaclab_pc.learners.common.policy_protocols import HasClippingGroups, scale_own_losses
-from isaaclab_pc.learners.common.shared import random_first_lengths, tensor_cores
+from isaaclab_pc.learners.common.shared import StopTraining, clip_gradients, random_first_lengths, tensor_cores
 from isaaclab_pc.learners.common.tripwire import Tripwire, end_iteration
 
 __all__ = ["Agent", "LogObserver", "PolicySchedule", "ShuffledDataset"]
@@ -146,12 +140,7 @@ class Agent(A2CAgent):
     vec_env: Any
 
     def __init__(self, base_name: str, params: dict[str, Any]) -> None:
-        """Build networks, optimizer and data set.
-
-        Args:
-            base_name: RL-Games' name of the agent.
-            params: The ``params`` section of the configuration.
-        """
+        """Build networks, optimizer and data set from the ``params`` section of the configuration."""
         super().__init__(base_name, params)
         # Our callback ends the loop. The configuration keeps its iterations, over which linear schedules fall.
         self.max_epochs = -1
@@ -170,15 +159,10 @@ class Agent(A2CAgent):
             self.tripwires.append(Tripwire(self.central_value_net.optimizer, [self.central_value_net]))
 
         # The runner puts its own function here.
-        self.after_iteration: Callable[[Mapping[str, float]], None] = lambda metrics: None
+        self.after_iteration: AfterIteration = lambda metrics: False
 
     def begin(self, completed: int, writer: Any) -> None:
-        """Prepare for a training.
-
-        Args:
-            completed: Iterations of the run so far: schedules go on from there.
-            writer: TensorBoard's.
-        """
+        """Prepare for a training that goes on after some iterations, with TensorBoard's writer."""
         self.epoch_num = completed
         self.writer = writer
         if self.has_central_value:
@@ -230,10 +214,7 @@ class Agent(A2CAgent):
         super().calc_gradients(input_dict)
 
     def trancate_gradients_and_step(self) -> None:
-        """Clip the gradients of actor and critic apart, and take the step.
-
-        The critic's gradient is the larger one by far: clipped together, it would leave the actor next to nothing.
-        """
+        """Clip the gradients of actor and critic apart, and take the step."""
         average_gradients(self.model.parameters())
         network = self.model.a2c_network
         if not self.truncate_grads or not isinstance(network, HasClippingGroups):
@@ -242,9 +223,7 @@ class Agent(A2CAgent):
 
         # The scaler does nothing but the step, unless mixed precision is on.
         self.scaler.unscale_(self.optimizer)
-        for group in network.clipping_groups():
-            nn.utils.clip_grad_norm_(group, self.grad_norm)
-
+        clip_gradients(network, self.model.parameters(), self.grad_norm)
         self.scaler.step(self.optimizer)
         self.scaler.update()
 
@@ -268,25 +247,27 @@ class Agent(A2CAgent):
         timings = (total_time, epoch_num, step_time, play_time, update_time)
         super().write_stats(*timings, a_losses, c_losses, entropies, kls, last_lr, lr_mul, frame, *rest)
 
-        env_log = {**self.algo_observer.env_log.take_means(), **end_iteration(self.tripwires)}
         action_std, value_loss, surrogate_loss, entropy = read_numbers(
             [self.train_result[7], *(mean_list(losses) for losses in (c_losses, a_losses, entropies))]
         )
         episodes_ended = self.game_rewards.current_size > 0
-        metrics = {
-            **env_log,
-            "mean_reward": float(self.game_rewards.get_mean()[0]) if episodes_ended else math.nan,
-            "mean_episode_length": float(self.game_lengths.get_mean()) if episodes_ended else math.nan,
-            "success_rate": success_rate(env_log),
-            "collect_s": play_time,
-            "learn_s": update_time,
-            **speeds(self.curr_frames, env_s=step_time, collect_s=play_time, learn_s=update_time),
-            **memory_in_use(self.ppo_device),
-            "learning_rate": float(self.last_lr),
-            "action_std": action_std,
-            "loss/value": value_loss,
-            "loss/surrogate": surrogate_loss,
-            "loss/entropy": entropy,
-        }
+        metrics = iteration_metrics(
+            {**self.algo_observer.env_log.take_means(), **end_iteration(self.tripwires)},
+            float(self.game_rewards.get_mean()[0]) if episodes_ended else math.nan,
+            float(self.game_lengths.get_mean()) if episodes_ended else math.nan,
+            env_steps=self.curr_frames,
+            env_s=step_time,
+            collect_s=play_time,
+            learn_s=update_time,
+            of_update={
+                "learning_rate": float(self.last_lr),
+                "action_std": action_std,
+                "loss/value": value_loss,
+                "loss/surrogate": surrogate_loss,
+                "loss/entropy": entropy,
+            },
+            device=self.ppo_device,
+        )
         write_metrics(self.writer, metrics, frame)
-        self.after_iteration(metrics)
+        if self.after_iteration(metrics):
+            raise StopTraining

@@ -4,7 +4,6 @@
 from typing import Any
 
 from isaaclab_pc.agents.ppo import PpoSettings
-from isaaclab_pc.learners import policy_groups
 from isaaclab_pc.packages import is_installed
 
 __all__ = ["make_cfg"]
@@ -26,8 +25,7 @@ def make_cfg(settings: PpoSettings, experiment: str) -> dict[str, Any]:
 
         register()
 
-    actor = policy_groups("points")
-    critic = ["critic"]
+    network = settings.network()
     return {
         "params": {
             "seed": 42,
@@ -35,20 +33,16 @@ def make_cfg(settings: PpoSettings, experiment: str) -> dict[str, Any]:
             "model": {"name": "continuous_a2c_logstd"},
             "network": {
                 "name": "isaaclab_pc_point_cloud",
-                "actor": actor,
-                "critic": critic,
-                "encoder": settings.encoder.to_dict(),
-                "actor_hidden": list(settings.actor_hidden),
-                "critic_hidden": list(settings.critic_hidden),
-                "activation": settings.activation,
-                "init_std": settings.init_std,
-                "aux_coef": settings.aux_coef,
+                **network,
                 "rnn_type": None,
                 "rnn_hidden_dim": 256,
                 "rnn_num_layers": 1,
             },
             # The network is given all groups in a dict, the critic's included, and picks what each part reads.
-            "env": {"obs_groups": {"obs": [*actor, *critic], "states": []}, "concate_obs_groups": False},
+            "env": {
+                "obs_groups": {"obs": [*network["actor"], *network["critic"]], "states": []},
+                "concate_obs_groups": False,
+            },
             "load_checkpoint": False,
             "load_path": "",
             # 0: the process that starts the training sets the number of threads.

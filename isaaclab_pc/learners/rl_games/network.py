@@ -70,8 +70,8 @@ class PointCloudNetwork(ActorCritic):
         Args:
             input_dict: ``obs``, the observation groups by name, and ``is_train``: whether this is an update (the
                 normalizers count the samples) or a rollout (they start to use what they have counted). With a memory
-                also ``rnn_states``, and in an update, whose samples are sequences one after the other, ``seq_length``
-                and ``dones``: whether an episode began at a sample, (B,).
+                also ``rnn_states`` and, in an update, the ``seq_length`` of its sequences and ``dones``: whether an
+                episode began at a sample, (B,).
 
         Returns:
             Mean (B, A) and logarithm of the standard deviation (B, A) of the actions, value (B, 1), and the memory.
@@ -107,25 +107,13 @@ class PointCloudNetwork(ActorCritic):
         return initial_state(self.memory, batch)
 
     def act_from(self, obs: Mapping[str, Tensor], state: State) -> tuple[Tensor, State]:
-        """Do as :meth:`policy`, with a memory that is given; nothing is changed.
-
-        Args:
-            obs: The groups that the policy reads, by name, each with batch size B.
-            state: The memory before.
-
-        Returns:
-            Actions, shape (B, A), and the memory after.
-        """
+        """Return the actions (B, A) of :meth:`policy` for a given memory, and the memory after; nothing is changed."""
         assert self.memory is not None
         remembered, after = run_rnn(self.memory, self.next_latent(obs)[None], state)
         return self.actor(remembered[0]), after
 
     def reset(self, dones: Tensor | None = None) -> None:
-        """Forget what :meth:`policy` saw.
-
-        Args:
-            dones: Environments that forget, shape (B,), bool; None: all do.
-        """
+        """Forget what :meth:`policy` saw in environments (B,), bool, or in all."""
         if dones is None or self._acting is None:
             self._acting = None
         else:
@@ -140,16 +128,7 @@ class PointCloudNetwork(ActorCritic):
         return self.initial_state(self._num_envs)
 
     def _remember(self, latent: Tensor, states: State, began: Tensor | None = None) -> tuple[Tensor, State]:
-        """Pass sequences through the memory.
-
-        Args:
-            latent: What was seen, (T, S, D).
-            states: The memory at the first step, each (M, S, H).
-            began: Where an episode began, (T, S), bool, and all before is forgotten; None: nowhere.
-
-        Returns:
-            What is remembered at each step, (T, S, H), and the memory after the last one.
-        """
+        """Pass sequences (T, S, D) through the memory (M, S, H), forgotten where an episode ``began``, (T, S), bool."""
         assert self.memory is not None
         steps = latent.shape[0]
         cuts = [0, steps]
@@ -173,11 +152,9 @@ class _Builder:
     """Makes the network, behind the interface that RL-Games' registry asks for."""
 
     def load(self, params: Mapping[str, Any]) -> None:
-        """Keep the ``network`` section of the configuration."""
         self._params = {key: value for key, value in params.items() if key != "name"}
 
     def build(
         self, name: str, *, input_shape: Mapping[str, Sequence[int]], actions_num: int, num_seqs: int = 1, **_: Any
     ) -> nn.Module:
-        """Create the network for an environment's spaces."""
         return PointCloudNetwork(input_shape, actions_num, num_envs=num_seqs, **self._params)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""RSL-RL behind the :class:`~isaaclab_pc.learners.common.interface.Adapter` protocol."""
+"""RSL-RL as a learning library of this package."""
 
 import copy
 import importlib.metadata
@@ -8,7 +8,7 @@ import operator
 import statistics
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, override
 
 import torch
 from isaaclab.utils import to_dict
@@ -21,129 +21,95 @@ from tensordict import TensorDict
 from torch import Tensor, nn
 from torch.utils.tensorboard import SummaryWriter
 
+from isaaclab_pc.agents.observation_groups import policy_groups
 from isaaclab_pc.distributed import world_rank, world_size
-from isaaclab_pc.learners.common.base_runner import CheckpointedRunner, checkpoint_identity
-from isaaclab_pc.learners.common.interface import Adapter, Decision, OnIteration, TeacherPolicy, policy_groups
-from isaaclab_pc.learners.common.iteration_metrics import (
-    LOG_ENTRIES,
-    EnvClock,
-    IterationLog,
-    memory_in_use,
-    speeds,
-    success_rate,
-)
-from isaaclab_pc.learners.common.policy_protocols import ActsFromState, forget_past_episodes
+from isaaclab_pc.learners.common.base_runner import AfterIteration, BaseRunner, checkpoint_identity
+from isaaclab_pc.learners.common.interface import Adapter, LearnerOptions
+from isaaclab_pc.learners.common.iteration_metrics import LOG_ENTRIES, EnvClock, IterationLog, iteration_metrics
+from isaaclab_pc.learners.common.policy_protocols import ActsFromState
 from isaaclab_pc.learners.common.shared import USUAL_NUM_ENVS, SilentWriter, StopTraining, no_output, tensor_cores
 from isaaclab_pc.learners.common.tripwire import Tripwire, end_iteration
-
-if TYPE_CHECKING:
-    from isaaclab_pc.learners.batch import BatchPlan
 
 __all__ = ["ADAPTER", "RslRlAdapter", "RslRlRunner"]
 
 
-class RslRlAdapter:
-    """Adapter of RSL-RL. See :class:`~isaaclab_pc.learners.common.interface.Adapter` for the methods."""
+class RslRlAdapter(Adapter):
+    """Adapter of RSL-RL."""
 
     name = "rsl_rl"
     learning_rate_key = "agent.algorithm.learning_rate"
 
+    @override
     def batch_target(self, agent_cfg: RslRlOnPolicyRunnerCfg) -> tuple[int, int]:
-        """Return the samples per update and the minibatch size that the configuration asks for."""
         # Tasks of other packages say no samples_per_update: keep what they learn from with their usual environments.
         usual = agent_cfg.num_steps_per_env * USUAL_NUM_ENVS
         samples = getattr(agent_cfg, "samples_per_update", usual)
         return samples, max(1, samples // agent_cfg.algorithm.num_mini_batches)
 
-    def configure(
-        self,
-        agent_cfg: RslRlOnPolicyRunnerCfg,
-        *,
-        obs: str | None,
-        seed: int,
-        max_iterations: int | None,
-        device: str,
-        plan: "BatchPlan | None",
-        experiment: str,
-        replay_samples: int | None = None,
-        teacher: TeacherPolicy | None = None,
-        init: Path | None = None,
-    ) -> None:
-        """Write a run's settings into the configuration."""
-        agent_cfg.seed = seed
-        agent_cfg.device = device
-        agent_cfg.experiment_name = experiment
+    @override
+    def configure(self, agent_cfg: Any, options: LearnerOptions) -> None:
+        agent_cfg.seed = options.seed
+        agent_cfg.device = options.device
+        agent_cfg.experiment_name = options.experiment
 
-        if obs is not None:
+        if options.obs is not None:
             learner = "student" if hasattr(agent_cfg, "student") else "actor"
-            agent_cfg.obs_groups = {**agent_cfg.obs_groups, learner: policy_groups(obs)}
-        if max_iterations is not None:
-            agent_cfg.max_iterations = max_iterations
-        if plan is not None:
-            agent_cfg.num_steps_per_env = plan.horizon
-            agent_cfg.algorithm.num_mini_batches = plan.num_minibatches
-        _configure_imitation(agent_cfg, replay_samples, teacher, init)
+            agent_cfg.obs_groups = {**agent_cfg.obs_groups, learner: policy_groups(options.obs)}
+        if options.max_iterations is not None:
+            agent_cfg.max_iterations = options.max_iterations
+        if options.plan is not None:
+            agent_cfg.num_steps_per_env = options.plan.horizon
+            agent_cfg.algorithm.num_mini_batches = options.plan.num_minibatches
 
+        if options.init is not None:
+            agent_cfg.algorithm.checkpoint = str(options.init)
+        if options.replay_samples is not None:
+            agent_cfg.algorithm.replay_samples = options.replay_samples
+        if options.teacher is not None:
+            taught = options.teacher.agent_cfg
+            agent_cfg.teacher = taught.student if hasattr(taught, "student") else taught.actor
+            agent_cfg.teacher_checkpoint = str(options.teacher.checkpoint)
+            # What the critic is told is what a policy with obs=state sees.
+            agent_cfg.obs_groups = {**agent_cfg.obs_groups, "teacher": ["critic"]}
+
+    @override
     def replay_samples(self, agent_cfg: Any) -> int:
-        """Return the samples that distillation keeps."""
         return getattr(agent_cfg.algorithm, "replay_samples", 0)
 
+    @override
     def max_iterations(self, agent_cfg: RslRlOnPolicyRunnerCfg) -> int:
-        """Return the iterations of a whole run."""
         return agent_cfg.max_iterations
 
+    @override
     def make(self, env: Any, agent_cfg: RslRlOnPolicyRunnerCfg, run_dir: Path, device: str) -> "RslRlRunner":
-        """Build a runner around an environment."""
         return RslRlRunner(env, agent_cfg, run_dir, device)
-
-
-def _configure_imitation(
-    agent_cfg: Any, replay_samples: int | None, teacher: TeacherPolicy | None, init: Path | None
-) -> None:
-    """Write what only distillation, and PPO that goes on from it, have into their configurations."""
-    if init is not None:
-        agent_cfg.algorithm.checkpoint = str(init)
-    if replay_samples is not None:
-        agent_cfg.algorithm.replay_samples = replay_samples
-    if teacher is not None:
-        taught = teacher.agent_cfg
-        agent_cfg.teacher = taught.student if hasattr(taught, "student") else taught.actor
-        agent_cfg.teacher_checkpoint = str(teacher.checkpoint)
-        # What the critic is told is what a policy with obs=state sees.
-        agent_cfg.obs_groups = {**agent_cfg.obs_groups, "teacher": ["critic"]}
 
 
 ADAPTER: Adapter = RslRlAdapter()
 """The adapter that :func:`isaaclab_pc.learners.load_adapter` returns."""
 
 
-class RslRlRunner(CheckpointedRunner):
-    """RSL-RL's PPO. Implements :class:`~isaaclab_pc.learners.common.interface.Runner`."""
+class RslRlRunner(BaseRunner):
+    """RSL-RL's PPO, and this package's algorithms behind its runner."""
 
     def __init__(self, env: Any, agent_cfg: RslRlOnPolicyRunnerCfg, run_dir: Path, device: str) -> None:
-        """Build networks and storage.
-
-        Args:
-            env: The gym environment, or RSL-RL's own vectorized environment.
-            agent_cfg: The configuration; it is left as it is.
-            run_dir: Where the logs go.
-            device: Where the networks live.
-        """
+        """Build networks and storage; see :meth:`~isaaclab_pc.learners.Adapter.make`."""
         version = importlib.metadata.version("rsl-rl-lib")
         cfg = to_dict(handle_deprecated_rsl_rl_cfg(copy.deepcopy(agent_cfg), version))
         # RSL-RL's check waits for the device at every tensor and step, lets inf pass, and ends the whole run for NaN in
         # a single environment.
         cfg["check_for_nan"] = False
 
-        self.completed_iterations = 0
+        super().__init__(run_dir, device)
         self._env = env if isinstance(env, VecEnv) else _Env(env, clip_actions=agent_cfg.clip_actions)
-        self._device = device
         self._random_first_length = agent_cfg.init_at_random_ep_len
         with no_output():
             self._library = _Library(self._env, cfg, str(run_dir), device)
 
         alg: Any = self._library.alg
-        self._policy = _as_trained(alg.get_policy(), agent_cfg.clip_actions)
+        model: Any = alg.get_policy()
+        self._policy = _as_trained(model, agent_cfg.clip_actions)
+        self._memory = model if model.is_recurrent else None
         self._tripwires = [Tripwire(alg.optimizer, _networks(alg))]
         if getattr(alg, "rnd", None) is not None:
             self._tripwires.append(Tripwire(alg.rnd.optimizer, [alg.rnd]))
@@ -157,17 +123,8 @@ class RslRlRunner(CheckpointedRunner):
         identity = checkpoint_identity(ADAPTER.name, shapes, self._env.num_actions)
         self._identity = {**identity, "algorithm": algorithm}
 
-    def train(self, max_iterations: int, on_iteration: OnIteration) -> None:
-        """Train; see :meth:`~isaaclab_pc.learners.common.interface.Runner.train`."""
-        remaining = max_iterations - self.completed_iterations
-        if remaining <= 0:
-            return
-
-        def after_iteration(metrics: Mapping[str, float]) -> None:
-            self.completed_iterations += 1
-            if on_iteration(self.completed_iterations, metrics) is Decision.STOP:
-                raise StopTraining
-
+    @override
+    def _train(self, max_iterations: int, after_iteration: AfterIteration) -> None:
         # Algorithms load here what they go on from or learn from; a checkpoint may have been loaded, or other episodes
         # run, since the last training.
         self._library.alg.train_mode()
@@ -177,6 +134,7 @@ class RslRlRunner(CheckpointedRunner):
         self._library.current_learning_iteration = self.completed_iterations
         self._library.logger.after_iteration = after_iteration
 
+        remaining = max_iterations - self.completed_iterations
         try:
             self._library.learn(remaining, init_at_random_ep_len=self._random_first_length)
         except StopTraining:
@@ -184,54 +142,41 @@ class RslRlRunner(CheckpointedRunner):
         finally:
             self._library.logger.close()
 
-    def policy(self) -> nn.Module:
-        """Return the deterministic policy; see :meth:`~isaaclab_pc.learners.common.interface.Runner.policy`."""
-        return self._policy
-
-    def act(self, obs: Mapping[str, Tensor]) -> Tensor:
-        """Compute deterministic actions; see :meth:`~isaaclab_pc.learners.common.interface.Runner.act`."""
-        model: Any = self._library.alg.get_policy()
-        with torch.no_grad():
-            if model.is_recurrent:
-                forget_past_episodes(model, self._env)
-            return self._policy({name: value.to(self._device) for name, value in obs.items()})
-
+    @override
     def holders(self) -> Mapping[str, Any]:
-        """Return what holds tensors; see :meth:`~isaaclab_pc.learners.common.interface.Runner.holders`."""
         alg: Any = self._library.alg
         kept = {"replay": alg.replay} if hasattr(alg, "replay") else {"rollout storage": alg.storage}
         return {**kept, "network weights": _networks(alg), "optimizer": alg.optimizer.state}
 
+    @override
     def _library_state(self) -> dict[str, Any]:
         logger = self._library.logger
         return {"algorithm": self._library.alg.save(), "total_steps": logger.tot_timesteps, "total_s": logger.tot_time}
 
+    @override
     def _restore_library(self, state: Mapping[str, Any]) -> None:
         self._library.alg.load(state["algorithm"], None, strict=True)
         self._library.logger.tot_timesteps = operator.index(state["total_steps"])
         self._library.logger.tot_time = float(state["total_s"])
 
+    @override
     def _networks(self) -> dict[str, Any]:
         return {key: value for key, value in self._library.alg.save().items() if "optimizer" not in key}
 
+    @override
     def _acting_modules(self) -> dict[str, nn.Module]:
         name = "student_state_dict" if isinstance(self._library.alg, Distillation) else "actor_state_dict"
         return {name: self._library.alg.get_policy()}
 
 
 def _networks(alg: Any) -> list[Any]:
-    """Return an algorithm's networks."""
     return [alg.student, alg.teacher] if isinstance(alg, Distillation) else [alg.actor, alg.critic]
 
 
 def _as_trained(model: nn.Module, clip_actions: float | None) -> nn.Module:
-    """Return RSL-RL's model with what its wrapper of the environment does to actions.
-
-    Args:
-        model: It samples only when it is told to, and reads nothing of a TensorDict but its items.
-        clip_actions: Largest absolute value of an action; None: any.
-    """
+    """Return RSL-RL's model with the clipping that its wrapper of the environment does."""
     if clip_actions is None:
+        # It samples only when it is told to, and reads nothing of a TensorDict but its items.
         return model
     kind = _ClippedFromState if isinstance(model, ActsFromState) else _Clipped
     return kind(model, clip_actions)
@@ -246,19 +191,16 @@ class _Clipped(nn.Module):
         self.limit = limit
 
     def forward(self, obs: Mapping[str, Tensor]) -> Tensor:
-        """Compute actions, shape (N, A), of observation groups by name."""
         return self.model(obs).clamp(-self.limit, self.limit)
 
 
 class _ClippedFromState(_Clipped):
-    """The same of one whose memory can be given; see :class:`~isaaclab_pc.learners.common.policy_protocols.ActsFromState`."""
+    """The same of one that keeps :class:`~isaaclab_pc.learners.common.policy_protocols.ActsFromState`."""
 
     def initial_state(self, batch: int) -> tuple[Tensor, ...]:
-        """Return the memory before the first step of an episode."""
         return self.model.initial_state(batch)
 
     def act_from(self, obs: Mapping[str, Tensor], state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Do as :meth:`forward`, with a memory that is given."""
         actions, after = self.model.act_from(obs, state)
         return actions.clamp(-self.limit, self.limit), after
 
@@ -271,7 +213,6 @@ class _Env(RslRlVecEnvWrapper):
     """
 
     def step(self, actions: Tensor) -> tuple[TensorDict, Tensor, Tensor, dict]:
-        """Step the environment on ordinary tensors."""
         with torch.inference_mode(False), torch.no_grad():
             return super().step(actions.clone())
 
@@ -342,7 +283,7 @@ class _Logger(Logger):
 
         # The runner puts its own functions here.
         self.end_iteration: Callable[[], dict[str, float]] = dict
-        self.after_iteration: Callable[[Mapping[str, float]], None] = lambda metrics: None
+        self.after_iteration: AfterIteration = lambda metrics: False
 
     def init_logging_writer(self) -> None:
         """Open the log."""
@@ -366,30 +307,29 @@ class _Logger(Logger):
             super().log(it=it, collect_time=collect_time, learn_time=learn_time, **kwargs)
 
         env_log = {**self.env_log.take_means(), **self.end_iteration()}
-        steps = self.cfg["num_steps_per_env"] * self.num_envs
-        cost = {
-            **speeds(steps, env_s=self.env_clock.take(), collect_s=collect_time, learn_s=learn_time),
-            **memory_in_use(self.device),
-        }
-        for key, value in {**env_log, **cost}.items():
-            # RSL-RL has written the total itself.
-            if math.isfinite(value) and key != "Perf/total_fps":
-                self.writer.add_scalar(key, value, it)
-
-        self.after_iteration(
-            {
-                **env_log,
-                **cost,
-                "mean_reward": statistics.mean(self.rewbuffer) if self.rewbuffer else math.nan,
-                "mean_episode_length": statistics.mean(self.lenbuffer) if self.lenbuffer else math.nan,
-                "success_rate": success_rate(env_log),
-                "collect_s": collect_time,
-                "learn_s": learn_time,
+        metrics = iteration_metrics(
+            env_log,
+            statistics.mean(self.rewbuffer) if self.rewbuffer else math.nan,
+            statistics.mean(self.lenbuffer) if self.lenbuffer else math.nan,
+            env_steps=self.cfg["num_steps_per_env"] * self.num_envs,
+            env_s=self.env_clock.take(),
+            collect_s=collect_time,
+            learn_s=learn_time,
+            of_update={
                 "learning_rate": float(kwargs["learning_rate"]),
                 "action_std": float(kwargs["action_std"].detach().mean()),
                 **{f"loss/{name}": float(value) for name, value in kwargs["loss_dict"].items()},
-            }
+            },
+            device=self.device,
         )
+        written = {key for key in metrics if key in env_log or key.startswith(("Perf/", "Memory/"))}
+        # RSL-RL has written the total itself.
+        for key in written - {"Perf/total_fps"}:
+            if math.isfinite(metrics[key]):
+                self.writer.add_scalar(key, metrics[key], it)
+
+        if self.after_iteration(metrics):
+            raise StopTraining
 
     def _store_code_state(self) -> list[str]:
         """Record nothing: the run's own record names the commit."""

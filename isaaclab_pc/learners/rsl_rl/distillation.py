@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,16 +19,43 @@ from tensordict import TensorDict
 from torch import Tensor, nn
 from torch.nn import functional
 
+from isaaclab_pc.agents.distill import ImitationCfg
 from isaaclab_pc.learners.rsl_rl.replay import Replay
 from isaaclab_pc.learners.rsl_rl.teacher import ExpertTeacher, PolicyTeacher, Teacher
 
-__all__ = ["ReplayDistillation", "Shortening", "decayed_rate", "expert_share", "imitation_loss"]
+__all__ = ["ReplayDistillation", "Rollouts", "Shortening", "decayed_rate", "expert_share", "imitation_loss"]
 
 _CONSTANT_SHARE = 2.0 / 3.0
 """Share of a run before the learning rate falls."""
 
 _LAST_RATE = 0.05
 """Learning rate at the end of a run, relative to that at its start."""
+
+
+@dataclass(frozen=True)
+class Rollouts:
+    """Facts about the environments that a student learns in, and what is done to their episodes."""
+
+    num_envs: int
+    """Environments, N."""
+
+    horizon: int
+    """Steps of each environment per iteration."""
+
+    shapes: Mapping[str, tuple[int, ...]]
+    """Shape of one observation of each group that the student reads."""
+
+    num_actions: int
+    """Size of an action, A."""
+
+    binary_gripper: bool
+    """Whether the last action opens the gripper where it is positive and closes it elsewhere."""
+
+    shortening: Shortening | None
+    """Ends episodes of the training early; None: it ends none."""
+
+    benched: Tensor | None
+    """Environments that show nothing, shape (N,), bool, as the guard keeps it; None: all always show something."""
 
 
 class ReplayDistillation(Distillation):
@@ -44,56 +72,23 @@ class ReplayDistillation(Distillation):
         self,
         student: MLPModel,
         teacher: Teacher,
+        settings: ImitationCfg,
+        rollouts: Rollouts,
         *,
-        num_envs: int,
-        horizon: int,
         max_iterations: int,
-        shapes: Mapping[str, tuple[int, ...]],
-        binary_gripper: bool,
-        num_actions: int,
-        num_learning_epochs: int,
-        num_mini_batches: int,
-        learning_rate: float,
-        max_grad_norm: float,
-        replay_samples: int,
-        refill_samples: int,
-        last_expert_share: float,
-        expert_share_samples: int,
-        turn_steps: float,
-        small_error: float,
-        gripper_gain: float,
-        shortening: Shortening | None,
-        benched: Tensor | None = None,
         device: str,
-        **rsl_rl: Any,
+        multi_gpu_cfg: dict | None = None,
     ) -> None:
         """Prepare for training; the replay is made when it begins.
 
         Args:
             student: The network that learns.
-            teacher: Who gives the labels.
-            num_envs: Environments, N.
-            horizon: Steps of each environment per iteration.
+            teacher: The teacher, who gives the labels.
+            settings: How the student learns.
+            rollouts: Facts about the environments, and what is done to their episodes.
             max_iterations: Iterations of the whole run, over which the learning rate decays.
-            shapes: Shape of one observation of each group that the student reads.
-            binary_gripper: Whether the last action opens the gripper where it is positive and closes it elsewhere.
-            num_actions: Size of an action, A.
-            num_learning_epochs: How often each new sample's worth of old ones is learned from.
-            num_mini_batches: Minibatches that an iteration's samples would make.
-            learning_rate: Learning rate of Adam at the start.
-            max_grad_norm: Largest norm of the gradient.
-            replay_samples: Samples that are kept.
-            refill_samples: Samples that all ranks collect after a resume before the student goes on learning.
-            last_expert_share: Share of the steps in which the teacher acts, in the end.
-            expert_share_samples: Samples until then; the share falls in a line from 1.
-            turn_steps: Mean steps that one of the two acts at a stretch before it is drawn anew.
-            small_error: Error of an action below which the loss is squared, and above which it is absolute.
-            gripper_gain: The gripper's logit at action 1.
-            shortening: Ends episodes of the training early; None: it ends none.
-            benched: Environments that show nothing, shape (N,), bool, as the guard keeps it; None: all always show
-                something.
-            device: Where the student learns.
-            **rsl_rl: What RSL-RL's own algorithm takes besides.
+            device: Device of the student.
+            multi_gpu_cfg: RSL-RL's ranks; None: there is one process.
         """
         # All that the base class asks of a storage is how many steps its gradient may flow back through.
         storage: Any = SimpleNamespace(num_transitions_per_env=1)
@@ -103,60 +98,44 @@ class ReplayDistillation(Distillation):
             teacher,
             storage,
             gradient_length=1,
-            num_learning_epochs=num_learning_epochs,
-            learning_rate=learning_rate,
-            max_grad_norm=max_grad_norm,
+            num_learning_epochs=settings.num_learning_epochs,
+            learning_rate=settings.learning_rate,
+            max_grad_norm=settings.max_grad_norm,
             device=device,
-            **rsl_rl,
+            multi_gpu_cfg=multi_gpu_cfg,
         )
         self.replay: Replay | None = None
         """The samples; None before the training."""
         self.samples = 0
         """Samples that were collected since the start of the run by all ranks, those before a resume included."""
 
-        self._prepare_teacher = teacher.prepare
-        self._shapes = shapes
-        self._num_actions = num_actions
-        self._new_samples = num_envs * horizon
-        self._num_minibatches = num_mini_batches
+        self._settings = settings
+        self._rollouts = rollouts
         self._max_iterations = max_iterations
-        self._first_rate = learning_rate
-        self._replay_samples = replay_samples
-        self._refill_samples = refill_samples
+        self._prepare_teacher = teacher.prepare
+        self._gripper_gain = settings.gripper_gain if rollouts.binary_gripper else None
+        self._new_samples = rollouts.num_envs * rollouts.horizon
         self._needed_samples = 0
         self._owed_steps = 0
-        self._last_expert_share = last_expert_share
-        self._expert_share_samples = expert_share_samples
-        self._turn_steps = turn_steps
-        self._small_error = small_error
-        self._gripper_gain = gripper_gain if binary_gripper else None
-        self._shortening = shortening
-        self._benched = benched
-        self._teacher_acts = torch.ones(num_envs, dtype=torch.bool, device=device)
+        self._teacher_acts = torch.ones(rollouts.num_envs, dtype=torch.bool, device=device)
 
     @property
     def expert_share(self) -> float:
         """Share of the environments in which the teacher takes the next turn."""
-        return expert_share(self.samples, self._last_expert_share, self._expert_share_samples)
+        return expert_share(self.samples, self._settings.last_expert_share, self._settings.expert_share_samples)
 
     def train_mode(self) -> None:
         """Make the replay and prepare the teacher: RSL-RL calls this when a training begins."""
         super().train_mode()
         self._prepare_teacher()
-        if self._shortening is not None:
-            self._shortening.forget()
+        if self._rollouts.shortening is not None:
+            self._rollouts.shortening.forget()
         if self.replay is None:
-            self.replay = Replay(self._shapes, self._num_actions, self._replay_samples, self.device)
+            shapes, num_actions = self._rollouts.shapes, self._rollouts.num_actions
+            self.replay = Replay(shapes, num_actions, self._settings.replay_samples, self.device)
 
     def act(self, obs: TensorDict) -> Tensor:
-        """Keep the observations with the teacher's actions, and return what is done in each environment.
-
-        Args:
-            obs: Observation groups of the present state, batch (N,).
-
-        Returns:
-            Actions, shape (N, A): the teacher's, or the student's with noise.
-        """
+        """Keep the observations with the teacher's actions, and return actions (N, A) of teacher or student."""
         assert self.replay is not None
         student = self.student(obs, stochastic_output=True)
         labels = self.teacher(obs).to(self.device)
@@ -170,33 +149,33 @@ class ReplayDistillation(Distillation):
     def _keep(self, obs: TensorDict, labels: Tensor) -> None:
         """Put a step's samples into the replay."""
         assert self.replay is not None
-        if self._benched is not None:
+        benched = self._rollouts.benched
+        if benched is not None:
             # A benched environment stands still and observes zeros: another one's sample takes the place of its own, as
             # to leave it out would need to wait for how many there are.
-            shown = ~self._benched.to(labels.device)
+            shown = ~benched.to(labels.device)
             rows = torch.where(shown, torch.arange(len(shown), device=labels.device), shown.int().argmax())
-            obs, labels = obs.select(*self._shapes)[rows], labels[rows]
+            obs, labels = obs.select(*self._rollouts.shapes)[rows], labels[rows]
         self.replay.add(obs, labels)
 
     def process_env_step(self, obs: TensorDict, rewards: Tensor, dones: Tensor, extras: dict[str, Tensor]) -> None:
         """Count a step's samples, and end episodes in which there is no more to see; rewards are not learned from."""
         self.samples += dones.shape[0] * self.gpu_world_size
-        if self._shortening is not None:
-            self._shortening.after_step(dones)
+        if self._rollouts.shortening is not None:
+            self._rollouts.shortening.after_step(dones)
 
     def update(self) -> dict[str, float]:
         """Learn from minibatches of the whole replay.
 
         Returns:
             The mean of each loss, and the teacher's share; no losses where the replay has yet to be refilled after a
-            resume. The steps that are left out then are taken later, so that a run has as many however often it was
-            interrupted.
+            resume. These updates are made up for later, so that a run has as many however often it was interrupted.
         """
         assert self.replay is not None
         self.num_updates += 1
         self._set_learning_rate()
         share = {"expert_share": self.expert_share}
-        steps = self.num_learning_epochs * self._num_minibatches
+        steps = self.num_learning_epochs * self._settings.num_mini_batches
         if len(self.replay) < self._needed_samples:
             self._owed_steps += steps
             return share
@@ -205,15 +184,15 @@ class ReplayDistillation(Distillation):
         self._owed_steps -= made_up
         steps += made_up
 
-        vectors = [name for name, shape in self._shapes.items() if len(shape) == 1]
+        vectors = [name for name, shape in self._rollouts.shapes.items() if len(shape) == 1]
         if vectors:
             newest = min(self._new_samples, len(self.replay))
             self.student.update_normalization(self.replay.newest(newest, vectors))
 
-        size = max(1, self._new_samples // self._num_minibatches)
+        size = max(1, self._new_samples // self._settings.num_mini_batches)
         total = torch.zeros(2, device=self.device)
         for obs, labels in self.replay.minibatches(steps, size):
-            losses = imitation_loss(self.student(obs), labels, self._small_error, self._gripper_gain)
+            losses = imitation_loss(self.student(obs), labels, self._settings.small_error, self._gripper_gain)
             self.optimizer.zero_grad()
             losses.sum().backward()
             if self.is_multi_gpu:
@@ -238,80 +217,58 @@ class ReplayDistillation(Distillation):
         }
 
     def load(self, loaded_dict: dict, load_cfg: dict | None, strict: bool) -> bool:
-        """Go on from what :meth:`save` returned.
+        """Go on from what :meth:`save` returned; return whether the iteration goes on, too.
 
         The student goes on learning when the replay has some variety again, but after half of the iterations that are
         left at the latest: from the samples of a few iterations alone it would forget the others.
-
-        Args:
-            loaded_dict: The state.
-            load_cfg: Unused; for RSL-RL's interface.
-            strict: Whether the student's tensors must have the same names.
-
-        Returns:
-            Whether the iteration goes on, too.
         """
         self._raw_student.load_state_dict(loaded_dict["student_state_dict"], strict=strict)
         self.optimizer.load_state_dict(loaded_dict["optimizer_state_dict"])
         self.samples = int(loaded_dict["progress"]["samples"])
         self.num_updates = int(loaded_dict["progress"]["iterations"])
         self._owed_steps = int(loaded_dict["progress"]["owed_steps"])
-        needed = min(self.samples, self._refill_samples) // self.gpu_world_size
+        needed = min(self.samples, self._settings.refill_samples) // self.gpu_world_size
         # At most half of what is left: each iteration that learns nothing leaves one that makes up for it.
         iterations_left = self._max_iterations - self.num_updates
-        self._needed_samples = min(needed, self._replay_samples, iterations_left // 2 * self._new_samples)
+        self._needed_samples = min(needed, self._settings.replay_samples, iterations_left // 2 * self._new_samples)
         # With new episodes, all turns begin anew.
         self._teacher_acts.copy_(torch.rand(self._teacher_acts.shape, device=self.device) < self.expert_share)
         return True
 
     @staticmethod
     def construct_algorithm(obs: TensorDict, env: VecEnv, cfg: dict, device: str) -> ReplayDistillation:
-        """Build student, teacher and algorithm, as RSL-RL's runner asks for them.
-
-        Args:
-            obs: Observations; only their shapes matter.
-            env: RSL-RL's environment.
-            cfg: The runner's configuration, as a dict.
-            device: Where the student learns.
-        """
+        """Build student, teacher and algorithm, as RSL-RL's runner asks for them."""
         alg_class, alg_cfg = resolve_class(cfg["algorithm"])
         student_class, student_cfg = resolve_class(cfg["student"])
         cfg["obs_groups"] = resolve_obs_groups(obs, cfg["obs_groups"], ["student"])
 
         student = student_class(obs, cfg["obs_groups"], "student", env.num_actions, **student_cfg)
-        teacher = _make_teacher(obs, env, cfg)
+        settings = ImitationCfg(**alg_cfg)
         # Only this package's tasks tell in every step whether they are fulfilled.
         base = getattr(env, "unwrapped", env)
-        fulfilled_steps = alg_cfg.pop("fulfilled_steps")
-        shortening = Shortening(base, fulfilled_steps) if hasattr(base, "is_fulfilled") else None
-        guard = getattr(base, "guard", None)
-        gripper_action = getattr(env.cfg, "gripper_action", "") if getattr(env.cfg, "gripper", False) else ""
-
-        return alg_class(
-            student,
-            teacher,
+        has_gripper = getattr(env.cfg, "gripper", False)
+        rollouts = Rollouts(
             num_envs=env.num_envs,
             horizon=cfg["num_steps_per_env"],
-            max_iterations=cfg["max_iterations"],
             shapes={name: tuple(obs[name].shape[1:]) for name in cfg["obs_groups"]["student"]},
-            binary_gripper=gripper_action == "binary",
             num_actions=env.num_actions,
-            shortening=shortening,
-            benched=getattr(guard, "benched", None),
-            device=device,
-            multi_gpu_cfg=cfg["multi_gpu"],
-            **alg_cfg,
+            binary_gripper=has_gripper and getattr(env.cfg, "gripper_action", "") == "binary",
+            shortening=Shortening(base, settings.fulfilled_steps) if hasattr(base, "is_fulfilled") else None,
+            benched=getattr(getattr(base, "guard", None), "benched", None),
         )
+        teacher = _make_teacher(obs, env, cfg)
+        run = {"max_iterations": cfg["max_iterations"], "device": device, "multi_gpu_cfg": cfg["multi_gpu"]}
+        return alg_class(student, teacher, settings, rollouts, **run)
 
     def _draw_turns(self) -> None:
         """Let each environment's actor be drawn anew, once in a while."""
         draws = torch.rand(2, self._teacher_acts.shape[0], device=self._teacher_acts.device)
-        ends = draws[0] < 1.0 / self._turn_steps
+        ends = draws[0] < 1.0 / self._settings.turn_steps
         # While the share is 1, the student has no turn that would have to end first.
         self._teacher_acts.copy_(torch.where(ends, draws[1] < self.expert_share, self._teacher_acts))
 
     def _set_learning_rate(self) -> None:
-        self.learning_rate = decayed_rate(self._first_rate, self.num_updates - 1, self._max_iterations)
+        self.learning_rate = decayed_rate(self._settings.learning_rate, self.num_updates - 1, self._max_iterations)
         for group in self.optimizer.param_groups:
             group["lr"] = self.learning_rate
 
@@ -339,11 +296,7 @@ class Shortening:
         self._steps.zero_()
 
     def after_step(self, dones: Tensor) -> None:
-        """Let the next step be the last one of episodes that have been fulfilled long enough.
-
-        Args:
-            dones: Episodes that ended with the last step, shape (N,).
-        """
+        """Let the next step end episodes that were fulfilled long enough; ``dones``, (N,), ended with the last one."""
         # RSL-RL's rollout runs in inference mode, and the environment's own tensors cannot be written in it.
         with torch.inference_mode(False), torch.no_grad():
             self._steps = (self._steps + self._env.is_fulfilled()) * (dones.to(self._steps.device) == 0)
@@ -362,13 +315,7 @@ def _make_teacher(obs: TensorDict, env: VecEnv, cfg: Mapping[str, Any]) -> Teach
 
 
 def expert_share(samples: int, last: float, decay_samples: int) -> float:
-    """Return the share of the turns that the teacher takes: 1 at first, falling in a line.
-
-    Args:
-        samples: Samples collected so far.
-        last: The share in the end, in [0, 1].
-        decay_samples: Samples until then.
-    """
+    """Return the share of the turns that the teacher takes: 1 at first, falling in a line to the last one."""
     progress = min(samples / decay_samples, 1.0)
     return 1.0 + (last - 1.0) * progress
 
@@ -377,11 +324,6 @@ def decayed_rate(first: float, iteration: int, max_iterations: int) -> float:
     """Return a learning rate that stays for two thirds of a run, then falls along half a cosine, to a twentieth.
 
     What the student meets first when it acts by itself, it has to learn as fast as what the teacher showed it.
-
-    Args:
-        first: The rate at the start.
-        iteration: Iterations completed.
-        max_iterations: Iterations of the whole run.
     """
     progress = min(max(iteration / max_iterations - _CONSTANT_SHARE, 0.0) / (1.0 - _CONSTANT_SHARE), 1.0)
     return first * (_LAST_RATE + (1.0 - _LAST_RATE) * (1.0 + math.cos(math.pi * progress)) / 2.0)

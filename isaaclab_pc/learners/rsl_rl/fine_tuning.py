@@ -51,15 +51,15 @@ class FineTuning(PPO):
         """Prepare; the policy is read when the training begins.
 
         Args:
-            actor: The network that acts, as that of the policy.
+            actor: The network that acts, of the policy's architecture.
             critic: The network that values states.
-            storage: What a rollout is kept in.
-            checkpoint: Where the policy lies; it is read when a new run begins, not when one goes on.
-            critic_iterations: Iterations in which the critic learns alone.
-            critic_learning_rate: The critic's learning rate; PPO's own, and its schedule, are the actor's.
-            reference_coef: Weight of the divergence from the policy that the actor began as, when it begins to learn.
-            reference_iterations: Iterations of the actor until that weight has fallen to 0, in a line.
-            **ppo: As for RSL-RL's ``PPO``.
+            storage: Storage of a rollout.
+            checkpoint: As the others of :class:`~isaaclab_pc.learners.rsl_rl.cfg.FineTuneAlgorithmCfg`.
+            critic_iterations: As above.
+            critic_learning_rate: As above.
+            reference_coef: As above.
+            reference_iterations: As above.
+            **ppo: Arguments of RSL-RL's ``PPO``.
         """
         super().__init__(actor, critic, storage, **ppo)
         self.num_updates = 0
@@ -99,11 +99,7 @@ class FineTuning(PPO):
             self._load_actor()
 
     def update(self) -> dict[str, float]:
-        """Learn from the rollout: the critic alone at first, then both.
-
-        Returns:
-            The mean of each loss.
-        """
+        """Learn from the rollout, the critic alone at first, then both; return the mean of each loss."""
         if self.num_updates <= self._critic_iterations:
             # The schedule may have taken rounding for a change of the actor.
             self.learning_rate = self._first_rate
@@ -121,16 +117,7 @@ class FineTuning(PPO):
         return {**super().save(), **first, "progress": {"iterations": torch.tensor(self.num_updates)}}
 
     def load(self, loaded_dict: dict, load_cfg: dict | None, strict: bool) -> bool:
-        """Go on from what :meth:`save` returned.
-
-        Args:
-            loaded_dict: The state.
-            load_cfg: As for RSL-RL's ``PPO``.
-            strict: Whether the networks' tensors must have the same names.
-
-        Returns:
-            Whether the iteration goes on, too.
-        """
+        """Go on from what :meth:`save` returned; return whether the iteration goes on, too."""
         self.num_updates = int(loaded_dict["progress"]["iterations"])
         self._reference.actor.load_state_dict(loaded_dict["reference_state_dict"], strict=strict)
         return super().load(loaded_dict, load_cfg, strict)
@@ -162,13 +149,7 @@ class _Reference:
         """Leave the minibatch as it is."""
 
     def compute_loss(self, actor: MLPModel, batch: RolloutStorage.Batch, original_batch_size: int) -> Tensor:
-        """Return the mean KL divergence of the actor's actions from the first policy's.
-
-        Args:
-            actor: The actor, after it was asked for its actions in this minibatch.
-            batch: The minibatch.
-            original_batch_size: Its samples.
-        """
+        """Return the mean KL divergence from the first policy of an actor that has been asked for this minibatch."""
         self.actor(batch.observations, stochastic_output=True)
         first = self.actor.output_distribution_params
         return actor.get_kl_divergence(first, actor.output_distribution_params).mean()

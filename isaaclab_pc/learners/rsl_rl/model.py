@@ -12,6 +12,7 @@ from tensordict import TensorDict
 from torch import Tensor, nn
 
 from isaaclab_pc.agents.networks import ObservationEncoder, StatePredictor
+from isaaclab_pc.agents.ppo import EncoderSettings
 from isaaclab_pc.agents.recurrent import State, initial_state, run_rnn
 from isaaclab_pc.errors import ConfigError
 
@@ -40,12 +41,12 @@ class PointCloudModel(MLPModel):
         rnn_num_layers: int = 1,
         **mlp_kwargs: Any,
     ) -> None:
-        """Create the model.
+        """Create the model; see RSL-RL's ``MLPModel`` for what is not named here.
 
         Args:
             obs: Observations by group; only their shapes matter.
             obs_groups: Observation groups by observation set.
-            obs_set: Set that this model reads, ``actor`` or ``critic``.
+            obs_set: Set that this model reads.
             output_dim: Size of the output.
             encoder: Fields of :class:`~isaaclab_pc.agents.ppo.EncoderSettings`.
             aux_coef: Weight of the loss that makes the latent predict the group ``critic``; 0 leaves the head out.
@@ -57,7 +58,7 @@ class PointCloudModel(MLPModel):
         self.is_recurrent = rnn_type is not None
         self._memory_dim = rnn_hidden_dim
         shapes = {name: tuple(obs[name].shape[1:]) for name in obs_groups[obs_set]}
-        observation_encoder = ObservationEncoder(shapes, **encoder)
+        observation_encoder = ObservationEncoder(shapes, EncoderSettings(**encoder))
 
         # The base class asks for the size of the latent, and modules can be assigned only after it is initialized.
         self.encoded_shapes = {name: shapes[name] for name in observation_encoder.groups}
@@ -100,12 +101,7 @@ class PointCloudModel(MLPModel):
         return self.memory(padded, masks, hidden_state)
 
     def reset(self, dones: Tensor | None = None, hidden_state: HiddenState = None) -> None:
-        """Forget what the memory holds.
-
-        Args:
-            dones: Environments that forget, shape (B,); None: all do.
-            hidden_state: What to remember instead, where all forget.
-        """
+        """Forget the memory of environments (B,), or of all, which then take ``hidden_state`` instead."""
         if self.memory is not None:
             self.memory.reset(dones, hidden_state)
 
@@ -115,11 +111,7 @@ class PointCloudModel(MLPModel):
         return state
 
     def detach_hidden_state(self, dones: Tensor | None = None) -> None:
-        """Let no gradient pass back through the memory.
-
-        Args:
-            dones: Environments that it concerns, shape (B,); None: all.
-        """
+        """Let no gradient pass back through the memory of environments (B,), or of all."""
         if self.memory is not None:
             self.memory.detach_hidden_state(dones)
 
@@ -129,15 +121,7 @@ class PointCloudModel(MLPModel):
         return initial_state(self.memory.rnn, batch)
 
     def act_from(self, obs: Mapping[str, Tensor], state: State) -> tuple[Tensor, State]:
-        """Compute the deterministic actions with a memory that is given; nothing is changed.
-
-        Args:
-            obs: Observations by group, batch (B,).
-            state: The memory before.
-
-        Returns:
-            Actions, shape (B, A), and the memory after.
-        """
+        """Return the deterministic actions (B, A) for a given memory, and the memory after; nothing is changed."""
         assert self.memory is not None
         remembered, after = run_rnn(self.memory.rnn, self._see(obs)[None], state)
         output = self.mlp(remembered[0])
@@ -155,11 +139,7 @@ class PointCloudModel(MLPModel):
         return latent
 
     def update_normalization(self, obs: TensorDict) -> None:
-        """Add observations to the normalizers' statistics.
-
-        Args:
-            obs: Observations by group, batch (B,).
-        """
+        """Add observations to the normalizers' statistics."""
         if self.obs_groups:
             super().update_normalization(obs)
         if self.predictor is not None:
@@ -179,14 +159,7 @@ class PointCloudModel(MLPModel):
             return torch.jit.trace(policy, policy.get_dummy_inputs(), check_trace=False)  # type: ignore[return-value]
 
     def as_onnx(self, verbose: bool = False) -> nn.Module:
-        """Return the deterministic policy as a module that RSL-RL's runner exports to ONNX.
-
-        Args:
-            verbose: Part of RSL-RL's interface; not used.
-
-        Raises:
-            ConfigError: The policy has a memory.
-        """
+        """Return the deterministic policy as a module that RSL-RL's runner exports to ONNX; as for :meth:`as_jit`."""
         return _Exported(self)
 
     def _get_obs_dim(self, obs: TensorDict, obs_groups: dict[str, list[str]], obs_set: str) -> tuple[list[str], int]:
@@ -195,7 +168,6 @@ class PointCloudModel(MLPModel):
         return super()._get_obs_dim(obs, {obs_set: vectors}, obs_set)
 
     def _get_latent_dim(self) -> int:
-        """Return the size of the perceptron's input."""
         return self._memory_dim if self.is_recurrent else self.obs_dim + self.encoded_dim
 
 
@@ -224,10 +196,8 @@ class _Exported(nn.Module):
         )
 
     def forward(self, vectors: Tensor, *encoded: Tensor) -> Tensor:
-        """Compute actions (B, A) from vectors (B, D) and the groups that are encoded."""
         latents = [encoder(group) for encoder, group in zip(self.encoders, encoded, strict=True)]
         return self.deterministic_output(self.mlp(torch.cat([self.obs_normalizer(vectors), *latents], dim=-1)))
 
     def get_dummy_inputs(self) -> tuple[Tensor, ...]:
-        """Return inputs of the right shapes, batch 1."""
         return tuple(torch.zeros(1, *shape) for shape in self.shapes)

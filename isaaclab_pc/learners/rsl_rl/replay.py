@@ -24,9 +24,9 @@ class Replay:
 
         Args:
             shapes: Shape of one observation of each group that is kept, without the batch dimension.
-            num_actions: Size of an action.
+            num_actions: Size of an action, A.
             capacity: Samples that are kept, at least 1.
-            device: Where they are kept.
+            device: Device of the ring.
         """
         # zeros() would not do: on a CPU, the system gives memory only once it is written to.
         self._groups = {
@@ -45,11 +45,11 @@ class Replay:
 
     @torch.no_grad()
     def add(self, obs: Mapping[str, Tensor], labels: Tensor) -> None:
-        """Add one sample of every environment.
+        """Add one sample of every environment; of more than the ring holds, the last ones are kept.
 
         Args:
             obs: Observation groups by name, at least those that are kept, each with batch size N.
-            labels: The teacher's actions, shape (N, A). Of more samples than the ring holds, the last ones are kept.
+            labels: The teacher's actions, shape (N, A).
         """
         added = labels.shape[0]
         kept = min(added, self._capacity)
@@ -65,10 +65,6 @@ class Replay:
     def minibatches(self, count: int, size: int) -> Iterator[tuple[TensorDict, Tensor]]:
         """Draw minibatches: no sample comes again before all of them had their turn.
 
-        Args:
-            count: Minibatches.
-            size: Samples of each.
-
         Yields:
             Observation groups, batch (size,), and labels, shape (size, A).
         """
@@ -79,20 +75,11 @@ class Replay:
             yield TensorDict(groups, batch_size=[size]), self._labels.index_select(0, chosen)
 
     def newest(self, count: int, names: Sequence[str]) -> TensorDict:
-        """Return the samples that were added last.
-
-        Args:
-            count: Samples, at most as many as are held.
-            names: Observation groups.
-
-        Returns:
-            The groups, batch (count,), the oldest sample first.
-        """
+        """Return groups of the samples that were added last, batch (count,), the oldest first."""
         last = torch.arange(self._added - count, self._added, device=self._labels.device) % self._capacity
         return TensorDict({name: self._groups[name][last] for name in names}, batch_size=[count])
 
     def _pairs(self, obs: Mapping[str, Tensor], labels: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield each ring with the values that go into it."""
         for name, ring in self._groups.items():
             yield ring, obs[name]
         yield self._labels, labels

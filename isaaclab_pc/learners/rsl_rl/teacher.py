@@ -28,22 +28,14 @@ class Teacher(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, obs: Mapping[str, Tensor]) -> Tensor:
-        """Return the actions, shape (N, A), in [-1, 1].
-
-        Args:
-            obs: Observation groups of the present state, by name, each with batch size N.
-        """
+        """Return the actions, (N, A), in [-1, 1], for the observation groups of the present state."""
 
 
 class ExpertTeacher(Teacher):
     """The task's own expert, which reads the simulator."""
 
     def __init__(self, env: Any) -> None:
-        """Remember the environment.
-
-        Args:
-            env: The unwrapped environment; its ``expert()`` returns a function that gives actions (N, A).
-        """
+        """Remember the unwrapped environment; its ``expert()`` returns a function that gives actions (N, A)."""
         super().__init__()
         self._env = env
         self._expert: Callable[[], Tensor] | None = None
@@ -54,7 +46,7 @@ class ExpertTeacher(Teacher):
             self._expert = self._env.expert()
 
     def forward(self, obs: Mapping[str, Tensor]) -> Tensor:
-        """Return the expert's actions, shape (N, A); it reads the environment and not ``obs``."""
+        """Return the expert's actions, (N, A); it reads the environment and not ``obs``."""
         assert self._expert is not None
         # RSL-RL's rollout runs in inference mode, and nothing of the environment may be made in it.
         with torch.inference_mode(False), torch.no_grad():
@@ -65,12 +57,7 @@ class PolicyTeacher(Teacher):
     """A trained policy, which sees the simulator's state."""
 
     def __init__(self, model: MLPModel, checkpoint: Path) -> None:
-        """Take the network; its weights come with :meth:`prepare`.
-
-        Args:
-            model: The policy's network.
-            checkpoint: A checkpoint of the run that trained it, with PPO or distillation.
-        """
+        """Take the policy's network; its weights come from the checkpoint with :meth:`prepare`."""
         super().__init__()
         self.model = model
         self._checkpoint = checkpoint
@@ -96,6 +83,6 @@ class PolicyTeacher(Teacher):
         self._is_ready = True
 
     def forward(self, obs: Mapping[str, Tensor]) -> Tensor:
-        """Return the means of the policy's actions, as the environment clips them, shape (N, A)."""
+        """Return the means of the policy's actions, as the environment clips them, (N, A)."""
         with torch.no_grad():
             return self.model(obs).clamp(-1.0, 1.0)

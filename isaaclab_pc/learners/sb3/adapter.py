@@ -1,49 +1,44 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Stable-Baselines3 behind the :class:`~isaaclab_pc.learners.common.interface.Adapter` protocol.
+"""Stable-Baselines3 as a learning library of this package.
 
-What is changed in its PPO is in :mod:`isaaclab_pc.learners.sb3.agent`, and in its environments in
-:mod:`isaaclab_pc.learners.sb3.env`.
+:mod:`isaaclab_pc.learners.sb3.agent` changes its PPO, and :mod:`isaaclab_pc.learners.sb3.env` its environments.
 """
 
-import contextlib
 import copy
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, override
 
 import gymnasium
 import torch
 from torch import Tensor, nn
-from torch.utils.tensorboard import SummaryWriter
 
-from isaaclab_pc.distributed import world_rank
+from isaaclab_pc.agents.observation_groups import policy_groups
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.learners.common.base_runner import CheckpointedRunner, checkpoint_identity
-from isaaclab_pc.learners.common.interface import Adapter, Decision, OnIteration, TeacherPolicy, policy_groups
+from isaaclab_pc.learners.common.base_runner import AfterIteration, BaseRunner, checkpoint_identity
+from isaaclab_pc.learners.common.interface import Adapter, LearnerOptions
 from isaaclab_pc.learners.common.iteration_metrics import iteration_metrics, write_metrics
-from isaaclab_pc.learners.common.shared import USUAL_NUM_ENVS
+from isaaclab_pc.learners.common.shared import USUAL_NUM_ENVS, log_writer
 from isaaclab_pc.learners.sb3.agent import Agent, GroupRollout, read_groups
 from isaaclab_pc.learners.sb3.env import GroupEnv
-
-if TYPE_CHECKING:
-    from isaaclab_pc.learners.batch import BatchPlan
 
 __all__ = ["ADAPTER", "Sb3Adapter", "Sb3Runner"]
 
 
-class Sb3Adapter:
-    """Adapter of Stable-Baselines3. See :class:`~isaaclab_pc.learners.common.interface.Adapter`."""
+class Sb3Adapter(Adapter):
+    """Adapter of Stable-Baselines3."""
 
     name = "sb3"
     learning_rate_key = "agent.learning_rate"
 
+    @override
     def batch_target(self, agent_cfg: Mapping[str, Any]) -> tuple[int, int]:
-        """Return the samples per update and the minibatch size that the configuration asks for."""
         wrapped = [key for key in ("normalize_input", "normalize_value") if agent_cfg.get(key)]
         if wrapped:
             raise ConfigError(
-                f"runner=sb3: this task's agent has {wrapped[0]}, whose statistics Stable-Baselines3 keeps outside of "
-                f"its networks: set {' '.join(f'agent.{key}=false' for key in wrapped)}, or give runner=rsl_rl."
+                f"runner=sb3: this task's agent has {wrapped[0]}, and Stable-Baselines3 keeps its statistics "
+                f"outside of its networks: set {' '.join(f'agent.{key}=false' for key in wrapped)}, or give "
+                "runner=rsl_rl."
             )
 
         samples = _samples(agent_cfg)
@@ -51,43 +46,26 @@ class Sb3Adapter:
             return samples, max(1, samples // agent_cfg["n_minibatches"])
         return samples, agent_cfg["batch_size"]
 
-    def configure(
-        self,
-        agent_cfg: dict[str, Any],
-        *,
-        obs: str | None,
-        seed: int,
-        max_iterations: int | None,
-        device: str,
-        plan: "BatchPlan | None",
-        experiment: str,
-        replay_samples: int | None = None,
-        teacher: TeacherPolicy | None = None,
-        init: Path | None = None,
-    ) -> None:
-        """Write a run's settings into the configuration."""
-        iterations = max_iterations if max_iterations is not None else self.max_iterations(agent_cfg)
-        agent_cfg["seed"] = seed
-        agent_cfg["device"] = device
+    @override
+    def configure(self, agent_cfg: dict[str, Any], options: LearnerOptions) -> None:
+        iterations = options.max_iterations or self.max_iterations(agent_cfg)
+        agent_cfg["seed"] = options.seed
+        agent_cfg["device"] = options.device
 
-        if obs is not None and read_groups(agent_cfg) is not None:
-            agent_cfg["policy_kwargs"]["net_arch"]["actor"] = policy_groups(obs)
-        if plan is not None:
-            agent_cfg["n_steps"] = plan.horizon
-            agent_cfg["n_minibatches"] = plan.num_minibatches
+        if options.obs is not None and read_groups(agent_cfg) is not None:
+            agent_cfg["policy_kwargs"]["net_arch"]["actor"] = policy_groups(options.obs)
+        if options.plan is not None:
+            agent_cfg["n_steps"] = options.plan.horizon
+            agent_cfg["n_minibatches"] = options.plan.num_minibatches
             agent_cfg.pop("batch_size", None)
         agent_cfg["n_timesteps"] = iterations * _samples(agent_cfg)
 
-    def replay_samples(self, agent_cfg: Mapping[str, Any]) -> int:
-        """Return 0: Stable-Baselines3 trains with PPO alone here, which forgets its samples."""
-        return 0
-
+    @override
     def max_iterations(self, agent_cfg: Mapping[str, Any]) -> int:
-        """Return the iterations of a whole run."""
         return max(1, int(agent_cfg["n_timesteps"]) // _samples(agent_cfg))
 
+    @override
     def make(self, env: Any, agent_cfg: Mapping[str, Any], run_dir: Path, device: str) -> "Sb3Runner":
-        """Build a runner around an environment."""
         return Sb3Runner(env, agent_cfg, run_dir, device)
 
 
@@ -95,21 +73,12 @@ ADAPTER: Adapter = Sb3Adapter()
 """The adapter that :func:`isaaclab_pc.learners.load_adapter` returns."""
 
 
-class Sb3Runner(CheckpointedRunner):
-    """Stable-Baselines3's PPO. Implements :class:`~isaaclab_pc.learners.common.interface.Runner`."""
+class Sb3Runner(BaseRunner):
+    """Stable-Baselines3's PPO."""
 
     def __init__(self, env: Any, agent_cfg: Mapping[str, Any], run_dir: Path, device: str) -> None:
-        """Build networks, optimizer and rollout.
-
-        Args:
-            env: The gym environment.
-            agent_cfg: The configuration; it is left as it is.
-            run_dir: Where the logs go.
-            device: Where the networks live.
-        """
-        self.completed_iterations = 0
-        self._device = device
-        self._run_dir = run_dir
+        """Build networks, optimizer and rollout; see :meth:`~isaaclab_pc.learners.Adapter.make`."""
+        super().__init__(run_dir, device)
         self._env = env
 
         groups = read_groups(agent_cfg)
@@ -123,19 +92,14 @@ class Sb3Runner(CheckpointedRunner):
         num_actions = env.unwrapped.single_action_space.shape[0]
         self._identity = checkpoint_identity(ADAPTER.name, shapes, num_actions)
 
-    def train(self, max_iterations: int, on_iteration: OnIteration) -> None:
-        """Train; see :meth:`~isaaclab_pc.learners.common.interface.Runner.train`."""
-        if max_iterations <= self.completed_iterations:
-            return
+    @override
+    def _train(self, max_iterations: int, after_iteration: AfterIteration) -> None:
+        with log_writer(self._run_dir) as writer:
 
-        with SummaryWriter(str(self._run_dir)) if world_rank() == 0 else contextlib.nullcontext() as writer:
-
-            def after_update() -> Decision:
+            def after_update() -> bool:
                 metrics = self._measure()
-                self.completed_iterations += 1
-                if writer is not None:
-                    write_metrics(writer, metrics, self.completed_iterations)
-                return on_iteration(self.completed_iterations, metrics)
+                write_metrics(writer, metrics, self.completed_iterations + 1)
+                return after_iteration(metrics)
 
             self._agent.run(self.completed_iterations, max_iterations, after_update)
 
@@ -144,7 +108,7 @@ class Sb3Runner(CheckpointedRunner):
         agent = self._agent
         return iteration_metrics(
             {**agent.env.env_log.take_means(), **agent.tripwire.end_iteration()},
-            agent.env.episodes,
+            *agent.env.episodes.means(),
             env_s=agent.env.clock.take(),
             collect_s=agent.collect_s,
             learn_s=agent.learn_s,
@@ -153,17 +117,8 @@ class Sb3Runner(CheckpointedRunner):
             device=self._device,
         )
 
-    def policy(self) -> nn.Module:
-        """Return the deterministic policy; see :meth:`~isaaclab_pc.learners.common.interface.Runner.policy`."""
-        return self._policy
-
-    def act(self, obs: Mapping[str, Tensor]) -> Tensor:
-        """Compute deterministic actions; see :meth:`~isaaclab_pc.learners.common.interface.Runner.act`."""
-        with torch.no_grad():
-            return self._policy({name: value.to(self._device) for name, value in obs.items()})
-
+    @override
     def holders(self) -> Mapping[str, Any]:
-        """Return what holds tensors; see :meth:`~isaaclab_pc.learners.common.interface.Runner.holders`."""
         rollout = self._agent.rollout_buffer
         return {
             "rollout storage": rollout.tensors() if isinstance(rollout, GroupRollout) else {},
@@ -171,17 +126,21 @@ class Sb3Runner(CheckpointedRunner):
             "optimizer": self._agent.policy.optimizer.state,
         }
 
+    @override
     def _library_state(self) -> dict[str, Any]:
         policy = self._agent.policy
         return {"algorithm": {"model": policy.state_dict(), "optimizer": policy.optimizer.state_dict()}}
 
+    @override
     def _restore_library(self, state: Mapping[str, Any]) -> None:
         self._agent.policy.load_state_dict(state["algorithm"]["model"])
         self._agent.policy.optimizer.load_state_dict(state["algorithm"]["optimizer"])
 
+    @override
     def _networks(self) -> dict[str, Any]:
         return {"model": self._agent.policy.state_dict()}
 
+    @override
     def _acting_modules(self) -> dict[str, nn.Module]:
         return {"model": self._agent.policy}
 
@@ -193,11 +152,6 @@ class _Policy(nn.Module):
     high: Tensor
 
     def __init__(self, agent: Agent) -> None:
-        """Share the agent's network.
-
-        Args:
-            agent: The agent.
-        """
         super().__init__()
         self.network = agent.network or _StockNetwork(agent)
         for name in ("low", "high"):
@@ -205,7 +159,6 @@ class _Policy(nn.Module):
             self.register_buffer(name, bound, persistent=False)
 
     def forward(self, obs: Mapping[str, Tensor]) -> Tensor:
-        """Compute actions, shape (N, A), of observation groups by name."""
         return self.network.policy(obs).clamp(self.low, self.high)
 
 
@@ -213,11 +166,6 @@ class _StockNetwork(nn.Module):
     """A policy of Stable-Baselines3's own, asked as the networks of this package are."""
 
     def __init__(self, agent: Agent) -> None:
-        """Share the layers of the agent's policy.
-
-        Args:
-            agent: The agent.
-        """
         super().__init__()
         # Without its optimizer, which knows the agent: whoever exports the policy copies it, and can copy no agent.
         self.layers = copy.copy(agent.policy)

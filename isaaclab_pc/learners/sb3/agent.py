@@ -25,20 +25,19 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.buffers import DictRolloutBuffer
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Logger
-from torch import Tensor, nn
+from torch import Tensor
 
 from isaaclab_pc.distributed import average_gradients, average_number, broadcast_module, world_size
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.learners.common.interface import Decision
-from isaaclab_pc.learners.common.policy_protocols import HasClippingGroups, HasPolicy
-from isaaclab_pc.learners.common.shared import random_first_lengths, tensor_cores
+from isaaclab_pc.learners.common.policy_protocols import HasPolicy
+from isaaclab_pc.learners.common.shared import clip_gradients, random_first_lengths, tensor_cores
 from isaaclab_pc.learners.common.tripwire import Tripwire
 from isaaclab_pc.learners.sb3.env import GroupEnv
 
 __all__ = ["Agent", "GroupRollout", "read_groups"]
 
 _LEARNING_RATES = (1e-5, 1e-2)
-"""Where the adaptive learning rate stays between, with every library."""
+"""Bounds of the adaptive learning rate, the same with every library."""
 
 _USED_ELSEWHERE = (
     *("seed", "device", "n_timesteps", "samples_per_update", "desired_kl"),
@@ -51,11 +50,7 @@ torch.distributions.Distribution.set_default_validate_args(False)
 
 
 def read_groups(cfg: Mapping[str, Any]) -> tuple[list[str], list[str]] | None:
-    """Return the observation groups that actor and critic read; None for the policies of Stable-Baselines3.
-
-    Args:
-        cfg: The whole configuration.
-    """
+    """Return the observation groups that actor and critic read; None for the policies of Stable-Baselines3."""
     network = cfg.get("policy_kwargs", {}).get("net_arch")
     return (network["actor"], network["critic"]) if isinstance(network, Mapping) and "actor" in network else None
 
@@ -85,13 +80,7 @@ class Agent(PPO):
     env: GroupEnv
 
     def __init__(self, env: GroupEnv, cfg: Mapping[str, Any], device: str) -> None:
-        """Build networks, optimizer and rollout.
-
-        Args:
-            env: The environment.
-            cfg: The whole configuration.
-            device: Where the networks live.
-        """
+        """Build networks, optimizer and rollout from the whole configuration."""
         self._desired_kl: float | None = cfg.get("desired_kl")
         self._is_finite_horizon = getattr(env.isaac_env.unwrapped.cfg, "is_finite_horizon", False)
         super().__init__(env=env, device=device, **_arguments(cfg, env.num_envs))
@@ -116,13 +105,13 @@ class Agent(PPO):
         """The optimizer's learning rate."""
         return float(self.policy.optimizer.param_groups[0]["lr"])
 
-    def run(self, completed: int, until: int, after_update: Callable[[], Decision]) -> None:
+    def run(self, completed: int, until: int, after_update: Callable[[], bool]) -> None:
         """Train.
 
         Args:
             completed: Iterations of the run so far.
             until: Iterations of the run at the end.
-            after_update: Called after each iteration.
+            after_update: Called after each iteration; returns whether to stop.
         """
         self._after_update = after_update
         self._stops = False
@@ -157,17 +146,10 @@ class Agent(PPO):
         with tensor_cores():
             self._measured = self._train()
         self.learn_s = time.perf_counter() - started
-        self._stops = self._after_update() is Decision.STOP
+        self._stops = self._after_update()
 
     def bootstrap(self, values: np.ndarray) -> np.ndarray:
-        """Return what is left of episodes that ran out of time with the last step, 0 for all others.
-
-        Args:
-            values: Of the last observations, shape (N, 1).
-
-        Returns:
-            Shape (N,).
-        """
+        """Return the rest, (N,), of episodes that ran out of time with the last step, from its values, (N, 1)."""
         return (0.0 if self._is_finite_horizon else self.gamma) * values[:, 0] * self.env.truncated
 
     def take_metrics(self) -> dict[str, float]:
@@ -209,15 +191,9 @@ class Agent(PPO):
             group["lr"] = rate
 
     def _prepare_step(self, *_: Any) -> None:
-        """Average the gradients of all processes, and clip those of actor and critic apart.
-
-        The critic's gradient is the larger one by far: clipped together, it would leave the actor next to nothing.
-        """
+        """Average the gradients of all processes, and clip those of actor and critic apart."""
         average_gradients(self.policy.parameters())
-        network = self.network
-        groups = network.clipping_groups() if isinstance(network, HasClippingGroups) else [self.policy.parameters()]
-        for group in groups:
-            nn.utils.clip_grad_norm_(group, self._max_grad_norm)
+        clip_gradients(self.network, self.policy.parameters(), self._max_grad_norm)
 
 
 class _EveryStep(BaseCallback):

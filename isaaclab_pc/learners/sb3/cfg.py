@@ -4,7 +4,6 @@
 from typing import Any
 
 from isaaclab_pc.agents.ppo import PpoSettings
-from isaaclab_pc.learners import policy_groups
 
 __all__ = ["make_cfg"]
 
@@ -20,23 +19,13 @@ def make_cfg(settings: PpoSettings, experiment: str) -> dict[str, Any]:
         A new configuration in the layout of Isaac Lab's own: the arguments of ``PPO``, and ``n_timesteps`` for those of
         ``learn``. The policy reads point clouds.
     """
-    network = {
-        "actor": policy_groups("points"),
-        "critic": ["critic"],
-        "encoder": settings.encoder.to_dict(),
-        "actor_hidden": list(settings.actor_hidden),
-        "critic_hidden": list(settings.critic_hidden),
-        "activation": settings.activation,
-        "init_std": settings.init_std,
-        "aux_coef": settings.aux_coef,
-    }
     return {
         "seed": 42,
         "samples_per_update": settings.samples_per_update,
         "n_timesteps": settings.max_iterations * settings.samples_per_update,
         "policy": "isaaclab_pc.learners.sb3.policy:PointCloudPolicy",
         # Its own is 1e-5.
-        "policy_kwargs": {"net_arch": network, "optimizer_kwargs": {"eps": 1e-8}},
+        "policy_kwargs": {"net_arch": settings.network(), "optimizer_kwargs": {"eps": 1e-8}},
         "n_steps": settings.horizon,
         "n_minibatches": settings.num_minibatches,
         "n_epochs": settings.num_epochs,

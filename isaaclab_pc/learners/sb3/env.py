@@ -25,12 +25,11 @@ class GroupEnv(VecEnv):
     """
 
     def __init__(self, env: Any, groups: Sequence[str] | None) -> None:
-        """Choose the groups.
+        """Choose the groups of an environment that are read.
 
         Args:
             env: The gym environment.
-            groups: Groups that actor and critic read; None for the group ``policy`` as it is, which the policies of
-                Stable-Baselines3 read.
+            groups: Groups of actor and critic; None: the group ``policy`` as it is, for the library's policies.
         """
         self.isaac_env = env
         base = env.unwrapped
@@ -97,7 +96,6 @@ class GroupEnv(VecEnv):
 
 
 def _on_host(tensor: Tensor) -> np.ndarray:
-    """Return a tensor as an array: a copy where it is on a GPU, the same memory otherwise."""
     return tensor.detach().cpu().numpy()
 
 

@@ -21,11 +21,6 @@ class PointCloudPolicy(ActorCriticPolicy):
     """
 
     def _build(self, lr_schedule: Callable[[float], float]) -> None:
-        """Create the networks and the optimizer.
-
-        Args:
-            lr_schedule: The learning rate by the share of the training that remains.
-        """
         shapes = {name: space.shape for name, space in cast(Any, self.observation_space).items()}
         network: Mapping[str, Any] = cast(Any, self.net_arch)
         self.network = ActorCritic(shapes, cast(Any, self.action_space).shape[0], **network)
@@ -42,10 +37,6 @@ class PointCloudPolicy(ActorCriticPolicy):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Act in a rollout, normalized with all samples that were counted in updates so far.
 
-        Args:
-            obs: Observation groups by name, those of actor and critic, batch (B,).
-            deterministic: Whether to take the mean instead of a sample.
-
         Returns:
             Actions (B, A), values (B, 1) and the logarithm of the actions' probability (B,).
         """
@@ -57,15 +48,7 @@ class PointCloudPolicy(ActorCriticPolicy):
     def evaluate_actions(  # type: ignore[override]
         self, obs: Mapping[str, Tensor], actions: Tensor
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Compute what an update needs, and count the samples.
-
-        Args:
-            obs: As for :meth:`forward`.
-            actions: Shape (B, A).
-
-        Returns:
-            Values (B, 1), the logarithm of the actions' probability (B,) and the entropy (B,).
-        """
+        """Compute values (B, 1), logarithm of the actions' probability (B,) and entropy (B,), and count the samples."""
         # Every epoch adds each sample once, so all weigh alike.
         self.network.count_samples(obs)
         distribution, values = self._distribution_and_values(obs)
@@ -80,6 +63,5 @@ class PointCloudPolicy(ActorCriticPolicy):
         return self.network.value(obs)
 
     def _distribution_and_values(self, obs: Mapping[str, Tensor]) -> tuple[Distribution, Tensor]:
-        """Compute the distribution of the actions and the values, (B, 1)."""
         mean, log_std, values = self.network(obs)
         return cast(Any, self.action_dist).proba_distribution(mean, log_std), values

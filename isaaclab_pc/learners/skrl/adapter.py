@@ -1,31 +1,28 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""skrl behind the :class:`~isaaclab_pc.learners.common.interface.Adapter` protocol.
+"""skrl as a learning library of this package.
 
-What is changed in its PPO is in :mod:`isaaclab_pc.learners.skrl.agent`, and in its environments in
-:mod:`isaaclab_pc.learners.skrl.env`.
+:mod:`isaaclab_pc.learners.skrl.agent` changes its PPO, and :mod:`isaaclab_pc.learners.skrl.env` its environments.
 """
 
-import contextlib
 import copy
 import logging
 import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, override
 
 import gymnasium
 import torch
 from torch import Tensor, nn
-from torch.utils.tensorboard import SummaryWriter
 
-from isaaclab_pc.distributed import world_rank
+from isaaclab_pc.agents.observation_groups import policy_groups
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.learners.common.base_runner import CheckpointedRunner, checkpoint_identity
-from isaaclab_pc.learners.common.interface import Adapter, Decision, OnIteration, TeacherPolicy, policy_groups
+from isaaclab_pc.learners.common.base_runner import AfterIteration, BaseRunner, checkpoint_identity
+from isaaclab_pc.learners.common.interface import Adapter, LearnerOptions
 from isaaclab_pc.learners.common.iteration_metrics import EnvClock, iteration_metrics, write_metrics
 from isaaclab_pc.learners.common.policy_protocols import HasPolicy
-from isaaclab_pc.learners.common.shared import USUAL_NUM_ENVS, random_first_lengths
+from isaaclab_pc.learners.common.shared import USUAL_NUM_ENVS, log_writer, random_first_lengths
 
 if "WORLD_SIZE" in os.environ:
     # skrl would make a process group of its own while it is imported, with NCCL.
@@ -38,9 +35,6 @@ from isaaclab_pc.learners.skrl.agent import PpoAgent
 from isaaclab_pc.learners.skrl.components import build_agent, read_groups
 from isaaclab_pc.learners.skrl.env import FlatEnv, GroupEnv, as_vectors
 
-if TYPE_CHECKING:
-    from isaaclab_pc.learners.batch import BatchPlan
-
 __all__ = ["ADAPTER", "SkrlAdapter", "SkrlRunner"]
 
 _ACTING = ("model", "observation_preprocessor", "state_preprocessor", "value_preprocessor")
@@ -51,14 +45,14 @@ _ACTING = ("model", "observation_preprocessor", "state_preprocessor", "value_pre
 logging.getLogger("skrl").setLevel(logging.ERROR)
 
 
-class SkrlAdapter:
-    """Adapter of skrl. See :class:`~isaaclab_pc.learners.common.interface.Adapter` for the methods."""
+class SkrlAdapter(Adapter):
+    """Adapter of skrl."""
 
     name = "skrl"
     learning_rate_key = "agent.agent.learning_rate"
 
+    @override
     def batch_target(self, agent_cfg: Mapping[str, Any]) -> tuple[int, int]:
-        """Return the samples per update and the minibatch size that the configuration asks for."""
         agent = agent_cfg["agent"]
         if agent["class"].lower() != "ppo":
             asked = f"this task's skrl agent is {agent['class']}"
@@ -68,43 +62,26 @@ class SkrlAdapter:
         samples = agent_cfg.get("samples_per_update", agent["rollouts"] * USUAL_NUM_ENVS)
         return samples, max(1, samples // agent["mini_batches"])
 
-    def configure(
-        self,
-        agent_cfg: dict[str, Any],
-        *,
-        obs: str | None,
-        seed: int,
-        max_iterations: int | None,
-        device: str,
-        plan: "BatchPlan | None",
-        experiment: str,
-        replay_samples: int | None = None,
-        teacher: TeacherPolicy | None = None,
-        init: Path | None = None,
-    ) -> None:
-        """Write a run's settings into the configuration."""
+    @override
+    def configure(self, agent_cfg: dict[str, Any], options: LearnerOptions) -> None:
         agent = agent_cfg["agent"]
-        iterations = max_iterations if max_iterations is not None else self.max_iterations(agent_cfg)
-        agent_cfg["seed"] = seed
-        agent["experiment"]["directory"] = experiment
+        iterations = options.max_iterations or self.max_iterations(agent_cfg)
+        agent_cfg["seed"] = options.seed
+        agent["experiment"]["directory"] = options.experiment
 
-        if obs is not None and read_groups(agent_cfg) is not None:
-            agent_cfg["models"]["policy"]["actor"] = policy_groups(obs)
-        if plan is not None:
-            agent["rollouts"] = plan.horizon
-            agent["mini_batches"] = plan.num_minibatches
+        if options.obs is not None and read_groups(agent_cfg) is not None:
+            agent_cfg["models"]["policy"]["actor"] = policy_groups(options.obs)
+        if options.plan is not None:
+            agent["rollouts"] = options.plan.horizon
+            agent["mini_batches"] = options.plan.num_minibatches
         agent_cfg["trainer"]["timesteps"] = iterations * agent["rollouts"]
 
-    def replay_samples(self, agent_cfg: Mapping[str, Any]) -> int:
-        """Return 0: PPO keeps none."""
-        return 0
-
+    @override
     def max_iterations(self, agent_cfg: Mapping[str, Any]) -> int:
-        """Return the iterations of a whole run."""
         return max(1, agent_cfg["trainer"]["timesteps"] // agent_cfg["agent"]["rollouts"])
 
+    @override
     def make(self, env: Any, agent_cfg: Mapping[str, Any], run_dir: Path, device: str) -> "SkrlRunner":
-        """Build a runner around an environment."""
         return SkrlRunner(env, agent_cfg, run_dir, device)
 
 
@@ -112,21 +89,15 @@ ADAPTER: Adapter = SkrlAdapter()
 """The adapter that :func:`isaaclab_pc.learners.load_adapter` returns."""
 
 
-class SkrlRunner(CheckpointedRunner):
-    """skrl's PPO. Implements :class:`~isaaclab_pc.learners.common.interface.Runner`."""
+class SkrlRunner(BaseRunner):
+    """skrl's PPO."""
 
     def __init__(self, env: Any, agent_cfg: Mapping[str, Any], run_dir: Path, device: str) -> None:
         """Build networks and optimizer; the memory is made when training begins.
 
-        Args:
-            env: The gym environment.
-            agent_cfg: The configuration; it is left as it is.
-            run_dir: Where the logs go.
-            device: Where the networks live.
+        See :meth:`~isaaclab_pc.learners.Adapter.make`.
         """
-        self.completed_iterations = 0
-        self._device = device
-        self._run_dir = run_dir
+        super().__init__(run_dir, device)
         cfg = copy.deepcopy(dict(agent_cfg))
         groups = read_groups(cfg)
         self._env = FlatEnv(env) if groups is None else GroupEnv(env, *groups)
@@ -139,26 +110,21 @@ class SkrlRunner(CheckpointedRunner):
         shapes = {**_shapes("states", self._env.state_space), **_shapes("observations", self._env.observation_space)}
         self._identity = checkpoint_identity(ADAPTER.name, shapes, self._agent.policy.num_actions)
 
-    def train(self, max_iterations: int, on_iteration: OnIteration) -> None:
-        """Train; see :meth:`~isaaclab_pc.learners.common.interface.Runner.train`."""
-        if max_iterations <= self.completed_iterations:
-            return
-
+    @override
+    def _train(self, max_iterations: int, after_iteration: AfterIteration) -> None:
         self._agent.begin()
-        with SummaryWriter(str(self._run_dir)) if world_rank() == 0 else contextlib.nullcontext() as writer:
+        with log_writer(self._run_dir) as writer:
             observations, _ = self._env.reset()
             random_first_lengths(self._env)
             states = self._env.state()
 
-            while self.completed_iterations < max_iterations:
+            is_last = False
+            while not is_last:
                 started = time.perf_counter()
                 observations, states = self._collect_and_learn(observations, states)
                 metrics = self._measure(time.perf_counter() - started)
-                self.completed_iterations += 1
-                if writer is not None:
-                    write_metrics(writer, metrics, self.completed_iterations)
-                if on_iteration(self.completed_iterations, metrics) is Decision.STOP:
-                    break
+                write_metrics(writer, metrics, self.completed_iterations + 1)
+                is_last = after_iteration(metrics)
 
     def _collect_and_learn(self, observations: Any, states: Any) -> tuple[Any, Any]:
         """Collect steps; skrl's agent updates the policy after the last one. Return the next observations."""
@@ -192,8 +158,8 @@ class SkrlRunner(CheckpointedRunner):
         """Return the metrics of an iteration."""
         agent = self._agent
         return iteration_metrics(
-            {**agent.env_log.take_means(), **agent.end_iteration()},
-            agent.episodes,
+            {**agent.env_log.take_means(), **agent.tripwire.end_iteration()},
+            *agent.episodes.means(),
             env_s=self._env_clock.take(),
             collect_s=elapsed_s - agent.learn_s,
             learn_s=agent.learn_s,
@@ -202,71 +168,54 @@ class SkrlRunner(CheckpointedRunner):
             device=self._device,
         )
 
-    def policy(self) -> nn.Module:
-        """Return the deterministic policy; see :meth:`~isaaclab_pc.learners.common.interface.Runner.policy`."""
-        return self._policy
-
-    def act(self, obs: Mapping[str, Tensor]) -> Tensor:
-        """Compute deterministic actions; see :meth:`~isaaclab_pc.learners.common.interface.Runner.act`."""
-        with torch.no_grad():
-            return self._policy({name: value.to(self._device) for name, value in obs.items()})
-
+    @override
     def holders(self) -> Mapping[str, Any]:
-        """Return what holds tensors; see :meth:`~isaaclab_pc.learners.common.interface.Runner.holders`."""
         agent = self._agent
         return {
             "rollout storage": agent.memory.tensors,
             "network weights": agent.networks(),
-            "optimizer": [optimizer.state for optimizer in agent.optimizers()],
+            "optimizer": agent.optimizer.state,
         }
 
+    @override
     def _library_state(self) -> dict[str, Any]:
         return {"algorithm": {name: part.state_dict() for name, part in self._parts().items()}}
 
+    @override
     def _restore_library(self, state: Mapping[str, Any]) -> None:
         for name, part in self._parts().items():
             # A run that only now goes on with mixed precision begins with a new scale.
             if name != "scaler" or name in state["algorithm"]:
                 part.load_state_dict(state["algorithm"][name])
 
+    @override
     def _networks(self) -> dict[str, Any]:
         return {name: part.state_dict() for name, part in self._parts().items() if isinstance(part, nn.Module)}
 
+    @override
     def _acting_modules(self) -> dict[str, nn.Module]:
         return {name: part for name, part in self._parts().items() if name in _ACTING}
 
     def _parts(self) -> dict[str, Any]:
-        """Return what a checkpoint holds of the agent, by name; ``model`` is the policy."""
+        """Return the parts of the agent that a checkpoint holds, by name; ``model`` is the policy."""
         return {"model" if name == "policy" else name: part for name, part in self._agent.checkpoint_modules.items()}
 
 
 class _Policy(nn.Module):
-    """A model of this package's without its critic and its sampling."""
+    """A model of this package without its critic and sampling."""
 
     def __init__(self, model: Any) -> None:
-        """Share the agent's model.
-
-        Args:
-            model: The agent's, which keeps :class:`~isaaclab_pc.learners.common.policy_protocols.HasPolicy`.
-        """
         super().__init__()
         self.model = model
 
     def forward(self, obs: Mapping[str, Tensor]) -> Tensor:
-        """Compute actions, shape (N, A), of observation groups by name."""
         return self.model.policy(obs)
 
 
 class _StockPolicy(nn.Module):
-    """A model of skrl's own without its sampling, and with what the agent does to what it reads."""
+    """A model of skrl's own without its sampling, and with the agent's normalizers."""
 
     def __init__(self, agent: PpoAgent, env: FlatEnv) -> None:
-        """Share the agent's model and its normalizers.
-
-        Args:
-            agent: The agent.
-            env: The environment, which knows the spaces of what the model reads.
-        """
         super().__init__()
         # Modules and spaces only: whoever exports the policy copies it, and can copy no agent and no environment.
         self.model = agent.policy
@@ -276,7 +225,6 @@ class _StockPolicy(nn.Module):
         self.state_space = env.state_space
 
     def forward(self, obs: Mapping[str, Tensor]) -> Tensor:
-        """Compute the most likely actions, shape (N, A), of observation groups by name."""
         observations = as_vectors(self.observation_space, obs["policy"])
         states = as_vectors(self.state_space, obs.get("critic"))
         inputs = {

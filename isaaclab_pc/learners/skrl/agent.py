@@ -13,7 +13,7 @@ One difference stays: skrl's loss of a value that left the clipping range has no
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import gymnasium
@@ -27,8 +27,8 @@ from torch.amp.grad_scaler import GradScaler
 from isaaclab_pc.distributed import average_gradients, average_number, broadcast_module, world_size
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.learners.common.iteration_metrics import EpisodeStats, IterationLog
-from isaaclab_pc.learners.common.policy_protocols import HasClippingGroups, scale_own_losses
-from isaaclab_pc.learners.common.shared import tensor_cores
+from isaaclab_pc.learners.common.policy_protocols import scale_own_losses
+from isaaclab_pc.learners.common.shared import clip_gradients, tensor_cores
 from isaaclab_pc.learners.common.tripwire import Tripwire
 
 __all__ = ["GroupMemory", "PolicySchedule", "PpoAgent"]
@@ -50,7 +50,9 @@ class GroupMemory(RandomMemory):
         self._groups[name] = list(size)
         for group, space in size.items():
             shape = list(space.shape or ())
-            super().create_tensor(f"{name}/{group}", size=shape, dtype=self._type_of(space), keep_dimensions=True)
+            super().create_tensor(
+                f"{name}/{group}", size=shape, dtype=getattr(torch, str(space.dtype)), keep_dimensions=True
+            )
         return True
 
     def add_samples(self, **tensors: Any) -> None:
@@ -67,16 +69,7 @@ class GroupMemory(RandomMemory):
         for rows in order.tensor_split(mini_batches):
             yield [self._rows_of(name, rows) for name in names]
 
-    def begin(self) -> None:
-        """Prepare for a training, before which the environments were reset: forget what the last one has left."""
-        self.reset()
-
-    def _type_of(self, space: gymnasium.Space) -> torch.dtype:
-        """Return the type in which a group is kept."""
-        return getattr(torch, str(space.dtype))
-
     def _rows_of(self, name: str, rows: Tensor) -> Any:
-        """Return samples of a tensor or of a dictionary of groups; None where there is neither."""
         if name in self._groups:
             return {group: self.tensors_view[f"{name}/{group}"].index_select(0, rows) for group in self._groups[name]}
         return self.tensors_view[name].index_select(0, rows) if name in self.tensors_view else None
@@ -105,7 +98,7 @@ class PpoAgent(PPO):
         Args:
             num_envs: Environments.
             horizon: Steps of each in an iteration.
-            is_finite_horizon: Isaac Lab's: whether nothing is worth anything once an episode's time is up.
+            is_finite_horizon: Isaac Lab's: whether an episode is worth nothing once its time is up.
             **kwargs: skrl's arguments.
 
         Raises:
@@ -142,52 +135,22 @@ class PpoAgent(PPO):
         """Make the memory, and forget what an earlier training has left unfinished."""
         if not self.memory.tensors:
             self.init()
-        self.memory.begin()
+        self.memory.reset()
         self.episodes.forget_running()
         self.enable_training_mode(True)
         for network in self.networks():
             broadcast_module(network)
         # A checkpoint may have been loaded since the last training.
-        self.keep_buffers()
+        self.tripwire.keep_buffers()
 
     def networks(self) -> list[nn.Module]:
         """Return the models and, where the configuration asks for some, skrl's own normalizers."""
         return [module for module in self.checkpoint_modules.values() if isinstance(module, nn.Module)]
 
-    def optimizers(self) -> list[torch.optim.Optimizer]:
-        """Return the optimizers."""
-        modules = self.checkpoint_modules.values()
-        return [module for module in modules if isinstance(module, torch.optim.Optimizer)]
-
-    def keep_buffers(self) -> None:
-        """Keep the normalizers as they are, for an update that will be skipped."""
-        self.tripwire.keep_buffers()
-
-    def end_iteration(self) -> dict[str, float]:
-        """Return what the tripwire counted."""
-        return self.tripwire.end_iteration()
-
     @tensor_cores()
     def act(self, observations: Any, states: Any, *, timestep: int, timesteps: int) -> tuple[Tensor, dict[str, Any]]:
         """Let the policy act in a rollout."""
         return super().act(observations, states, timestep=timestep, timesteps=timesteps)
-
-    def measure_step(self, rewards: Tensor, ended: Tensor, infos: Mapping[str, Any]) -> None:
-        """Keep returns and lengths of episodes, and what the environments logged.
-
-        Args:
-            rewards: Shape (N, 1).
-            ended: Whether an episode ended, shape (N, 1).
-            infos: The environments' own.
-        """
-        self.env_log.add_extras(infos)
-        self.episodes.add(rewards.squeeze(-1), ended.squeeze(-1))
-
-    def _clip_gradients(self, optimizer: torch.optim.Optimizer) -> None:
-        """Clip the gradients of an optimizer's parameters, those of each of their groups by their own norm."""
-        if self._max_grad_norm > 0.0:
-            for group in self._clipping_groups(optimizer):
-                nn.utils.clip_grad_norm_(group, self._max_grad_norm)
 
     def record_transition(
         self,
@@ -202,7 +165,8 @@ class PpoAgent(PPO):
     ) -> None:
         """Keep a step of all environments, and what they logged."""
         ended = terminated | truncated
-        self.measure_step(rewards, ended, infos)
+        self.env_log.add_extras(infos)
+        self.episodes.add(rewards.squeeze(-1), ended.squeeze(-1))
 
         shaped = self._shape_rewards(rewards, timestep, timesteps)
         super().record_transition(
@@ -220,7 +184,7 @@ class PpoAgent(PPO):
         """Learn from a rollout."""
         started = time.perf_counter()
         # The rollout has put counted samples to use: restore nothing older than that.
-        self.keep_buffers()
+        self.tripwire.keep_buffers()
         super().update(timestep=timestep, timesteps=timesteps)
         self.learn_s = time.perf_counter() - started
 
@@ -236,15 +200,10 @@ class PpoAgent(PPO):
             "loss/entropy": float(self.policy.get_entropy(role="policy").detach().mean()),
         }
 
-    def _clipping_groups(self, optimizer: torch.optim.Optimizer) -> Iterable[list[nn.Parameter]]:
-        """Return groups of parameters to clip by their own norm: actor and critic apart.
-
-        The critic's gradient is the larger one by far: clipped together, it would leave the actor next to nothing.
-        """
-        model = self.policy
-        if isinstance(model, HasClippingGroups):
-            return model.clipping_groups()
-        return [group["params"] for group in optimizer.param_groups]
+    def _clip_gradients(self, optimizer: torch.optim.Optimizer) -> None:
+        if self._max_grad_norm > 0.0:
+            (group,) = optimizer.param_groups
+            clip_gradients(self.policy, group["params"], self._max_grad_norm)
 
 
 class _Scaler(GradScaler):

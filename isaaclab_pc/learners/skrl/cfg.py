@@ -4,7 +4,6 @@
 from typing import Any
 
 from isaaclab_pc.agents.ppo import PpoSettings
-from isaaclab_pc.learners import policy_groups
 
 __all__ = ["make_cfg"]
 
@@ -28,14 +27,7 @@ def make_cfg(settings: PpoSettings, experiment: str) -> dict[str, Any]:
             "separate": True,
             "policy": {
                 "class": "isaaclab_pc.learners.skrl.model:PointCloudModel",
-                "actor": policy_groups("points"),
-                "critic": ["critic"],
-                "encoder": settings.encoder.to_dict(),
-                "actor_hidden": list(settings.actor_hidden),
-                "critic_hidden": list(settings.critic_hidden),
-                "activation": settings.activation,
-                "init_std": settings.init_std,
-                "aux_coef": settings.aux_coef,
+                **settings.network(),
             },
         },
         "memory": {"class": "RandomMemory", "memory_size": -1},
@@ -71,10 +63,6 @@ def _agent(settings: PpoSettings, experiment: str) -> dict[str, Any]:
         "kl_threshold": 0.0,
         "time_limit_bootstrap": True,
         "mixed_precision": False,
-        "experiment": _experiment(experiment),
+        # skrl writes nothing.
+        "experiment": {"directory": experiment, "experiment_name": "", "write_interval": 0, "checkpoint_interval": 0},
     }
-
-
-def _experiment(name: str) -> dict[str, Any]:
-    """Return skrl's ``experiment`` section: it writes nothing."""
-    return {"directory": name, "experiment_name": "", "write_interval": 0, "checkpoint_interval": 0}

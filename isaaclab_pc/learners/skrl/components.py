@@ -23,26 +23,19 @@ _NAMED = ("learning_rate_scheduler", "observation_preprocessor", "state_preproce
 
 
 def read_groups(cfg: Mapping[str, Any]) -> tuple[list[str], list[str]] | None:
-    """Return the observation groups that actor and critic read; None for the models of skrl's own configurations.
-
-    Args:
-        cfg: The whole configuration.
-    """
+    """Return the observation groups that actor and critic read; None for the models of skrl's own configurations."""
     policy = cfg["models"]["policy"]
     return (policy["actor"], policy["critic"]) if "actor" in policy else None
 
 
 def build_agent(env: Wrapper, cfg: Mapping[str, Any], run_dir: Path, device: str) -> PpoAgent:
-    """Build models and agent.
+    """Build models and agent, which makes its memory in ``init``.
 
     Args:
         env: The environment, as skrl sees it.
         cfg: The whole configuration.
         run_dir: The run's folder; nothing is written there.
-        device: Where the networks live.
-
-    Returns:
-        The agent, which makes its memory in ``init``.
+        device: Device of the networks.
     """
     components = _Components(env, cfg)
     spaces = {
@@ -50,27 +43,19 @@ def build_agent(env: Wrapper, cfg: Mapping[str, Any], run_dir: Path, device: str
         "state_space": env.state_space,
         "action_space": env.action_space,
     }
-    arguments = {
-        "models": components.models(spaces, device),
-        "device": device,
-        "num_envs": env.num_envs,
-        "horizon": cfg["agent"]["rollouts"],
-        "is_finite_horizon": getattr(env.cfg, "is_finite_horizon", False),
-        **spaces,
-    }
-    settings = components.agent_settings()
-    settings["experiment"] = {
-        "directory": str(run_dir),
-        "experiment_name": ".",
-        "write_interval": 0,
-        "checkpoint_interval": 0,
-    }
-    agent_cfg = PPO_CFG(**settings)
-    sizes = {"observation": env.observation_space, "state": env.state_space, "value": 1}
-    for name, size in sizes.items():
+    agent_cfg = components.agent_cfg(run_dir)
+    for name, size in (("observation", env.observation_space), ("state", env.state_space), ("value", 1)):
         getattr(agent_cfg, f"{name}_preprocessor_kwargs").update(size=size, device=device)
-    memory = GroupMemory(memory_size=agent_cfg.rollouts, num_envs=env.num_envs, device=device)
-    return PpoAgent(cfg=agent_cfg, memory=memory, **arguments)
+    return PpoAgent(
+        cfg=agent_cfg,
+        models=components.models(spaces, device),
+        memory=GroupMemory(memory_size=agent_cfg.rollouts, num_envs=env.num_envs, device=device),
+        device=device,
+        num_envs=env.num_envs,
+        horizon=agent_cfg.rollouts,
+        is_finite_horizon=getattr(env.cfg, "is_finite_horizon", False),
+        **spaces,
+    )
 
 
 class _Components(Runner):
@@ -81,13 +66,14 @@ class _Components(Runner):
         self._verbose = False
         self._cfg = self._check_cfg_compatibility(dict(cfg))
 
-    def agent_settings(self) -> dict[str, Any]:
-        """Return the arguments of skrl's agent configuration."""
+    def agent_cfg(self, run_dir: Path) -> PPO_CFG:
+        """Return skrl's agent configuration, which writes nothing."""
         settings = self._process_cfg(self._cfg["agent"])
         scale = settings.pop("rewards_shaper_scale", None)
         if scale not in (None, 1.0):
             settings["rewards_shaper"] = lambda rewards, *_: rewards * scale
-        return settings
+        nothing = {"experiment_name": ".", "write_interval": 0, "checkpoint_interval": 0}
+        return PPO_CFG(**{**settings, "experiment": {"directory": str(run_dir), **nothing}})
 
     def models(self, spaces: Mapping[str, Any], device: str) -> dict[str, Any]:
         """Return the models by role."""

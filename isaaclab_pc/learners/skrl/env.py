@@ -17,12 +17,7 @@ __all__ = ["FlatEnv", "GroupEnv", "as_vectors"]
 
 
 def as_vectors(space: gymnasium.Space | None, values: Any) -> Tensor | None:
-    """Return values of a space as one vector each, shape (N, D); None where there is no space or no value.
-
-    Args:
-        space: The space of one value.
-        values: N of them: a tensor, or tensors in dictionaries and tuples as the space has them.
-    """
+    """Return N values of a space, in tensors, as one vector each, (N, D); None where there is neither."""
     return flatten_tensorized_space(tensorize_space(space, values))
 
 
@@ -43,11 +38,7 @@ class FlatEnv(IsaacLabWrapper):
         return self._observations, reward.view(-1, 1), terminated.view(-1, 1), truncated.view(-1, 1), self._info
 
     def split(self, obs: Mapping[str, Any]) -> tuple[Any, Any]:
-        """Return what the policy and what the critic reads.
-
-        Args:
-            obs: Observation groups by name.
-        """
+        """Return the policy's and the critic's part of observation groups by name."""
         return as_vectors(self.observation_space, obs["policy"]), as_vectors(self.state_space, obs.get("critic"))
 
 
@@ -55,13 +46,7 @@ class GroupEnv(FlatEnv):
     """Observations and states as dictionaries of groups, as the environment makes them."""
 
     def __init__(self, env: Any, actor: Sequence[str], critic: Sequence[str]) -> None:
-        """Choose the groups.
-
-        Args:
-            env: The gym environment.
-            actor: Groups that the policy reads.
-            critic: Groups that the critic reads.
-        """
+        """Choose the groups of actor and critic."""
         super().__init__(env)
         self._actor = list(actor)
         self._critic = list(critic)
@@ -77,10 +62,9 @@ class GroupEnv(FlatEnv):
         return self._select(self._critic)
 
     def split(self, obs: Mapping[str, Any]) -> tuple[Any, Any]:
-        """Return what the policy and what the critic reads."""
+        """Return both as dictionaries of groups."""
         return {name: obs[name] for name in self._actor}, {name: obs[name] for name in self._critic}
 
     def _select(self, groups: Sequence[str]) -> gymnasium.spaces.Dict:
-        """Return the spaces of groups."""
         spaces = self._unwrapped.single_observation_space
         return gymnasium.spaces.Dict({name: spaces[name] for name in groups})

@@ -36,7 +36,7 @@ class PointCloudModel(GaussianMixin, Model):
             observation_space: The actor's groups.
             state_space: The critic's groups.
             action_space: Actions, shape (A,).
-            device: Where the networks live.
+            device: Device of the networks.
             **network: The settings of :class:`~isaaclab_pc.agents.actor_critic.ActorCritic`.
         """
         spaces = {"observation_space": observation_space, "state_space": state_space, "action_space": action_space}
@@ -50,15 +50,9 @@ class PointCloudModel(GaussianMixin, Model):
         self._value: Tensor | None = None
 
     def forward(self, obs: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:  # type: ignore[override]
-        """Compute mean, logarithm of the standard deviation and value, and update the normalizers.
+        """Compute mean (B, A), logarithm of the standard deviation (B, A) and value (B, 1), and update the normalizers.
 
         In training mode, which skrl turns on for an update, they count the samples; a rollout uses what was counted.
-
-        Args:
-            obs: Observation groups by name, those of actor and critic, batch (B,).
-
-        Returns:
-            Tensors of shapes (B, A), (B, A) and (B, 1).
         """
         if self.training:
             # Every epoch adds each sample once, so all weigh alike.

@@ -52,18 +52,6 @@ def test_latent_ignores_order_and_padding(each: str, seed: int, count: int) -> N
         torch.testing.assert_close(net(padded), net(points), rtol=1e-5, atol=1e-6)
 
 
-def test_every_channel_reaches_the_latent(kind: str) -> None:
-    net = make(kind, features=6)
-    points = torch.rand(2, 20, 6)
-    with torch.no_grad():
-        latent = net(points)
-        assert latent.shape == (2, LATENT)
-        for channel in range(6):
-            changed = points.clone()
-            changed[..., channel] = torch.rand(2, 20)
-            assert not torch.allclose(net(changed), latent), channel
-
-
 def test_half_precision_clouds_are_taken_as_they_are(kind: str) -> None:
     net = make(kind)
     points = torch.rand(4, 20, 3).half()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Encoders in bfloat16."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
@@ -24,7 +24,7 @@ TOLERANCE = 0.1
 def make(group: str, kind: str = "pointnet", **settings: Any) -> ObservationEncoder:
     torch.manual_seed(0)
     encoder = replace(ppo.EncoderSettings(point_encoder=kind, point_channels=(32, 64)), **settings)
-    return ObservationEncoder({group: SHAPES[group]}, **asdict(encoder))
+    return ObservationEncoder({group: SHAPES[group]}, encoder)
 
 
 def observe(group: str) -> dict[str, Tensor]:

@@ -42,14 +42,13 @@ def experiment_name(cfg: Any) -> str:
     return cfg["params"]["config"]["name"] if "params" in cfg else cfg["agent"]["experiment"]["directory"]
 
 
-@pytest.mark.parametrize("agent", ppo.AGENTS)
-def test_every_library_gets_the_settings_of_the_agent_under_the_tasks_name(
-    register: Callable, runner_and_size: tuple[str, str], agent: str
+def test_every_library_gets_the_settings_under_the_tasks_name(
+    register: Callable, runner_and_size: tuple[str, str]
 ) -> None:
     runner, size = runner_and_size
-    register(agent=agent)
+    register(ppo=ppo.REACH)
     cfg: Any = load_cfg_from_registry(TASK_ID, agent_key(runner, size))
-    settings = ppo.sizes(ppo.AGENTS[agent])[size]
+    settings = ppo.sizes(ppo.REACH)[size]
     adapter = load_adapter(runner)
     assert adapter.max_iterations(cfg) == settings.max_iterations
     assert adapter.batch_target(cfg) == (settings.samples_per_update, settings.minibatch_size)
@@ -57,13 +56,28 @@ def test_every_library_gets_the_settings_of_the_agent_under_the_tasks_name(
     assert runner == "sb3" or experiment_name(cfg) == "press_button"
 
 
-@pytest.mark.parametrize("agent", ppo.AGENTS)
-def test_distillation_has_the_settings_of_the_agent_too(register: Callable, agent: str) -> None:
-    register(agent=agent)
-    cfg: Any = load_cfg_from_registry(TASK_ID, agent_key("rsl_rl", "default", "distill"))
-    settings = {"default": DEFAULT, "reach": REACH, "precise": PRECISE}[agent]
-    assert cfg.max_iterations == settings.max_iterations
-    assert cfg.algorithm.expert_share_samples == settings.expert_share_samples
+def test_the_large_size_has_more_samples_in_minibatches_that_hardly_grow() -> None:
+    large = ppo.sizes(ppo.REACH)["large"]
+    assert large.samples_per_update > ppo.REACH.samples_per_update
+    assert large.minibatch_size <= 2 * ppo.REACH.minibatch_size
+    assert large.max_iterations == ppo.REACH.max_iterations
+
+
+@pytest.mark.parametrize(
+    ("task", "of_ppo", "of_distillation"),
+    [
+        ("IsaacPC-Reach-Franka-Direct", ppo.REACH, REACH),
+        ("IsaacPC-Lift-Cube-Franka-Direct", ppo.DEFAULT, DEFAULT),
+        ("IsaacPC-Insert-Peg-Franka-Direct", ppo.DEFAULT, PRECISE),
+    ],
+)
+def test_tasks_have_the_hyperparameters_that_were_found_for_them(task: str, of_ppo: Any, of_distillation: Any) -> None:
+    import isaaclab_pc.tasks  # noqa: F401 (registers them)
+
+    cfg: Any = load_cfg_from_registry(task, agent_key("rsl_rl", "default"))
+    assert (cfg.max_iterations, cfg.algorithm.gamma) == (of_ppo.max_iterations, of_ppo.gamma)
+    cfg = load_cfg_from_registry(task, agent_key("rsl_rl", "default", "distill"))
+    assert (cfg.max_iterations, cfg.algorithm) == (of_distillation.max_iterations, of_distillation.algorithm)
 
 
 def test_a_task_may_bring_hyperparameters_of_its_own(register: Callable) -> None:
@@ -79,27 +93,6 @@ def test_nobody_shares_a_configuration(register: Callable, runner_and_size: tupl
     second: Any = load_cfg_from_registry(TASK_ID, agent_key(*runner_and_size))
     assert first is not second
     assert first == second if isinstance(first, dict) else first.to_dict() == second.to_dict()
-
-
-def test_a_new_task_learns_with_the_default_agent(register: Callable) -> None:
-    register()
-    cfg: Any = load_cfg_from_registry(TASK_ID, "rsl_rl_cfg_entry_point")
-    assert cfg.max_iterations == ppo.DEFAULT.max_iterations
-
-
-def test_a_misspelt_agent_registers_nothing(register: Callable) -> None:
-    with pytest.raises(ConfigError, match=r"'rech'.*did you mean reach\?"):
-        register(agent="rech")
-    assert TASK_ID not in gym.registry
-
-
-def test_reach_keeps_its_own_agent_and_the_others_the_default_one() -> None:
-    import isaaclab_pc.tasks  # noqa: F401 (registers them)
-
-    reach: Any = load_cfg_from_registry("IsaacPC-Reach-Franka-Direct", "rsl_rl_cfg_entry_point")
-    lift: Any = load_cfg_from_registry("IsaacPC-Lift-Cube-Franka-Direct", "rsl_rl_cfg_entry_point")
-    assert (reach.experiment_name, reach.max_iterations) == ("reach", ppo.REACH.max_iterations)
-    assert (lift.experiment_name, lift.max_iterations) == ("lift", ppo.DEFAULT.max_iterations)
 
 
 def test_registering_loads_no_torch() -> None:

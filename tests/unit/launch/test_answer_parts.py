@@ -149,7 +149,7 @@ def test_what_a_run_leaves_in_a_package_does_not_matter(package: Path, file: str
 def test_a_task_of_this_package_depends_on_its_own_folder_and_on_what_trains() -> None:
     root = Path(isaaclab_pc.__file__).parent
     places = places_of(["isaaclab_pc.tasks.reach.reach_env", "isaaclab_pc.agents.ppo"])
-    for name in ("tasks/reach", "agents", "envs", "sensors", "runners"):
+    for name in ("tasks/reach", "agents", "envs", "sensors", "learners"):
         assert (root / name).resolve() in places
     for name in ("tasks", "tasks/lift", "terminal", "scaling", "workers"):
         assert (root / name).resolve() not in places

@@ -5,9 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.unit.runners.fake_env import FakeEnv
 
-from isaaclab_pc.learners import Decision, Runner
+from isaaclab_pc.learners import Runner
+from tests.unit.learners.bench import go_on
+from tests.unit.learners.fake_env import FakeEnv
 
 
 def check_exports(make: Callable[[FakeEnv, Path], Runner], num_envs: int, folder: Path) -> None:
@@ -21,7 +22,7 @@ def check_exports(make: Callable[[FakeEnv, Path], Runner], num_envs: int, folder
     exported_policy = pytest.importorskip("isaaclab_pc.workers.exported_policy")
     env = FakeEnv(num_envs, "state")
     trained, played = (make(env, folder / name) for name in ("trained", "played"))
-    trained.train(1, lambda completed, metrics: Decision.CONTINUE)
+    trained.train(1, go_on)
     trained.save(folder / "1.pt", {})
     played.load_policy(folder / "1.pt")
     obs = env.observe()

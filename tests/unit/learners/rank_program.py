@@ -13,11 +13,12 @@ from torch import nn
 from isaaclab_pc.agents.networks import RunningNorm
 from isaaclab_pc.distributed import average_gradients
 from isaaclab_pc.learners import RUNNERS, Decision
+from isaaclab_pc.learners.common.checkpoint_file import load_checkpoint
 from isaaclab_pc.learners.common.tripwire import Tripwire
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.workers.ranks import Order, Ranks, follow
-from tests.unit.runners import test_distill_runner
-from tests.unit.runners.bench import Bench
+from tests.unit.learners import test_distill_runner
+from tests.unit.learners.bench import Bench, flat, go_on
 
 NUM_ENVS = 5
 FEATURES = 3
@@ -56,22 +57,11 @@ def one_bad_update(rank: int) -> dict[str, Any]:
 def train(bench: Any, rank: int) -> dict[str, torch.Tensor]:
     """Train a library's agent on episodes that the other rank does not see; return all weights."""
     bench.env.count += 17 * rank
-    bench.runner.train(3, lambda completed, metrics: Decision.CONTINUE)
+    bench.runner.train(3, go_on)
     path = bench.folder / "weights.pt"
     bench.runner.save(path, {})
-    from isaaclab_pc.learners.common.checkpoint_file import load_checkpoint
-
     state, _ = load_checkpoint(path, "cpu", ("algorithm",))
     return flat(state["algorithm"])
-
-
-def flat(value: Any, prefix: str = "") -> dict[str, torch.Tensor]:
-    """Name every tensor in nested dicts."""
-    if isinstance(value, torch.Tensor):
-        return {prefix: value}
-    if not isinstance(value, Mapping):
-        return {}
-    return {name: tensor for key, part in value.items() for name, tensor in flat(part, f"{prefix}.{key}").items()}
 
 
 class PausingRunner:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Distillation behind RSL-RL's adapter, on a fake task whose right action is known."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -10,26 +9,30 @@ from typing import Any
 
 import pytest
 import torch
-from isaaclab_pc.learners.batch import BatchPlan
-from tests.unit.runners.fake_env import FakeEnv
 
-from isaaclab_pc.agents import ppo, rsl_rl_cfg
-from isaaclab_pc.agents.distill import DistillSettings
+from isaaclab_pc.agents import ppo
+from isaaclab_pc.agents.distill import DistillSettings, ImitationCfg
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.learners import Decision, Runner, TeacherPolicy, load_adapter
+from isaaclab_pc.learners import TeacherPolicy, load_adapter
+from isaaclab_pc.learners.common.batch import BatchPlan
 from isaaclab_pc.learners.common.checkpoint_file import load_checkpoint, save_checkpoint
+from isaaclab_pc.learners.rsl_rl import cfg as rsl_rl_cfg
 from isaaclab_pc.tensor_bytes import tensor_bytes
+from tests.unit.learners.bench import make_runner, train
+from tests.unit.learners.fake_env import FakeEnv
 
 NUM_ENVS = 16
 PLAN = BatchPlan(horizon=8, num_minibatches=2, minibatch_size=64)
 SETTINGS = DistillSettings(
     max_iterations=20,
     samples_per_update=128,
-    num_minibatches=2,
-    learning_rate=1e-2,
-    replay_samples=2000,
-    refill_samples=256,
-    expert_share_samples=640,
+    algorithm=ImitationCfg(
+        num_mini_batches=2,
+        learning_rate=1e-2,
+        replay_samples=2000,
+        refill_samples=256,
+        expert_share_samples=640,
+    ),
     hidden=(32,),
     encoder=ppo.EncoderSettings(point_channels=(16, 32), depth_channels=(4,), depth_latent=8),
 )
@@ -63,23 +66,13 @@ class Bench:
 
     def __init__(self, folder: Path, obs: str = "points", teacher: TeacherPolicy | None = None, **env: Any) -> None:
         self.cfg = rsl_rl_cfg.make_distill_cfg(SETTINGS, "x")
-        adapter = load_adapter("rsl_rl")
-        settings: Any = {"obs": obs, "seed": 3, "max_iterations": None, "device": "cpu", "experiment": "fake"}
-        adapter.configure(self.cfg, plan=PLAN, replay_samples=1000, teacher=teacher, **settings)
-        torch.manual_seed(3)
         self.env = TaughtEnv(obs, **env)
-        self.runner: Runner = adapter.make(self.env, self.cfg, folder, "cpu")
+        options = {"obs": obs, "plan": PLAN, "replay_samples": 1000, "teacher": teacher}
+        self.runner = make_runner("rsl_rl", self.cfg, self.env, folder, **options)
 
     def train(self, until: int) -> list[dict[str, float]]:
-        calls = []
-
-        def on_iteration(completed: int, metrics: Mapping[str, float]) -> Decision:
-            calls.append(dict(metrics))
-            return Decision.CONTINUE
-
         self.env.reset()
-        self.runner.train(until, on_iteration)
-        return calls
+        return train(self.runner, until)
 
     def error(self) -> float:
         """Return the mean error of the deterministic actions on states that were not trained on."""
@@ -116,12 +109,12 @@ def test_the_expert_acts_less_and_less_in_turns(tmp_path: Path) -> None:
     assert by_expert[-60:].mean() < 0.2
     # Whoever acts goes on for a while.
     changes = (by_expert[1:] != by_expert[:-1]).float().mean()
-    assert 0.0 < changes < 1.0 / SETTINGS.turn_steps
+    assert 0.0 < changes < 1.0 / SETTINGS.algorithm.turn_steps
 
 
 def test_the_learning_rate_falls(tmp_path: Path) -> None:
     rates = [metrics["learning_rate"] for metrics in Bench(tmp_path).train(20)]
-    assert rates[0] == SETTINGS.learning_rate
+    assert rates[0] == SETTINGS.algorithm.learning_rate
     assert rates[13] == rates[0]
     assert rates[14:] == sorted(rates[14:], reverse=True)
     assert rates[-1] < 0.15 * rates[0]
@@ -196,10 +189,7 @@ def test_a_policy_needs_its_weights_alone(tmp_path: Path) -> None:
 
 def test_a_checkpoint_of_ppo_is_refused(tmp_path: Path) -> None:
     cfg = rsl_rl_cfg.make_cfg(replace(ppo.REACH, actor_hidden=(32,)), "x")
-    adapter = load_adapter("rsl_rl")
-    settings: Any = {"obs": "points", "seed": 3, "max_iterations": None, "device": "cpu", "experiment": "fake"}
-    adapter.configure(cfg, plan=PLAN, **settings)
-    adapter.make(TaughtEnv(), cfg, tmp_path, "cpu").save(tmp_path / "ppo.pt", {})
+    make_runner("rsl_rl", cfg, TaughtEnv(), tmp_path, plan=PLAN).save(tmp_path / "ppo.pt", {})
     with pytest.raises(ConfigError, match=r"algorithm=ppo, this run has algorithm=distill|observations="):
         Bench(tmp_path).runner.load(tmp_path / "ppo.pt")
 

@@ -13,7 +13,7 @@ from isaaclab_pc.agents.networks import RunningNorm
 from isaaclab_pc.cluster.ranks import ranks_command
 from isaaclab_pc.learners import RUNNERS
 from isaaclab_pc.workers.ranks import combine_metrics
-from tests.unit.runners import rank_program
+from tests.unit.learners import rank_program
 
 ROOT = Path(__file__).parents[3]
 
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[3]
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder in which both ranks have left their results."""
     folder = tmp_path_factory.mktemp("ranks")
-    program = [sys.executable, "-m", "tests.unit.runners.rank_program", str(folder)]
+    program = [sys.executable, "-m", "tests.unit.learners.rank_program", str(folder)]
     done = subprocess.run(ranks_command(2, program), cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     return folder

@@ -11,13 +11,13 @@ import psutil
 import pytest
 import torch
 from rsl_rl.modules import EmpiricalNormalization
-from tests.unit.runners.fake_env import FakeEnv
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from isaaclab_pc.agents.networks import ObservationEncoder, RunningNorm
 from isaaclab_pc.learners import RUNNERS, Decision
-from tests.unit.runners.bench import NUM_ENVS, PLAN, Bench
+from tests.unit.learners.bench import NUM_ENVS, PLAN, Bench
+from tests.unit.learners.fake_env import FakeEnv
 
 WARM_UP = 100
 MORE = 200

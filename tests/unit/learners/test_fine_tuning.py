@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """PPO that goes on from a distilled policy, behind RSL-RL's adapter, on a fake task."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from isaaclab_pc.learners.batch import BatchPlan
-from tests.unit.runners.fake_env import FakeEnv
 
-from isaaclab_pc.agents import ppo, rsl_rl_cfg
-from isaaclab_pc.agents.distill import DistillSettings
-from isaaclab_pc.agents.fine_tune import fine_tuning
+from isaaclab_pc.agents import ppo
+from isaaclab_pc.agents.distill import DistillSettings, fine_tuning
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.learners import Decision, Runner, load_adapter
+from isaaclab_pc.learners import Runner
+from isaaclab_pc.learners.common.batch import BatchPlan
 from isaaclab_pc.learners.common.checkpoint_file import load_checkpoint
+from isaaclab_pc.learners.rsl_rl import cfg as rsl_rl_cfg
+from tests.unit.learners.bench import make_runner, train
+from tests.unit.learners.fake_env import FakeEnv
 
 NUM_ENVS = 16
 PLAN = BatchPlan(horizon=8, num_minibatches=2, minibatch_size=64)
@@ -28,27 +28,13 @@ CRITIC_ITERATIONS = 2
 
 
 def build(folder: Path, cfg: Any, init: Path | None = None) -> Runner:
-    adapter = load_adapter("rsl_rl")
-    settings: Any = {"obs": "points", "seed": 3, "max_iterations": None, "device": "cpu", "experiment": "fake"}
-    adapter.configure(cfg, plan=PLAN, init=init, **settings)
-    return adapter.make(FakeEnv(NUM_ENVS, "points"), cfg, folder, "cpu")
+    return make_runner("rsl_rl", cfg, FakeEnv(NUM_ENVS, "points"), folder, plan=PLAN, init=init)
 
 
 def finetune_cfg(student: DistillSettings = STUDENT) -> Any:
     cfg: Any = rsl_rl_cfg.make_finetune_cfg(fine_tuning(ppo.REACH, student), "x")
     cfg.algorithm.critic_iterations = CRITIC_ITERATIONS
     return cfg
-
-
-def train(runner: Runner, until: int) -> list[dict[str, float]]:
-    calls = []
-
-    def on_iteration(completed: int, metrics: Mapping[str, float]) -> Decision:
-        calls.append(dict(metrics))
-        return Decision.CONTINUE
-
-    runner.train(until, on_iteration)
-    return calls
 
 
 def weights(runner: Runner, folder: Path, network: str) -> dict[str, torch.Tensor]:
@@ -75,11 +61,13 @@ def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
 @pytest.fixture
 def student(tmp_path: Path) -> Path:
     """A policy as distillation leaves it."""
-    torch.manual_seed(1)
-    cfg = rsl_rl_cfg.make_distill_cfg(STUDENT, "x")
     path = tmp_path / "student.pt"
-    runner = build(tmp_path / "student", cfg)
-    algorithm(runner).get_policy().update_normalization(FakeEnv(NUM_ENVS, "points").observe())
+    runner = build(tmp_path / "student", rsl_rl_cfg.make_distill_cfg(STUDENT, "x"))
+    policy = algorithm(runner).get_policy()
+    policy.update_normalization(FakeEnv(NUM_ENVS, "points").observe())
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            parameter += 0.1 * torch.randn_like(parameter)
     runner.save(path, {})
     return path
 
@@ -87,7 +75,6 @@ def student(tmp_path: Path) -> Path:
 def test_the_actor_stays_what_it_was_until_the_critic_has_learned(student: Path, tmp_path: Path) -> None:
     state, _ = load_checkpoint(student, "cpu")
     learned = state["algorithm"]["student_state_dict"]
-    torch.manual_seed(2)
     runner = build(tmp_path, finetune_cfg(), student)
     critic = weights(runner, tmp_path, "critic")
 
@@ -128,7 +115,6 @@ def test_a_resumed_run_goes_on_with_its_own_actor(student: Path, tmp_path: Path)
 
 def drift(folder: Path, student: Path, reference_coef: float) -> float:
     """Return how far a few updates of the actor lead its actions away from the student's."""
-    torch.manual_seed(4)
     cfg = finetune_cfg()
     cfg.algorithm.reference_coef = reference_coef
     runner = build(folder, cfg, student)

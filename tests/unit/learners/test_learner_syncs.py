@@ -14,31 +14,34 @@ import pytest
 
 from benchmarks.host_syncs import OURS, HostSyncs
 from isaaclab_pc.learners import Decision, Runner
-from tests.unit.runners import bench, test_distill_runner, test_fine_tuning, test_recurrent
+from tests.unit.learners import bench, test_distill_runner, test_fine_tuning, test_recurrent
 
 ITERATIONS = 2
 MINIBATCHES = bench.SETTINGS.num_epochs * bench.PLAN.num_minibatches
 
-LOGGED = ("tolist()", "isaaclab_pc/runners/iteration_metrics.py:read_numbers")
-SKIPPED_UPDATES = ("a number is read", "isaaclab_pc/runners/tripwire.py:end_iteration")
+LOGGED = ("tolist()", "isaaclab_pc/learners/common/iteration_metrics.py:read_numbers")
+SKIPPED_UPDATES = ("a number is read", "isaaclab_pc/learners/common/tripwire.py:end_iteration")
 
-ONCE = {("a number is read", "isaaclab_pc/runners/rsl_rl.py:log"): 1, SKIPPED_UPDATES: 1, LOGGED: 1}
+ONCE = {("a number is read", "isaaclab_pc/learners/rsl_rl/adapter.py:log"): 1, SKIPPED_UPDATES: 1, LOGGED: 1}
 """Reads of what is logged: once an iteration each."""
 
-DISTILLATION = {**ONCE, ("tolist()", "isaaclab_pc/learning/distillation.py:update"): 1}
+DISTILLATION = {**ONCE, ("tolist()", "isaaclab_pc/learners/rsl_rl/distillation.py:update"): 1}
 
-MEMORY = {**ONCE, ("nonzero", "isaaclab_pc/agents/rsl_rl_model.py:get_latent"): MINIBATCHES}
+MEMORY = {**ONCE, ("nonzero", "isaaclab_pc/learners/rsl_rl/model.py:get_latent"): MINIBATCHES}
 """Trajectories that are padded to one length have as many real steps as only the device knows."""
 
 RL_GAMES = {SKIPPED_UPDATES: 1, LOGGED: 2}
 """What the environment logged, and the losses."""
 
-RL_GAMES_MEMORY = {**RL_GAMES, ("tolist()", "isaaclab_pc/agents/rl_games_network.py:_remember"): MINIBATCHES}
+RL_GAMES_MEMORY = {
+    **RL_GAMES,
+    ("tolist()", "isaaclab_pc/learners/rl_games/network.py:_remember"): MINIBATCHES,
+}
 """Sequences are cut where an episode began, which only the device knows."""
 
 EPISODES = {
-    ("a boolean mask selects", "isaaclab_pc/runners/iteration_metrics.py:means"): 1,
-    ("tolist()", "isaaclab_pc/runners/iteration_metrics.py:means"): 1,
+    ("a boolean mask selects", "isaaclab_pc/learners/common/iteration_metrics.py:means"): 1,
+    ("tolist()", "isaaclab_pc/learners/common/iteration_metrics.py:means"): 1,
 }
 """skrl does not count the episodes of Isaac Lab's environments."""
 
@@ -46,7 +49,7 @@ SKRL = {
     **EPISODES,
     SKIPPED_UPDATES: 1,
     LOGGED: 1,
-    ("a number is read", "isaaclab_pc/runners/skrl_agent.py:take_metrics"): 1,
+    ("a number is read", "isaaclab_pc/learners/skrl/agent.py:take_metrics"): 1,
 }
 
 

@@ -6,16 +6,13 @@ from typing import Any
 
 import pytest
 import torch
-from isaaclab_pc.learners.batch import BatchPlan
-from tests.unit.runners.exports import check_exports
-from tests.unit.runners.fake_env import FakeEnv, FakeGymEnv
 
-from isaaclab_pc.learners import Decision, Runner, load_adapter
+from isaaclab_pc.learners import Runner, load_adapter
 from isaaclab_pc.learners.common.policy_protocols import ActsFromState
-from tests.unit.runners.bench import CONFIGS, SETTINGS
+from tests.unit.learners.bench import CONFIGS, NUM_ENVS, SETTINGS, go_on, make_runner
+from tests.unit.learners.exports import check_exports
+from tests.unit.learners.fake_env import FakeEnv, FakeGymEnv
 
-NUM_ENVS = 4
-PLAN = BatchPlan(horizon=8, num_minibatches=2, minibatch_size=16)
 LARGEST = {"action": 0.01, "observation": 0.15}
 
 
@@ -52,18 +49,15 @@ def make(name: str, env: FakeEnv, folder: Path, obs: str = "points", recurrent: 
     network = vars(cfg.actor) if name == "rsl_rl" else cfg["params"]["network"]
     network.update(rnn_type="gru" if recurrent else None, rnn_hidden_dim=8)
 
-    adapter = load_adapter(name)
-    adapter.configure(cfg, obs=obs, seed=3, max_iterations=None, device="cpu", plan=PLAN, experiment="fake")
-    torch.manual_seed(3)
     gym_env = TakingEnv(env)
-    return gym_env, adapter.make(gym_env, cfg, folder, "cpu")
+    return gym_env, make_runner(name, cfg, gym_env, folder, obs=obs)
 
 
 @pytest.mark.parametrize("recurrent", [False, True], ids=["", "recurrent"])
 @pytest.mark.parametrize("name", ["rsl_rl", "rl_games"])
 def test_actions_and_observations_are_clipped_as_in_training(name: str, recurrent: bool, tmp_path: Path) -> None:
     env, runner = make(name, FakeEnv(NUM_ENVS), tmp_path, recurrent=recurrent)
-    runner.train(1, lambda completed, metrics: Decision.CONTINUE)
+    runner.train(1, go_on)
     assert torch.stack(env.taken).abs().max() == pytest.approx(LARGEST["action"])
 
     env.reset()

@@ -1,24 +1,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Policies with a memory, trained by PPO of RSL-RL and of RL-Games on a fake task."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 import torch
-from isaaclab_pc.learners.batch import BatchPlan
-from tests.unit.runners.fake_env import EPISODE, FakeEnv
 from torch import Tensor
 from torch.nn.modules.module import register_module_forward_hook
 
-from isaaclab_pc.learners import Decision, Runner, load_adapter
+from isaaclab_pc.learners import Runner
+from isaaclab_pc.learners.common.batch import BatchPlan
 from isaaclab_pc.learners.rl_games.network import PointCloudNetwork
 from isaaclab_pc.learners.rsl_rl.model import PointCloudModel
-from tests.unit.runners.bench import CONFIGS, ENVS, SETTINGS
+from tests.unit.learners.bench import CONFIGS, NUM_ENVS, SETTINGS, go_on, make_runner
+from tests.unit.learners.fake_env import EPISODE, FakeEnv
 
-NUM_ENVS = 4
 PLAN = BatchPlan(horizon=EPISODE + 2, num_minibatches=2, minibatch_size=2 * (EPISODE + 2))
 """Episodes end within a rollout, and the rest of it is the beginning of others."""
 
@@ -41,15 +39,8 @@ def make(policy: Policy, folder: Path, rnn_num_layers: int = 1, **settings: Any)
     cfg = CONFIGS[policy.library](replace(SETTINGS, **settings), "x")
     network = vars(cfg.actor) if policy.library == "rsl_rl" else cfg["params"]["network"]
     network.update(rnn_type=policy.kind, rnn_hidden_dim=8, rnn_num_layers=rnn_num_layers)
-    adapter = load_adapter(policy.library)
-    adapter.configure(cfg, obs="points", seed=3, max_iterations=None, device="cpu", plan=PLAN, experiment="fake")
     env = FakeEnv(NUM_ENVS)
-    torch.manual_seed(3)
-    return env, adapter.make(ENVS[policy.library](env), cfg, folder, "cpu")
-
-
-def go_on(completed: int, metrics: Mapping[str, float]) -> Decision:
-    return Decision.CONTINUE
+    return env, make_runner(policy.library, cfg, env, folder, plan=PLAN)
 
 
 def test_an_update_sees_each_episode_as_the_rollout_did(policy: Policy, tmp_path: Path) -> None:

@@ -11,28 +11,24 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
-from isaaclab_pc.learners.batch import BatchPlan
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-from tests.unit.runners.fake_env import ACTIONS, NUM_POINTS, FakeEnv, FakeRlGamesEnv
 from torch import nn
 
 from isaaclab_pc.agents import ppo
-from isaaclab_pc.learners import Decision
+from isaaclab_pc.learners import Decision, LearnerOptions
 from isaaclab_pc.learners.rl_games import adapter as rl_games
 from isaaclab_pc.learners.rl_games import agent as rl_games_agent
 from isaaclab_pc.learners.rl_games import cfg as rl_games_cfg
-from isaaclab_pc.tensor_bytes import tensor_bytes
+from tests.unit.learners.bench import go_on, make_runner, train
+from tests.unit.learners.fake_env import ACTIONS, FakeEnv, FakeRlGamesEnv
 
 
 @pytest.fixture
-def runner(tmp_path: Path) -> rl_games.RlGamesRunner:
-    cfg = rl_games_cfg.make_cfg(ppo.REACH, "x")
-    plan = BatchPlan(horizon=8, num_minibatches=2, minibatch_size=16)
-    rl_games.ADAPTER.configure(cfg, obs="points", seed=1, max_iterations=2, device="cpu", plan=plan, experiment="x")
-    return rl_games.RlGamesRunner(FakeRlGamesEnv(FakeEnv()), cfg, tmp_path, "cpu")
+def runner(tmp_path: Path) -> Any:
+    return make_runner("rl_games", rl_games_cfg.make_cfg(ppo.REACH, "x"), FakeEnv(), tmp_path)
 
 
-def test_minibatches_are_random_and_keep_a_sample_together(runner: rl_games.RlGamesRunner) -> None:
+def test_minibatches_are_random_and_keep_a_sample_together(runner: Any) -> None:
     dataset: Any = runner._agent.dataset
     numbers = torch.arange(32)
     samples = {"actions": numbers, "obs": {"points": numbers * 10}, "rnn_masks": None}
@@ -49,7 +45,7 @@ def test_minibatches_are_random_and_keep_a_sample_together(runner: rl_games.RlGa
     assert not torch.equal(seen[0], seen[1])
 
 
-def test_divergence_is_measured_against_the_policy_that_acted(runner: rl_games.RlGamesRunner) -> None:
+def test_divergence_is_measured_against_the_policy_that_acted(runner: Any) -> None:
     dataset: Any = runner._agent.dataset
     dataset.update_values_dict({"mu": torch.zeros(32, 3), "sigma": torch.ones(32, 3)})
     dataset[0]
@@ -72,35 +68,8 @@ def test_the_schedule_of_epochs_counts_the_first_one_too(tmp_path: Path) -> None
     assert schedule.update(1e-3, 0.0, 1, 0, 1.0)[0] == pytest.approx(1e-3 / 1.5)
 
 
-def test_a_large_gradient_of_the_critic_leaves_the_actor_alone(runner: rl_games.RlGamesRunner) -> None:
-    agent: Any = runner._agent
-    actor, critic = agent.model.a2c_network.clipping_groups()
-    assert len(actor) + len(critic) == len(list(agent.model.parameters()))
-    for parameter in actor:
-        parameter.grad = torch.full_like(parameter, 1e-6)
-    for parameter in critic:
-        parameter.grad = torch.full_like(parameter, 1e3)
-    agent.trancate_gradients_and_step()
-    assert all(torch.equal(p.grad, torch.full_like(p, 1e-6)) for p in actor if p.grad is not None)
-    norm = nn.utils.get_total_norm([p.grad for p in critic if p.grad is not None])
-    assert float(norm) == pytest.approx(agent.grad_norm, rel=1e-3)
-
-
-def test_mixed_precision_clips_the_gradient_and_not_its_scaled_copy(runner: rl_games.RlGamesRunner) -> None:
-    agent: Any = runner._agent
-    agent.scaler = torch.amp.grad_scaler.GradScaler("cpu", init_scale=1024.0)
-    agent.scaler.scale(torch.zeros(1))
-    parameters = list(agent.model.parameters())
-    for parameter in parameters:
-        parameter.grad = torch.full_like(parameter, 1024.0 * 1e-3)
-    agent.trancate_gradients_and_step()
-    assert all(torch.allclose(p.grad, torch.full_like(p, 1e-3)) for p in parameters if p.grad is not None)
-
-
 @pytest.mark.parametrize("truncate", [True, False], ids=["clipped", "not clipped"])
-def test_mixed_precision_leaves_out_an_overflow_and_then_steps_as_without_a_scale(
-    runner: rl_games.RlGamesRunner, truncate: bool
-) -> None:
+def test_mixed_precision_leaves_out_an_overflow_and_then_steps_as_without_a_scale(runner: Any, truncate: bool) -> None:
     agent: Any = runner._agent
     agent.truncate_grads = truncate
     weights = [parameter.detach().clone() for parameter in agent.model.parameters()]
@@ -128,7 +97,7 @@ def test_mixed_precision_leaves_out_an_overflow_and_then_steps_as_without_a_scal
     assert agent.tripwires[0].end_iteration() == {"Learner/updates": 3.0, "Learner/skipped_updates": 1.0}
 
 
-def test_a_network_that_names_no_groups_is_clipped_as_a_whole(runner: rl_games.RlGamesRunner) -> None:
+def test_a_network_that_names_no_groups_is_clipped_as_a_whole(runner: Any) -> None:
     agent: Any = runner._agent
     agent.model.a2c_network = nn.Sequential(agent.model.a2c_network)
     for parameter in agent.model.parameters():
@@ -142,7 +111,7 @@ def test_a_stock_network_keeps_its_observation_groups() -> None:
     cfg = rl_games_cfg.make_cfg(ppo.REACH, "x")
     cfg["params"]["network"] = {"name": "actor_critic", "separate": False}
     cfg["params"]["env"]["obs_groups"] = {"obs": ["policy"], "states": []}
-    rl_games.ADAPTER.configure(cfg, obs="points", seed=1, max_iterations=None, device="cpu", plan=None, experiment="x")
+    rl_games.ADAPTER.configure(cfg, LearnerOptions(obs="points", seed=1, device="cpu", experiment="x"))
     assert cfg["params"]["network"] == {"name": "actor_critic", "separate": False}
     assert cfg["params"]["env"]["obs_groups"] == {"obs": ["policy"], "states": []}
 
@@ -192,7 +161,7 @@ STOCK_NETWORK = {
 
 def vector_runner(
     vec_env: VectorEnv, folder: Path, *, iterations: int = 2, states: tuple[str, ...] = (), **sections: Any
-) -> rl_games.RlGamesRunner:
+) -> Any:
     """A runner with a stock network, and with settings of some sections of the configuration."""
     cfg = rl_games_cfg.make_cfg(ppo.REACH, "x")
     params = cfg["params"]
@@ -200,10 +169,7 @@ def vector_runner(
     params["env"]["obs_groups"] = {"obs": ["policy"], "states": list(states)}
     for name, settings in sections.items():
         params[name] = {**params[name], **settings}
-    plan = BatchPlan(horizon=8, num_minibatches=2, minibatch_size=16)
-    configure = {"seed": 1, "max_iterations": iterations, "device": "cpu", "plan": plan, "experiment": "x"}
-    rl_games.ADAPTER.configure(cfg, obs=None, **configure)  # type: ignore[arg-type]
-    return rl_games.RlGamesRunner(vec_env, cfg, folder, "cpu")
+    return make_runner("rl_games", cfg, vec_env, folder, obs=None, max_iterations=iterations)
 
 
 def test_the_policy_of_a_stock_network_normalizes_and_scales_as_rl_games_does(tmp_path: Path) -> None:
@@ -242,7 +208,7 @@ def test_bytes_are_the_floats_that_the_wrapper_of_the_environment_makes_of_them(
 def test_a_recurrent_network_of_rl_games_own_acts_on_what_it_saw(kind: str, separate: bool, tmp_path: Path) -> None:
     network = {"separate": separate, "rnn": {"name": kind, "units": 8, "layers": 1}}
     runner = vector_runner(VectorEnv(FakeEnv()), tmp_path, network=network, config={"seq_length": 4})
-    runner.train(1, lambda completed, metrics: Decision.CONTINUE)
+    runner.train(1, go_on)
 
     agent: Any = runner._agent
     env = agent.vec_env.unwrapped
@@ -267,10 +233,10 @@ def test_a_recurrent_network_of_rl_games_own_acts_on_what_it_saw(kind: str, sepa
     again = runner.act(obs)
     torch.testing.assert_close(again[2:], fresh[2:])
     assert not torch.allclose(again[:2], fresh[:2])
-    runner.train(2, lambda completed, metrics: Decision.CONTINUE)
+    runner.train(2, go_on)
 
 
-def with_central_value(folder: Path) -> rl_games.RlGamesRunner:
+def with_central_value(folder: Path) -> Any:
     """A runner of four iterations whose learning rates, 0.01 and 0.02, fall in a line, with a critic of its own."""
     rates = {"lr_schedule": "linear", "learning_rate": 0.01}
     critic = {
@@ -299,14 +265,11 @@ def test_a_bad_update_of_a_critic_of_its_own_does_not_happen(tmp_path: Path) -> 
         return {**obs, "states": torch.full_like(obs["states"], torch.nan)}
 
     env._observe = poisoned
-    measured: list[Any] = []
-    runner.train(1, lambda completed, metrics: measured.append(metrics) or Decision.CONTINUE)
-    assert measured[0]["Learner/stopped_optimizers"] >= 1.0
+    assert train(runner, 1)[0]["Learner/stopped_optimizers"] >= 1.0
     torch.testing.assert_close(dict(critic.state_dict()), before, rtol=0, atol=0)
 
     env._observe = observe
-    runner.train(2, lambda completed, metrics: measured.append(metrics) or Decision.CONTINUE)
-    assert measured[1]["Learner/skipped_updates"] == 0.0
+    assert train(runner, 2)[0]["Learner/skipped_updates"] == 0.0
     assert all(value.isfinite().all() for value in critic.state_dict().values())
     assert any(not torch.equal(value, before[name]) for name, value in critic.state_dict().items())
 
@@ -314,7 +277,7 @@ def test_a_bad_update_of_a_critic_of_its_own_does_not_happen(tmp_path: Path) -> 
 def test_linear_schedules_go_on_after_a_resume_and_end_with_the_run(tmp_path: Path) -> None:
     rates: list[tuple[float, float]] = []
 
-    def train(runner: rl_games.RlGamesRunner, until: int) -> None:
+    def train(runner: Any, until: int) -> None:
         agent: Any = runner._agent
 
         def on_iteration(completed: int, metrics: Any) -> Decision:
@@ -340,7 +303,7 @@ def test_a_critic_of_its_own_writes_into_the_run(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(tempfile, "tempdir", str(scratch))
     runner = with_central_value(tmp_path / "run")
     for iteration in (1, 2):
-        runner.train(iteration, lambda completed, metrics: Decision.CONTINUE)
+        runner.train(iteration, go_on)
     assert not list(scratch.iterdir())
     log = EventAccumulator(str(tmp_path / "run"))
     log.Reload()
@@ -348,7 +311,7 @@ def test_a_critic_of_its_own_writes_into_the_run(tmp_path: Path, monkeypatch: py
     assert sorted(scalar.step for scalar in log.Scalars("losses/cval_loss")) == [32, 64]
 
 
-def test_the_policy_acts_as_the_network_will_in_the_next_rollout(runner: rl_games.RlGamesRunner) -> None:
+def test_the_policy_acts_as_the_network_will_in_the_next_rollout(runner: Any) -> None:
     agent: Any = runner._agent
     # Samples that were counted, and that a rollout would begin to use.
     agent.model.a2c_network.actor_norm.add_samples(torch.randn(20, 2) + 3.0)
@@ -360,27 +323,7 @@ def test_the_policy_acts_as_the_network_will_in_the_next_rollout(runner: rl_game
     torch.testing.assert_close(actions, expected)
 
 
-def test_playing_leaves_no_files(runner: rl_games.RlGamesRunner, tmp_path: Path) -> None:
-    runner.act(FakeEnv().observe())
-    assert not list(tmp_path.iterdir())
-
-
-def test_clouds_stay_float16(runner: rl_games.RlGamesRunner) -> None:
-    runner.train(1, lambda completed, metrics: Decision.CONTINUE)
-    storage: Any = runner.holders()["rollout storage"]
-    observations = storage[0]["tensor_dict"]["obses"]
-    assert {name: tensor.dtype for name, tensor in observations.items()} == {
-        "policy": torch.float32,
-        "points": torch.float16,
-        "critic": torch.float32,
-    }
-    samples = 8 * 4
-    assert observations["points"].nbytes == samples * NUM_POINTS * 3 * 2
-    others = (2 + 5 + 3 * ACTIONS) * 4 + 3 * 4 + 1 + 8  # vectors, three numbers, a flag, and its place in the order
-    assert tensor_bytes(storage) == samples * (NUM_POINTS * 3 * 2 + others)
-
-
-def test_a_rollout_is_held_once(runner: rl_games.RlGamesRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rollout_is_held_once(runner: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     agent: Any = runner._agent
     copies: list[int] = []
 
@@ -404,7 +347,7 @@ def test_a_rollout_is_held_once(runner: rl_games.RlGamesRunner, monkeypatch: pyt
 
     watch("prepare_dataset")
     watch("train_actor_critic")
-    runner.train(2, lambda completed, metrics: Decision.CONTINUE)
+    runner.train(2, go_on)
 
     assert len(copies) > 2
     assert max(copies) == 1, "the rollout itself"

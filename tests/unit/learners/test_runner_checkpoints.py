@@ -3,22 +3,18 @@
 
 import functools
 import operator
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from tests.unit.runners.fake_env import ACTIONS, NUM_POINTS
 
 from isaaclab_pc.agents import ppo
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.learners import (
-    Decision,
-)
 from isaaclab_pc.learners.common.checkpoint_file import load_checkpoint, save_checkpoint
-from tests.unit.runners.bench import NUM_ENVS, SETTINGS, Bench
+from tests.unit.learners.bench import NUM_ENVS, SETTINGS, Bench, flat
+from tests.unit.learners.fake_env import ACTIONS, NUM_POINTS
 
 
 def test_resume_is_the_same_run(name: str, tmp_path: Path) -> None:
@@ -38,7 +34,8 @@ def test_resume_is_the_same_run(name: str, tmp_path: Path) -> None:
     assert [completed for completed, _ in calls] == [3, 4]
     assert [metrics["learning_rate"] for _, metrics in calls] == rates
     resumed.runner.save(tmp_path / "b.pt", {})
-    a, b = _tensors(tmp_path / "a.pt"), _tensors(tmp_path / "b.pt")
+    a, b = (flat(load_checkpoint(tmp_path / f"{run}.pt", "cpu")[0]) for run in "ab")
+    assert len(a) > 20
     assert a.keys() == b.keys()
     for key, tensor in a.items():
         assert torch.equal(tensor, b[key]), key
@@ -68,39 +65,6 @@ def test_a_policy_acts_on_clouds_of_another_size_and_training_does_not_go_on_wit
         fewer.runner.load(tmp_path / "a.pt")
     with pytest.raises(ConfigError, match="observations="):
         Bench(name, tmp_path / "c", obs="depth").runner.load_policy(tmp_path / "a.pt")
-
-
-def _tensors(path: Path) -> dict[str, torch.Tensor]:
-    from isaaclab_pc.learners.common.checkpoint_file import load_checkpoint
-
-    found: dict[str, torch.Tensor] = {}
-
-    def walk(value: Any, where: str) -> None:
-        if isinstance(value, torch.Tensor):
-            found[where] = value
-        elif isinstance(value, dict):
-            for key, item in value.items():
-                walk(item, f"{where}.{key}")
-
-    walk(load_checkpoint(path, "cpu")[0], "")
-    assert len(found) > 20
-    return found
-
-
-def test_checkpoint_may_be_written_by_the_callback(name: str, tmp_path: Path) -> None:
-    bench = Bench(name, tmp_path / "a")
-    actions = []
-
-    def on_iteration(completed: int, metrics: Mapping[str, float]) -> Decision:
-        bench.runner.save(tmp_path / f"{completed}.pt", {})
-        actions.append(bench.act())
-        return Decision.CONTINUE
-
-    bench.runner.train(2, on_iteration)
-    fresh = Bench(name, tmp_path / "b")
-    fresh.env.count = bench.env.count
-    assert fresh.runner.load(tmp_path / "2.pt")["iteration"] == 2
-    torch.testing.assert_close(fresh.act(), actions[1])
 
 
 @pytest.mark.parametrize(

@@ -2,25 +2,27 @@
 """What every adapter promises of training and acting, on a fake task."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
-from tests.unit.runners.fake_env import ACTIONS, EPISODE, NUM_POINTS
 from torch._dynamo.utils import counters
 from torch._inductor import config as inductor
 from torch.nn.modules.module import register_module_forward_pre_hook
 
-from isaaclab_pc.agents import ppo, rsl_rl_cfg
+from isaaclab_pc.agents import ppo
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.learners import (
     Decision,
 )
+from isaaclab_pc.learners.rsl_rl import cfg as rsl_rl_cfg
 from isaaclab_pc.tensor_bytes import tensor_bytes
-from tests.unit.runners.bench import CONFIGS, NUM_ENVS, PLAN, Bench
+from tests.unit.learners.bench import CONFIGS, NUM_ENVS, PLAN, SETTINGS, Bench, go_on
+from tests.unit.learners.fake_env import ACTIONS, EPISODE, NUM_POINTS
 
 
 def test_iterations_are_counted_and_measured(name: str, tmp_path: Path) -> None:
@@ -96,17 +98,22 @@ def test_memory_is_told_by_kind(name: str, tmp_path: Path) -> None:
     assert 1.5 * held["network weights"] < held["optimizer"] < 2.1 * held["network weights"]
 
 
-def test_memory_is_told_before_a_training(name: str, tmp_path: Path) -> None:
-    held = Bench(name, tmp_path).runner.holders()
-    assert set(held) == {"rollout storage", "network weights", "optimizer"}
-    assert tensor_bytes(held["network weights"]) > 0
-
-
 def test_stop_ends_after_that_iteration(name: str, tmp_path: Path) -> None:
     bench = Bench(name, tmp_path)
     assert len(bench.train(5, stop_at=2)) == 2
     assert [completed for completed, _ in bench.train(4)] == [3, 4]
     assert bench.train(4) == []
+
+
+def stored(bench: Bench, group: str) -> torch.Tensor:
+    """Return a group of an actor's observations in the rollout, (T, N, ...)."""
+    storage: Any = bench.runner.holders()["rollout storage"]
+    return {
+        "rsl_rl": lambda: storage.observations[group],
+        "rl_games": lambda: storage[0]["tensor_dict"]["obses"][group],
+        "skrl": lambda: storage[f"observations/{group}"],
+        "sb3": lambda: storage[group].unflatten(0, (PLAN.horizon, NUM_ENVS)),
+    }[bench.name]()
 
 
 def test_training_that_is_called_again_reads_the_observations_anew(name: str, tmp_path: Path) -> None:
@@ -118,30 +125,81 @@ def test_training_that_is_called_again_reads_the_observations_anew(name: str, tm
     seen = bench.env.observe()["policy"]
     reset = bench.env.reset
     bench.env.reset = lambda: None
-    bench.runner.train(2, lambda completed, metrics: Decision.CONTINUE)
+    bench.runner.train(2, go_on)
     bench.env.reset = reset
 
-    storage: Any = bench.runner.holders()["rollout storage"]
-    policy = {
-        "rsl_rl": lambda: storage.observations["policy"],
-        "rl_games": lambda: storage[0]["tensor_dict"]["obses"]["policy"],
-        "skrl": lambda: storage["observations/policy"],
-        "sb3": lambda: storage["policy"].unflatten(0, (PLAN.horizon, NUM_ENVS)),
-    }[name]()
-    first = policy[0]
-    torch.testing.assert_close(first, seen)
+    torch.testing.assert_close(stored(bench, "policy")[0], seen)
 
 
-def test_rsl_rl_keeps_clouds_as_float16(tmp_path: Path) -> None:
-    bench = Bench("rsl_rl", tmp_path)
+def test_a_rollout_keeps_clouds_as_float16_and_holds_little_else(name: str, tmp_path: Path) -> None:
+    bench = Bench(name, tmp_path)
     bench.train(1)
-    storage: Any = bench.runner.holders()["rollout storage"]
-    assert {name: storage.observations[name].dtype for name in ("policy", "points", "critic")} == {
-        "policy": torch.float32,
-        "points": torch.float16,
-        "critic": torch.float32,
-    }
-    assert storage.observations["points"].nbytes == PLAN.horizon * NUM_ENVS * NUM_POINTS * 3 * 2
+    held = stored(bench, "points")
+    samples = PLAN.horizon * NUM_ENVS
+    assert held.dtype == torch.float16
+    assert held.nbytes == samples * NUM_POINTS * 3 * 2
+    # Vectors, actions and their distribution, and a few numbers of each sample.
+    others = tensor_bytes(bench.runner.holders()["rollout storage"]) - held.nbytes
+    assert others <= samples * 4 * (2 + 5 + 3 * ACTIONS + 6)
+
+
+def test_playing_leaves_no_files_and_makes_no_memory(name: str, tmp_path: Path) -> None:
+    bench = Bench(name, tmp_path)
+    held = bench.runner.holders()
+    assert set(held) == {"rollout storage", "network weights", "optimizer"}
+    assert tensor_bytes(held["network weights"]) > 0
+    assert torch.equal(bench.act(), bench.act())
+    assert not list(tmp_path.iterdir())
+
+
+class Clipping(NamedTuple):
+    """A library's own parts that take a clipped step."""
+
+    network: Any
+    parameters: list[torch.nn.Parameter]
+    step: Callable[[], Any]
+
+
+def clipping(bench: Bench) -> Clipping:
+    agent: Any = bench.runner
+    agent = agent._agent
+    if bench.name == "rl_games":
+        network = agent.model.a2c_network
+        return Clipping(network, list(agent.model.parameters()), agent.trancate_gradients_and_step)
+    if bench.name == "skrl":
+        step = partial(agent.scaler.step, agent.optimizer)
+        return Clipping(agent.policy, list(agent.policy.parameters()), step)
+    return Clipping(agent.policy.network, list(agent.policy.parameters()), agent.policy.optimizer.step)
+
+
+@pytest.mark.parametrize("name", ["rl_games", "skrl", "sb3"])
+def test_a_large_gradient_of_the_critic_leaves_the_actor_alone(name: str, tmp_path: Path) -> None:
+    network, parameters, step = clipping(Bench(name, tmp_path))
+    actor, critic = network.clipping_groups()
+    assert len(actor) + len(critic) == len(parameters)
+    for group, value in ((actor, 1e-6), (critic, 1e3)):
+        for parameter in group:
+            parameter.grad = torch.full_like(parameter, value)
+    step()
+    assert all(torch.equal(p.grad, torch.full_like(p, 1e-6)) for p in actor if p.grad is not None)
+    norm = torch.nn.utils.get_total_norm([p.grad for p in critic if p.grad is not None])
+    assert float(norm) == pytest.approx(SETTINGS.max_grad_norm, rel=1e-3)
+
+
+@pytest.mark.parametrize("name", ["rl_games", "skrl"])
+def test_mixed_precision_clips_the_gradient_and_not_its_scaled_copy(name: str, tmp_path: Path) -> None:
+    bench = Bench(name, tmp_path)
+    agent: Any = bench.runner
+    agent = agent._agent
+    scaler = torch.amp.grad_scaler.GradScaler
+    agent.scaler = type(agent.scaler)(agent._clip_gradients, "cpu", True) if name == "skrl" else scaler("cpu")
+    agent.scaler.scale(torch.zeros(1))
+    scale = agent.scaler.get_scale()
+    parameters = clipping(bench).parameters
+    for parameter in parameters:
+        parameter.grad = torch.full_like(parameter, scale * 1e-6)
+    clipping(bench).step()
+    assert all(torch.allclose(p.grad, torch.full_like(p, 1e-6)) for p in parameters if p.grad is not None)
 
 
 def test_several_frames_take_as_many_times_the_memory_and_no_more(name: str, tmp_path: Path) -> None:
@@ -188,17 +246,6 @@ def test_rsl_rl_logs_no_episode_that_was_cut_short_between_two_calls(tmp_path: P
         bench.train(iteration)
     library: Any = bench.runner
     assert 0 < max(library._library.logger.lenbuffer) <= EPISODE
-
-
-def test_rsl_rl_counts_episodes_where_another_process_writes_the_log(tmp_path: Path) -> None:
-    alone = Bench("rsl_rl", tmp_path / "a").train(3)
-    bench = Bench("rsl_rl", tmp_path / "b")
-    library: Any = bench.runner
-    library._library.logger.disable_logs = True
-    calls = bench.train(3)
-    for key in ("mean_reward", "mean_episode_length"):
-        assert [metrics[key] for _, metrics in calls] == [metrics[key] for _, metrics in alone]
-    assert not (tmp_path / "b").exists()
 
 
 def test_training_goes_on_with_new_episodes_where_it_is_told_to(name: str, tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from isaaclab.sim.schemas import UsdPhysicsCollisionCfg, UsdPhysicsMeshCollision
 from isaaclab_newton.physics import NewtonCfg
 from isaaclab_ov.physics import OvPhysxCfg
 from isaaclab_ov.renderers import OVRTXRendererCfg
-from isaaclab_pc.learners.batch import BatchPlan
 from isaaclab_physx.physics import PhysxCfg
 from isaaclab_physx.renderers import IsaacRtxRendererCfg
 from isaaclab_physx.sim.schemas import PhysxConvexHullCfg, PhysxSDFMeshCfg
@@ -26,6 +25,7 @@ from pxr import Usd, UsdGeom, UsdPhysics
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.learners.common.batch import BatchPlan
 from isaaclab_pc.physics import apply_physics
 from isaaclab_pc.scaling import Outcome, preflight
 from isaaclab_pc.scaling.classify import classify_exit

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from isaaclab_pc.learners.batch import BatchPlan
 
 from isaaclab_pc.json_record import JsonRecord
+from isaaclab_pc.learners.common.batch import BatchPlan
 from isaaclab_pc.scaling import Outcome, Trial
 from isaaclab_pc.scaling.earlier_trials import TrialsFile
 from isaaclab_pc.scaling.preflight import Plan

@@ -9,8 +9,6 @@ import pytest
 import torch
 from rsl_rl.models import CNNModel
 from tensordict import TensorDict
-from tests.unit.runners.fake_env import EPISODE
-from tests.unit.runners.test_recurrent import Policy, go_on, make
 from torch import Tensor, nn
 
 from isaaclab_pc.errors import ConfigError
@@ -24,7 +22,9 @@ from isaaclab_pc.workers.exported_policy import (
     load_torchscript,
     milliseconds,
 )
-from tests.unit.runners.bench import SETTINGS, Bench
+from tests.unit.learners.bench import SETTINGS, Bench
+from tests.unit.learners.fake_env import EPISODE
+from tests.unit.learners.test_recurrent import Policy, go_on, make
 
 pytest.importorskip("onnxruntime")
 onnx = pytest.importorskip("onnx")

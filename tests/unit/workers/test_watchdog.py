@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 import torch
-from isaaclab_pc.learners.batch import BatchPlan
 
 from isaaclab_pc.launch.child_process import ExitCode
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.learners import load_adapter
+from isaaclab_pc.learners.common.batch import BatchPlan
 from isaaclab_pc.tasks.reach.reach_env_cfg import ReachEnvCfg
 from isaaclab_pc.workers.watchdog import EarlyStop, LearnerWatch, StormWatch
 

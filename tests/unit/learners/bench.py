@@ -8,18 +8,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from isaaclab_pc.learners.batch import BatchPlan
-from tests.unit.runners.fake_env import NUM_POINTS, FakeEnv, FakeGymEnv, FakeRlGamesEnv
 
-from isaaclab_pc.agents import ppo, rsl_rl_cfg
-from isaaclab_pc.learners import (
-    Decision,
-    Runner,
-    load_adapter,
-)
+from isaaclab_pc.agents import ppo
+from isaaclab_pc.learners import Decision, LearnerOptions, Runner, load_adapter
+from isaaclab_pc.learners.common.batch import BatchPlan
 from isaaclab_pc.learners.rl_games import cfg as rl_games_cfg
+from isaaclab_pc.learners.rsl_rl import cfg as rsl_rl_cfg
 from isaaclab_pc.learners.sb3 import cfg as sb3_cfg
 from isaaclab_pc.learners.skrl import cfg as skrl_cfg
+from tests.unit.learners.fake_env import NUM_POINTS, FakeEnv, FakeGymEnv, FakeRlGamesEnv
 
 NUM_ENVS = 4
 SETTINGS = replace(
@@ -49,6 +46,37 @@ ENVS: dict[str, Callable] = {
 PLAN = BatchPlan(horizon=8, num_minibatches=2, minibatch_size=16)
 
 
+def go_on(completed: int, metrics: Mapping[str, float]) -> Decision:
+    return Decision.CONTINUE
+
+
+def make_runner(name: str, cfg: Any, env: Any, folder: Path, **options: Any) -> Runner:
+    """Configure a library as a run does, and build its runner around a fake task, or an environment in its own form."""
+    adapter = load_adapter(name)
+    settings = {"obs": "points", "seed": 3, "device": "cpu", "plan": PLAN, "experiment": "fake", **options}
+    adapter.configure(cfg, LearnerOptions(**settings))
+    torch.manual_seed(3)
+    # Stable-Baselines3 shuffles minibatches with it; one order in eight leaves the tiny depth network dead.
+    np.random.seed(3)
+    return adapter.make(ENVS[name](env) if type(env) is FakeEnv else env, cfg, folder, "cpu")
+
+
+def train(runner: Runner, until: int) -> list[dict[str, float]]:
+    """Train, and return the metrics of each iteration."""
+    metrics: list[dict[str, float]] = []
+    runner.train(until, lambda completed, measured: metrics.append(dict(measured)) or Decision.CONTINUE)
+    return metrics
+
+
+def flat(value: Any, prefix: str = "") -> dict[str, torch.Tensor]:
+    """Name every tensor in nested dicts."""
+    if isinstance(value, torch.Tensor):
+        return {prefix: value}
+    if not isinstance(value, Mapping):
+        return {}
+    return {name: tensor for key, part in value.items() for name, tensor in flat(part, f"{prefix}.{key}").items()}
+
+
 class Bench:
     """One library with a fake environment."""
 
@@ -63,14 +91,8 @@ class Bench:
     ) -> None:
         self.name = name
         self.folder = folder
-        self.cfg = CONFIGS[name](replace(SETTINGS, **settings), "x")
-        adapter = load_adapter(name)
-        adapter.configure(self.cfg, obs=obs, seed=3, max_iterations=None, device="cpu", plan=PLAN, experiment="fake")
         self.env = FakeEnv(NUM_ENVS, obs, num_points, history_length)
-        torch.manual_seed(3)
-        # Stable-Baselines3 shuffles minibatches with it; one order in eight leaves the tiny depth network dead.
-        np.random.seed(3)
-        self.runner: Runner = adapter.make(ENVS[name](self.env), self.cfg, folder, "cpu")
+        self.runner = make_runner(name, CONFIGS[name](replace(SETTINGS, **settings), "x"), self.env, folder, obs=obs)
 
     def train(self, until: int, stop_at: int | None = None) -> list[tuple[int, dict[str, float]]]:
         calls = []

@@ -4,10 +4,10 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from isaaclab_pc.learners.batch import HORIZON, SAMPLES_SLACK, BatchPlan, most_envs, plan_batch
 
 from isaaclab_pc.agents.ppo import DEFAULT, sizes
 from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.learners.common.batch import HORIZON, SAMPLES_SLACK, BatchPlan, most_envs, plan_batch
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Stable-Baselines3: adapter, configuration and policy."""
