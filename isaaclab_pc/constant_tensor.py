@@ -14,16 +14,7 @@ __all__ = ["constant_tensor"]
 def constant_tensor(
     values: tuple[float, ...], device: torch.device | str, dtype: torch.dtype = torch.float32
 ) -> torch.Tensor:
-    """Return the tensor of some numbers, the same one for the same numbers.
-
-    Args:
-        values: D numbers.
-        device: Torch device.
-        dtype: Type of the numbers.
-
-    Returns:
-        Shape (D,); read it only.
-    """
+    """Return the tensor of some numbers, shape (D,), the same one for the same numbers: read it only."""
     # Whoever asks first may be in inference mode, and others compute gradients.
     with torch.inference_mode(False):
         return torch.tensor(values, device=device, dtype=dtype)

@@ -92,14 +92,7 @@ class FaultDump:
     """The arrays of the module's table."""
 
     def save(self, path: Path) -> None:
-        """Write the file; a reader sees all of it or nothing.
-
-        Args:
-            path: Where to; an existing file is replaced.
-
-        Raises:
-            OSError: It cannot be written.
-        """
+        """Write the file, or replace it; a reader sees all of it or nothing. Raises OSError where it cannot."""
         about = np.array(json.dumps(self.about))
         # An open file, because NumPy appends .npz to a path that ends otherwise.
         with write_atomically(path) as partial, partial.open("wb") as file:
@@ -166,38 +159,33 @@ def _check(path: Path, about: Any, arrays: Mapping[str, np.ndarray]) -> None:
             f"wrote it, isaaclab_pc {wrote}."
         )
 
-    missing = [name for name in _About.__annotations__ if name not in about]
-    missing += [name for name in (*_PER_ENV, *_PER_STEP) if name not in arrays]
-    if missing:
-        raise ConfigError(f"dump={path} is not complete: {', '.join(missing)} is missing.")
-
     try:
         _ABOUT.validate_python(about, strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
         raise ConfigError(f"dump={path} was not written by the guard: {where}: {first['msg'].lower()}.") from None
+
+    missing = [name for name in (*_PER_ENV, *_PER_STEP) if name not in arrays]
+    if missing:
+        raise ConfigError(f"dump={path} is not complete: {', '.join(missing)} is missing.")
     others = [name for name, value in arrays.items() if value.dtype.kind not in "iuf"]
     if others:
         raise ConfigError(f"dump={path} was not written by the guard: {others[0]} holds no numbers.")
-
     if not _sizes_agree(arrays):
         raise ConfigError(f"dump={path} is not complete: the sizes of its arrays contradict each other.")
 
 
 def _sizes_agree(arrays: Mapping[str, np.ndarray]) -> bool:
     """Tell whether all arrays are of the same environments and steps, E and T of the module's table."""
-    envs = arrays["env_id"].shape[:1]
-    if not envs or envs[0] == 0:
-        return False
-    if any(arrays[name].shape != envs for name in _PER_ENV):
-        return False
-
-    steps = arrays["action"].shape[:2]
-    per_step = [arrays["episode"], arrays["episode_step"]]
-    per_step += [value for name, value in arrays.items() if name.startswith("before.")]
-    if steps[:1] != envs or any(value.shape[:2] != steps for value in per_step):
-        return False
-
     length = arrays["length"]
-    return len(steps) == 2 and bool((length > 0).all() and (length <= steps[1]).all())
+    steps = arrays["action"].shape[:2]
+    per_step = [arrays[name] for name in _PER_STEP]
+    per_step += [value for name, value in arrays.items() if name.startswith("before.")]
+    return (
+        len(steps) == 2
+        and steps[0] > 0
+        and all(arrays[name].shape == steps[:1] for name in _PER_ENV)
+        and all(value.shape[:2] == steps for value in per_step)
+        and bool((length > 0).all() and (length <= steps[1]).all())
+    )

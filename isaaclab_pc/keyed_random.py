@@ -17,16 +17,13 @@ __all__ = ["keyed_hash", "keyed_uniform"]
 
 
 def keyed_hash(seed: int, env_ids: torch.Tensor, stream: int, *more: torch.Tensor) -> torch.Tensor:
-    """Hash integer keys.
+    """Hash integer keys to int64, shape (M,).
 
     Args:
         seed: Seed of the whole run.
         env_ids: Environments, shape (M,), integer.
         stream: Number that tells keys apart that must be independent.
         *more: Up to two further parts of the key, each of shape (M,), integer.
-
-    Returns:
-        Hashes, shape (M,), int64.
 
     Raises:
         ValueError: A part has another shape or device than ``env_ids``.
@@ -39,21 +36,7 @@ def keyed_hash(seed: int, env_ids: torch.Tensor, stream: int, *more: torch.Tenso
 
 
 def keyed_uniform(seed: int, env_ids: torch.Tensor, episode: torch.Tensor, stream: int, columns: int) -> torch.Tensor:
-    """Draw uniform numbers in [0, 1).
-
-    Args:
-        seed: Seed of the whole run.
-        env_ids: Environments, shape (M,), integer.
-        episode: Episode counters of those environments, shape (M,), integer.
-        stream: Number that tells draws of the same episode apart that must be independent.
-        columns: Numbers per environment.
-
-    Returns:
-        Shape (M, columns), float32.
-
-    Raises:
-        ValueError: ``episode`` has another shape or device than ``env_ids``.
-    """
+    """Draw uniform numbers in [0, 1), shape (M, columns), float32; keys and errors as for :func:`keyed_hash`."""
     env_ids, episode = _as_int64(env_ids, episode)
     numbers = torch.empty(len(env_ids), columns, device=env_ids.device)
     launch_rows(kernels.draw_uniform, seed, env_ids, episode, stream, numbers)

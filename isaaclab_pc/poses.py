@@ -15,43 +15,23 @@ __all__ = ["from_frame", "into_frame", "orientation_in_frame"]
 
 
 def from_frame(position: torch.Tensor | None, quat: torch.Tensor, point: torch.Tensor) -> torch.Tensor:
-    """Express points of moving frames in the frame that these move in.
+    """Express points of moving frames in the frame that these move in, float32, a tensor of its own.
 
     Args:
         position: Origins of the moving frames, shape (N, 3); None turns without moving.
         quat: Their orientations, shape (N, 4).
-        point: The points in them, shape (N, 3) or (N, M, 3).
-
-    Returns:
-        The shape of ``point``, float32, a tensor of its own.
+        point: The points, shape (N, 3) or (N, M, 3).
     """
     return _launched(kernels.from_frame, position, quat, point)
 
 
 def into_frame(position: torch.Tensor | None, quat: torch.Tensor, point: torch.Tensor) -> torch.Tensor:
-    """Express points in moving frames: the inverse of :func:`from_frame`.
-
-    Args:
-        position: Origins of the moving frames, shape (N, 3); None turns without moving.
-        quat: Their orientations, shape (N, 4).
-        point: The points in the frame that these move in, shape (N, 3) or (N, M, 3).
-
-    Returns:
-        The shape of ``point``, float32, a tensor of its own.
-    """
+    """Express points in moving frames: the inverse of :func:`from_frame`, with its arguments."""
     return _launched(kernels.into_frame, position, quat, point)
 
 
 def orientation_in_frame(frame_quat: torch.Tensor, quat: torch.Tensor) -> torch.Tensor:
-    """Express orientations in moving frames.
-
-    Args:
-        frame_quat: Orientations of the moving frames, shape (N, 4).
-        quat: Orientations in the frame that these move in, shape (N, 4).
-
-    Returns:
-        Shape (N, 4), float32, a tensor of its own.
-    """
+    """Express orientations (N, 4) in moving frames of orientations (N, 4); float32, a tensor of its own."""
     result = torch.empty_like(quat, memory_format=torch.contiguous_format)
     launch_rows(kernels.orientation_in_frame, frame_quat, quat, result)
     return result

@@ -13,14 +13,11 @@ __all__ = ["tensor_bytes"]
 
 
 def tensor_bytes(*holders: Any) -> int:
-    """Add up the memory of tensors.
+    """Return the memory of tensors [bytes]; each storage counts once and in full, even where only a view of it is held.
 
     Args:
         *holders: Tensors, Warp arrays, modules, or mappings and sequences of them, nested to any depth. Of any other
             object, its own attributes are searched, but not the attributes of those.
-
-    Returns:
-        Bytes of their storages; each storage counts once and in full, even where only a view of it is held.
     """
     storages: dict[int, int] = {}
     for holder in holders:

@@ -70,9 +70,6 @@ def cabinet_cfg(
         pos: Centre of its foot in the environment's frame [m]; the drawer opens towards -x.
         joint_friction: Force that keeps the drawer from moving, and acts against its motion [N].
         damping: Force against the drawer's motion per speed [N*s/m].
-
-    Returns:
-        The articulation's configuration.
     """
     return _articulated_cfg(prim_path, CABINET_USD, DRAWER_JOINT, pos, joint_friction, damping)
 
@@ -91,8 +88,5 @@ def valve_cfg(
         pos: Centre of its foot in the environment's frame [m].
         joint_friction: Torque that keeps the valve from turning, and acts against its motion [N*m].
         damping: Torque against the valve's motion per speed [N*m*s/rad].
-
-    Returns:
-        The articulation's configuration.
     """
     return _articulated_cfg(prim_path, VALVE_USD, VALVE_JOINT, pos, joint_friction, damping)

@@ -58,28 +58,13 @@ class Joint:
 
 
 def rotation(rpy: Vector) -> NDArray[np.float64]:
-    """Return the rotation matrix of fixed-axis roll, pitch and yaw.
-
-    Args:
-        rpy: Roll, pitch and yaw about the fixed x, y and z axes [rad].
-
-    Returns:
-        The matrix ``Rz(yaw) @ Ry(pitch) @ Rx(roll)``, shape (3, 3).
-    """
+    """Return the rotation matrix ``Rz(yaw) @ Ry(pitch) @ Rx(roll)``, shape (3, 3), of angles about fixed axes [rad]."""
     roll, pitch, yaw = rpy
     return axis_rotation((0, 0, 1), yaw) @ axis_rotation((0, 1, 0), pitch) @ axis_rotation((1, 0, 0), roll)
 
 
 def axis_rotation(axis: ArrayLike, angle: float) -> NDArray[np.float64]:
-    """Return the rotation matrix of a turn about an axis (Rodrigues' formula).
-
-    Args:
-        axis: Unit axis, shape (3,).
-        angle: Angle [rad].
-
-    Returns:
-        The rotation matrix, shape (3, 3).
-    """
+    """Return the rotation matrix, shape (3, 3), of a turn [rad] about a unit axis (Rodrigues' formula)."""
     x, y, z = np.asarray(axis, dtype=np.float64)
     cross = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
     return np.eye(3) + np.sin(angle) * cross + (1.0 - np.cos(angle)) * (cross @ cross)

@@ -42,13 +42,7 @@ def _static_box(prim_path: str, size: Vector, top: Vector, label: str, color: Ve
 def ground_cfg(prim_path: str = "/World/Ground", *, height: float = 0.0, edge: float = 200.0) -> AssetBaseCfg:
     """Return a large static box whose top is the ground; nothing is downloaded, unlike Isaac Lab's ground plane.
 
-    Args:
-        prim_path: Where it is spawned; one for all environments by default.
-        height: z of its top in the world [m].
-        edge: Length of its sides [m]; it must reach under every environment.
-
-    Returns:
-        The asset's configuration.
+    Its top is at ``height`` in the world [m]; its sides, of length ``edge`` [m], must reach under every environment.
     """
     return _static_box(prim_path, (edge, edge, 1.0), (0.0, 0.0, height), "ground", (0.35, 0.35, 0.35))
 
@@ -56,16 +50,7 @@ def ground_cfg(prim_path: str = "/World/Ground", *, height: float = 0.0, edge: f
 def table_cfg(
     prim_path: str = "{ENV_REGEX_NS}/Table", *, size: Vector = (0.7, 1.0, 0.4), top: Vector = (0.5, 0.0, 0.0)
 ) -> AssetBaseCfg:
-    """Return a static box as a table.
-
-    Args:
-        prim_path: Where it is spawned.
-        size: Edge lengths along x, y and z [m].
-        top: Centre of the table's top in the environment's frame [m].
-
-    Returns:
-        The asset's configuration.
-    """
+    """Return a static box as a table: edge lengths, and centre of its top in the environment's frame [m]."""
     return _static_box(prim_path, size, top, "table", (0.55, 0.42, 0.30))
 
 
@@ -120,15 +105,8 @@ def target_cfg(
 ) -> RigidObjectCfg:
     """Return a sphere that is seen and never touched: a kinematic body without a collider.
 
-    Move it by writing its pose only; PhysX complains about velocities written to a kinematic body.
-
-    Args:
-        prim_path: Where it is spawned.
-        radius: Radius [m].
-        pos: Centre in the environment's frame after a reset [m].
-
-    Returns:
-        The object's configuration.
+    Its centre after a reset is ``pos`` in the environment's frame, its radius is ``radius`` [m]. Move it by writing its
+    pose only; PhysX complains about velocities written to a kinematic body.
     """
     return _marker(prim_path, sim_utils.SphereCfg(radius=radius), pos)
 
@@ -142,14 +120,13 @@ def region_cfg(
 ) -> RigidObjectCfg:
     """Return a flat disc that lies on the table, is seen and never touched, as :func:`target_cfg`.
 
+    Its origin is its middle.
+
     Args:
         prim_path: Where it is spawned.
         radius: Radius [m].
         thickness: Height of its upper side above the table [m]; a cloud that is cropped above the table keeps it.
         pos: Point of the table below its centre, in the environment's frame after a reset [m].
-
-    Returns:
-        The object's configuration; its origin is the middle of the disc.
     """
     x, y, z = pos
     centre = (x, y, z + thickness / 2)

@@ -55,9 +55,8 @@ and in which quantity the first value arises that is not finite or out of its bo
 
 The guard writes the first failures of a run to <run>/dumps/dump_<number>.npz: the state, targets and actions of the
 last steps of the environments that failed, with the run's settings. The replay builds one environment from these
-settings, puts it into the first recorded state of the episode, repeats the recorded actions and looks at every joint
-and body after every physics step. Where that breaks nothing, it does so again with every step begun in its recorded
-state.
+settings, repeats the recorded actions and looks at every joint and body after every physics step. Each step begins in
+its recorded state; with other settings of the physics, the first step alone: would they have kept it whole?
 
 Examples
   python scripts/replay.py dump=logs/rsl_rl/lift/<time>/dumps/dump_0.npz           what broke first?
@@ -82,14 +81,7 @@ SAME_STATE = 1e-3
 
 
 def main(argv: Sequence[str]) -> int:
-    """Replay one environment of a dump.
-
-    Args:
-        argv: Arguments without the program's name.
-
-    Returns:
-        The exit code: 0; 2 for a wrong dump or setting; 128 + N after a signal N; 1 otherwise.
-    """
+    """Replay one environment of a dump; returns the exit code, as in :data:`HELP`."""
     return run_script(argv, HELP, _run)
 
 
@@ -108,40 +100,36 @@ def _run(argv: Sequence[str]) -> int:
     settings = choose_platform(_settings(dump, command))
     announce_first_start(settings.device)
 
-    folder = _make_folder(path.resolve().parent / "replay")
+    try:
+        folder = make_folder(path.resolve().parent / "replay")
+    except ConfigError as error:
+        raise ConfigError(f"{error} Or copy the dump to where you may write.") from None
     settings.save(folder / SETTINGS_NAME)
-    current().say(_introduction(path, dump, position))
+    screen = current()
+    screen.say(_introduction(path, dump, position))
     if settings.visualizer:
-        current().say("shown again and again until Ctrl-C, or until its window is closed; then the finding")
+        screen.say("shown again and again until Ctrl-C, or until its window is closed; then the finding")
 
     log = folder / LOG_NAME
-    screen = current()
     screen.about = settings.task
     screen.begin("replay")
     code = run_child(child_command(path.resolve(), position, folder), log=log)
     result_path = folder / RESULT_NAME
-    stopped = was_stopped(code)
     # In a visualizer, Ctrl-C is how a replay ends; the result was written before it was shown again.
-    was_watched = stopped and bool(settings.visualizers) and result_path.is_file()
+    was_watched = was_stopped(code) and bool(settings.visualizers) and result_path.is_file()
     if code == ExitCode.OK or was_watched:
         screen.decide(f"\n{describe(ReplayResult.read(result_path))}\n")
         screen.made("result", result_path)
         return ExitCode.OK
 
-    if code == ExitCode.REFUSED or stopped:
+    if code == ExitCode.REFUSED or was_stopped(code):
         return code
     show_log(log, code)
     return ExitCode.FAILED
 
 
 def child_command(dump: Path, position: int, folder: Path) -> list[str]:
-    """Return the command line of the child that simulates.
-
-    Args:
-        dump: The file.
-        position: Which of its environments.
-        folder: Where the settings are and the result goes.
-    """
+    """Return the command line of the child that replays one of a dump's environments; settings are in ``folder``."""
     return worker_command("replay", folder / SETTINGS_NAME, dump=dump, position=position, result=folder / RESULT_NAME)
 
 
@@ -188,13 +176,6 @@ def _settings(dump: FaultDump, command: Command) -> RunSettings:
     return recorded.with_values(changes | {"teacher": None, "num_envs": 1})
 
 
-def _make_folder(parent: Path) -> Path:
-    try:
-        return make_folder(parent)
-    except ConfigError as error:
-        raise ConfigError(f"{error} Or copy the dump to where you may write.") from None
-
-
 def _introduction(path: Path, dump: FaultDump, position: int) -> str:
     arrays = dump.arrays
     about = dump.about
@@ -210,41 +191,30 @@ def _introduction(path: Path, dump: FaultDump, position: int) -> str:
 
 
 def describe(result: ReplayResult) -> str:
-    """Put the finding of a replay into words.
-
-    Args:
-        result: What the child wrote.
-
-    Returns:
-        Several lines.
-    """
-    lines = [
-        f"replayed: one environment, {result.backend}, physics steps of {result.dt:.4g} s, "
-        f"{result.decimation} per action"
-    ]
-    if result.from_each_step:
-        lines.append("run through, nothing broke; then every step was begun in its recorded state:")
-
-    if result.fault is not None:
-        lines.extend(_fault_lines(result, result.fault))
+    """Put the finding of a replay into words, in several lines."""
+    begin = "every step begun in its recorded state" if result.from_each_step else "only the first state restored"
+    head = (
+        f"replayed: one environment, {result.backend}, physics steps of {result.dt:.4g} s, {result.decimation} per "
+        f"action; {begin}"
+    )
+    num_steps = len(result.episode_step)
+    if result.fault is None:
+        found = [f"did not reproduce: all {num_steps} steps stayed finite and in bounds."]
     else:
-        lines.append(f"did not reproduce: all {result.num_steps} steps stayed finite and in bounds.")
-
-    lines.append(_fidelity(result.differences))
-    return "\n".join(lines)
+        found = _fault_lines(result, result.fault)
+    return "\n".join([head, *found, _fidelity(result)])
 
 
 def _fault_lines(result: ReplayResult, fault: Fault) -> list[str]:
     when = f"physics step {fault.substep} of {result.decimation}" if fault.substep else "the action itself"
-    lines = [
-        f"first fault: step {fault.step + 1} of {result.num_steps} "
-        f"(step {result.episode_step[fault.step]} of the episode), {when}"
-    ]
-
     worst, *others = fault.offenders
-    lines.append(f"  {_reading_line(worst)}")
+    lines = [
+        f"first fault: step {fault.step + 1} of {len(result.episode_step)} "
+        f"(step {result.episode_step[fault.step]} of the episode), {when}",
+        f"  {_reading_line(worst)}",
+    ]
     if fault.trace:
-        values = ", ".join(f"{point.value:.4g}" for point in fault.trace)
+        values = ", ".join(f"{value:.4g}" for value in fault.trace)
         lines.append(f"    in the {len(fault.trace)} physics steps before: {values}")
 
     lines.extend(f"  {_reading_line(other)}" for other in others)
@@ -261,19 +231,14 @@ def _reading_line(reading: Reading) -> str:
     return f"{where}: {quantity} {reading.value:.4g}{unit}, bound {reading.bound:g}"
 
 
-def _fidelity(differences: Sequence[float]) -> str:
+def _fidelity(result: ReplayResult) -> str:
     """Tell how closely the replay followed the recording."""
+    differences = result.differences
     if not differences:
         return "fidelity: the history has nothing to compare with before the fault."
 
-    for index, difference in enumerate(differences):
+    for step, difference in enumerate(differences, start=1):
         # Written so that NaN, too, counts as having left the recording.
         if not difference <= SAME_STATE:
-            return (
-                f"fidelity: the replay leaves the recording at step {index + 2}, by {difference:.2g} rad or m; "
-                f"at step {len(differences) + 1} by {differences[-1]:.2g}."
-            )
-    return (
-        f"fidelity: the replay follows the recording to within {max(differences):.2g} rad and m, "
-        f"up to step {len(differences) + 1}."
-    )
+            return f"fidelity: the replay leaves the recording in step {step}, by {difference:.2g} rad or m."
+    return f"fidelity: the replay follows the recording to within {max(differences):.2g} rad and m."

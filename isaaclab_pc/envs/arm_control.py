@@ -37,16 +37,12 @@ def joint_ids(robot: Articulation, names: Sequence[str]) -> torch.Tensor:
 
 
 def finger_targets(command: torch.Tensor, limits: torch.Tensor, is_binary: bool) -> torch.Tensor:
-    """Return the fingers' targets for a command of the gripper.
+    """Return the fingers' targets [rad or m], shape (N, F), for a command of the gripper.
 
     Args:
         command: From closed at -1 to open at 1, shape (N, 1).
-        limits: Positions of the finger joints where the gripper is closed and where it is open [rad or m], shape
-            (N, F, 2).
+        limits: Positions of the finger joints, closed and open [rad or m], shape (N, F, 2).
         is_binary: Whether the gripper opens fully for a command above 0 and closes fully for any other.
-
-    Returns:
-        Finger positions [rad or m], shape (N, F).
     """
     closed = limits[..., 0]
     opened = limits[..., 1]
@@ -56,17 +52,10 @@ def finger_targets(command: torch.Tensor, limits: torch.Tensor, is_binary: bool)
 
 
 def moved_pose(position: torch.Tensor, quat: torch.Tensor, motion: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return poses after a translation and a turn about their origins.
+    """Return poses, (N, 3) [m] and (N, 4), after a motion (N, 6) along the axes of their frame.
 
-    Isaac Lab's ``apply_delta_pose`` gives the same, but copies a constant to the device at each call, and waits for it.
-
-    Args:
-        position: Positions [m], shape (N, 3).
-        quat: Orientations in the same frame, (x, y, z, w), shape (N, 4).
-        motion: Translations [m] and rotation vectors [rad] along the axes of that frame, shape (N, 6).
-
-    Returns:
-        Positions [m], shape (N, 3), and orientations (x, y, z, w), shape (N, 4).
+    The motion is a translation [m] and a rotation vector [rad] about the pose's origin. Isaac Lab's
+    ``apply_delta_pose`` gives the same, but copies a constant to the device at each call, and waits for it.
     """
     turn = motion[:, 3:]
     # The axis is normalized in there; one of length 0 gives the identity.
@@ -253,17 +242,14 @@ class ArmControl:
         openings: torch.Tensor,
         action: torch.Tensor,
     ) -> torch.Tensor:
-        """Tell whether the closing gripper is stopped by an object between its fingers.
+        """Tell whether the closing gripper is stopped by an object between its fingers, shape (N,), bool.
 
         Args:
             position: Where the object is held [m], shape (N, 3).
             width: Its width [m], shape (N,); the fingers may close across its diagonal.
             tool_pos: Tool centre in the same frame [m], shape (N, 3).
-            openings: How far each finger is from where the gripper is closed [m], shape (N, F).
+            openings: As :attr:`ArmState.finger_openings` [m], shape (N, F).
             action: The last action, with the gripper's command at its end, shape (N, A).
-
-        Returns:
-            Shape (N,), bool.
         """
         held = torch.empty(len(position), dtype=torch.bool, device=position.device)
         arrays = [position, width, tool_pos, openings, action, held]

@@ -41,13 +41,10 @@ class EpisodeTracker:
         self._means_length_s = 0.0
 
     def record_step(self, fulfilled: torch.Tensor) -> None:
-        """Count a step of all environments, and remember the first one in which the task is fulfilled.
+        """Count a step, and remember the first one in which the task is ``fulfilled``, shape (N,), bool.
 
         The environment's own counter does not do: learning libraries start it anywhere, so that episodes end at
         different times.
-
-        Args:
-            fulfilled: Whether it is in this step, shape (N,), bool.
         """
         self.fulfilled = fulfilled
         self._steps += 1
@@ -108,12 +105,9 @@ class EpisodeTracker:
     def metrics(self, max_length_s: float) -> dict[str, torch.Tensor]:
         """Return means over the last finished episodes of all environments, scalars.
 
-        Args:
-            max_length_s: Longest duration of an episode [s]: the terms are rates.
-
-        Returns:
-            ``Metrics/success_rate``, ``Metrics/time_to_success`` [s] of those that succeeded, and
-            ``Episode_Reward/<term>``; NaN where no episode has a result.
+        ``Metrics/success_rate``, ``Metrics/time_to_success`` [s] of those that succeeded, and
+        ``Episode_Reward/<term>``, a rate over ``max_length_s`` [s], the longest episode; NaN where no episode has a
+        result.
         """
         if self._means is None or max_length_s != self._means_length_s:
             self._means = self._last.nanmean(dim=1)

@@ -218,7 +218,7 @@ def downward(yaw: torch.Tensor) -> torch.Tensor:
 
 
 def grasp_quat(env: PointCloudEnv, quat: torch.Tensor, symmetry: float = math.pi / 2) -> torch.Tensor:
-    """Point the gripper down, turned by an object's yaw to close across its sides.
+    """Point the gripper down, turned by an object's yaw to close across its sides; returns (x, y, z, w), (N, 4).
 
     Of the equal grasps, the one nearest to the tool's present yaw is taken: while the tool turns towards it, it stays
     the nearest one.
@@ -227,9 +227,6 @@ def grasp_quat(env: PointCloudEnv, quat: torch.Tensor, symmetry: float = math.pi
         env: The environment.
         quat: Orientation of the object, which stands upright, (x, y, z, w), shape (N, 4).
         symmetry: Yaw after which the object looks the same [rad]: a quarter turn for a cube, a half turn for a bar.
-
-    Returns:
-        Tool orientation (x, y, z, w), shape (N, 4).
     """
     _, _, yaw = euler_xyz_from_quat(quat)
     _, _, tool_yaw = euler_xyz_from_quat(env.tool_quat)
@@ -261,9 +258,6 @@ def from_above(env: PointCloudEnv, pose: Pose, clearance: float, *, turned: floa
         pose: Where the tool is to arrive.
         clearance: Height of the place over it [m].
         turned: Largest angle to the pose's orientation at which the tool comes down [rad]; for actions that turn it.
-
-    Returns:
-        The tool's target.
     """
     position, quat = pose
     may_come_down = is_over(env, position) & (quat_error_magnitude(quat, env.tool_quat) < turned)
@@ -295,19 +289,11 @@ def yaw_within_reach(env: PointCloudEnv, yaw: torch.Tensor) -> torch.Tensor:
 
 
 def is_wound_up(env: PointCloudEnv, lower: Sequence[float], upper: Sequence[float]) -> torch.Tensor:
-    """Tell whether the arm got into a posture in which it cannot do its task, and is to be led out of it.
+    """Tell whether the arm is in a posture in which it cannot do its task, and is to be led out of it, (N,), bool.
 
-    It begins where a joint is far outside the range that the task uses. Once the fingers have begun to close, which
-    they do on the way out, it goes on until all joints are nearly back in it: otherwise the arm would halt where "out"
-    and the task meet.
-
-    Args:
-        env: An environment with a gripper.
-        lower: Smallest position of each joint of the arm in the task [rad], J values.
-        upper: Largest positions [rad].
-
-    Returns:
-        Shape (N,), bool.
+    It begins where a joint is far outside the range from ``lower`` to ``upper`` [rad], J values each, that the task
+    uses. Once the fingers have begun to close, which they do on the way out, it goes on until all joints are nearly
+    back in it: otherwise the arm would halt where "out" and the task meet.
     """
     joints = env.robot.data.joint_pos.torch[:, env.arm.joints]
     below = constant_tensor(tuple(lower), joints.device) - joints
@@ -344,14 +330,9 @@ def _has_begun_to_close(env: PointCloudEnv) -> torch.Tensor:
 
 
 def is_over(env: PointCloudEnv, position: torch.Tensor) -> torch.Tensor:
-    """Tell whether the tool is in a cone over a position, from which it can come straight down.
+    """Tell whether the tool is in a cone over a position (N, 3), from which it can come straight down, (N,), bool.
 
-    Args:
-        env: The environment.
-        position: The cone's tip, in the environment frame [m], shape (N, 3).
-
-    Returns:
-        Shape (N,), bool.
+    The position is the cone's tip in the environment frame [m].
     """
     offset = env.tool_pos - position
     sideways = torch.linalg.vector_norm(offset[:, :2], dim=1)
@@ -359,18 +340,11 @@ def is_over(env: PointCloudEnv, position: torch.Tensor) -> torch.Tensor:
 
 
 def is_closing_on(env: PointCloudEnv, position: torch.Tensor, width: torch.Tensor) -> torch.Tensor:
-    """Tell whether the gripper is to close, or to go on closing, around an object.
+    """Tell whether the gripper is to close, or to go on closing, around an object, shape (N,), bool.
 
-    It begins within 12 mm of the object, which is what a camera tells apart at best. Once the fingers have begun to
-    move, it goes on within 3 cm, until they have closed on nothing.
-
-    Args:
-        env: An environment with a gripper.
-        position: Where the object is held, in the environment frame [m], shape (N, 3).
-        width: Its width [m], shape (N,).
-
-    Returns:
-        Shape (N,), bool.
+    It begins within 12 mm of where the object is held, (N, 3) in the environment frame [m], which is what a camera
+    tells apart at best. Once the fingers have begun to move, it goes on within 3 cm, until they have closed on nothing:
+    on less than a share of its width [m], (N,).
     """
     distance = torch.linalg.vector_norm(position - env.tool_pos, dim=1)
     has_begun = _has_begun_to_close(env) & (finger_opening(env) > _MISSED * width)
@@ -378,17 +352,9 @@ def is_closing_on(env: PointCloudEnv, position: torch.Tensor, width: torch.Tenso
 
 
 def is_firm(env: PointCloudEnv, position: torch.Tensor, edge: torch.Tensor) -> torch.Tensor:
-    """Tell whether a grasped cube may be carried: the fingers are still, or it is off the table already.
+    """Tell whether a grasped cube may be carried: the fingers are still, or it is off the table already, (N,), bool.
 
     A cube that is grasped across its diagonal turns in the fingers until they are still. On Newton, one that is lifted
-    before slips out of them.
-
-    Args:
-        env: An environment with a gripper.
-        position: The cube's centre in the environment frame [m], shape (N, 3).
-        edge: Its edge [m], shape (N,).
-
-    Returns:
-        Shape (N,), bool.
+    before slips out of them. Its centre is ``position`` (N, 3) in the environment frame and its ``edge`` (N,) [m].
     """
     return fingers_rest(env) | (position[:, 2] > edge)

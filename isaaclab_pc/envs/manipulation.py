@@ -35,11 +35,11 @@ def position(env: PointCloudEnv, body: RigidObject) -> torch.Tensor:
 def place(
     env: PointCloudEnv, body: RigidObject, env_ids: torch.Tensor, position: torch.Tensor, quat: torch.Tensor
 ) -> None:
-    """Put a body at a pose, at rest.
+    """Put a dynamic body at a pose, at rest; for a kinematic one see :func:`place_kinematic`.
 
     Args:
         env: The environment.
-        body: A dynamic body; for a kinematic one see :func:`place_kinematic`.
+        body: The body.
         env_ids: Environments, shape (M,).
         position: Its origin in the environment frame [m], shape (M, 3).
         quat: Its orientation (x, y, z, w), shape (M, 4).
@@ -57,14 +57,9 @@ def place_kinematic(
     position: torch.Tensor,
     quat: torch.Tensor | None = None,
 ) -> None:
-    """Put a kinematic body at a pose.
+    """Put a kinematic body at a pose; arguments as for :func:`place`. Without ``quat`` it is not turned.
 
-    Args:
-        env: The environment.
-        body: The body; its velocity is not written, because PhysX complains about that of a kinematic body.
-        env_ids: Environments, shape (M,).
-        position: Its origin in the environment frame [m], shape (M, 3).
-        quat: Its orientation there, (x, y, z, w), shape (M, 4); None: along the environment's axes.
+    Its velocity is not written, because PhysX complains about that of a kinematic body.
     """
     if quat is None:
         quat = upright(torch.zeros(len(env_ids), device=env.device))
@@ -77,12 +72,7 @@ def place_fixed_base(
 ) -> None:
     """Put an articulation with a fixed base at a pose, its joints at their defaults and at rest.
 
-    Args:
-        env: The environment.
-        asset: The articulation; its base stays where it is put.
-        env_ids: Environments, shape (M,).
-        position: Its root in the environment frame [m], shape (M, 3).
-        quat: Its root's orientation (x, y, z, w), shape (M, 4).
+    Arguments as for :func:`place`; the pose is that of its root, which stays where it is put.
     """
     ids = env_ids.int()
     data = asset.data
@@ -101,16 +91,13 @@ def upright(yaw: torch.Tensor) -> torch.Tensor:
 def between_fingers(
     env: PointCloudEnv, position: torch.Tensor, width: float | torch.Tensor, tool_pos: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """Tell whether the closed gripper is stopped by an object between its fingers.
+    """Tell whether the closed gripper is stopped by an object between its fingers, shape (N,), bool.
 
     Args:
         env: An environment with a gripper.
         position: Where the object is held, in the environment frame [m], shape (N, 3).
         width: Its width [m], a number or shape (N,); the fingers may close across its diagonal.
         tool_pos: Tool centre in the frame of ``position``, if that is not the environment's, shape (N, 3).
-
-    Returns:
-        Shape (N,), bool.
     """
     if not isinstance(width, torch.Tensor):
         width = constant_tensor((width,), env.device).expand(env.num_envs)
@@ -126,11 +113,6 @@ def joint_speed(env: PointCloudEnv) -> torch.Tensor:
 def closeness(distance: torch.Tensor, scale: float | torch.Tensor = 5.0) -> torch.Tensor:
     """Return ``1 - tanh(scale * distance)``, ManiSkill's measure for rewards: 1 at the goal, 0 far away.
 
-    Args:
-        distance: A distance [m] or speed [rad/s] of at least 0, any shape.
-        scale: Its reciprocal is the distance at which 0.24 is left [1/m or s/rad]; any shape that fits.
-
-    Returns:
-        The same shape, in (0, 1].
+    The distance [m] or speed [rad/s] is at least 0, of any shape; at 1 / ``scale`` [m or rad/s], 0.24 is left.
     """
     return 1.0 - torch.tanh(scale * distance)

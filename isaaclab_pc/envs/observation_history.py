@@ -22,13 +22,7 @@ class ObservationHistory:
     """
 
     def __init__(self, length: int, num_envs: int, device: str) -> None:
-        """Start without frames; the buffers are made with the first one.
-
-        Args:
-            length: Frames that are put together, H.
-            num_envs: Environments, N.
-            device: Where the observations are.
-        """
+        """Start without frames, for a history of ``length``; the buffers are made with the first one."""
         self._length = length
         self._num_envs = num_envs
         self._device = device
@@ -40,19 +34,12 @@ class ObservationHistory:
         return [buffer.buffer for buffer in self._buffers.values()]
 
     def reset(self, env_ids: torch.Tensor) -> None:
-        """Forget the frames of environments whose episode is over.
-
-        Args:
-            env_ids: Environments, shape (M,).
-        """
+        """Forget the frames of environments, shape (M,), as their episodes are over."""
         for buffer in self._buffers.values():
             buffer.reset(env_ids)  # pyright: ignore[reportArgumentType]  # it takes tensors too
 
     def append(self, frame: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """Add the frame of a step.
-
-        Args:
-            frame: Observation groups by name, each (N, ...).
+        """Add the frame of a step, groups (N, ...) by name.
 
         Returns:
             The groups with their last frames, new tensors; ``critic`` is left as it is.
@@ -92,15 +79,7 @@ class ObservationHistory:
 
 
 def newest_frame(observation: Mapping[str, torch.Tensor], length: int) -> dict[str, torch.Tensor]:
-    """Return the present frame of an observation: what it is without a history.
-
-    Args:
-        observation: Groups by name, as the environment returns them.
-        length: ``env.history_length``, H.
-
-    Returns:
-        Views of the groups, without the earlier frames.
-    """
+    """Return views of the present frame of an observation that has ``length`` frames (``env.history_length``)."""
     newest = dict(observation)
     for name, value in observation.items():
         if length > 1 and name != _PRIVILEGED:

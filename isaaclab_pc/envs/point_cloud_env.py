@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import copy
 import operator
-from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -14,57 +13,49 @@ import gymnasium as gym
 import numpy as np
 import torch
 from isaaclab.assets import Articulation
-from isaaclab.envs import DirectRLEnv
 from isaaclab.sensors import Camera
 
-from isaaclab_pc.constant_tensor import constant_tensor
 from isaaclab_pc.envs.arm_checks import check_arm
-from isaaclab_pc.envs.arm_control import ArmControl, ArmState, arm_action_size, finger_targets
+from isaaclab_pc.envs.arm_control import ArmControl, arm_action_size, finger_targets
 from isaaclab_pc.envs.episode_tracker import EpisodeTracker
-from isaaclab_pc.envs.kept import StandingState, kept
-from isaaclab_pc.envs.observation import observe_depth, observe_points
+from isaaclab_pc.envs.kept import StandingState
 from isaaclab_pc.envs.observation_history import ObservationHistory
-from isaaclab_pc.envs.point_cloud_env_cfg import PointCloudEnvCfg, keep_what_is_observed, reach_under_all
-from isaaclab_pc.envs.quantities import Quantity, vector_quantities
+from isaaclab_pc.envs.point_cloud_env_cfg import PointCloudEnvCfg, extend_ground, remove_unused_sensors
+from isaaclab_pc.envs.quantities import vector_quantities
 from isaaclab_pc.envs.randomization import Randomizer, randomize_sizes
+from isaaclab_pc.envs.task_env import TaskEnv
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.guards import Guard, SceneState, make_step_guard
+from isaaclab_pc.guards import Guard, NoStepGuard, SceneState, StepGuard
 from isaaclab_pc.guards.step_guard import check_action
-from isaaclab_pc.keyed_random import keyed_uniform
 from isaaclab_pc.physics import monitor_contacts
 from isaaclab_pc.physics.body_frames import keep_frames_on_their_bodies
 from isaaclab_pc.physics.broadphase import fit_broadphase
-from isaaclab_pc.physics.idle_threads import calm_threads
+from isaaclab_pc.physics.idle_threads import relax_thread_timers
 from isaaclab_pc.physics.presets import prepare_for_device
 from isaaclab_pc.sensors import PointCloud
 from isaaclab_pc.sensors.appended_points import sphere_points
+from isaaclab_pc.sensors.scene_cameras import depth_image, depth_limits
 
 _JOINT_NOISE_STREAM = 0
 TASK_STREAM = 100
 """First stream of keyed random numbers that a task may use."""
 
 
-class PointCloudEnv(DirectRLEnv):
-    """Base of every task.
+class PointCloudEnv(TaskEnv):
+    """Base of every task, which implements the methods of :class:`~isaaclab_pc.envs.task_env.TaskEnv`.
 
-    A task implements :meth:`_reset_task`, :meth:`_task_state`, :meth:`_reward_terms` and :meth:`_success`, and may
-    extend :meth:`_task_proprioception`, :meth:`_failure` and :meth:`_goal`.
+    A step goes in this order:
 
-    A step goes in this order; the method that does it stands in brackets:
-
-    1. Environments whose last observation was bad are reset, and benched ones are held at their default state
-       (``step_guard.begin_step``).
-    2. The guard checks the actions; a bad one is replaced by 0.
-    3. Actions become targets of the drives, once for the whole step (:meth:`_pre_physics_step`).
-    4. Physics runs ``cfg.decimation`` times.
-    5. The guard checks the state of every asset (``step_guard.check_state``).
-    6. Success, failure and time-out are decided; the episodes of faulty environments end (:meth:`_get_dones`).
-    7. Rewards are computed and checked; a bad one becomes 0 and ends its episode too (:meth:`_get_rewards`).
-    8. Environments that are done are reset, with draws keyed by (seed, environment, episode) (:meth:`_reset_idx`).
-    9. The cameras render, the point cloud is made of their images, and the guard checks depth and all observation
-       groups; bad ones become zeros and end their episodes. With ``cfg.history_length`` the frames of earlier steps
-       are added (:meth:`_get_observations`).
-    10. The bench is updated, and ``extras["log"]`` gets the metrics.
+    1. Environments whose last observation was bad are reset, benched ones are held at their default state, and the
+       guard checks the actions (``step_guard.begin_step``).
+    2. Actions become targets of the drives, once for the whole step (:meth:`_pre_physics_step`).
+    3. Physics runs ``cfg.decimation`` times, and the guard checks the state of every asset.
+    4. Success, failure and time-out are decided; the episodes of faulty environments end (:meth:`_get_dones`).
+    5. Rewards are computed and checked; a bad one becomes 0 and ends its episode too (:meth:`_get_rewards`).
+    6. Environments that are done are reset, with draws keyed by (seed, environment, episode) (:meth:`_reset_idx`).
+    7. The cameras render, and the guard checks depth, which becomes the cloud, and all observation groups; bad ones
+       become zeros and end their episodes (:meth:`_get_observations`).
+    8. The bench is updated, and ``extras["log"]`` gets the metrics.
 
     Observations are flat groups: ``policy`` (N, P) and ``critic`` (N, S), float32, and with ``obs=points`` also
     ``points`` (N, K, 3), with ``obs=depth`` also ``depth`` (N, 1, rows, columns). With ``obs=state``, ``policy`` is the
@@ -101,12 +92,12 @@ class PointCloudEnv(DirectRLEnv):
                 "env.goal_points=0, or implement its _goal()."
             )
         cfg.action_space = arm_action_size(cfg) + int(cfg.gripper)
-        keep_what_is_observed(cfg)
+        remove_unused_sensors(cfg)
         randomize_sizes(cfg)
-        reach_under_all(cfg)
+        extend_ground(cfg)
         prepare_for_device(cfg)
         keep_frames_on_their_bodies(cfg.sim.physics)
-        with calm_threads():
+        with relax_thread_timers():
             super().__init__(cfg, render_mode, **kwargs)
 
     def _init_sim(self, render_mode: str | None = None, **kwargs: Any) -> None:
@@ -116,137 +107,6 @@ class PointCloudEnv(DirectRLEnv):
             self.sim.requires_newton_model = True
             self.sim.require_visual_shapes()
         super()._init_sim(render_mode, **kwargs)
-
-    # Tasks implement these.
-
-    @abstractmethod
-    def _reset_task(self, env_ids: torch.Tensor) -> None:
-        """Place the task's objects in ``env_ids``, shape (M,), with :meth:`uniform`."""
-
-    @abstractmethod
-    def _task_state(self) -> torch.Tensor:
-        """Return what only the critic knows, shape (N, T)."""
-
-    @abstractmethod
-    def _reward_terms(self) -> dict[str, torch.Tensor]:
-        """Return the summands of the reward, each (N,)."""
-
-    @abstractmethod
-    def _success(self) -> torch.Tensor:
-        """Tell which environments fulfil the task right now, shape (N,), bool."""
-
-    def _task_proprioception(self) -> torch.Tensor:
-        """Return what the policy is told beside the robot's own state, shape (N, Q)."""
-        return torch.zeros(self.num_envs, 0, device=self.device)
-
-    def task_quantities(self) -> tuple[Quantity, ...]:
-        """Return what :meth:`_task_proprioception` is made of, for who runs an exported policy elsewhere."""
-        return ()
-
-    def _failure(self) -> torch.Tensor:
-        """Tell which environments cannot go on, shape (N,), bool."""
-        return torch.zeros(self.num_envs, dtype=torch.bool, device=self.device)
-
-    def _goal(self) -> torch.Tensor | None:
-        """Return the goal in the environment frame [m], shape (N, 3), for ``env.goal_points``; None: there is none."""
-        return None
-
-    # For tasks and experts.
-
-    def is_fulfilled(self) -> torch.Tensor:
-        """Tell which environments fulfil the task right now, shape (N,), bool."""
-        return self._is_fulfilled
-
-    @kept
-    def _is_fulfilled(self) -> torch.Tensor:
-        return self._of_each_env("_success", self._success())
-
-    @kept
-    def arm_state(self) -> ArmState:
-        """The robot's present state; read it only."""
-        return self.arm.state()
-
-    @property
-    def tool_pos(self) -> torch.Tensor:
-        """Tool centre in the environment frame [m], shape (N, 3)."""
-        return self.arm_state.tool_pos
-
-    @property
-    def tool_quat(self) -> torch.Tensor:
-        """Tool orientation in the world and environment frames, (x, y, z, w), shape (N, 4)."""
-        return self.arm_state.tool_quat
-
-    def finger_openings(self) -> torch.Tensor:
-        """Return how far each finger is from where the gripper is closed [m], shape (N, F)."""
-        return self.arm_state.finger_openings
-
-    def randomized_factors(self) -> dict[str, torch.Tensor]:
-        """Return what was drawn for the running episodes, by name, each (N,): in evaluations, success is told by it."""
-        return self.randomizer.factors()
-
-    def uniform(
-        self,
-        env_ids: torch.Tensor,
-        stream: int,
-        lower: Sequence[float],
-        upper: Sequence[float],
-        names: Sequence[str] = (),
-    ) -> torch.Tensor:
-        """Draw one vector per environment, keyed by (seed, environment, episode, stream).
-
-        Args:
-            env_ids: Environments, shape (M,).
-            stream: :data:`TASK_STREAM` or above; equal streams give equal draws within an episode.
-            lower: Lower bounds, D values.
-            upper: Upper bounds, D values.
-            names: What each value is, such as ``cube_x``, D names, for :meth:`randomized_factors`.
-
-        Returns:
-            Shape (M, D), float32.
-
-        Raises:
-            ValueError: Bounds or names differ in number.
-        """
-        if len(lower) != len(upper) or (names and len(names) != len(lower)):
-            raise ValueError(
-                f"stream {stream}: {len(lower)} lower bounds, {len(upper)} upper ones, names {tuple(names)}."
-            )
-        low = constant_tensor(tuple(lower), self.device)
-        high = constant_tensor(tuple(upper), self.device)
-        unit = keyed_uniform(self._seed, env_ids, self.episode_index[env_ids], stream, len(lower))
-        draw = low + (high - low) * unit
-        self.randomizer.record(env_ids, names, draw)
-        return draw
-
-    def uniform_pose(
-        self,
-        env_ids: torch.Tensor,
-        stream: int,
-        lower: Sequence[float],
-        upper: Sequence[float],
-        names: Sequence[str] = (),
-    ) -> torch.Tensor:
-        """Draw like :meth:`uniform`, for where something stands: ``env.randomization`` widens the ranges.
-
-        Args:
-            env_ids: Environments, shape (M,).
-            stream: As for :meth:`uniform`.
-            lower: Lower bounds, D values; the task must be valid in a range 1.2 times as wide.
-            upper: Upper bounds, D values.
-            names: As for :meth:`uniform`.
-
-        Returns:
-            Shape (M, D), float32.
-        """
-        wider = (self.randomizer.level.pose - 1.0) / 2.0
-        margin = [wider * (high - low) for low, high in zip(lower, upper, strict=True)]
-        lowest = [low - m for low, m in zip(lower, margin, strict=True)]
-        highest = [high + m for high, m in zip(upper, margin, strict=True)]
-        return self.uniform(env_ids, stream, lowest, highest, names)
-
-    def size_factor(self, name: str) -> torch.Tensor:
-        """Return the factor by which ``env.randomization`` makes an object larger than configured, shape (N,)."""
-        return self.randomizer.size_factor(name)
 
     # What Isaac Lab calls at the start.
 
@@ -286,13 +146,12 @@ class PointCloudEnv(DirectRLEnv):
         self.goal_sphere = sphere_points(self.cfg.goal_points, self.cfg.goal_radius).to(self.device)
         """What shows the goal in a cloud, relative to it [m], shape (goal_points, 3)."""
         fit_broadphase(self.cfg.sim.physics)
-        self.randomizer = Randomizer(self)
+        self.randomizer = Randomizer(self.cfg, self.scene, self.sim)
+        self.episode_index = self.randomizer.episode_index
+        """Number of the running episode since the last seeded reset, shape (N,): a key of all random draws."""
 
     def _allocate(self) -> None:
         n = self.num_envs
-        self._seed = self.cfg.seed if self.cfg.seed is not None else 0
-        self.episode_index = torch.zeros(n, dtype=torch.long, device=self.device)
-        """Number of the running episode since the last seeded reset, shape (N,): a key of all random draws."""
         self.actions = torch.zeros(n, self.cfg.action_space, device=self.device)
         """The actions of the last step, checked and clipped, shape (N, A); 0 after a reset."""
         self.history: ObservationHistory | None = None
@@ -307,10 +166,10 @@ class PointCloudEnv(DirectRLEnv):
 
         self.guard = Guard(self.cfg.guard, n, self.device, type(self).__name__, allowed_actions=(-1.0, 1.0))
         self.scene_state = SceneState(self.guard, self.scene)
-        self.step_guard = make_step_guard(self, self.guard, self.scene_state)
+        self.step_guard = StepGuard(self, self.guard, self.scene_state) if self.guard.enabled else NoStepGuard()
         self.contact_monitor = monitor_contacts(self.cfg.sim.physics)
         if self.point_cloud is not None:
-            self.point_cloud.reseed(self._seed)
+            self.point_cloud.reseed(self.randomizer.seed)
 
     # A step, in its order.
 
@@ -379,13 +238,6 @@ class PointCloudEnv(DirectRLEnv):
         self.reward_terms = dict(zip(terms, values, strict=True))
         self.episode_tracker.add_rewards(tuple(terms), values)
         return reward
-
-    def _of_each_env(self, name: str, value: torch.Tensor) -> torch.Tensor:
-        """Return what a task's method returned: (N, 1), say, would be made (N, N) by what follows, without a word."""
-        if value.shape != (self.num_envs,):
-            expected = (self.num_envs,)
-            raise ValueError(f"{type(self).__name__}.{name}: shape {tuple(value.shape)}, expected {expected}.")
-        return value
 
     def _reset_envs_from_buffer(self) -> torch.Tensor | None:
         # With cfg.compute_final_obs, Isaac Lab asks for an observation here, before the resets.
@@ -471,8 +323,31 @@ class PointCloudEnv(DirectRLEnv):
         state = torch.cat([proprioception, self._task_state()], dim=1)
         if self.cfg.obs == "state":
             return {"policy": state, "critic": state.clone()}
-        visual = observe_points(self) if self.cfg.obs == "points" else observe_depth(self)
+        visual = self.observe_points() if self.cfg.obs == "points" else self._observe_depth()
         return {"policy": proprioception, self.cfg.obs: visual, "critic": state}
+
+    def observe_points(self) -> torch.Tensor:
+        """Return the cloud of now, shape (N, K, 3) or with its further features, in ``cfg.scene.points.frame``."""
+        cloud = self.point_cloud
+        assert cloud is not None
+        if self.cfg.goal_points > 0:
+            goal = self._goal()
+            assert goal is not None
+            cloud.given["goal"][:] = (goal + self.scene.env_origins)[:, None] + self.goal_sphere
+        return cloud.points_of(self._checked_depth(cloud.cfg.cameras)).clone()
+
+    def _observe_depth(self) -> torch.Tensor:
+        """Return planar depth [m], shape (N, 1, rows, columns); 0 nearer than the clipping range and for misses."""
+        assert self.camera is not None
+        depth = self._checked_depth(["camera"])["camera"]
+        near, _ = depth_limits(self.camera)
+        seen = (depth > near) & (depth <= self.cfg.max_depth)
+        return torch.where(seen, depth, 0.0).unsqueeze(1)
+
+    def _checked_depth(self, cameras: Sequence[str]) -> dict[str, torch.Tensor]:
+        """Return planar depth [m] of cameras by their names in the scene, each (N, rows, columns)."""
+        sensors: Any = self.scene.sensors
+        return self.step_guard.check_depth({name: depth_image(sensors[name]) for name in cameras})
 
     def _log(self) -> None:
         log = self.episode_tracker.metrics(self.max_episode_length_s)
@@ -498,12 +373,12 @@ class PointCloudEnv(DirectRLEnv):
         numbers that go on from where they were. The metrics are those of its own episodes. What the guard counted
         stays, and benched environments get a new chance.
         """
-        seed = self._seed
+        seed = self.randomizer.seed
         state = self.training_state()
         results = copy.deepcopy(self.episode_tracker)
         yield
 
-        self._seed = seed
+        self.randomizer.seed = seed
         self.resume_training(state)
         # After the reset, which finishes the episodes that were still running.
         self.episode_tracker.take_results(results)
@@ -520,13 +395,13 @@ class PointCloudEnv(DirectRLEnv):
                 environments, their episodes are numbered on from the highest.
         """
         episodes = state["episodes"].to(self.device)
-        self._key_draws(self._seed, episodes if len(episodes) == self.num_envs else int(episodes.max()))
+        self._key_draws(self.randomizer.seed, episodes if len(episodes) == self.num_envs else int(episodes.max()))
         self.common_step_counter = operator.index(state["steps"])
         self.reset()
 
     def _key_draws(self, seed: int, episode: torch.Tensor | int) -> None:
         """Let all draws depend on a seed and on the numbers of the running episodes, shape (N,) or one for all."""
-        self._seed = seed
+        self.randomizer.seed = seed
         self.episode_index[:] = episode
         if self.point_cloud is not None:
             self.point_cloud.reseed(seed, episode)

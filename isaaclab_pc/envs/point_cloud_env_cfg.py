@@ -257,23 +257,15 @@ class PointCloudEnvCfg(DirectRLEnvCfg):
 
 
 def use_robot(cfg: PointCloudEnvCfg, robot: ArmCfg) -> None:
-    """Replace the scene's arm by another one, whose gripper becomes the frame of the point cloud.
-
-    Args:
-        cfg: The environment's configuration, which is changed.
-        robot: The arm; its prim path is not used.
-    """
+    """Replace the scene's arm by another one, with its prim path; its gripper becomes the cloud's frame."""
     cfg.scene.robot = replace(robot, prim_path=cfg.scene.robot.prim_path)
     if cfg.scene.points is not None:
         cfg.scene.points.gripper_body = robot.hand
         cfg.scene.points.gripper_offset = (0.0, 0.0, robot.tcp_offset)
 
 
-def keep_what_is_observed(cfg: PointCloudEnvCfg) -> None:
-    """Remove from the scene what ``cfg.obs`` does not need, and have the camera render only what it needs.
-
-    Args:
-        cfg: The environment's configuration, which is changed.
+def remove_unused_sensors(cfg: PointCloudEnvCfg) -> None:
+    """Remove from the scene the sensors that ``cfg.obs`` does not need, and let cameras render only what it needs.
 
     Raises:
         ConfigError: The point cloud does not fit the camera.
@@ -292,12 +284,8 @@ def keep_what_is_observed(cfg: PointCloudEnvCfg) -> None:
             getattr(cfg.scene, name).data_types = list(points.data_types())
 
 
-def reach_under_all(cfg: PointCloudEnvCfg) -> None:
-    """Make the ground large enough that every environment has it below, as far as a camera sees.
-
-    Args:
-        cfg: The environment's configuration, which is changed.
-    """
+def extend_ground(cfg: PointCloudEnvCfg) -> None:
+    """Enlarge the ground so that every environment has it below, as far as a camera sees; changes the config."""
     ground = getattr(cfg.scene, "ground", None)
     if ground is None or not isinstance(ground.spawn, CuboidCfg):
         return
@@ -310,10 +298,7 @@ def reach_under_all(cfg: PointCloudEnvCfg) -> None:
 def append_goal(cfg: PointCloudEnvCfg) -> None:
     """Append to the cloud the points that show the goal, ``cfg.goal_points``, in the place of those appended before.
 
-    The environment does so at its start. What tells a cloud's size before that needs it, too.
-
-    Args:
-        cfg: The environment's configuration, which is changed.
+    The environment does so at its start. Whoever tells a cloud's size before that needs it, too.
     """
     points = cfg.scene.points
     if points is None or cfg.goal_points == 0:
@@ -324,9 +309,6 @@ def append_goal(cfg: PointCloudEnvCfg) -> None:
 
 def check_points(cfg: PointCloudEnvCfg) -> None:
     """Refuse a cloud that its cameras cannot fill; starts no simulator.
-
-    Args:
-        cfg: The environment's configuration, with a point cloud.
 
     Raises:
         ConfigError: As for :meth:`PointCloudCfg.check`, or a camera is not in the scene.

@@ -21,15 +21,15 @@ from isaaclab.utils.math import convert_camera_frame_orientation_convention, qua
 
 from isaaclab_pc.constant_tensor import constant_tensor
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.keyed_random import keyed_hash
+from isaaclab_pc.keyed_random import keyed_hash, keyed_uniform
 from isaaclab_pc.physics.friction import ShapeFriction
 from isaaclab_pc.physics.mass import ObjectMasses
 
 if TYPE_CHECKING:
-    from isaaclab.sim import SpawnerCfg
+    from isaaclab.scene import InteractiveScene
+    from isaaclab.sim import SimulationContext, SpawnerCfg
     from numpy.typing import NDArray
 
-    from isaaclab_pc.envs.point_cloud_env import PointCloudEnv
     from isaaclab_pc.envs.point_cloud_env_cfg import PointCloudEnvCfg
 
 __all__ = ["LEVELS", "Randomization", "Randomizer", "randomize_sizes"]
@@ -83,14 +83,7 @@ LEVELS: dict[str, Randomization] = {
 
 
 def scaled(spawn: SpawnerCfg, factor: float) -> SpawnerCfg:
-    """Return a primitive of another size.
-
-    Args:
-        spawn: A cuboid, sphere, capsule, cylinder or cone.
-        factor: Factor on all its lengths.
-
-    Returns:
-        A copy.
+    """Return a copy of a primitive (a cuboid, sphere, capsule, cylinder or cone) with all lengths times a factor.
 
     Raises:
         ConfigError: It is something else.
@@ -110,9 +103,6 @@ def scaled(spawn: SpawnerCfg, factor: float) -> SpawnerCfg:
 
 def randomize_sizes(cfg: PointCloudEnvCfg) -> None:
     """Make the sizes of objects differ between environments; call this before the scene is built.
-
-    Args:
-        cfg: The environment's configuration; its scene is changed.
 
     Raises:
         ConfigError: An object has no size that can vary.
@@ -154,49 +144,79 @@ class _KeyedChoice:
 class Randomizer:
     """Randomizes the running simulation: draws mass, friction and camera poses, and writes them."""
 
-    def __init__(self, env: PointCloudEnv) -> None:
+    def __init__(self, cfg: PointCloudEnvCfg, scene: InteractiveScene, sim: SimulationContext) -> None:
         """Read the values that the factors apply to.
 
         Args:
-            env: The environment, its scene initialized.
+            cfg: The environment's configuration.
+            scene: Its scene, initialized.
+            sim: Its simulation.
         """
-        self.level = LEVELS[env.cfg.randomization]
-        self._env = env
-        self._assets: list[Any] = [env.scene[name] for name in env.cfg.randomized]
+        self.level = LEVELS[cfg.randomization]
+        self.seed = cfg.seed or 0
+        """Key of all draws."""
+        self.episode_index = torch.zeros(scene.num_envs, dtype=torch.long, device=scene.device)
+        """Number of the running episode, shape (N,): another key of all draws."""
+        self._cfg = cfg
+        self._scene = scene
+        self._sim = sim
+        self._device = scene.device
+        self._assets: list[Any] = [scene[name] for name in cfg.randomized]
 
         self._factors: dict[tuple[str, ...], torch.Tensor] = {}
-        everywhere = torch.arange(env.num_envs, device=env.device)
-        for name in env.cfg.randomized:
+        everywhere = torch.arange(scene.num_envs, device=scene.device)
+        for name in cfg.randomized:
             self.record(everywhere, [f"{name}_size"], self.size_factor(name)[:, None])
 
-        if env.camera is not None:
+        self._camera: Any = scene["camera"] if cfg.scene.camera is not None else None
+        if self._camera is not None:
             # Turns the axes of the camera's convention into those of OpenGL.
-            unturned = torch.tensor([[0.0, 0.0, 0.0, 1.0]], device=env.device)
+            unturned = torch.tensor([[0.0, 0.0, 0.0, 1.0]], device=scene.device)
             self._to_opengl = convert_camera_frame_orientation_convention(
-                unturned, origin=env.camera.cfg.offset.convention, target="opengl"
+                unturned, origin=self._camera.cfg.offset.convention, target="opengl"
             )
 
         # Reading and writing them costs time at every reset, so only where the level varies them.
         self._mass: ObjectMasses | None = None
         self._friction: list[ShapeFriction] = []
         if self._assets and self.level.mass[0] < self.level.mass[1]:
-            self._mass = ObjectMasses(self._assets, env.sim.cfg.physics)
+            self._mass = ObjectMasses(self._assets, sim.cfg.physics)
         if self.level.friction[0] < self.level.friction[1]:
-            self._friction = [ShapeFriction(asset, env.sim.cfg.physics) for asset in self._assets]
+            self._friction = [ShapeFriction(asset, sim.cfg.physics) for asset in self._assets]
+
+    def uniform(
+        self,
+        env_ids: torch.Tensor,
+        stream: int,
+        lower: Sequence[float],
+        upper: Sequence[float],
+        names: Sequence[str] = (),
+    ) -> torch.Tensor:
+        """Draw one vector per environment; see :meth:`~isaaclab_pc.envs.task_env.TaskEnv.uniform`."""
+        if len(lower) != len(upper) or (names and len(names) != len(lower)):
+            raise ValueError(
+                f"stream {stream}: {len(lower)} lower bounds, {len(upper)} upper ones, names {tuple(names)}."
+            )
+        low = constant_tensor(tuple(lower), self._device)
+        high = constant_tensor(tuple(upper), self._device)
+        unit = keyed_uniform(self.seed, env_ids, self.episode_index[env_ids], stream, len(lower))
+        draw = low + (high - low) * unit
+        self.record(env_ids, names, draw)
+        return draw
 
     def record(self, env_ids: torch.Tensor, names: Sequence[str], values: torch.Tensor) -> None:
         """Remember what was drawn for new episodes, so that evaluations can tell where a policy fails.
 
         Args:
             env_ids: Environments, shape (M,).
-            names: What each value is, D names; none: nothing is remembered.
+            names: Name of each value, D names; none: nothing is remembered.
             values: Shape (M, D).
         """
         key = tuple(names)
         if not key:
             return
         if key not in self._factors:
-            self._factors[key] = torch.full((self._env.num_envs, len(key)), float("nan"), device=self._env.device)
+            self._factors[key] = torch.full((self._scene.num_envs, len(key)), float("nan"), device=self._device)
         self._factors[key][env_ids] = values
 
     def factors(self) -> dict[str, torch.Tensor]:
@@ -206,13 +226,13 @@ class Randomizer:
 
     def size_factor(self, name: str) -> torch.Tensor:
         """Return the factor on an object's size in each environment, shape (N,)."""
-        env = self._env
-        plan = env.sim.get_clone_plan()
-        spawn = getattr(env.cfg.scene, name).spawn
+        num_envs = self._scene.num_envs
+        plan = self._sim.get_clone_plan()
+        spawn = getattr(self._cfg.scene, name).spawn
         lower, upper = self.level.size
         if plan is None or not isinstance(spawn, _SizesCfg):
-            return torch.ones(env.num_envs, device=env.device)
-        variants = cloner.path.get_asset_prototypes(plan, env.scene[name].cfg.prim_path).tolist()
+            return torch.ones(num_envs, device=self._device)
+        variants = cloner.path.get_asset_prototypes(plan, self._scene[name].cfg.prim_path).tolist()
 
         # The clone plan lists the members of each different world, and which of these worlds an environment is.
         factors = np.linspace(lower, upper, _NUM_SIZES)
@@ -224,49 +244,43 @@ class Randomizer:
             for start, end in pairwise(starts[1:])
         ]
         chosen = np.asarray(of_world)[topology.world_prototype_layout]
-        return torch.tensor(chosen, dtype=torch.float32, device=env.device)
+        return torch.tensor(chosen, dtype=torch.float32, device=self._device)
 
     def reset(self, env_ids: torch.Tensor) -> None:
-        """Draw mass, friction and camera poses of new episodes, and write them.
-
-        Args:
-            env_ids: Environments, shape (M,).
-        """
-        names = self._env.cfg.randomized
+        """Draw mass, friction and camera poses of the new episodes of environments, shape (M,), and write them."""
+        names = self._cfg.randomized
         if self._mass is not None:
             lower, upper = self.level.mass
             factors = [
-                self._env.uniform(env_ids, _MASS_STREAM + index, [lower], [upper], names=[f"{name}_mass"])
+                self.uniform(env_ids, _MASS_STREAM + index, [lower], [upper], names=[f"{name}_mass"])
                 for index, name in enumerate(names)
             ]
             self._mass.scale(env_ids, torch.cat(factors, dim=1))
 
         lower, upper = self.level.friction
         for index, friction in enumerate(self._friction):
-            unit = self._env.uniform(env_ids, _FRICTION_STREAM + index, [0.0], [_NUM_FRICTIONS])[:, 0]
+            unit = self.uniform(env_ids, _FRICTION_STREAM + index, [0.0], [_NUM_FRICTIONS])[:, 0]
             steps = unit.floor().clamp(max=_NUM_FRICTIONS - 1) / (_NUM_FRICTIONS - 1)
             factor = lower + (upper - lower) * steps
             friction.scale(env_ids, factor)
             self.record(env_ids, [f"{names[index]}_friction"], factor[:, None])
 
-        if self._env.camera is not None and max(self.level.camera_position, self.level.camera_rotation) > 0.0:
+        if self._camera is not None and max(self.level.camera_position, self.level.camera_rotation) > 0.0:
             self._move_camera(env_ids)
 
     def _move_camera(self, env_ids: torch.Tensor) -> None:
-        env = self._env
-        camera = env.camera
-        assert camera is not None
+        camera = self._camera
         bound = [self.level.camera_position] * 3 + [self.level.camera_rotation] * 3
-        draw = env.uniform(env_ids, _CAMERA_STREAM, [-b for b in bound], bound)
+        draw = self.uniform(env_ids, _CAMERA_STREAM, [-b for b in bound], bound)
         self.record(env_ids, ["camera_offset"], torch.linalg.vector_norm(draw[:, :3], dim=1, keepdim=True))
 
         offset = camera.cfg.offset
-        centre = constant_tensor(tuple(offset.pos), env.device)
-        position = centre + env.scene.env_origins[env_ids] + draw[:, :3]
+        centre = constant_tensor(tuple(offset.pos), self._device)
+        position = centre + self._scene.env_origins[env_ids] + draw[:, :3]
         # The rest of the draw is a rotation vector about the camera's own axes.
         angle = torch.linalg.vector_norm(draw[:, 3:], dim=1)
         rotation = quat_from_angle_axis(angle, draw[:, 3:] / angle.clamp_min(1e-9)[:, None])
-        start = constant_tensor(tuple(offset.rot), env.device)
+        start = constant_tensor(tuple(offset.rot), self._device)
         quat = quat_mul(quat_mul(start.expand_as(rotation), rotation), self._to_opengl.expand_as(rotation))
         # Isaac Lab would convert another convention, and wait for the device in doing so.
-        camera.set_world_poses(position, quat, env_ids=env_ids.int(), convention="opengl")  # pyright: ignore[reportArgumentType]
+        camera.set_world_poses(position, quat, env_ids=env_ids.int(), convention="opengl")

@@ -4,7 +4,7 @@ from .causes import CAUSES, Cause, FaultError
 from .guard import Guard
 from .guard_cfg import GuardCfg
 from .scene_state import SceneState
-from .step_guard import NoStepGuard, StepGuard, make_step_guard
+from .step_guard import NoStepGuard, StepGuard
 from .step_hooks import StepHook, add_step_hook
 
 __all__ = [
@@ -19,5 +19,4 @@ __all__ = [
     "StepHook",
     "add_step_hook",
     "attach_guard",
-    "make_step_guard",
 ]

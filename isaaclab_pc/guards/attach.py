@@ -26,11 +26,11 @@ _CHECKED = (torch.float16, torch.float32)
 def attach_guard(env: Any, cfg: GuardCfg, task: str) -> Guard:
     """Guard an environment, which stays the object that it is: learning libraries' wrappers need its class.
 
-    What its ``step`` and ``reset`` return is checked, and so are the actions it is given and, between physics and the
-    task's own terminations and rewards, the state of its assets. A faulty state is replaced by the assets' defaults
-    before the task reads it, so that sums and averages that the task keeps stay finite. Then the episode ends like
-    any other, and the task's own reset runs: in the same step, or, if only an observation is bad, before the next
-    physics step. Tasks that draw the randomness of all resets from one generator draw other numbers after a fault.
+    Checked are actions, results of ``step`` and ``reset`` and, between physics and the task's own terminations and
+    rewards, the state of its assets, of which a faulty one is replaced by their defaults: sums and averages that the
+    task keeps stay finite. Then the episode ends like any other, and the task's own reset runs: in the same step, or,
+    if only an observation is bad, before the next physics step. Tasks that draw the randomness of all resets from one
+    generator draw other numbers after a fault.
 
     An environment of your own may call this at the end of its ``__init__``. Afterwards ``env.guard`` is the guard,
     and ``extras["log"]`` has its counters.
@@ -56,7 +56,7 @@ def attach_guard(env: Any, cfg: GuardCfg, task: str) -> Guard:
             int(guard.counts["action"])  # every environment had one bad action
     """
     env = env.unwrapped
-    if not _is_supported(env):
+    if not isinstance(env, (DirectRLEnv, ManagerBasedRLEnv)):
         kind = type(env).__name__
         raise ConfigError(
             f"{task} cannot be guarded: {kind} is neither direct nor manager-based; use guard.mode=disabled."
@@ -69,10 +69,6 @@ def attach_guard(env: Any, cfg: GuardCfg, task: str) -> Guard:
         set_step_filter(env, _GuardFilter(env, guard))
         env.guard = guard
     return guard
-
-
-def _is_supported(env: Any) -> bool:
-    return isinstance(env, (DirectRLEnv, ManagerBasedRLEnv))
 
 
 def _allowed_actions(env: Any, cfg: GuardCfg) -> tuple[Any, Any]:

@@ -81,10 +81,11 @@ class Guard:
 
         self._device = torch.device(device)
         self._on_cpu = self._device.type == "cpu"
-        self._repairs = cfg.mode == "sanitize"
         self._allowed_actions = allowed_actions
         self.launch = RecordedLaunches(device).launch
         """Launches a kernel: see :meth:`~isaaclab_pc.warp_stream.RecordedLaunches.launch`."""
+        self.repairs = cfg.mode == "sanitize"
+        """Whether bad values are repaired, and episodes go on."""
         self._intervals = {cause: (*cfg.bounds(name), math.nan) for cause, name in _BOUND_NAMES.items()}
         self._intervals[Cause.DEPTH] = (0.0, cfg.max_abs, math.inf)
 
@@ -151,13 +152,13 @@ class Guard:
     @property
     def faulted(self) -> torch.Tensor:
         """Environments whose episode a fault of the current step ends, shape (num_envs,), bool."""
-        return torch.zeros_like(self.benched) if self._repairs else self.causes != 0
+        return torch.zeros_like(self.benched) if self.repairs else self.causes != 0
 
     @property
     def excluded(self) -> torch.Tensor:
         """Environments whose values do not count in the current step: faulted or benched, shape (num_envs,), bool."""
         # Where values are repaired, nobody is benched.
-        return self.benched if self._repairs else torch.logical_or(self.causes, self.benched)
+        return self.benched if self.repairs else torch.logical_or(self.causes, self.benched)
 
     def has_no_known_faults(self) -> bool:
         """Tell whether nothing is excluded, as far as that is known without waiting: always False on CUDA."""
@@ -195,7 +196,7 @@ class Guard:
 
         for index, tensor in enumerate(tensors):
             # Most tensors of the CPU are done here, in a fraction of a kernel's time.
-            if self._on_cpu and _is_within(tensor, low, high):
+            if self._on_cpu and is_within(tensor, low, high):
                 continue
 
             flat = tensor.reshape(self.num_envs, -1)
@@ -206,12 +207,12 @@ class Guard:
                 # A repaired number must be one that the type has: 1e6 in float16 is infinite.
                 most = torch.finfo(dtype).max
                 interval = max(low, -most), min(high, most), passes
-                return [*interval, self._repairs, int(cause), lane_bits, wp.from_torch(bad), self.findings]
+                return [*interval, self.repairs, int(cause), lane_bits, wp.from_torch(bad), self.findings]
 
             kernel = kernels.CHECK_VALUES[_WARP_TYPES[tensor.dtype]]
             self.launch((cause, tensor.dtype, lane_bits), kernel, self.num_envs << lane_bits, [values], constants)
             # What cannot be viewed as rows was copied.
-            if self._repairs and flat.data_ptr() != tensor.data_ptr():
+            if self.repairs and flat.data_ptr() != tensor.data_ptr():
                 tensor.copy_(flat.view_as(tensor))
             self._written.add(cause)
             self.raise_if(bad, names[index] if names else cause.label)
@@ -230,9 +231,9 @@ class Guard:
             FaultError: Something was found, and the mode is ``raise``.
         """
         given = actions.detach().to(torch.float32).contiguous()
-        actions = given.clone() if self._repairs else given
+        actions = given.clone() if self.repairs else given
         self.check(Cause.ACTION, actions, names=("actions",))
-        if self._repairs and self._allowed_actions is not None and not self.has_no_known_faults():
+        if self.repairs and self._allowed_actions is not None and not self.has_no_known_faults():
             # The bounds of what is no fault are wide: a task may not bear what is within them.
             actions = torch.where(actions == given, actions, actions.clamp(*self._allowed_actions))
         if self.cfg.action_rate is not None:
@@ -250,102 +251,15 @@ class Guard:
 
         def constants() -> list[Any]:
             arrays = [wp.from_torch(previous), wp.from_torch(bad)]
-            return [self.cfg.action_rate, self._repairs, int(Cause.ACTION_RATE), *arrays, self.findings]
+            return [self.cfg.action_rate, self.repairs, int(Cause.ACTION_RATE), *arrays, self.findings]
 
         self.launch("change", kernels.check_change, self.num_envs, [wp.from_torch(actions)], constants)
         self.raise_if(bad, "actions")
 
-    def check_dones(
-        self, terminated: torch.Tensor, truncated: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """End the episodes of faulted environments in the way that ``cfg.ends`` names, and in no other.
-
-        Args:
-            terminated: What the task concludes, which means nothing where an environment is faulted or benched, shape
-                (num_envs,), bool.
-            truncated: Whose time is over, likewise; it counts in benched environments, too: an evaluation waits for
-                the ends of all environments' episodes.
-
-        Returns:
-            ``terminated`` and ``truncated`` in their place, and where what the task concludes is a failure or means
-            nothing.
-        """
-        ended = [torch.empty_like(self.benched) for _ in range(3)]
-        arrays = [terminated.contiguous(), truncated.contiguous(), *ended]
-        self.launch("dones", kernels.check_dones, self.num_envs, arrays, self._ends)
-        return ended[0], ended[1], ended[2]
-
-    def check_reward(
-        self, reward: torch.Tensor, terminated: torch.Tensor, truncated: torch.Tensor, done: torch.Tensor
-    ) -> torch.Tensor | None:
-        """Check the reward, set it to 0 where it does not count, and end the episodes in which it is bad.
-
-        A reward of an environment that is excluded already is no fault of its own.
-
-        Args:
-            reward: Shape (num_envs,), float32; changed in place, as are the others.
-            terminated: Shape (num_envs,), bool.
-            truncated: Shape (num_envs,), bool.
-            done: Both of them, shape (num_envs,), bool.
-
-        Returns:
-            Environments in which no term of the reward counts, shape (num_envs,), bool; None if it is known that all
-            count. Read it only, and only until the step ends or the next check.
-
-        Raises:
-            FaultError: A reward is bad, and the mode is ``raise``.
-        """
-        low, high, _ = self._intervals[Cause.REWARD]
-        if self.has_no_known_faults() and _is_within(reward, low, high):
-            return None
-
-        uncounted = self._bad[Cause.REWARD]
-        self._written.add(Cause.REWARD)
-        arrays = [reward, terminated, truncated, done, uncounted]
-        self.launch("reward", kernels.check_reward, self.num_envs, arrays, lambda: [low, high, *self._ends()])
-        self.raise_if(uncounted, "reward")
-        return uncounted
-
-    def bad_observations(self, bad: torch.Tensor, bad_depth: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return whose observations are hidden, and whose episodes they end: not those of benched environments.
-
-        Args:
-            bad: Environments in which an observation group is bad, shape (num_envs,), bool.
-            bad_depth: Those in which a depth image is; None: there is none.
-        """
-        hidden, ended = torch.empty_like(bad), torch.empty_like(bad)
-        arrays = [bad, bad if bad_depth is None else bad_depth, hidden, ended]
-        self.launch("observations", kernels.hide_observations, self.num_envs, arrays, lambda: [self.findings])
-        return hidden, ended
-
-    def _ends(self) -> list[Any]:
-        return [self._repairs, self.cfg.ends == "terminated", self.findings]
-
-    def end_episodes(
-        self,
-        ended: torch.Tensor,
-        reward: torch.Tensor,
-        terminated: torch.Tensor,
-        truncated: torch.Tensor,
-        done: torch.Tensor,
-    ) -> None:
-        """End episodes without a reward in the way that ``cfg.ends`` names, and in no other.
-
-        Args:
-            ended: Environments whose episodes end, shape (num_envs,), bool, like the last three.
-            reward: Shape (num_envs,), float32; changed in place, as are the others.
-            terminated: Which episodes end in this way.
-            truncated: Which end in that one.
-            done: Which end.
-        """
-        arrays = [ended, reward, terminated, truncated, done]
-        as_termination = self.cfg.ends == "terminated"
-        self.launch("end", kernels.end_episodes, self.num_envs, arrays, lambda: [as_termination])
-
     def end_step(self) -> None:
         """Update the bench, and send to the host how many environments await a reset and how many are benched."""
         # Where values are repaired, episodes go on: nothing awaits a reset, and none fails after one.
-        if self._repairs or self._is_bench_up_to_date():
+        if self.repairs or self._is_bench_up_to_date():
             return
 
         self._pending.zero_()
@@ -442,14 +356,11 @@ class Guard:
         return dict(self._log)
 
     def raise_if(self, bad: torch.Tensor, tensor: str) -> None:
-        """In mode ``raise``, stop if anything is bad.
+        """In mode ``raise``, stop with a :class:`FaultError` if anything is bad.
 
         Args:
             bad: Shape (num_envs,), bool or bits.
-            tensor: What was checked.
-
-        Raises:
-            FaultError: Something is bad, and the mode is ``raise``.
+            tensor: Name of what was checked.
         """
         if self.cfg.mode != "raise" or not bool(bad.any()):
             return
@@ -474,18 +385,20 @@ class Guard:
         return torch.zeros(size, dtype=dtype, device=self._device)
 
 
-def _is_within(tensor: torch.Tensor, low: float, high: float) -> bool:
+def is_within(tensor: torch.Tensor, low: float, high: float) -> bool:
     """Tell whether all numbers of a tensor of the CPU are in an interval."""
     if tensor.numel() == 0:
         return True
 
-    # Both are NaN where one number is, and fail the comparison.
     if tensor.numel() < _PARALLEL_FROM:
         least, most = torch.aminmax(tensor)
     else:
         # Where other work keeps the cores busy, waiting for a second thread takes longer than the whole pass.
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
-        least, most = torch.aminmax(tensor)
-        torch.set_num_threads(threads)
+        try:
+            least, most = torch.aminmax(tensor)
+        finally:
+            torch.set_num_threads(threads)
+    # Both are NaN where one number is, and fail the comparison.
     return low <= least.item() and most.item() <= high

@@ -112,6 +112,10 @@ class GuardCfg:
         low, high = getattr(self, name) or (-self.max_abs, self.max_abs)
         return max(low, -self.max_abs), min(high, self.max_abs)
 
+    def fastest(self) -> tuple[float, float]:
+        """Return the bounds of a free body's linear [m/s] and angular [rad/s] velocity, within ``max_abs``."""
+        return min(self.linear_velocity, self.max_abs), min(self.angular_velocity, self.max_abs)
+
     def _need(self, name: str, holds: bool, expected: str) -> None:
         if not holds:
             prefix = "guard" if name in _SETTINGS else "env.guard"

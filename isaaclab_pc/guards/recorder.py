@@ -25,12 +25,15 @@ RING_BYTES = 128 * 2**20
 
 _LEAST_STEPS = 8
 
+_CLOCK = 2
+"""Columns at the end of a row: number of the episode, and step of the episode."""
+
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class RecorderCfg:
-    """How much is kept."""
+    """Size of the history, and number of files."""
 
     dumps: int = 3
     """Files in the run's folder. The first failures are kept: later ones often follow from them, or have the same
@@ -44,20 +47,16 @@ class RecorderCfg:
 
 
 def recorder_bytes(cfg: RecorderCfg, num_envs: int, state_width: int, num_actions: int) -> tuple[int, int]:
-    """Predict the memory of a recorder.
+    """Predict the memory of a recorder: fixed bytes, and bytes per environment.
 
     Args:
-        cfg: How much is kept.
-        num_envs: Environments.
+        cfg: Size of the history.
+        num_envs: Environments; more of them may mean fewer steps.
         state_width: Numbers that the state and the targets of an environment are.
         num_actions: Size of an action.
-
-    Returns:
-        Fixed bytes, and bytes per environment. More environments may mean fewer steps.
     """
-    width = state_width + num_actions
-    # A row of state, targets and action, and its clock; the outcome.
-    history = _ring_steps(cfg, num_envs, width) * 4 * (width + 2) + 4 * state_width
+    width = state_width + num_actions + _CLOCK
+    history = 4 * (_ring_steps(cfg, num_envs, width) * width + state_width)
     # Each slot also has three numbers and its own; then come the slots in use, on the device and on the host.
     return cfg.envs * (history + 4 * 8) + 2 * 8, history
 
@@ -88,7 +87,7 @@ class Recorder(StepHook):
         """Allocate the ring buffer.
 
         Args:
-            cfg: How much is kept.
+            cfg: Size of the history, and number of files.
             env: An unwrapped environment, built, with its guard as ``guard``.
             folder: Where the files go, ``dump_<number>.npz``. Files that are there already count.
             about: ``task``, ``config`` and ``backend`` of the run, as in :class:`FaultDump`.
@@ -99,11 +98,22 @@ class Recorder(StepHook):
 
         self._env = env
         self._folder = folder
-        self._written = len(list(folder.glob("dump_*.npz")))
-        self.active = self._written < cfg.dumps and env.guard.enabled
+        self._num_files = len(list(folder.glob("dump_*.npz")))
+        self.active = self._num_files < cfg.dumps and env.guard.enabled
         """Whether anything is recorded; no longer once the last file is written."""
 
-        self._sources = _sources(env)
+        self._num_recorded = 0
+        self._action: torch.Tensor | None = None
+        self._step_recorded = False
+        if not self.active:
+            return
+
+        articulations, rigid_objects = own_assets(env.scene, env.num_envs)
+        self._readers = _state_readers(articulations, rigid_objects, env.scene.env_origins)
+        self._widths = [read().shape[1] for read in self._readers.values()]
+        assets = {
+            name: {"kind": "articulation", "joints": list(asset.joint_names)} for name, asset in articulations.items()
+        }
         self._about = {
             **about,
             "format": FORMAT,
@@ -111,34 +121,38 @@ class Recorder(StepHook):
             "versions": installed_versions(SIMULATION_PACKAGES),
             "dt": env.cfg.sim.dt,
             "decimation": env.cfg.decimation,
-            "assets": _describe(env),
+            "assets": assets | {name: {"kind": "rigid_object", "joints": []} for name in rigid_objects},
             "causes": list(CAUSES),
         }
-        self._num_recorded = 0
-        self._action: torch.Tensor | None = None
-        self._step_recorded = False
-        if self.active:
-            self._allocate()
+        self._allocate()
+
+    def _allocate(self) -> None:
+        device = self._env.device
+        n = self._env.num_envs
+        slots = self.cfg.envs
+        self._state_width = sum(self._widths)
+        width = self._state_width + int(torch.Size(self._env.single_action_space.shape).numel()) + _CLOCK
+        steps = _ring_steps(self.cfg, n, width)
+
+        # One row a step: state and targets at its start, its action, its clock. Beside it, the state at its end.
+        self._ring = torch.full((steps, n, width), float("nan"), device=device)
+        self._outcome = torch.full((n, self._state_width), float("nan"), device=device)
+
+        # The same of environments that failed, and (environment, causes, step) of each.
+        self._slots = torch.full((slots, steps, width), float("nan"), device=device)
+        self._slot_outcome = torch.full((slots, self._state_width), float("nan"), device=device)
+        self._slot_ids = torch.zeros(slots, 3, dtype=torch.long, device=device)
+        self._slot_numbers = torch.arange(1, slots + 1, device=device)
+        self._num_used = torch.zeros(1, dtype=torch.long, device=device)
+        # Pinned, so that the copy waits for nothing.
+        self._num_used_on_host = torch.zeros((), dtype=torch.long, pin_memory=torch.device(device).type == "cuda")
+        self._num_used_view = self._num_used_on_host.numpy()
 
     @classmethod
-    def attach(
-        cls,
-        env: Any,
-        folder: Path,
-        about: Mapping[str, Any],
-        cfg: RecorderCfg | None = None,
-    ) -> Recorder:
-        """Record an environment from now until it is closed.
+    def attach(cls, env: Any, folder: Path, about: Mapping[str, Any], cfg: RecorderCfg | None = None) -> Recorder:
+        """Record an environment, with a :class:`~isaaclab_pc.guards.Guard` as ``guard``, until it is closed.
 
-        Args:
-            env: An unwrapped ``DirectRLEnv`` or ``ManagerBasedRLEnv``, built, with its
-                :class:`~isaaclab_pc.guards.Guard` as ``guard``.
-            folder: As for the class.
-            about: As for the class.
-            cfg: How much is kept.
-
-        Returns:
-            The recorder. If nothing is to be recorded, it leaves the environment alone.
+        Arguments as for the class. If nothing is to be recorded, the environment is left alone.
         """
         recorder = cls(cfg or RecorderCfg(), env, folder, about)
         if recorder.active:
@@ -160,11 +174,14 @@ class Recorder(StepHook):
         if not self.active:
             return
 
+        env = self._env
+        action = self._action.to(env.device, torch.float32).flatten(1)
+        step = env.episode_length_buf
+        # Tasks of other packages do not number their episodes.
+        episode = env.episode_index if hasattr(env, "episode_index") else torch.full_like(step, -1)
+        clock = torch.stack([episode, step], dim=1).float()
         row = self._num_recorded % len(self._ring)
-        action = self._action.to(self._env.device, torch.float32).flatten(1)
-        torch.cat([*self._read_state(), action], dim=1, out=self._ring[row])
-        self._clock[row, :, 0] = getattr(self._env, "episode_index", -1)
-        self._clock[row, :, 1] = self._env.episode_length_buf
+        torch.cat([*self._read_state(), action, clock], dim=1, out=self._ring[row])
         self._num_recorded += 1
         self._action = None
         self._step_recorded = True
@@ -179,7 +196,7 @@ class Recorder(StepHook):
         self._keep_failures(self._env.guard.causes)
 
     def close(self) -> None:
-        """Write what is not in a file yet."""
+        """Write failures that are in no file yet."""
         self.flush()
 
     def write_failed(self, env_ids: torch.Tensor) -> Path | None:
@@ -199,33 +216,6 @@ class Recorder(StepHook):
         self._keep_failures(failed)
         return self.flush()
 
-    def _keep_failures(self, causes: torch.Tensor) -> None:
-        """Copy the history of environments with a cause, shape (num_envs,), to free slots, without waiting."""
-        if not self.active or not self._step_recorded:
-            return
-        self._step_recorded = False
-        failed = causes != 0
-        if failed.device.type == "cpu" and not failed.any():
-            return
-
-        # The k-th failure since the last file goes to slot k, the first one is 1; later ones find no slot.
-        number = failed.cumsum(0) + self._num_used
-        hits = failed & (number == self._slot_numbers[:, None])
-        is_new = hits.any(dim=1)
-        env = hits.to(torch.uint8).argmax(dim=1)
-
-        # Oldest row first.
-        order = (torch.arange(len(self._ring), device=failed.device) + self._num_recorded) % len(self._ring)
-        self._slots = torch.where(is_new[:, None, None], self._ring[order, env[:, None]], self._slots)
-        self._slot_clock = torch.where(is_new[:, None, None], self._clock[order, env[:, None]], self._slot_clock)
-        self._slot_outcome = torch.where(is_new[:, None], self._outcome[env], self._slot_outcome)
-        step = torch.full_like(env, self._env.common_step_counter)
-        found = torch.stack([env, causes.long()[env], step], dim=1)
-        self._slot_ids = torch.where(is_new[:, None], found, self._slot_ids)
-
-        self._num_used = number[-1:].clamp(max=self.cfg.envs)
-        self._num_used_on_host.copy_(self._num_used[0], non_blocking=True)
-
     def flush(self) -> Path | None:
         """Write the failures that are in no file yet; waits for the device.
 
@@ -238,7 +228,7 @@ class Recorder(StepHook):
             return None
 
         dump = FaultDump(self._about, self._arrays(count))
-        path = self._folder / f"dump_{self._written}.npz"
+        path = self._folder / f"dump_{self._num_files}.npz"
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             dump.save(path)
@@ -250,126 +240,97 @@ class Recorder(StepHook):
         self.paths.append(path)
         envs = ", ".join(map(str, dump.arrays["env_id"]))
         _log.warning("environments %s failed; their last steps: %s", envs, command_line("replay", f"dump={path}"))
-        self._written += 1
+        self._num_files += 1
         self._num_used.zero_()
         self._num_used_on_host.zero_()
-        if self._written >= self.cfg.dumps:
+        if self._num_files >= self.cfg.dumps:
             self._stop()
         return path
 
-    def _allocate(self) -> None:
-        device = self._env.device
-        n = self._env.num_envs
-        slots = self.cfg.envs
-        self._state_width = sum(source.width for source in self._sources)
-        width = self._state_width + int(torch.Size(self._env.single_action_space.shape).numel())
-        steps = _ring_steps(self.cfg, n, width)
+    def _read_state(self) -> list[torch.Tensor]:
+        return [read() for read in self._readers.values()]
 
-        # One row a step: state and targets at its start, its action; episode and step of the episode.
-        self._ring = torch.full((steps, n, width), float("nan"), device=device)
-        self._clock = torch.full((steps, n, 2), -1, dtype=torch.int32, device=device)
-        # The state at the end of the last step.
-        self._outcome = torch.full((n, self._state_width), float("nan"), device=device)
+    def _keep_failures(self, causes: torch.Tensor) -> None:
+        """Copy the history of environments with a cause, shape (num_envs,), to free slots, without waiting."""
+        if not self.active or not self._step_recorded:
+            return
+        self._step_recorded = False
+        failed = causes != 0
+        if failed.device.type == "cpu" and not failed.any():
+            return
 
-        # The same of environments that failed, and (environment, causes, step) of each.
-        self._slots = torch.full((slots, steps, width), float("nan"), device=device)
-        self._slot_clock = torch.full((slots, steps, 2), -1, dtype=torch.int32, device=device)
-        self._slot_outcome = torch.full((slots, self._state_width), float("nan"), device=device)
-        self._slot_ids = torch.zeros(slots, 3, dtype=torch.long, device=device)
-        self._slot_numbers = torch.arange(1, slots + 1, device=device)
-        self._num_used = torch.zeros(1, dtype=torch.long, device=device)
-        # Pinned, so that the copy waits for nothing.
-        self._num_used_on_host = torch.zeros((), dtype=torch.long, pin_memory=torch.device(device).type == "cuda")
-        self._num_used_view = self._num_used_on_host.numpy()
+        # The k-th failure since the last file goes to slot k, the first one is 1; later ones find no slot.
+        number = failed.cumsum(0) + self._num_used
+        hits = failed & (number == self._slot_numbers[:, None])
+        is_new = hits.any(dim=1)[:, None]
+        env = hits.to(torch.uint8).argmax(dim=1)
+
+        # Oldest row first.
+        order = (torch.arange(len(self._ring), device=failed.device) + self._num_recorded) % len(self._ring)
+        self._slots = torch.where(is_new[:, None], self._ring[order, env[:, None]], self._slots)
+        self._slot_outcome = torch.where(is_new, self._outcome[env], self._slot_outcome)
+        step = torch.full_like(env, self._env.common_step_counter)
+        self._slot_ids = torch.where(is_new, torch.stack([env, causes.long()[env], step], dim=1), self._slot_ids)
+
+        self._num_used = number[-1:].clamp(max=self.cfg.envs)
+        self._num_used_on_host.copy_(self._num_used[0], non_blocking=True)
 
     def _stop(self) -> None:
         self.active = False
         self._num_used_on_host.zero_()
-        del self._ring, self._clock, self._outcome, self._slots, self._slot_clock, self._slot_outcome
-
-    def _read_state(self) -> list[torch.Tensor]:
-        return [source.read() for source in self._sources]
+        del self._ring, self._outcome, self._slots, self._slot_outcome
 
     def _arrays(self, count: int) -> dict[str, Any]:
         """Return the file's arrays: each environment's rows of the episode that failed, first row first."""
         slots = self._slots[:count].cpu()
-        clock = self._slot_clock[:count].cpu()
-        outcome = self._slot_outcome[:count].cpu()
         ids = self._slot_ids[:count].cpu()
+        lengths = [_episode_rows(slot[:, -1]) for slot in slots]
 
         # Histories differ in length; the file pads the shorter ones.
-        lengths = [_episode_rows(clock[index, :, 1]) for index in range(count)]
         rows = torch.full((count, max(lengths), slots.shape[2]), float("nan"))
-        clocks = torch.full((count, max(lengths), 2), -1, dtype=torch.long)
         for index, length in enumerate(lengths):
             rows[index, :length] = slots[index, -length:]
-            clocks[index, :length] = clock[index, -length:]
+        state, action, clock = rows.tensor_split([self._state_width, rows.shape[2] - _CLOCK], dim=2)
+        clock = clock.nan_to_num(nan=-1).long()
 
         arrays = {
             "env_id": ids[:, 0],
             "cause": ids[:, 1],
             "step": ids[:, 2],
             "length": torch.tensor(lengths),
-            "episode": clocks[:, :, 0],
-            "episode_step": clocks[:, :, 1],
-            "action": rows[:, :, self._state_width :],
+            "episode": clock[:, :, 0],
+            "episode_step": clock[:, :, 1],
+            "action": action,
         }
-        widths = [source.width for source in self._sources]
-        before = rows[:, :, : self._state_width].split(widths, dim=2)
-        after = outcome.split(widths, dim=1)
-        for source, start, end in zip(self._sources, before, after, strict=True):
-            arrays[f"before.{source.name}"] = start
-            arrays[f"after.{source.name}"] = end
+        before = state.split(self._widths, dim=2)
+        after = self._slot_outcome[:count].cpu().split(self._widths, dim=1)
+        for name, start, end in zip(self._readers, before, after, strict=True):
+            arrays[f"before.{name}"] = start
+            arrays[f"after.{name}"] = end
         return {name: tensor.contiguous().numpy() for name, tensor in arrays.items()}
-
-
-@dataclass(frozen=True)
-class _Source:
-    """A quantity that is recorded."""
-
-    name: str
-    """``<asset>.<quantity>``, as in the file."""
-
-    read: Callable[[], torch.Tensor]
-    """Returns its values, shape (num_envs, width)."""
-
-    width: int
 
 
 def _episode_rows(episode_step: torch.Tensor) -> int:
     """Return how many of the last rows are consecutive steps of one episode, at least 1."""
-    goes_on = (episode_step[1:] == episode_step[:-1] + 1) & (episode_step[:-1] >= 0)
+    goes_on = episode_step[1:] == episode_step[:-1] + 1
     return 1 + int(goes_on.flip(0).cumprod(0).sum())
 
 
-def _sources(env: Any) -> list[_Source]:
+def _state_readers(
+    articulations: Mapping[str, Any], rigid_objects: Mapping[str, Any], origins: torch.Tensor
+) -> dict[str, Callable[[], torch.Tensor]]:
+    """Return a function for each recorded quantity, ``<asset>.<quantity>`` as in the file: (num_envs, width)."""
     readers: dict[str, Callable[[], torch.Tensor]] = {}
-    articulations, rigid_objects = own_assets(env.scene, env.num_envs)
-
     for name, asset in [*articulations.items(), *rigid_objects.items()]:
-        readers[f"{name}.root_pose"] = _pose_reader(asset.data, env.scene.env_origins)
-        readers[f"{name}.root_velocity"] = lambda data=asset.data: data.root_vel_w.torch
-        if name not in articulations:
-            continue
-        command = asset.actuators.target_command
-        readers[f"{name}.joint_pos"] = lambda data=asset.data: data.joint_pos.torch
-        readers[f"{name}.joint_vel"] = lambda data=asset.data: data.joint_vel.torch
-        readers[f"{name}.joint_pos_target"] = lambda command=command: command.position.torch
-        readers[f"{name}.joint_vel_target"] = lambda command=command: command.velocity.torch
-
-    return [_Source(name, read, read().shape[1]) for name, read in readers.items()]
-
-
-def _pose_reader(data: Any, origins: torch.Tensor) -> Callable[[], torch.Tensor]:
-    return lambda: torch.cat([data.root_pos_w.torch - origins, data.root_quat_w.torch], dim=1)
-
-
-def _describe(env: Any) -> dict[str, dict[str, Any]]:
-    """Return kind and joint names of each recorded asset."""
-    articulations, rigid_objects = own_assets(env.scene, env.num_envs)
-    described: dict[str, dict[str, Any]] = {}
-    for name, asset in articulations.items():
-        described[name] = {"kind": "articulation", "joints": list(asset.joint_names)}
-    for name in rigid_objects:
-        described[name] = {"kind": "rigid_object", "joints": []}
-    return described
+        data = asset.data
+        readers[f"{name}.root_pose"] = lambda data=data: torch.cat(
+            [data.root_pos_w.torch - origins, data.root_quat_w.torch], dim=1
+        )
+        readers[f"{name}.root_velocity"] = lambda data=data: data.root_vel_w.torch
+        if name in articulations:
+            command = asset.actuators.target_command
+            readers[f"{name}.joint_pos"] = lambda data=data: data.joint_pos.torch
+            readers[f"{name}.joint_vel"] = lambda data=data: data.joint_vel.torch
+            readers[f"{name}.joint_pos_target"] = lambda command=command: command.position.torch
+            readers[f"{name}.joint_vel_target"] = lambda command=command: command.velocity.torch
+    return readers

@@ -36,24 +36,8 @@ class _Joints:
     """What the joints' positions are repaired to, (2, J): their limits without the margin, infinite for none."""
 
 
-@dataclass
-class _Body:
-    """A free body: a rigid object, or the root of a floating articulation."""
-
-    name: str
-    asset: Any
-
-
 def own_assets(scene: Any, num_envs: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the assets that exist once per environment, without those that the environments share.
-
-    Args:
-        scene: An initialized ``InteractiveScene``.
-        num_envs: Its number of environments.
-
-    Returns:
-        Articulations and rigid objects, by name.
-    """
+    """Return a scene's articulations and rigid objects by name, without those that the environments share."""
 
     def own(assets: Mapping[str, Any]) -> dict[str, Any]:
         return {name: asset for name, asset in assets.items() if asset.num_instances == num_envs}
@@ -81,8 +65,9 @@ class SceneState:
         self._joints = [
             joint_bounds(guard.cfg, name, asset) for name, asset in articulations.items() if asset.num_joints
         ]
-        self._bodies = [_Body(name, asset) for name, asset in rigid_objects.items()]
-        self._bodies += [_Body(name, asset) for name, asset in articulations.items() if not asset.is_fixed_base]
+        floating = {name: asset for name, asset in articulations.items() if not asset.is_fixed_base}
+        # Rigid objects, and the roots of floating articulations.
+        self._bodies = rigid_objects | floating
 
     def check(self) -> None:
         """Mark the environments whose state is not finite or out of bounds; in mode ``sanitize``, repair them.
@@ -105,31 +90,27 @@ class SceneState:
             if raises:
                 guard.raise_if(guard.causes & STATE_CAUSES, joints.name)
 
-        for body in self._bodies:
-            data = body.asset.data
+        for name, body in self._bodies.items():
+            data = body.data
             state = [data.root_link_pose_w.warp, data.root_com_vel_w.warp]
-            guard.launch((body.name, "body"), kernels.check_bodies, guard.num_envs, state, self._body_bounds)
+            guard.launch((name, "body"), kernels.check_bodies, guard.num_envs, state, self._body_bounds)
             if raises:
-                guard.raise_if(guard.causes & STATE_CAUSES, body.name)
+                guard.raise_if(guard.causes & STATE_CAUSES, name)
 
-        if guard.cfg.mode == "sanitize":
+        if guard.repairs:
             self._repair((guard.causes & STATE_CAUSES) != 0)
 
     def restore_defaults(self, env_ids: torch.Tensor) -> None:
-        """Write every asset's default state, and hold it as the target of the drives.
-
-        Args:
-            env_ids: Environments, shape (M,), int64.
-        """
+        """Write every asset's default state, and hold it as the target of the drives, in environments (M,), int64."""
         ids = env_ids.int()
 
-        for body in self._bodies:
-            pose = body.asset.data.default_root_pose.torch[env_ids].clone()
+        for body in self._bodies.values():
+            pose = body.data.default_root_pose.torch[env_ids].clone()
             pose[:, :3] += self._scene.env_origins[env_ids]
-            body.asset.write_root_pose_to_sim_index(root_pose=pose, env_ids=ids)
-            if not _is_kinematic(body.asset):
-                velocity = body.asset.data.default_root_vel.torch[env_ids]
-                body.asset.write_root_velocity_to_sim_index(root_velocity=velocity, env_ids=ids)
+            body.write_root_pose_to_sim_index(root_pose=pose, env_ids=ids)
+            if not _is_kinematic(body):
+                velocity = body.data.default_root_vel.torch[env_ids]
+                body.write_root_velocity_to_sim_index(root_velocity=velocity, env_ids=ids)
 
         for joints in self._joints:
             position = joints.asset.data.default_joint_pos.torch[env_ids]
@@ -144,7 +125,7 @@ class SceneState:
     def _body_bounds(self) -> list[Any]:
         cfg = self._guard.cfg
         origins = wp.from_torch(self._scene.env_origins.contiguous(), dtype=wp.vec3f)
-        fastest = wp.vec2f(*self._fastest())
+        fastest = wp.vec2f(*cfg.fastest())
         return [
             origins,
             *cfg.bounds("position"),
@@ -153,11 +134,6 @@ class SceneState:
             *_BODY_BITS,
             self._guard.findings,
         ]
-
-    def _fastest(self) -> list[float]:
-        """Return the bounds of the components of a free body's linear [m/s] and angular [rad/s] velocity."""
-        cfg = self._guard.cfg
-        return [min(bound, cfg.max_abs) for bound in (cfg.linear_velocity, cfg.angular_velocity)]
 
     def _repair(self, bad: torch.Tensor) -> None:
         """Write the nearest state that the assets can be in to environments, a mask of shape (num_envs,), bool.
@@ -182,8 +158,8 @@ class SceneState:
             velocity = torch.where(_is_within(velocity, -joints.fastest, joints.fastest), velocity, 0.0)
             joints.asset.write_joint_position_to_sim_mask(position=position, env_mask=mask)
             joints.asset.write_joint_velocity_to_sim_mask(velocity=velocity, env_mask=mask)
-        for body in self._bodies:
-            self._repair_body(body.asset, mask)
+        for body in self._bodies.values():
+            self._repair_body(body, mask)
 
     def _repair_body(self, asset: Any, mask: wp.array) -> None:
         origins = self._scene.env_origins
@@ -203,7 +179,7 @@ class SceneState:
 
         if not _is_kinematic(asset):
             velocity = asset.data.root_com_vel_w.torch
-            linear, angular = self._fastest()
+            linear, angular = self._guard.cfg.fastest()
             fastest = constant_tensor((linear,) * 3 + (angular,) * 3, velocity.device)
             velocity = torch.where(_is_within(velocity, -fastest, fastest) & in_place, velocity, 0.0)
             asset.write_root_velocity_to_sim_mask(root_velocity=velocity, env_mask=mask)

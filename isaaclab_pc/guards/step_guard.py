@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 
 import torch
 
+from isaaclab_pc.guards import kernels
 from isaaclab_pc.guards.causes import Cause
-from isaaclab_pc.guards.guard import Guard
+from isaaclab_pc.guards.guard import Guard, is_within
 from isaaclab_pc.guards.scene_state import STATE_CAUSES, SceneState
 
-__all__ = ["BadObservations", "GuardedDones", "NoStepGuard", "StepGuard", "check_action", "make_step_guard"]
+__all__ = ["BadObservations", "GuardedDones", "NoStepGuard", "StepGuard", "check_action"]
 
 
 class GuardedDones(NamedTuple):
@@ -56,114 +57,15 @@ def check_action(action: Any, shape: tuple[int, ...]) -> None:
         raise ValueError(f"actions have shape {tuple(action.shape)}, expected {shape}.")
 
 
-def make_step_guard(env: Any, guard: Guard, scene_state: SceneState, restore_state: bool = False) -> NoStepGuard:
-    """Return what guards the steps of an environment; arguments as for :class:`StepGuard`.
-
-    Returns:
-        A :class:`NoStepGuard` for a guard of mode ``disabled``, so that none of the guard's code runs in a step.
-    """
-    return StepGuard(env, guard, scene_state, restore_state) if guard.enabled else NoStepGuard()
-
-
-class NoStepGuard:
-    """Finds nothing and changes nothing: for a guard of mode ``disabled``."""
-
-    def before_reset_all(self) -> None:
-        """Prepare for a reset of all environments, by ``env.reset``: those that are benched get a new chance."""
-
-    def begin_step(self, action: torch.Tensor) -> torch.Tensor:
-        """Reset and hold what the last step left to do, and check the actions.
-
-        Args:
-            action: What the caller gave, shape (num_envs, ...); not changed. Only floating-point actions are checked.
-
-        Returns:
-            The action to take: 0 in excluded environments, repaired in mode ``sanitize``.
-
-        Raises:
-            FaultError: Here as in all other checks: something was found, and the mode is ``raise``.
-        """
-        return action
-
-    def check_state(self) -> None:
-        """Check the state that physics left, before the task reads it for its terminations and rewards."""
-
-    def check_dones(self, terminated: torch.Tensor, truncated: torch.Tensor) -> GuardedDones | None:
-        """End the episodes of environments with a fault in this step, whatever else they may have ended for.
-
-        Args:
-            terminated: Shape (num_envs,), bool; not changed.
-            truncated: Shape (num_envs,), bool; not changed.
-
-        Returns:
-            What to take in their place; None if it is known that there is no fault.
-        """
-        return None
-
-    def check_reward(self, reward: torch.Tensor) -> torch.Tensor | None:
-        """Set the reward to 0 where it does not count, and end the episodes in which it is bad.
-
-        Args:
-            reward: Shape (num_envs,), float32, changed in place.
-
-        Returns:
-            Environments in which no term of the reward counts, shape (num_envs,), bool; None if it is known that all
-            count.
-        """
-        return None
-
-    def on_reset(self, env_ids: torch.Tensor) -> None:
-        """Prepare for the new episodes of environments, shape (M,), int64."""
-
-    def check_depth(self, images: Mapping[str, torch.Tensor]) -> None:
-        """Check depth images, whose faults count among those of the next :meth:`check_observations`.
-
-        Args:
-            images: Planar depth [m] by the name of the camera, each (num_envs, H, W), float32. In mode ``sanitize``
-                they are repaired in place.
-        """
-
-    def check_observations(self, groups: Mapping[str, torch.Tensor]) -> BadObservations | None:
-        """Check observation groups.
-
-        Args:
-            groups: Each (num_envs, ...), float16 or float32. In mode ``sanitize`` they are repaired in place.
-
-        Returns:
-            What the caller has to hide and to end; None if it is known that there is nothing.
-        """
-        return None
-
-    def end_by_observation(
-        self, ended: torch.Tensor, reward: torch.Tensor, terminated: torch.Tensor, truncated: torch.Tensor
-    ) -> None:
-        """End episodes in which an observation is bad, after the step's resets: all are changed in place.
-
-        Args:
-            ended: Environments whose episodes end, shape (num_envs,), bool.
-            reward: The step's reward, shape (num_envs,).
-            terminated: Shape (num_envs,), bool.
-            truncated: Shape (num_envs,), bool.
-        """
-
-    def reset_later(self, mask: torch.Tensor) -> None:
-        """Have environments, a mask of shape (num_envs,), bool, reset before the next physics step."""
-
-    def end_step(self) -> None:
-        """Update the bench."""
-
-    def log(self) -> dict[str, torch.Tensor]:
-        """Return the guard's counters, for the training log; see :meth:`Guard.log`."""
-        return {}
-
-
-class StepGuard(NoStepGuard):
+class StepGuard:
     """Guards the steps of an environment, which calls the methods in the order in which they stand here.
 
     In mode ``quarantine``, the episode of a faulty environment ends in the same step with reward 0, and the
     environment's own reset follows. A bad observation is found after the resets of the step, so its environment returns
     zeros and is reset at the start of the next one. An environment that keeps failing right after its resets is
     benched: it is held at its default state, with reward 0 and observations of zeros.
+
+    In mode ``raise``, each check raises a :class:`FaultError`.
 
     :class:`~isaaclab_pc.envs.PointCloudEnv` has one as ``step_guard``;
     :func:`~isaaclab_pc.guards.attach_guard` puts one on any other environment.
@@ -182,15 +84,24 @@ class StepGuard(NoStepGuard):
         self._env = env
         self._guard = guard
         self._state = scene_state
-        self._restore_state = restore_state and guard.cfg.mode != "sanitize"
+        self._restore_state = restore_state and not guard.repairs
+        self._reward_bounds = guard.cfg.bounds("reward")
+        self._as_termination = guard.cfg.ends == "terminated"
         self._bad_depth: torch.Tensor | None = None
 
     def before_reset_all(self) -> None:
-        """See :meth:`NoStepGuard.before_reset_all`."""
+        """Prepare for a reset of all environments, by ``env.reset``: those that are benched get a new chance."""
         self._guard.unbench_all()
 
     def begin_step(self, action: torch.Tensor) -> torch.Tensor:
-        """See :meth:`NoStepGuard.begin_step`."""
+        """Reset and hold what the last step left to do, and check the actions.
+
+        Args:
+            action: As the caller gave it, shape (num_envs, ...); not changed. Only floating-point actions are checked.
+
+        Returns:
+            The action to take: 0 in excluded environments, repaired in mode ``sanitize``.
+        """
         awaiting_reset, benched = self._guard.pending_counts()
         if awaiting_reset > 0:
             self._reset_awaiting()
@@ -214,7 +125,7 @@ class StepGuard(NoStepGuard):
             recorder.record_post_reset(env_ids)
 
     def check_state(self) -> None:
-        """See :meth:`NoStepGuard.check_state`."""
+        """Check the state that physics left, before the task reads it for its terminations and rewards."""
         self._state.check()
         if not self._restore_state or self._guard.has_no_known_faults():
             return
@@ -227,49 +138,134 @@ class StepGuard(NoStepGuard):
             self._state.restore_defaults(env_ids)
 
     def check_dones(self, terminated: torch.Tensor, truncated: torch.Tensor) -> GuardedDones | None:
-        """See :meth:`NoStepGuard.check_dones`."""
-        if self._guard.has_no_known_faults():
+        """End the episodes of environments with a fault in this step, in the way that ``cfg.ends`` names.
+
+        Args:
+            terminated: Conclusion of the task, shape (num_envs,), bool; not changed. It means nothing where an
+                environment is faulty or benched.
+            truncated: Environments out of time, likewise; it counts in benched environments, too: an evaluation waits
+                for the ends of all environments' episodes.
+
+        Returns:
+            Masks to take in their place; None if it is known that there is no fault.
+        """
+        guard = self._guard
+        if guard.has_no_known_faults():
             return None
 
-        return GuardedDones(*self._guard.check_dones(terminated, truncated))
+        dones = GuardedDones(*(torch.empty_like(guard.benched) for _ in range(3)))
+        arrays = [terminated.contiguous(), truncated.contiguous(), *dones]
+        guard.launch("dones", kernels.check_dones, guard.num_envs, arrays, self._ending)
+        return dones
 
     def check_reward(self, reward: torch.Tensor) -> torch.Tensor | None:
-        """See :meth:`NoStepGuard.check_reward`."""
-        # Isaac Lab reads the masks after the rewards, so a bad reward still ends the episode in this step.
-        env = self._env
-        return self._guard.check_reward(reward, env.reset_terminated, env.reset_time_outs, env.reset_buf)
+        """Check the reward, set it to 0 where it does not count, and end the episodes in which it is bad.
 
-    def on_reset(self, env_ids: torch.Tensor) -> None:
-        """See :meth:`NoStepGuard.on_reset`."""
-        self._guard.on_reset(env_ids)
+        A reward of an environment that is excluded already is no fault of its own.
 
-    def check_depth(self, images: Mapping[str, torch.Tensor]) -> None:
-        """See :meth:`NoStepGuard.check_depth`."""
-        self._bad_depth = self._guard.check(Cause.DEPTH, *images.values(), names=tuple(images))
+        Args:
+            reward: Shape (num_envs,), float32, changed in place.
 
-    def check_observations(self, groups: Mapping[str, torch.Tensor]) -> BadObservations | None:
-        """See :meth:`NoStepGuard.check_observations`."""
+        Returns:
+            Environments in which no term of the reward counts, shape (num_envs,), bool; None if it is known that all
+            count.
+        """
         guard = self._guard
-        bad = guard.check(Cause.OBSERVATION, *groups.values(), names=tuple(groups))
-        if guard.cfg.mode == "sanitize" or guard.has_no_known_faults():
+        low, high = self._reward_bounds
+        if guard.has_no_known_faults() and is_within(reward, low, high):
             return None
 
-        return BadObservations(*guard.bad_observations(bad, self._bad_depth))
+        # Isaac Lab reads the masks after the rewards, so a bad reward still ends the episode in this step.
+        env = self._env
+        uncounted = torch.empty_like(guard.benched)
+        arrays = [reward, env.reset_terminated, env.reset_time_outs, env.reset_buf, uncounted]
+        guard.launch("reward", kernels.check_reward, guard.num_envs, arrays, lambda: [low, high, *self._ending()])
+        guard.raise_if(uncounted, "reward")
+        return uncounted
+
+    def _ending(self) -> list[Any]:
+        return [self._guard.repairs, self._as_termination, self._guard.findings]
+
+    def on_reset(self, env_ids: torch.Tensor) -> None:
+        """Prepare for the new episodes of environments, shape (M,), int64."""
+        self._guard.on_reset(env_ids)
+
+    def check_depth(self, images: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Check depth images, whose faults count among those of the next :meth:`check_observations`.
+
+        Args:
+            images: Planar depth [m] by the name of the camera, each (num_envs, H, W), float32.
+
+        Returns:
+            The images to use: those given; in mode ``sanitize`` they are repaired in place.
+        """
+        self._bad_depth = self._guard.check(Cause.DEPTH, *images.values(), names=tuple(images))
+        return images
+
+    def check_observations(self, groups: Mapping[str, torch.Tensor]) -> BadObservations | None:
+        """Check observation groups.
+
+        Args:
+            groups: Each (num_envs, ...), float16 or float32. In mode ``sanitize`` they are repaired in place.
+
+        Returns:
+            Environments to hide and to end; None if it is known that there are none.
+        """
+        guard = self._guard
+        bad = guard.check(Cause.OBSERVATION, *groups.values(), names=tuple(groups))
+        if guard.repairs or guard.has_no_known_faults():
+            return None
+
+        found = BadObservations(torch.empty_like(bad), torch.empty_like(bad))
+        arrays = [bad, bad if self._bad_depth is None else self._bad_depth, *found]
+        guard.launch("observations", kernels.hide_observations, guard.num_envs, arrays, lambda: [guard.findings])
+        return found
 
     def end_by_observation(
         self, ended: torch.Tensor, reward: torch.Tensor, terminated: torch.Tensor, truncated: torch.Tensor
     ) -> None:
-        """See :meth:`NoStepGuard.end_by_observation`."""
-        self._guard.end_episodes(ended, reward, terminated, truncated, self._env.reset_buf)
+        """End episodes in which an observation is bad, after the step's resets, in the way that ``cfg.ends`` names.
+
+        Args:
+            ended: Environments whose episodes end, shape (num_envs,), bool.
+            reward: The step's reward, shape (num_envs,), float32; becomes 0 there. Changed in place, as are the others.
+            terminated: Shape (num_envs,), bool.
+            truncated: Shape (num_envs,), bool.
+        """
+        arrays = [ended, reward, terminated, truncated, self._env.reset_buf]
+        guard = self._guard
+        guard.launch("end", kernels.end_episodes, guard.num_envs, arrays, lambda: [self._as_termination])
 
     def reset_later(self, mask: torch.Tensor) -> None:
-        """See :meth:`NoStepGuard.reset_later`."""
+        """Have environments, a mask of shape (num_envs,), bool, reset before the next physics step."""
         self._guard.awaiting_reset |= mask
 
     def end_step(self) -> None:
-        """See :meth:`NoStepGuard.end_step`."""
+        """Update the bench."""
         self._guard.end_step()
 
     def log(self) -> dict[str, torch.Tensor]:
-        """See :meth:`NoStepGuard.log`."""
+        """Return the guard's counters, for the training log; see :meth:`Guard.log`."""
         return self._guard.log()
+
+
+class NoStepGuard:
+    """Takes the place of a :class:`StepGuard` in mode ``disabled``: none of the guard's code runs in a step."""
+
+    def begin_step(self, action: torch.Tensor) -> torch.Tensor:
+        """Return the action."""
+        return action
+
+    def check_depth(self, images: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Return the images."""
+        return images
+
+    def log(self) -> dict[str, torch.Tensor]:
+        """Return no counters."""
+        return {}
+
+    def _nothing(self, *_: Any) -> None:
+        """Find nothing and change nothing."""
+
+    before_reset_all = check_state = check_dones = check_reward = on_reset = _nothing
+    check_observations = end_by_observation = reset_later = end_step = _nothing

@@ -25,8 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -120,15 +119,7 @@ def add_step_hook(env: Any, hook: StepHook) -> Callable[[], None]:
 
 
 def set_step_filter(env: Any, step_filter: StepFilter) -> None:
-    """Let a filter change what an environment takes and returns, from now on.
-
-    Args:
-        env: As for :func:`add_step_hook`.
-        step_filter: The filter.
-
-    Raises:
-        ValueError: The environment has a filter already.
-    """
+    """Let a filter change what an environment takes and returns, from now on; ValueError if it has one already."""
     _methods_of(env).use_filter(step_filter)
 
 
@@ -138,25 +129,15 @@ def _methods_of(env: Any) -> _HookedMethods:
     return env.step_methods
 
 
-@dataclass
-class _Replacement:
+class _Replacement(NamedTuple):
     """A method of one object that another one takes the place of."""
 
     owner: Any
     name: str
-    before: Any
+    own: Any
     """The object's own attribute that was there before; None if the class has the method."""
 
     method: Any
-
-    def is_in_place(self) -> bool:
-        return vars(self.owner).get(self.name) == self.method
-
-    def undo(self) -> None:
-        if self.before is None:
-            delattr(self.owner, self.name)
-        else:
-            setattr(self.owner, self.name, self.before)
 
 
 class _HookedMethods:
@@ -193,9 +174,12 @@ class _HookedMethods:
         self.hooks = tuple(other for other in self.hooks if other is not hook)
         # Where somebody else put a method over one of these, they stay: without hooks they only pass calls on.
         unused = not self.hooks and self._filter is None
-        if unused and all(replacement.is_in_place() for replacement in self._replaced):
-            for replacement in self._replaced:
-                replacement.undo()
+        if unused and all(vars(owner).get(name) == method for owner, name, _, method in self._replaced):
+            for owner, name, own, _ in self._replaced:
+                if own is None:
+                    delattr(owner, name)
+                else:
+                    setattr(owner, name, own)
             del self._env.step_methods
 
     # In the order of a step.

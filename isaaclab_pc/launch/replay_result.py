@@ -10,7 +10,7 @@ from pydantic import Field
 
 from isaaclab_pc.json_record import Count, JsonRecord, NonNegative, Size
 
-__all__ = ["Fault", "Reading", "ReplayResult", "TracePoint"]
+__all__ = ["Fault", "Reading", "ReplayResult"]
 
 _AnyFloat = Annotated[float, Field(allow_inf_nan=True)]
 """A number of the simulation, which may be NaN or infinite: such values are what a replay looks for."""
@@ -54,22 +54,8 @@ class Reading(JsonRecord):
 
     @property
     def source(self) -> tuple[str, str, str]:
-        """What was read: the same in every physics step."""
+        """Asset, name and quantity: the same in every physics step."""
         return self.asset, self.name, self.quantity
-
-
-@dataclass(frozen=True)
-class TracePoint(JsonRecord):
-    """A value in a physics step before the fault."""
-
-    step: Count
-    """Step of the history."""
-
-    substep: Size
-    """Physics step in it, from 1."""
-
-    value: _AnyFloat
-    """The value."""
 
 
 @dataclass(frozen=True)
@@ -88,13 +74,13 @@ class Fault(JsonRecord):
     num_offenders: Size
     """How many there are."""
 
-    trace: tuple[TracePoint, ...]
-    """The worst one's values in the physics steps before."""
+    trace: tuple[_AnyFloat, ...]
+    """The worst one's values after the physics steps before, oldest first."""
 
 
 @dataclass(frozen=True)
 class ReplayResult(JsonRecord):
-    """What a replay found, and how closely it followed the recording."""
+    """The fault that a replay found, and how closely it followed the recording."""
 
     backend: str
     """The physics backend."""
@@ -109,15 +95,10 @@ class ReplayResult(JsonRecord):
     """For each step of the history, how many steps of its episode came before."""
 
     from_each_step: bool
-    """Whether every step was begun in its recorded state, because running through reproduced nothing."""
+    """Whether every step began in its recorded state; otherwise the first one alone, since the physics is another."""
 
     fault: Fault | None
-    """What was found; None where all steps stayed finite and in bounds."""
+    """None where all steps stayed finite and in bounds."""
 
     differences: tuple[_AnyFloat, ...]
-    """Distance from the recorded state at the start of each step but the first, when run through [rad, m]."""
-
-    @property
-    def num_steps(self) -> int:
-        """Steps of the history."""
-        return len(self.episode_step)
+    """Distance from the recorded state at the end of each step but the last, up to the fault [rad, m]."""

@@ -230,23 +230,14 @@ def _tighten(env_cfg: DirectRLEnvCfg, kind: str, scale: float | None) -> None:
 
 
 def physx_fragments(env_cfg: Any) -> list[Any]:
-    """Return the parts of a scene's spawners that may hold PhysX's iteration counts.
-
-    Args:
-        env_cfg: An environment's config.
-    """
+    """Return the parts of a scene's spawners that may hold PhysX's iteration counts."""
     spawners = [getattr(part, "spawn", None) for part in scene_parts(env_cfg)]
     names = ("rigid_props", "articulation_props")
     return [fragment for spawn in spawners for name in names for fragment in spawner_fragments(spawn, name)]
 
 
 def spawner_fragments(spawn: Any, name: str) -> list[Any]:
-    """Return the schema fragments that a spawner's field holds, with those of all variants that it chooses from.
-
-    Args:
-        spawn: A spawner's config, or None.
-        name: Field, such as ``rigid_props``, which may hold one fragment, several or None.
-    """
+    """Return the schema fragments in a field of a spawner, such as ``rigid_props``, and of all its variants."""
     props = getattr(spawn, name, None)
     fragments = list(props) if isinstance(props, (list, tuple)) else [props]
 
@@ -255,9 +246,5 @@ def spawner_fragments(spawn: Any, name: str) -> list[Any]:
 
 
 def scene_parts(env_cfg: Any) -> list[Any]:
-    """Return the fields of a scene's config but text: it names classes, and asking it for an attribute loads them.
-
-    Args:
-        env_cfg: An environment's config.
-    """
+    """Return the fields of a scene's config but text: it names classes, and asking it for an attribute loads them."""
     return [part for part in vars(env_cfg.scene).values() if not isinstance(part, str)]

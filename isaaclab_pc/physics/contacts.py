@@ -127,9 +127,6 @@ class ContactMonitor:
 def monitor_contacts(physics: Any) -> ContactMonitor | None:
     """Watch the simulation of this process; its solver no longer prints its overflow flags.
 
-    Args:
-        physics: Its physics config, ``cfg.sim.physics``.
-
     Returns:
         The monitor; None where the solver has no such counters (PhysX, and Newton's other solvers).
     """
@@ -143,14 +140,7 @@ def monitor_contacts(physics: Any) -> ContactMonitor | None:
 
 
 def contact_buffer_bytes(physics: Any) -> int:
-    """Measure the solver's buffers of contacts and constraint rows in this process.
-
-    Args:
-        physics: As for :func:`monitor_contacts`.
-
-    Returns:
-        Their memory [bytes]; 0 where the solver is not MuJoCo Warp.
-    """
+    """Return the memory of the solver's contacts and constraint rows in this process [bytes]; 0 but for MuJoCo Warp."""
     solver = _mujoco_warp_solver(physics)
     return 0 if solver is None else _buffer_bytes(solver.mjw_data)
 

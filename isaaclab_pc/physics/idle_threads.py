@@ -7,7 +7,7 @@ import ctypes
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 
-__all__ = ["SPIN_COUNT", "calm_threads", "limit_spinning"]
+__all__ = ["SPIN_COUNT", "limit_spinning", "relax_thread_timers"]
 
 SPIN_COUNT = 1000
 """How often an OpenMP thread looks for work before it sleeps; libgomp's default is 300,000, which is milliseconds.
@@ -25,13 +25,9 @@ _SLACK_NS = 2_000_000
 
 
 def limit_spinning(environment: MutableMapping[str, str]) -> None:
-    """Let OpenMP's idle threads sleep soon, so that they do not hold a core that another program could use.
+    """Let OpenMP's idle threads sleep soon, by environment variables; nothing is changed where one is set already.
 
-    The runtimes read these variables when they are loaded: call this before torch is imported. Nothing is changed where
-    one of them is set already.
-
-    Args:
-        environment: Environment variables of this process, which are changed.
+    The runtimes read these variables when they are loaded: call this before torch is imported.
     """
     if not any(name in environment for name in _WAIT_VARIABLES):
         # The first and the last are Intel's and LLVM's runtime's, in a torch that comes from conda.
@@ -39,7 +35,7 @@ def limit_spinning(environment: MutableMapping[str, str]) -> None:
 
 
 @contextmanager
-def calm_threads() -> Iterator[None]:
+def relax_thread_timers() -> Iterator[None]:
     """Let the threads that start in this block wake up to 2 ms late from a sleep, for as long as they live.
 
     ovphysx starts one that waits for meshes to cook. It sleeps for a microsecond, then looks, as long as the simulation

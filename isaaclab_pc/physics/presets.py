@@ -46,11 +46,7 @@ class PhysicsPresetsCfg(PresetCfg):
 
 
 def newton_presets(physics: Any) -> list[NewtonCfg]:
-    """Return the presets that run Newton, for a task to change; the default is one of them where it is Newton.
-
-    Args:
-        physics: A :class:`PhysicsPresetsCfg`, ``sim.physics`` of a config whose backend is not chosen yet.
-    """
+    """Return the presets of a :class:`PhysicsPresetsCfg` that run Newton, for a task to change."""
     return [preset for preset in (physics.newton_mjwarp, physics.default) if isinstance(preset, NewtonCfg)]
 
 

@@ -80,14 +80,9 @@ class Cell(JsonRecord):
 
 
 def grid(backend: str, physics: Mapping[str, object]) -> list[dict[str, int]]:
-    """Return the settings to measure.
+    """Return the settings to measure, from the coarsest to the finest.
 
-    Args:
-        backend: The backend that will run.
-        physics: The ``physics`` settings of the config; those that are not None were given by the user and stay.
-
-    Returns:
-        Values by name, from the coarsest to the finest; one empty setting where the user gave all of them.
+    Fields of ``physics`` that are not None were given by the user and stay; one empty setting where all of them were.
     """
     fixed = {name for name, value in physics.items() if value is not None}
     if "dt" in fixed:
@@ -97,16 +92,10 @@ def grid(backend: str, physics: Mapping[str, object]) -> list[dict[str, int]]:
 
 
 def cheapest(cells: Sequence[Cell]) -> Cell | None:
-    """Choose the setting to train with.
+    """Return the stable setting with the lowest :attr:`Cell.cost`; None where no setting is stable.
 
     A setting is stable if no environment failed under random actions, nothing spoiled the measurement, and the
     expert, where there is one, loses at most :data:`TOLERATED_LOSS` against the best setting.
-
-    Args:
-        cells: What was measured.
-
-    Returns:
-        The stable one with the lowest :attr:`Cell.cost`; None where no setting is stable.
     """
     best_success = max((cell.success for cell in cells if cell.success is not None), default=None)
     stable = [cell for cell in cells if _is_stable(cell, best_success)]

@@ -31,15 +31,7 @@ if TYPE_CHECKING:
 
 
 def sphere_points(num_points: int, radius: float) -> torch.Tensor:
-    """Spread points over a sphere around the origin, by Fibonacci's spiral.
-
-    Args:
-        num_points: Number of points, M; one alone is the centre.
-        radius: Radius [m].
-
-    Returns:
-        Positions [m], shape (M, 3), float32.
-    """
+    """Spread points over a sphere around the origin [m], by Fibonacci's spiral, shape (M, 3); one is the centre."""
     if num_points == 1:
         return torch.zeros(1, 3)
 

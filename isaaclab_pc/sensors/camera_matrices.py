@@ -46,14 +46,10 @@ def frame_change(
     *,
     like: torch.Tensor,
 ) -> torch.Tensor:
-    """Return the matrices that take points of one frame to another, shape (N, 3, 4).
+    """Return the matrices that take points of one frame to another, shape (N, 3, 4), on the device of ``like``.
 
-    Args:
-        from_pos: Origin of the points' frame in the world [m], shape (N, 3); None is the world's.
-        from_quat: Its orientation in the world, (x, y, z, w), shape (N, 4); None is the world's.
-        to_pos: Origin of the new frame in the world [m], shape (N, 3); None is the first frame's.
-        to_quat: Its orientation in the world, shape (N, 4); None is the first frame's.
-        like: Tensor whose length and device the result takes.
+    Origins (N, 3) [m] and orientations (x, y, z, w), (N, 4), are in the world. None of the points' frame is the
+    world's; None of the new frame is the points' frame's.
     """
     to_pos = from_pos if to_pos is None else to_pos
     to_quat = from_quat if to_quat is None else to_quat

@@ -6,18 +6,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 
 from isaaclab_pc.constant_tensor import constant_tensor
-from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.sensors.camera_matrices import frame_change, ray_matrices
+from isaaclab_pc.sensors.cloud_checks import SAMPLERS, Sampler, check_buffers, check_cloud
 from isaaclab_pc.tensor_bytes import tensor_bytes
 
-Sampler = Literal["random", "grid", "voxel", "fps"]
-SAMPLERS: tuple[Sampler, ...] = ("random", "grid", "voxel", "fps")
+__all__ = ["SAMPLERS", "Cloud", "DepthToCloud", "Sampler", "pixel_order"]
 
 
 @dataclass(frozen=True)
@@ -133,6 +132,8 @@ class DepthToCloud:
         # What the backends take for "every class is kept" and "the output frame is the crop's frame".
         self._no_ids = torch.zeros(num_cameras, 0, dtype=torch.bool, device=self.device)
         self._no_frame = torch.zeros(0, 3, 4, device=self.device)
+        # Of the arguments that were checked last: most callers give the same in every frame.
+        self._checked: tuple[Any, ...] | None = None
 
         if backend == "numba":
             from isaaclab_pc.sensors.numba_backend import NumbaBackend as Backend
@@ -191,45 +192,28 @@ class DepthToCloud:
             ValueError: A tensor has another shape, device or memory layout than is said here.
             TypeError: A tensor has another dtype.
         """
-        n = self.num_envs
-        num_cameras = len(self.image_sizes)
-        depths = self._images("depth", depth, torch.float32)
-        expected = {
-            "intrinsics": (intrinsics, (n, num_cameras, 3, 3), torch.float32),
-            "camera_pos": (camera_pos, (n, num_cameras, 3), torch.float32),
-            "camera_quat": (camera_quat, (n, num_cameras, 4), torch.float32),
-            "keys": (keys, (n,), torch.int32),
-            "frame_pos": (frame_pos, (n, 3), torch.float32),
-            "frame_quat": (frame_quat, (n, 4), torch.float32),
-            "output_pos": (output_pos, (n, 3), torch.float32),
-            "output_quat": (output_quat, (n, 4), torch.float32),
-            "mask": (mask, (n,), torch.bool),
-        }
-        for name, (tensor, shape, dtype) in expected.items():
-            if tensor is not None:
-                self._check(name, tensor, shape, dtype)
+        single = (intrinsics, camera_pos, camera_quat, keys, frame_pos, frame_quat, output_pos, output_quat, mask)
+        layout = (_layout(depth), _layout(labels), _layout(removed), _layout(centers), *map(_layout, single))
+        if layout != self._checked:
+            self._check_images("depth", depth, torch.float32)
+            self._check_labels(labels, removed)
+            self._check_centers(centers)
+            self._check_single(*single)
+            self._checked = layout
 
-        if removed is None and labels is not None and all(image.dtype == torch.bool for image in labels):
-            labels = [image.int() for image in self._images("labels", labels, torch.bool)]
-            removed = constant_tensor((False, True), self.device, torch.bool)
-        if (labels is None) != (removed is None):
-            raise ValueError(
-                "labels and removed go together: give both, or neither; a mask, which needs none, is bool."
-            )
-        if labels is None or removed is None:
+        depths = _per_camera(depth)
+        if labels is None:
             # The backends want images of ids, which they do not read where no id is removed.
             label_images = tuple(image.view(torch.int32) for image in depths)
             removed = self._no_ids
         else:
+            label_images = _per_camera(labels)
+            if removed is None:
+                label_images = tuple(image.int() for image in label_images)
+                removed = constant_tensor((False, True), self.device, torch.bool)
             if removed.dim() == 1:
-                removed = removed.expand(num_cameras, -1)
-            self._check("removed", removed, (num_cameras, *removed.shape[1:2]), torch.bool)
-            label_images = self._images("labels", labels, torch.int32)
+                removed = removed.expand(len(self.image_sizes), -1)
         if centers is not None:
-            if len(centers) != num_cameras:
-                raise ValueError(f"centers has tables of {len(centers)} cameras, expected {num_cameras}.")
-            for index, (table, size) in enumerate(zip(centers, self.image_sizes, strict=True)):
-                self._check(f"centers[{index}]", table, (*size, 2), torch.float32)
             centers = tuple(table.contiguous() for table in centers)
 
         matrices = ray_matrices(intrinsics, camera_pos, camera_quat, frame_pos, frame_quat)
@@ -254,16 +238,12 @@ class DepthToCloud:
         )
         return Cloud(points, self._count, self._pixels)
 
-    def _images(
-        self, name: str, images: torch.Tensor | Sequence[torch.Tensor], dtype: torch.dtype
-    ) -> tuple[torch.Tensor, ...]:
-        """Return one image batch per camera, checked, each (N, H, W)."""
-        if isinstance(images, torch.Tensor):
-            if images.dim() != 4:
-                shape = (self.num_envs, len(self.image_sizes), *self.image_sizes[0])
-                raise ValueError(f"{name} has shape {tuple(images.shape)}, expected (N, C, H, W) = {shape}.")
-            images = images.unbind(1)
+    def _check_images(self, name: str, images: torch.Tensor | Sequence[torch.Tensor], dtype: torch.dtype) -> None:
+        if isinstance(images, torch.Tensor) and images.dim() != 4:
+            shape = (self.num_envs, len(self.image_sizes), *self.image_sizes[0])
+            raise ValueError(f"{name} has shape {tuple(images.shape)}, expected (N, C, H, W) = {shape}.")
 
+        images = _per_camera(images)
         if len(images) != len(self.image_sizes):
             raise ValueError(f"{name} has images of {len(images)} cameras, expected {len(self.image_sizes)}.")
         for index, (image, size) in enumerate(zip(images, self.image_sizes, strict=True)):
@@ -274,7 +254,46 @@ class DepthToCloud:
                     f"The images of {where}, shape {tuple(image.shape)}, are not contiguous (strides "
                     f"{image.stride()}): pass {name}.contiguous()."
                 )
-        return tuple(images)
+
+    def _check_labels(self, labels: torch.Tensor | Sequence[torch.Tensor] | None, removed: torch.Tensor | None) -> None:
+        is_mask = labels is not None and all(image.dtype == torch.bool for image in labels)
+        if (labels is None) != (removed is None) and not (is_mask and removed is None):
+            raise ValueError(
+                "labels and removed go together: give both, or neither; a mask, which needs none, is bool."
+            )
+        if removed is not None and removed.dim() == 1:
+            self._check("removed", removed, tuple(removed.shape), torch.bool)
+        elif removed is not None:
+            self._check("removed", removed, (len(self.image_sizes), *removed.shape[1:2]), torch.bool)
+        if labels is not None:
+            self._check_images("labels", labels, torch.bool if removed is None else torch.int32)
+
+    def _check_centers(self, centers: Sequence[torch.Tensor] | None) -> None:
+        if centers is None:
+            return
+        if len(centers) != len(self.image_sizes):
+            raise ValueError(f"centers has tables of {len(centers)} cameras, expected {len(self.image_sizes)}.")
+        for index, (table, size) in enumerate(zip(centers, self.image_sizes, strict=True)):
+            self._check(f"centers[{index}]", table, (*size, 2), torch.float32)
+
+    def _check_single(self, *tensors: torch.Tensor | None) -> None:
+        """Check the arguments that are one tensor, in the order of :meth:`__call__`; the mask is the last one."""
+        n = self.num_envs
+        num_cameras = len(self.image_sizes)
+        expected = {
+            "intrinsics": ((n, num_cameras, 3, 3), torch.float32),
+            "camera_pos": ((n, num_cameras, 3), torch.float32),
+            "camera_quat": ((n, num_cameras, 4), torch.float32),
+            "keys": ((n,), torch.int32),
+            "frame_pos": ((n, 3), torch.float32),
+            "frame_quat": ((n, 4), torch.float32),
+            "output_pos": ((n, 3), torch.float32),
+            "output_quat": ((n, 4), torch.float32),
+            "mask": ((n,), torch.bool),
+        }
+        for tensor, (name, (shape, dtype)) in zip(tensors, expected.items(), strict=True):
+            if tensor is not None:
+                self._check(name, tensor, shape, dtype)
 
     def _check(self, name: str, tensor: torch.Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> None:
         if tuple(tensor.shape) != shape:
@@ -285,105 +304,16 @@ class DepthToCloud:
             raise ValueError(f"{name} of shape {shape} is on {tensor.device}, expected {self.device}.")
 
 
-def check_cloud(
-    image_sizes: Sequence[tuple[int, int]],
-    num_points: int,
-    sampler: str,
-    crop_lower: Sequence[float],
-    crop_upper: Sequence[float],
-    voxel_size: float,
-) -> None:
-    """Refuse the settings of a cloud that no operator can make.
-
-    Args:
-        image_sizes: (H, W) of each camera.
-        num_points: Points per cloud.
-        sampler: Name of the sampler.
-        crop_lower: Lower corner of the crop [m].
-        crop_upper: Upper corner of the crop [m].
-        voxel_size: Edge of a voxel [m].
-
-    Raises:
-        ConfigError: A value is out of its range; the message names it and what would do.
-    """
-    for name, corner in {"crop_lower": crop_lower, "crop_upper": crop_upper}.items():
-        if len(corner) != 3:
-            raise ConfigError(f"{name}={tuple(corner)} has {len(corner)} values, expected 3: x, y and z [m].")
-
-    sizes = " + ".join(f"{height} x {width}" for height, width in image_sizes)
-    pixels = sum(height * width for height, width in image_sizes)
-    if min((min(size) for size in image_sizes), default=0) < 1:
-        raise ConfigError(f"The images of {sizes or 'no camera'} hold no pixels: give (H, W) of at least one camera.")
-
-    if num_points < 1:
-        raise ConfigError(f"num_points={num_points} must be at least 1.")
-    if num_points > pixels:
-        raise ConfigError(
-            f"num_points={num_points} is more than the {sizes} = {pixels} pixels of the cameras: "
-            f"use at most {pixels}, or larger images."
-        )
-
-    if sampler not in SAMPLERS:
-        raise ConfigError(f"sampler={sampler!r} is unknown: use one of {', '.join(SAMPLERS)}.")
-
-    for axis, lower, upper in zip("xyz", crop_lower, crop_upper, strict=True):
-        if not lower < upper:
-            raise ConfigError(
-                f"The crop is empty along {axis}: crop_lower {lower} m is not below crop_upper {upper} m."
-            )
-
-    if sampler == "voxel":
-        edges = [upper - lower for lower, upper in zip(crop_lower, crop_upper, strict=True)]
-        if not voxel_size > 0:
-            raise ConfigError(f"voxel_size={voxel_size} m must be above 0.")
-        if not math.isfinite(sum(edges)):
-            raise ConfigError(
-                "sampler='voxel' needs a crop that is bounded on all sides: set crop_lower and crop_upper."
-            )
-        if math.prod(edge / voxel_size + 2 for edge in edges) >= 2**31:
-            raise ConfigError(
-                f"voxel_size={voxel_size} m cuts the crop of {' x '.join(f'{edge:g}' for edge in edges)} m into more "
-                "than 2^31 voxels: use larger voxels or a smaller crop."
-            )
+def _layout(given: torch.Tensor | Sequence[torch.Tensor] | None) -> Any:
+    """Return all that the checks read of a tensor, or of one tensor for each camera."""
+    if isinstance(given, torch.Tensor):
+        return given.shape, given.stride(), given.dtype, given.device
+    return None if given is None else tuple(map(_layout, given))
 
 
-def check_buffers(
-    num_envs: int,
-    num_cameras: int,
-    near: float | Sequence[float],
-    far: float | Sequence[float],
-    dtype: str,
-    device: str,
-    backend: str | None,
-) -> None:
-    """Refuse buffers and depth limits that no operator can have.
-
-    Args:
-        num_envs: Number of environments.
-        num_cameras: Number of cameras.
-        near: Depth that a pixel must exceed, of all cameras or of each [m].
-        far: Depth that a pixel must stay below, of all cameras or of each [m].
-        dtype: Name of the points' type.
-        device: Torch device.
-        backend: Name of the backend; None for the device's own.
-
-    Raises:
-        ConfigError: A value is out of its range; the message names it and what would do.
-    """
-    if num_envs < 1:
-        raise ConfigError(f"num_envs={num_envs} must be at least 1.")
-    if dtype not in ("float16", "float32"):
-        raise ConfigError(f"dtype={dtype!r} is unknown: use float16 or float32.")
-    if backend not in (None, "numba", "warp"):
-        raise ConfigError(f"backend={backend!r} is unknown: use numba or warp, or None for the faster one.")
-    if backend == "numba" and torch.device(device).type != "cpu":
-        raise ConfigError(f"backend='numba' runs on the CPU, not on device={device}: use backend='warp', or None.")
-
-    for name, value in {"near": near, "far": far}.items():
-        if np.shape(value) not in ((), (num_cameras,)):
-            raise ConfigError(f"{name}={value} must be one depth [m], or one for each of the {num_cameras} cameras.")
-    if not ((np.asarray(near) >= 0) & (np.asarray(near) < np.asarray(far))).all():
-        raise ConfigError(f"near={near} m must be at least 0 and below far={far} m.")
+def _per_camera(images: torch.Tensor | Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    """Return one image batch for each camera, each (N, H, W)."""
+    return images.unbind(1) if isinstance(images, torch.Tensor) else tuple(images)
 
 
 def pixel_order(image_sizes: Sequence[tuple[int, int]]) -> np.ndarray:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from isaaclab_pc.caches import use_writable_caches
-from isaaclab_pc.sensors.depth_to_cloud import SAMPLERS
+from isaaclab_pc.sensors.cloud_checks import SAMPLERS
 
 try:
     from isaaclab_pc.sensors.numba_kernels import sample_clouds

@@ -15,7 +15,7 @@ from isaaclab_pc.sensors.numba_sampler_kernels import below, farthest, first_of_
 u32 = np.uint32
 f32 = np.float32
 
-# Places of the samplers in `isaaclab_pc.sensors.depth_to_cloud.SAMPLERS`.
+# Places of the samplers in `isaaclab_pc.sensors.cloud_checks.SAMPLERS`.
 RANDOM = 0
 GRID = 1
 VOXEL = 2

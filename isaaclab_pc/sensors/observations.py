@@ -13,18 +13,11 @@ if TYPE_CHECKING:
 
 
 def cloud_points(env: ManagerBasedEnv, sensor_cfg: SceneEntityCfg = SceneEntityCfg("points")) -> torch.Tensor:  # noqa: B008
-    """Return a :class:`PointCloud` sensor's points.
+    """Return a :class:`PointCloud` sensor's points [m] and features, shape (N, K + A, F), of the sensor's dtype.
 
     Give it an observation group of its own, with ``concatenate_terms=False`` if other terms share the group: a cloud
     cannot be joined to flat vectors::
 
         points = ObsTerm(func=cloud_points, params={"sensor_cfg": SceneEntityCfg("points")})
-
-    Args:
-        env: The environment.
-        sensor_cfg: Names the sensor in the scene.
-
-    Returns:
-        x, y, z [m] and features in the sensor's frame, shape (N, K + A, F), of the sensor's dtype.
     """
     return env.scene.sensors[sensor_cfg.name].data.points.torch.clone()

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import isaaclab.sim as sim_utils
@@ -46,35 +47,21 @@ Pose = tuple[torch.Tensor, torch.Tensor | None]
 """Position [m], shape (N, 3), and orientation (x, y, z, w), shape (N, 4), in the world; None: the world's axes."""
 
 
+@dataclass(frozen=True)
 class PointCloudData:
-    """The sensor's buffers; each is overwritten by the next frame."""
+    """The sensor's buffers, each overwritten by the next frame; read them as ``.torch`` or ``.warp``."""
 
-    def __init__(self, points: torch.Tensor, count: torch.Tensor, mask: torch.Tensor, pixels: torch.Tensor) -> None:
-        """Wrap the buffers as Isaac Lab's other sensors do: read them as ``.torch`` or ``.warp``."""
-        self._points = ProxyArray(wp.from_torch(points))
-        self._count = ProxyArray(wp.from_torch(count))
-        self._mask = ProxyArray(wp.from_torch(mask))
-        self._pixels = ProxyArray(wp.from_torch(pixels))
+    points: ProxyArray
+    """x, y, z [m] and features of each point, shape (N, K + A, F), of ``cfg.dtype``; the last A are appended."""
 
-    @property
-    def points(self) -> ProxyArray:
-        """x, y, z [m] and features of each point, shape (N, K + A, F), of ``cfg.dtype``; the last A are appended."""
-        return self._points
+    count: ProxyArray
+    """Seen points that are distinct pixels, shape (N,), int32; the seen points after them repeat them."""
 
-    @property
-    def count(self) -> ProxyArray:
-        """Seen points that are distinct pixels, shape (N,), int32; the seen points after them repeat them."""
-        return self._count
+    mask: ProxyArray
+    """True at distinct seen points and at appended ones, shape (N, K + A), bool."""
 
-    @property
-    def mask(self) -> ProxyArray:
-        """True at distinct seen points and at appended ones, shape (N, K + A), bool."""
-        return self._mask
-
-    @property
-    def pixels(self) -> ProxyArray:
-        """Pixel of each seen point, shape (N, K), int32: row * W + column, after those of the cameras before it."""
-        return self._pixels
+    pixels: ProxyArray
+    """Pixel of each seen point, shape (N, K), int32: row * W + column, after those of the cameras before it."""
 
 
 class _Views(NamedTuple):
@@ -107,6 +94,9 @@ class PointCloud(SensorBase):
 
     cfg: PointCloudCfg
 
+    _depths: Mapping[str, torch.Tensor] | None = None
+    """Depth images to use in the place of the cameras' own, while :meth:`points_of` runs."""
+
     def __str__(self) -> str:
         """Describe the sensor."""
         return (
@@ -119,6 +109,21 @@ class PointCloud(SensorBase):
         """The clouds of the current frame."""
         self._update_outdated_buffers()
         return self._data
+
+    def points_of(self, depths: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """Return the points of the current frame, made of depth images that its cameras rendered and somebody checked.
+
+        Args:
+            depths: Distance to the image plane [m] by the name of the camera, of all cameras, each (N, H, W), float32.
+
+        Returns:
+            The buffer of :attr:`PointCloudData.points`. A frame that was made before is not made again.
+        """
+        self._depths = depths
+        try:
+            return self.data.points.torch
+        finally:
+            self._depths = None
 
     @property
     def channels(self) -> dict[str, slice]:
@@ -142,19 +147,13 @@ class PointCloud(SensorBase):
         return tensor_bytes(self, self._realism, self._labels) + self.operator.nbytes
 
     def reset(self, env_ids: Sequence[int] | None = None, env_mask: wp.array | None = None) -> None:
-        """Start a new episode in some environments: their draws get another key, and their history is cleared.
-
-        Args:
-            env_ids: Environments; None is all.
-            env_mask: Mask of environments, used in the place of ``env_ids`` where both are given.
-        """
+        """Start a new episode in some environments: their draws get another key, and their history is cleared."""
         super().reset(env_ids, env_mask)
 
         mask = wp.to_torch(self._resolve_indices_and_mask(env_ids, env_mask))
         self._episode += mask
         self._frame.masked_fill_(mask, 0)
-        if self._realism is not None:
-            self._realism.redraw(mask, self._draw_key(_EPISODE_STREAM, self._episode))
+        self._redraw(mask)
 
     def reseed(self, seed: int, episode: torch.Tensor | int = 0) -> None:
         """Restart the draws of all environments.
@@ -166,9 +165,12 @@ class PointCloud(SensorBase):
         self.cfg.seed = seed
         self._episode[:] = episode
         self._frame.zero_()
+        self._redraw(torch.ones_like(self._frame, dtype=torch.bool))
+
+    def _redraw(self, mask: torch.Tensor) -> None:
+        """Draw the cameras' errors of new episodes."""
         if self._realism is not None:
-            everywhere = torch.ones_like(self._frame, dtype=torch.bool)
-            self._realism.redraw(everywhere, self._draw_key(_EPISODE_STREAM, self._episode))
+            self._realism.redraw(mask, self._draw_key(_EPISODE_STREAM, self._episode))
 
     def frame_pose(self, frame: str) -> Pose:
         """Return where a frame is in the world now.
@@ -245,10 +247,7 @@ class PointCloud(SensorBase):
             self._realism = DepthRealism(self.cfg.realism, image_sizes, self._num_envs, self._device, self._far)
 
         self._allocate_buffers()
-
-        if self._realism is not None:
-            everywhere = torch.ones(self._num_envs, dtype=torch.bool, device=self._device)
-            self._realism.redraw(everywhere, self._draw_key(_EPISODE_STREAM, self._episode))
+        self._redraw(torch.ones_like(self._frame, dtype=torch.bool))
 
     def _allocate_buffers(self) -> None:
         n = self._num_envs
@@ -268,7 +267,8 @@ class PointCloud(SensorBase):
         self._mask = torch.zeros(n, seen + appended, dtype=torch.bool, device=device)
         self._mask[:, seen:] = True
         self._pixels = torch.zeros(n, seen, dtype=torch.int32, device=device)
-        self._data = PointCloudData(self._points, self._count, self._mask, self._pixels)
+        buffers = (self._points, self._count, self._mask, self._pixels)
+        self._data = PointCloudData(*(ProxyArray(wp.from_torch(buffer)) for buffer in buffers))
 
         self._appended: list[BodyPoints | torch.Tensor] | None = None
         self.given = {
@@ -313,9 +313,9 @@ class PointCloud(SensorBase):
         depths = []
         calibrations = []
         pixel_key = frame_key if self._realism is None else _as_int32(self._draw_key(_PIXEL_STREAM, frame_key))
-        for index, camera in enumerate(self._cameras):
+        for index, (name, camera) in enumerate(zip(self.cfg.cameras, self._cameras, strict=True)):
             data: Any = camera.data
-            depth = depth_image(camera)
+            depth = depth_image(camera) if self._depths is None else self._depths[name]
             calibration = (image_intrinsics(camera), data.pos_w.torch, data.quat_w_ros.torch)
             if self._realism is not None:
                 depth = self._realism.corrupt(index, depth, calibration[0], pixel_key, mask)

@@ -183,13 +183,7 @@ def renderer_bytes(camera: Camera) -> int:
 
 
 def predicted_renderer_bytes(height: int, width: int, kinds: Sequence[str]) -> tuple[int, int]:
-    """Predict :func:`renderer_bytes` of Newton's renderer: fixed bytes, and bytes per environment.
-
-    Args:
-        height: Rows of the camera's images.
-        width: Their columns.
-        kinds: What the camera renders.
-    """
+    """Predict :func:`renderer_bytes` of images that hold ``kinds`` of data: fixed bytes, and bytes per environment."""
     # Origin and direction of a ray; a transform; a shape's index.
     shapes = 4 * height * width if any("segmentation" in kind for kind in kinds) else 0
     return 2 * 12 * height * width, 4 * 7 + shapes

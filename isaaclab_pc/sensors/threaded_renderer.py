@@ -58,13 +58,7 @@ class ThreadedTiledCamera(SensorTiledCamera):
     def __init__(
         self, model: Model, threads: int, default_render_config: SensorTiledCamera.RenderConfig | None = None
     ) -> None:
-        """Divide the worlds of a model.
-
-        Args:
-            model: A model on the CPU.
-            threads: Threads, at most as many as the model has worlds.
-            default_render_config: As in the base class.
-        """
+        """Divide the worlds of a model of the CPU among so many threads, at most as many as it has worlds."""
         super().__init__(model, default_render_config=default_render_config)
         bounds = [model.world_count * thread // threads for thread in range(threads + 1)]
         self._parts = [_Part(model, first, end) for first, end in itertools.pairwise(bounds)]

@@ -12,7 +12,6 @@ import torch
 from isaaclab.utils.math import quat_apply
 
 from isaaclab_pc.envs import PointCloudEnv
-from isaaclab_pc.envs.observation import observe_points
 from isaaclab_pc.envs.observation_history import newest_frame
 from isaaclab_pc.guards.causes import Cause
 from isaaclab_pc.sensors.scene_cameras import depth_image, image_intrinsics
@@ -105,7 +104,7 @@ class SceneReader:
             text: What is wrong there.
             watched: Values for the time line.
         """
-        observations = {} if self._env.point_cloud is None else {"points": observe_points(self._env)}
+        observations = {} if self._env.point_cloud is None else {"points": self._env.observe_points()}
         frame = replace(self._read(observations, {}), step=step, watched=dict(watched))
         if not text:
             return frame

@@ -21,12 +21,7 @@ class ContactWatch:
     """Reads the solver's buffers, or where it gives no reading what PhysX prints, and warns once."""
 
     def __init__(self, env: Any, log: Path) -> None:
-        """Start at the log's present end.
-
-        Args:
-            env: The gym environment, of whichever task.
-            log: Where the simulator's output goes.
-        """
+        """Watch a gym environment of whichever task, and the simulator's log from its present end."""
         self._env = env
         self._log = LogTail(log)
         self._warned = False
@@ -34,10 +29,10 @@ class ContactWatch:
         """Result of the last check; None where the solver gives no reading."""
 
     def check(self) -> str:
-        """Read the buffers; this waits for the device.
+        """Read the buffers, which waits for the device.
 
         Returns:
-            A warning that says what to set, the first time that contacts were dropped; otherwise an empty string.
+            A warning that names the settings to raise, the first time that contacts were dropped; otherwise "".
         """
         self.usage = contact_usage(self._env)
         if self._warned:
@@ -53,27 +48,13 @@ class ContactWatch:
 
 
 def contact_usage(env: Any) -> ContactUsage | None:
-    """Read an environment's contact monitor.
-
-    Args:
-        env: The gym environment, of whichever task.
-
-    Returns:
-        The usage since the start; None where the task or the solver gives no reading.
-    """
+    """Return a gym environment's usage since the start; None where the task or the solver gives no reading."""
     monitor = getattr(env.unwrapped, "contact_monitor", None)
     return None if monitor is None else monitor.usage()
 
 
 def dropped_contacts(usage: ContactUsage) -> str:
-    """Describe what was dropped, and what to set.
-
-    Args:
-        usage: What a simulation used of its buffers.
-
-    Returns:
-        One line; empty when nothing was dropped.
-    """
+    """Return one line that names the full buffers and the settings to raise; empty when nothing was dropped."""
     buffers = {
         "contacts of all environments": usage["contacts"],
         "constraints of an environment": usage["constraints"],

@@ -6,21 +6,21 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import torch
 
 from isaaclab_pc.fault_dump import FaultDump
-from isaaclab_pc.launch.replay_result import Fault, Reading, ReplayResult, TracePoint
+from isaaclab_pc.launch.replay_result import Fault, Reading, ReplayResult
 from isaaclab_pc.settings import RunSettings
-from isaaclab_pc.workers.physics_step import begin_step, run_physics_step, set_single_physics_steps
 from isaaclab_pc.workers.replay_history import History
-from isaaclab_pc.workers.replay_quantities import Quantity, action_quantity, read_quantities, scene_quantities
+from isaaclab_pc.workers.replay_readings import StateReader
 from isaaclab_pc.workers.resolve import resolve
 from isaaclab_pc.workers.session import open_env
 
-__all__ = ["Look", "Replay", "make_look", "replay", "replay_dump"]
+__all__ = ["Finding", "Look", "make_look", "replay", "replay_dump"]
 
 TRACE_LENGTH = 8
 """Number of physics steps before the fault to report values of."""
@@ -35,35 +35,19 @@ Look = Callable[[float, Sequence[Reading]], None]
 """Shows a physics step to a person."""
 
 
-@dataclass(frozen=True)
-class Replay:
-    """Result of one pass over a history."""
+class Finding(NamedTuple):
+    """Result of one pass over a history; fields as in :class:`ReplayResult`."""
 
     fault: Fault | None
-    """The first fault; None where all steps stayed finite and in bounds."""
-
     differences: tuple[float, ...]
-    """Distance from the recorded state at the start of each step but the first, up to the fault [rad, m]."""
 
 
-@dataclass(frozen=True)
-class _PhysicsStep:
-    """All readings after one physics step."""
-
-    step: int
-    substep: int
-    readings: list[Reading]
-
-
-def replay(
-    env: Any, history: History, quantities: Sequence[Quantity], from_each_step: bool, look: Look | None = None
-) -> Replay:
+def replay(env: Any, history: History, from_each_step: bool, look: Look | None = None) -> Finding:
     """Run the recorded actions and stop at the first value that is not finite or out of its bound.
 
     Args:
-        env: The unwrapped environment.
+        env: The unwrapped environment, direct or manager-based.
         history: What was recorded of it.
-        quantities: What is checked after every physics step.
         from_each_step: Start every step from its recorded state, not from where the replay is.
         look: Called after each physics step, for a person who watches: with the steps of the history so far, the
             present one counted in parts, and all readings.
@@ -71,11 +55,27 @@ def replay(
     Returns:
         What was found.
     """
-    env.reset()
-    set_single_physics_steps(env)
-
     differences: list[float] = []
-    earlier: deque[_PhysicsStep] = deque(maxlen=TRACE_LENGTH)
+    earlier: deque[list[Reading]] = deque(maxlen=TRACE_LENGTH)
+    for step, substep, readings in _physics_steps(env, history, from_each_step, differences):
+        if substep > 0 and look is not None:
+            look(step + substep / env.cfg.decimation, readings)
+        if any(reading.is_fault for reading in readings):
+            return Finding(_make_fault(step, substep, readings, earlier), tuple(differences))
+        if substep > 0:
+            earlier.append(readings)
+    return Finding(None, tuple(differences))
+
+
+def _physics_steps(
+    env: Any, history: History, from_each_step: bool, differences: list[float]
+) -> Iterator[tuple[int, int, list[Reading]]]:
+    """Run a history; yields step, physics step from 1, or 0 for the action, and readings; adds to ``differences``."""
+    env.reset()
+    # Every call of env.sim.step is one physics step, also where the backend would run all of an action's in one.
+    env.sim.physics_manager.set_decimation(1)
+    reader = StateReader(env)
+
     for step in range(history.num_steps):
         if step > 0:
             differences.append(history.difference(step))
@@ -84,57 +84,65 @@ def replay(
         env.episode_length_buf[:] = history.episode_step[step]
 
         action = history.actions[step : step + 1]
-        readings = read_quantities([action_quantity(env, action)])
-        if _has_fault(readings):
-            return Replay(_make_fault(_PhysicsStep(step, 0, readings), earlier), tuple(differences))
-
-        begin_step(env, action)
+        yield step, 0, reader.read_action(action)
+        _begin_step(env, action)
         for substep in range(1, env.cfg.decimation + 1):
-            run_physics_step(env)
-            readings = read_quantities(quantities)
-            if look is not None:
-                look(step + substep / env.cfg.decimation, readings)
-            current = _PhysicsStep(step, substep, readings)
-            if _has_fault(readings):
-                return Replay(_make_fault(current, earlier), tuple(differences))
-            earlier.append(current)
-
-    return Replay(None, tuple(differences))
+            _run_physics_step(env)
+            yield step, substep, reader.read_state()
 
 
-def _has_fault(readings: Iterable[Reading]) -> bool:
-    return any(reading.is_fault for reading in readings)
+# What Isaac Lab's DirectRLEnv.step and ManagerBasedRLEnv.step do up to the end of physics. A direct environment offers
+# no public way to look between its physics steps.
 
 
-def _make_fault(current: _PhysicsStep, earlier: Iterable[_PhysicsStep]) -> Fault:
-    """Describe a physics step that has a fault, given those before it."""
+def _begin_step(env: Any, action: torch.Tensor) -> None:
+    if hasattr(env, "action_manager"):
+        env.action_manager.process_action(action)
+    else:
+        env._pre_physics_step(action)
+
+
+def _run_physics_step(env: Any) -> None:
+    if hasattr(env, "action_manager"):
+        env.action_manager.apply_action()
+    else:
+        env._apply_action()
+
+    env.scene.write_data_to_sim()
+    env.sim.step(render=False)
+    if env.sim.is_rendering:
+        env.sim.render()
+    env.scene.update(dt=env.physics_dt)
+
+
+def _make_fault(step: int, substep: int, readings: Sequence[Reading], earlier: Sequence[list[Reading]]) -> Fault:
+    """Describe a physics step that has a fault, given the readings of those before it."""
+
+    def course(offender: Reading) -> list[Reading]:
+        return [reading for entry in earlier for reading in entry if reading.source == offender.source]
 
     def excess_growth(offender: Reading) -> float:
-        before = [reading.excess for _, reading in _course(offender, earlier)]
+        before = [reading.excess for reading in course(offender)]
         return before[-1] - before[-2] if len(before) >= 2 else 0.0
 
     # Where several fail in the same physics step, the one that was on its way to the bound before is named first.
-    offenders = [reading for reading in current.readings if reading.is_out_of_bounds]
+    offenders = [reading for reading in readings if reading.is_out_of_bounds]
     offenders.sort(key=lambda one: (not one.set_by_joints, one.excess, excess_growth(one)), reverse=True)
 
     return Fault(
-        step=current.step,
-        substep=current.substep,
+        step=step,
+        substep=substep,
         offenders=tuple(offenders[:_MOST_OFFENDERS]),
         num_offenders=len(offenders),
-        trace=tuple(
-            TracePoint(entry.step, entry.substep, reading.value) for entry, reading in _course(offenders[0], earlier)
-        ),
+        trace=tuple(reading.value for reading in course(offenders[0])),
     )
-
-
-def _course(offender: Reading, earlier: Iterable[_PhysicsStep]) -> list[tuple[_PhysicsStep, Reading]]:
-    """Return what an offender was in the physics steps before, oldest first; nothing for an action."""
-    return [(entry, reading) for entry in earlier for reading in entry.readings if reading.source == offender.source]
 
 
 def replay_dump(settings_path: Path, dump_path: Path, position: int, result_path: Path) -> int:
     """Replay one environment of a dump; with a visualizer, again and again until it is closed.
+
+    With the recorded physics every step begins in its recorded state, so that a fault is found in the physics step in
+    which it arises, whatever caused it. Other physics would leave the recording: the first state alone is restored.
 
     Args:
         settings_path: The run's settings, of one environment.
@@ -149,34 +157,30 @@ def replay_dump(settings_path: Path, dump_path: Path, position: int, result_path
         ConfigError: The dump does not fit the task.
     """
     dump = FaultDump.load(dump_path)
-    resolved = resolve(RunSettings.load(settings_path), 1, "replay")
+    settings = RunSettings.load(settings_path)
+    recorded = RunSettings.from_plain(dump.about["config"], "The dump").physics
+    from_each_step = settings.physics == recorded.model_copy(update={"backend": dump.about["backend"]})
+
+    resolved = resolve(settings, 1, "replay")
     with open_env(resolved) as gym_env:
         env = gym_env.unwrapped
         history = History(env, dump, position)
-        quantities = scene_quantities(env)
-
-        run_through = replay(env, history, quantities, from_each_step=False)
-        fault = run_through.fault
-        # What no action caused, or what small differences grew past, shows when every step starts as it was recorded.
-        from_each_step = fault is None
-        if from_each_step:
-            fault = replay(env, history, quantities, from_each_step=True).fault
-
+        finding = replay(env, history, from_each_step)
         result = ReplayResult(
             backend=resolved.backend,
             dt=env.physics_dt,
             decimation=env.cfg.decimation,
             episode_step=tuple(history.episode_step),
             from_each_step=from_each_step,
-            fault=fault,
-            differences=run_through.differences,
+            fault=finding.fault,
+            differences=finding.differences,
         )
         result.write(result_path)
 
-        look = make_look(env, result.fault)
+        look = make_look(env, finding.fault)
         # Isaac Lab knows of its own windows only, not of a page of ours.
         while resolved.visualizers and (hasattr(env, "live_view") or env.sim.is_running()):
-            replay(env, history, quantities, from_each_step, look)
+            replay(env, history, from_each_step, look)
             time.sleep(REPEAT_PAUSE)
     return 0
 

@@ -9,7 +9,7 @@ import torch
 
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.fault_dump import FaultDump
-from isaaclab_pc.workers.replay_quantities import scene_assets
+from isaaclab_pc.workers.replay_readings import scene_assets
 
 __all__ = ["History"]
 
@@ -35,23 +35,25 @@ class History:
         """For each of them, how many steps of its episode came before."""
 
         # Shorter histories are padded in the file.
-        rows = {name: value[position, : self.num_steps] for name, value in dump.arrays.items() if value.ndim > 1}
-        self.actions = torch.tensor(rows["action"], device=env.device)
+        rows = {
+            name: torch.tensor(value[position, : self.num_steps], device=env.device)
+            for name, value in dump.arrays.items()
+            if name == "action" or name.startswith("before.")
+        }
+        self.actions = rows["action"]
         """As they were given to the environment, shape (num_steps, A)."""
-
-        _check_same_scene(env, dump)
-        _check_same_actions(env, dump, self.actions.shape[1])
+        _check_same_task(env, dump, self.actions.shape[1])
 
         # What the environments of the run shared was not recorded.
         self._assets = {name: asset for name, asset in scene_assets(env).items() if name in dump.about["assets"]}
+        # Backends order joints differently.
         self._joint_order = {
-            name: _joint_order(asset, dump.about["assets"][name]["joints"])
-            for name, asset in self._assets.items()
-            if name in env.scene.articulations
+            name: [dump.about["assets"][name]["joints"].index(joint) for joint in self._assets[name].joint_names]
+            for name in self._assets.keys() & env.scene.articulations.keys()
         }
         self._states = {
             name: {
-                key.removeprefix(f"before.{name}."): torch.tensor(value, device=env.device)
+                key.removeprefix(f"before.{name}."): value
                 for key, value in rows.items()
                 if key.startswith(f"before.{name}.")
             }
@@ -59,11 +61,7 @@ class History:
         }
 
     def restore(self, step: int) -> None:
-        """Put the simulation into the recorded state at the start of a step, drive targets included.
-
-        Args:
-            step: Step of the history.
-        """
+        """Put the simulation into the recorded state at the start of a step of the history, drive targets included."""
         env = self._env
         ids = torch.zeros(1, dtype=torch.int32, device=env.device)
         for name, asset in self._assets.items():
@@ -87,43 +85,33 @@ class History:
         env.sim.forward()
 
     def difference(self, step: int) -> float:
-        """Return how far the simulation is from the recorded state at the start of a step.
-
-        Args:
-            step: Step of the history.
+        """Return how far the simulation is from the recorded state at the start of a step of the history.
 
         Returns:
             Largest difference of a joint position or of a coordinate of a root [rad, m]; NaN where one is not finite.
         """
-        origin = self._env.scene.env_origins[0]
-        largest = torch.zeros((), device=self._env.device)
+        differences = []
         for name, asset in self._assets.items():
             state = self._states[name]
-            differences = [asset.data.root_pos_w.torch[0] - origin - state["root_pose"][step, :3]]
+            position = asset.data.root_pos_w.torch[0] - self._env.scene.env_origins[0]
+            differences.append(position - state["root_pose"][step, :3])
             if name in self._joint_order:
                 recorded = state["joint_pos"][step, self._joint_order[name]]
                 differences.append(asset.data.joint_pos.torch[0] - recorded)
-            largest = torch.maximum(largest, torch.cat(differences).abs().max())
-        return float(largest)
+        return float(torch.cat(differences).abs().max())
 
 
-def _check_same_scene(env: Any, dump: FaultDump) -> None:
+def _check_same_task(env: Any, dump: FaultDump, num_actions: int) -> None:
+    task = dump.about["task"]
     here = {name: sorted(getattr(asset, "joint_names", [])) for name, asset in scene_assets(env).items()}
     recorded = {name: sorted(asset["joints"]) for name, asset in dump.about["assets"].items()}
     differing = sorted(name for name in recorded if here.get(name) != recorded[name])
     if differing:
         raise ConfigError(
-            f"The dump is of another scene than {dump.about['task']} has now: {', '.join(differing)} differs. Replay "
-            "it with the version of the task that it was made with."
+            f"The dump is of another scene than {task} has now: {', '.join(differing)} differs. Replay it with the "
+            "version of the task that it was made with."
         )
 
-
-def _check_same_actions(env: Any, dump: FaultDump, num_actions: int) -> None:
     width = env.single_action_space.shape[0]
     if width != num_actions:
-        raise ConfigError(f"The dump has {num_actions} actions per step, {dump.about['task']} has {width} now.")
-
-
-def _joint_order(asset: Any, recorded: list[str]) -> torch.Tensor:
-    """Return where in the recording each of an articulation's joints is: backends order them differently."""
-    return torch.tensor([recorded.index(joint) for joint in asset.joint_names], device=asset.device)
+        raise ConfigError(f"The dump has {num_actions} actions per step, {task} has {width} now.")

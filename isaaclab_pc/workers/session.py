@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isaaclab_pc.errors import ConfigError, describe_error, error_chain
-from isaaclab_pc.physics.idle_threads import calm_threads
+from isaaclab_pc.physics.idle_threads import relax_thread_timers
 from isaaclab_pc.runners import Runner
 from isaaclab_pc.scaling.classify import out_of_memory_line
 from isaaclab_pc.scaling.machine import Machine
@@ -162,7 +162,7 @@ def open_env(
         if watch is not None:
             watch.before_env()
         # This package's tasks calm their threads by themselves; those of others do not.
-        with _named("the environment", resolved.overrides), calm_threads():
+        with _named("the environment", resolved.overrides), relax_thread_timers():
             env = gym.make(resolved.task, cfg=resolved.env_cfg)
         try:
             check_wrappers(resolved.task, env)

@@ -67,7 +67,7 @@ def test_training_goes_on_with_its_own_draws_after_an_evaluation(name: str, env:
     assert (first.episodes, first.seed) == (8, 5)
     assert {part.factor for part in first.breakdown} == {"target_x", "target_y", "target_z"}
 
-    assert env._seed == 11
+    assert env.randomizer.seed == 11
     assert env.common_step_counter == steps
     assert torch.equal(env.episode_index, before + 1), "no episode of training is repeated or left out"
     drawn = env.uniform(torch.arange(NUM_ENVS), 100, env.cfg.target_lower, env.cfg.target_upper)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from isaaclab_pc.guards import FaultError, Guard, GuardCfg, SceneState, StepGuard, make_step_guard
+from isaaclab_pc.guards import FaultError, Guard, GuardCfg, NoStepGuard, SceneState, StepGuard
 
 pytestmark = pytest.mark.sim
 
@@ -333,7 +333,7 @@ def use_guard(env, monkeypatch: pytest.MonkeyPatch, **fields: Any) -> Guard:
     guard = Guard(cfg, NUM_ENVS, "cpu", task="Lift")
     monkeypatch.setattr(env, "guard", guard)
     monkeypatch.setattr(env, "scene_state", SceneState(guard, env.scene))
-    monkeypatch.setattr(env, "step_guard", make_step_guard(env, guard, env.scene_state))
+    monkeypatch.setattr(env, "step_guard", StepGuard(env, guard, env.scene_state) if guard.enabled else NoStepGuard())
     return guard
 
 

@@ -11,7 +11,6 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchmarks.host_syncs import count_syncs, open_env, turn_everything_on, ways_of_cuda
-from isaaclab_pc.envs import point_cloud_env
 
 pytestmark = pytest.mark.sim
 
@@ -124,7 +123,6 @@ def test_our_part_of_a_step_passes_the_debug_mode_of_cuda(monkeypatch: pytest.Mo
             step()
         for owner, names in {
             env: ("_pre_physics_step", "_get_dones", "_get_rewards", "_reset_robot", "_reset_task"),
-            point_cloud_env: ("observe_robot",),
             env.step_guard: ("check_depth", "check_observations", "on_reset", "end_step", "log"),
             env.episode_tracker: ("finish", "metrics"),
             env.point_cloud: ("_update_buffers_impl",),

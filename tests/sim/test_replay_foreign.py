@@ -13,7 +13,6 @@ from isaaclab_pc.guards import GuardCfg, attach_guard
 from isaaclab_pc.guards.recorder import Recorder
 from isaaclab_pc.workers.replay import replay
 from isaaclab_pc.workers.replay_history import History
-from isaaclab_pc.workers.replay_quantities import scene_quantities
 
 pytestmark = pytest.mark.sim
 
@@ -52,11 +51,10 @@ def test_the_history_of_a_foreign_task_ends_with_the_failure(dump: FaultDump) ->
 def test_its_replay_follows_the_recording_and_finds_the_first_bad_physics_step(env: Any, dump: FaultDump) -> None:
     task = env.unwrapped
     history = History(task, dump, 0)
-    quantities = scene_quantities(task)
-    through = replay(task, history, quantities, from_each_step=False)
+    through = replay(task, history, from_each_step=False)
     assert through.fault is None, "the kick is no action"
     assert max(through.differences[: KICK_STEP - 1]) < 1e-5
-    fault = replay(task, history, quantities, from_each_step=True).fault
+    fault = replay(task, history, from_each_step=True).fault
     assert fault is not None
     assert (fault.step, fault.substep) == (KICK_STEP, 1)
     assert fault.offenders[0].quantity == "joint velocity [rad/s or m/s]"
@@ -70,7 +68,7 @@ def test_a_bad_action_is_recorded_as_it_was_given(env: Any, tmp_path: Path) -> N
     path = recorder.flush()
     assert path is not None
     dump = FaultDump.load(path)
-    fault = replay(task, History(task, dump, 0), scene_quantities(task), from_each_step=False).fault
+    fault = replay(task, History(task, dump, 0), from_each_step=False).fault
     assert fault is not None
     assert (fault.step, fault.substep) == (0, 0)
     assert fault.offenders[0].quantity == "action"

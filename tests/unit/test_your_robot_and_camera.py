@@ -11,7 +11,7 @@ from typing import Any
 import gymnasium as gym
 import pytest
 
-from isaaclab_pc.envs.point_cloud_env_cfg import keep_what_is_observed
+from isaaclab_pc.envs.point_cloud_env_cfg import remove_unused_sensors
 
 PAGE = Path(__file__).parents[2] / "docs" / "your_robot_and_camera.md"
 
@@ -31,7 +31,7 @@ def page(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 def test_the_cameras_fill_the_clouds(page: Any) -> None:
     cfg = page.LiftWithTwoCamerasCfg()
     cfg.check()
-    keep_what_is_observed(cfg)
+    remove_unused_sensors(cfg)
     assert cfg.scene.points.num_points == 256
     assert (cfg.scene.camera.width, cfg.scene.camera.height) == (212, 120)
     assert cfg.scene.points.cameras == ("camera", "wrist_camera")

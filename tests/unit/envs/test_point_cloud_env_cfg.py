@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from isaaclab_pc.envs.point_cloud_env_cfg import append_goal, depth_camera_cfg, keep_what_is_observed, reach_under_all
+from isaaclab_pc.envs.point_cloud_env_cfg import append_goal, depth_camera_cfg, extend_ground, remove_unused_sensors
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.sensors import BodyPointsCfg, GivenPointsCfg
 from isaaclab_pc.tasks.lift.lift_env_cfg import LiftEnvCfg
@@ -25,27 +25,27 @@ def test_the_goal_is_appended_once_however_often_a_config_is_built() -> None:
     cfg.goal_points = 4
     for _ in range(2):
         append_goal(cfg)
-        keep_what_is_observed(cfg)
+        remove_unused_sensors(cfg)
     assert appended(cfg) == [("body", 8), ("goal", 4)]
 
     cfg.goal_points = 6
-    keep_what_is_observed(cfg)
+    remove_unused_sensors(cfg)
     assert appended(cfg) == [("body", 8), ("goal", 6)]
 
 
 def test_without_points_for_the_goal_nothing_is_appended_and_what_the_user_gave_stays() -> None:
     cfg = LiftEnvCfg()
-    keep_what_is_observed(cfg)
+    remove_unused_sensors(cfg)
     assert appended(cfg) == []
     assert cfg.scene.points is not None
     cfg.scene.points.append = [GivenPointsCfg(num_points=2, name="goal")]
-    keep_what_is_observed(cfg)
+    remove_unused_sensors(cfg)
     assert appended(cfg) == [("goal", 2)]
 
 
 def test_a_scene_without_a_cloud_has_none_of_the_goal() -> None:
     cfg = LiftEnvCfg(obs="depth", goal_points=4)
-    keep_what_is_observed(cfg)
+    remove_unused_sensors(cfg)
     append_goal(cfg)
     assert cfg.scene.points is None
 
@@ -54,7 +54,7 @@ def test_a_scene_without_a_cloud_has_none_of_the_goal() -> None:
 def test_the_ground_is_below_every_environment(num_envs: int, edge: float) -> None:
     cfg = LiftEnvCfg()
     cfg.scene.num_envs = num_envs
-    reach_under_all(cfg)
+    extend_ground(cfg)
     spawn: Any = cfg.scene.ground.spawn
     assert spawn.size == (edge, edge, 1.0)
 

@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 
 from benchmarks.host_syncs import HostSyncs
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.guards import CAUSES, Cause, FaultError, Guard, GuardCfg, SceneState
+from isaaclab_pc.guards import CAUSES, Cause, FaultError, Guard, GuardCfg, SceneState, StepGuard
+from isaaclab_pc.guards.guard import is_within
 
 BAD = [float("nan"), float("inf"), float("-inf"), 1e30, -1e30]
+NO_STATE: Any = None
 CHECKED = [Cause.ACTION, Cause.REWARD, Cause.OBSERVATION]
 
 
@@ -185,19 +187,23 @@ def test_episodes_of_faulty_environments_end_in_one_way_and_nothing_of_them_coun
     guard.causes[faulted] = int(Cause.VELOCITY)
     guard.benched |= benched
 
-    now = guard.check_dones(terminated, truncated)
+    # Known to somebody, so that the CPU asks no further.
+    guard._total += 1
+    env = SimpleNamespace(reset_terminated=None, reset_time_outs=None, reset_buf=None)
+    step_guard = StepGuard(env, guard, NO_STATE)
+    now = step_guard.check_dones(terminated, truncated)
+    assert now is not None
     kept = terminated & ~faulted & ~benched
     expected = {"terminated": kept, "truncated": truncated & ~faulted}
     expected[ends] = expected[ends] | faulted
     assert [mask.tolist() for mask in now[:2]] == [expected["terminated"].tolist(), expected["truncated"].tolist()]
     assert now[2].tolist() == (terminated | faulted | benched).tolist()
 
-    # Known to somebody, so that the CPU asks no further.
-    guard._total += 1
     excluded = faulted | benched
     bad = ~excluded & ~(step["reward"].abs() <= 1000.0)
     reward, done = step["reward"].clone(), now[0] | now[1]
-    uncounted = guard.check_reward(reward, now[0], now[1], done)
+    env.reset_terminated, env.reset_time_outs, env.reset_buf = now[0], now[1], done
+    uncounted = step_guard.check_reward(reward)
     assert uncounted is not None
     assert uncounted.tolist() == (excluded | bad).tolist()
     assert reward.tolist() == torch.where(excluded | bad, 0.0, step["reward"]).tolist()
@@ -210,29 +216,33 @@ def test_episodes_of_faulty_environments_end_in_one_way_and_nothing_of_them_coun
 
 def test_a_bad_reward_is_repaired_and_its_terms_do_not_count_while_the_episode_goes_on() -> None:
     guard = Guard(GuardCfg(mode="sanitize", max_abs=10.0), 3, "cpu")
-    reward, ends = torch.tensor([math.nan, 20.0, 3.0]), [torch.zeros(3, dtype=torch.bool) for _ in range(3)]
+    names = ("reset_terminated", "reset_time_outs", "reset_buf")
+    env = SimpleNamespace(**{name: torch.zeros(3, dtype=torch.bool) for name in names})
+    step_guard = StepGuard(env, guard, NO_STATE)
+    reward = torch.tensor([math.nan, 20.0, 3.0])
     guard.begin_step()
-    uncounted = guard.check_reward(reward, *ends)
+    uncounted = step_guard.check_reward(reward)
     assert uncounted is not None
     assert uncounted.tolist() == [True, True, False]
     assert reward.tolist() == [0.0, 10.0, 3.0]
-    assert not torch.stack(ends).any()
+    assert not torch.stack([*vars(env).values()]).any()
     guard.begin_step()
-    assert guard.check_reward(reward, *ends) is None, "on the CPU it is known that all count"
+    assert step_guard.check_reward(reward) is None, "on the CPU it is known that all count"
 
 
 @pytest.mark.parametrize("ends", ["terminated", "truncated"])
 def test_a_bad_observation_ends_the_episode_unless_the_environment_is_benched(ends: Any) -> None:
     guard = Guard(GuardCfg(ends=ends), 4, "cpu")
     guard.benched[3] = True
-    bad, bad_depth = torch.tensor([True, False, False, True]), torch.tensor([False, True, False, False])
-    hidden, ended = guard.bad_observations(bad, bad_depth)
-    assert (hidden.tolist(), ended.tolist()) == ([True, True, False, True], [True, True, False, False])
-    assert guard.bad_observations(bad, None)[0].tolist() == [True, False, False, True]
+    masks = {name: torch.tensor([False, True, True, False]) for name in ("terminated", "truncated", "done")}
+    step_guard = StepGuard(SimpleNamespace(reset_buf=masks["done"]), guard, NO_STATE)
+    step_guard.check_depth({"camera": torch.tensor([[1.0], [math.nan], [1.0], [1.0]])})
+    found = step_guard.check_observations({"points": torch.tensor([math.nan, 0.0, 0.0, math.nan])})
+    assert found is not None
+    assert (found.hidden.tolist(), found.ended.tolist()) == ([True, True, False, True], [True, True, False, False])
 
     reward = torch.ones(4)
-    masks = {name: torch.tensor([False, True, True, False]) for name in ("terminated", "truncated", "done")}
-    guard.end_episodes(ended, reward, masks["terminated"], masks["truncated"], masks["done"])
+    step_guard.end_by_observation(found.ended, reward, masks["terminated"], masks["truncated"])
     assert reward.tolist() == [0.0, 0.0, 1.0, 1.0]
     assert masks["done"].tolist() == [True, True, True, False]
     assert masks[ends].tolist() == [True, True, True, False]
@@ -315,6 +325,18 @@ def test_relapses_are_counted_alike_after_any_number_of_calm_steps(gaps: list, b
             expected = 7 + sum(gaps[: index + 1])
             break
     assert (benched.index(True) if any(benched) else None) == expected
+
+
+def test_torch_has_its_threads_again_after_a_large_tensor_that_cannot_be_read() -> None:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        assert is_within(torch.zeros(1 << 16), 0.0, 1.0)
+        with pytest.raises(RuntimeError):
+            is_within(torch.zeros(1 << 16, dtype=torch.complex64), 0.0, 1.0)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(threads)
 
 
 def test_what_was_bad_is_good_again_at_the_next_check() -> None:

@@ -168,18 +168,24 @@ def test_a_resumed_run_counts_the_files_that_are_there(env: CountingEnv, tmp_pat
     assert (tmp_path / "dump_0.npz").read_bytes() == first
 
 
-def test_closing_writes_what_is_left(env: CountingEnv, tmp_path: Path) -> None:
+def test_closing_writes_what_is_left_of_what_the_environments_do_not_share(env: CountingEnv, tmp_path: Path) -> None:
     recorder = attach(env, tmp_path)
     env.step(torch.zeros(NUM_ENVS, 2), faulted=(0,))
     env.close()
     assert env.closed
-    assert len(recorder.paths) == 1
+    (path,) = recorder.paths
+    assert sorted(FaultDump.load(path).about["assets"]) == ["cube", "robot"]
 
 
-def test_no_dumps_means_that_the_environment_is_left_alone(env: CountingEnv, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("dumps", "guarded"), [(0, True), (3, False)])
+def test_an_environment_of_which_nothing_is_recorded_is_left_alone(
+    env: CountingEnv, tmp_path: Path, dumps: int, guarded: bool
+) -> None:
+    env.guard.enabled = guarded
     untouched = set(vars(env))
-    recorder = attach(env, tmp_path, dumps=0)
+    recorder = attach(env, tmp_path, dumps=dumps)
     assert set(vars(env)) == untouched
+    assert not recorder.active
     assert tensor_bytes(recorder) == 0
 
 
@@ -199,18 +205,10 @@ def test_its_memory_is_predicted(env: CountingEnv, tmp_path: Path, monkeypatch: 
     # A ring of 20 steps fits, one of 64 does not.
     monkeypatch.setattr("isaaclab_pc.guards.recorder.RING_BYTES", 40_000)
     recorder = attach(env, tmp_path, steps=steps)
-    widths = [source.width for source in recorder._sources]
-    fixed, per_env = recorder_bytes(recorder.cfg, NUM_ENVS, sum(widths), 2)
+    fixed, per_env = recorder_bytes(recorder.cfg, NUM_ENVS, sum(recorder._widths), 2)
     assert len(recorder._ring) == steps or steps == 64
     assert len(recorder._ring) < 64
     assert fixed + NUM_ENVS * per_env == tensor_bytes(recorder)
-
-
-def test_what_environments_share_is_not_recorded(env: CountingEnv, tmp_path: Path) -> None:
-    recorder = attach(env, tmp_path)
-    env.step(torch.zeros(NUM_ENVS, 2), faulted=(0,))
-    env.close()
-    assert sorted(FaultDump.load(recorder.paths[0]).about["assets"]) == ["cube", "robot"]
 
 
 def test_a_full_disk_ends_the_recording_and_not_the_run(
@@ -256,9 +254,3 @@ def test_a_guard_that_raises_gets_the_file_in_the_middle_of_the_step(env: Counti
     arrays = FaultDump.load(path).arrays
     assert arrays["env_id"].tolist() == [2]
     assert arrays["action"][0, :, 0].tolist() == [0.0, 1.0, 2.0, 1e9]
-
-
-def test_a_disabled_guard_records_nothing(env: CountingEnv, tmp_path: Path) -> None:
-    env.guard.enabled = False
-    assert not attach(env, tmp_path).active
-    assert "close" not in vars(env)

@@ -82,19 +82,11 @@ def test_system_libraries_that_ovphysx_lacks_are_named_before_it_starts(
     assert resolve_backend("newton_mjwarp", "cpu") == "newton_mjwarp"
 
 
-def test_the_control_rate_stays_when_dt_changes() -> None:
+@pytest.mark.parametrize(("given", "decimation"), [({"dt": 1 / 240}, 8), ({"dt": 0.01, "decimation": 5}, 5)])
+def test_the_control_rate_stays_when_dt_changes_unless_the_decimation_is_given(given: dict, decimation: int) -> None:
     cfg = reach_cfg()
-    control_period = cfg.sim.dt * cfg.decimation
-    apply_physics(cfg, PhysicsSettings(backend="newton_mjwarp", dt=1 / 240))
-    assert cfg.decimation == 8
-    assert cfg.sim.dt * cfg.decimation == pytest.approx(control_period)
-    assert cfg.sim.render_interval == cfg.decimation
-
-
-def test_decimation_is_kept_when_given_with_dt() -> None:
-    cfg = reach_cfg()
-    apply_physics(cfg, PhysicsSettings(backend="newton_mjwarp", dt=0.01, decimation=5))
-    assert (cfg.sim.dt, cfg.decimation) == (0.01, 5)
+    apply_physics(cfg, PhysicsSettings(backend="newton_mjwarp", **given))
+    assert (cfg.sim.dt, cfg.decimation, cfg.sim.render_interval) == (given["dt"], decimation, decimation)
 
 
 def test_a_dt_that_does_not_divide_the_control_period_names_one_that_does() -> None:
@@ -102,17 +94,12 @@ def test_a_dt_that_does_not_divide_the_control_period_names_one_that_does() -> N
         apply_physics(reach_cfg(), PhysicsSettings(backend="newton_mjwarp", dt=0.01))
 
 
-def test_newton_gets_substeps_and_iterations() -> None:
+def test_newton_gets_substeps_iterations_contacts_and_constraints() -> None:
     cfg = reach_cfg()
-    apply_physics(cfg, PhysicsSettings(backend="newton_mjwarp", substeps=3, position_iterations=17))
-    assert cfg.sim.physics.num_substeps == 3
-    assert cfg.sim.physics.solver_cfg.iterations == 17
-
-
-def test_newton_gets_contacts_and_constraints() -> None:
-    cfg = reach_cfg()
-    apply_physics(cfg, PhysicsSettings(backend="newton_mjwarp", contacts=37, constraints=411))
-    assert (cfg.sim.physics.solver_cfg.nconmax, cfg.sim.physics.solver_cfg.njmax) == (37, 411)
+    given = {"substeps": 3, "position_iterations": 17, "contacts": 37, "constraints": 411}
+    apply_physics(cfg, PhysicsSettings(backend="newton_mjwarp", **given))
+    solver = cfg.sim.physics.solver_cfg
+    assert [cfg.sim.physics.num_substeps, solver.iterations, solver.nconmax, solver.njmax] == [*given.values()]
 
 
 @pytest.mark.parametrize(
@@ -204,13 +191,6 @@ def test_a_tasks_own_counts_are_at_least_one(field: str) -> None:
         check_time_steps(cfg)
 
 
-@pytest.mark.parametrize("name", ["effort_limit_scale", "velocity_limit_scale"])
-@pytest.mark.parametrize("value", [0.0, -1.0, 1.5, float("nan")])
-def test_limits_are_only_tightened(name: str, value: Any) -> None:
-    with pytest.raises(ConfigError, match=f"physics.{name}={value}: expected null, or a number above 0 and at most 1"):
-        PhysicsSettings(**{name: value})
-
-
 @pytest.mark.parametrize(("backend", "preset"), [(backend, name) for backend in PRESETS for name in PRESETS[backend]])
 def test_a_preset_reaches_the_fields_of_its_backend_and_keeps_the_control_rate(
     backend: Backend, preset: Preset
@@ -253,40 +233,14 @@ def test_a_decimation_beside_a_preset_keeps_the_control_rate(decimation: int) ->
     assert cfg.sim.dt * cfg.decimation == pytest.approx(period)
 
 
-def test_a_preset_that_a_backend_lacks_names_the_values_to_give(installed) -> None:
-    installed("isaacsim")
-    with pytest.raises(ConfigError, match=r"preset=robust.*isaacsim_physx.*physics.position_iterations=\d+"):
-        apply_physics(reach_cfg(), PhysicsSettings(backend="isaacsim_physx", preset="robust"))
-
-
-def test_newton_has_no_fast_preset_and_names_those_it_has() -> None:
-    with pytest.raises(ConfigError, match=r"preset=fast.*newton_mjwarp.*preset=balanced or physics.preset=robust"):
-        apply_physics(reach_cfg(), PhysicsSettings(backend="newton_mjwarp", preset="fast"))
-
-
-def test_an_unknown_preset_names_the_near_ones() -> None:
-    with pytest.raises(ConfigError, match="robust"):
-        PhysicsSettings(preset="robsut")  # pyright: ignore[reportArgumentType]
-
-
 @pytest.mark.parametrize(
-    "values",
+    ("backend", "preset", "message"),
     [
-        {"dt": 0.0},
-        {"dt": -0.01},
-        {"dt": 0.2},
-        {"decimation": 0},
-        {"substeps": 0},
-        {"position_iterations": 0},
-        {"contacts": 0},
+        ("isaacsim_physx", "robust", r"preset=robust.*isaacsim_physx.*physics.position_iterations=\d+"),
+        ("newton_mjwarp", "fast", r"preset=fast.*newton_mjwarp.*preset=balanced or physics.preset=robust"),
     ],
 )
-def test_impossible_values_are_refused(values: dict) -> None:
-    name, value = next(iter(values.items()))
-    with pytest.raises(ConfigError, match=f"physics.{name}={value}"):
-        PhysicsSettings(**values)
-
-
-def test_an_unknown_backend_names_the_near_ones() -> None:
-    with pytest.raises(ConfigError, match="newton_mjwarp"):
-        PhysicsSettings(backend="newton_mjwrap")  # pyright: ignore[reportArgumentType]
+def test_a_preset_that_a_backend_lacks_names_what_to_give(installed, backend: Any, preset: Any, message: str) -> None:
+    installed("isaacsim")
+    with pytest.raises(ConfigError, match=message):
+        apply_physics(reach_cfg(), PhysicsSettings(backend=backend, preset=preset))

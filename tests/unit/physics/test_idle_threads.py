@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from isaaclab_pc.physics.idle_threads import SPIN_COUNT, calm_threads, limit_spinning
+from isaaclab_pc.physics.idle_threads import SPIN_COUNT, limit_spinning, relax_thread_timers
 
 GET_TIMER_SLACK = 30
 """PR_GET_TIMERSLACK of ``man 2 prctl``."""
@@ -31,7 +31,7 @@ def test_a_thread_may_wake_as_late_as_where_it_was_started() -> None:
     usual = own_slack()
     threads = [threading.Thread(target=tell, args=["outside"])]
     threads[0].start()
-    with calm_threads():
+    with relax_thread_timers():
         threads.append(threading.Thread(target=tell, args=["inside"]))
         threads[1].start()
     asked.set()
@@ -44,7 +44,7 @@ def test_a_thread_may_wake_as_late_as_where_it_was_started() -> None:
 
 def test_the_callers_own_slack_is_put_back_after_an_error() -> None:
     usual = own_slack()
-    with pytest.raises(RuntimeError), calm_threads():
+    with pytest.raises(RuntimeError), relax_thread_timers():
         raise RuntimeError
     assert own_slack() == usual
 

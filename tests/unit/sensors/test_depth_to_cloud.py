@@ -405,7 +405,6 @@ WRONG_TENSORS = [
     ),
     ("depth", lambda t: t[:1], ValueError, "depth has images of 1 cameras, expected 2"),
     ("depth", lambda t: [t[1], t[0]], ValueError, r"depth\[0\] has shape \(2, 5, 7\), expected \(2, 8, 6\)"),
-    ("depth", lambda t: [t[0], t[1][:1]], ValueError, r"depth\[1\] has shape \(1, 5, 7\), expected \(2, 5, 7\)"),
     (
         "depth",
         lambda t: [t[0], t[1].double()],
@@ -419,20 +418,12 @@ WRONG_TENSORS = [
         ValueError,
         r"depth\[0\], shape \(2, 8, 6\), are not contiguous .* pass depth.contiguous\(\)",
     ),
-    (
-        "labels",
-        lambda t: [t[0], t[1].long()],
-        TypeError,
-        r"labels\[1\] of shape .* is torch.int64, expected torch.int32",
-    ),
     ("labels", lambda t: None, ValueError, "labels and removed go together"),
     ("removed", lambda t: None, ValueError, "labels and removed go together"),
     # What a mask of 0 and 255 would remove depends on how it is read.
     ("labels", lambda t: [image.byte() for image in t], TypeError, "is torch.uint8, expected torch.int32"),
     ("removed", lambda t: t[None], ValueError, r"removed has shape \(1, 4\), expected \(2, 4\)"),
-    ("removed", lambda t: t.int(), TypeError, "removed of shape .* expected torch.bool"),
     ("intrinsics", lambda t: t[:, 0], ValueError, r"intrinsics has shape \(2, 3, 3\), expected \(2, 2, 3, 3\)"),
-    ("camera_pos", lambda t: t[..., :2], ValueError, r"camera_pos has shape \(2, 2, 2\), expected \(2, 2, 3\)"),
     (
         "camera_quat",
         lambda t: t.double(),
@@ -441,24 +432,18 @@ WRONG_TENSORS = [
     ),
     ("keys", lambda t: t.long(), TypeError, r"keys of shape \(2,\) is torch.int64, expected torch.int32"),
     ("frame_pos", lambda t: t[0], ValueError, r"frame_pos has shape \(3,\), expected \(2, 3\)"),
-    ("frame_quat", lambda t: t[:, :3], ValueError, r"frame_quat has shape \(2, 3\), expected \(2, 4\)"),
     ("output_pos", lambda t: t.to("meta"), ValueError, "output_pos of shape .* is on meta, expected cpu"),
-    ("output_quat", lambda t: t.half(), TypeError, "output_quat of shape .* is torch.float16, expected torch.float32"),
     ("mask", lambda t: torch.ones(2), TypeError, r"mask of shape \(2,\) is torch.float32, expected torch.bool"),
     ("centers", lambda t: [torch.ones(8, 6, 2)], ValueError, "centers has tables of 1 cameras, expected 2"),
-    (
-        "centers",
-        lambda t: [torch.ones(8, 6, 2), torch.ones(7, 5, 2)],
-        ValueError,
-        r"centers\[1\] has shape \(7, 5, 2\), expected \(5, 7, 2\)",
-    ),
-    ("mask", lambda t: torch.ones(3, dtype=torch.bool), ValueError, r"mask has shape \(3,\), expected \(2,\)"),
 ]
 
 
 @pytest.mark.parametrize(("name", "change", "error", "message"), WRONG_TENSORS)
-def test_a_wrong_tensor_is_named(name: str, change: Any, error: type[Exception], message: str) -> None:
+def test_a_wrong_tensor_is_named_in_any_frame(name: str, change: Any, error: type[Exception], message: str) -> None:
     scene = random_scene(0, 2, [(8, 6), (5, 7)], labelled=True)
     arguments = {"depth": scene.depth, "labels": scene.labels, "removed": scene.removed, **scene.tensors}
-    with pytest.raises(error, match=message):
-        scene.sample(scene.operator(8), **{name: change(arguments.get(name))})
+    operator = scene.operator(8)
+    for _ in range(2):
+        with pytest.raises(error, match=message):
+            scene.sample(operator, **{name: change(arguments.get(name))})
+        scene.sample(operator)

@@ -99,17 +99,12 @@ def test_a_pixel_among_misses_faces_the_camera() -> None:
     assert_normal(read[:, ::2, ::2] - 2.0, 0.0012 + 0.0019 * 1.6**2)
 
 
-@pytest.mark.parametrize("z", [0.3, 1.0, 3.0])
-def test_stereo_noise_grows_with_the_square_of_depth(z: float) -> None:
-    noise = StereoNoiseCfg(baseline=0.06, disparity_std=0.02, focal_length=400.0)
-    depth = torch.full((8, 64, 64), z)
-    assert_normal(corrupt(DepthRealismCfg(noise=noise), depth) - z, z**2 * 0.02 / (400.0 * 0.06))
-
-
-def test_stereo_noise_of_the_rendered_focal_length() -> None:
-    noise = StereoNoiseCfg(baseline=0.06, disparity_std=0.002, focal_length=None)
-    depth = torch.full((8, 64, 64), 0.5)
-    assert_normal(corrupt(DepthRealismCfg(noise=noise), depth, fx=90.0) - 0.5, 0.25 * 0.002 / (90.0 * 0.06))
+@pytest.mark.parametrize(("z", "focal_length"), [(0.3, 400.0), (1.0, 400.0), (3.0, 400.0), (0.5, None)])
+def test_stereo_noise_grows_with_the_square_of_depth(z: float, focal_length: float | None) -> None:
+    std = 5e-5 * (focal_length or 90.0)
+    noise = StereoNoiseCfg(baseline=0.06, disparity_std=std, focal_length=focal_length)
+    read = corrupt(DepthRealismCfg(noise=noise), torch.full((8, 64, 64), z), fx=90.0)
+    assert_normal(read - z, z**2 * 5e-5 / 0.06)
 
 
 def test_stereo_reads_whole_steps_of_disparity() -> None:
