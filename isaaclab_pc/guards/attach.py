@@ -56,7 +56,8 @@ def attach_guard(env: Any, cfg: GuardCfg, task: str) -> Guard:
             int(guard.counts["action"])  # every environment had one bad action
     """
     env = env.unwrapped
-    if not isinstance(env, (DirectRLEnv, ManagerBasedRLEnv)):
+    is_supported = isinstance(env, (DirectRLEnv, ManagerBasedRLEnv))
+    if not is_supported:
         kind = type(env).__name__
         raise ConfigError(
             f"{task} cannot be guarded: {kind} is neither direct nor manager-based; use guard.mode=disabled."

@@ -125,7 +125,8 @@ class SceneState:
     def _body_bounds(self) -> list[Any]:
         cfg = self._guard.cfg
         origins = wp.from_torch(self._scene.env_origins.contiguous(), dtype=wp.vec3f)
-        fastest = wp.vec2f(*cfg.fastest())
+        bounds: list[Any] = [*cfg.fastest()]
+        fastest = wp.vec2f(*bounds)
         return [
             origins,
             *cfg.bounds("position"),

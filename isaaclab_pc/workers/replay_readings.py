@@ -36,7 +36,8 @@ class StateReader:
     def read_action(self, action: torch.Tensor) -> list[Reading]:
         """Read the components of an action, shape (1, A)."""
         names = [f"component {index}" for index in range(action.shape[1])]
-        return make_readings("", "action", names, action[0], *self._cfg.bounds("action"))
+        low, high = self._cfg.bounds("action")
+        return make_readings("", "action", names, action[0], low, high)
 
     def read_state(self) -> list[Reading]:
         """Read all joints, free bodies and links."""
@@ -103,4 +104,7 @@ def make_readings(
 
     bounds = torch.where(values < middle, low, high).gather(1, worst)
     rows = torch.cat([values.gather(1, worst), bounds, excess], dim=1).tolist()
-    return [Reading(asset, name, quantity, *row, set_by_joints) for name, row in zip(names, rows, strict=True)]
+    return [
+        Reading(asset, name, quantity, value, bound, row_excess, set_by_joints)
+        for name, (value, bound, row_excess) in zip(names, rows, strict=True)
+    ]

@@ -96,7 +96,7 @@ def test_a_dt_that_does_not_divide_the_control_period_names_one_that_does() -> N
 
 def test_newton_gets_substeps_iterations_contacts_and_constraints() -> None:
     cfg = reach_cfg()
-    given = {"substeps": 3, "position_iterations": 17, "contacts": 37, "constraints": 411}
+    given: dict[str, Any] = {"substeps": 3, "position_iterations": 17, "contacts": 37, "constraints": 411}
     apply_physics(cfg, PhysicsSettings(backend="newton_mjwarp", **given))
     solver = cfg.sim.physics.solver_cfg
     assert [cfg.sim.physics.num_substeps, solver.iterations, solver.nconmax, solver.njmax] == [*given.values()]
