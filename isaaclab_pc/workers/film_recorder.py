@@ -77,7 +77,7 @@ class FilmRecorder:
         if len(self.films) == 2:
             return
         self._now = _read(self._base, observations, self._num_envs)
-        for env in np.isin(self._now["steps"], self._planned).nonzero()[0]:
+        for env in np.isin(self._now["steps"], self._planned).nonzero()[0].tolist():
             self._kept[env].append(_frame(self._now, env))
 
     def after_step(self, done: torch.Tensor, counted: torch.Tensor) -> None:
