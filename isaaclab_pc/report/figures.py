@@ -264,7 +264,10 @@ def _time_line(run: RunFacts) -> PageFigure | None:
         return None
 
     ended = read_time(run.data.ended)
-    last = max([1.0, *(end for _, _, end, _ in spans), *([(ended - start).total_seconds()] if ended else [])])
+    ends = [1.0, *(end for _, _, end, _ in spans)]
+    if ended is not None:
+        ends.append((ended - start).total_seconds())
+    last = max(ends)
     unit, size = _unit(last)
     is_bad = ("died", "stood still", "gave up")
     bars = [Bar(n, b / size, e / size, text, BAD if n in is_bad else SERIES[0]) for n, b, e, text in spans]
@@ -326,8 +329,8 @@ def save_comparison_plot(runs: Sequence[RunFacts], threshold: float, path: Path)
 
     def draw(panels: Any) -> None:
         (by_steps, by_time), (returns, speed) = panels
-        over: _Axis
-        for axes, over in ((by_steps, "steps"), (by_time, "time")):
+        successes: tuple[tuple[Any, _Axis], ...] = ((by_steps, "steps"), (by_time, "time"))
+        for axes, over in successes:
             x_label, size = _axis(over, runs)
             curves = [curve for series, run in enumerate(runs) for curve in _success_of(run, series, over, size)]
             draw_curves(axes, x_label, "success [%]", curves, y_range="percent", legend=False)

@@ -48,7 +48,7 @@ def findings(run: RunFacts) -> list[tuple[bool, str]]:
 def facts(run: RunFacts) -> list[tuple[str, str]]:
     """Return facts about the run, name and value."""
     data = run.data
-    size = data.num_envs if data.num_envs == "auto" else count(data.num_envs)
+    size = count(data.num_envs) if isinstance(data.num_envs, int) else data.num_envs
     batch = ", ".join(f"{name.replace('_', ' ')} {value:,}" for name, value in (data.batch or {}).items())
     return [
         ("Task", data.task),

@@ -16,6 +16,7 @@ import matplotlib as mpl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
+from matplotlib.rcsetup import cycler
 
 __all__ = ["BAD", "GOOD", "HEIGHT_SPAN", "INK", "LINE", "MUTED", "SERIES", "draw_svg", "legend_above", "save_png"]
 
@@ -140,7 +141,7 @@ def _style(colors: Sequence[str]) -> dict[Any, Any]:
     """Return matplotlib's settings for a medium with these colours, in the order of the cycle."""
     ink, muted, line = colors[6:9]
     return {
-        "axes.prop_cycle": mpl.cycler(color=colors),
+        "axes.prop_cycle": cycler(color=colors),
         "svg.fonttype": "none",
         # Names come from files and folders of others: a dollar sign in one is no formula.
         "text.parse_math": False,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,8 @@ from isaaclab_pc.sensors.scene_cameras import depth_image
 from isaaclab_pc.terminal.screen import Screen
 from isaaclab_pc.workers.cloud_recorder import CloudRecorder
 from isaaclab_pc.workers.exported_policy import (
-    Agreement,
     PlainPolicy,
-    Run,
     compare,
-    compare_episodes,
     compute_in_float32,
     load_onnx,
     load_torchscript,
@@ -73,14 +70,11 @@ def export(job: ExportJob, folder: Path, screen: Screen) -> int:
         policy = PlainPolicy(session.runner.policy(), obs)
         inputs = policy.inputs(obs)
 
-        def check(run: Run) -> Agreement:
-            if not policy.state:
-                return compare(run, inputs, actions)
-            return compare_episodes(run, inputs, policy.state, [frame.is_first for frame in frames], actions)
+        began = [frame.is_first for frame in frames]
 
         # All files or none: those of two checkpoints would not belong together.
         with tempfile.TemporaryDirectory(prefix=".export-", dir=folder) as partial:
-            checks = _write_policies(Path(partial), policy, inputs, check, screen)
+            checks = _write_policies(Path(partial), policy, inputs, actions, began, screen)
             content = {
                 "format": FORMAT,
                 "task": settings.task,
@@ -107,10 +101,11 @@ def _write_policies(
     folder: Path,
     policy: PlainPolicy,
     inputs: Mapping[str, torch.Tensor],
-    check: Callable[[Run], Agreement],
+    actions: torch.Tensor,
+    began: Sequence[bool],
     screen: Screen,
 ) -> dict[str, dict[str, float]]:
-    """Write both files, and return what their checks found, by the files' names."""
+    """Write both files and compare them with the runner; return the results by the files' names."""
     files = {
         "policy.pt": (policy.write_torchscript, load_torchscript),
         "policy.onnx": (policy.write_onnx, load_onnx),
@@ -120,12 +115,12 @@ def _write_policies(
     for name, (write, load) in files.items():
         write(folder / name, inputs)
         run = load(folder / name)
-        agreement = check(run)
-
-        checks[name] = {**vars(agreement), "milliseconds": milliseconds(run, first)}
+        difference = compare(run, inputs, actions, policy.state, began)
+        time = milliseconds(run, first)
+        checks[name] = {"difference": difference, "observations": len(actions), "milliseconds": time}
         screen.say(
-            f"{name}: actions as the runner's to {agreement.difference:.1e} over {agreement.observations} "
-            f"observations, {checks[name]['milliseconds']:.2f} ms per action on one thread"
+            f"{name}: actions as the runner's to {difference:.1e} over {len(actions)} observations, {time:.2f} ms per "
+            "action on one thread"
         )
     return checks
 

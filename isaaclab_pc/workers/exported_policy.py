@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import copy
 import statistics
-import time
+import timeit
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -20,10 +20,9 @@ from isaaclab_pc.learners.common.policy_protocols import ActsFromState
 
 __all__ = [
     "TOLERANCE",
-    "Agreement",
     "PlainPolicy",
+    "Run",
     "compare",
-    "compare_episodes",
     "compute_in_float32",
     "load_onnx",
     "load_torchscript",
@@ -214,81 +213,46 @@ def load_onnx(path: Path) -> Run:
     return run
 
 
-@dataclass(frozen=True)
-class Agreement:
-    """How far exported actions are from those of the runner."""
-
-    difference: float
-    """Largest difference of an action, relative to actions that are larger than 1."""
-
-    observations: int
-    """Observations that were compared."""
-
-
-def compare(run: Run, inputs: Mapping[str, Tensor], expected: Tensor) -> Agreement:
-    """Compare exported actions with the runner's: of all observations at once, and of each alone.
+def compare(
+    run: Run,
+    inputs: Mapping[str, Tensor],
+    expected: Tensor,
+    state: Mapping[str, Tensor] = MappingProxyType({}),
+    began: Sequence[bool] = (),
+) -> float:
+    """Compare an exported policy's actions with the runner's, step by step, of one environment and of three at once.
 
     Args:
         run: The exported policy.
-        inputs: Its inputs by name, each (B, ...), float32.
-        expected: The runner's actions, shape (B, A).
+        inputs: Its inputs by name, each (T, ...), float32, T steps one after the other.
+        expected: The runner's actions, shape (T, A).
+        state: :attr:`PlainPolicy.state`.
+        began: Whether an episode began with a step, T values; only a policy with a memory needs them.
 
     Returns:
-        The agreement.
+        The largest difference of an action, relative to actions that are larger than 1.
 
     Raises:
         RuntimeError: They differ by more than :data:`TOLERANCE`, or have another shape.
     """
-    count = len(expected)
-    together = run(inputs)[0]
-    alone = torch.cat([run({name: value[i : i + 1] for name, value in inputs.items()})[0] for i in range(count)])
-    return _agreement([together, alone], expected)
-
-
-def compare_episodes(
-    run: Run, inputs: Mapping[str, Tensor], state: Mapping[str, Tensor], began: Sequence[bool], expected: Tensor
-) -> Agreement:
-    """Compare the actions of an exported policy with a memory with the runner's, step by step.
-
-    Args:
-        run: The exported policy.
-        inputs: What it observes by name, each (T, ...), float32, T steps one after the other.
-        state: What it remembers before the first step of an episode: :attr:`PlainPolicy.state`.
-        began: Whether an episode began with a step, T values, the first one true.
-        expected: The runner's actions, shape (T, A).
-
-    Returns:
-        The agreement, of one environment alone and of several at once.
-
-    Raises:
-        RuntimeError: As for :func:`compare`.
-    """
-    batches = []
+    largest = 0.0
     for size in (1, 3):
         remembered: dict[str, Tensor] = {}
-        steps = []
-        for step, is_first in enumerate(began):
-            if is_first:
+        for step, wanted in enumerate(expected):
+            if state and began[step]:
                 remembered = {name: part.repeat(1, size, 1) for name, part in state.items()}
             seen = {name: value[[step] * size] for name, value in inputs.items()}
             actions, *after = run({**seen, **remembered})
             remembered = dict(zip(state, after, strict=True))
-            steps.append(actions)
-        batches += torch.stack(steps).unbind(dim=1)
-    return _agreement(batches, expected)
-
-
-def _agreement(batches: Sequence[Tensor], expected: Tensor) -> Agreement:
-    """Return how far actions, each (B, A), are from those that are expected."""
-    for actions in batches:
-        if actions.shape != expected.shape:
-            raise RuntimeError(f"exported actions have shape {tuple(actions.shape)}, not {tuple(expected.shape)}")
-    differences = (torch.stack(list(batches)) - expected).abs() / expected.abs().clamp_min(1.0)
-    largest = float(differences.max())
-    # Not "above": NaN is no agreement either.
-    if not largest <= TOLERANCE:
-        raise RuntimeError(f"exported actions differ from the runner's by {largest:.1e}, more than {TOLERANCE:.0e}")
-    return Agreement(largest, len(expected))
+            if actions.shape != (size, *wanted.shape):
+                raise RuntimeError(f"exported actions have shape {tuple(actions.shape)}, not {(size, *wanted.shape)}")
+            difference = float(((actions - wanted).abs() / wanted.abs().clamp_min(1.0)).max())
+            # Not "above": NaN is no agreement either.
+            if not difference <= TOLERANCE:
+                what = f"exported actions differ from the runner's by {difference:.1e} in step {step}"
+                raise RuntimeError(f"{what}, more than {TOLERANCE:.0e}")
+            largest = max(largest, difference)
+    return largest
 
 
 def milliseconds(run: Run, inputs: Mapping[str, Tensor], repeats: int = 200) -> float:
@@ -297,19 +261,12 @@ def milliseconds(run: Run, inputs: Mapping[str, Tensor], repeats: int = 200) -> 
     Args:
         run: The exported policy.
         inputs: Its inputs by name, of one observation.
-        repeats: How often it is timed.
+        repeats: Number of timed actions.
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        for _ in range(repeats // 10):
-            run(inputs)
-        return 1000.0 * statistics.median(_seconds(run, inputs) for _ in range(repeats))
+        seconds = timeit.repeat(lambda: run(inputs), number=1, repeat=repeats + repeats // 10)
+        return 1000.0 * statistics.median(seconds[repeats // 10 :])
     finally:
         torch.set_num_threads(threads)
-
-
-def _seconds(run: Run, inputs: Mapping[str, Tensor]) -> float:
-    start = time.perf_counter()
-    run(inputs)
-    return time.perf_counter() - start

@@ -18,7 +18,9 @@ CURVES = [
 def test_every_curve_is_in_the_legend():
     axes = Figure().subplots()
     draw_curves(axes, "x", "y", CURVES)
-    assert [text.get_text().strip() for text in axes.get_legend().get_texts()] == ["_old", "new", "_end"]
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [text.get_text().strip() for text in legend.get_texts()] == ["_old", "new", "_end"]
     assert "_old" in curve_figure("success", "Success", "x", "y", CURVES).svg
 
 

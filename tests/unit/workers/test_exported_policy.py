@@ -16,7 +16,6 @@ from isaaclab_pc.learners import RUNNERS
 from isaaclab_pc.workers.exported_policy import (
     PlainPolicy,
     compare,
-    compare_episodes,
     compute_in_float32,
     load_onnx,
     load_torchscript,
@@ -53,7 +52,7 @@ def test_exported_actions_are_those_of_the_runner(name: str, obs: str, frames: i
         policy.write_onnx(tmp_path / "policy.onnx", inputs)
         runs.append(load_onnx(tmp_path / "policy.onnx"))
     for run in runs:
-        assert compare(run, inputs, bench.act()).observations == 4
+        compare(run, inputs, bench.act())
         assert milliseconds(run, {name: value[:1] for name, value in inputs.items()}, repeats=10) > 0.0
 
 
@@ -85,12 +84,12 @@ def test_a_policy_of_vectors_and_images_is_exported(tmp_path: Path) -> None:
     policy.write_torchscript(tmp_path / "policy.pt", inputs)
     policy.write_onnx(tmp_path / "policy.onnx", inputs)
     for run in (load_torchscript(tmp_path / "policy.pt"), load_onnx(tmp_path / "policy.onnx")):
-        assert compare(run, inputs, model(obs).detach()).difference < 1e-6
+        assert compare(run, inputs, model(obs).detach()) < 1e-6
 
 
 def test_actions_that_differ_are_an_error() -> None:
     inputs = {"policy": torch.ones(3, 2)}
-    compare(lambda given: [given["policy"]], inputs, torch.ones(3, 2))
+    assert compare(lambda given: [given["policy"]], inputs, torch.ones(3, 2)) == 0.0
     with pytest.raises(RuntimeError, match=r"differ from the runner's by 2\.0e-05"):
         compare(lambda given: [given["policy"] + 2e-5], inputs, torch.ones(3, 2))
     with pytest.raises(RuntimeError, match="differ"):
@@ -130,9 +129,9 @@ def test_a_policy_with_a_memory_is_given_it_and_acts_as_the_runner(
     policy.write_onnx(tmp_path / "policy.onnx", inputs)
     onnx.checker.check_model(str(tmp_path / "policy.onnx"), full_check=True)
     for run in (load_torchscript(tmp_path / "policy.pt"), load_onnx(tmp_path / "policy.onnx")):
-        assert compare_episodes(run, inputs, policy.state, began, torch.cat(actions)).observations == 10
+        compare(run, inputs, torch.cat(actions), policy.state, began)
         with pytest.raises(RuntimeError, match="differ"):
-            compare_episodes(run, inputs, policy.state, [True] * 10, torch.cat(actions))
+            compare(run, inputs, torch.cat(actions), policy.state, [True] * 10)
 
 
 def test_a_memory_of_another_package_is_refused() -> None:
