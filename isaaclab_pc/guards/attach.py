@@ -56,11 +56,10 @@ def attach_guard(env: Any, cfg: GuardCfg, task: str) -> Guard:
             int(guard.counts["action"])  # every environment had one bad action
     """
     env = env.unwrapped
-    is_supported = isinstance(env, (DirectRLEnv, ManagerBasedRLEnv))
-    if not is_supported:
-        kind = type(env).__name__
+    kind = type(env)
+    if not issubclass(kind, (DirectRLEnv, ManagerBasedRLEnv)):
         raise ConfigError(
-            f"{task} cannot be guarded: {kind} is neither direct nor manager-based; use guard.mode=disabled."
+            f"{task} cannot be guarded: {kind.__name__} is neither direct nor manager-based; use guard.mode=disabled."
         )
     if hasattr(env, "guard"):
         raise ConfigError(f"{task} has a guard already.")

@@ -26,7 +26,7 @@ from isaaclab_pc.launch.worker import (
 from isaaclab_pc.settings import RunSettings
 
 SETTINGS = RunSettings(
-    num_envs=8, visualizer=["viser", "rerun"], env_overrides=["env.a='x'"], device="cuda:1"
+    num_envs=8, visualizer=["viser", "newton_gl"], env_overrides=["env.a='x'"], device="cuda:1"
 ).with_values({"physics.dt": 0.005, "points.num_points": 64, "scaling.budget": "4GiB"})
 A, B = Path("a.pt"), Path("b.json")
 EXAMPLES = [

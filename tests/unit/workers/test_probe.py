@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -125,14 +126,14 @@ class ClockedRunner(FakeRunner):
 
 
 def test_short_iterations_are_measured_more_than_once():
-    runner = ClockedRunner(30.0, 1.0)
+    runner: Any = ClockedRunner(30.0, 1.0)
     assert len(probe._measure(runner, clock=runner.clock)) == probe.PROBE_SECONDS
     assert runner.completed_iterations == 1 + probe.PROBE_SECONDS
 
 
 @pytest.mark.parametrize(("seconds", "iterations", "measured"), [((30.0,), 1, 1), ((3.0,), 2, 1), ((1.0,), 5, 4)])
 def test_where_memory_alone_counts_the_first_iteration_is_enough(seconds, iterations, measured):
-    runner = ClockedRunner(*seconds)
+    runner: Any = ClockedRunner(*seconds)
     assert len(probe._measure(runner, briefly=True, clock=runner.clock)) == measured
     assert runner.completed_iterations == iterations
 
