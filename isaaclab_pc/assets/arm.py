@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import MISSING
 from pathlib import Path
 
@@ -14,14 +14,21 @@ from isaaclab.utils import configclass
 from isaaclab_newton.sim.schemas import MujocoRigidBodyCfg
 from isaaclab_physx.sim.schemas import PhysxRigidBodyCfg
 
-from isaaclab_pc.assets.kinematics import Joint
 from isaaclab_pc.assets.physics_properties import MAX_DEPENETRATION_VELOCITY, articulation_properties
-from isaaclab_pc.assets.primitives import Arm
 
-__all__ = ["ARMATURE", "ArmCfg", "drives", "primitives_spawn"]
+__all__ = ["ARMATURE", "FINGER_GAINS", "ArmCfg", "Limits", "arm_drives", "finger_drives", "primitives_spawn"]
 
 ARMATURE = 0.1
 """Inertia of the motors as the turning joints feel it [kg*m^2]: the value of MuJoCo Menagerie's Panda and UR5e."""
+
+_ARM_GAINS = (1000.0, 100.0)
+"""Stiffness and damping of the strongest turning joints' drives [N*m/rad, N*m*s/rad]: those of ManiSkill's Panda."""
+
+FINGER_GAINS = (400.0, 20.0)
+"""Stiffness and damping of the fingers' drives [N/m, N*s/m]. With more damping grasps slip on Newton."""
+
+Limits = Mapping[str, tuple[float, float]]
+"""Largest effort [N*m or N] and speed [rad/s or m/s] of a joint's drive, by the joint's name."""
 
 
 @configclass
@@ -61,7 +68,7 @@ def primitives_spawn(usd: Path) -> sim_utils.UsdFileCfg:
     The robot feels no gravity, as Isaac Lab's high-gain Franka: PhysX has a flag for it, Newton compensates it.
 
     Args:
-        usd: File that :func:`.author.author_arm` wrote.
+        usd: File that ``tools/assets`` wrote.
     """
     return sim_utils.UsdFileCfg(
         usd_path=str(usd),
@@ -74,19 +81,46 @@ def primitives_spawn(usd: Path) -> sim_utils.UsdFileCfg:
     )
 
 
-def drives(arm: Arm, joints: Sequence[Joint]) -> ImplicitActuatorCfg:
-    """Return position drives with the joints' own gains and limits of speed and effort.
+def arm_drives(limits: Limits) -> ImplicitActuatorCfg:
+    """Return the position drives of an arm's turning joints.
+
+    Gains are in proportion to a joint's effort limit, so that all come to their limits at the same error. A limit hides
+    on PhysX how stiff the drive of a weak joint is. MuJoCo's ``implicitfast`` adds the time step times the damping to a
+    joint's inertia even while the limit holds the drive back: with the gains of the shoulder, the Panda's wrist took 7
+    control steps to turn around, not 2, and the arm swung about its target.
 
     Args:
-        arm: The arm.
-        joints: Those of its joints that turn, or those that slide.
+        limits: Limits of each joint.
     """
+    strongest = max(effort for effort, _ in limits.values())
+    stiffness, damping = _ARM_GAINS
+    return _drives(
+        limits,
+        {name: effort / strongest * stiffness for name, (effort, _) in limits.items()},
+        {name: effort / strongest * damping for name, (effort, _) in limits.items()},
+        dict.fromkeys(limits, ARMATURE),
+    )
+
+
+def finger_drives(limits: Limits) -> ImplicitActuatorCfg:
+    """Return the position drives of a gripper's sliding fingers.
+
+    Args:
+        limits: Limits of each joint.
+    """
+    stiffness, damping = FINGER_GAINS
+    # Their armature differs between solvers and is in the USD file.
+    return _drives(limits, dict.fromkeys(limits, stiffness), dict.fromkeys(limits, damping), None)
+
+
+def _drives(
+    limits: Limits, stiffness: dict[str, float], damping: dict[str, float], armature: dict[str, float] | None
+) -> ImplicitActuatorCfg:
     return ImplicitActuatorCfg(
-        joint_names_expr=[joint.name for joint in joints],
-        joint_effort_limit={joint.name: joint.effort for joint in joints},
-        joint_velocity_limit={joint.name: joint.velocity for joint in joints},
-        stiffness={joint.name: arm.gains(joint)[0] for joint in joints},
-        damping={joint.name: arm.gains(joint)[1] for joint in joints},
-        # The fingers' armature differs between solvers and is in the USD file.
-        armature={joint.name: ARMATURE for joint in joints if not joint.prismatic} or None,
+        joint_names_expr=list(limits),
+        joint_effort_limit={name: effort for name, (effort, _) in limits.items()},
+        joint_velocity_limit={name: speed for name, (_, speed) in limits.items()},
+        stiffness=stiffness,
+        damping=damping,
+        armature=armature,
     )

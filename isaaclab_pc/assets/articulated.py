@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Configurations of the cabinet with a drawer and of the valve that :mod:`.author_articulated` writes.
+"""Configurations of the cabinet with a drawer and of the valve that ``tools/assets/author_articulated.py`` writes.
 
 Both are articulations with a fixed base and one joint without a motor: friction and damping hold it where it is left.
 At a reset the root's pose may be written; the base stays there.
@@ -7,6 +7,7 @@ At a reset the root's pose may be written; the base stays there.
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import isaaclab.sim as sim_utils
@@ -15,8 +16,7 @@ from isaaclab.assets import ArticulationCfg
 from isaaclab.sim.schemas import UsdPhysicsCollisionCfg
 from isaaclab_physx.sim.schemas import PhysxRigidBodyCfg
 
-from isaaclab_pc.assets.author_articulated import CABINET_USD, DRAWER_JOINT, VALVE_JOINT, VALVE_USD
-from isaaclab_pc.assets.kinematics import Joint, Vector
+from isaaclab_pc.assets.objects import Vector
 from isaaclab_pc.assets.physics_properties import (
     MAX_DEPENETRATION_VELOCITY,
     articulation_properties,
@@ -24,11 +24,83 @@ from isaaclab_pc.assets.physics_properties import (
     friction,
 )
 
-__all__ = ["cabinet_cfg", "valve_cfg"]
+__all__ = [
+    "BAR_RADIUS",
+    "CABINET_SIZE",
+    "CABINET_USD",
+    "DRAWER_AXIS",
+    "DRAWER_JOINT",
+    "DRAWER_SPEED",
+    "DRAWER_TRAVEL",
+    "HANDLE_CENTER",
+    "HANDLE_GAP",
+    "KNOB_CENTER",
+    "KNOB_RADIUS",
+    "KNOB_RANGE",
+    "LARGEST_EFFORT",
+    "VALVE_JOINT",
+    "VALVE_SPEED",
+    "VALVE_USD",
+    "cabinet_cfg",
+    "valve_cfg",
+]
+
+_DATA = Path(__file__).parent / "data"
+
+CABINET_USD = _DATA / "cabinet.usda"
+"""File of the cabinet."""
+
+VALVE_USD = _DATA / "valve.usda"
+"""File of the valve."""
+
+CABINET_SIZE: Vector = (0.20, 0.26, 0.20)
+"""Depth, width and height of the cabinet without the handle [m]; the drawer's front faces -x."""
+
+HANDLE_GAP = 0.05
+"""Free space between the drawer's front and the handle's bar [m]: a closed gripper fits in at a yaw of 0.4 rad."""
+
+BAR_RADIUS = 0.008
+"""Radius of the handle's bar [m]."""
+
+HANDLE_CENTER: Vector = (-CABINET_SIZE[0] / 2 - HANDLE_GAP - BAR_RADIUS, 0.0, CABINET_SIZE[2] - 0.025)
+"""Centre of the handle's bar in the root frame, drawer closed [m].
+
+The bar is so close to the cabinet's top that a hand which points down stays above the cabinet.
+"""
+
+DRAWER_JOINT = "drawer_joint"
+"""The drawer's slide; 0 is closed."""
+
+DRAWER_AXIS: Vector = (-1.0, 0.0, 0.0)
+"""Direction in which the drawer opens, in the root frame."""
+
+DRAWER_TRAVEL = 0.16
+"""Largest position of the drawer's slide [m]."""
+
+DRAWER_SPEED = 2.0
+"""Limit of the drawer's speed [m/s]."""
+
+KNOB_RADIUS = 0.012
+"""Radius of the valve's knob [m]."""
+
+KNOB_CENTER: Vector = (0.09, 0.0, 0.176)
+"""Where fingers touch the upright knob, in the root frame at joint position 0 [m]: with their pads alone."""
+
+KNOB_RANGE = math.radians(150.0)
+"""How far the valve turns to either side [rad]."""
+
+VALVE_JOINT = "valve_joint"
+"""The valve's vertical axis."""
+
+VALVE_SPEED = 20.0
+"""Limit of the valve's speed [rad/s]."""
+
+LARGEST_EFFORT = 100.0
+"""Limit of what drives of either joint may give [N or N*m]; both have none."""
 
 
 def _articulated_cfg(
-    prim_path: str, usd: Path, joint: Joint, pos: Vector, joint_friction: float, damping: float
+    prim_path: str, usd: Path, joint: str, speed: float, pos: Vector, joint_friction: float, damping: float
 ) -> ArticulationCfg:
     return ArticulationCfg(
         prim_path=prim_path,
@@ -39,17 +111,17 @@ def _articulated_cfg(
             collision_props=[UsdPhysicsCollisionCfg(), firm_contacts()],
             physics_material=friction(1.0),
         ),
-        init_state=ArticulationCfg.InitialStateCfg(pos=pos, joint_pos={joint.name: 0.0}),
+        init_state=ArticulationCfg.InitialStateCfg(pos=pos, joint_pos={joint: 0.0}),
         actuators={
             "passive": ImplicitActuatorCfg(
-                joint_names_expr=[joint.name],
+                joint_names_expr=[joint],
                 stiffness=0.0,
                 damping=damping,
                 # PhysX asks for both; Newton has one.
                 friction=joint_friction,
                 dynamic_friction=joint_friction,
-                joint_effort_limit=joint.effort,
-                joint_velocity_limit=joint.velocity,
+                joint_effort_limit=LARGEST_EFFORT,
+                joint_velocity_limit=speed,
             )
         },
         soft_joint_pos_limit_factor=1.0,
@@ -71,7 +143,7 @@ def cabinet_cfg(
         joint_friction: Force that keeps the drawer from moving, and acts against its motion [N].
         damping: Force against the drawer's motion per speed [N*s/m].
     """
-    return _articulated_cfg(prim_path, CABINET_USD, DRAWER_JOINT, pos, joint_friction, damping)
+    return _articulated_cfg(prim_path, CABINET_USD, DRAWER_JOINT, DRAWER_SPEED, pos, joint_friction, damping)
 
 
 def valve_cfg(
@@ -89,4 +161,4 @@ def valve_cfg(
         joint_friction: Torque that keeps the valve from turning, and acts against its motion [N*m].
         damping: Torque against the valve's motion per speed [N*m*s/rad].
     """
-    return _articulated_cfg(prim_path, VALVE_USD, VALVE_JOINT, pos, joint_friction, damping)
+    return _articulated_cfg(prim_path, VALVE_USD, VALVE_JOINT, VALVE_SPEED, pos, joint_friction, damping)

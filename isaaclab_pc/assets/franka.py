@@ -14,29 +14,53 @@ import isaaclab.sim as sim_utils
 from isaaclab.utils import replace
 from isaaclab_assets.robots.franka import FRANKA_PANDA_CFG
 
-from isaaclab_pc.assets.arm import ArmCfg, drives, primitives_spawn
-from isaaclab_pc.assets.author_franka import FRANKA, FRANKA_DEFAULT_JOINT_POS, FRANKA_TCP_OFFSET, FRANKA_USD
+from isaaclab_pc.assets.arm import ArmCfg, arm_drives, finger_drives, primitives_spawn
 from isaaclab_pc.errors import ConfigError
 
-__all__ = ["FRANKA_PANDA_PRIMITIVE_CFG", "franka_nucleus_cfg"]
+__all__ = [
+    "FRANKA_DEFAULT_JOINT_POS",
+    "FRANKA_PANDA_PRIMITIVE_CFG",
+    "FRANKA_TCP_OFFSET",
+    "FRANKA_USD",
+    "franka_nucleus_cfg",
+]
 
 _ASSET_SERVER_TIMEOUT = 5.0
 """Time that the asset server has to answer [s]."""
 
-_ARM = [joint for joint in FRANKA.joints if joint.axis is not None and not joint.prismatic]
-_FINGERS = [joint for joint in FRANKA.joints if joint.prismatic]
+FRANKA_USD = Path(__file__).parent / "data" / "franka_panda.usda"
+"""The Panda of primitives, which ``tools/assets/author_franka.py`` writes."""
+
+FRANKA_TCP_OFFSET = 0.1034
+"""Distance of the tool centre point from the ``panda_hand`` frame along its z axis [m]."""
+
+FRANKA_DEFAULT_JOINT_POS: dict[str, float] = {
+    "panda_joint1": 0.0,
+    "panda_joint2": -0.569,
+    "panda_joint3": 0.0,
+    "panda_joint4": -2.810,
+    "panda_joint5": 0.0,
+    "panda_joint6": 3.037,
+    "panda_joint7": 0.741,
+    "panda_finger_joint1": 0.04,
+    "panda_finger_joint2": 0.04,
+}
+"""Joint positions after a reset, those of Isaac Lab's own Franka [rad and m]."""
+
+_ARM = {f"panda_joint{index}": (87.0, 2.175) if index < 5 else (12.0, 2.61) for index in range(1, 8)}
+_FINGERS = {f"panda_finger_joint{index}": (20.0, 0.2) for index in (1, 2)}
 
 FRANKA_PANDA_PRIMITIVE_CFG = ArmCfg(
     spawn=primitives_spawn(FRANKA_USD),
     init_state=ArmCfg.InitialStateCfg(joint_pos=dict(FRANKA_DEFAULT_JOINT_POS)),
-    actuators={"panda_arm": drives(FRANKA, _ARM), "panda_hand": drives(FRANKA, _FINGERS)},
+    actuators={"panda_arm": arm_drives(_ARM), "panda_hand": finger_drives(_FINGERS)},
     soft_joint_pos_limit_factor=1.0,
-    arm_joints=tuple(joint.name for joint in _ARM),
+    arm_joints=tuple(_ARM),
     hand="panda_hand",
-    finger_joints=tuple(joint.name for joint in _FINGERS),
+    finger_joints=tuple(_FINGERS),
     tcp_offset=FRANKA_TCP_OFFSET,
 )
-"""The Panda of primitives that :mod:`.author_franka` writes, with gains for joint position control at 30 Hz."""
+"""The Panda of primitives, with gains for joint position control at 30 Hz."""
 
 
 def franka_nucleus_cfg(backend: str) -> ArmCfg:

@@ -11,7 +11,6 @@ import isaaclab.sim as sim_utils
 from isaaclab.assets import AssetBaseCfg, RigidObjectCfg
 from isaaclab.sim.schemas import MassCfg, UsdPhysicsCollisionCfg
 
-from isaaclab_pc.assets.kinematics import Vector
 from isaaclab_pc.assets.physics_properties import (
     free_body_properties,
     friction,
@@ -20,7 +19,10 @@ from isaaclab_pc.assets.physics_properties import (
     patch_friction,
 )
 
-__all__ = ["cube_cfg", "ground_cfg", "region_cfg", "table_cfg", "target_cfg"]
+__all__ = ["Vector", "cube_cfg", "ground_cfg", "region_cfg", "table_cfg", "target_cfg"]
+
+Vector = tuple[float, float, float]
+"""x, y and z."""
 
 
 def _static_box(prim_path: str, size: Vector, top: Vector, label: str, color: Vector) -> AssetBaseCfg:

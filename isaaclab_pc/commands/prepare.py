@@ -13,11 +13,12 @@ from isaaclab_pc.settings import RunSettings
 __all__ = ["prepare", "prepare_training"]
 
 
-def prepare(settings: RunSettings) -> RunSettings:
+def prepare(settings: RunSettings, *, builds: bool = True) -> RunSettings:
     """Choose the device and the physics backend of a worker, before anything is written.
 
     Args:
         settings: As composed.
+        builds: Whether environments are built, for which kernels may have to be compiled.
 
     Returns:
         The settings as they will run.
@@ -28,7 +29,8 @@ def prepare(settings: RunSettings) -> RunSettings:
     check_isaaclab()
     check_kernel_cache()
     settings = choose_platform(settings)
-    announce_first_start(settings.device)
+    if builds:
+        announce_first_start(settings.device)
     return settings
 
 

@@ -124,11 +124,12 @@ def _answer(argv: Sequence[str]) -> int:
         return ExitCode.FAILED
 
 
-def compose_for_platform(command: Command) -> RunSettings:
+def compose_for_platform(command: Command, *, builds: bool = True) -> RunSettings:
     """Compose the settings of a command line, with the device and the physics backend that will run.
 
     Args:
         command: The checked command line.
+        builds: As for :func:`~isaaclab_pc.commands.prepare.prepare`.
 
     Returns:
         The settings.
@@ -138,7 +139,7 @@ def compose_for_platform(command: Command) -> RunSettings:
     """
     settings = compose(command.settings, command.env, command.agent)
     require_library(settings.runner)
-    return prepare(settings)
+    return prepare(settings, builds=builds)
 
 
 def run(command: Command, *, plan: bool) -> int:
@@ -155,7 +156,7 @@ def run(command: Command, *, plan: bool) -> int:
         ConfigError: A setting does not fit, or no size does.
         ProbeError: A trial failed for another reason than its size.
     """
-    settings = choose_algorithm(compose_for_platform(command))
+    settings = choose_algorithm(compose_for_platform(command, builds=not plan))
     check_gpus(settings)
     check_cluster(settings)
     if settings.teacher == TRAIN:

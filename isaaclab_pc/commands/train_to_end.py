@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 
+from isaaclab_pc.cluster.start import start_command
 from isaaclab_pc.errors import ConfigError, describe_error
 from isaaclab_pc.launch.child_process import ExitCode, show_log, was_stopped
 from isaaclab_pc.launch.run_folder import LOG_NAME
@@ -32,7 +33,10 @@ def train_to_end(record: RunRecord, job: TrainJob) -> int:
     Returns:
         The exit code.
     """
-    code, death = supervise(record, job) if job.settings.supervise.enabled else (_train_here(record, job), None)
+    if job.settings.supervise.enabled:
+        code, death = supervise(record, job, start_command)
+    else:
+        code, death = _train_here(record, job), None
     if code == ExitCode.REFUSED and death is None:
         return code
     code = _close(record, code, death)

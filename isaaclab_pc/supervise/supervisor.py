@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import Protocol
 
-from isaaclab_pc.cluster.start import start_command
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.launch.child_process import ExitCode, SignalFlag, run_child, was_stopped
 from isaaclab_pc.launch.find_checkpoint import newest_checkpoint
@@ -27,7 +27,16 @@ from isaaclab_pc.supervise.restarts import Restart, RestartLimit, choose_restart
 from isaaclab_pc.supervise.watch import WorkerWatch
 from isaaclab_pc.terminal.screen import current
 
-__all__ = ["supervise"]
+__all__ = ["StartCommand", "supervise"]
+
+
+class StartCommand(Protocol):
+    """Writes a job into a run's folder, and returns the command line of the processes that train."""
+
+    def __call__(self, job: TrainJob, folder: Path, *, is_restart: bool = False) -> list[str]:
+        """See :func:`isaaclab_pc.cluster.start.start_command`."""
+        ...
+
 
 LONGEST_PAUSE = 60.0
 """Longest pause before a restart [s]; the first one without progress takes a second, each further one twice as long."""
@@ -37,13 +46,14 @@ _TAIL_BYTES = 1 << 16
 
 
 def supervise(
-    record: RunRecord, job: TrainJob, clock: Callable[[], float] = time.monotonic
+    record: RunRecord, job: TrainJob, start: StartCommand, clock: Callable[[], float] = time.monotonic
 ) -> tuple[int, Death | None]:
     """Run training processes, one after another, until the run is done or must not go on.
 
     Args:
         record: The run's record; it is up to date afterwards.
         job: What the first one does.
+        start: Gives the command line of each.
         clock: Tells the time [s].
 
     Returns:
@@ -51,15 +61,16 @@ def supervise(
     """
     try:
         with SignalFlag() as flag:
-            return _Supervisor(record, flag, clock).run(job)
+            return _Supervisor(record, start, flag, clock).run(job)
     finally:
         # What a process has accepted of it is the run's.
         (record.folder / JOB_NAME).unlink(missing_ok=True)
 
 
 class _Supervisor:
-    def __init__(self, record: RunRecord, flag: SignalFlag, clock: Callable[[], float]) -> None:
+    def __init__(self, record: RunRecord, start: StartCommand, flag: SignalFlag, clock: Callable[[], float]) -> None:
         self._record = record
+        self._start = start
         self._flag = flag
         self._clock = clock
         self._events = EventLog(record.folder)
@@ -112,7 +123,7 @@ class _Supervisor:
         others = OthersWatch(run.device) if run.ranks == 1 else None
         watch = WorkerWatch(folder, run.supervise.stall_timeout, self._on_iteration, self._clock)
         begin_build(run)
-        command = start_command(job, folder, is_restart=is_restarted)
+        command = self._start(job, folder, is_restart=is_restarted)
         code = run_child(command, log=log, watch=watch, flag=self._flag)
 
         # The process writes the record while it trains.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from isaaclab.utils.math import quat_apply_inverse
 
-from isaaclab_pc.assets.author_articulated import DRAWER_JOINT, HANDLE_GAP
+from isaaclab_pc.assets.articulated import DRAWER_TRAVEL, HANDLE_GAP
 from isaaclab_pc.envs.expert import Case, Pose, from_above, grasp_quat, unturned
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def _above_gap(env: OpenDrawerEnv) -> Pose:
 
 def _pulled(env: OpenDrawerEnv) -> Pose:
     position, quat = _gap(env)
-    left = (_FULLY_OPEN - env.opening) * DRAWER_JOINT.upper
+    left = (_FULLY_OPEN - env.opening) * DRAWER_TRAVEL
     return position + left.clamp(0.0, _AHEAD)[:, None] * env.pull_axis, quat
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import torch
 from isaaclab.assets import Articulation
 
-from isaaclab_pc.assets.author_articulated import DRAWER_JOINT, HANDLE_CENTER, HANDLE_GAP
+from isaaclab_pc.assets.articulated import DRAWER_AXIS, DRAWER_TRAVEL, HANDLE_CENTER, HANDLE_GAP
 from isaaclab_pc.envs import manipulation
 from isaaclab_pc.envs.expert import Expert
 from isaaclab_pc.envs.kept import kept
@@ -39,9 +39,9 @@ class OpenDrawerEnv(PointCloudEnv):
     def _bind_scene(self) -> None:
         super()._bind_scene()
         self.cabinet: Articulation = self.scene["cabinet"]
-        self._drawer = self.cabinet.find_bodies(DRAWER_JOINT.child)[0][0]
+        self._drawer = self.cabinet.find_bodies("drawer")[0][0]
         self._handle = torch.tensor(HANDLE_CENTER, device=self.device).expand(self.num_envs, 3)
-        self._axis = torch.tensor(DRAWER_JOINT.axis, device=self.device).expand(self.num_envs, 3)
+        self._axis = torch.tensor(DRAWER_AXIS, device=self.device).expand(self.num_envs, 3)
 
     @kept
     def handle_pos(self) -> torch.Tensor:
@@ -63,7 +63,7 @@ class OpenDrawerEnv(PointCloudEnv):
     @kept
     def opening(self) -> torch.Tensor:
         """How far the drawer is open, as a share of its travel, shape (N,)."""
-        return self.cabinet.data.joint_pos.torch[:, 0] / DRAWER_JOINT.upper
+        return self.cabinet.data.joint_pos.torch[:, 0] / DRAWER_TRAVEL
 
     def expert(self) -> Expert:
         """Return a policy that solves the task from the simulator's own state: actions (N, A) in [-1, 1] per call."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from isaaclab_pc.assets.author_articulated import KNOB_CENTER
+from isaaclab_pc.assets.articulated import KNOB_CENTER
 from isaaclab_pc.envs.expert import Case, Pose, from_above, unturned
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import torch
 from isaaclab.assets import Articulation
 from isaaclab.utils.math import wrap_to_pi
 
-from isaaclab_pc.assets.author_articulated import KNOB_CENTER
+from isaaclab_pc.assets.articulated import KNOB_CENTER
 from isaaclab_pc.constant_tensor import constant_tensor
 from isaaclab_pc.envs import manipulation
 from isaaclab_pc.envs.expert import Expert

@@ -11,15 +11,15 @@ from isaaclab.utils.math import quat_error_magnitude
 from scipy.spatial.transform import Rotation
 
 from isaaclab_pc.assets.arm import ArmCfg
-from isaaclab_pc.assets.author_franka import FRANKA
-from isaaclab_pc.assets.author_ur5e import UR5E
 from isaaclab_pc.assets.franka import FRANKA_PANDA_PRIMITIVE_CFG
-from isaaclab_pc.assets.kinematics import forward_kinematics
-from isaaclab_pc.assets.primitives import FINGER_ARMATURE, Arm
 from isaaclab_pc.assets.ur5e import UR5E_GRIPPER_CFG
 from isaaclab_pc.envs.arm_control import joint_ids
 from isaaclab_pc.envs.expert import Case, Expert, downward
 from isaaclab_pc.envs.point_cloud_env_cfg import use_robot
+from tools.assets.author_franka import FRANKA
+from tools.assets.author_ur5e import UR5E
+from tools.assets.kinematics import forward_kinematics
+from tools.assets.primitives import FINGER_ARMATURE, Arm
 
 pytestmark = pytest.mark.sim
 

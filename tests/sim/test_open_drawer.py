@@ -7,7 +7,7 @@ import pytest
 import torch
 from isaaclab.utils.math import quat_apply, quat_apply_inverse
 
-from isaaclab_pc.assets.author_articulated import CABINET_SIZE, DRAWER_JOINT, HANDLE_CENTER
+from isaaclab_pc.assets.articulated import CABINET_SIZE, DRAWER_TRAVEL, HANDLE_CENTER
 
 pytestmark = pytest.mark.sim
 
@@ -36,7 +36,7 @@ def hold(env, seconds: float, effort: float = 0.0) -> None:
 
 
 def put_drawer(env, opening: float, speed: float = 0.0) -> None:
-    env.cabinet.write_joint_position_to_sim_index(position=torch.full((NUM_ENVS, 1), opening * DRAWER_JOINT.upper))
+    env.cabinet.write_joint_position_to_sim_index(position=torch.full((NUM_ENVS, 1), opening * DRAWER_TRAVEL))
     env.cabinet.write_joint_velocity_to_sim_index(velocity=torch.full((NUM_ENVS, 1), speed))
 
 
@@ -54,7 +54,7 @@ def test_friction_holds_the_drawer_and_its_stop_ends_the_travel(env) -> None:
     env.reset(seed=1)
     hold(env, 0.3, effort=0.7 * FRICTION)
     # MuJoCo's friction is a soft constraint and creeps.
-    assert env.opening.max() * DRAWER_JOINT.upper < 0.002
+    assert env.opening.max() * DRAWER_TRAVEL < 0.002
     hold(env, 0.6, effort=10.0 * FRICTION)
     assert (env.opening - 1.0).abs().max() < 0.02
     hold(env, 0.3)
@@ -69,7 +69,7 @@ def test_the_handle_moves_out_of_the_front(env) -> None:
     env.sim.forward()
     env.scene.update(0.0)
     moved = quat_apply_inverse(env.cabinet.data.root_quat_w.torch, env.handle_pos - closed)
-    wanted = torch.tensor([-0.5 * DRAWER_JOINT.upper, 0.0, 0.0]).expand(NUM_ENVS, 3)
+    wanted = torch.tensor([-0.5 * DRAWER_TRAVEL, 0.0, 0.0]).expand(NUM_ENVS, 3)
     torch.testing.assert_close(moved, wanted, rtol=0.0, atol=1e-5)
 
 

@@ -8,8 +8,9 @@ import pytest
 import torch
 from isaaclab.utils.math import quat_apply
 
-from isaaclab_pc.assets.author_franka import FRANKA, FRANKA_TCP_OFFSET
-from isaaclab_pc.assets.kinematics import forward_kinematics
+from isaaclab_pc.assets.franka import FRANKA_TCP_OFFSET
+from tools.assets.author_franka import FRANKA
+from tools.assets.kinematics import forward_kinematics
 
 pytestmark = pytest.mark.sim
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from isaaclab.utils.math import quat_apply, wrap_to_pi
 
-from isaaclab_pc.assets.author_articulated import KNOB_CENTER, KNOB_RADIUS, KNOB_RANGE
+from isaaclab_pc.assets.articulated import KNOB_CENTER, KNOB_RADIUS, KNOB_RANGE
 from isaaclab_pc.envs.quantities import vector_quantities
 
 pytestmark = pytest.mark.sim

@@ -16,13 +16,13 @@ from pxr import Usd, UsdGeom, UsdPhysics
 from scipy.spatial.transform import Rotation
 
 from isaaclab_pc.assets.arm import ArmCfg
-from isaaclab_pc.assets.author import author_arm
-from isaaclab_pc.assets.author_franka import FRANKA, FRANKA_USD
-from isaaclab_pc.assets.author_ur5e import UR5E, UR5E_USD
-from isaaclab_pc.assets.franka import FRANKA_PANDA_PRIMITIVE_CFG
-from isaaclab_pc.assets.kinematics import forward_kinematics
-from isaaclab_pc.assets.primitives import Arm
-from isaaclab_pc.assets.ur5e import UR5E_GRIPPER_CFG
+from isaaclab_pc.assets.franka import FRANKA_PANDA_PRIMITIVE_CFG, FRANKA_USD
+from isaaclab_pc.assets.ur5e import UR5E_GRIPPER_CFG, UR5E_USD
+from tools.assets.author import author_arm
+from tools.assets.author_franka import FRANKA
+from tools.assets.author_ur5e import UR5E
+from tools.assets.kinematics import forward_kinematics
+from tools.assets.primitives import Arm
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def default_poses(robot: Robot) -> dict:
 def test_committed_file_is_what_the_script_writes(tmp_path: Path, robot: Robot):
     author_arm(tmp_path / "sub" / "robot.usda", robot.arm)
     written = (tmp_path / "sub" / "robot.usda").read_text(encoding="utf-8")
-    assert written == robot.usd.read_text(encoding="utf-8"), f"run: python -m isaaclab_pc.assets.{robot.module}"
+    assert written == robot.usd.read_text(encoding="utf-8"), f"run: python -m tools.assets.{robot.module}"
 
 
 @each_robot
@@ -129,7 +129,7 @@ def test_all_turning_joints_come_to_their_effort_limits_at_the_same_error(robot:
     for index in (0, 1):
         errors = [joint.effort / robot.arm.gains(joint)[index] for joint in turning]
         assert errors == pytest.approx([errors[0]] * len(errors))
-    assert max(robot.arm.gains(joint) for joint in turning) == robot.arm.arm_gains
+    assert max(robot.arm.gains(joint) for joint in turning) == (1000.0, 100.0)
 
 
 @each_robot
@@ -191,3 +191,10 @@ def test_closed_fingers_meet_at_the_tool_centre_and_open_apart(robot: Robot):
         assert abs(center[2] - robot.cfg.tcp_offset) < pad.size[2] / 2
         moved = to_hand @ (opened[joint.child] - closed[joint.child])
         np.testing.assert_allclose(moved[:3, 3], [0.0, direction * 0.02, 0.0], atol=1e-12)
+
+
+@each_robot
+def test_drives_have_the_limits_of_the_file(robot: Robot):
+    drives = {name: drive for drive in robot.cfg.actuators.values() for name in drive.joint_names_expr}
+    moving = {joint.name: (joint.effort, joint.velocity) for joint in robot.arm.joints if joint.axis is not None}
+    assert moving == {n: (d.joint_effort_limit[n], d.joint_velocity_limit[n]) for n, d in drives.items()}

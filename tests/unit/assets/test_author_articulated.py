@@ -12,21 +12,21 @@ import pytest
 from numpy.typing import NDArray
 from pxr import Usd, UsdGeom, UsdPhysics
 
-from isaaclab_pc.assets import author_articulated
-from isaaclab_pc.assets.author_articulated import (
+from isaaclab_pc.assets.articulated import (
     CABINET_SIZE,
     CABINET_USD,
-    DRAWER_JOINT,
+    DRAWER_TRAVEL,
     HANDLE_CENTER,
     HANDLE_GAP,
     KNOB_CENTER,
     KNOB_RADIUS,
     VALVE_USD,
-    author_cabinet,
-    author_valve,
 )
-from isaaclab_pc.assets.author_franka import FRANKA, FRANKA_TCP_OFFSET
-from isaaclab_pc.assets.kinematics import forward_kinematics
+from isaaclab_pc.assets.franka import FRANKA_TCP_OFFSET
+from tools.assets import author_articulated
+from tools.assets.author_articulated import author_cabinet, author_valve
+from tools.assets.author_franka import FRANKA
+from tools.assets.kinematics import forward_kinematics
 
 LARGEST_YAW = 0.42  # [rad], the drawer task's range widened by a fifth
 
@@ -80,7 +80,7 @@ def test_the_base_is_fixed_and_stands_on_the_ground(usd: Path, base: str) -> Non
 
 @pytest.mark.parametrize("opening", [0.0, 0.5, 1.0])
 def test_the_drawer_slides_freely(opening: float) -> None:
-    shift = np.array([-opening * DRAWER_JOINT.upper, 0.0, 0.0])
+    shift = np.array([-opening * DRAWER_TRAVEL, 0.0, 0.0])
     body = boxes(CABINET_USD, "/cabinet/body")
     for path, box in boxes(CABINET_USD, "/cabinet/drawer").items():
         assert [other for other, wall in body.items() if overlap(box + shift, wall)] == [], path

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isaaclab_pc.assets.author_franka import FRANKA, FRANKA_DEFAULT_JOINT_POS, FRANKA_TCP_OFFSET
-from isaaclab_pc.assets.kinematics import axis_rotation, forward_kinematics, rotation
+from isaaclab_pc.assets.franka import FRANKA_DEFAULT_JOINT_POS, FRANKA_TCP_OFFSET
+from tools.assets.author_franka import FRANKA
+from tools.assets.kinematics import axis_rotation, forward_kinematics, rotation
 
 ARM = [joint for joint in FRANKA.joints if joint.axis is not None and not joint.prismatic]
 arm_positions = st.tuples(*[st.floats(joint.lower, joint.upper) for joint in ARM]).map(

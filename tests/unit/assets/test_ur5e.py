@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isaaclab_pc.assets.author_ur5e import UR5E, UR5E_DEFAULT_JOINT_POS, UR5E_DH, UR5E_TCP_OFFSET
-from isaaclab_pc.assets.kinematics import forward_kinematics
+from isaaclab_pc.assets.ur5e import UR5E_DEFAULT_JOINT_POS, UR5E_TCP_OFFSET
+from tools.assets.author_ur5e import UR5E, UR5E_DH
+from tools.assets.kinematics import forward_kinematics
 
 ARM = [joint.name for joint in UR5E.joints if joint.axis is not None and not joint.prismatic]
 positions = st.tuples(*[st.floats(-row.limit, row.limit) for row in UR5E_DH])

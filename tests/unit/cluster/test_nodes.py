@@ -18,8 +18,9 @@ from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.run_record import RunRecord
 from isaaclab_pc.launch.worker import TrainJob
 from isaaclab_pc.settings import RunSettings
-from isaaclab_pc.supervise import health, supervisor
+from isaaclab_pc.supervise import health
 from isaaclab_pc.supervise.deaths import DeathCause
+from isaaclab_pc.supervise.supervisor import supervise
 
 ROOT = Path(__file__).parents[3]
 
@@ -90,16 +91,13 @@ def test_a_first_node_that_does_not_answer_ends_the_wait(
     assert f"{endpoint} did not answer within 1 s, or another node" in log.read_text(encoding="utf-8")
 
 
-def test_a_node_that_does_not_come_ends_the_run_of_the_first_one(
-    tmp_path: Path, endpoint: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_node_that_does_not_come_ends_the_run_of_the_first_one(tmp_path: Path, endpoint: str) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
     composed = compose(["num_envs=256", "device=cpu"]).with_values({"nodes": 2})
     record = RunRecord.create(folder, composed, "reach")
     leads = command(tmp_path, Place(2, 0, endpoint), "0", patience=1)
-    monkeypatch.setattr(supervisor, "start_command", lambda *_, **__: leads)
-    code, death = supervisor.supervise(record, TrainJob(composed))
+    code, death = supervise(record, TrainJob(composed), lambda *_, **__: leads)
     assert (code, death and death.cause) == (UNANSWERED, DeathCause.ERROR)
     assert death is not None
     assert f"not all of the 2 nodes came to {endpoint} within 1 s: " in death.detail

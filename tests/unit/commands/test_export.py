@@ -19,7 +19,7 @@ def test_a_runs_policy_is_exported_into_its_folder_from_one_environment(run, see
     assert export.main([text.replace("RUN", str(run)) for text in arguments]) == 0
     content = seen(run / "export")
     assert content["argv"][0] == "export"
-    assert content["argv"][-1].endswith("checkpoints/model_3.pt")
+    assert content["checkpoint"].endswith("checkpoints/model_3.pt")
     settings = content["settings"]
     assert (settings["num_envs"], settings["device"], settings["seed"]) == (1, "cpu", 7)
     assert (settings["algorithm"], settings["teacher"], settings["env_overrides"]) == ("distill", None, ["env.a=1"])

@@ -22,7 +22,6 @@ from isaaclab_pc.launch.run_record import RunRecord
 from isaaclab_pc.physics import backends
 from isaaclab_pc.report import page
 from isaaclab_pc.settings import RunSettings
-from isaaclab_pc.supervise import supervisor
 
 DRIVER = """\
 import sys
@@ -246,7 +245,7 @@ def test_a_run_that_dies_before_its_first_checkpoint_goes_on_with_the_gpus_that_
         command = start_command(job, folder, is_restart=is_restart)
         return command if len(starts) > 1 else [sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"]
 
-    monkeypatch.setattr(supervisor, "start_command", start)
+    monkeypatch.setattr(train_to_end, "start_command", start)
     assert main(["num_envs=8", "device=cpu"]) == 0
     assert main(["resume=latest", "max_iterations=9"]) == 0
     assert starts == [(True, False), (True, True), (False, False)]

@@ -16,6 +16,7 @@ import psutil
 import pytest
 from filelock import FileLock
 
+from isaaclab_pc.cluster.start import start_command
 from isaaclab_pc.launch import worker
 from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.launch.run_folder import WORKER_LOCK
@@ -45,7 +46,7 @@ class Run:
         composed = compose(["num_envs=256", "device=cpu", *settings])
         composed.save(self.folder / "config.yaml")
         self.record = RunRecord.create(self.folder, composed, "reach")
-        code, self.death = supervise(self.record, TrainJob(composed))
+        code, self.death = supervise(self.record, TrainJob(composed), start_command)
         return code
 
     def starts(self) -> list[list]:
@@ -157,7 +158,7 @@ def test_a_run_that_went_on_from_an_older_checkpoint_does_not_come_back_to_a_new
     run.record.go_on(checkpoint)
     (run.root / "faults").write_text("kill@4\nok", encoding="utf-8")
     settings = compose(["num_envs=256", "device=cpu"])
-    assert supervise(run.record, TrainJob(settings, checkpoint))[0] == 0
+    assert supervise(run.record, TrainJob(settings, checkpoint), start_command)[0] == 0
     assert [start[2] for start in run.starts()] == [None, "model_3.pt", "model_3.pt"]
 
 
@@ -307,7 +308,8 @@ def test_nothing_is_left_of_a_process_that_is_killed_with_its_supervisor(run):
         "from isaaclab_pc.launch import worker; from isaaclab_pc.launch.run_record import RunRecord;"
         "from isaaclab_pc.settings import RunSettings; worker.PROGRAM = FAKE;"
         "job = worker.TrainJob(RunSettings.load(Path('run/config.yaml')));"
-        "supervise(RunRecord.load(Path('run')), job)"
+        "from isaaclab_pc.cluster.start import start_command;"
+        "supervise(RunRecord.load(Path('run')), job, start_command)"
     )
     process = subprocess.Popen([sys.executable, "-c", driver], cwd=run.root)
     wait_until(lambda: has_reached(run.folder / "heartbeat.json", 4), alive=process)

@@ -2,8 +2,8 @@
 """Write an arm made of primitives as a USD file, and the parts that other articulations need too.
 
 Arms are made of capsules and boxes that are visual and collision shapes at once. A file holds what every backend needs
-(UsdPhysics); PhysX's and Newton's own settings come from the spawn config in :mod:`.arm`. The tables of each robot are
-in a module of its own, such as :mod:`.author_franka`.
+(UsdPhysics); PhysX's and Newton's own settings come from the spawn config in ``isaaclab_pc/assets/arm.py``. The tables of
+each robot are in a module of its own, such as ``author_franka.py``.
 """
 
 # USD's type stubs say that every call returns None.
@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from pxr import Gf, Sdf, Usd, UsdGeom, UsdPhysics, UsdShade
 from scipy.spatial.transform import Rotation
 
-from isaaclab_pc.assets.kinematics import Joint, Vector, forward_kinematics, rotation
-from isaaclab_pc.assets.primitives import FINGER_ARMATURE, FINGER_FRICTION, Arm, Inertial, Shape
+from tools.assets.kinematics import Joint, Vector, forward_kinematics, rotation
+from tools.assets.primitives import FINGER_ARMATURE, FINGER_FRICTION, Arm, Inertial, Shape
 
 __all__ = ["author_anchor", "author_arm", "author_joint", "author_shape", "new_articulation", "save"]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Write the USD file of a UR5e with a parallel gripper: ``python -m isaaclab_pc.assets.author_ur5e``.
+"""Write the USD file of a UR5e with a parallel gripper: ``python -m tools.assets.author_ur5e``.
 
 The arm has the manufacturer's Denavit-Hartenberg parameters, masses, centres of mass and inertias
 (https://www.universal-robots.com/articles/ur/application-installation/dh-parameters-for-calculations-of-kinematics-and-dynamics/);
@@ -15,20 +15,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
-from isaaclab_pc.assets.kinematics import Joint, Vector, rotation
-from isaaclab_pc.assets.primitives import DARK, FINGER_GAINS, Arm, Inertial, Shape
+from isaaclab_pc.assets.ur5e import UR5E_GRIPPER_CFG, UR5E_USD
+from tools.assets.kinematics import Joint, Vector, rotation
+from tools.assets.primitives import DARK, Arm, Inertial, Shape
 
-__all__ = ["UR5E", "UR5E_DEFAULT_JOINT_POS", "UR5E_DH", "UR5E_TCP_OFFSET", "UR5E_USD", "DHLink"]
-
-UR5E_USD = Path(__file__).parent / "data" / "ur5e.usda"
-"""The committed file."""
-
-UR5E_TCP_OFFSET = 0.152
-"""Distance of the tool centre point, the middle of the closed finger pads, from the flange along its z axis [m]."""
+__all__ = ["UR5E", "UR5E_DH", "DHLink"]
 
 _QUARTER = math.pi / 2
 _BLUE = (0.45, 0.62, 0.75)
@@ -131,18 +125,6 @@ UR5E_DH: tuple[DHLink, ...] = (
     ),
 )
 """The arm, base to flange."""
-
-UR5E_DEFAULT_JOINT_POS: dict[str, float] = {
-    "shoulder_pan_joint": -0.3007,
-    "shoulder_lift_joint": -1.7164,
-    "elbow_joint": 1.6689,
-    "wrist_1_joint": -1.5234,
-    "wrist_2_joint": -1.5708,
-    "wrist_3_joint": -1.8715,
-    "left_finger_joint": 0.0425,
-    "right_finger_joint": 0.0425,
-}
-"""Joint positions after a reset [rad and m]: the gripper points down, its tool centre at (0.45, 0, 0.35) m."""
 
 
 def _arm_joints() -> tuple[Joint, ...]:
@@ -264,16 +246,13 @@ UR5E = Arm(
         "left_finger": _finger(1.0),
         "right_finger": _finger(-1.0),
     },
-    # Those of the Panda. With a command of 0.35 rad in 10 steps at 30 Hz on ovphysx, the joint moves 0.35 to 0.37 rad
-    # (the Panda's 0.36 to 0.37 rad), and the other joints at most 0.013 rad.
-    arm_gains=(1000.0, 100.0),
-    finger_gains=FINGER_GAINS,
+    cfg=UR5E_GRIPPER_CFG,
 )
 """The arm and its gripper."""
 
 
 if __name__ == "__main__":
-    from isaaclab_pc.assets.author import author_arm
+    from tools.assets.author import author_arm
 
     author_arm(UR5E_USD, UR5E)
     print(UR5E_USD)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Write the USD file of the Franka Emika Panda: ``python -m isaaclab_pc.assets.author_franka``.
+"""Write the USD file of the Franka Emika Panda: ``python -m tools.assets.author_franka``.
 
 Joint frames and limits are those of the manufacturer's URDF (``franka_description``, Apache-2.0, and
 https://frankaemika.github.io/docs/control_parameters.html).
@@ -8,31 +8,12 @@ https://frankaemika.github.io/docs/control_parameters.html).
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
-from isaaclab_pc.assets.kinematics import Joint, Vector
-from isaaclab_pc.assets.primitives import DARK, FINGER_GAINS, Arm, Inertial, Shape
+from isaaclab_pc.assets.franka import FRANKA_PANDA_PRIMITIVE_CFG, FRANKA_USD
+from tools.assets.kinematics import Joint, Vector
+from tools.assets.primitives import DARK, Arm, Inertial, Shape
 
-__all__ = ["FRANKA", "FRANKA_DEFAULT_JOINT_POS", "FRANKA_TCP_OFFSET", "FRANKA_USD"]
-
-FRANKA_USD = Path(__file__).parent / "data" / "franka_panda.usda"
-"""The committed file."""
-
-FRANKA_TCP_OFFSET = 0.1034
-"""Distance of the tool centre point from the ``panda_hand`` frame along its z axis [m]."""
-
-FRANKA_DEFAULT_JOINT_POS: dict[str, float] = {
-    "panda_joint1": 0.0,
-    "panda_joint2": -0.569,
-    "panda_joint3": 0.0,
-    "panda_joint4": -2.810,
-    "panda_joint5": 0.0,
-    "panda_joint6": 3.037,
-    "panda_joint7": 0.741,
-    "panda_finger_joint1": 0.04,
-    "panda_finger_joint2": 0.04,
-}
-"""Joint positions after a reset, those of Isaac Lab's own Franka [rad and m]."""
+__all__ = ["FRANKA"]
 
 _QUARTER = math.pi / 2
 _Z = (0.0, 0.0, 1.0)
@@ -157,15 +138,13 @@ FRANKA = Arm(
     joints=_JOINTS,
     inertials=_INERTIALS,
     shapes=_SHAPES,
-    # Those of ManiSkill's Panda.
-    arm_gains=(1000.0, 100.0),
-    finger_gains=FINGER_GAINS,
+    cfg=FRANKA_PANDA_PRIMITIVE_CFG,
 )
 """The arm and its gripper."""
 
 
 if __name__ == "__main__":
-    from isaaclab_pc.assets.author import author_arm
+    from tools.assets.author import author_arm
 
     author_arm(FRANKA_USD, FRANKA)
     print(FRANKA_USD)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Write the USD files of a cabinet with a drawer and of a valve: ``python -m isaaclab_pc.assets.author_articulated``.
+"""Write the USD files of a cabinet with a drawer and of a valve: ``python -m tools.assets.author_articulated``.
 
 Both are made of boxes and capsules that are visual and collision shapes at once, and stand on the plane z = 0 of their
 root frame. All links share that frame at joint position 0. The settings of PhysX and Newton come from the spawn
-configs in :mod:`.articulated`.
+configs in ``isaaclab_pc/assets/articulated.py``.
 """
 
 # USD's type stubs say that every call returns None.
@@ -11,94 +11,65 @@ configs in :mod:`.articulated`.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from isaaclab_pc.assets.kinematics import Joint, Vector
-from isaaclab_pc.assets.primitives import Shape
+from pxr import Sdf, Usd, UsdGeom, UsdPhysics, UsdSemantics, Vt
 
-if TYPE_CHECKING:
-    from pxr import Usd
+from isaaclab_pc.assets.articulated import (
+    BAR_RADIUS,
+    CABINET_SIZE,
+    CABINET_USD,
+    DRAWER_AXIS,
+    DRAWER_JOINT,
+    DRAWER_SPEED,
+    DRAWER_TRAVEL,
+    HANDLE_CENTER,
+    HANDLE_GAP,
+    KNOB_CENTER,
+    KNOB_RADIUS,
+    KNOB_RANGE,
+    LARGEST_EFFORT,
+    VALVE_JOINT,
+    VALVE_SPEED,
+    VALVE_USD,
+)
+from tools.assets.author import author_anchor, author_joint, author_shape, new_articulation, save
+from tools.assets.kinematics import Joint
+from tools.assets.primitives import Shape
 
-__all__ = [
-    "CABINET_SIZE",
-    "CABINET_USD",
-    "DRAWER_JOINT",
-    "HANDLE_CENTER",
-    "HANDLE_GAP",
-    "KNOB_CENTER",
-    "KNOB_RADIUS",
-    "KNOB_RANGE",
-    "VALVE_JOINT",
-    "VALVE_USD",
-    "author_cabinet",
-    "author_valve",
-]
+__all__ = ["author_cabinet", "author_valve"]
 
-_DATA = Path(__file__).parent / "data"
-
-CABINET_USD = _DATA / "cabinet.usda"
-"""The committed file of the cabinet."""
-
-VALVE_USD = _DATA / "valve.usda"
-"""The committed file of the valve."""
-
-CABINET_SIZE: Vector = (0.20, 0.26, 0.20)
-"""Depth, width and height of the cabinet without the handle [m]; the drawer's front faces -x."""
-
-HANDLE_GAP = 0.05
-"""Free space between the drawer's front and the handle's bar [m]: a closed gripper fits in at a yaw of 0.4 rad."""
-
-_BAR_RADIUS = 0.008
 _BAR_LENGTH = 0.14
 _PANEL = 0.01
 """Thickness of the boards [m]."""
 
-HANDLE_CENTER: Vector = (-CABINET_SIZE[0] / 2 - HANDLE_GAP - _BAR_RADIUS, 0.0, CABINET_SIZE[2] - 0.025)
-"""Centre of the handle's bar in the root frame, drawer closed [m].
-
-The bar is so close to the cabinet's top that a hand which points down stays above the cabinet.
-"""
-
-DRAWER_JOINT = Joint(
-    "drawer_joint",
+_DRAWER = Joint(
+    DRAWER_JOINT,
     "body",
     "drawer",
-    axis=(-1.0, 0.0, 0.0),
+    axis=DRAWER_AXIS,
     prismatic=True,
     lower=0.0,
-    upper=0.16,
-    velocity=2.0,
-    effort=100.0,
+    upper=DRAWER_TRAVEL,
+    velocity=DRAWER_SPEED,
+    effort=LARGEST_EFFORT,
 )
-"""The drawer's slide, out of the front; 0 is closed."""
 
 _ARM_LENGTH = 0.10
 _ARM_HEIGHT = 0.12
 _ARM_WIDTH = 0.018
 
-KNOB_RADIUS = 0.012
-"""Radius of the valve's knob [m]."""
-
-KNOB_CENTER: Vector = (0.09, 0.0, 0.176)
-"""Where fingers touch the upright knob, in the root frame at joint position 0 [m]: with their pads alone."""
-
-KNOB_RANGE = math.radians(150.0)
-"""How far the valve turns to either side [rad]."""
-
-VALVE_JOINT = Joint(
-    "valve_joint",
+_VALVE = Joint(
+    VALVE_JOINT,
     "stand",
     "valve",
     axis=(0.0, 0.0, 1.0),
     lower=-KNOB_RANGE,
     upper=KNOB_RANGE,
-    velocity=20.0,
-    effort=100.0,
+    velocity=VALVE_SPEED,
+    effort=LARGEST_EFFORT,
 )
-"""The valve's vertical axis."""
 
 _LIMIT_SOLREF = (0.02, 1.0)
 """Time constant [s] and damping ratio [1] of the joint limits on Newton: MuJoCo's ``solreflimit`` at its default."""
@@ -133,7 +104,7 @@ def _cabinet_links() -> dict[str, _Link]:
     tray_floor = 0.03
     tray_center = -depth / 2 + _PANEL + tray_depth / 2
     bar_x, _, bar_z = HANDLE_CENTER
-    post = HANDLE_GAP + _BAR_RADIUS
+    post = HANDLE_GAP + BAR_RADIUS
 
     body = [
         Shape("box", (body_center, 0.0, _PANEL / 2), (body_depth, width, _PANEL), _WOOD),
@@ -150,7 +121,7 @@ def _cabinet_links() -> dict[str, _Link]:
             _LIGHT_WOOD,
         ),
     ]
-    handle = [Shape("capsule_y", HANDLE_CENTER, (_BAR_RADIUS, _BAR_LENGTH), _STEEL)]
+    handle = [Shape("capsule_y", HANDLE_CENTER, (BAR_RADIUS, _BAR_LENGTH), _STEEL)]
 
     # The parts that are on both sides.
     for side in (-1.0, 1.0):
@@ -196,11 +167,6 @@ def _valve_links() -> dict[str, _Link]:
 
 
 def _author(name: str, links: dict[str, _Link], joint: Joint, path: Path) -> None:
-    # The constants above are read before Kit starts, which bears USD's modules only after that.
-    from pxr import UsdGeom, UsdPhysics
-
-    from isaaclab_pc.assets.author import author_anchor, author_joint, new_articulation, save
-
     root = f"/{name}"
     stage = new_articulation(root)
 
@@ -220,8 +186,6 @@ def _author(name: str, links: dict[str, _Link], joint: Joint, path: Path) -> Non
 
 def _author_soft_stop(joint: Usd.Prim) -> None:
     """Let a joint come to rest at its limits on Newton too, whose limits bounce by default."""
-    from pxr import Sdf, Vt
-
     joint.AddAppliedSchema("MjcJointAPI")
     attribute = joint.CreateAttribute("mjc:solreflimit", Sdf.ValueTypeNames.DoubleArray, custom=False)
     attribute.Set(Vt.DoubleArray(_LIMIT_SOLREF))
@@ -229,10 +193,6 @@ def _author_soft_stop(joint: Usd.Prim) -> None:
 
 def _author_part(stage: Usd.Stage, path: str, label: str, shapes: tuple[Shape, ...]) -> None:
     """Write shapes of one semantic class below a prim that carries it."""
-    from pxr import UsdGeom, UsdSemantics
-
-    from isaaclab_pc.assets.author import author_shape
-
     prim = UsdGeom.Xform.Define(stage, path).GetPrim()
     UsdSemantics.LabelsAPI.Apply(prim, "class").CreateLabelsAttr([label])
     for index, shape in enumerate(shapes):
@@ -245,7 +205,7 @@ def author_cabinet(path: Path) -> None:
     Args:
         path: Where to write; its folder is made when absent and an existing file is replaced.
     """
-    _author("cabinet", _cabinet_links(), DRAWER_JOINT, path)
+    _author("cabinet", _cabinet_links(), _DRAWER, path)
 
 
 def author_valve(path: Path) -> None:
@@ -254,7 +214,7 @@ def author_valve(path: Path) -> None:
     Args:
         path: Where to write; its folder is made when absent and an existing file is replaced.
     """
-    _author("valve", _valve_links(), VALVE_JOINT, path)
+    _author("valve", _valve_links(), _VALVE, path)
 
 
 if __name__ == "__main__":

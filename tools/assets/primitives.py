@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What arms and other articulations made of primitives are described with, before :mod:`.author` writes them as USD."""
+"""What arms and other articulations made of primitives are described with, before ``author.py`` writes them as USD."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from isaaclab_pc.assets.kinematics import Joint, Vector
+from isaaclab_pc.assets.arm import ArmCfg
+from tools.assets.kinematics import Joint, Vector
 
-__all__ = ["DARK", "FINGER_ARMATURE", "FINGER_FRICTION", "FINGER_GAINS", "Arm", "Inertial", "Shape"]
-
-FINGER_GAINS = (400.0, 20.0)
-"""Stiffness and damping of the fingers' drives [N/m, N*s/m]. With more damping grasps slip on Newton."""
+__all__ = ["DARK", "FINGER_ARMATURE", "FINGER_FRICTION", "Arm", "Inertial", "Shape"]
 
 FINGER_ARMATURE = {"physxJoint:armature": 2.0, "newton:armature": 0.1}
 """Inertia of the gripper's motor as each finger feels it on each solver [kg].
@@ -77,30 +75,22 @@ class Arm:
     shapes: Mapping[str, tuple[Shape, ...]]
     """Shapes by link."""
 
-    arm_gains: tuple[float, float]
-    """Stiffness and damping of the strongest turning joints' drives [N*m/rad, N*m*s/rad]; see :meth:`gains`."""
-
-    finger_gains: tuple[float, float]
-    """Stiffness and damping of the sliding joints' drives [N/m, N*s/m]."""
+    cfg: ArmCfg
+    """Configuration that the arm is simulated with: the file has the gains of its drives, too."""
 
     def gains(self, joint: Joint) -> tuple[float, float]:
-        """Return stiffness and damping of a joint's drive.
-
-        Those of a turning joint are in proportion to its effort limit, so that all come to their limits at the same
-        error. A limit hides on PhysX how stiff the drive of a weak joint is. MuJoCo's ``implicitfast`` adds the time
-        step times the damping to a joint's inertia even while the limit holds the drive back: with the gains of the
-        shoulder, the Panda's wrist took 7 control steps to turn around, not 2, and the arm swung about its target.
+        """Return stiffness and damping of a joint's drive; both are 0 where it does not move.
 
         Args:
-            joint: One of :attr:`joints` that moves.
+            joint: One of :attr:`joints`.
 
         Returns:
             In N*m/rad and N*m*s/rad where it turns, in N/m and N*s/m where it slides.
         """
-        if joint.prismatic:
-            return self.finger_gains
-
-        stiffness, damping = self.arm_gains
-        strongest = max(other.effort for other in self.joints if not other.prismatic)
-        share = joint.effort / strongest
-        return share * stiffness, share * damping
+        if joint.axis is None:
+            return 0.0, 0.0
+        drives = {name: drive for drive in self.cfg.actuators.values() for name in drive.joint_names_expr}
+        stiffness, damping = drives[joint.name].stiffness, drives[joint.name].damping
+        assert isinstance(stiffness, dict)
+        assert isinstance(damping, dict)
+        return stiffness[joint.name], damping[joint.name]
