@@ -82,9 +82,6 @@ def find_place(settings: RunSettings) -> Place:
     Args:
         settings: The run's settings; ``nodes``, ``node_rank`` and ``rendezvous`` matter.
 
-    Returns:
-        This node's place.
-
     Raises:
         ConfigError: It cannot be known, or the nodes do not fit SLURM's job.
     """

@@ -62,9 +62,6 @@ def ranks_command(
 def main(argv: Sequence[str]) -> int:
     """Run a command once for each rank of this node, to the end of all of them.
 
-    Args:
-        argv: Arguments without the program's name.
-
     Returns:
         0, or the exit code of the rank that ended first with another one; 128 + N if a signal N killed it;
         :data:`~isaaclab_pc.cluster.nodes.UNANSWERED`.

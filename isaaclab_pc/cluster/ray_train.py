@@ -50,9 +50,6 @@ _START_SECONDS = 600
 def main(argv: Sequence[str]) -> int:
     """Run a command once for each rank, on the machines of a Ray cluster, to the end of all of them.
 
-    Args:
-        argv: Arguments without the program's name.
-
     Returns:
         0, or the exit code of the rank that ended first with another one; 128 + N if a signal N killed it; 1 where a
         Ray worker was lost with its process, 2 where the cluster is too small for the run.

@@ -172,9 +172,6 @@ def run_trials(
         machine: ``num_cpus``, ``num_gpus`` and ``_memory`` [bytes] of that cluster.
         refresh: Called about once a second.
 
-    Returns:
-        The errors of trials that Ray gave up.
-
     Raises:
         ConfigError: There is no cluster at the address, or none of its machines is large enough for a trial.
     """

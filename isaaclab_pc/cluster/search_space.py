@@ -109,16 +109,7 @@ def _interval(text: str, key: str, sweep: IntervalSweep) -> SearchSpace:
 
 
 def draw(spaces: Sequence[SearchSpace], samples: int, seed: int) -> list[Mapping[str, str]]:
-    """Draw combinations of values, all of them different; fewer where there are no more.
-
-    Args:
-        spaces: The settings.
-        samples: How many to draw.
-        seed: Equal seeds draw equal combinations.
-
-    Returns:
-        For each sample the values by dotted name.
-    """
+    """Draw combinations of values, all of them different; fewer where there are no more."""
     import numpy as np
 
     generator = np.random.default_rng(seed)

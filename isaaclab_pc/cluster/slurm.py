@@ -71,9 +71,6 @@ Check = Callable[[RunSettings, bool], RunSettings]
 def is_submitted(command: Command) -> bool:
     """Tell whether the runs of a command line go to a cluster.
 
-    Args:
-        command: The checked command line.
-
     Raises:
         ConfigError: It names the plugin's own launcher, which does not requeue jobs.
     """

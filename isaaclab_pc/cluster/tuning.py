@@ -113,12 +113,7 @@ class TuneTrial:
 
 
 def read_trials(folder: Path, tuning: Tuning) -> list[TuneTrial]:
-    """Read how the trials of a tuning stand.
-
-    Args:
-        folder: The tuning's folder.
-        tuning: The tuning in it.
-    """
+    """Read how the trials of a tuning stand."""
     return [read_trial(folder / name, values, tuning.metric) for name, values in tuning.trials.items()]
 
 

@@ -69,9 +69,6 @@ Exit codes: 0; 2 for what is no run or a wrong setting; 128 + N after a signal N
 def main(argv: Sequence[str]) -> int:
     """Compare the runs that a command line names.
 
-    Args:
-        argv: Arguments without the program's name.
-
     Returns:
         The exit code: 0; 2 for what is no run or a wrong setting; 128 + N after a signal N; 1 otherwise.
     """

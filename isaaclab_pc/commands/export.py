@@ -62,9 +62,6 @@ FOLDER = "export"
 def main(argv: Sequence[str]) -> int:
     """Export one policy.
 
-    Args:
-        argv: Arguments without the program's name.
-
     Returns:
         The exit code: 0; 2 for wrong settings; 128 + N after a signal N; 1 otherwise.
     """

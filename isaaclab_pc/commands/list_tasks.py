@@ -33,9 +33,6 @@ _OPTIONS = (*TAKES.options, "--help", "-h")
 def main(argv: Sequence[str]) -> int:
     """Print the tasks.
 
-    Args:
-        argv: Arguments without the program's name.
-
     Returns:
         The exit code: 0; 2 for an unknown option, or where Isaac Lab's tasks cannot be imported; 128 + N after a
         signal N; 1 otherwise.

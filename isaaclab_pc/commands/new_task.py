@@ -46,9 +46,6 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 def main(argv: Sequence[str]) -> int:
     """Write a task.
 
-    Args:
-        argv: Arguments without the program's name: the task's name.
-
     Returns:
         The exit code: 0; 2 for a wrong argument; 128 + N after a signal N; 1 otherwise.
     """

@@ -79,12 +79,6 @@ def main(argv: Sequence[str]) -> int:
 def run(command: Command) -> int:
     """Evaluate the checkpoint that a command names.
 
-    Args:
-        command: The checked command line.
-
-    Returns:
-        The exit code.
-
     Raises:
         ConfigError: There is no such checkpoint, or a setting does not fit it.
     """

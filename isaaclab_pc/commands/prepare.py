@@ -20,9 +20,6 @@ def prepare(settings: RunSettings, *, builds: bool = True) -> RunSettings:
         settings: As composed.
         builds: Whether environments are built, for which kernels may have to be compiled.
 
-    Returns:
-        The settings as they will run.
-
     Raises:
         ConfigError: A setting does not fit this machine, or something is not installed.
     """

@@ -69,9 +69,6 @@ otherwise.
 def main(argv: Sequence[str]) -> int:
     """Write the page.
 
-    Args:
-        argv: Arguments without the program's name.
-
     Returns:
         The exit code: 0; 2 for a folder that holds no run, or a wrong setting; 5 for a full disk; 128 + N after a
         signal N; 1 otherwise.

@@ -45,9 +45,6 @@ def resume(asked: RunSettings, command: Command, *, requeued: bool = False) -> i
         command: The command line.
         requeued: Whether a cluster starts this command again: the run then goes on from its newest checkpoint.
 
-    Returns:
-        The exit code.
-
     Raises:
         ConfigError: There is no such run, or a setting would make it another one; it is left as it was.
     """

@@ -94,9 +94,6 @@ LEDGER_NAME = "ledger.json"
 def main(argv: Sequence[str]) -> int:
     """Search, plan, list or measure stability.
 
-    Args:
-        argv: Arguments without the program's name.
-
     Returns:
         The exit code: 0; 2 for wrong settings or where nothing fits; 128 + N after a signal N; 1 otherwise.
     """
@@ -131,9 +128,6 @@ def compose_for_platform(command: Command, *, builds: bool = True) -> RunSetting
         command: The checked command line.
         builds: As for :func:`~isaaclab_pc.commands.prepare.prepare`.
 
-    Returns:
-        The settings.
-
     Raises:
         ConfigError: A setting does not fit, or something is not installed.
     """
@@ -144,13 +138,6 @@ def compose_for_platform(command: Command, *, builds: bool = True) -> RunSetting
 
 def run(command: Command, *, plan: bool) -> int:
     """Search for the number of environments, or tell the memory of one from earlier trials.
-
-    Args:
-        command: The checked command line.
-        plan: Whether to run no trial.
-
-    Returns:
-        The exit code.
 
     Raises:
         ConfigError: A setting does not fit, or no size does.
@@ -203,10 +190,6 @@ def _show(result: FitResult, settings: RunSettings, folder: Path) -> None:
 
 def other_answer(trials: Sequence[Trial], objective: Objective) -> str:
     """Tell what the other objective would choose, as far as the trials of a search tell.
-
-    Args:
-        trials: The trials.
-        objective: That of the search.
 
     Returns:
         A line for the terminal; empty where less than two sizes fitted, or nothing tells of a limit.

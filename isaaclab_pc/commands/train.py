@@ -105,9 +105,6 @@ def run(settings: RunSettings, command: Command, name: str | None = None, requeu
             goes on with it. None: a new one.
         requeued: Whether the job was requeued. A run that it resumes goes on from its newest checkpoint then.
 
-    Returns:
-        The exit code.
-
     Raises:
         ConfigError: A setting does not fit.
     """

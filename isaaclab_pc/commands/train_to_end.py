@@ -29,9 +29,6 @@ def train_to_end(record: RunRecord, job: TrainJob) -> int:
     Args:
         record: The run's record; its folder is locked.
         job: What the first process does.
-
-    Returns:
-        The exit code.
     """
     if job.settings.supervise.enabled:
         code, death = supervise(record, job, start_command)

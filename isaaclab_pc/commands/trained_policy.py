@@ -45,9 +45,6 @@ def find_policy(which: str, asked: RunSettings, command: Command, key: str = "re
         command: The command line.
         key: The setting that ``which`` is the value of, for messages.
 
-    Returns:
-        The policy.
-
     Raises:
         ConfigError: There is none, or it was trained for something else than was asked for.
     """

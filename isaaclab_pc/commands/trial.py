@@ -29,12 +29,6 @@ def _train_in(folder: Path) -> int:
 
     Where processes of an earlier attempt are about to end there, it waits for them.
 
-    Args:
-        folder: The run's folder.
-
-    Returns:
-        The exit code.
-
     Raises:
         ConfigError: Another process trains the run, or all of its checkpoints are damaged.
     """

@@ -123,14 +123,7 @@ another signal: resume=<folder> goes on.
 
 
 def main(argv: Sequence[str]) -> int:
-    """Tune, or go on with a tuning.
-
-    Args:
-        argv: Arguments without the program's name.
-
-    Returns:
-        The exit code.
-    """
+    """Tune, or go on with a tuning."""
     return run_script(argv, HELP, _run, when_stopped=ExitCode.PREEMPTED)
 
 

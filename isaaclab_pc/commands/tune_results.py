@@ -31,12 +31,7 @@ class TuningDisplay:
     """Shows how the trials stand on the script's screen."""
 
     def __init__(self, folder: Path, tuning: Tuning) -> None:
-        """Begin.
-
-        Args:
-            folder: The tuning's folder.
-            tuning: The tuning in it.
-        """
+        """Begin."""
         self._folder = folder
         self._tuning = tuning
         self._shown = {trial.name: trial.status for trial in read_trials(folder, tuning)}
@@ -86,15 +81,7 @@ def _finite(trial: TuneTrial) -> float | None:
 
 
 def report(folder: Path, tuning: Tuning) -> list[TuneTrial]:
-    """Write the results into the tuning's folder, and print them.
-
-    Args:
-        folder: The tuning's folder.
-        tuning: The tuning in it.
-
-    Returns:
-        The trials.
-    """
+    """Write the results into the tuning's folder, and print them."""
     trials = read_trials(folder, tuning)
     begun = [trial for trial in trials if trial.data is not None]
     if not begun:

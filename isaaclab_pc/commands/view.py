@@ -108,9 +108,6 @@ Exit codes: 0; 2 for wrong settings; 128 + N after a signal N; 1 otherwise.
 def main(argv: Sequence[str]) -> int:
     """Show environments until stopped.
 
-    Args:
-        argv: Arguments without the program's name.
-
     Returns:
         The exit code: 0; 2 for wrong settings; 128 + N after a signal N; 1 otherwise.
     """

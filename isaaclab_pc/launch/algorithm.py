@@ -87,9 +87,6 @@ def teacher_settings(settings: RunSettings) -> RunSettings:
 
     It has the same task, robot, physics and actions. What is about the student's learning or its length is left out,
     and so is who watches: PPO would learn nothing in the few environments that are drawn.
-
-    Args:
-        settings: The student's settings.
     """
     others = {
         "recurrent": None,

@@ -62,9 +62,6 @@ def answer_parts(settings: RunSettings) -> Mapping[str, str]:
     Args:
         settings: The run's settings, device and algorithm chosen.
 
-    Returns:
-        Text by name.
-
     Raises:
         ConfigError: The task is of another package, and Isaac Lab's tasks cannot be imported.
     """
@@ -133,9 +130,6 @@ def digest_of(places: Iterable[Path]) -> str:
 
     Args:
         places: Files, and folders with all that is below them; those that are not there are passed over.
-
-    Returns:
-        A hexadecimal digest.
     """
     digest = hashlib.sha256()
     for place in places:

@@ -297,9 +297,6 @@ def exit_code_of(work: Callable[[], int]) -> int:
     :data:`STOP_SIGNALS` raise an exception in it, as in :func:`interruptible`. The message of a ConfigError, or about a
     full disk, is shown on the screen of this process.
 
-    Args:
-        work: Returns the exit code.
-
     Returns:
         What ``work`` returned; 2 if it raised a ConfigError, or another error in its place; 5 if the disk was full;
         128 + N after one of the signals; 1 after any other exception, whose traceback goes to standard error.

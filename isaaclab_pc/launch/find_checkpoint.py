@@ -31,9 +31,6 @@ def find_checkpoint(
         experiment: Name of the experiment's folder, likewise.
         key: The setting that it is the value of, for messages.
 
-    Returns:
-        The run's record and the checkpoint.
-
     Raises:
         ConfigError: There is no such run or checkpoint, or all of a run's checkpoints are damaged.
     """

@@ -33,11 +33,7 @@ UNFINISHED = re.compile(r"^\.|_p\d+_t\d+$")
 
 
 def shared_kernel_cache(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder where Warp keeps its kernels, one folder inside of it for each version of Warp.
-
-    Args:
-        environment: Environment variables.
-    """
+    """Return the folder where Warp keeps its kernels, one folder inside of it for each version of Warp."""
     given = environment.get("WARP_CACHE_PATH")
     if given:
         return Path(given)

@@ -29,9 +29,6 @@ Output (docs/reading-output.md)
 def output(argv: Sequence[str]) -> Iterator[tuple[Screen, list[str]]]:
     """Choose the screen of a script, and take what chooses it out of the command line.
 
-    Args:
-        argv: Arguments without the program's name.
-
     Yields:
         The screen, which :func:`isaaclab_pc.terminal.screen.current` returns inside the block, and the other arguments.
 

@@ -64,9 +64,6 @@ def check_isaaclab() -> None:
 def choose_platform(settings: RunSettings) -> RunSettings:
     """Choose the device and the physics backend that will run, and check the visualizers.
 
-    Args:
-        settings: The run's settings.
-
     Returns:
         The settings with ``device`` and ``physics.backend`` as they will run, and ``num_envs=auto`` made a few where a
         visualizer is on.

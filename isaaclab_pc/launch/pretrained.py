@@ -25,9 +25,6 @@ def policy_file(task: str) -> Path:
 
     Its header has the settings of the run that trained it, by dotted name, as far as they are not the defaults and not
     those of a machine.
-
-    Args:
-        task: The short name of one of our tasks.
     """
     spec = importlib.util.find_spec(f"isaaclab_pc.tasks.{task}")
     assert spec is not None

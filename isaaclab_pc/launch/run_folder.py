@@ -130,9 +130,6 @@ def locked(folder: Path, name: str = SCRIPT_LOCK, timeout: float = 0.0) -> Itera
 def wait_for_worker(folder: Path) -> bool:
     """Wait for a worker that outlives its script: killed, the script leaves it to write one more checkpoint.
 
-    Returns:
-        Whether there was one.
-
     Raises:
         ConfigError: It still trains after the time that it has for its checkpoint.
     """

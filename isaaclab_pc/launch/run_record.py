@@ -336,9 +336,6 @@ class RunRecord:
         Args:
             checkpoint: One of the run's; None: it begins anew.
             **fields: What else changes, as for :meth:`update`.
-
-        Returns:
-            The iterations that the run has completed now.
         """
         iteration = 0 if checkpoint is None else _iteration(checkpoint)
         entries = CheckpointEntries()

@@ -29,9 +29,6 @@ def check_spelling(argv: Sequence[str]) -> None:
     These are spaces around an equals sign and in lists, letters that only look like those of a keyboard or like none,
     and a tilde that the shell has left. The name of a file that is there may look like anything.
 
-    Args:
-        argv: Arguments without the program's name.
-
     Raises:
         ConfigError: There is one.
     """

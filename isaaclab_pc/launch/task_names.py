@@ -232,9 +232,6 @@ def _listing() -> tuple[dict[str, Traits], dict[str, str]]:
 def resolve_task(name: str) -> str:
     """Turn what the user wrote into a gym id.
 
-    Args:
-        name: A short name or a gym id.
-
     Raises:
         ConfigError: No task has that name; the message shows similar ones.
     """

@@ -83,12 +83,6 @@ def require_library(name: str) -> None:
 def load_adapter(name: str) -> Adapter:
     """Import an adapter and with it its learning library.
 
-    Args:
-        name: One of :data:`RUNNERS`.
-
-    Returns:
-        The adapter.
-
     Raises:
         ConfigError: There is no such adapter, or its library is not installed.
     """

@@ -13,11 +13,7 @@ __all__ = ["report_at_end", "report_later"]
 
 
 def report_at_end(folder: Path) -> None:
-    """Write the page of a run that has just ended; a page that cannot be written is a warning.
-
-    Args:
-        folder: The run's folder.
-    """
+    """Write the page of a run that has just ended; a page that cannot be written is a warning."""
     try:
         # Here, so that a library which cannot be loaded costs the report alone.
         from isaaclab_pc.report.page import REPORT_NAME, run_page
@@ -33,9 +29,5 @@ def report_at_end(folder: Path) -> None:
 
 
 def report_later(folder: Path) -> None:
-    """Name the command that writes the report of a run.
-
-    Args:
-        folder: The run's folder.
-    """
+    """Name the command that writes the report of a run."""
     current().decide(f"{command_line('report', folder)} writes its report")

@@ -35,9 +35,6 @@ def measures(runs: Sequence[RunFacts]) -> list[tuple[str, ...]]:
 def differences(runs: Sequence[RunFacts]) -> list[tuple[str, ...]]:
     """Return what is not the same in all runs: settings, those of task and agent included, commit and versions.
 
-    Args:
-        runs: The runs.
-
     Returns:
         Names, each with its value in every run.
     """

@@ -28,9 +28,6 @@ MOST_RUNS = 6
 def run_page(folder: Path) -> str:
     """Make the page of one run as HTML, complete in itself.
 
-    Args:
-        folder: The run's folder.
-
     Raises:
         ConfigError: The folder has no record of a run.
     """
@@ -63,9 +60,6 @@ def run_page(folder: Path) -> str:
 
 def comparison_page(folders: Sequence[Path]) -> str:
     """Make a page that compares runs as HTML, complete in itself.
-
-    Args:
-        folders: Two to :data:`MOST_RUNS` folders of runs.
 
     Raises:
         ConfigError: A folder has no record of a run.

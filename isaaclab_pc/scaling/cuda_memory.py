@@ -25,11 +25,7 @@ class CudaMemory:
     """Asks a child that holds a CUDA context, of some hundred MiB of the GPU, for as long as this object lives."""
 
     def __init__(self, device: str) -> None:
-        """Start the child.
-
-        Args:
-            device: "cuda" or "cuda:N".
-        """
+        """Start the child."""
         self._child = subprocess.Popen(
             [sys.executable, "-P", "-c", _PROGRAM, device],
             stdin=subprocess.PIPE,

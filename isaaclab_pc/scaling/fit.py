@@ -121,9 +121,6 @@ def fit(
         reserve: GPU memory that something else of the run will need beside the environments [bytes].
         clock: Monotonic clock of the search [s]; that of a child is the real one.
 
-    Returns:
-        The answer.
-
     Raises:
         ConfigError: No size fits, the first environment is not built in time, or the GPU cannot be read.
         ProbeError: A trial failed for another reason than its size.
@@ -266,12 +263,7 @@ def _confirm_or_search(
 
 
 def contradicts(speed: float, other: float) -> bool:
-    """Tell whether two speeds of one size contradict each other.
-
-    Args:
-        speed: Frames per second.
-        other: Likewise.
-    """
+    """Tell whether two speeds of one size contradict each other."""
     slower, faster = sorted((speed, other))
     return faster > SPEED_OFF * slower
 

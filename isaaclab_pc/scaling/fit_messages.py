@@ -15,12 +15,7 @@ __all__ = ["cached_reason", "confirmed_reason", "nothing_built", "nothing_fits",
 
 
 def cached_reason(profile: Profile, path: Path) -> str:
-    """Say where an answer comes from that needed no trial.
-
-    Args:
-        profile: The answer.
-        path: File of the cache.
-    """
+    """Say where an answer comes from that needed no trial."""
     cut = "" if profile.stop is StopReason.COMPLETE else f", in a search cut short by scaling.{profile.stop}"
     return (
         f"num_envs={profile.num_envs} from an earlier search ({profile.frames_per_second:.0f} frames/s, "
@@ -29,12 +24,7 @@ def cached_reason(profile: Profile, path: Path) -> str:
 
 
 def confirmed_reason(trial: Trial, path: Path) -> str:
-    """Say that a cached answer was tried once more and holds.
-
-    Args:
-        trial: The trial of now.
-        path: File of the cache.
-    """
+    """Say that a cached answer was tried once more and holds."""
     return (
         f"num_envs={trial.num_envs} from an earlier search still fits the memory that is free now: tried again, "
         f"{trial.frames_per_second:.0f} frames/s, {_memory(trial)} ({path}); scaling.cache=refresh searches again"
@@ -42,13 +32,7 @@ def confirmed_reason(trial: Trial, path: Path) -> str:
 
 
 def searched_reason(result: SearchResult, best: Trial, objective: Objective) -> str:
-    """Say why a size won.
-
-    Args:
-        result: The search.
-        best: Its winner.
-        objective: What it searched for.
-    """
+    """Say why a size won."""
     kind = "the fewest environments within 5 % of the best frames per second"
     if objective is Objective.MEMORY:
         kind = "the largest that fits"
@@ -77,12 +61,7 @@ def nothing_built(result: SearchResult) -> str:
 
 
 def nothing_fits(result: SearchResult, settings: SearchSettings) -> str:
-    """Say what to change when no size that was tried fits.
-
-    Args:
-        result: The search.
-        settings: How it was done.
-    """
+    """Say what to change when no size that was tried fits."""
     smallest = min(result.trials, key=lambda trial: trial.num_envs)
     timed_out = smallest.outcome is Outcome.TIMEOUT
     limit = "max_seconds" if timed_out else str(result.stop)

@@ -144,9 +144,6 @@ class Gpu:
         Until the driver tells it of one of them, which it never does in most containers and where the GPU shares the
         machine's memory, the growth of the used memory since `start` stands in for it, others' included.
 
-        Args:
-            pids: Process ids of the tree.
-
         Returns:
             The peak since `start` [bytes], as far as it is known before `finish`.
         """
@@ -181,11 +178,7 @@ class Gpu:
         return used
 
     def told_of(self, pid: int) -> int | None:
-        """Return the memory of a process [bytes]; None where the driver does not tell it.
-
-        Args:
-            pid: Its number.
-        """
+        """Return the memory of a process [bytes]; None where the driver does not tell it."""
         return self._told().get(pid)
 
     def growth(self) -> int:

@@ -98,10 +98,6 @@ def planned_ledger(trials: Sequence[Trial], num_envs: int) -> Ledger | None:
     From the nearest size that was tried, each kind grows by its slope over all of them. A slope below 0 is noise, and
     counts as none.
 
-    Args:
-        trials: Trials that fitted and reported their memory.
-        num_envs: Number of environments.
-
     Returns:
         The ledger; of the size that was tried where that is the only one, and None without any.
     """
@@ -140,9 +136,6 @@ def _memory_by_kind(trial: Trial) -> dict[str, int]:
 
 def fit_line(points: Mapping[int, float]) -> tuple[float, float] | tuple[None, None]:
     """Fit the least-squares line through points.
-
-    Args:
-        points: y by x.
 
     Returns:
         Intercept and slope; None for both where there are less than two points.

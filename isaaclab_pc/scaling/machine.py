@@ -31,9 +31,6 @@ class Machine:
 
         Args:
             device: ``cpu`` or ``cuda:N``; a CUDA context is opened there.
-
-        Returns:
-            The figures of now.
         """
         import torch
 

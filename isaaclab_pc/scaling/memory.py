@@ -70,9 +70,6 @@ class Cgroup:
 def memory_cgroups(proc: Path = Path("/proc/self")) -> list[Cgroup]:
     """Find the memory cgroups this process is in, innermost first, up to the outermost one that can be seen.
 
-    Args:
-        proc: The process's folder under /proc.
-
     Returns:
         The groups of both versions; empty where there are none. Limits apply at every level, so all of them count.
     """

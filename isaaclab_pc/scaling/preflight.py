@@ -108,9 +108,6 @@ def check_samples(space: Any, plan: BatchPlan, replay_samples: int, free: int, *
         free: Free memory of the device that learns [bytes].
         trial: As for :func:`check_run`.
 
-    Returns:
-        Warnings.
-
     Raises:
         ConfigError: They do not fit.
         MemoryError: The same in a trial.

@@ -106,12 +106,7 @@ class Profile(JsonRecord):
         return self.stop is StopReason.TIME or self.doubt is Doubt.MEMORY
 
     def as_answer(self, key: str, objective: Objective) -> Answer:
-        """Return what a run keeps of it.
-
-        Args:
-            key: Under which the cache has it.
-            objective: What it was searched for.
-        """
+        """Return what a run keeps of it."""
         winner = self.winner
         return Answer(
             key,
@@ -123,11 +118,7 @@ class Profile(JsonRecord):
 
 
 def default_path(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return where profiles are kept: `isaaclab_pc/profiles.json` in `XDG_CACHE_HOME`, or in `~/.cache`.
-
-    Args:
-        environment: Environment variables.
-    """
+    """Return where profiles are kept: `isaaclab_pc/profiles.json` in `XDG_CACHE_HOME`, or in `~/.cache`."""
     return cache_root(environment) / "isaaclab_pc" / "profiles.json"
 
 
@@ -136,9 +127,6 @@ def cache_key(parts: Mapping[str, object]) -> str:
 
     Args:
         parts: Names and values; their order does not matter.
-
-    Returns:
-        A hexadecimal digest that is the same in every process.
     """
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:32]
 
@@ -156,11 +144,7 @@ class ProfileCache:
         self._warned = False
 
     def get(self, key: str) -> Profile | None:
-        """Return the profile kept under a key; None where there is none, or where somebody damaged it.
-
-        Args:
-            key: From `cache_key`.
-        """
+        """Return the profile kept under a key; None where there is none, or where somebody damaged it."""
         return _read_profile(self._entries().get(key))
 
     def all(self) -> list[Profile]:
@@ -169,20 +153,11 @@ class ProfileCache:
         return [profile for profile in profiles if profile is not None]
 
     def put(self, key: str, profile: Profile) -> None:
-        """Keep a profile. Other processes may do the same at the same time: none is lost.
-
-        Args:
-            key: From `cache_key`.
-            profile: The answer.
-        """
+        """Keep a profile. Other processes may do the same at the same time: none is lost."""
         self._change(key, profile)
 
     def drop(self, key: str) -> None:
-        """Forget a profile; nothing happens where there is none.
-
-        Args:
-            key: From `cache_key`.
-        """
+        """Forget a profile; nothing happens where there is none."""
         self._change(key, None)
 
     def _change(self, key: str, profile: Profile | None) -> None:

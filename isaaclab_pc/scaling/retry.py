@@ -72,9 +72,6 @@ def _less_memory(progress: Progress, overrides: Overrides, *, may_halve_replay: 
 def smaller_chunk(progress: Progress) -> int | None:
     """Return an eighth of the samples that an encoder holds at once.
 
-    Args:
-        progress: Where memory ran out.
-
     Returns:
         The value of ``chunk``; None where it was no update that ran out of memory, or the encoders hold little.
     """

@@ -96,11 +96,7 @@ class SizeTrials:
     """Whether the next child may be the first one on this machine."""
 
     def run(self, num_envs: int) -> Trial:
-        """Try a size, again with other settings where those may help; return its last trial.
-
-        Args:
-            num_envs: The size.
-        """
+        """Try a size, again with other settings where those may help; return its last trial."""
         trial = self._run_once(num_envs)
         fitting = None
         # A child that ran out of memory may have compiled some, too, and could not tell.

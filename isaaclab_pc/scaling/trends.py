@@ -119,9 +119,6 @@ def pooled_speeds(trials: Sequence[Trial]) -> dict[int, float]:
     of its size, and of an update, the least of all trials that learn from minibatches of the same shape with the same
     settings. An update learns from as many samples at every size, and takes as long.
 
-    Args:
-        trials: Trials so far.
-
     Returns:
         Environment steps of training per second [1/s] by size, the smallest size first. A trial without times counts
         with its own frames per second.

@@ -226,9 +226,6 @@ class Trial(JsonRecord):
 def format_size(size: float) -> str:
     """Render a number of bytes for people.
 
-    Args:
-        size: Bytes.
-
     Returns:
         Text such as "1.5 GiB" that `scaling.budget` takes back.
     """

@@ -110,14 +110,7 @@ def run_trial(
 
 
 def phase_path(result_path: Path) -> Path:
-    """Return where a child keeps its `Progress`.
-
-    Args:
-        result_path: Where it writes its trial.
-
-    Returns:
-        A file beside that.
-    """
+    """Return where a child keeps its `Progress`."""
     return result_path.with_suffix(".phase")
 
 

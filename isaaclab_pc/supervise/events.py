@@ -18,11 +18,7 @@ class EventLog:
     """Appends events to a run's file."""
 
     def __init__(self, folder: Path) -> None:
-        """Name the file; it is made by the first event.
-
-        Args:
-            folder: The run's folder.
-        """
+        """Name the file; it is made by the first event."""
         self._path = folder / EVENTS_NAME
 
     def add(self, event: str, **facts: object) -> None:

@@ -38,9 +38,6 @@ class OomWatch:
 
         Args:
             now: Time on the same clock [s].
-
-        Returns:
-            Its recent growth.
         """
         self._counts.append((now, oom_kills(self._groups)))
         while len(self._counts) > 1 and now - self._counts[1][0] >= RECENT_SECONDS:

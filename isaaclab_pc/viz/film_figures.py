@@ -36,11 +36,6 @@ _COLUMNS = 4
 def look_figure(key: str, title: str, film: Film) -> PageFigure:
     """Draw the last frame of a film: a cloud from the side and from above, or a depth image.
 
-    Args:
-        key: Name in the page.
-        title: Headline.
-        film: The film.
-
     Returns:
         The figure, with its points in the environment's frame: x away from the robot, y to its left, z up.
     """
@@ -62,13 +57,7 @@ def look_figure(key: str, title: str, film: Film) -> PageFigure:
 
 
 def film_figure(key: str, title: str, film: Film) -> PageFigure:
-    """Draw all frames of a film beside each other.
-
-    Args:
-        key: Name in the page.
-        title: Headline.
-        film: The film.
-    """
+    """Draw all frames of a film beside each other."""
     columns, rows = _table(film)
     first, last = rows[0], rows[-1]
     label = (

@@ -86,9 +86,6 @@ def add_films(folder: Path, films: Mapping[str, Film | None]) -> None:
 def read_films(folder: Path) -> dict[str, Film]:
     """Read the films of a run.
 
-    Args:
-        folder: The run's folder.
-
     Returns:
         The films by name; empty where the run recorded none.
 

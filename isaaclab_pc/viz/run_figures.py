@@ -167,16 +167,7 @@ def curve_figure(
 def draw_curves(
     axes: Any, x_label: str, y_label: str, curves: Sequence[Curve], *, y_range: YRange = "data", legend: bool = True
 ) -> None:
-    """Draw curves into axes.
-
-    Args:
-        axes: matplotlib's axes.
-        x_label: Label of the horizontal axis.
-        y_label: Label of the vertical axis.
-        curves: Those without a name are left out of the legend.
-        y_range: Range of the vertical axis.
-        legend: Whether several curves get a legend above the axes.
-    """
+    """Draw curves into axes."""
     for position, curve in enumerate(curves):
         # matplotlib leaves names out of the legend that begin with an underscore.
         label = f" {curve.name}" if curve.name.startswith("_") else curve.name or None

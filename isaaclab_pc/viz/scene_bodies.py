@@ -61,9 +61,6 @@ class SceneBodies:
     def joint_position(self, name: str) -> np.ndarray | None:
         """Return the position of a joint's child body in the first environment, as of the last :meth:`poses`.
 
-        Args:
-            name: The joint.
-
         Returns:
             In the world [m], shape (3,); None where the scene has no such joint.
         """

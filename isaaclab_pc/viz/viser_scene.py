@@ -36,12 +36,7 @@ class ViserScene:
     """Draws frames into a server's scene."""
 
     def __init__(self, server: viser.ViserServer, layout: SceneLayout) -> None:
-        """Empty the scene, and look at the environments.
-
-        Args:
-            server: The server.
-            layout: Constants of the environments.
-        """
+        """Empty the scene, and look at the environments."""
         self._scene = server.scene
         self._layout = layout
         self.handles: dict[str, Any] = {}

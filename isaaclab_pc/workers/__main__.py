@@ -40,16 +40,7 @@ __all__ = ["main"]
 
 
 def work(job: Job, folder: Path, screen: Screen) -> int:
-    """Do a job; each kind imports what it needs.
-
-    Args:
-        job: What to do.
-        folder: Where the job's file is.
-        screen: What the user sees.
-
-    Returns:
-        The exit code.
-    """
+    """Do a job; each kind imports what it needs."""
     match job:
         case TrainJob():
             from isaaclab_pc.workers.train import train
@@ -98,14 +89,7 @@ def work(job: Job, folder: Path, screen: Screen) -> int:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Do one job.
-
-    Args:
-        argv: Arguments without the program's name.
-
-    Returns:
-        The exit code.
-    """
+    """Do one job."""
     parser = argparse.ArgumentParser(
         prog="python -m isaaclab_pc.workers", description="Internal: the scripts start it."
     )

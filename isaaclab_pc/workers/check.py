@@ -18,9 +18,6 @@ def check(job: CheckJob) -> int:
     Args:
         job: The runs, and where the numbers go.
 
-    Returns:
-        The exit code.
-
     Raises:
         ConfigError: The settings of one do not fit.
     """

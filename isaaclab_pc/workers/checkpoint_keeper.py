@@ -76,14 +76,7 @@ class CheckpointKeeper:
         return seconds <= self._evaluation_share * (self._clock() - self._last_evaluation + seconds)
 
     def write(self, completed: int) -> Path:
-        """Write a checkpoint between two iterations.
-
-        Args:
-            completed: Iterations completed.
-
-        Returns:
-            The file.
-        """
+        """Write a checkpoint between two iterations."""
         data = self._record.data
         path = self._record.folder / CHECKPOINT_FOLDER / f"model_{completed}.pt"
         self._save(path, {"task": data.task, "experiment": data.experiment})
@@ -108,9 +101,6 @@ class CheckpointKeeper:
         Args:
             evaluation: Its result.
             seconds: How long it took [s].
-
-        Returns:
-            Whether the checkpoint is the best one so far.
         """
         entries = self._record.data.checkpoints
         assert entries.latest is not None, "a checkpoint is written before it is evaluated"

@@ -20,11 +20,7 @@ class CloudRecorder:
     """Wraps a sensor's operator, and keeps the inputs of its calls for the first environment."""
 
     def __init__(self, sensor: PointCloud) -> None:
-        """Take the operator's place.
-
-        Args:
-            sensor: The initialized sensor.
-        """
+        """Take the operator's place."""
         self._sensor = sensor
         self._operator = sensor.operator
         self._cameras = list(sensor.cfg.cameras)

@@ -20,10 +20,6 @@ __all__ = ["configuration_digest"]
 def configuration_digest(settings: RunSettings, num_envs: int) -> str:
     """Resolve the configurations of environment and agent once more, and hash them.
 
-    Args:
-        settings: The run's settings.
-        num_envs: Number of environments.
-
     Returns:
         A hexadecimal digest, equal for runs that differ in seed, length and the number of their GPU only. The files
         that a configuration names count by size and time.

@@ -199,9 +199,6 @@ def demo(job: DemoJob, screen: Screen) -> int:
         job: The settings to record under, and the file, checked and locked by the parent.
         screen: What the user sees.
 
-    Returns:
-        The exit code.
-
     Raises:
         SystemExit: A signal stopped it.
     """

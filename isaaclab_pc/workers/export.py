@@ -53,9 +53,6 @@ def export(job: ExportJob, folder: Path, screen: Screen) -> int:
         folder: Where they go.
         screen: What the user sees.
 
-    Returns:
-        The exit code.
-
     Raises:
         ConfigError: The settings or the checkpoint do not fit, or the policy is one that cannot be exported.
         RuntimeError: A file acts otherwise than the runner; none is written.

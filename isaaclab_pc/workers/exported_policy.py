@@ -120,10 +120,6 @@ class PlainPolicy(nn.Module):
         """Write an ONNX file with an input for each of :attr:`groups` and :attr:`state`.
 
         Its outputs are ``actions`` and, with a memory, what :func:`output_of_state` names.
-
-        Args:
-            path: Where to.
-            inputs: As for :meth:`write_torchscript`.
         """
         batch = torch.export.Dim("batch")
         of_states: list[dict[int, Any]] = [{1: batch} for _ in self.state]

@@ -29,11 +29,7 @@ _Frame = dict[str, np.ndarray]
 
 
 def sees_pictures(base: Any) -> bool:
-    """Tell whether a policy of a task of this package sees points or depth, which can be filmed.
-
-    Args:
-        base: The unwrapped environment.
-    """
+    """Tell whether a policy of a task of this package sees points or depth, which can be filmed."""
     return getattr(base.cfg, "obs", "state") != "state" and hasattr(base, "tool_pos")
 
 

@@ -29,13 +29,7 @@ class LiveView(StepHook):
     """Shows the scene after a step, at most every :data:`PERIOD`."""
 
     def __init__(self, env: Any, show: Callable[[SceneFrame], object], reader: SceneReader) -> None:
-        """Wait for the first step.
-
-        Args:
-            env: The unwrapped environment.
-            show: Draws a frame.
-            reader: Reads the frames.
-        """
+        """Wait for the first step."""
         self._env = env
         self._show = show
         self._reader = reader

@@ -17,9 +17,6 @@ def plan(job: PlanJob) -> int:
     Args:
         job: The run's settings, and for how many environments.
 
-    Returns:
-        The exit code.
-
     Raises:
         ConfigError: The settings do not fit.
     """

@@ -31,9 +31,6 @@ def play(job: PlayJob, folder: Path, screen: Screen) -> int:
         folder: Where the result goes.
         screen: What the user sees.
 
-    Returns:
-        The exit code.
-
     Raises:
         ConfigError: The settings or the checkpoint do not fit.
         SystemExit: A signal stopped it.

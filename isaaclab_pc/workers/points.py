@@ -86,11 +86,6 @@ def check_crop(camera: Any, settings: PointsSettings, points: Any) -> None:
 
     Where another camera may see it, nothing is refused.
 
-    Args:
-        camera: Its config.
-        settings: What the user gave.
-        points: The cloud's config.
-
     Raises:
         ConfigError: The message says where the camera stands.
     """

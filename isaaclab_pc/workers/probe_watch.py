@@ -62,10 +62,6 @@ class ProbeWatch:
     def start(self, resolved: Resolved, num_envs: int) -> None:
         """Take what the run is going to do, before anything is built.
 
-        Args:
-            resolved: What it is made of.
-            num_envs: Its environments.
-
         Raises:
             TooManyEnvironmentsError: They are too many for the agent.
         """

@@ -61,11 +61,7 @@ class Ranks:
         return self.rank == 0
 
     def own_settings(self, settings: RunSettings) -> RunSettings:
-        """Return the settings with this rank's GPU and its own seed: each draws other episodes and other noise.
-
-        Args:
-            settings: The run's settings.
-        """
+        """Return the settings with this rank's GPU and its own seed: each draws other episodes and other noise."""
         # There may be fewer ranks than were asked for.
         there = {"gpus" if settings.cluster is None else "workers": self.size // settings.nodes}
         if self.size == 1:
@@ -173,12 +169,7 @@ class Ranks:
         return values[0]
 
     def draw_apart(self, seed: int, iteration: int) -> None:
-        """Let the ranks draw different numbers again after a checkpoint, which holds the generators of the first one.
-
-        Args:
-            seed: This rank's own.
-            iteration: The checkpoint's.
-        """
+        """Let the ranks draw different numbers again after a checkpoint, which holds the generators of the first one."""
         if not self.is_first:
             from isaaclab.utils.seed import configure_seed
 
@@ -225,9 +216,6 @@ def follow(ranks: Ranks, runner: Runner, max_iterations: int, guard_counts: Call
 
 def combine_metrics(reports: list[Mapping[str, float]]) -> dict[str, float]:
     """Make the metrics of an iteration of those of all ranks.
-
-    Args:
-        reports: The first rank's first.
 
     Returns:
         Speeds summed, times of the slowest, memory of the one that has most, and the mean of what is finite in any

@@ -25,9 +25,6 @@ _FIT_FOR_MANY = (
 def check_registration(task: str) -> None:
     """Refuse what gymnasium would do to a task's environment and what fails then, often late in a training.
 
-    Args:
-        task: A registered gym id.
-
     Raises:
         ConfigError: The message names what the task is registered with.
     """
@@ -46,10 +43,6 @@ def check_registration(task: str) -> None:
 
 def check_wrappers(task: str, env: Any) -> None:
     """Refuse the same of an environment that was made: an entry point may wrap what it returns.
-
-    Args:
-        task: Its gym id.
-        env: What gymnasium made.
 
     Raises:
         ConfigError: The message names the wrapper.

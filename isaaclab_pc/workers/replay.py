@@ -51,9 +51,6 @@ def replay(env: Any, history: History, from_each_step: bool, look: Look | None =
         from_each_step: Start every step from its recorded state, not from where the replay is.
         look: Called after each physics step, for a person who watches: with the steps of the history so far, the
             present one counted in parts, and all readings.
-
-    Returns:
-        What was found.
     """
     differences: list[float] = []
     earlier: deque[list[Reading]] = deque(maxlen=TRACE_LENGTH)
@@ -146,9 +143,6 @@ def replay_dump(job: ReplayJob) -> int:
 
     Args:
         job: The dump, the environment, and where the result goes.
-
-    Returns:
-        The exit code.
 
     Raises:
         ConfigError: The dump does not fit the task.

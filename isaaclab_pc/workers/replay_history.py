@@ -20,11 +20,6 @@ class History:
     def __init__(self, env: Any, dump: FaultDump, position: int) -> None:
         """Match a dump's assets with an environment's.
 
-        Args:
-            env: The unwrapped environment.
-            dump: What was recorded.
-            position: Which of its environments.
-
         Raises:
             ConfigError: The environment has other assets, joints or actions than the one that was recorded.
         """

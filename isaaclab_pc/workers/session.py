@@ -72,9 +72,6 @@ def open_session(
         learns: Whether the policy will learn here: its samples have to fit into the memory then.
         prepare: As for :func:`open_env`.
 
-    Yields:
-        The running session.
-
     Raises:
         ConfigError: As for :func:`resolve`, the preflight found an error, or what the user overrode cannot be built.
         TooManyEnvironmentsError: As the watch says.
@@ -133,9 +130,6 @@ def open_env(
         resolved: What to build.
         watch: A probe's; told before the environment is built.
         prepare: Changes the environment's config before it is built.
-
-    Yields:
-        The gym environment.
 
     Raises:
         ConfigError: What the user overrode cannot be built.

@@ -38,9 +38,6 @@ def measure(settings: RunSettings, values: Mapping[str, int], result: Path) -> i
         values: Fields of ``physics`` to change; ``decimation`` stands for ``dt`` at the task's own control rate.
         result: Where the :class:`Cell` goes, before anything is closed.
 
-    Returns:
-        The exit code.
-
     Raises:
         ConfigError: The settings do not fit.
     """

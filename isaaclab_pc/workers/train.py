@@ -52,9 +52,6 @@ def train(job: TrainJob, folder: Path, screen: Screen) -> int:
         folder: The run's folder; likewise.
         screen: What the user sees.
 
-    Returns:
-        The exit code of a run that came to its end.
-
     Raises:
         ConfigError: The settings or the checkpoint do not fit.
         SystemExit: With the exit code of a run that ended otherwise: it was stopped, or stopped itself.

@@ -48,9 +48,6 @@ def view(job: ViewJob, folder: Path, screen: Screen) -> int:
         folder: Where dumps of failures go.
         screen: What the user sees.
 
-    Returns:
-        The exit code.
-
     Raises:
         ConfigError: The settings do not fit, or the task cannot be shown.
     """

@@ -54,15 +54,7 @@ class Watch:
         stopped: Callable[[], bool] = lambda: False,
         idle: Callable[[], object] = lambda: None,
     ) -> None:
-        """Step until it is stopped.
-
-        Args:
-            show: Draws or writes a frame.
-            seed: Seed of the first reset.
-            steps: Steps after which it ends.
-            stopped: Asked all the time whether to end.
-            idle: Called all the time while no step is due.
-        """
+        """Step until it is stopped."""
         step_s = self.env.unwrapped.step_dt
         with torch.no_grad():
             observations, _ = self.env.reset(seed=seed)

@@ -56,9 +56,6 @@ class LearnerWatch:
     def check(self, metrics: Mapping[str, float]) -> EarlyStop | None:
         """Check an iteration.
 
-        Args:
-            metrics: What the runner reported.
-
         Returns:
             Why to stop, or None.
         """
@@ -76,13 +73,7 @@ class LearnerWatch:
 
 
 def diverged(settings: RunSettings, adapter: Adapter, what: str) -> EarlyStop:
-    """Return the stop of a learner that cannot go on.
-
-    Args:
-        settings: The run's settings.
-        adapter: The adapter of the learning library.
-        what: What was found.
-    """
+    """Return the stop of a learner that cannot go on."""
     if settings.guard.mode == "disabled":
         advice = "train with guard.mode=quarantine, which keeps the values of bad environments from the learner"
     else:

@@ -47,12 +47,7 @@ class BaseRunner(Runner):
     """Result of :func:`checkpoint_identity`."""
 
     def __init__(self, run_dir: Path, device: str) -> None:
-        """Start before the first iteration.
-
-        Args:
-            run_dir: Folder of the library's logs.
-            device: Device of the networks.
-        """
+        """Start before the first iteration."""
         self.completed_iterations = 0
         self._run_dir = run_dir
         self._device = device

@@ -54,9 +54,6 @@ def plan_batch(
         horizon: Fewest and most steps per update.
         whole_envs: Whether a minibatch takes all steps of its environments, as a recurrent policy needs them.
 
-    Returns:
-        The plan.
-
     Raises:
         ConfigError: A number is below 1, or the horizon's bounds are the wrong way round.
     """
@@ -95,11 +92,7 @@ def plan_batch(
 
 
 def most_envs(samples_per_update: int) -> int:
-    """Return the environments beyond which the shortest rollout gives more samples than an update should have.
-
-    Args:
-        samples_per_update: Samples the agent config wants per update.
-    """
+    """Return the environments beyond which the shortest rollout gives more samples than an update should have."""
     return max(samples_per_update // HORIZON[0], 1)
 
 

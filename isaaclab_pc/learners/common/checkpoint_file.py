@@ -58,9 +58,6 @@ class NonFiniteError(ValueError):
 def read_header(path: Path) -> dict[str, Any]:
     """Read the header of a checkpoint, without torch and without unpickling anything.
 
-    Args:
-        path: The checkpoint.
-
     Returns:
         The header: ``format``, ``runner``, ``iteration``, ``observations``, ``num_actions`` and what the caller of
         ``Runner.save`` added.
@@ -90,9 +87,6 @@ def read_header(path: Path) -> dict[str, Any]:
 def check_intact(path: Path) -> dict[str, Any]:
     """Refuse a checkpoint if its bytes have changed since it was written; reads all of it, without torch.
 
-    Args:
-        path: The checkpoint.
-
     Returns:
         The header; see :func:`read_header`.
 
@@ -115,9 +109,6 @@ def check_intact(path: Path) -> dict[str, Any]:
 @contextmanager
 def restoring(path: Path) -> Iterator[None]:
     """Name the checkpoint where a library cannot take what it holds.
-
-    Args:
-        path: The checkpoint.
 
     Raises:
         ConfigError: The block raised; what it was to restore must not be used.
@@ -203,14 +194,6 @@ def save_checkpoint(path: Path, state: Mapping[str, Any], header: Mapping[str, A
 
 def load_checkpoint(path: Path, device: str, keys: Sequence[str] = ()) -> tuple[dict[str, Any], dict[str, Any]]:
     """Read a checkpoint.
-
-    Args:
-        path: The checkpoint.
-        device: Where the tensors go.
-        keys: Entries that the state must have.
-
-    Returns:
-        The state and the header.
 
     Raises:
         ConfigError: The file is no checkpoint, is damaged, holds anything but tensors and plain values or a value that
@@ -313,9 +296,6 @@ def _shapes(weights: Any) -> dict[str, tuple[int, ...]]:
 
 def rng_state(device: str) -> dict[str, Any]:
     """Return the state of every random generator that training draws from.
-
-    Args:
-        device: The learner's device.
 
     Returns:
         The states of torch (CPU and, on a CUDA device, that device), NumPy and Python.

@@ -159,9 +159,6 @@ class Runner(ABC):
             path: A checkpoint that :meth:`save` wrote, or one without optimizer and random generators.
             expected: As for :meth:`load`.
 
-        Returns:
-            The checkpoint's header.
-
         Raises:
             ConfigError: It is no checkpoint, or one of another task, runner or observation; nothing was changed.
         """

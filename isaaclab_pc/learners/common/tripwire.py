@@ -152,9 +152,6 @@ class Tripwire:
 def end_iteration(tripwires: Sequence[Tripwire]) -> dict[str, float]:
     """Return the metrics of an iteration of several optimizers; see :meth:`Tripwire.end_iteration`.
 
-    Args:
-        tripwires: One for each optimizer.
-
     Returns:
         The sums over all optimizers and, if there are several, ``Learner/stopped_optimizers``: how many skipped all
         of their updates, which the sums hide.

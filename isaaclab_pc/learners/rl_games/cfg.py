@@ -12,10 +12,6 @@ __all__ = ["make_cfg"]
 def make_cfg(settings: PpoSettings, experiment: str) -> dict[str, Any]:
     """Translate settings for RL-Games 1.6, and register their network with it.
 
-    Args:
-        settings: The hyperparameters.
-        experiment: Name of the folder for logs.
-
     Returns:
         A new configuration; the policy reads point clouds.
     """

@@ -113,10 +113,6 @@ class DistillRunnerCfg(RslRlBaseRunnerCfg):
 def make_cfg(settings: PpoSettings, experiment: str) -> PpoRunnerCfg:
     """Translate settings for RSL-RL 5.5.
 
-    Args:
-        settings: The hyperparameters.
-        experiment: Name of the folder for logs.
-
     Returns:
         A new configuration; the policy reads point clouds.
     """

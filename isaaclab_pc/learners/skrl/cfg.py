@@ -11,10 +11,6 @@ __all__ = ["make_cfg"]
 def make_cfg(settings: PpoSettings, experiment: str) -> dict[str, Any]:
     """Translate settings for skrl 2.1.
 
-    Args:
-        settings: The hyperparameters.
-        experiment: Name of the folder for logs.
-
     Returns:
         A new configuration in the layout of skrl's own runner; the policy reads point clouds. That runner does not know
         the model's class, and says so: Isaac Lab's wrapper for skrl hands on the groups ``policy`` and ``critic``
