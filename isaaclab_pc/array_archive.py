@@ -13,7 +13,7 @@ import numpy as np
 __all__ = ["NOT_READABLE", "read_arrays"]
 
 NOT_READABLE = (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
-"""What :func:`read_arrays` raises."""
+"""Errors that :func:`read_arrays` raises."""
 
 
 def read_arrays(path: Path, most_bytes: int) -> dict[str, np.ndarray]:

@@ -35,7 +35,7 @@ KEYS = ("obs", "actions", "rewards", "dones")
 
 @dataclass(frozen=True)
 class Demo:
-    """What a file says about one of its episodes."""
+    """Facts of one episode in a file."""
 
     name: str
     """Its group, ``demo_<i>``."""

@@ -85,7 +85,7 @@ class FaultDump:
     """The content of one file."""
 
     about: dict[str, Any]
-    """What was running: ``format``, ``task`` (gym id), ``config`` (the run's plain config), ``seed``, ``backend``,
+    """The run: ``format``, ``task`` (gym id), ``config`` (the run's plain config), ``seed``, ``backend``,
     ``versions``, ``dt`` [s], ``decimation``, ``assets`` (kind and joint names by asset), ``causes`` (names of bits)."""
 
     arrays: dict[str, np.ndarray]

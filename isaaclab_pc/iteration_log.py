@@ -36,7 +36,7 @@ class Iteration(JsonRecord):
     """The run's time until then, all resumptions together, evaluations included [s]."""
 
     metrics: dict[str, float]
-    """What the runner reported, by the names of :meth:`isaaclab_pc.learners.Runner.train`; those that are not
+    """The runner's metrics, by the names of :meth:`isaaclab_pc.learners.Runner.train`; those that are not
     finite are left out."""
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What environments need to know of an arm with a parallel gripper, and what all arms made of primitives share."""
+"""Configuration of an arm with a parallel gripper, and drives and spawning that all arms of primitives share."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Robot:
     ``robots`` takes all of them."""
 
     description: str
-    """What it is made of and what it needs, in a few words for the help page."""
+    """Material and needs, in a few words for the help page."""
 
     make_cfg: Callable[[str], ArmCfg]
     """Make its configuration, which lacks only the prim path, for a physics backend (``ovphysx``, ``isaacsim_physx`` or

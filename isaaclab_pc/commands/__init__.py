@@ -17,4 +17,4 @@ COMMANDS = {
     "new_task": "Write the skeleton of a new task",
     "list_tasks": "List the tasks",
 }
-"""What each script does, by name; the module of that name has its ``main``."""
+"""Purpose of each script, by name; the module of that name has its ``main``."""

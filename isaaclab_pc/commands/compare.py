@@ -30,7 +30,7 @@ __all__ = ["main"]
 
 
 class CompareSettings(ScriptSettings):
-    """What a comparison can be told."""
+    """Settings of a comparison."""
 
     threshold: Annotated[float, Field(gt=0.0, le=1.0)] = 0.9
     """Success rate for which the table shows the environment steps and the time that a run took to it."""

@@ -27,7 +27,7 @@ __all__ = ["main"]
 
 
 class DemoSettings(ScriptSettings):
-    """What a recording has besides the settings of a run."""
+    """Settings of a recording besides those of a run."""
 
     episodes: Annotated[int, Field(ge=1, le=10_000_000)] = 100
     """Number of episodes to reach, those that are in the file already included."""

@@ -26,7 +26,7 @@ MAY_CHANGE = ("physics.", "eval.seed", "points.num_points", "points.sampler")
 
 
 class ExportSettings(ScriptSettings):
-    """What an export has besides the settings of a run."""
+    """Settings of an export besides those of a run."""
 
     run: str = "latest"
     """latest, best, pretrained, or the path of a run's folder or checkpoint."""

@@ -30,7 +30,7 @@ __all__ = ["describe", "main"]
 
 
 class ReplaySettings(ScriptSettings):
-    """What a replay has besides the settings of its run."""
+    """Settings of a replay besides those of its run."""
 
     dump: str | None = None
     """The file."""

@@ -28,7 +28,7 @@ OR_LATEST = "run=latest"
 
 
 class ReportSettings(ScriptSettings):
-    """What a report has besides the names of runs."""
+    """Settings of a report besides the names of runs."""
 
     run: str | None = None
     """latest: the newest run of task, runner and obs; or a run's folder, which may also be given without run=."""

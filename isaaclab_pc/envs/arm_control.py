@@ -68,7 +68,7 @@ class ArmState:
     """The robot's own state at one moment; read it only."""
 
     observed: torch.Tensor
-    """What a policy observes of it, without the last action, shape (N, P); each number is described by
+    """A policy's observation of the arm, without the last action, shape (N, P); each number is described by
     :func:`~isaaclab_pc.envs.quantities.vector_quantities`."""
 
     joint_speed: torch.Tensor

@@ -34,7 +34,7 @@ wp.set_module_options({"enable_backward": False, "default_grid_stride": False})
 
 @wp.struct
 class Arm:
-    """What stays of an arm with J joints in N environments."""
+    """Constants of an arm with J joints in N environments."""
 
     hand: wp.int32
     """Index of the body that carries the fingers."""

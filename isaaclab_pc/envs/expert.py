@@ -88,10 +88,10 @@ Where = Callable[[Any], torch.Tensor]
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """What to do where something holds."""
+    """Motion to make where a condition holds."""
 
     name: str
-    """What the tool does, in a word or two."""
+    """The tool's motion, in a word or two."""
 
     when: Where | None = None
     """Where the case holds, if none before it does; None: everywhere else."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What several tasks do with objects: place them at a reset, tell whether they are grasped, score distances to them."""
+"""Objects in several tasks: place them at a reset, tell whether they are grasped, score distances to them."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ class PointCloudEnv(TaskEnv):
         self.finger_travel = self.arm.finger_travel
         """How far each finger moves from closed to open [m], shape (N, F)."""
         self.goal_sphere = sphere_points(self.cfg.goal_points, self.cfg.goal_radius).to(self.device)
-        """What shows the goal in a cloud, relative to it [m], shape (goal_points, 3)."""
+        """Points that show the goal in a cloud, relative to it [m], shape (goal_points, 3)."""
         fit_broadphase(self.cfg.sim.physics)
         self.randomizer = Randomizer(self.cfg, self.scene, self.sim)
         self.episode_index = self.randomizer.episode_index

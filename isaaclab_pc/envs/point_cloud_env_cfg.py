@@ -166,7 +166,7 @@ class PointCloudEnvCfg(DirectRLEnvCfg):
     state_space: int = 0
 
     obs: Literal["points", "depth", "state"] = "points"
-    """What the policy observes beside proprioception: a point cloud, the depth image, or the privileged state."""
+    """Observation of the policy beside proprioception: a point cloud, the depth image, or the privileged state."""
 
     history_length: int = 1
     """Frames of proprioception and cloud or depth image that the policy observes at once, the present one among them,
@@ -189,7 +189,7 @@ class PointCloudEnvCfg(DirectRLEnvCfg):
     1."""
 
     action: Literal["tool_delta", "tool_pose", "joint_delta", "joint_position"] = "tool_delta"
-    """What the arm's part of an action means, and its size: see :class:`~isaaclab_pc.envs.arm_control.ArmControl`."""
+    """Meaning and size of the arm's part of an action: see :class:`~isaaclab_pc.envs.arm_control.ArmControl`."""
 
     tool_delta: float = 0.03
     """Change of the tool's target at action 1 [m]."""

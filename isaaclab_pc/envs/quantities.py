@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the numbers that a policy reads and writes mean, for who runs it outside of the simulator."""
+"""Meaning of the numbers that a policy reads and writes, for programs without a simulator."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Quantity(JsonRecord):
     """Numbers of an observation vector that stand side by side."""
 
     name: str
-    """What it is called."""
+    """Name."""
 
     size: Size
     """How many numbers it has."""
@@ -30,7 +30,7 @@ class Quantity(JsonRecord):
     """Their unit; empty where they have none."""
 
     meaning: str
-    """What they are, with frame, order and factor."""
+    """Meaning, with frame, order and factor."""
 
 
 @dataclass(frozen=True)
@@ -38,26 +38,26 @@ class ActionPart(JsonRecord):
     """Numbers of an action that stand side by side."""
 
     name: str
-    """What it is called."""
+    """Name."""
 
     size: Size
     """How many numbers it has."""
 
     scale: float | None
-    """What an action of 1 is, in ``unit``; None where the action is no multiple of a quantity."""
+    """Effect of an action of 1, in ``unit``; None where the action is no multiple of a quantity."""
 
     unit: str
     """The unit of ``scale``; empty where there is none."""
 
     meaning: str
-    """What it does, with frame and limits."""
+    """Effect, with frame and limits."""
 
 
 GOAL_QUANTITIES = (
     Quantity("goal_pos", 3, "m", "the task's goal, in the frame env"),
     Quantity("goal_from_tool", 3, "m", "goal_pos minus tool_pos"),
 )
-"""What a policy is told of a goal that it cannot see."""
+"""Numbers that tell a policy of a goal that it cannot see."""
 
 
 def vector_quantities(env: PointCloudEnv) -> list[Quantity]:

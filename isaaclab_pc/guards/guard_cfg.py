@@ -24,7 +24,7 @@ _POSITIVE = ("max_abs", "linear_velocity", "angular_velocity", "joint_velocity_f
 
 @configclass
 class GuardCfg:
-    """What counts as a fault, and what happens then.
+    """Bounds of a fault, and the reaction to one.
 
     Joints are bounded by the limits of their assets. A bound of None is ``max_abs`` in both directions.
     """

@@ -33,7 +33,7 @@ class _Joints:
     upper: torch.Tensor
     fastest: torch.Tensor
     limits: torch.Tensor
-    """What the joints' positions are repaired to, (2, J): their limits without the margin, infinite for none."""
+    """Bounds that joint positions are repaired to, (2, J): their limits without the margin, infinite for none."""
 
 
 def own_assets(scene: Any, num_envs: int) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What happens to an environment's step when the guard finds something: the one implementation for all environments."""
+"""Reaction of an environment's step to the guard's findings: the one implementation for all environments."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class GuardedDones(NamedTuple):
 
 
 class BadObservations(NamedTuple):
-    """What follows from the check of a step's observations, each mask (num_envs,), bool."""
+    """Result of the check of a step's observations, each mask (num_envs,), bool."""
 
     hidden: torch.Tensor
     """Environments whose observations become zeros: bad or benched."""

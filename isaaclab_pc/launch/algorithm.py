@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a run learns with, and from whom. Chosen once, in the parent; loads no torch."""
+"""Algorithm and teacher of a run. Chosen once, in the parent; loads no torch."""
 
 from __future__ import annotations
 

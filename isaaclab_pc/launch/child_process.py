@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP)
-"""What ends a process in good order: Ctrl-C, a scheduler that takes the machine back, a terminal that closes."""
+"""Signals that end a process in good order: Ctrl-C, a scheduler that takes the machine back, a terminal that closes."""
 
 GRACE_SECONDS = 90.0
 """Time that a child has after a signal: the rest of an iteration, a checkpoint and closing the simulator [s]."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What an evaluation found, as it stands in ``run.json`` and ``result.json``. Loads no torch."""
+"""Result of an evaluation, as it stands in ``run.json`` and ``result.json``. Loads no torch."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a training process last did, in a file that its supervisor reads. Loads no torch."""
+"""Last activity of a training process, in a file that its supervisor reads. Loads no torch."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Heartbeat(JsonRecord):
     """Beats before it: a later one has a higher number."""
 
     phase: Literal["build", "train", "evaluate", "close"]
-    """What it does."""
+    """Activity."""
 
     iteration: Count = 0
     """Iterations completed."""

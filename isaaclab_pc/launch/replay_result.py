@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a replay found, passed as JSON from the child that simulates to its parent. Loads no torch."""
+"""Finding of a replay, passed as JSON from the child that simulates to its parent. Loads no torch."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Reading(JsonRecord):
     """The joint, the body, or the component of an action."""
 
     quantity: str
-    """What was read, with its unit in brackets."""
+    """Quantity, with its unit in brackets."""
 
     value: _AnyFloat
     """The component that is furthest out."""

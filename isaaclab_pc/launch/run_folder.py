@@ -47,10 +47,10 @@ WORKER_LOCK = ".worker.lock"
 """The lock of its worker."""
 
 PROGRESS_NAME = "progress.json"
-"""What the worker is doing, a :class:`~isaaclab_pc.scaling.trial.Progress`."""
+"""The worker's activity, a :class:`~isaaclab_pc.scaling.trial.Progress`."""
 
 LOG_NAME = "worker.log"
-"""What simulators and libraries print in the child, beside its settings."""
+"""Output of simulators and libraries in the child, beside its job."""
 
 
 def experiment_name(settings: RunSettings) -> str:

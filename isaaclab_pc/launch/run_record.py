@@ -128,7 +128,7 @@ class RestartEntry(_Part):
     """Iterations of the checkpoint that the next process went on from; 0: from the start."""
 
     note: str
-    """What was different from then on; empty where nothing was."""
+    """Changes from then on; empty where there were none."""
 
     num_envs: int = 0
     """Environments that it had; 0: not known."""
@@ -138,7 +138,7 @@ class RestartEntry(_Part):
 
 
 class RunData(_Part):
-    """What is known about a run. Numbers that are not finite are written as null."""
+    """Facts of a run. Numbers that are not finite are written as null."""
 
     task: str
     """Gym id."""
@@ -147,7 +147,7 @@ class RunData(_Part):
     """Learning library."""
 
     algorithm: str
-    """What it learns with: ``ppo`` or ``distill``."""
+    """``ppo`` or ``distill``."""
 
     teacher: str | None = None
     """Whom it imitates: ``expert``, or the path of a run or checkpoint."""
@@ -159,7 +159,7 @@ class RunData(_Part):
     """``storm``: too many environments failed, and the run stopped with a checkpoint."""
 
     error: str | None = None
-    """What went wrong, for people."""
+    """Error message, for people."""
 
     started: str
     """When it was started first, ISO 8601."""

@@ -51,7 +51,7 @@ answer_with_tasks(int(sys.argv[1]))
 
 
 class Traits(TypedDict):
-    """What a task offers beside its environment."""
+    """Entry points of a task beside its environment."""
 
     has_expert: bool
     """Whether the package of its environment has a module ``expert``."""

@@ -45,7 +45,7 @@ PROGRAM: tuple[str, ...] = (sys.executable, "-P", "-m", "isaaclab_pc.workers")
 
 @dataclass(frozen=True)
 class Job(JsonRecord):
-    """What a worker does."""
+    """Work of a child process."""
 
     mode: ClassVar[str]
     """The job's name."""

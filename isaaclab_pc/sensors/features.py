@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a point carries beside its position, read at the chosen pixels only."""
+"""Features of a point beside its position, read at the chosen pixels only."""
 
 from __future__ import annotations
 

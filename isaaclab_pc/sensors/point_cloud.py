@@ -65,7 +65,7 @@ class PointCloudData:
 
 
 class _Views(NamedTuple):
-    """What the cameras saw in one frame, with the errors of ``cfg.realism``."""
+    """Images of one frame, with the errors of ``cfg.realism``."""
 
     depths: list[torch.Tensor]
     """Distance to the image plane per camera [m], each (N, H, W)."""
@@ -233,7 +233,7 @@ class PointCloud(SensorBase):
             dtype="float32" if self.cfg.features else self.cfg.dtype,
             device=self._device,
         )
-        """What makes clouds of the images: a :class:`DepthToCloud`, or what stands around it and records its calls."""
+        """Operator that makes clouds of the images: a :class:`DepthToCloud`, or a recorder of its calls around it."""
 
         self._has_lens = any(lens_of(camera) is not None for camera in self._cameras)
         self._centers: list[torch.Tensor] | None = None

@@ -81,7 +81,7 @@ class PointCloudCfg(SensorBaseCfg):
     ``semantic_segmentation`` among the cameras' ``data_types``."""
 
     features: Sequence[Feature] = ()
-    """What each point carries after x, y, z, in this order:
+    """Values of each point after x, y, z, in this order:
 
     - ``rgb``: colour in [0, 1], 3 channels; needs ``rgb`` or ``rgba`` from the cameras;
     - ``normals``: unit normal towards the camera in the points' frame, from the depth of the neighbour pixels, 3;

@@ -24,7 +24,7 @@ Parameters = wp.types.vector(length=NUM_COLUMNS, dtype=wp.float32)
 
 @wp.struct
 class Camera:
-    """What all environments have in common."""
+    """Constants of all environments."""
 
     far: wp.float32
     """Depth from which a pixel is a miss [m]."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the point-cloud sensor reads from the depth cameras of a scene."""
+"""Depth cameras of a scene, as the point-cloud sensor reads them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the cloud operator's Warp kernels share: sets of pixels as bits, keyed draws, and points from depths.
+"""Shared by the cloud operator's Warp kernels: sets of pixels as bits, keyed draws, and points from depths.
 
 The pixels of all cameras, in the order in which samplers count them, are slots, 32 to a word. Each camera starts a new
 word, and the slots after its last pixel stay empty. A set of pixels has one bit a slot, and a prefix sum over the words
@@ -52,7 +52,7 @@ class Camera:
 
 @wp.struct
 class Scene:
-    """What all environments have in common."""
+    """Constants of all environments."""
 
     cameras: wp.array(dtype=Camera)
     """Written on the device at every call, since the images may lie elsewhere."""

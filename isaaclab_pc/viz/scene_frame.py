@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a viewer draws: arrays on the host, all environments side by side in the world. Needs no simulator."""
+"""A viewer's input: arrays on the host, all environments side by side in the world. Needs no simulator."""
 
 from __future__ import annotations
 

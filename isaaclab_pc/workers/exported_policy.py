@@ -68,7 +68,7 @@ class PlainPolicy(nn.Module):
         super().__init__()
         self.policy = _densified(copy.deepcopy(policy).cpu().float().eval())
         self.state: dict[str, Tensor] = {}
-        """What is remembered before the first step of an episode, by the names of the inputs, each (M, 1, H)."""
+        """Memory before the first step of an episode, by the names of the inputs, each (M, 1, H)."""
         if any(isinstance(module, nn.RNNBase) for module in self.policy.modules()):
             if not isinstance(self.policy, ActsFromState):
                 raise ConfigError("this policy is recurrent, and none of this package's: it cannot be exported.")

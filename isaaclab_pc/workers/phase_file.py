@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a training does, in a file that is there even if its process never returns."""
+"""A training's phase, in a file that is there even if its process never returns."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ class Ranks:
         return values[0]
 
     def draw_apart(self, seed: int, iteration: int) -> None:
-        """Let the ranks draw different numbers again after a checkpoint, which holds the generators of the first one."""
+        """Let the ranks draw different numbers again after a checkpoint, which holds the generators of one."""
         if not self.is_first:
             from isaaclab.utils.seed import configure_seed
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a replay reads after every physics step, and the bounds of it, which are the guard's."""
+"""Readings of a replay after every physics step, with the guard's bounds."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 """Write an arm made of primitives as a USD file, and the parts that other articulations need too.
 
 Arms are made of capsules and boxes that are visual and collision shapes at once. A file holds what every backend needs
-(UsdPhysics); PhysX's and Newton's own settings come from the spawn config in ``isaaclab_pc/assets/arm.py``. The tables of
+(UsdPhysics); PhysX's and Newton's own settings come from the spawn config in ``isaaclab_pc/assets/arm.py``. Tables of
 each robot are in a module of its own, such as ``author_franka.py``.
 """
 
