@@ -37,7 +37,7 @@ def started(tmp_path, monkeypatch):
     monkeypatch.setattr(
         tune,
         "find_num_envs",
-        lambda settings, command, search, *_: (
+        lambda settings, search, *_: (
             calls.append(search)
             or FitResult(search.min or 48, (), False, "", {"physics.contacts": 100}, host_bytes=1 << 20)
         ),

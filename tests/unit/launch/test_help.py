@@ -51,7 +51,7 @@ def test_the_table_does_not_say_twice_what_a_setting_takes():
 
 def test_settings_of_a_script_stand_under_a_title_of_their_own():
     table = settings_table(keys_of("seed"), demo.DemoSettings)
-    assert table.startswith("What a recording has besides the settings of a run.\n  episodes ")
+    assert table.startswith("Settings of a recording besides those of a run.\n  episodes ")
     assert "\n\nThe run\n  seed " in table
 
 

@@ -76,7 +76,7 @@ def simulation(monkeypatch):
 
     @contextmanager
     def open_nothing(*_):
-        yield SimpleNamespace()
+        yield SimpleNamespace(unwrapped=SimpleNamespace(single_observation_space=None))
 
     adapter = SimpleNamespace(make=lambda *_: None)
     config = {"env_cfg": {}, "agent_cfg": {}, "plan": "a plan", "device": "cpu", "visualizers": (), "replay_samples": 0}
@@ -85,12 +85,13 @@ def simulation(monkeypatch):
     monkeypatch.setattr(sessions, "open_env", open_nothing)
 
 
-@pytest.mark.parametrize(("given", "plan"), [({"learns": True}, "a plan"), ({}, None)])
-def test_only_who_learns_needs_memory_for_samples(simulation, monkeypatch, tmp_path, given, plan):
+@pytest.mark.parametrize(("given", "plans"), [({"learns": True}, ["a plan"]), ({}, [])])
+def test_only_who_learns_needs_memory_for_samples(simulation, monkeypatch, tmp_path, given, plans):
     checked = []
-    monkeypatch.setattr(sessions, "check_run", lambda cfg, plan, machine, **_: checked.append(plan) or [])
+    monkeypatch.setattr(sessions, "check_run", lambda cfg, machine, **_: [])
+    monkeypatch.setattr(sessions, "check_samples", lambda space, plan, *_, **__: checked.append(plan) or [])
     with open_session(RunSettings(), 4, "x", tmp_path, **given):
-        assert checked == [plan]
+        assert checked == plans
 
 
 def test_what_cannot_be_built_names_the_users_overrides(capsys):
