@@ -33,7 +33,7 @@ _ARM = {
     **dict.fromkeys(("wrist_1_joint", "wrist_2_joint", "wrist_3_joint"), (28.0, math.pi)),
 }
 # Half of the gripper's speed of 150 mm/s each, and the least force that can be set.
-_FINGERS = dict.fromkeys(("left_finger_joint", "right_finger_joint"), (20.0, 0.075))
+_FINGERS = {f"{side}_finger_joint": (20.0, 0.075) for side in ("left", "right")}
 
 UR5E_GRIPPER_CFG = ArmCfg(
     spawn=primitives_spawn(UR5E_USD),

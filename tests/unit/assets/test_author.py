@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -195,6 +196,9 @@ def test_closed_fingers_meet_at_the_tool_centre_and_open_apart(robot: Robot):
 
 @each_robot
 def test_drives_have_the_limits_of_the_file(robot: Robot):
-    drives = {name: drive for drive in robot.cfg.actuators.values() for name in drive.joint_names_expr}
-    moving = {joint.name: (joint.effort, joint.velocity) for joint in robot.arm.joints if joint.axis is not None}
-    assert moving == {n: (d.joint_effort_limit[n], d.joint_velocity_limit[n]) for n, d in drives.items()}
+    limits: dict[str, tuple[Any, Any]] = {}
+    for drive in robot.cfg.actuators.values():
+        efforts: Any = drive.joint_effort_limit
+        speeds: Any = drive.joint_velocity_limit
+        limits |= {name: (efforts[name], speeds[name]) for name in drive.joint_names_expr}
+    assert limits == {j.name: (j.effort, j.velocity) for j in robot.arm.joints if j.axis is not None}
