@@ -7,7 +7,6 @@ At a reset the root's pose may be written; the base stays there.
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import isaaclab.sim as sim_utils
@@ -35,8 +34,6 @@ __all__ = [
     "HANDLE_CENTER",
     "HANDLE_GAP",
     "KNOB_CENTER",
-    "KNOB_RADIUS",
-    "KNOB_RANGE",
     "LARGEST_EFFORT",
     "VALVE_JOINT",
     "VALVE_SPEED",
@@ -80,14 +77,8 @@ DRAWER_TRAVEL = 0.16
 DRAWER_SPEED = 2.0
 """Limit of the drawer's speed [m/s]."""
 
-KNOB_RADIUS = 0.012
-"""Radius of the valve's knob [m]."""
-
 KNOB_CENTER: Vector = (0.09, 0.0, 0.176)
 """Where fingers touch the upright knob, in the root frame at joint position 0 [m]: with their pads alone."""
-
-KNOB_RANGE = math.radians(150.0)
-"""How far the valve turns to either side [rad]."""
 
 VALVE_JOINT = "valve_joint"
 """The valve's vertical axis."""

@@ -93,7 +93,7 @@ def _find(asked: RunSettings) -> tuple[RunRecord, Path]:
 
 
 def _go_on(asked: RunSettings, command: Command, record: RunRecord, checkpoint: Path, stored: RunSettings) -> int:
-    """Go on from a checkpoint of a run whose folder is locked."""
+    """Go on from a checkpoint of a run; its folder is locked."""
     settings = stored.with_values(_changes(asked, command))
     if settings.nodes != asked.nodes:
         # Without nodes=, this machine did not ask which node it is.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The training of a run whose folder is made: its processes, how the record ends, and the report. Loads no torch."""
+"""Train in a run's folder: start its processes, close its record, write its report. Loads no torch."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def train_to_end(record: RunRecord, job: TrainJob) -> int:
 
 
 def _close(record: RunRecord, code: int, death: Death | None) -> int:
-    """Close the record of a run whose processes have ended, and say how it goes on; return the exit code."""
+    """Close the record once all processes have ended, and say how the run goes on; return the exit code."""
     folder = record.folder
     if code == ExitCode.OK:
         current().made("run", folder)

@@ -46,7 +46,7 @@ class PointCloudEnv(TaskEnv):
 
     A step goes in this order:
 
-    1. Environments whose last observation was bad are reset, benched ones are held at their default state, and the
+    1. Environments with a bad last observation are reset, benched ones are held at their default state, and the
        guard checks the actions (``step_guard.begin_step``).
     2. Actions become targets of the drives, once for the whole step (:meth:`_pre_physics_step`).
     3. Physics runs ``cfg.decimation`` times, and the guard checks the state of every asset.

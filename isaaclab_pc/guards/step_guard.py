@@ -33,10 +33,10 @@ class BadObservations(NamedTuple):
     """Result of the check of a step's observations, each mask (num_envs,), bool."""
 
     hidden: torch.Tensor
-    """Environments whose observations become zeros: bad or benched."""
+    """Environments with observations that become zeros: bad or benched."""
 
     ended: torch.Tensor
-    """Environments whose episode ends: bad and not benched."""
+    """Environments with an episode that ends: bad and not benched."""
 
 
 def check_action(action: Any, shape: tuple[int, ...]) -> None:
@@ -191,7 +191,7 @@ class StepGuard:
         self._guard.on_reset(env_ids)
 
     def check_depth(self, images: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """Check depth images, whose faults count among those of the next :meth:`check_observations`.
+        """Check depth images; their faults count among those of the next :meth:`check_observations`.
 
         Args:
             images: Planar depth [m] by the name of the camera, each (num_envs, H, W), float32.
@@ -227,7 +227,7 @@ class StepGuard:
         """End episodes in which an observation is bad, after the step's resets, in the way that ``cfg.ends`` names.
 
         Args:
-            ended: Environments whose episodes end, shape (num_envs,), bool.
+            ended: Environments to end, shape (num_envs,), bool.
             reward: The step's reward, shape (num_envs,), float32; becomes 0 there. Changed in place, as are the others.
             terminated: Shape (num_envs,), bool.
             truncated: Shape (num_envs,), bool.

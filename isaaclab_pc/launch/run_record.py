@@ -220,7 +220,7 @@ class RunData(_Part):
     """Device that it ran on."""
 
     batch: dict[str, int] | None = None
-    """Horizon and minibatches: the fields of :class:`~isaaclab_pc.scaling.BatchPlan`."""
+    """Horizon and minibatches: the fields of :class:`~isaaclab_pc.learners.common.batch.BatchPlan`."""
 
     build_s: float | None = None
     """Time that building environment and runner took [s]."""

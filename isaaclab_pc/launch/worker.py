@@ -115,7 +115,7 @@ class ProbeJob(Job):
 
 @dataclass(frozen=True)
 class PlanJob(Job):
-    """Predict a run's memory and batches from its configs."""
+    """Read the batches and problems of a run off its configs."""
 
     mode = "plan"
 
@@ -126,7 +126,7 @@ class PlanJob(Job):
     """Environments to plan for."""
 
     result: Path
-    """Where the :class:`~isaaclab_pc.scaling.plan_report.PlanReport` goes."""
+    """Where the :class:`~isaaclab_pc.scaling.preflight.Plan` goes."""
 
 
 @dataclass(frozen=True)

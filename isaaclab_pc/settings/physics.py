@@ -9,14 +9,13 @@ from pydantic import Field
 
 from isaaclab_pc.settings.base import Settings, Unit
 
-__all__ = ["BACKENDS", "PRESET_NAMES", "Backend", "PhysicsSettings"]
+__all__ = ["BACKENDS", "Backend", "PhysicsSettings"]
 
 Backend = Literal["auto", "ovphysx", "newton_mjwarp", "isaacsim_physx", "physx"]
 BACKENDS: tuple[Backend, ...] = get_args(Backend)
 """Names of Isaac Lab's physics selectors, and ``auto``."""
 
 Preset = Literal["fast", "balanced", "robust"]
-PRESET_NAMES: tuple[str, ...] = get_args(Preset)
 """From the cheapest to the most robust."""
 
 Capacity = Annotated[int, Field(ge=1, le=10_000_000)]

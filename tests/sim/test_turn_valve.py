@@ -8,8 +8,9 @@ import pytest
 import torch
 from isaaclab.utils.math import quat_apply, wrap_to_pi
 
-from isaaclab_pc.assets.articulated import KNOB_CENTER, KNOB_RADIUS, KNOB_RANGE
+from isaaclab_pc.assets.articulated import KNOB_CENTER
 from isaaclab_pc.envs.quantities import vector_quantities
+from tools.assets.author_articulated import KNOB_RADIUS, KNOB_RANGE
 
 pytestmark = pytest.mark.sim
 

@@ -11,6 +11,7 @@ configs in ``isaaclab_pc/assets/articulated.py``.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,8 +28,6 @@ from isaaclab_pc.assets.articulated import (
     HANDLE_CENTER,
     HANDLE_GAP,
     KNOB_CENTER,
-    KNOB_RADIUS,
-    KNOB_RANGE,
     LARGEST_EFFORT,
     VALVE_JOINT,
     VALVE_SPEED,
@@ -38,7 +37,7 @@ from tools.assets.author import author_anchor, author_joint, author_shape, new_a
 from tools.assets.kinematics import Joint
 from tools.assets.primitives import Shape
 
-__all__ = ["author_cabinet", "author_valve"]
+__all__ = ["KNOB_RADIUS", "KNOB_RANGE", "author_cabinet", "author_valve"]
 
 _BAR_LENGTH = 0.14
 _PANEL = 0.01
@@ -59,6 +58,12 @@ _DRAWER = Joint(
 _ARM_LENGTH = 0.10
 _ARM_HEIGHT = 0.12
 _ARM_WIDTH = 0.018
+
+KNOB_RADIUS = 0.012
+"""Radius of the valve's knob [m]."""
+
+KNOB_RANGE = math.radians(150.0)
+"""How far the valve turns to either side [rad]."""
 
 _VALVE = Joint(
     VALVE_JOINT,

@@ -19,12 +19,11 @@ from isaaclab_pc.assets.articulated import (
     HANDLE_CENTER,
     HANDLE_GAP,
     KNOB_CENTER,
-    KNOB_RADIUS,
     VALVE_USD,
 )
 from isaaclab_pc.assets.franka import FRANKA_TCP_OFFSET
 from tools.assets import author_articulated
-from tools.assets.author_articulated import author_cabinet, author_valve
+from tools.assets.author_articulated import KNOB_RADIUS, author_cabinet, author_valve
 from tools.assets.author_franka import FRANKA
 from tools.assets.kinematics import forward_kinematics
 

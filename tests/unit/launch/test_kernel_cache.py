@@ -3,7 +3,6 @@
 
 import shutil
 import tempfile
-from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -15,31 +14,12 @@ from isaaclab_pc.launch.kernel_cache import (
     check_kernel_cache,
     shared_kernel_cache,
 )
-
-WARP = metadata.version("warp-lang")
+from tests.unit.kernel_files import WARP, content, make_shared_cache, write
 
 
 @pytest.fixture
 def shared(tmp_path, monkeypatch):
-    """A shared cache with one module, and a node with a disk of its own."""
-    monkeypatch.setenv("WARP_CACHE_PATH", str(tmp_path / "shared"))
-    (tmp_path / "disk").mkdir()
-    monkeypatch.setenv("SLURM_TMPDIR", str(tmp_path / "disk"))
-    folder = tmp_path / "shared" / WARP
-    write(folder / "wp_old_1a" / "wp_old_1a.sm80.cubin", "old")
-    write(folder / "wp_old_1a" / "wp_old_1a.meta", "{}")
-    return folder
-
-
-def write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
-
-
-def content(folder: Path) -> dict[str, str]:
-    return {
-        str(path.relative_to(folder)): path.read_text(encoding="utf-8") for path in folder.rglob("*") if path.is_file()
-    }
+    return make_shared_cache(tmp_path, monkeypatch)
 
 
 def test_where_warp_keeps_its_kernels():
