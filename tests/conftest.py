@@ -6,6 +6,7 @@ import gc
 import importlib.util
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -124,6 +125,16 @@ def _signal_handlers_are_kept() -> Iterator[None]:
     for number in leaked:
         signal.signal(number, before[number])
     assert not leaked, f"the test left signal handlers behind: {[number.name for number in leaked]}"
+
+
+@pytest.fixture(autouse=True)
+def _hydra_is_cleared() -> Iterator[None]:
+    yield
+    hydra = sys.modules.get("hydra.core.global_hydra")
+    leaked = hydra is not None and hydra.GlobalHydra.instance().is_initialized()
+    if leaked:
+        hydra.GlobalHydra.instance().clear()
+    assert not leaked, "the test left Hydra initialized"
 
 
 @pytest.fixture(autouse=True)

@@ -4,6 +4,7 @@
 import sys
 
 import pytest
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.plugins import Plugins
 from hydra.core.singleton import Singleton
 
@@ -20,8 +21,9 @@ BROKEN = {
 @pytest.fixture
 def scans_again(monkeypatch):
     """Let Hydra look for its plugins once more, and forget them afterwards."""
-    monkeypatch.setattr(Singleton, "_instances", {**Singleton._instances})
-    Singleton._instances.pop(Plugins, None)
+    # Without what composing changes in place, so that the instances from before stay as they are.
+    others = {kind: one for kind, one in Singleton._instances.items() if kind not in (Plugins, GlobalHydra)}
+    monkeypatch.setattr(Singleton, "_instances", others)
     store_settings.cache_clear()
     yield
     for name in [name for name in sys.modules if name.startswith("hydra_plugins.zz_")]:
