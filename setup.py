@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parent
 PACKAGE = tomllib.loads((ROOT / "extension.toml").read_text(encoding="utf-8"))["package"]
 
 INSTALL_REQUIRES = [
-    # No upper bound: in Isaac Lab's repository, release 3.0 of it is version 28. launch/platform.py looks closer.
+    # No upper bound: in Isaac Lab's repository, release 3.0 of it is version 28. run/platform.py looks closer.
     "isaaclab>=3.0",
     "filelock>=4",
     "gymnasium>=1.2",

@@ -15,7 +15,7 @@ from isaaclab_pc.agents.point_encoders import make_point_encoder
 from isaaclab_pc.agents.pointnet import PointNet
 from isaaclab_pc.agents.ppo import EncoderSettings
 from isaaclab_pc.agents.precision import autocast, in_dtype_of_autocast
-from isaaclab_pc.distributed import average, world_size
+from isaaclab_pc.tensors.distributed import average, world_size
 
 __all__ = [
     "DepthEncoder",

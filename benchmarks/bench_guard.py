@@ -27,8 +27,8 @@ from rich.console import Console
 from rich.table import Table
 
 import isaaclab_pc.tasks  # noqa: F401
-from isaaclab_pc.guards.recorder import Recorder
-from isaaclab_pc.launch.task_names import resolve_task
+from isaaclab_pc.cli.task_names import resolve_task
+from isaaclab_pc.faults.recorder import Recorder
 from isaaclab_pc.physics import apply_physics
 from isaaclab_pc.settings import PhysicsSettings
 from isaaclab_pc.settings.physics import Backend

@@ -37,9 +37,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from isaaclab_pc.scaling.search import Objective, search
-from isaaclab_pc.scaling.trends import MARGIN
-from isaaclab_pc.scaling.trial import Outcome, Trial
+from isaaclab_pc.num_envs.search import Objective, search
+from isaaclab_pc.num_envs.trends import MARGIN
+from isaaclab_pc.num_envs.trial import Outcome, Trial
 
 LO = 32
 HI = 65_536

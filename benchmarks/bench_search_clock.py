@@ -26,10 +26,10 @@ import random
 import statistics
 from collections.abc import Callable
 
-from isaaclab_pc.scaling.search import Objective, search
-from isaaclab_pc.scaling.search_settings import SearchSettings
-from isaaclab_pc.scaling.trends import MARGIN, capacity, fits_with_margin
-from isaaclab_pc.scaling.trial import Outcome, Trial
+from isaaclab_pc.num_envs.search import Objective, search
+from isaaclab_pc.num_envs.search_settings import SearchSettings
+from isaaclab_pc.num_envs.trends import MARGIN, capacity, fits_with_margin
+from isaaclab_pc.num_envs.trial import Outcome, Trial
 
 __all__ = ["compare_clock"]
 

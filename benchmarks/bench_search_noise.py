@@ -30,9 +30,9 @@ import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from isaaclab_pc.scaling.search import Objective, search
-from isaaclab_pc.scaling.trends import pooled_speeds, smallest_near_best
-from isaaclab_pc.scaling.trial import Outcome, Trial
+from isaaclab_pc.num_envs.search import Objective, search
+from isaaclab_pc.num_envs.trends import pooled_speeds, smallest_near_best
+from isaaclab_pc.num_envs.trial import Outcome, Trial
 
 __all__ = ["compare_noise"]
 

@@ -182,8 +182,8 @@ def collect(task: str, resets: int) -> tuple[Tensor, Tensor]:
     Returns:
         Clouds (B, K, 3), float16, and what is to be told of them, (B, 3 or 5).
     """
-    from isaaclab_pc.launch.compose import compose
-    from isaaclab_pc.launch.platform import choose_platform
+    from isaaclab_pc.cli.compose import compose
+    from isaaclab_pc.run.platform import choose_platform
     from isaaclab_pc.workers.resolve import resolve
     from isaaclab_pc.workers.session import open_env
 

@@ -20,7 +20,7 @@ from typing import Any
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from isaaclab_pc.launch.run_record import RunData, RunRecord
+from isaaclab_pc.run.record import RunData, RunRecord
 from isaaclab_pc.supervise.events import EVENTS_NAME
 
 

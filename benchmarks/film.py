@@ -20,12 +20,12 @@ import torch
 from PIL import Image, ImageDraw
 from task_sheet import VIEWS, View
 
-from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.launch.platform import choose_platform
-from isaaclab_pc.launch.pretrained import find_pretrained, pretrained_tasks
-from isaaclab_pc.viz.observed_cloud import points_in_world
-from isaaclab_pc.viz.scene_pictures import PictureView, draw_points
-from isaaclab_pc.workers.picture_camera import add_picture_camera, read_pictures
+from isaaclab_pc.cli.compose import compose
+from isaaclab_pc.run.platform import choose_platform
+from isaaclab_pc.run.pretrained import find_pretrained, pretrained_tasks
+from isaaclab_pc.viewer.observed_cloud import points_in_world
+from isaaclab_pc.viewer.picture_camera import add_picture_camera, read_pictures
+from isaaclab_pc.viewer.scene_pictures import PictureView, draw_points
 from isaaclab_pc.workers.resolve import Resolved, resolve
 from isaaclab_pc.workers.session import open_env
 

@@ -23,13 +23,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from isaaclab_pc.cli.task_names import expert_tasks, short_name
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.files import write_atomically
-from isaaclab_pc.launch.evaluation_result import Success
-from isaaclab_pc.launch.pretrained import policy_file, pretrained_tasks
-from isaaclab_pc.launch.run_record import RunRecord
-from isaaclab_pc.launch.task_names import expert_tasks, short_name
 from isaaclab_pc.learners import read_header
+from isaaclab_pc.run.evaluation import Success
+from isaaclab_pc.run.pretrained import policy_file, pretrained_tasks
+from isaaclab_pc.run.record import RunRecord
+from isaaclab_pc.utils.files import write_atomically
 
 PLAY = Path(__file__).parents[1] / "scripts" / "play.py"
 TABLE = "generalization.csv"

@@ -249,7 +249,7 @@ def watched_memory(device: str) -> Iterator[Callable[[], int]]:
         yield lambda: 0
         return
 
-    from isaaclab_pc.scaling.gpu import Gpu
+    from isaaclab_pc.num_envs.gpu import Gpu
 
     gpu = Gpu(device)
     before = gpu.free()
@@ -328,7 +328,7 @@ def made(events: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
 
 def learned(folder: Path) -> dict[str, Any]:
     """Return what the training in a folder has reached, also if it did not come to its end."""
-    from isaaclab_pc.launch.run_record import RunRecord
+    from isaaclab_pc.run.record import RunRecord
 
     runs = sorted(folder.glob("logs/*/*/*/run.json"), key=lambda path: path.stat().st_mtime_ns)
     if not runs:
@@ -374,7 +374,7 @@ def searched(files: dict[str, Path]) -> dict[str, Any]:
 
 def recorded(files: dict[str, Path]) -> dict[str, Any]:
     """Return how an expert did."""
-    from isaaclab_pc.demo_file import DemoFile
+    from isaaclab_pc.demos.demo_file import DemoFile
 
     if "demos" not in files:
         return {}

@@ -177,8 +177,8 @@ def place_of_warning() -> str:
 
 def out_of_memory(args: argparse.Namespace) -> dict[str, Any]:
     """Run out of memory in a child and tell whether its exit is recognized as that."""
-    from isaaclab_pc.scaling.classify import classify_exit
-    from isaaclab_pc.scaling.trial import Outcome
+    from isaaclab_pc.num_envs.classify import classify_exit
+    from isaaclab_pc.num_envs.trial import Outcome
 
     code = f"import torch; torch.empty(1 << 50, dtype=torch.uint8, device={args.device!r})"
     child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -190,7 +190,7 @@ def out_of_memory(args: argparse.Namespace) -> dict[str, Any]:
 
 def meter(args: argparse.Namespace) -> dict[str, Any]:
     """Let a child take a GiB with torch, and tell who knows of it, and how much its context takes."""
-    from isaaclab_pc.scaling.gpu import Gpu
+    from isaaclab_pc.num_envs.gpu import Gpu
 
     size = 1 << 30
     code = (
@@ -224,7 +224,7 @@ def environment(args: argparse.Namespace) -> Iterator[Any]:
     from isaaclab_tasks.utils import load_cfg_from_registry
 
     import isaaclab_pc.tasks  # noqa: F401
-    from isaaclab_pc.launch.task_names import resolve_task
+    from isaaclab_pc.cli.task_names import resolve_task
     from isaaclab_pc.physics import apply_physics
     from isaaclab_pc.settings import PhysicsSettings
 

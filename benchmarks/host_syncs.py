@@ -33,13 +33,13 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import isaaclab_pc.tasks  # noqa: F401
-from isaaclab_pc.guards.recorder import Recorder
-from isaaclab_pc.launch.task_names import resolve_task
+from isaaclab_pc.cli.task_names import resolve_task
+from isaaclab_pc.faults.recorder import Recorder
 from isaaclab_pc.physics import apply_physics
 from isaaclab_pc.sensors import camera_matrices, point_cloud
 from isaaclab_pc.sensors.appended_points_cfg import BodyPointsCfg
 from isaaclab_pc.sensors.depth_to_cloud import DepthToCloud
-from isaaclab_pc.sensors.realism_cfg import DepthRealismCfg, StructuredLightNoiseCfg
+from isaaclab_pc.sensors.realism.cfg import DepthRealismCfg, StructuredLightNoiseCfg
 from isaaclab_pc.settings import PhysicsSettings
 from isaaclab_pc.settings.physics import Backend
 
@@ -112,7 +112,7 @@ class Sync(NamedTuple):
         return self.where.rpartition(":")[0]
 
 
-_PASSED_ON = ("isaaclab_pc/warp_stream.py", "isaaclab_pc/poses.py")
+_PASSED_ON = ("isaaclab_pc/tensors/warp_stream.py", "isaaclab_pc/tensors/poses.py")
 """Modules of ours that launch for others, whose places are shown."""
 
 

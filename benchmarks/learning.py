@@ -27,12 +27,12 @@ from pathlib import Path
 
 import matplotlib as mpl
 
-from isaaclab_pc.files import write_atomically
-from isaaclab_pc.launch.child_process import ExitCode
-from isaaclab_pc.launch.evaluation_result import Evaluation
-from isaaclab_pc.launch.run_record import CurvePoint, RunData, RunRecord
-from isaaclab_pc.launch.task_names import our_tasks
+from isaaclab_pc.cli.task_names import our_tasks
 from isaaclab_pc.learners.common.checkpoint_file import acting_weights, load_checkpoint
+from isaaclab_pc.processes.child_process import ExitCode
+from isaaclab_pc.run.evaluation import Evaluation
+from isaaclab_pc.run.record import CurvePoint, RunData, RunRecord
+from isaaclab_pc.utils.files import write_atomically
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt

@@ -22,9 +22,9 @@ import torch
 from isaaclab.envs import DirectRLEnv
 from torch import Tensor
 
-from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.learners import RUNNERS, Decision
-from isaaclab_pc.tensor_bytes import tensor_bytes
+from isaaclab_pc.tensors.tensor_bytes import tensor_bytes
 from isaaclab_pc.workers.resolve import resolve
 
 OBSERVATIONS = {"policy": ((24,), torch.float32), "critic": ((30,), torch.float32), "points": ((64, 3), torch.float16)}

@@ -27,9 +27,9 @@ from torch import Tensor, nn
 from isaaclab_pc.agents.distill import DEFAULT
 from isaaclab_pc.agents.networks import make_mlp
 from isaaclab_pc.agents.point_encoders import make_point_encoder
-from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.launch.platform import choose_platform
-from isaaclab_pc.launch.task_names import our_tasks
+from isaaclab_pc.cli.compose import compose
+from isaaclab_pc.cli.task_names import our_tasks
+from isaaclab_pc.run.platform import choose_platform
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.workers.resolve import resolve
 from isaaclab_pc.workers.session import open_env

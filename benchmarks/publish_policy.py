@@ -11,11 +11,11 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from isaaclab_pc.launch.pretrained import PRETRAINED, policy_file
-from isaaclab_pc.launch.run_folder import SETTINGS_NAME
-from isaaclab_pc.launch.run_record import RunRecord
-from isaaclab_pc.launch.task_names import short_name
+from isaaclab_pc.cli.task_names import short_name
 from isaaclab_pc.learners.common.checkpoint_file import acting_weights, load_checkpoint, save_checkpoint
+from isaaclab_pc.run.folder import SETTINGS_NAME
+from isaaclab_pc.run.pretrained import PRETRAINED, policy_file
+from isaaclab_pc.run.record import RunRecord
 from isaaclab_pc.settings import RunSettings
 
 LEFT_OUT = (

@@ -24,7 +24,7 @@ from PIL import Image
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from isaaclab_pc.report.page import run_page
-from tests.unit.viz.browser import CHROMIUM, Browser, browser
+from tests.unit.viewer.browser import CHROMIUM, Browser, browser
 
 HEIGHT = 900
 """Of the window [pixels]; the pictures are as high as what they show."""

@@ -17,9 +17,9 @@ import warp as wp
 from rich.console import Console
 from rich.table import Table
 
-from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.launch.platform import choose_platform
-from isaaclab_pc.launch.task_names import our_tasks
+from isaaclab_pc.cli.compose import compose
+from isaaclab_pc.cli.task_names import our_tasks
+from isaaclab_pc.run.platform import choose_platform
 from isaaclab_pc.workers.random_actions import RandomActions
 from isaaclab_pc.workers.resolve import resolve
 from isaaclab_pc.workers.session import open_env

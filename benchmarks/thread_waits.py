@@ -24,7 +24,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from isaaclab_pc.iteration_log import ITERATIONS_NAME, read_iterations
+from isaaclab_pc.run.iteration_log import ITERATIONS_NAME, read_iterations
 
 TRAIN = Path(__file__).parents[1] / "scripts" / "train.py"
 SLEEP_AT_ONCE = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0"}

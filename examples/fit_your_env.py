@@ -16,8 +16,9 @@ import time
 from pathlib import Path
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.scaling import Outcome, SearchSettings, Trial, fit
-from isaaclab_pc.scaling.trial import Overrides
+from isaaclab_pc.num_envs.fit import fit
+from isaaclab_pc.num_envs.search_settings import SearchSettings
+from isaaclab_pc.num_envs.trial import Outcome, Overrides, Trial
 
 STEPS = 16
 """Steps of a rollout."""

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from isaaclab_pc.commands import COMMANDS
 from isaaclab_pc.errors import closest
-from isaaclab_pc.program_name import PROGRAM, started_as_program
-from isaaclab_pc.user_stream import standard_streams
+from isaaclab_pc.terminal.program_name import PROGRAM, started_as_program
+from isaaclab_pc.terminal.user_stream import standard_streams
 
 __all__ = ["main"]
 

@@ -8,12 +8,12 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from isaaclab_pc.cli.command_line import Command
 from isaaclab_pc.cluster.local_kernels import local_kernel_cache
-from isaaclab_pc.launch.child_process import ExitCode, exit_code_of, was_stopped
-from isaaclab_pc.launch.command_line import Command
+from isaaclab_pc.processes.child_process import ExitCode, exit_code_of, was_stopped
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import current
-from isaaclab_pc.user_stream import standard_streams
+from isaaclab_pc.terminal.user_stream import standard_streams
 
 __all__ = ["Job", "Run"]
 

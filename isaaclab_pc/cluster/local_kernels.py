@@ -14,9 +14,9 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-from isaaclab_pc.launch.kernel_cache import UNFINISHED, copy_kernels, shared_kernel_cache
-from isaaclab_pc.packages import installed_versions
+from isaaclab_pc.run.kernel_cache import UNFINISHED, copy_kernels, shared_kernel_cache
 from isaaclab_pc.terminal.screen import current
+from isaaclab_pc.utils.packages import installed_versions
 
 __all__ = ["local_kernel_cache"]
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.child_process import ExitCode, SignalFlag, run_child, show_log
-from isaaclab_pc.launch.run_folder import LOG_NAME, LOGS, make_folder
-from isaaclab_pc.launch.worker import JOB_NAME
+from isaaclab_pc.processes.child_process import ExitCode, SignalFlag, run_child, show_log
+from isaaclab_pc.run.folder import LOG_NAME, LOGS, make_folder
+from isaaclab_pc.run.jobs import JOB_NAME
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.supervise.restarts import RestartLimit
 from isaaclab_pc.terminal.screen import current

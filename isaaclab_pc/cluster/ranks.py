@@ -17,9 +17,9 @@ from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 
 from isaaclab_pc.cluster.nodes import LEADER_SEARCHES_SECONDS, UNANSWERED, Place
-from isaaclab_pc.death_signal import tied_to_this_process
-from isaaclab_pc.launch.child_process import STOP_SIGNALS
-from isaaclab_pc.output_filter import share_inlet
+from isaaclab_pc.processes.child_process import STOP_SIGNALS
+from isaaclab_pc.processes.death_signal import tied_to_this_process
+from isaaclab_pc.processes.output_filter import share_inlet
 
 if TYPE_CHECKING:
     from torch.distributed.launcher.api import LaunchConfig

@@ -12,7 +12,7 @@ from typing import Any
 import ray
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.child_process import interruptible
+from isaaclab_pc.processes.child_process import interruptible
 
 __all__ = ["ray_cluster"]
 

@@ -18,9 +18,9 @@ from ray.train import TrainContext, get_context
 from ray.train.collective import broadcast_from_rank_zero
 
 from isaaclab_pc.cluster.ranks import NUM_RANKS
-from isaaclab_pc.launch.child_process import ExitCode
-from isaaclab_pc.output_filter import INLETS, OutputFilter
-from isaaclab_pc.process_tree import ProcessTree
+from isaaclab_pc.processes.child_process import ExitCode
+from isaaclab_pc.processes.output_filter import INLETS, OutputFilter
+from isaaclab_pc.processes.process_tree import ProcessTree
 from isaaclab_pc.supervise.oom_watch import OomWatch
 
 __all__ = ["Failure", "Mailbox", "run_rank"]

@@ -30,8 +30,8 @@ from isaaclab_pc.cluster.ranks import exit_code
 from isaaclab_pc.cluster.ray_cluster import ray_cluster
 from isaaclab_pc.cluster.ray_rank import Failure, Mailbox, run_rank
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.child_process import STOP_SIGNALS, ExitCode
-from isaaclab_pc.output_filter import share_inlet
+from isaaclab_pc.processes.child_process import STOP_SIGNALS, ExitCode
+from isaaclab_pc.processes.output_filter import share_inlet
 from isaaclab_pc.supervise.deaths import LOST_WORKER
 
 if TYPE_CHECKING:

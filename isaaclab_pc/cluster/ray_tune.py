@@ -21,9 +21,9 @@ from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, TrialScheduler
 from isaaclab_pc.cluster.ray_cluster import ray_cluster
 from isaaclab_pc.cluster.tuning import STOPPED_EARLY_NAME, Tuning, read_scores, read_trial
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.child_process import GRACE_SECONDS
-from isaaclab_pc.process_tree import ProcessTree
-from isaaclab_pc.scaling.trial import format_size
+from isaaclab_pc.num_envs.trial import format_size
+from isaaclab_pc.processes.child_process import GRACE_SECONDS
+from isaaclab_pc.processes.process_tree import ProcessTree
 from isaaclab_pc.terminal.screen import current
 
 __all__ = ["TRIAL_LOG", "RunTrial", "run_trials"]

@@ -12,8 +12,8 @@ from typing import Any
 from hydra.core.override_parser.types import IntervalSweep
 from hydra.errors import HydraException
 
+from isaaclab_pc.cli.command_line import parse_override
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.command_line import parse_override
 from isaaclab_pc.settings.base import shown
 
 __all__ = ["SearchSpace", "draw", "read_space"]

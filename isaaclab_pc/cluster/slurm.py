@@ -25,14 +25,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from isaaclab_pc.cli.command_line import LAUNCHER, Command
+from isaaclab_pc.cli.sweep import launcher_settings, run_each
 from isaaclab_pc.cluster.job import Job, Run
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.child_process import GRACE_SECONDS, ExitCode
-from isaaclab_pc.launch.command_line import LAUNCHER, Command
-from isaaclab_pc.launch.kernel_cache import shared_kernel_cache
-from isaaclab_pc.launch.run_folder import LOGS, experiment_name, make_folder
-from isaaclab_pc.launch.sweep import launcher_settings, run_each
-from isaaclab_pc.scaling.profile import default_path
+from isaaclab_pc.num_envs.profile import default_path
+from isaaclab_pc.processes.child_process import GRACE_SECONDS, ExitCode
+from isaaclab_pc.run.folder import LOGS, experiment_name, make_folder
+from isaaclab_pc.run.kernel_cache import shared_kernel_cache
 from isaaclab_pc.settings import RunSettings, SubmitSettings
 from isaaclab_pc.terminal.screen import current
 

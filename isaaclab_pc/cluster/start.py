@@ -10,12 +10,12 @@ from pathlib import Path
 from isaaclab_pc.cluster.nodes import LEADER_RESTARTS_SECONDS, NODES_JOIN_SECONDS, find_place
 from isaaclab_pc.cluster.ranks import ranks_command
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.platform import gpu_count, working_gpus
-from isaaclab_pc.launch.run_folder import LOG_NAME
-from isaaclab_pc.launch.worker import JOB_NAME, TrainJob, worker_command
-from isaaclab_pc.packages import is_installed
+from isaaclab_pc.run.folder import LOG_NAME
+from isaaclab_pc.run.jobs import JOB_NAME, TrainJob, worker_command
+from isaaclab_pc.run.platform import gpu_count, working_gpus
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import current
+from isaaclab_pc.utils.packages import is_installed
 
 __all__ = ["check_cluster", "start_command"]
 

@@ -7,12 +7,12 @@ import math
 from dataclasses import dataclass
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.platform import gpu_count
-from isaaclab_pc.scaling.fit import DEVICE_FRACTION, HOST_FRACTION
-from isaaclab_pc.scaling.gpu import Gpu
-from isaaclab_pc.scaling.machine import usable_cores
-from isaaclab_pc.scaling.memory import free_host_memory, resolve_budget
-from isaaclab_pc.scaling.trial import format_size
+from isaaclab_pc.num_envs.fit import DEVICE_FRACTION, HOST_FRACTION
+from isaaclab_pc.num_envs.gpu import Gpu
+from isaaclab_pc.num_envs.machine import usable_cores
+from isaaclab_pc.num_envs.memory import free_host_memory, resolve_budget
+from isaaclab_pc.num_envs.trial import format_size
+from isaaclab_pc.run.platform import gpu_count
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.scaling import parse_budget
 

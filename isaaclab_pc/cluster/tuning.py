@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Literal
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.iteration_log import read_iterations
-from isaaclab_pc.json_record import Count, JsonRecord, NonNegative, Size
-from isaaclab_pc.launch.run_record import RECORD_NAME, RunData, RunRecord
+from isaaclab_pc.run.iteration_log import read_iterations
+from isaaclab_pc.run.record import RECORD_NAME, RunData, RunRecord
+from isaaclab_pc.utils.json_record import Count, JsonRecord, NonNegative, Size
 
 __all__ = [
     "OVER",

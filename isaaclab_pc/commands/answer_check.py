@@ -6,11 +6,11 @@ from __future__ import annotations
 import statistics
 from dataclasses import replace
 
-from isaaclab_pc.iteration_log import read_iterations
-from isaaclab_pc.launch.run_record import RunRecord
-from isaaclab_pc.scaling import Outcome
-from isaaclab_pc.scaling.fit import contradicts
-from isaaclab_pc.scaling.profile import Answer, Doubt, Profile, ProfileCache
+from isaaclab_pc.num_envs.fit import contradicts
+from isaaclab_pc.num_envs.profile import Answer, Doubt, Profile, ProfileCache
+from isaaclab_pc.num_envs.trial import Outcome
+from isaaclab_pc.run.iteration_log import read_iterations
+from isaaclab_pc.run.record import RunRecord
 from isaaclab_pc.supervise.deaths import Death, DeathCause
 from isaaclab_pc.terminal.screen import current
 

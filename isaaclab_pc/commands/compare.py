@@ -11,17 +11,18 @@ from typing import Annotated
 from pydantic import Field
 from rich.table import Table
 
+from isaaclab_pc.cli.command_line import Takes, split_own
+from isaaclab_pc.cli.help import settings_table
+from isaaclab_pc.cli.script import run_script
+from isaaclab_pc.cli.spelling import check_form
 from isaaclab_pc.commands.comparison import first_reaching, write_csv_files
 from isaaclab_pc.commands.named_run import named_run
 from isaaclab_pc.errors import ConfigError, closest
-from isaaclab_pc.launch.child_process import ExitCode, run_script
-from isaaclab_pc.launch.command_line import Takes, split_own
-from isaaclab_pc.launch.help import settings_table
-from isaaclab_pc.launch.run_folder import LOGS, make_folder, writing
-from isaaclab_pc.launch.run_record import RECORD_NAME
-from isaaclab_pc.launch.spelling import check_form
+from isaaclab_pc.processes.child_process import ExitCode
 from isaaclab_pc.report.comparison import differences
 from isaaclab_pc.report.read_run import RunFacts, read_runs
+from isaaclab_pc.run.folder import LOGS, make_folder, writing
+from isaaclab_pc.run.record import RECORD_NAME
 from isaaclab_pc.settings.base import ScriptSettings, settings_of
 from isaaclab_pc.terminal.screen import current
 from isaaclab_pc.terminal.tables import table_console

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from isaaclab_pc.launch.evaluation_result import Evaluation
-from isaaclab_pc.launch.run_record import CurvePoint
 from isaaclab_pc.report.read_run import RunFacts
+from isaaclab_pc.run.evaluation import Evaluation
+from isaaclab_pc.run.record import CurvePoint
 
 __all__ = ["first_reaching", "write_csv_files"]
 

@@ -9,16 +9,17 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from isaaclab_pc.cli.command_line import Takes, keys_of, parse_script_command
+from isaaclab_pc.cli.compose import compose
+from isaaclab_pc.cli.help import settings_table
+from isaaclab_pc.cli.script import run_script
+from isaaclab_pc.cli.task_names import require_expert
 from isaaclab_pc.commands.prepare import prepare
-from isaaclab_pc.demo_file import DemoFile
-from isaaclab_pc.launch.child_process import ExitCode, run_script
-from isaaclab_pc.launch.command_line import Takes, keys_of, parse_script_command
-from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.launch.help import settings_table
-from isaaclab_pc.launch.kernel_cache import begin_build
-from isaaclab_pc.launch.run_folder import LOGS, experiment_name, make_folder
-from isaaclab_pc.launch.task_names import require_expert
-from isaaclab_pc.launch.worker import DemoJob, launch_worker
+from isaaclab_pc.demos.demo_file import DemoFile
+from isaaclab_pc.processes.child_process import ExitCode
+from isaaclab_pc.run.folder import LOGS, experiment_name, make_folder
+from isaaclab_pc.run.jobs import DemoJob, launch_worker
+from isaaclab_pc.run.kernel_cache import begin_build
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.base import ScriptSettings
 from isaaclab_pc.terminal.screen import current
@@ -77,7 +78,7 @@ num_envs=auto is 16 at most. env.* is as in scripts/train.py. A task needs an ex
 
 The file
   Isaac Lab's layout, which is robomimic's: data/demo_<i>/ with actions, obs/<group>, rewards, dones, states and
-  initial_state. isaaclab_pc.demos has PyTorch datasets of it; docs/demos.md describes both.
+  initial_state. isaaclab_pc.demos.datasets has PyTorch datasets of it; docs/demos.md describes both.
 
 Exit codes: 0; 2 for wrong settings; 128 + N after a signal N; 1 otherwise.
 """

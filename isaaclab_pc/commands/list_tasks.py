@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 import gymnasium
 
+from isaaclab_pc.cli.command_line import Takes
+from isaaclab_pc.cli.script import run_script
+from isaaclab_pc.cli.task_names import all_ids, our_tasks
 from isaaclab_pc.errors import ConfigError, closest
-from isaaclab_pc.launch.child_process import ExitCode, run_script
-from isaaclab_pc.launch.command_line import Takes
-from isaaclab_pc.launch.task_names import all_ids, our_tasks
 from isaaclab_pc.learners import RUNNERS, agent_key
+from isaaclab_pc.processes.child_process import ExitCode
 from isaaclab_pc.terminal.screen import current
 
 __all__ = ["main"]

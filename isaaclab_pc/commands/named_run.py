@@ -8,8 +8,8 @@ import os
 from pathlib import Path
 
 from isaaclab_pc.errors import ConfigError, closest
-from isaaclab_pc.launch.run_folder import LOGS
-from isaaclab_pc.launch.run_record import RECORD_NAME
+from isaaclab_pc.run.folder import LOGS
+from isaaclab_pc.run.record import RECORD_NAME
 from isaaclab_pc.settings.base import shown
 
 __all__ = ["named_run"]

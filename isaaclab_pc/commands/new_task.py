@@ -11,16 +11,17 @@ from pathlib import Path
 from string import Template
 
 import isaaclab_pc
+from isaaclab_pc.cli.command_line import Takes, override_value
+from isaaclab_pc.cli.script import run_script
+from isaaclab_pc.cli.task_names import PREFIX
 from isaaclab_pc.commands.task_template import FILES
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.files import write_text_atomically
-from isaaclab_pc.launch.child_process import ExitCode, run_script
-from isaaclab_pc.launch.command_line import Takes, override_value
-from isaaclab_pc.launch.run_folder import writing
-from isaaclab_pc.launch.task_names import PREFIX
-from isaaclab_pc.program_name import command_line, in_repository
+from isaaclab_pc.processes.child_process import ExitCode
+from isaaclab_pc.run.folder import writing
 from isaaclab_pc.settings.base import shown
+from isaaclab_pc.terminal.program_name import command_line, in_repository
 from isaaclab_pc.terminal.screen import current
+from isaaclab_pc.utils.files import write_text_atomically
 
 __all__ = ["main", "new_task"]
 

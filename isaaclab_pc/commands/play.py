@@ -6,19 +6,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from isaaclab_pc.cli.command_line import Command, Takes, keys_of, parse_command
+from isaaclab_pc.cli.compose import compose
+from isaaclab_pc.cli.help import settings_table
+from isaaclab_pc.cli.script import run_script
+from isaaclab_pc.cli.task_names import require_expert, short_name
 from isaaclab_pc.commands.prepare import prepare
 from isaaclab_pc.commands.trained_policy import SELECTS, changed_settings, check_policy, find_policy
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.algorithm import EXPERT
-from isaaclab_pc.launch.child_process import ExitCode, run_script
-from isaaclab_pc.launch.command_line import Command, Takes, keys_of, parse_command
-from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.launch.help import settings_table
-from isaaclab_pc.launch.kernel_cache import begin_build
-from isaaclab_pc.launch.pretrained import PRETRAINED
-from isaaclab_pc.launch.run_folder import LOGS, make_folder
-from isaaclab_pc.launch.task_names import require_expert, short_name
-from isaaclab_pc.launch.worker import PlayJob, launch_worker
+from isaaclab_pc.processes.child_process import ExitCode
+from isaaclab_pc.run.algorithm import EXPERT
+from isaaclab_pc.run.folder import LOGS, make_folder
+from isaaclab_pc.run.jobs import PlayJob, launch_worker
+from isaaclab_pc.run.kernel_cache import begin_build
+from isaaclab_pc.run.pretrained import PRETRAINED
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import current
 

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from isaaclab_pc.cluster.start import check_cluster
-from isaaclab_pc.launch.algorithm import choose_algorithm
-from isaaclab_pc.launch.kernel_cache import announce_first_start, check_kernel_cache
-from isaaclab_pc.launch.platform import check_gpus, check_isaaclab, check_logger, choose_platform
 from isaaclab_pc.learners import require_library
+from isaaclab_pc.run.algorithm import choose_algorithm
+from isaaclab_pc.run.kernel_cache import announce_first_start, check_kernel_cache
+from isaaclab_pc.run.platform import check_gpus, check_isaaclab, check_logger, choose_platform
 from isaaclab_pc.settings import RunSettings
 
 __all__ = ["prepare", "prepare_training"]

@@ -9,22 +9,23 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from isaaclab_pc.cli.command_line import Command, Takes, keys_of, parse_script_command
+from isaaclab_pc.cli.compose import compose
+from isaaclab_pc.cli.help import settings_table
+from isaaclab_pc.cli.script import run_script
+from isaaclab_pc.cli.task_names import resolve_task
 from isaaclab_pc.commands.prepare import prepare
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.fault_dump import SIMULATION_PACKAGES, FaultDump
-from isaaclab_pc.launch.algorithm import with_state_observations
-from isaaclab_pc.launch.child_process import ExitCode, run_script, was_stopped
-from isaaclab_pc.launch.command_line import Command, Takes, keys_of, parse_script_command
-from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.launch.help import settings_table
-from isaaclab_pc.launch.replay_result import Fault, Reading, ReplayResult
-from isaaclab_pc.launch.run_folder import make_folder
-from isaaclab_pc.launch.task_names import resolve_task
-from isaaclab_pc.launch.worker import ReplayJob, launch_worker
-from isaaclab_pc.packages import installed_versions
+from isaaclab_pc.faults.dump import SIMULATION_PACKAGES, FaultDump
+from isaaclab_pc.faults.replay_result import Fault, Reading, ReplayResult
+from isaaclab_pc.processes.child_process import ExitCode, was_stopped
+from isaaclab_pc.run.algorithm import with_state_observations
+from isaaclab_pc.run.folder import make_folder
+from isaaclab_pc.run.jobs import ReplayJob, launch_worker
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.base import ScriptSettings
 from isaaclab_pc.terminal.screen import current
+from isaaclab_pc.utils.packages import installed_versions
 
 __all__ = ["describe", "main"]
 

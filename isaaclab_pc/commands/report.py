@@ -7,19 +7,20 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from isaaclab_pc.cli.command_line import Takes, parse_script_command
+from isaaclab_pc.cli.compose import compose
+from isaaclab_pc.cli.help import settings_table
+from isaaclab_pc.cli.script import run_script
+from isaaclab_pc.cli.spelling import check_form
 from isaaclab_pc.commands.named_run import named_run
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.files import write_text_atomically
-from isaaclab_pc.launch.child_process import ExitCode, run_script
-from isaaclab_pc.launch.command_line import Takes, parse_script_command
-from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.launch.find_checkpoint import newest_run
-from isaaclab_pc.launch.help import settings_table
-from isaaclab_pc.launch.run_folder import LOGS, experiment_name, make_folder, writing
-from isaaclab_pc.launch.spelling import check_form
+from isaaclab_pc.processes.child_process import ExitCode
 from isaaclab_pc.report.page import MOST_RUNS, REPORT_NAME, comparison_page, run_page
+from isaaclab_pc.run.find_checkpoint import newest_run
+from isaaclab_pc.run.folder import LOGS, experiment_name, make_folder, writing
 from isaaclab_pc.settings.base import ScriptSettings, shown
 from isaaclab_pc.terminal.screen import current
+from isaaclab_pc.utils.files import write_text_atomically
 
 __all__ = ["main"]
 

@@ -7,17 +7,17 @@ import contextlib
 from pathlib import Path
 from typing import Any
 
+from isaaclab_pc.cli.command_line import Command
 from isaaclab_pc.commands.prepare import prepare_training
 from isaaclab_pc.commands.train_to_end import train_to_end
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.child_process import GRACE_SECONDS, ExitCode
-from isaaclab_pc.launch.command_line import Command
-from isaaclab_pc.launch.find_checkpoint import check_checkpoint, find_checkpoint, newest_checkpoint
-from isaaclab_pc.launch.run_folder import LOGS, SETTINGS_NAME, experiment_name, locked, wait_for_worker, writing
-from isaaclab_pc.launch.run_record import RunData, RunRecord
-from isaaclab_pc.launch.worker import TrainJob
 from isaaclab_pc.learners import read_header
 from isaaclab_pc.physics.ladder import SOLVER_SETTINGS
+from isaaclab_pc.processes.child_process import GRACE_SECONDS, ExitCode
+from isaaclab_pc.run.find_checkpoint import check_checkpoint, find_checkpoint, newest_checkpoint
+from isaaclab_pc.run.folder import LOGS, SETTINGS_NAME, experiment_name, locked, wait_for_worker, writing
+from isaaclab_pc.run.jobs import TrainJob
+from isaaclab_pc.run.record import RunData, RunRecord
 from isaaclab_pc.settings import RunSettings, SuperviseSettings
 from isaaclab_pc.terminal.screen import current
 

@@ -16,31 +16,40 @@ from pathlib import Path
 
 from rich.table import Table
 
+from isaaclab_pc.cli.command_line import EVERY_SETTING, Command, Takes, parse_command
+from isaaclab_pc.cli.compose import compose
+from isaaclab_pc.cli.help import settings_table
+from isaaclab_pc.cli.script import run_script
 from isaaclab_pc.cluster.start import check_cluster
+from isaaclab_pc.commands.num_envs import num_envs_per_process
 from isaaclab_pc.commands.prepare import prepare
 from isaaclab_pc.commands.stability import measure_stability
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.algorithm import TRAIN, choose_algorithm
-from isaaclab_pc.launch.answer_parts import settings_that_matter
-from isaaclab_pc.launch.child_process import ExitCode, run_script
-from isaaclab_pc.launch.command_line import EVERY_SETTING, Command, Takes, parse_command
-from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.launch.help import settings_table
-from isaaclab_pc.launch.num_envs import num_envs_per_process
-from isaaclab_pc.launch.platform import check_gpus
-from isaaclab_pc.launch.run_folder import LOGS, SETTINGS_NAME, experiment_name, make_folder
-from isaaclab_pc.launch.worker import PlanJob, launch_worker
 from isaaclab_pc.learners import require_library
-from isaaclab_pc.program_name import command_line
-from isaaclab_pc.scaling import FitResult, ProbeError, SearchSettings, Trial
-from isaaclab_pc.scaling.earlier_trials import TRIALS_NAME, TrialsFile, find_earlier_trials
-from isaaclab_pc.scaling.ledger import Ledger, measured_ledger, planned_ledger
-from isaaclab_pc.scaling.preflight import Plan
-from isaaclab_pc.scaling.profile import ProfileCache, cache_key
-from isaaclab_pc.scaling.search import RESOLUTION, Objective
-from isaaclab_pc.scaling.trends import TOLERANCE, capacity, fits_with_margin, pooled_speeds, smallest_near_best, telling
-from isaaclab_pc.scaling.trial import format_size
+from isaaclab_pc.num_envs.answer_parts import settings_that_matter
+from isaaclab_pc.num_envs.earlier_trials import TRIALS_NAME, TrialsFile, find_earlier_trials
+from isaaclab_pc.num_envs.fit import FitResult, ProbeError
+from isaaclab_pc.num_envs.ledger import Ledger, measured_ledger, planned_ledger
+from isaaclab_pc.num_envs.preflight import Plan
+from isaaclab_pc.num_envs.profile import ProfileCache, cache_key
+from isaaclab_pc.num_envs.search import RESOLUTION, Objective
+from isaaclab_pc.num_envs.search_settings import SearchSettings
+from isaaclab_pc.num_envs.trends import (
+    TOLERANCE,
+    capacity,
+    fits_with_margin,
+    pooled_speeds,
+    smallest_near_best,
+    telling,
+)
+from isaaclab_pc.num_envs.trial import Trial, format_size
+from isaaclab_pc.processes.child_process import ExitCode
+from isaaclab_pc.run.algorithm import TRAIN, choose_algorithm
+from isaaclab_pc.run.folder import LOGS, SETTINGS_NAME, experiment_name, make_folder
+from isaaclab_pc.run.jobs import PlanJob, launch_worker
+from isaaclab_pc.run.platform import check_gpus
 from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.terminal.program_name import command_line
 from isaaclab_pc.terminal.screen import current
 from isaaclab_pc.terminal.tables import table_console
 
@@ -180,7 +189,7 @@ def _show(result: FitResult, settings: RunSettings, folder: Path) -> None:
         _write(folder / LEDGER_NAME, asdict(ledger))
         _print_ledger(ledger, "measured")
 
-    from isaaclab_pc.viz.search_figures import save_search_plot
+    from isaaclab_pc.report.search_figures import save_search_plot
 
     title = f"{settings.task}, {settings.runner}, {settings.physics.backend}, {settings.device}"
     picture = folder / "memory.png"

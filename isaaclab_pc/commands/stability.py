@@ -11,19 +11,19 @@ from typing import Any
 
 from rich.table import Table
 
+from isaaclab_pc.cli.command_line import Command
+from isaaclab_pc.cli.task_names import short_name
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.files import write_text_atomically
-from isaaclab_pc.launch.child_process import ExitCode, run_child, show_log, was_stopped
-from isaaclab_pc.launch.command_line import Command
-from isaaclab_pc.launch.run_folder import LOG_NAME, LOGS, make_folder
-from isaaclab_pc.launch.run_record import versions
-from isaaclab_pc.launch.task_names import short_name
-from isaaclab_pc.launch.worker import JOB_NAME, StabilityJob, worker_command
 from isaaclab_pc.physics.stability import CRASHED, Cell, cheapest, grid
-from isaaclab_pc.program_name import command_line
+from isaaclab_pc.processes.child_process import ExitCode, run_child, show_log, was_stopped
+from isaaclab_pc.run.folder import LOG_NAME, LOGS, make_folder
+from isaaclab_pc.run.jobs import JOB_NAME, StabilityJob, worker_command
+from isaaclab_pc.run.record import versions
 from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.terminal.program_name import command_line
 from isaaclab_pc.terminal.screen import current
 from isaaclab_pc.terminal.tables import table_console
+from isaaclab_pc.utils.files import write_text_atomically
 
 __all__ = ["measure_stability"]
 
@@ -137,7 +137,7 @@ def _percent(share: float | None) -> str:
 def _show(cells: Sequence[Cell], command: Command, settings: RunSettings, folder: Path) -> None:
     """Print the table and the cheapest stable setting; write JSON and picture."""
     # Late: matplotlib takes a second to load.
-    from isaaclab_pc.viz.stability_plot import save_stability_plot
+    from isaaclab_pc.report.stability_plot import save_stability_plot
 
     (folder / "cell.json").unlink(missing_ok=True)
     chosen = cheapest(cells)

@@ -74,7 +74,7 @@ from __future__ import annotations
 import torch
 from isaaclab.assets import RigidObject
 
-from isaaclab_pc.constant_tensor import constant_tensor
+from isaaclab_pc.tensors.constant_tensor import constant_tensor
 from isaaclab_pc.envs import manipulation
 from isaaclab_pc.envs.kept import kept
 from isaaclab_pc.envs.manipulation import closeness

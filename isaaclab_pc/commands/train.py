@@ -7,22 +7,23 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from isaaclab_pc.cli.command_line import EVERY_SETTING, Command, Takes, parse_command, split_own
+from isaaclab_pc.cli.help import settings_table
+from isaaclab_pc.cli.script import run_script
+from isaaclab_pc.cli.sweep import run_each
 from isaaclab_pc.cluster.nodes import Place, find_place
 from isaaclab_pc.commands.prepare import prepare, prepare_training
 from isaaclab_pc.commands.resume import find_run, go_on_requeued, resume
 from isaaclab_pc.commands.train_to_end import train_to_end
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.algorithm import TRAIN, choose_algorithm, teacher_settings
-from isaaclab_pc.launch.child_process import ExitCode, run_script
-from isaaclab_pc.launch.command_line import EVERY_SETTING, Command, Takes, parse_command, split_own
-from isaaclab_pc.launch.help import settings_table
-from isaaclab_pc.launch.platform import check_gpus, check_isaaclab, check_logger, choose_platform
-from isaaclab_pc.launch.run_folder import LOGS, SETTINGS_NAME, experiment_name, locked, make_run_folder, writing
-from isaaclab_pc.launch.run_record import CHECKPOINT_FOLDER, RECORD_NAME, RunRecord
-from isaaclab_pc.launch.sweep import run_each
-from isaaclab_pc.launch.worker import TrainJob, worker_command
 from isaaclab_pc.learners import require_library
+from isaaclab_pc.processes.child_process import ExitCode
 from isaaclab_pc.report.at_end import report_later
+from isaaclab_pc.run.algorithm import TRAIN, choose_algorithm, teacher_settings
+from isaaclab_pc.run.folder import LOGS, SETTINGS_NAME, experiment_name, locked, make_run_folder, writing
+from isaaclab_pc.run.jobs import TrainJob, worker_command
+from isaaclab_pc.run.platform import check_gpus, check_isaaclab, check_logger, choose_platform
+from isaaclab_pc.run.record import CHECKPOINT_FOLDER, RECORD_NAME, RunRecord
 from isaaclab_pc.settings import RunSettings, SubmitSettings
 from isaaclab_pc.terminal.screen import current
 
@@ -168,9 +169,9 @@ def _make_record(folder: Path, settings: RunSettings, experiment: str) -> RunRec
 def _find_num_envs(settings: RunSettings, record: RunRecord) -> RunSettings | None:
     """Find num_envs of a new run by trials; return its settings, or None where a trial fails."""
     # Here, as a number that is given needs no search.
-    from isaaclab_pc.launch.num_envs import num_envs_per_process
-    from isaaclab_pc.scaling import ProbeError
-    from isaaclab_pc.scaling.retry import apply_overrides
+    from isaaclab_pc.commands.num_envs import num_envs_per_process
+    from isaaclab_pc.num_envs.fit import ProbeError
+    from isaaclab_pc.num_envs.retry import apply_overrides
 
     try:
         result = num_envs_per_process(settings, record.add_trial)

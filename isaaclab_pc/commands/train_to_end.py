@@ -8,11 +8,11 @@ import importlib
 
 from isaaclab_pc.cluster.start import start_command
 from isaaclab_pc.errors import ConfigError, describe_error
-from isaaclab_pc.launch.child_process import ExitCode, show_log, was_stopped
-from isaaclab_pc.launch.run_folder import LOG_NAME
-from isaaclab_pc.launch.run_record import RunRecord
-from isaaclab_pc.launch.worker import TrainJob
+from isaaclab_pc.processes.child_process import ExitCode, show_log, was_stopped
 from isaaclab_pc.report.at_end import report_at_end, report_later
+from isaaclab_pc.run.folder import LOG_NAME
+from isaaclab_pc.run.jobs import TrainJob
+from isaaclab_pc.run.record import RunRecord
 from isaaclab_pc.supervise.deaths import Death, DeathCause
 from isaaclab_pc.supervise.supervisor import supervise
 from isaaclab_pc.terminal.screen import current

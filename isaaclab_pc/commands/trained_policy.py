@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from isaaclab_pc.cli.command_line import Command, keys_of
+from isaaclab_pc.cli.task_names import short_name
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.command_line import Command, keys_of
-from isaaclab_pc.launch.find_checkpoint import check_checkpoint, find_checkpoint
-from isaaclab_pc.launch.pretrained import PRETRAINED, find_pretrained
-from isaaclab_pc.launch.run_folder import LOGS, SETTINGS_NAME, experiment_name
-from isaaclab_pc.launch.task_names import short_name
 from isaaclab_pc.learners import require_library
+from isaaclab_pc.run.find_checkpoint import check_checkpoint, find_checkpoint
+from isaaclab_pc.run.folder import LOGS, SETTINGS_NAME, experiment_name
+from isaaclab_pc.run.pretrained import PRETRAINED, find_pretrained
 from isaaclab_pc.settings import RunSettings
 
 __all__ = ["SELECTS", "TrainedPolicy", "changed_settings", "check_policy", "find_policy"]

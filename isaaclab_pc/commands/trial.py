@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from isaaclab_pc.commands.train_to_end import train_to_end
-from isaaclab_pc.launch.child_process import GRACE_SECONDS, ExitCode, exit_code_of, was_stopped
-from isaaclab_pc.launch.find_checkpoint import newest_checkpoint
-from isaaclab_pc.launch.run_folder import SCRIPT_LOCK, SETTINGS_NAME, experiment_name, locked, wait_for_worker
-from isaaclab_pc.launch.run_record import RECORD_NAME, RunRecord
-from isaaclab_pc.launch.worker import TrainJob
+from isaaclab_pc.processes.child_process import GRACE_SECONDS, ExitCode, exit_code_of, was_stopped
+from isaaclab_pc.run.find_checkpoint import newest_checkpoint
+from isaaclab_pc.run.folder import SCRIPT_LOCK, SETTINGS_NAME, experiment_name, locked, wait_for_worker
+from isaaclab_pc.run.jobs import TrainJob
+from isaaclab_pc.run.record import RECORD_NAME, RunRecord
 from isaaclab_pc.settings import RunSettings
 
 __all__ = ["main"]

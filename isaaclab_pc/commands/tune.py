@@ -16,31 +16,33 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from isaaclab_pc.cli.command_line import Command, Takes, keys_of, parse_command, parse_script_command
+from isaaclab_pc.cli.compose import compose
+from isaaclab_pc.cli.help import settings_table
+from isaaclab_pc.cli.script import run_script
+from isaaclab_pc.cli.task_names import our_tasks
 from isaaclab_pc.cluster.search_space import SearchSpace, draw, read_space
 from isaaclab_pc.cluster.trial_share import Machine, TrialShare
 from isaaclab_pc.cluster.tuning import Tuning, best_trial
+from isaaclab_pc.commands.num_envs import find_num_envs
 from isaaclab_pc.commands.tune_results import TuningDisplay, report
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.algorithm import TRAIN, choose_algorithm
-from isaaclab_pc.launch.child_process import ExitCode, run_script
-from isaaclab_pc.launch.command_line import Command, Takes, keys_of, parse_command, parse_script_command
-from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.launch.help import settings_table
-from isaaclab_pc.launch.num_envs import find_num_envs
-from isaaclab_pc.launch.platform import check_isaaclab, choose_platform, gpu_count
-from isaaclab_pc.launch.run_folder import LOGS, SETTINGS_NAME, experiment_name, locked, make_folder, writing
-from isaaclab_pc.launch.task_names import our_tasks
-from isaaclab_pc.launch.worker import CheckJob, launch_worker
 from isaaclab_pc.learners import require_library
-from isaaclab_pc.packages import is_installed
-from isaaclab_pc.program_name import command_line
-from isaaclab_pc.scaling import ProbeError, SearchSettings
-from isaaclab_pc.scaling.retry import apply_overrides
-from isaaclab_pc.scaling.trial import SettingValue
+from isaaclab_pc.num_envs.fit import ProbeError
+from isaaclab_pc.num_envs.retry import apply_overrides
+from isaaclab_pc.num_envs.search_settings import SearchSettings
+from isaaclab_pc.num_envs.trial import SettingValue
+from isaaclab_pc.processes.child_process import ExitCode
+from isaaclab_pc.run.algorithm import TRAIN, choose_algorithm
+from isaaclab_pc.run.folder import LOGS, SETTINGS_NAME, experiment_name, locked, make_folder, writing
+from isaaclab_pc.run.jobs import CheckJob, launch_worker
+from isaaclab_pc.run.platform import check_isaaclab, choose_platform, gpu_count
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.base import ScriptSettings
 from isaaclab_pc.settings.run import SETTINGS
+from isaaclab_pc.terminal.program_name import command_line
 from isaaclab_pc.terminal.screen import Lines, current, use
+from isaaclab_pc.utils.packages import is_installed
 
 __all__ = ["TRIAL", "main"]
 

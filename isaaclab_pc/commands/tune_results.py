@@ -12,9 +12,9 @@ from pathlib import Path
 from rich.table import Table
 
 from isaaclab_pc.cluster.tuning import TuneTrial, Tuning, best_trial, read_trials
-from isaaclab_pc.launch.run_folder import writing
-from isaaclab_pc.program_name import command_line
+from isaaclab_pc.run.folder import writing
 from isaaclab_pc.terminal import events
+from isaaclab_pc.terminal.program_name import command_line
 from isaaclab_pc.terminal.screen import current
 from isaaclab_pc.terminal.tables import table_console
 
@@ -143,7 +143,7 @@ def _rank(trial: TuneTrial) -> tuple[bool, float]:
 
 
 def _save_plot(path: Path, tuning: Tuning, begun: Sequence[TuneTrial]) -> None:
-    from isaaclab_pc.viz.tuning_plot import TuningPoint, save_tuning_plot
+    from isaaclab_pc.report.tuning_plot import TuningPoint, save_tuning_plot
 
     best = best_trial(begun)
     points = [

@@ -12,21 +12,22 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from isaaclab_pc.cli.command_line import Command, Takes, keys_of, parse_script_command
+from isaaclab_pc.cli.compose import compose
+from isaaclab_pc.cli.help import settings_table
+from isaaclab_pc.cli.script import run_script
 from isaaclab_pc.commands.prepare import prepare
 from isaaclab_pc.commands.trained_policy import SELECTS, changed_settings, check_policy, find_policy
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.child_process import ExitCode, run_script
-from isaaclab_pc.launch.command_line import Command, Takes, keys_of, parse_script_command
-from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.launch.help import settings_table
-from isaaclab_pc.launch.kernel_cache import begin_build
-from isaaclab_pc.launch.run_folder import LOGS, experiment_name, make_folder
-from isaaclab_pc.launch.visualizers import INSTALL_VIZ, NUM_ENVS_SHOWN, check_num_envs_shown
-from isaaclab_pc.launch.worker import ViewJob, launch_worker
-from isaaclab_pc.packages import is_installed
+from isaaclab_pc.processes.child_process import ExitCode
+from isaaclab_pc.run.folder import LOGS, experiment_name, make_folder
+from isaaclab_pc.run.jobs import ViewJob, launch_worker
+from isaaclab_pc.run.kernel_cache import begin_build
+from isaaclab_pc.run.visualizers import INSTALL_VIZ, NUM_ENVS_SHOWN, check_num_envs_shown
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.base import ScriptSettings
 from isaaclab_pc.terminal.screen import current
+from isaaclab_pc.utils.packages import is_installed
 
 __all__ = ["main"]
 

@@ -11,8 +11,8 @@ import warp as wp
 from isaaclab.utils.math import quat_from_angle_axis, quat_mul
 
 from isaaclab_pc.envs import arm_kernels as kernels
-from isaaclab_pc.poses import from_frame
-from isaaclab_pc.warp_stream import RecordedLaunches
+from isaaclab_pc.tensors.poses import from_frame
+from isaaclab_pc.tensors.warp_stream import RecordedLaunches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

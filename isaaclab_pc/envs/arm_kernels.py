@@ -3,7 +3,7 @@
 
 import warp as wp
 
-from isaaclab_pc.pose_kernels import put_quaternion, put_vector, quaternion, vector
+from isaaclab_pc.tensors.pose_kernels import put_quaternion, put_vector, quaternion, vector
 
 DAMPING = wp.constant(0.05)
 """Damping of the inverse kinematics (the lambda of Buss 2004)."""

@@ -24,9 +24,9 @@ from isaaclab.utils.math import (
     wrap_to_pi,
 )
 
-from isaaclab_pc.constant_tensor import constant_tensor
 from isaaclab_pc.envs.arm_control import moved_pose
 from isaaclab_pc.envs.point_cloud_env import PointCloudEnv
+from isaaclab_pc.tensors.constant_tensor import constant_tensor
 
 __all__ = [
     "Case",

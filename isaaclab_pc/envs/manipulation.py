@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from isaaclab.utils.math import quat_from_euler_xyz
 
-from isaaclab_pc.constant_tensor import constant_tensor
+from isaaclab_pc.tensors.constant_tensor import constant_tensor
 
 if TYPE_CHECKING:
     from isaaclab.assets import Articulation, RigidObject

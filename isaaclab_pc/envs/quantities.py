@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.json_record import JsonRecord, Size
+from isaaclab_pc.utils.json_record import JsonRecord, Size
 
 if TYPE_CHECKING:
     from isaaclab_pc.envs.point_cloud_env import PointCloudEnv

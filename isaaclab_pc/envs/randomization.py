@@ -19,11 +19,11 @@ from isaaclab import cloner
 from isaaclab.utils import configclass, replace
 from isaaclab.utils.math import convert_camera_frame_orientation_convention, quat_from_angle_axis, quat_mul
 
-from isaaclab_pc.constant_tensor import constant_tensor
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.keyed_random import keyed_hash, keyed_uniform
 from isaaclab_pc.physics.friction import ShapeFriction
 from isaaclab_pc.physics.mass import ObjectMasses
+from isaaclab_pc.tensors.constant_tensor import constant_tensor
+from isaaclab_pc.tensors.keyed_random import keyed_hash, keyed_uniform
 
 if TYPE_CHECKING:
     from isaaclab.scene import InteractiveScene

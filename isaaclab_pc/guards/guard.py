@@ -15,7 +15,7 @@ import warp as wp
 from isaaclab_pc.guards import kernels
 from isaaclab_pc.guards.causes import CAUSES, Cause, FaultError
 from isaaclab_pc.guards.guard_cfg import GuardCfg
-from isaaclab_pc.warp_stream import RecordedLaunches
+from isaaclab_pc.tensors.warp_stream import RecordedLaunches
 
 _MOST_LANE_BITS = 8
 """Binary logarithm of the threads that read one environment's numbers on CUDA, if there are as many numbers."""
@@ -83,7 +83,7 @@ class Guard:
         self._on_cpu = self._device.type == "cpu"
         self._allowed_actions = allowed_actions
         self.launch = RecordedLaunches(device).launch
-        """Launches a kernel: see :meth:`~isaaclab_pc.warp_stream.RecordedLaunches.launch`."""
+        """Launches a kernel: see :meth:`~isaaclab_pc.tensors.warp_stream.RecordedLaunches.launch`."""
         self.repairs = cfg.mode == "sanitize"
         """Whether bad values are repaired, and episodes go on."""
         self._intervals = {cause: (*cfg.bounds(name), math.nan) for cause, name in _BOUND_NAMES.items()}

@@ -11,11 +11,11 @@ from typing import Any
 import torch
 import warp as wp
 
-from isaaclab_pc.constant_tensor import constant_tensor
 from isaaclab_pc.guards import kernels
 from isaaclab_pc.guards.causes import Cause
 from isaaclab_pc.guards.guard import Guard
 from isaaclab_pc.guards.guard_cfg import GuardCfg
+from isaaclab_pc.tensors.constant_tensor import constant_tensor
 
 STATE_CAUSES = Cause.POSITION | Cause.ORIENTATION | Cause.VELOCITY | Cause.JOINT_POSITION | Cause.JOINT_VELOCITY
 """The causes that are found in the physics state."""

@@ -18,7 +18,7 @@ from isaaclab_pc.learners.common.interface import (
     Runner,
     TeacherPolicy,
 )
-from isaaclab_pc.packages import is_installed, wrong_versions
+from isaaclab_pc.utils.packages import is_installed, wrong_versions
 
 __all__ = [
     "RUNNERS",

@@ -7,7 +7,7 @@ import ctypes
 import sys
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.packages import is_installed
+from isaaclab_pc.utils.packages import is_installed
 
 __all__ = ["INSTALL_ISAACSIM", "resolve_backend"]
 

@@ -4,7 +4,7 @@
 A solver with full buffers drops contacts and goes on. MuJoCo Warp (Newton) has two buffers: one of contacts, which
 all environments share, and one of constraint rows in every environment. It counts what it needed even where that is
 more than it has, and sets a flag of the environment once something was dropped. PhysX has no such counters: there, its
-printed messages are searched (:func:`isaaclab_pc.scaling.classify.contact_overflow`).
+printed messages are searched (:func:`isaaclab_pc.num_envs.classify.contact_overflow`).
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class ContactMonitor:
         flags.
         """
         from isaaclab_pc.physics.contact_kernels import note_usage
-        from isaaclab_pc.warp_stream import launch_rows
+        from isaaclab_pc.tensors.warp_stream import launch_rows
 
         flags = self._contact_flags | self._row_flags
         capacities = max(self._max_contacts, 1), max(self._max_rows, 1)
@@ -144,7 +144,7 @@ def contact_buffer_bytes(physics: Any) -> int:
     if solver is None:
         return 0
 
-    from isaaclab_pc.tensor_bytes import tensor_bytes
+    from isaaclab_pc.tensors.tensor_bytes import tensor_bytes
 
     return tensor_bytes(vars(solver.mjw_data.contact), vars(solver.mjw_data.efc))
 

@@ -16,7 +16,7 @@ from isaaclab_ov.physics import OvPhysxCfg
 from isaaclab_physx.physics import PhysxCfg
 from isaaclab_tasks.utils import PresetCfg
 
-from isaaclab_pc.packages import is_installed
+from isaaclab_pc.utils.packages import is_installed
 
 __all__ = ["PhysicsPresetsCfg", "newton_presets", "prepare_for_device"]
 

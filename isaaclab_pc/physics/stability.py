@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from isaaclab_pc.json_record import Count, JsonRecord, NonNegative
+from isaaclab_pc.utils.json_record import Count, JsonRecord, NonNegative
 
 __all__ = ["CRASHED", "GRIDS", "TOLERATED_LOSS", "Cell", "cheapest", "grid"]
 

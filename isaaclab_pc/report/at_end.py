@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from isaaclab_pc.files import write_text_atomically
-from isaaclab_pc.program_name import command_line
+from isaaclab_pc.terminal.program_name import command_line
 from isaaclab_pc.terminal.screen import current
+from isaaclab_pc.utils.files import write_text_atomically
 
 __all__ = ["report_at_end", "report_later"]
 

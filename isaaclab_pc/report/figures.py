@@ -11,14 +11,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Concatenate, Literal
 
-from isaaclab_pc.launch.run_record import CurvePoint
+from isaaclab_pc.num_envs.trial import Trial
+from isaaclab_pc.report.drawing import BAD, SERIES, save_png
+from isaaclab_pc.report.film_figures import film_figure, look_figure
 from isaaclab_pc.report.read_run import Event, RunFacts, read_time
+from isaaclab_pc.report.run_figures import LIMIT, Bar, Curve, PageFigure, curve_figure, draw_curves, row_figure
+from isaaclab_pc.report.search_figures import ledger_figure, memory_figure, speed_figure
 from isaaclab_pc.report.words import shortened
-from isaaclab_pc.scaling.trial import Trial
-from isaaclab_pc.viz.drawing import BAD, SERIES, save_png
-from isaaclab_pc.viz.film_figures import film_figure, look_figure
-from isaaclab_pc.viz.run_figures import LIMIT, Bar, Curve, PageFigure, curve_figure, draw_curves, row_figure
-from isaaclab_pc.viz.search_figures import ledger_figure, memory_figure, speed_figure
+from isaaclab_pc.run.record import CurvePoint
 
 __all__ = ["comparison_figures", "run_figures", "save_comparison_plot"]
 

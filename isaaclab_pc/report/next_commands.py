@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from isaaclab_pc.launch.command_line import keys_of
-from isaaclab_pc.launch.task_names import short_name
-from isaaclab_pc.program_name import command_line
+from isaaclab_pc.cli.command_line import keys_of
+from isaaclab_pc.cli.task_names import short_name
 from isaaclab_pc.report.read_run import RunFacts
 from isaaclab_pc.report.run_tables import setting_rows
+from isaaclab_pc.terminal.program_name import command_line
 
 __all__ = ["commands", "scale_command"]
 

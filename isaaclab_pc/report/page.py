@@ -8,13 +8,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from isaaclab_pc.packages import installed_versions
-from isaaclab_pc.program_name import command_line
 from isaaclab_pc.report.comparison import differences, measures
 from isaaclab_pc.report.next_commands import commands, scale_command
 from isaaclab_pc.report.read_run import read_run, read_runs
 from isaaclab_pc.report.run_tables import event_rows, facts, findings, restart_rows, setting_rows, task_name
 from isaaclab_pc.report.words import FILTERS, shortened
+from isaaclab_pc.terminal.program_name import command_line
+from isaaclab_pc.utils.packages import installed_versions
 
 __all__ = ["MOST_RUNS", "REPORT_NAME", "comparison_page", "run_page"]
 

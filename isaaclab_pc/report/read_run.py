@@ -17,17 +17,17 @@ from typing import Any
 from pydantic import ValidationError
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.fault_dump import FaultDump
-from isaaclab_pc.launch.run_folder import SETTINGS_NAME
-from isaaclab_pc.launch.run_record import RECORD_NAME, CurvePoint, RunData, add_progress
-from isaaclab_pc.program_name import command_line
+from isaaclab_pc.faults.dump import FaultDump
+from isaaclab_pc.num_envs.ledger import Ledger, measured_ledger
+from isaaclab_pc.num_envs.trial import Trial
+from isaaclab_pc.report.films import Film, read_films
+from isaaclab_pc.report.run_curves import RunCurves, read_run_curves
 from isaaclab_pc.report.words import shortened
-from isaaclab_pc.scaling.ledger import Ledger, measured_ledger
-from isaaclab_pc.scaling.trial import Trial
+from isaaclab_pc.run.folder import SETTINGS_NAME
+from isaaclab_pc.run.record import RECORD_NAME, CurvePoint, RunData, add_progress
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.supervise.events import EVENTS_NAME
-from isaaclab_pc.viz.films import Film, read_films
-from isaaclab_pc.viz.run_curves import RunCurves, read_run_curves
+from isaaclab_pc.terminal.program_name import command_line
 
 __all__ = ["DumpFacts", "Event", "RunFacts", "read_run", "read_runs", "read_time", "total"]
 
@@ -121,7 +121,7 @@ class RunFacts:
     """Memory of the chosen trial by purpose; None where no trial told."""
 
     films: dict[str, Film] = field(default_factory=dict)
-    """Films of the policy's observations, by the names of :data:`isaaclab_pc.viz.films.FILMS`."""
+    """Films of the policy's observations, by the names of :data:`isaaclab_pc.report.films.FILMS`."""
 
     problems: list[str] = field(default_factory=list)
     """Files and fields that cannot be read, a sentence each."""

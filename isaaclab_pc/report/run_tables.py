@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from isaaclab_pc.launch.command_line import override_value
-from isaaclab_pc.launch.task_names import resolve_task, short_name
+from isaaclab_pc.cli.command_line import override_value
+from isaaclab_pc.cli.task_names import resolve_task, short_name
 from isaaclab_pc.report.read_run import RunFacts, read_time, total
 from isaaclab_pc.report.words import NOTHING, count, duration, shortened
 from isaaclab_pc.settings import RunSettings

@@ -7,8 +7,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from isaaclab_pc.launch.evaluation_result import Success
-from isaaclab_pc.scaling.trial import format_size
+from isaaclab_pc.num_envs.trial import format_size
+from isaaclab_pc.run.evaluation import Success
 
 __all__ = ["FILTERS", "NOTHING", "count", "decimals", "duration", "memory", "shortened", "success_text"]
 

@@ -4,8 +4,7 @@ from .depth_to_cloud import Cloud, DepthToCloud
 from .observations import cloud_points
 from .point_cloud import PointCloud, PointCloudData
 from .point_cloud_cfg import PointCloudCfg
-from .realism import DepthRealism
-from .realism_cfg import (
+from .realism.cfg import (
     DepthRealismCfg,
     GaussianNoiseCfg,
     StereoNoiseCfg,
@@ -13,6 +12,7 @@ from .realism_cfg import (
     stereo,
     structured_light,
 )
+from .realism.depth_realism import DepthRealism
 from .threaded_renderer_cfg import ThreadedWarpRendererCfg
 
 __all__ = [

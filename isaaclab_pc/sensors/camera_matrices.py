@@ -7,7 +7,7 @@ import numpy as np
 import torch
 import warp as wp
 
-from isaaclab_pc.warp_stream import current_stream
+from isaaclab_pc.tensors.warp_stream import current_stream
 
 __all__ = ["frame_change", "ray_matrices"]
 
@@ -62,13 +62,13 @@ def _fill(name: str, transforms: torch.Tensor, *inputs: torch.Tensor | None) -> 
     """Run one loop or one kernel: each of torch's dozens of operations would take as long as all of it."""
     # Late: a GPU needs no numba.
     if _on_cpu(transforms):
-        from isaaclab_pc.sensors import numba_matrix_kernels
+        from isaaclab_pc.sensors.kernels import numba_matrix_kernels
 
         loop = getattr(numba_matrix_kernels, name)
         loop(*(_NO_ARRAY if tensor is None else tensor.contiguous().numpy() for tensor in inputs), transforms.numpy())
         return
 
-    from isaaclab_pc.sensors import warp_matrix_kernels
+    from isaaclab_pc.sensors.kernels import warp_matrix_kernels
 
     empty = transforms.new_empty(0, 0)
     wp.launch(

@@ -10,10 +10,10 @@ from itertools import accumulate
 import torch
 import warp as wp
 
-from isaaclab_pc.constant_tensor import constant_tensor
-from isaaclab_pc.sensors.normal_kernels import write_normals
-from isaaclab_pc.sensors.warp_base_kernels import Matrix
-from isaaclab_pc.warp_stream import current_stream
+from isaaclab_pc.sensors.kernels.normal_kernels import write_normals
+from isaaclab_pc.sensors.kernels.warp_base_kernels import Matrix
+from isaaclab_pc.tensors.constant_tensor import constant_tensor
+from isaaclab_pc.tensors.warp_stream import current_stream
 
 
 def at_pixels(images: Sequence[torch.Tensor], pixels: torch.Tensor) -> torch.Tensor:

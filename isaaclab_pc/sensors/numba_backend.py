@@ -10,16 +10,16 @@ import numba
 import numpy as np
 import torch
 
-from isaaclab_pc.caches import use_writable_caches
+from isaaclab_pc.processes.caches import use_writable_caches
 from isaaclab_pc.sensors.cloud_checks import SAMPLERS
 
 try:
-    from isaaclab_pc.sensors.numba_kernels import sample_clouds
+    from isaaclab_pc.sensors.kernels.numba_kernels import sample_clouds
 except RuntimeError:
     # Numba finds no place for its cache, in a process that is none of our scripts' children.
     if use_writable_caches() is None:
         raise
-    from isaaclab_pc.sensors.numba_kernels import sample_clouds
+    from isaaclab_pc.sensors.kernels.numba_kernels import sample_clouds
 
 if TYPE_CHECKING:
     from isaaclab_pc.sensors.depth_to_cloud import DepthToCloud

@@ -16,14 +16,12 @@ from isaaclab.utils.math import quat_apply_inverse
 from isaaclab.utils.warp import ProxyArray
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.keyed_random import keyed_hash
-from isaaclab_pc.poses import from_frame
 from isaaclab_pc.sensors.appended_points import BodyPoints
 from isaaclab_pc.sensors.appended_points_cfg import BodyPointsCfg, GivenPointsCfg
 from isaaclab_pc.sensors.camera_matrices import ray_matrices
 from isaaclab_pc.sensors.depth_to_cloud import Cloud, DepthToCloud
 from isaaclab_pc.sensors.features import at_pixels, camera_of, estimate_normals
-from isaaclab_pc.sensors.realism import DepthRealism
+from isaaclab_pc.sensors.realism.depth_realism import DepthRealism
 from isaaclab_pc.sensors.scene_cameras import (
     SemanticLabels,
     color_image,
@@ -34,7 +32,9 @@ from isaaclab_pc.sensors.scene_cameras import (
     lens_of,
     pixel_centers,
 )
-from isaaclab_pc.tensor_bytes import tensor_bytes
+from isaaclab_pc.tensors.keyed_random import keyed_hash
+from isaaclab_pc.tensors.poses import from_frame
+from isaaclab_pc.tensors.tensor_bytes import tensor_bytes
 
 if TYPE_CHECKING:
     from isaaclab_pc.sensors.point_cloud_cfg import PointCloudCfg

@@ -12,7 +12,7 @@ from isaaclab.utils import configclass
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.sensors.appended_points_cfg import BodyPointsCfg, GivenPointsCfg
 from isaaclab_pc.sensors.cloud_checks import check_cloud
-from isaaclab_pc.sensors.realism_cfg import DepthRealismCfg
+from isaaclab_pc.sensors.realism.cfg import DepthRealismCfg
 
 if TYPE_CHECKING:
     from isaaclab_pc.sensors.point_cloud import PointCloud

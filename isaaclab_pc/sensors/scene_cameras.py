@@ -14,9 +14,9 @@ import numpy as np
 import torch
 import warp as wp
 
-from isaaclab_pc.constant_tensor import constant_tensor
 from isaaclab_pc.errors import ConfigError, closest
-from isaaclab_pc.tensor_bytes import tensor_bytes
+from isaaclab_pc.tensors.constant_tensor import constant_tensor
+from isaaclab_pc.tensors.tensor_bytes import tensor_bytes
 
 if TYPE_CHECKING:
     from isaaclab.scene import InteractiveScene

@@ -11,13 +11,13 @@ import torch
 import warp as wp
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.sensors import warp_base_kernels as base
-from isaaclab_pc.sensors import warp_farthest_kernels as farthest_kernels
-from isaaclab_pc.sensors import warp_kernels as kernels
-from isaaclab_pc.sensors import warp_matrix_kernels as matrix_kernels
-from isaaclab_pc.sensors import warp_rank_kernels as rank_kernels
-from isaaclab_pc.sensors.warp_base_kernels import WARP_LANES
-from isaaclab_pc.warp_stream import current_stream
+from isaaclab_pc.sensors.kernels import warp_base_kernels as base
+from isaaclab_pc.sensors.kernels import warp_farthest_kernels as farthest_kernels
+from isaaclab_pc.sensors.kernels import warp_kernels as kernels
+from isaaclab_pc.sensors.kernels import warp_matrix_kernels as matrix_kernels
+from isaaclab_pc.sensors.kernels import warp_rank_kernels as rank_kernels
+from isaaclab_pc.sensors.kernels.warp_base_kernels import WARP_LANES
+from isaaclab_pc.tensors.warp_stream import current_stream
 
 if TYPE_CHECKING:
     from isaaclab_pc.sensors.depth_to_cloud import DepthToCloud
@@ -40,7 +40,7 @@ VOXEL_PLACES_PER_PIXEL = 1.25
 
 
 class WarpBackend:
-    """Run :mod:`isaaclab_pc.sensors.warp_kernels` on torch's current stream.
+    """Run :mod:`isaaclab_pc.sensors.kernels.warp_kernels` on torch's current stream.
 
     All scratch memory is allocated once. A call allocates nothing and waits for nothing, so it can be captured in a
     CUDA graph. In bytes per pixel of all environments:
@@ -101,8 +101,8 @@ class WarpBackend:
     ) -> None:
         """Fill ``kept``, ``pixels`` and ``count`` of the masked environments, and all of ``points``.
 
-        The arguments are those of :func:`isaaclab_pc.sensors.numba_kernels.sample_clouds`, as tensors, whose ``points``
-        are ``kept``; ``points`` are a copy. Both are of one type, float16 or float32.
+        The arguments are those of :func:`~isaaclab_pc.sensors.kernels.numba_kernels.sample_clouds`, as tensors; its
+        ``points`` are ``kept`` here, and ``points`` are a copy. Both are of one type, float16 or float32.
         """
         num_envs, num_points = pixels.shape
         # The tensors keep their names, since _array keeps their addresses only.

@@ -12,7 +12,6 @@ from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from isaaclab_pc.assets.robots import DEFAULT_ROBOT, ROBOTS
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.files import write_text_atomically
 from isaaclab_pc.learners import RUNNERS
 from isaaclab_pc.settings.base import Expects, OneOf, Setting, Settings, flatten, settings_of
 from isaaclab_pc.settings.guard import GuardSettings
@@ -20,6 +19,7 @@ from isaaclab_pc.settings.physics import PhysicsSettings
 from isaaclab_pc.settings.points import PointEncoder, PointsSettings
 from isaaclab_pc.settings.scaling import NumEnvs, ScalingSettings
 from isaaclab_pc.settings.supervise import SuperviseSettings
+from isaaclab_pc.utils.files import write_text_atomically
 
 __all__ = ["INTERNAL", "SETTINGS", "EvalSettings", "RunSettings", "VisualizerName"]
 

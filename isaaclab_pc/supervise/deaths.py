@@ -8,9 +8,9 @@ import signal
 from dataclasses import dataclass
 from enum import StrEnum
 
-from isaaclab_pc.launch.child_process import ExitCode
-from isaaclab_pc.scaling.classify import classify_exit
-from isaaclab_pc.scaling.trial import Outcome
+from isaaclab_pc.num_envs.classify import classify_exit
+from isaaclab_pc.num_envs.trial import Outcome
+from isaaclab_pc.processes.child_process import ExitCode
 
 __all__ = ["LOST_WORKER", "Death", "DeathCause", "classify_death"]
 

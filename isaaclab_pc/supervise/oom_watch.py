@@ -7,8 +7,8 @@ import contextlib
 from collections import deque
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.scaling.gpu import Gpu
-from isaaclab_pc.scaling.memory import free_host_memory, memory_cgroups, oom_kills
+from isaaclab_pc.num_envs.gpu import Gpu
+from isaaclab_pc.num_envs.memory import free_host_memory, memory_cgroups, oom_kills
 
 __all__ = ["OomWatch", "OthersWatch"]
 

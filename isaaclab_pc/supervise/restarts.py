@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from isaaclab_pc.scaling.retry import smaller_chunk
-from isaaclab_pc.scaling.trial import Progress
+from isaaclab_pc.num_envs.retry import smaller_chunk
+from isaaclab_pc.num_envs.trial import Progress
 from isaaclab_pc.settings import SuperviseSettings
 from isaaclab_pc.supervise.deaths import Death, DeathCause
 

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Protocol
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.child_process import ExitCode, SignalFlag, run_child, was_stopped
-from isaaclab_pc.launch.find_checkpoint import newest_checkpoint
-from isaaclab_pc.launch.kernel_cache import begin_build
-from isaaclab_pc.launch.run_folder import LOG_NAME, wait_for_worker
-from isaaclab_pc.launch.run_record import RestartEntry, RunRecord
-from isaaclab_pc.launch.worker import JOB_NAME, TrainJob
-from isaaclab_pc.scaling.memory import memory_cgroups
-from isaaclab_pc.scaling.trial import Outcome, Progress, format_size
+from isaaclab_pc.num_envs.memory import memory_cgroups
+from isaaclab_pc.num_envs.trial import Outcome, Progress, format_size
+from isaaclab_pc.processes.child_process import ExitCode, SignalFlag, run_child, was_stopped
+from isaaclab_pc.run.find_checkpoint import newest_checkpoint
+from isaaclab_pc.run.folder import LOG_NAME, wait_for_worker
+from isaaclab_pc.run.jobs import JOB_NAME, TrainJob
+from isaaclab_pc.run.kernel_cache import begin_build
+from isaaclab_pc.run.record import RestartEntry, RunRecord
 from isaaclab_pc.supervise.deaths import Death, DeathCause, classify_death
 from isaaclab_pc.supervise.events import EventLog
 from isaaclab_pc.supervise.oom_watch import OthersWatch

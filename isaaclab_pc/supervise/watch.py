@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from isaaclab_pc.launch.child_process import GRACE_SECONDS
-from isaaclab_pc.launch.heartbeat import HEARTBEAT_NAME, Heartbeat
-from isaaclab_pc.launch.run_folder import LOG_NAME, PROGRESS_NAME
-from isaaclab_pc.process_tree import ProcessTree
-from isaaclab_pc.scaling.trial import Progress, format_size
+from isaaclab_pc.num_envs.trial import Progress, format_size
+from isaaclab_pc.processes.child_process import GRACE_SECONDS
+from isaaclab_pc.processes.process_tree import ProcessTree
+from isaaclab_pc.run.folder import LOG_NAME, PROGRESS_NAME
 from isaaclab_pc.supervise.deaths import Death, DeathCause
 from isaaclab_pc.supervise.health import LeakWatch, StallWatch
+from isaaclab_pc.supervise.heartbeat import HEARTBEAT_NAME, Heartbeat
 from isaaclab_pc.supervise.oom_watch import OomWatch
 
 __all__ = ["WorkerWatch"]
@@ -33,7 +33,7 @@ _HEADROOM = 0.95
 
 
 class WorkerWatch:
-    """Is called by :func:`~isaaclab_pc.launch.child_process.run_child` while the process runs."""
+    """Is called by :func:`~isaaclab_pc.processes.child_process.run_child` while the process runs."""
 
     def __init__(
         self,

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from isaaclab_pc.json_record import Count, JsonRecord, NonNegative
+from isaaclab_pc.utils.json_record import Count, JsonRecord, NonNegative
 
 __all__ = [
     "Decision",

@@ -67,7 +67,7 @@ class LiveScreen(Screen):
         """Draw nothing yet.
 
         Args:
-            stream: The terminal; a :class:`~isaaclab_pc.user_stream.UserStream` may close.
+            stream: The terminal; a :class:`~isaaclab_pc.terminal.user_stream.UserStream` may close.
             console: rich's, of another width, or one that records; None: one as wide as the terminal is at the time.
         """
         super().__init__()

@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from isaaclab_pc.program_name import as_started
 from isaaclab_pc.terminal.events import (
     Decision,
     End,
@@ -26,6 +25,7 @@ from isaaclab_pc.terminal.events import (
     read_event,
     to_line,
 )
+from isaaclab_pc.terminal.program_name import as_started
 from isaaclab_pc.terminal.words import event_text
 
 __all__ = ["JsonScreen", "Lines", "Screen", "Wire", "current", "use"]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The child process that holds the simulator: ``python -m isaaclab_pc.workers <mode> <folder>/job.json``.
 
-It reads its job and nothing else, and ends with one of :class:`~isaaclab_pc.launch.child_process.ExitCode`.
+It reads its job and nothing else, and ends with one of :class:`~isaaclab_pc.processes.child_process.ExitCode`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-from isaaclab_pc.launch.child_process import exit_code_of
-from isaaclab_pc.launch.run_folder import LOG_NAME
-from isaaclab_pc.launch.worker import (
+from isaaclab_pc.physics.idle_threads import limit_spinning
+from isaaclab_pc.processes.child_process import exit_code_of
+from isaaclab_pc.processes.output_filter import divert_output
+from isaaclab_pc.run.folder import LOG_NAME
+from isaaclab_pc.run.jobs import (
     JOBS,
     CheckJob,
     DemoJob,
@@ -31,8 +33,6 @@ from isaaclab_pc.launch.worker import (
     TrainJob,
     ViewJob,
 )
-from isaaclab_pc.output_filter import divert_output
-from isaaclab_pc.physics.idle_threads import limit_spinning
 from isaaclab_pc.terminal.screen import Screen, Wire, use
 from isaaclab_pc.workers.ranks import Ranks
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import json
 
-from isaaclab_pc.launch.worker import CheckJob
-from isaaclab_pc.scaling import SearchSettings
+from isaaclab_pc.num_envs.search_settings import SearchSettings
+from isaaclab_pc.run.jobs import CheckJob
 from isaaclab_pc.workers.resolve import resolve
 
 __all__ = ["check"]

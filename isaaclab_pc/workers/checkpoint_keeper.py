@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from isaaclab_pc.launch.evaluation_result import Evaluation
-from isaaclab_pc.launch.run_record import CHECKPOINT_FOLDER, CheckpointEntries, CheckpointEntry, CurvePoint, RunRecord
+from isaaclab_pc.run.evaluation import Evaluation
+from isaaclab_pc.run.record import CHECKPOINT_FOLDER, CheckpointEntries, CheckpointEntry, CurvePoint, RunRecord
 
 __all__ = ["CheckpointKeeper"]
 

@@ -7,9 +7,9 @@ import math
 from pathlib import Path
 from typing import Any
 
-from isaaclab_pc.output_filter import LogTail
+from isaaclab_pc.num_envs.classify import ContactOverflow, contact_overflow
 from isaaclab_pc.physics import ContactUsage, grown
-from isaaclab_pc.scaling.classify import ContactOverflow, contact_overflow
+from isaaclab_pc.processes.output_filter import LogTail
 
 __all__ = ["ContactWatch", "contact_usage", "dropped_contacts"]
 

@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from isaaclab.utils.datasets import EpisodeData
 
-from isaaclab_pc.demo_file import DemoFile
+from isaaclab_pc.demos.demo_file import DemoFile
 from isaaclab_pc.guards.step_hooks import StepHook, add_step_hook
-from isaaclab_pc.launch.child_process import ExitCode, SignalFlag
-from isaaclab_pc.launch.worker import DemoJob
+from isaaclab_pc.processes.child_process import ExitCode, SignalFlag
+from isaaclab_pc.run.jobs import DemoJob
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import Screen
 from isaaclab_pc.workers.resolve import resolve

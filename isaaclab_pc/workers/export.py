@@ -15,14 +15,7 @@ import torch
 
 from isaaclab_pc.envs import PointCloudEnv
 from isaaclab_pc.envs.observation_history import newest_frame
-from isaaclab_pc.launch.child_process import ExitCode
-from isaaclab_pc.launch.run_record import git_commit, versions
-from isaaclab_pc.launch.worker import ExportJob
-from isaaclab_pc.packages import installed_versions
-from isaaclab_pc.sensors.scene_cameras import depth_image
-from isaaclab_pc.terminal.screen import Screen
-from isaaclab_pc.workers.cloud_recorder import CloudRecorder
-from isaaclab_pc.workers.exported_policy import (
+from isaaclab_pc.export.exported_policy import (
     PlainPolicy,
     compare,
     compute_in_float32,
@@ -30,7 +23,14 @@ from isaaclab_pc.workers.exported_policy import (
     load_torchscript,
     milliseconds,
 )
-from isaaclab_pc.workers.policy_description import describe_memory, describe_policy, describe_sight
+from isaaclab_pc.export.policy_description import describe_memory, describe_policy, describe_sight
+from isaaclab_pc.processes.child_process import ExitCode
+from isaaclab_pc.run.jobs import ExportJob
+from isaaclab_pc.run.record import git_commit, versions
+from isaaclab_pc.sensors.scene_cameras import depth_image
+from isaaclab_pc.terminal.screen import Screen
+from isaaclab_pc.utils.packages import installed_versions
+from isaaclab_pc.viewer.cloud_recorder import CloudRecorder
 from isaaclab_pc.workers.session import Session, open_session
 
 __all__ = ["export"]

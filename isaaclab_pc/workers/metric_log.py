@@ -10,9 +10,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from isaaclab_pc.launch.evaluation_result import Evaluation
-from isaaclab_pc.launch.run_record import RunRecord
 from isaaclab_pc.learners.common.iteration_metrics import tagged_metrics
+from isaaclab_pc.run.evaluation import Evaluation
+from isaaclab_pc.run.record import RunRecord
 from isaaclab_pc.settings import RunSettings
 
 __all__ = ["MetricLog", "open_metric_log"]

@@ -11,13 +11,13 @@ import torch
 from isaaclab_pc.guards.step_hooks import StepHook
 from isaaclab_pc.learners import Runner
 from isaaclab_pc.learners.common.policy_protocols import HasChunks
-from isaaclab_pc.scaling.trial import Progress, TrainingPhase
+from isaaclab_pc.num_envs.trial import Progress, TrainingPhase
 
 __all__ = ["PhaseFile"]
 
 
 class PhaseFile(StepHook):
-    """Writes a :class:`~isaaclab_pc.scaling.trial.Progress` whenever a rollout or an update begins.
+    """Writes a :class:`~isaaclab_pc.num_envs.trial.Progress` whenever a rollout or an update begins.
 
     It tells them by counting the steps of an iteration.
     """

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from isaaclab_pc.launch.worker import PlanJob
-from isaaclab_pc.scaling.machine import Machine
-from isaaclab_pc.scaling.preflight import Plan, preflight
+from isaaclab_pc.num_envs.machine import Machine
+from isaaclab_pc.num_envs.preflight import Plan, preflight
+from isaaclab_pc.run.jobs import PlanJob
 from isaaclab_pc.workers.resolve import resolve
 
 __all__ = ["plan"]

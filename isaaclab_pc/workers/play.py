@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from isaaclab_pc.files import write_text_atomically
-from isaaclab_pc.launch.child_process import ExitCode, SignalFlag
-from isaaclab_pc.launch.worker import PlayJob
+from isaaclab_pc.processes.child_process import ExitCode, SignalFlag
+from isaaclab_pc.run.jobs import PlayJob
 from isaaclab_pc.terminal.events import Evaluated
 from isaaclab_pc.terminal.screen import Screen
+from isaaclab_pc.utils.files import write_text_atomically
 from isaaclab_pc.workers.evaluation import evaluate
 from isaaclab_pc.workers.resolve import resolve
 from isaaclab_pc.workers.session import open_env, open_session

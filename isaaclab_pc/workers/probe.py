@@ -11,11 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.worker import ProbeJob
 from isaaclab_pc.learners import Decision, Runner
+from isaaclab_pc.num_envs.search import Objective
+from isaaclab_pc.num_envs.search_settings import SearchSettings
+from isaaclab_pc.num_envs.trial import Outcome, Trial
+from isaaclab_pc.num_envs.trial_runner import phase_path
 from isaaclab_pc.physics import ContactUsage
-from isaaclab_pc.scaling import Objective, Outcome, SearchSettings, Trial
-from isaaclab_pc.scaling.trial_runner import phase_path
+from isaaclab_pc.run.jobs import ProbeJob
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.workers.compiled_kernels import has_compiled_kernels
 from isaaclab_pc.workers.configuration import configuration_digest

@@ -11,15 +11,15 @@ import psutil
 import torch
 
 from isaaclab_pc.guards.step_hooks import add_step_hook
+from isaaclab_pc.num_envs.gpu import Gpu, held_by_libraries
+from isaaclab_pc.num_envs.trial import MemoryReport, Progress, TrainingPhase
 from isaaclab_pc.physics.contacts import contact_buffer_bytes
-from isaaclab_pc.scaling.gpu import Gpu, held_by_libraries
-from isaaclab_pc.scaling.trial import MemoryReport, Progress, TrainingPhase
 from isaaclab_pc.sensors.scene_cameras import renderer_bytes
-from isaaclab_pc.tensor_bytes import tensor_bytes
+from isaaclab_pc.tensors.tensor_bytes import tensor_bytes
 from isaaclab_pc.workers.phase_file import PhaseFile
 
 if TYPE_CHECKING:
-    from isaaclab_pc.guards.recorder import Recorder
+    from isaaclab_pc.faults.recorder import Recorder
     from isaaclab_pc.learners import Runner
     from isaaclab_pc.workers.resolve import Resolved
 
@@ -43,7 +43,7 @@ class ProbeWatch:
 
         Args:
             device: ``cpu`` or ``cuda:N``.
-            phase_path: Where a :class:`~isaaclab_pc.scaling.trial.Progress` is written whenever a phase begins.
+            phase_path: Where a :class:`~isaaclab_pc.num_envs.trial.Progress` is written whenever a phase begins.
             at_least: So many environments are never too many for the agent; None: no number is.
         """
         self.most_envs: int | None = None

@@ -15,8 +15,8 @@ from typing import Any
 
 from isaaclab_pc.cluster.ranks import NUM_RANKS
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.child_process import GRACE_SECONDS, ExitCode
 from isaaclab_pc.learners import Decision, Runner
+from isaaclab_pc.processes.child_process import GRACE_SECONDS, ExitCode
 from isaaclab_pc.settings import RunSettings
 
 __all__ = ["Order", "Ranks", "combine_metrics", "follow"]

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import torch
 
-from isaaclab_pc.fault_dump import FaultDump
-from isaaclab_pc.launch.replay_result import Fault, Reading, ReplayResult
-from isaaclab_pc.launch.worker import ReplayJob
+from isaaclab_pc.faults.dump import FaultDump
+from isaaclab_pc.faults.replay_history import History
+from isaaclab_pc.faults.replay_readings import StateReader
+from isaaclab_pc.faults.replay_result import Fault, Reading, ReplayResult
+from isaaclab_pc.run.jobs import ReplayJob
 from isaaclab_pc.settings import RunSettings
-from isaaclab_pc.workers.replay_history import History
-from isaaclab_pc.workers.replay_readings import StateReader
 from isaaclab_pc.workers.resolve import resolve
 from isaaclab_pc.workers.session import open_env
 

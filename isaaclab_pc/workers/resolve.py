@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isaaclab_pc.assets.robots import DEFAULT_ROBOT, ROBOTS
+from isaaclab_pc.cli.plugins import load_task_packages
 from isaaclab_pc.errors import ConfigError, describe_error
-from isaaclab_pc.launch.algorithm import EXPERT
-from isaaclab_pc.launch.child_process import is_stop
-from isaaclab_pc.launch.platform import driver_versions
-from isaaclab_pc.launch.plugins import load_task_packages
-from isaaclab_pc.launch.run_folder import SETTINGS_NAME
 from isaaclab_pc.learners import Adapter, LearnerOptions, TeacherPolicy, agent_key, load_adapter
 from isaaclab_pc.learners.common.batch import BatchPlan, most_envs, plan_batch
 from isaaclab_pc.physics import apply_physics
 from isaaclab_pc.physics.apply import check_time_steps
+from isaaclab_pc.processes.child_process import is_stop
+from isaaclab_pc.run.algorithm import EXPERT
+from isaaclab_pc.run.folder import SETTINGS_NAME
+from isaaclab_pc.run.platform import driver_versions
 from isaaclab_pc.settings import GuardSettings, RunSettings
 from isaaclab_pc.workers.overrides import check_overrides
 from isaaclab_pc.workers.points import apply_points, check_crop, is_of_realism

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 from isaaclab_pc.errors import ConfigError, describe_error, error_chain
 from isaaclab_pc.learners import Runner
+from isaaclab_pc.num_envs.classify import out_of_memory_line
+from isaaclab_pc.num_envs.machine import Machine
+from isaaclab_pc.num_envs.preflight import check_run, check_samples
 from isaaclab_pc.physics.idle_threads import relax_thread_timers
-from isaaclab_pc.scaling.classify import out_of_memory_line
-from isaaclab_pc.scaling.machine import Machine
-from isaaclab_pc.scaling.preflight import check_run, check_samples
 from isaaclab_pc.settings import RunSettings
-from isaaclab_pc.workers.browser_visualizers import serve_viser
+from isaaclab_pc.viewer.browser_visualizers import serve_viser
 from isaaclab_pc.workers.registration import check_wrappers
 from isaaclab_pc.workers.resolve import Resolved, resolve
 
 if TYPE_CHECKING:
-    from isaaclab_pc.guards.recorder import Recorder
+    from isaaclab_pc.faults.recorder import Recorder
     from isaaclab_pc.workers.probe_watch import ProbeWatch
 
 __all__ = ["Session", "guard_counts", "open_env", "open_session", "record_faults"]
@@ -171,7 +171,7 @@ def open_env(
 def _shown(env: Any, resolved: Resolved) -> AbstractContextManager[None]:
     """Show an environment on a page of ours while it runs."""
     # Here: it reads scenes with Newton's help, which a run that nobody watches does not load.
-    from isaaclab_pc.workers.live_view import live_view
+    from isaaclab_pc.viewer.live_view import live_view
 
     return live_view(env.unwrapped, resolved.host, f"{resolved.task}, {resolved.backend}")
 
@@ -210,7 +210,7 @@ def record_faults(env: Any, settings: RunSettings, backend: str | None, folder: 
     """Dump the last steps of environments that fail to a folder; None for a task that is not guarded."""
     import gymnasium as gym
 
-    from isaaclab_pc.guards.recorder import Recorder, RecorderCfg
+    from isaaclab_pc.faults.recorder import Recorder, RecorderCfg
 
     base: Any = env.unwrapped
     if hasattr(base, "guard") and isinstance(base.single_action_space, gym.spaces.Box):

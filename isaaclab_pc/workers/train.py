@@ -12,25 +12,25 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from isaaclab_pc.guards.step_hooks import add_step_hook
-from isaaclab_pc.iteration_log import append_iteration
-from isaaclab_pc.launch.child_process import ExitCode, SignalFlag
-from isaaclab_pc.launch.heartbeat import Heart
-from isaaclab_pc.launch.run_folder import LOG_NAME, PROGRESS_NAME, SETTINGS_NAME, WORKER_LOCK, locked
-from isaaclab_pc.launch.run_record import RunRecord
-from isaaclab_pc.launch.worker import TrainJob
 from isaaclab_pc.learners import Decision, NonFiniteError
-from isaaclab_pc.scaling.gpu import OwnMemory
-from isaaclab_pc.scaling.trial import Progress, TrainingPhase
+from isaaclab_pc.num_envs.gpu import OwnMemory
+from isaaclab_pc.num_envs.trial import Progress, TrainingPhase
+from isaaclab_pc.processes.child_process import ExitCode, SignalFlag
+from isaaclab_pc.report.films import Film, add_films
+from isaaclab_pc.run.folder import LOG_NAME, PROGRESS_NAME, SETTINGS_NAME, WORKER_LOCK, locked
+from isaaclab_pc.run.iteration_log import append_iteration
+from isaaclab_pc.run.jobs import TrainJob
+from isaaclab_pc.run.record import RunRecord
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.scaling import parse_budget
+from isaaclab_pc.supervise.heartbeat import Heart
 from isaaclab_pc.terminal.events import Evaluated, Iteration, Memory, finite
 from isaaclab_pc.terminal.screen import Screen
-from isaaclab_pc.viz.films import Film, add_films
+from isaaclab_pc.viewer.film_recorder import FilmRecorder, film_of_now, sees_pictures
 from isaaclab_pc.workers.checkpoint_keeper import CheckpointKeeper
 from isaaclab_pc.workers.configuration import configuration_digest
 from isaaclab_pc.workers.contact_watch import ContactWatch
 from isaaclab_pc.workers.evaluation import evaluate, evaluate_in_between
-from isaaclab_pc.workers.film_recorder import FilmRecorder, film_of_now, sees_pictures
 from isaaclab_pc.workers.metric_log import MetricLog, open_metric_log
 from isaaclab_pc.workers.pace import Pace
 from isaaclab_pc.workers.phase_file import PhaseFile

@@ -14,25 +14,25 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.child_process import SignalFlag
-from isaaclab_pc.launch.worker import ViewJob
-from isaaclab_pc.program_name import command_line
+from isaaclab_pc.processes.child_process import SignalFlag
+from isaaclab_pc.run.jobs import ViewJob
 from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.terminal.program_name import command_line
 from isaaclab_pc.terminal.screen import Screen
-from isaaclab_pc.viz.arm_drive import ArmDrive, arm_drive
-from isaaclab_pc.viz.controls import Controls
-from isaaclab_pc.viz.point_colors import color_ways
-from isaaclab_pc.viz.scene_frame import SceneLayout
-from isaaclab_pc.workers.picture_camera import add_picture_camera, default_view, read_pictures
+from isaaclab_pc.viewer.arm_drive import ArmDrive, arm_drive
+from isaaclab_pc.viewer.controls import Controls
+from isaaclab_pc.viewer.picture_camera import add_picture_camera, default_view, read_pictures
+from isaaclab_pc.viewer.point_colors import color_ways
+from isaaclab_pc.viewer.scene_frame import SceneLayout
 from isaaclab_pc.workers.random_actions import RandomActions
 from isaaclab_pc.workers.resolve import Resolved, resolve
 from isaaclab_pc.workers.session import guard_counts, open_env, open_session, record_faults
 from isaaclab_pc.workers.watch import Act, Watch
 
 if TYPE_CHECKING:
-    from isaaclab_pc.viz.mp4_recording import Mp4Recording
-    from isaaclab_pc.viz.rerun_recording import RerunRecording
-    from isaaclab_pc.viz.viser_page import ViserPage
+    from isaaclab_pc.viewer.mp4_recording import Mp4Recording
+    from isaaclab_pc.viewer.rerun_recording import RerunRecording
+    from isaaclab_pc.viewer.viser_page import ViserPage
 
 __all__ = ["view"]
 
@@ -102,7 +102,7 @@ class _Viewer:
 
     def show(self, settings: RunSettings) -> None:
         """Show environments on a page, and build them again whenever the page requests other settings."""
-        from isaaclab_pc.viz.viser_page import VISER_PORT, ViserPage
+        from isaaclab_pc.viewer.viser_page import VISER_PORT, ViserPage
 
         controls = Controls()
         with closing(ViserPage(settings.host, self.job.port or VISER_PORT, controls)) as page:
@@ -183,11 +183,11 @@ class _Viewer:
 def _recording(path: Path, env: Any, layout: SceneLayout, color: str) -> RerunRecording | Mp4Recording:
     """Begin a recording, of the kind that the path's suffix names."""
     if path.suffix == _FILM:
-        from isaaclab_pc.viz.mp4_recording import Mp4Recording
+        from isaaclab_pc.viewer.mp4_recording import Mp4Recording
 
         return Mp4Recording(path, layout, default_view(env.cfg), partial(read_pictures, env), color)
 
-    from isaaclab_pc.viz.rerun_recording import RerunRecording
+    from isaaclab_pc.viewer.rerun_recording import RerunRecording
 
     return RerunRecording(path, layout, color)
 

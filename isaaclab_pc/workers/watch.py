@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 
-from isaaclab_pc.guards.recorder import Recorder
-from isaaclab_pc.program_name import command_line
-from isaaclab_pc.viz.controls import Controls
-from isaaclab_pc.viz.scene_frame import SceneFrame, fault_text
-from isaaclab_pc.viz.scene_reader import SceneReader
+from isaaclab_pc.faults.recorder import Recorder
+from isaaclab_pc.terminal.program_name import command_line
+from isaaclab_pc.viewer.controls import Controls
+from isaaclab_pc.viewer.scene_frame import SceneFrame, fault_text
+from isaaclab_pc.viewer.scene_reader import SceneReader
 
 __all__ = ["Act", "Watch"]
 
@@ -26,7 +26,7 @@ Act = Callable[[Mapping[str, torch.Tensor]], torch.Tensor]
 
 
 class Watch:
-    """Steps an environment as :class:`~isaaclab_pc.viz.controls.Controls` say, and shows every frame."""
+    """Steps an environment as :class:`~isaaclab_pc.viewer.controls.Controls` say, and shows every frame."""
 
     def __init__(self, env: Any, act: Act, controls: Controls, recorder: Recorder | None = None) -> None:
         """Prepare; :meth:`run` begins.

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from isaaclab_pc.launch.child_process import ExitCode
 from isaaclab_pc.learners import Adapter
 from isaaclab_pc.physics.ladder import harder, present_values
-from isaaclab_pc.program_name import command_line
+from isaaclab_pc.processes.child_process import ExitCode
 from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.terminal.program_name import command_line
 from isaaclab_pc.workers.resolve import Resolved
 
 __all__ = ["EarlyStop", "LearnerWatch", "StormWatch", "diverged"]

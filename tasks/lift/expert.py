@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from isaaclab_pc.constant_tensor import constant_tensor
 from isaaclab_pc.envs.expert import Case, Pose, from_above, grasp_quat, is_closing_on, is_firm, unturned
+from isaaclab_pc.tensors.constant_tensor import constant_tensor
 
 if TYPE_CHECKING:
     from isaaclab_pc.tasks.lift.lift_env import LiftEnv

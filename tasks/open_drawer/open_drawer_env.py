@@ -12,9 +12,9 @@ from isaaclab_pc.envs.expert import Expert
 from isaaclab_pc.envs.kept import kept
 from isaaclab_pc.envs.manipulation import closeness
 from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
-from isaaclab_pc.poses import from_frame
 from isaaclab_pc.tasks.open_drawer.expert import CASES
 from isaaclab_pc.tasks.open_drawer.open_drawer_env_cfg import OpenDrawerEnvCfg
+from isaaclab_pc.tensors.poses import from_frame
 
 _MOVED = 0.001
 """Share of the drawer's travel from which the handle counts as reached, as in ManiSkill."""

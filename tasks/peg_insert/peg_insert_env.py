@@ -10,15 +10,15 @@ from isaaclab.assets import RigidObject
 from isaaclab.sim import MultiAssetSpawnerCfg
 
 from isaaclab_pc.assets.peg import BoxWithHoleCfg
-from isaaclab_pc.constant_tensor import constant_tensor
 from isaaclab_pc.envs import manipulation
 from isaaclab_pc.envs.expert import Expert
 from isaaclab_pc.envs.kept import kept
 from isaaclab_pc.envs.manipulation import closeness
 from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
-from isaaclab_pc.poses import from_frame, into_frame, orientation_in_frame
 from isaaclab_pc.tasks.peg_insert.expert import CASES
 from isaaclab_pc.tasks.peg_insert.peg_insert_env_cfg import PegInsertEnvCfg
+from isaaclab_pc.tensors.constant_tensor import constant_tensor
+from isaaclab_pc.tensors.poses import from_frame, into_frame, orientation_in_frame
 
 _PEG_STREAM = TASK_STREAM
 _BOX_STREAM = TASK_STREAM + 1

@@ -6,7 +6,6 @@ from __future__ import annotations
 import torch
 from isaaclab.assets import RigidObject
 
-from isaaclab_pc.constant_tensor import constant_tensor
 from isaaclab_pc.envs import manipulation
 from isaaclab_pc.envs.expert import Expert
 from isaaclab_pc.envs.kept import kept
@@ -14,6 +13,7 @@ from isaaclab_pc.envs.manipulation import closeness
 from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
 from isaaclab_pc.tasks.push.expert import CASES
 from isaaclab_pc.tasks.push.push_env_cfg import CUBE_EDGE, REGION_RADIUS, PushEnvCfg
+from isaaclab_pc.tensors.constant_tensor import constant_tensor
 
 _CUBE_STREAM = TASK_STREAM
 _GOAL_STREAM = TASK_STREAM + 1

@@ -6,7 +6,6 @@ from __future__ import annotations
 import torch
 from isaaclab.assets import RigidObject
 
-from isaaclab_pc.constant_tensor import constant_tensor
 from isaaclab_pc.envs import manipulation
 from isaaclab_pc.envs.expert import Expert
 from isaaclab_pc.envs.kept import kept
@@ -15,6 +14,7 @@ from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
 from isaaclab_pc.envs.quantities import GOAL_QUANTITIES, Quantity
 from isaaclab_pc.tasks.stack.expert import CASES
 from isaaclab_pc.tasks.stack.stack_env_cfg import CUBE_EDGE, StackEnvCfg
+from isaaclab_pc.tensors.constant_tensor import constant_tensor
 
 _MIDDLE_STREAM = TASK_STREAM
 _APART_STREAM = TASK_STREAM + 1

@@ -10,16 +10,16 @@ from isaaclab.assets import Articulation
 from isaaclab.utils.math import wrap_to_pi
 
 from isaaclab_pc.assets.articulated import KNOB_CENTER
-from isaaclab_pc.constant_tensor import constant_tensor
 from isaaclab_pc.envs import manipulation
 from isaaclab_pc.envs.expert import Expert
 from isaaclab_pc.envs.kept import kept
 from isaaclab_pc.envs.manipulation import closeness
 from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
 from isaaclab_pc.envs.quantities import GOAL_QUANTITIES, Quantity
-from isaaclab_pc.poses import from_frame, into_frame
 from isaaclab_pc.tasks.turn_valve.expert import CASES
 from isaaclab_pc.tasks.turn_valve.turn_valve_env_cfg import TurnValveEnvCfg
+from isaaclab_pc.tensors.constant_tensor import constant_tensor
+from isaaclab_pc.tensors.poses import from_frame, into_frame
 
 _POSE_STREAM = TASK_STREAM
 _YAW_STREAM = TASK_STREAM + 1

@@ -17,8 +17,8 @@ import torch
 import warp as wp
 from warp._src.codegen import Struct
 
-from isaaclab_pc.sensors import warp_base_kernels
-from isaaclab_pc.sensors.warp_base_kernels import BLOCK_LANES, WARP_LANES
+from isaaclab_pc.sensors.kernels import warp_base_kernels
+from isaaclab_pc.sensors.kernels.warp_base_kernels import BLOCK_LANES, WARP_LANES
 from tests.ptx.machine import Machine
 from tests.ptx.memory import GlobalMemory
 from tests.ptx.parser import Module, parse

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from isaaclab_pc.demo_file import DemoFile
-from isaaclab_pc.demos import Episodes
-from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.cli.compose import compose
+from isaaclab_pc.demos.datasets import Episodes
+from isaaclab_pc.demos.demo_file import DemoFile
 from isaaclab_pc.workers.demo import record
 
 pytestmark = [pytest.mark.sim, pytest.mark.slow_on_newton]

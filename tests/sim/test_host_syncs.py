@@ -21,8 +21,8 @@ OURS = {
         "synchronize()",
         "isaaclab_pc/guards/guard.py:pending_counts",
     ): "Isaac Lab resets by ids on the host, before physics",
-    ("a number is read", "isaaclab_pc/guards/recorder.py:_keep_failures"): "asked on the CPU only",
-    ("to(device)", "isaaclab_pc/guards/recorder.py:after_targets"): "a learner's actions are on the device already",
+    ("a number is read", "isaaclab_pc/faults/recorder.py:_keep_failures"): "asked on the CPU only",
+    ("to(device)", "isaaclab_pc/faults/recorder.py:after_targets"): "a learner's actions are on the device already",
     ("to(device)", "isaaclab_pc/guards/step_guard.py:begin_step"): "a learner's actions are on the device already",
     ("to(device)", "isaaclab_pc/physics/friction.py:scale"): "copies for PhysX, which has materials on the host",
 }

@@ -19,11 +19,11 @@ LIMIT = 6 << 30
 leaked = []
 
 def leak():
-    while "isaaclab_pc.launch.heartbeat" not in sys.modules:
+    while "isaaclab_pc.supervise.heartbeat" not in sys.modules:
         time.sleep(0.1)
     time.sleep(1.0)
-    from isaaclab_pc.launch import heartbeat
-    from isaaclab_pc.scaling.memory import FreeMemory
+    from isaaclab_pc.supervise import heartbeat
+    from isaaclab_pc.num_envs.memory import FreeMemory
     import psutil
 
     process = psutil.Process()

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 import isaaclab_pc.tasks
+from isaaclab_pc.cli.task_names import our_tasks
 from isaaclab_pc.commands.new_task import new_task
-from isaaclab_pc.launch.task_names import our_tasks
 
 pytestmark = pytest.mark.sim
 

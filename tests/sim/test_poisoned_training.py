@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.learners import Decision
 from isaaclab_pc.workers.evaluation import evaluate
 from isaaclab_pc.workers.session import open_session

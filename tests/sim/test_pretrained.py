@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.launch.pretrained import find_pretrained, pretrained_tasks
+from isaaclab_pc.cli.compose import compose
+from isaaclab_pc.run.pretrained import find_pretrained, pretrained_tasks
 from isaaclab_pc.workers.evaluation import evaluate
 from isaaclab_pc.workers.resolve import resolve
 from isaaclab_pc.workers.session import open_env

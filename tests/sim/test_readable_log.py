@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from isaaclab_pc.launch.child_process import run_child
-from isaaclab_pc.output_filter import FLOOD
+from isaaclab_pc.processes.child_process import run_child
+from isaaclab_pc.processes.output_filter import FLOOD
 
 pytestmark = pytest.mark.sim
 
 CHILD = """
 import os, sys
 from pathlib import Path
-from isaaclab_pc.output_filter import divert_output
+from isaaclab_pc.processes.output_filter import divert_output
 
 divert_output(Path(sys.argv[1]))
 import gymnasium as gym

@@ -15,10 +15,10 @@ from isaaclab.app import launch_simulation
 from isaaclab_tasks.utils import load_cfg_from_registry
 
 from benchmarks.host_syncs import cloud_as_on_cuda, count_launches, ways_of_cuda
+from isaaclab_pc.cli.task_names import our_tasks
 from isaaclab_pc.envs import PointCloudEnvCfg
 from isaaclab_pc.envs.kept import StandingState
 from isaaclab_pc.envs.quantities import action_parts, vector_quantities
-from isaaclab_pc.launch.task_names import our_tasks
 from isaaclab_pc.learners import RUNNERS
 from isaaclab_pc.physics import apply_physics
 from isaaclab_pc.settings import PhysicsSettings

@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.fault_dump import FaultDump
-from isaaclab_pc.guards.recorder import Recorder
-from isaaclab_pc.workers.live_view import LiveView
+from isaaclab_pc.faults.dump import FaultDump
+from isaaclab_pc.faults.recorder import Recorder
+from isaaclab_pc.faults.replay_history import History
+from isaaclab_pc.viewer.live_view import LiveView
 from isaaclab_pc.workers.replay import make_look, replay
-from isaaclab_pc.workers.replay_history import History
 
 pytestmark = pytest.mark.sim
 
@@ -74,7 +74,7 @@ def test_a_replay_follows_the_recording_and_finds_the_first_bad_physics_step(env
 
 
 def test_who_watches_sees_the_body_that_fails_with_its_cloud_and_its_values(env, dump: FaultDump, monkeypatch) -> None:
-    from isaaclab_pc.viz.scene_reader import SceneReader
+    from isaaclab_pc.viewer.scene_reader import SceneReader
 
     frames: list = []
     cubes: list = []

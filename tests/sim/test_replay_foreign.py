@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import torch
 
-from isaaclab_pc.fault_dump import FaultDump
+from isaaclab_pc.faults.dump import FaultDump
+from isaaclab_pc.faults.recorder import Recorder
+from isaaclab_pc.faults.replay_history import History
 from isaaclab_pc.guards import GuardCfg, attach_guard
-from isaaclab_pc.guards.recorder import Recorder
 from isaaclab_pc.workers.replay import replay
-from isaaclab_pc.workers.replay_history import History
 
 pytestmark = pytest.mark.sim
 

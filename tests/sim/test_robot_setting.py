@@ -5,7 +5,7 @@ import pytest
 import torch
 from isaaclab.utils.math import quat_apply_inverse
 
-from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.workers.resolve import resolve
 from isaaclab_pc.workers.session import open_env
 

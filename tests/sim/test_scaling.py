@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from isaaclab_pc.process_tree import ProcessTree
-from isaaclab_pc.scaling.trends import MARGIN
+from isaaclab_pc.num_envs.trends import MARGIN
+from isaaclab_pc.processes.process_tree import ProcessTree
 from isaaclab_pc.settings.scaling import parse_budget
 
 pytestmark = pytest.mark.sim

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.physics.stability import Cell
 from isaaclab_pc.workers import stability as stability_child
 

@@ -8,18 +8,18 @@ import pytest
 import torch
 from isaaclab.utils.math import quat_apply
 
-from isaaclab_pc.guards.recorder import Recorder
+from isaaclab_pc.faults.recorder import Recorder
 from isaaclab_pc.guards.step_hooks import add_step_hook
-from isaaclab_pc.viz.arm_drive import arm_drive
-from isaaclab_pc.viz.controls import Controls
-from isaaclab_pc.viz.point_colors import colors_by_height
-from isaaclab_pc.viz.scene_pictures import PictureView
-from isaaclab_pc.viz.scene_reader import SceneReader
-from isaaclab_pc.workers import live_view
+from isaaclab_pc.viewer import live_view
+from isaaclab_pc.viewer.arm_drive import arm_drive
+from isaaclab_pc.viewer.controls import Controls
+from isaaclab_pc.viewer.film_recorder import FilmRecorder
+from isaaclab_pc.viewer.live_view import LiveView
+from isaaclab_pc.viewer.picture_camera import add_picture_camera, read_pictures
+from isaaclab_pc.viewer.point_colors import colors_by_height
+from isaaclab_pc.viewer.scene_pictures import PictureView
+from isaaclab_pc.viewer.scene_reader import SceneReader
 from isaaclab_pc.workers.evaluation import evaluate
-from isaaclab_pc.workers.film_recorder import FilmRecorder
-from isaaclab_pc.workers.live_view import LiveView
-from isaaclab_pc.workers.picture_camera import add_picture_camera, read_pictures
 from isaaclab_pc.workers.watch import Watch
 
 pytestmark = [pytest.mark.sim, pytest.mark.slow_on_newton]
@@ -157,7 +157,7 @@ def test_a_person_moves_the_tool_of_one_environment_and_the_other_holds_still(en
 
 def test_a_film_shows_the_scene_and_what_the_policy_sees_in_every_step(env, tmp_path):
     av = pytest.importorskip("av", reason="needs av: uv pip install -c constraints.txt -e '.[viz]'")
-    from isaaclab_pc.viz.mp4_recording import Mp4Recording
+    from isaaclab_pc.viewer.mp4_recording import Mp4Recording
 
     path = tmp_path / "out.mp4"
     expert = env.expert()

@@ -10,13 +10,13 @@ import pytest
 
 pytest.importorskip("viser", reason="needs viser: uv pip install -c constraints.txt -e '.[viz]'")
 
-from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.launch.platform import choose_platform
-from isaaclab_pc.launch.worker import ViewJob
+from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.physics.apply import physx_fragments
+from isaaclab_pc.run.jobs import ViewJob
+from isaaclab_pc.run.platform import choose_platform
 from isaaclab_pc.terminal.screen import Lines, use
-from isaaclab_pc.viz.scene_reader import SceneReader
-from isaaclab_pc.viz.viser_page import ViserPage
+from isaaclab_pc.viewer.scene_reader import SceneReader
+from isaaclab_pc.viewer.viser_page import ViserPage
 from isaaclab_pc.workers.view import view
 
 pytestmark = [pytest.mark.sim, pytest.mark.slow]

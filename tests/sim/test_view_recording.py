@@ -10,14 +10,14 @@ pytest.importorskip("rerun", reason="needs rerun: uv pip install -c constraints.
 
 from scipy.spatial.transform import Rotation
 
-from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.launch.platform import choose_platform
-from isaaclab_pc.launch.worker import ViewJob
+from isaaclab_pc.cli.compose import compose
+from isaaclab_pc.run.jobs import ViewJob
+from isaaclab_pc.run.platform import choose_platform
 from isaaclab_pc.terminal.screen import Lines, use
-from isaaclab_pc.viz.point_colors import colors_by_height
-from isaaclab_pc.viz.scene_reader import SceneReader
+from isaaclab_pc.viewer.point_colors import colors_by_height
+from isaaclab_pc.viewer.scene_reader import SceneReader
 from isaaclab_pc.workers.view import view
-from tests.unit.viz.recordings import camera_points, entities_of, read, rgb
+from tests.unit.viewer.recordings import camera_points, entities_of, read, rgb
 
 pytestmark = pytest.mark.sim
 

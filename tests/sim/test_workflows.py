@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from isaaclab_pc.iteration_log import ITERATIONS_NAME
+from isaaclab_pc.run.iteration_log import ITERATIONS_NAME
 from tests.unit.report.test_page import Reader, rows
 
 pytestmark = pytest.mark.sim

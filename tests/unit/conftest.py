@@ -3,8 +3,8 @@
 
 import pytest
 
-from isaaclab_pc.launch import visualizers
-from isaaclab_pc.launch.visualizers import VISUALIZERS
+from isaaclab_pc.run import visualizers
+from isaaclab_pc.run.visualizers import VISUALIZERS
 from tests.fake_nvml import FakeNvml, equal_gpus
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from isaaclab_pc.cli.command_line import JSON_FLAG, parse_command, parse_script_command, split_own
+from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.commands import compare, demo, replay, report, scale, trained_policy, tune, view
-from isaaclab_pc.launch.algorithm import choose_algorithm
-from isaaclab_pc.launch.command_line import JSON_FLAG, parse_command, parse_script_command, split_own
-from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.launch.platform import choose_platform
+from isaaclab_pc.run.algorithm import choose_algorithm
+from isaaclab_pc.run.platform import choose_platform
 from isaaclab_pc.settings.submit import SubmitSettings
 
 ROOT = Path(__file__).resolve().parents[2]

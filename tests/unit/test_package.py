@@ -22,13 +22,20 @@ ROOT = Path(__file__).resolve().parents[2]
 VERSION = tomllib.loads((ROOT / "extension.toml").read_text(encoding="utf-8"))["package"]["version"]
 TESTED_EXTRAS = ("", "ovphysx", "rl_games", "skrl", "sb3", "viz", "cluster", "export", "wandb", "docs", "test")
 HEAVY = {"torch", "warp", "isaaclab", "isaaclab_tasks", "newton", "ovphysx", "pxr", "omni"}
-LIGHT_PACKAGES = ("launch", "commands", "supervise", "cluster", "report", "settings", "terminal")
+LIGHT_PACKAGES = (
+    *("cli", "commands", "cluster", "processes", "report", "run", "settings", "supervise", "terminal", "utils"),
+)
 LIGHT_MODULES = (
-    *("isaaclab_pc", "isaaclab_pc.__main__", "isaaclab_pc.tasks", "isaaclab_pc.program_name"),
-    *("isaaclab_pc.errors", "isaaclab_pc.files", "isaaclab_pc.packages"),
-    *("isaaclab_pc.scaling.search", "isaaclab_pc.learners.common.batch", "isaaclab_pc.scaling.profile"),
-    *("isaaclab_pc.assets.robots", "isaaclab_pc.demo_file", "isaaclab_pc.fault_dump", "isaaclab_pc.output_filter"),
-    *("isaaclab_pc.iteration_log", "isaaclab_pc.viz.run_curves"),
+    *("isaaclab_pc", "isaaclab_pc.__main__", "isaaclab_pc.tasks", "isaaclab_pc.terminal.program_name"),
+    *("isaaclab_pc.errors", "isaaclab_pc.utils.files", "isaaclab_pc.utils.packages"),
+    *("isaaclab_pc.num_envs.search", "isaaclab_pc.learners.common.batch", "isaaclab_pc.num_envs.profile"),
+    *(
+        "isaaclab_pc.assets.robots",
+        "isaaclab_pc.demos.demo_file",
+        "isaaclab_pc.faults.dump",
+        "isaaclab_pc.processes.output_filter",
+    ),
+    *("isaaclab_pc.run.iteration_log", "isaaclab_pc.report.run_curves"),
 )
 OFFLINE = ("dns error", "failed to fetch", "error sending request", "network was disabled")
 
@@ -89,7 +96,7 @@ for name in {_light_modules()!r}:
         guilty[name] = sorted(heavy)
     loaded |= heavy
 
-from isaaclab_pc.launch import task_names
+from isaaclab_pc.cli import task_names
 task_names.our_tasks(), task_names.expert_tasks()
 heavy = {HEAVY!r} & {{module.partition(".")[0] for module in sys.modules}} - loaded
 if heavy:
@@ -103,7 +110,7 @@ print(json.dumps(guilty))
 
 def test_the_walk_finds_the_modules_of_the_parent():
     names = _light_modules()
-    assert {"isaaclab_pc.launch.compose", "isaaclab_pc.commands.train", "isaaclab_pc.settings"} <= set(names)
+    assert {"isaaclab_pc.cli.compose", "isaaclab_pc.commands.train", "isaaclab_pc.settings"} <= set(names)
     assert len(names) == len(set(names)) > 30
 
 

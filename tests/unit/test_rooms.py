@@ -10,13 +10,9 @@ from isaaclab_pc.learners import RUNNERS
 ROOT = Path(__file__).parents[2]
 
 ROOMS = (
-    *("errors", "files", "packages", "program_name", "json_record", "constant_tensor", "tensor_bytes"),
-    *("warp_stream", "keyed_random_kernels", "keyed_random", "pose_kernels", "poses"),
-    *("user_stream", "output_filter", "death_signal", "process_tree", "array_archive", "fault_dump", "iteration_log"),
-    *("terminal", "web_address", "caches"),
-    *("distributed", "agents", "learners", "assets", "settings", "demo_file", "demos"),
-    *("physics", "sensors", "guards", "envs", "tasks"),
-    *("scaling", "viz", "launch", "supervise", "cluster", "report", "commands", "__main__", "workers"),
+    *("errors", "utils", "terminal", "tensors", "processes", "agents", "learners", "assets", "settings"),
+    *("physics", "sensors", "guards", "faults", "envs", "tasks", "demos", "export"),
+    *("cli", "num_envs", "run", "supervise", "cluster", "report", "viewer", "commands", "__main__", "workers"),
 )
 """Every folder and module of the package; each may import those before it."""
 

@@ -23,9 +23,9 @@ NEEDED = ("torch", "warp-lang", "numpy", "numba", "lazy_loader", "pillow", "onnx
 ABSENT = ("isaaclab", "newton", "pxr", "rsl_rl", "scipy", "tensordict", "trimesh")
 MODULES = (
     "isaaclab_pc.sensors.warp_backend",
-    "isaaclab_pc.sensors.realism_kernels",
+    "isaaclab_pc.sensors.realism.kernels",
     "isaaclab_pc.guards.kernels",
-    "isaaclab_pc.keyed_random",
+    "isaaclab_pc.tensors.keyed_random",
     "isaaclab_pc.agents.networks",
 )
 WITHOUT_NUMBA = """

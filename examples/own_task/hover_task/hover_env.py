@@ -9,10 +9,10 @@ from isaaclab.utils import configclass
 
 from hover_task.expert import CASES
 from isaaclab_pc.assets.objects import cube_cfg
-from isaaclab_pc.constant_tensor import constant_tensor
 from isaaclab_pc.envs import PointCloudEnvCfg, PointCloudSceneCfg, manipulation
 from isaaclab_pc.envs.expert import Expert
 from isaaclab_pc.envs.point_cloud_env import TASK_STREAM, PointCloudEnv
+from isaaclab_pc.tensors.constant_tensor import constant_tensor
 
 EDGE = 0.06
 """Of the cube [m]."""

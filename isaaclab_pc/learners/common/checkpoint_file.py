@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.files import write_atomically
+from isaaclab_pc.utils.files import write_atomically
 
 if TYPE_CHECKING:
     import torch

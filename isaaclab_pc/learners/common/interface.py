@@ -187,7 +187,7 @@ class Runner(ABC):
         """Return the objects that hold the library's tensors, by what the memory is for.
 
         The keys are ``network weights``, ``optimizer`` and ``rollout storage`` or, of samples that are kept over
-        iterations, ``replay``. :func:`isaaclab_pc.tensor_bytes.tensor_bytes` measures an object.
+        iterations, ``replay``. :func:`isaaclab_pc.tensors.tensor_bytes.tensor_bytes` measures an object.
         """
 
 

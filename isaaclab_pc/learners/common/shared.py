@@ -11,8 +11,8 @@ import torch
 from torch import nn
 from torch.utils.tensorboard import SummaryWriter
 
-from isaaclab_pc.distributed import world_rank
 from isaaclab_pc.learners.common.policy_protocols import HasClippingGroups
+from isaaclab_pc.tensors.distributed import world_rank
 
 __all__ = [
     "USUAL_NUM_ENVS",

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import register_multi_grad_hook
 
-from isaaclab_pc.distributed import average
+from isaaclab_pc.tensors.distributed import average
 
 __all__ = ["Tripwire", "end_iteration"]
 

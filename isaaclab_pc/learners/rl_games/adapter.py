@@ -23,7 +23,7 @@ from isaaclab_pc.learners.common.base_runner import AfterIteration, BaseRunner, 
 from isaaclab_pc.learners.common.interface import Adapter, LearnerOptions
 from isaaclab_pc.learners.common.policy_protocols import ActsFromState, HasPolicy
 from isaaclab_pc.learners.common.shared import USUAL_NUM_ENVS, StopTraining, log_writer, no_output
-from isaaclab_pc.packages import is_installed
+from isaaclab_pc.utils.packages import is_installed
 
 if not is_installed("gym"):
     # isaaclab_rl asks for the package that gymnasium replaced; it uses the spaces only, which are the same.

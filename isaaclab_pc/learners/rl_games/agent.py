@@ -23,13 +23,13 @@ from rl_games.common.datasets import PPODataset
 from rl_games.common.schedulers import AdaptiveScheduler
 from torch import Tensor
 
-from isaaclab_pc.distributed import average_gradients, average_number, broadcast_module, world_size
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.learners.common.base_runner import AfterIteration
 from isaaclab_pc.learners.common.iteration_metrics import IterationLog, iteration_metrics, read_numbers, write_metrics
 from isaaclab_pc.learners.common.policy_protocols import HasClippingGroups, scale_own_losses
 from isaaclab_pc.learners.common.shared import StopTraining, clip_gradients, random_first_lengths, tensor_cores
 from isaaclab_pc.learners.common.tripwire import Tripwire, end_iteration
+from isaaclab_pc.tensors.distributed import average_gradients, average_number, broadcast_module, world_size
 
 __all__ = ["Agent", "LogObserver", "PolicySchedule", "ShuffledDataset"]
 

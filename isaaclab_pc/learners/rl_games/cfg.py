@@ -4,7 +4,7 @@
 from typing import Any
 
 from isaaclab_pc.agents.ppo import PpoSettings
-from isaaclab_pc.packages import is_installed
+from isaaclab_pc.utils.packages import is_installed
 
 __all__ = ["make_cfg"]
 

@@ -22,13 +22,13 @@ from torch import Tensor, nn
 from torch.utils.tensorboard import SummaryWriter
 
 from isaaclab_pc.agents.observation_groups import policy_groups
-from isaaclab_pc.distributed import world_rank, world_size
 from isaaclab_pc.learners.common.base_runner import AfterIteration, BaseRunner, checkpoint_identity
 from isaaclab_pc.learners.common.interface import Adapter, LearnerOptions
 from isaaclab_pc.learners.common.iteration_metrics import LOG_ENTRIES, EnvClock, IterationLog, iteration_metrics
 from isaaclab_pc.learners.common.policy_protocols import ActsFromState
 from isaaclab_pc.learners.common.shared import USUAL_NUM_ENVS, SilentWriter, StopTraining, no_output, tensor_cores
 from isaaclab_pc.learners.common.tripwire import Tripwire, end_iteration
+from isaaclab_pc.tensors.distributed import world_rank, world_size
 
 __all__ = ["ADAPTER", "RslRlAdapter", "RslRlRunner"]
 

@@ -27,12 +27,12 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Logger
 from torch import Tensor
 
-from isaaclab_pc.distributed import average_gradients, average_number, broadcast_module, world_size
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.learners.common.policy_protocols import HasPolicy
 from isaaclab_pc.learners.common.shared import clip_gradients, random_first_lengths, tensor_cores
 from isaaclab_pc.learners.common.tripwire import Tripwire
 from isaaclab_pc.learners.sb3.env import GroupEnv
+from isaaclab_pc.tensors.distributed import average_gradients, average_number, broadcast_module, world_size
 
 __all__ = ["Agent", "GroupRollout", "read_groups"]
 

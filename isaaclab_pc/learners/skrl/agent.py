@@ -24,12 +24,12 @@ from skrl.resources.schedulers.torch import KLAdaptiveLR
 from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
 
-from isaaclab_pc.distributed import average_gradients, average_number, broadcast_module, world_size
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.learners.common.iteration_metrics import EpisodeStats, IterationLog
 from isaaclab_pc.learners.common.policy_protocols import scale_own_losses
 from isaaclab_pc.learners.common.shared import clip_gradients, tensor_cores
 from isaaclab_pc.learners.common.tripwire import Tripwire
+from isaaclab_pc.tensors.distributed import average_gradients, average_number, broadcast_module, world_size
 
 __all__ = ["GroupMemory", "PolicySchedule", "PpoAgent"]
 

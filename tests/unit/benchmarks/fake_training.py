@@ -4,9 +4,9 @@
 import sys
 from pathlib import Path
 
-from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.launch.evaluation_result import Evaluation, Success
-from isaaclab_pc.launch.run_record import CheckpointEntries, CheckpointEntry, CurvePoint, RunRecord
+from isaaclab_pc.cli.compose import compose
+from isaaclab_pc.run.evaluation import Evaluation, Success
+from isaaclab_pc.run.record import CheckpointEntries, CheckpointEntry, CurvePoint, RunRecord
 
 
 def evaluation(rate: float) -> Evaluation:

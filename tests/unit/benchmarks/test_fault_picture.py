@@ -2,7 +2,7 @@
 """The picture of a run that died and went on."""
 
 from benchmarks.fault_picture import Life, Moment, deaths_of, draw, lives_of
-from isaaclab_pc.launch.run_record import RunData
+from isaaclab_pc.run.record import RunData
 
 RECORD = RunData(
     task="reach",

@@ -8,9 +8,9 @@ import pytest
 
 from benchmarks import generalization
 from benchmarks.generalization import Field, main, read_results
-from isaaclab_pc.launch.evaluation_result import Success
-from isaaclab_pc.launch.pretrained import policy_file
 from isaaclab_pc.learners import read_header
+from isaaclab_pc.run.evaluation import Success
+from isaaclab_pc.run.pretrained import policy_file
 from tests.unit.benchmarks.fake_training import write_run
 
 PLAY = """

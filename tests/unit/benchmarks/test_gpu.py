@@ -87,7 +87,7 @@ def _script(monkeypatch: pytest.MonkeyPatch, root: Path, name: str, code: str) -
 def test_the_evaluation_at_the_end_counts_for_the_time_to_90_percent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     from types import SimpleNamespace as Data
 
-    from isaaclab_pc.launch.run_record import RunRecord
+    from isaaclab_pc.run.record import RunRecord
 
     def reached(during: float, at_the_end: float) -> int | None:
         point = Data(wall_s=40.0, evaluation=Data(success_rate=during))
@@ -126,7 +126,7 @@ print(json.dumps({"kind": "end", "exit_code": 0, "error": None, "files": {"pictu
 def test_a_search_is_told_in_numbers_and_against_nvml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     free = iter([20 << 30, *[16 << 30] * 10_000])
     fake = type("Gpu", (), {"__init__": lambda self, device: None, "free": lambda self: next(free)})
-    monkeypatch.setattr("isaaclab_pc.scaling.gpu.Gpu", fake)
+    monkeypatch.setattr("isaaclab_pc.num_envs.gpu.Gpu", fake)
     outcome = gpu.run(_script(monkeypatch, tmp_path, "scale.py", SCALE), tmp_path, 60.0, "cuda:0")
     assert outcome.result == {
         "num_envs": 8,
@@ -144,7 +144,7 @@ def test_a_search_is_told_in_numbers_and_against_nvml(tmp_path: Path, monkeypatc
 
 
 def test_a_recording_tells_how_the_expert_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    from isaaclab_pc.demo_file import DemoFile, Progress
+    from isaaclab_pc.demos.demo_file import DemoFile, Progress
 
     monkeypatch.setattr(DemoFile, "progress", lambda _: Progress(episodes=3, attempts=4, successes=3))
     end = 'print(json.dumps({"kind": "end", "exit_code": 0, "error": None, "files": {"demos": ["demos.hdf5"]}}))'

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from benchmarks import gpu, gpu_carry, gpu_queue
-from isaaclab_pc.launch.command_line import parse_command
+from isaaclab_pc.cli.command_line import parse_command
 
 TEXT = gpu_queue.QUEUE.read_text(encoding="utf-8")
 ITEMS = gpu_queue.read_queue(TEXT)

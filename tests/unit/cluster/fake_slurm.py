@@ -46,9 +46,9 @@ def node_run(trainer):
     # Pickled as it stands here, so it imports what it needs on the node.
     def run(settings, command, name, requeued):
         from isaaclab_pc.commands import train
-        from isaaclab_pc.launch import worker
+        from isaaclab_pc.run import jobs
 
-        worker.PROGRAM = (sys.executable, trainer)
+        jobs.PROGRAM = (sys.executable, trainer)
         return train.run(settings, command, name, requeued)
 
     return run

@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 from isaaclab_pc.commands import trial, tune
-from isaaclab_pc.launch import worker
-from isaaclab_pc.scaling import FitResult
+from isaaclab_pc.num_envs.fit import FitResult
+from isaaclab_pc.run import jobs
 from isaaclab_pc.supervise import supervisor
 
 TRAINER = str(Path(__file__).parents[1] / "supervise" / "fake_trainer.py")
@@ -17,7 +17,7 @@ def found(settings, command, search, key_parts, on_trial):
 
 
 if __name__ == "__main__":
-    worker.PROGRAM = (sys.executable, TRAINER)
+    jobs.PROGRAM = (sys.executable, TRAINER)
     tune.find_num_envs = found
     supervisor.LONGEST_PAUSE = 0.1
     if sys.argv[1] == "trial":

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.cluster import nodes
 from isaaclab_pc.cluster.nodes import UNANSWERED, Place, find_place, run_follower_node
 from isaaclab_pc.cluster.ranks import ranks_command
 from isaaclab_pc.cluster.start import start_command
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.launch.run_record import RunRecord
-from isaaclab_pc.launch.worker import TrainJob
+from isaaclab_pc.run.jobs import TrainJob
+from isaaclab_pc.run.record import RunRecord
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.supervise import health
 from isaaclab_pc.supervise.deaths import DeathCause

@@ -10,7 +10,7 @@ import pytest
 from isaaclab_pc.cluster import start
 from isaaclab_pc.cluster.start import check_cluster, start_command
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.worker import PROGRAM, TrainJob
+from isaaclab_pc.run.jobs import PROGRAM, TrainJob
 from isaaclab_pc.settings import RunSettings
 from tests.fake_nvml import FakeNvml, equal_gpus
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.cluster import ray_tune
 from isaaclab_pc.cluster.ray_tune import RunTrial
 from isaaclab_pc.cluster.tuning import Tuning, best_trial, read_scores, read_trial, read_trials
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.iteration_log import append_iteration
-from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.launch.evaluation_result import Evaluation, Success
-from isaaclab_pc.launch.run_record import CurvePoint, RunRecord
+from isaaclab_pc.run.evaluation import Evaluation, Success
+from isaaclab_pc.run.iteration_log import append_iteration
+from isaaclab_pc.run.record import CurvePoint, RunRecord
 
 TUNING = Tuning(
     tuner="asha",

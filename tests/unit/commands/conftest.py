@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from isaaclab_pc.launch import worker
+from isaaclab_pc.run import jobs
 
 FAKE_WORKER = (sys.executable, str(Path(__file__).with_name("fake_worker.py")))
 
@@ -22,7 +22,7 @@ def folder(tmp_path, tmp_path_factory, monkeypatch):
     monkeypatch.setenv("WARP_CACHE_PATH", str(kernels))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-    monkeypatch.setattr(worker, "PROGRAM", FAKE_WORKER)
+    monkeypatch.setattr(jobs, "PROGRAM", FAKE_WORKER)
     monkeypatch.setattr(sys, "argv", ["train.py"])
     return tmp_path
 

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from isaaclab.utils.datasets import EpisodeData
 
-from isaaclab_pc.demo_file import DemoFile
-from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.cli.compose import compose
+from isaaclab_pc.demos.demo_file import DemoFile
 from isaaclab_pc.settings import RunSettings
 
 STEPS, POINTS = 5, 8

@@ -11,8 +11,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
-from isaaclab_pc.demo_file import DemoFile
-from isaaclab_pc.launch.worker import DemoJob
+from isaaclab_pc.demos.demo_file import DemoFile
+from isaaclab_pc.run.jobs import DemoJob
 from isaaclab_pc.workers.demo import record
 from tests.unit.commands.demo_helpers import FakeEnv
 

@@ -13,9 +13,9 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from isaaclab_pc.launch.child_process import interruptible
-from isaaclab_pc.launch.worker import StabilityJob
 from isaaclab_pc.physics.stability import Cell
+from isaaclab_pc.processes.child_process import interruptible
+from isaaclab_pc.run.jobs import StabilityJob
 
 WAITS, REFUSED, BREAKS_OFF, CRASHES = 1, 2, 3, 4
 

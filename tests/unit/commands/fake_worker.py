@@ -14,12 +14,11 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from isaaclab_pc.launch.child_process import ExitCode, SignalFlag
-from isaaclab_pc.launch.run_folder import SETTINGS_NAME
-from isaaclab_pc.launch.run_record import CheckpointEntries, CheckpointEntry, RunRecord
-from isaaclab_pc.launch.worker import JOBS, PlanJob, PlayJob, ProbeJob, TrainJob
-from isaaclab_pc.scaling import Outcome, Trial
-from isaaclab_pc.scaling.trial import MemoryReport
+from isaaclab_pc.num_envs.trial import MemoryReport, Outcome, Trial
+from isaaclab_pc.processes.child_process import ExitCode, SignalFlag
+from isaaclab_pc.run.folder import SETTINGS_NAME
+from isaaclab_pc.run.jobs import JOBS, PlanJob, PlayJob, ProbeJob, TrainJob
+from isaaclab_pc.run.record import CheckpointEntries, CheckpointEntry, RunRecord
 
 WAITS, REFUSED, CRASHES = 1, 2, 3
 STOPS = {11: ("storm", ExitCode.STORM), 12: ("failed", ExitCode.DIVERGED)}

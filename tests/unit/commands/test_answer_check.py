@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.commands.answer_check import check_answer
-from isaaclab_pc.iteration_log import append_iteration
-from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.launch.run_record import RestartEntry, RunRecord
-from isaaclab_pc.scaling import Outcome, StopReason, Trial
-from isaaclab_pc.scaling.profile import Answer, Doubt, Profile, ProfileCache
+from isaaclab_pc.num_envs.profile import Answer, Doubt, Profile, ProfileCache
+from isaaclab_pc.num_envs.search import StopReason
+from isaaclab_pc.num_envs.trial import Outcome, Trial
+from isaaclab_pc.run.iteration_log import append_iteration
+from isaaclab_pc.run.record import RestartEntry, RunRecord
 from isaaclab_pc.supervise.deaths import Death, DeathCause
 
 ANSWER = Answer("key", 64, 1000.0, minibatch_size=512, configuration="a")

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.commands import compare
-from isaaclab_pc.iteration_log import append_iteration
-from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.launch.evaluation_result import Evaluation, Success
-from isaaclab_pc.launch.run_record import CurvePoint, RunRecord
 from isaaclab_pc.report.words import NOTHING
+from isaaclab_pc.run.evaluation import Evaluation, Success
+from isaaclab_pc.run.iteration_log import append_iteration
+from isaaclab_pc.run.record import CurvePoint, RunRecord
 
 SETTINGS = ["num_envs=8", "device=cpu", "max_iterations=4"]
 ITERATIONS = 4

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from isaaclab_pc.cli import task_names
 from isaaclab_pc.commands import demo
-from isaaclab_pc.demos import Episodes
-from isaaclab_pc.launch import task_names, worker
-from isaaclab_pc.launch.worker import DemoJob
+from isaaclab_pc.demos.datasets import Episodes
+from isaaclab_pc.run import jobs
+from isaaclab_pc.run.jobs import DemoJob
 from isaaclab_pc.settings.base import settings_of
 
 FAKE = Path(__file__).with_name("fake_demo_child.py")
@@ -24,7 +25,7 @@ def child(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.chdir(tmp_path)
 
     def install(kill_at: int = NEVER) -> None:
-        monkeypatch.setattr(worker, "PROGRAM", (sys.executable, str(FAKE), str(kill_at)))
+        monkeypatch.setattr(jobs, "PROGRAM", (sys.executable, str(FAKE), str(kill_at)))
 
     return install
 

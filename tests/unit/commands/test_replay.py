@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 import torch
 
+from isaaclab_pc.cli.command_line import parse_command
+from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.commands import replay
-from isaaclab_pc.fault_dump import FORMAT, SIMULATION_PACKAGES, FaultDump
-from isaaclab_pc.launch import worker
-from isaaclab_pc.launch.command_line import parse_command
-from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.launch.replay_result import Fault, Reading, ReplayResult
-from isaaclab_pc.launch.worker import ReplayJob
-from isaaclab_pc.packages import installed_versions
-from isaaclab_pc.workers.replay_readings import make_readings
+from isaaclab_pc.faults.dump import FORMAT, SIMULATION_PACKAGES, FaultDump
+from isaaclab_pc.faults.replay_readings import make_readings
+from isaaclab_pc.faults.replay_result import Fault, Reading, ReplayResult
+from isaaclab_pc.run import jobs
+from isaaclab_pc.run.jobs import ReplayJob
+from isaaclab_pc.utils.packages import installed_versions
 from isaaclab_pc.workers.resolve import resolve
 
 NAN = float("nan")
@@ -94,7 +94,7 @@ def child(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
             "(folder / 'worker.log').write_text('simulator: no memory')\n"
             f"sys.exit({code})"
         )
-        monkeypatch.setattr(worker, "PROGRAM", (sys.executable, str(script)))
+        monkeypatch.setattr(jobs, "PROGRAM", (sys.executable, str(script)))
         return lambda: ReplayJob.read(next(tmp_path.glob("replay/*/job.json")))
 
     return install

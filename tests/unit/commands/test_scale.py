@@ -7,7 +7,8 @@ import pytest
 
 from isaaclab_pc.commands import train
 from isaaclab_pc.commands.scale import main, other_answer
-from isaaclab_pc.scaling import Objective, Outcome, Trial
+from isaaclab_pc.num_envs.search import Objective
+from isaaclab_pc.num_envs.trial import Outcome, Trial
 from tests.fake_nvml import FakeGpu
 
 SMALL = ["device=cpu", "scaling.min=32", "scaling.max=64", "scaling.granule=32"]

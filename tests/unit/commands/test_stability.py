@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from isaaclab_pc.commands import scale
-from isaaclab_pc.launch import worker
 from isaaclab_pc.physics import backends
+from isaaclab_pc.run import jobs
 from tests.waiting import signal_us_when
 
 FAKE_CHILD = Path(__file__).with_name("fake_stability_child.py")
@@ -21,7 +21,7 @@ WAITS, REFUSED, BREAKS_OFF, CRASHES = 1, 2, 3, 4
 def folder(tmp_path, monkeypatch):
     """An empty working folder, in which children are fakes."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(worker, "PROGRAM", (sys.executable, str(FAKE_CHILD)))
+    monkeypatch.setattr(jobs, "PROGRAM", (sys.executable, str(FAKE_CHILD)))
     monkeypatch.setattr(backends, "is_installed", lambda module: module == "ovphysx")
     return tmp_path
 

@@ -16,11 +16,12 @@ from isaaclab_pc.cluster.start import start_command
 from isaaclab_pc.commands import train, train_to_end
 from isaaclab_pc.commands.train import main
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch import algorithm, run_record, worker
-from isaaclab_pc.launch.child_process import STOP_SIGNALS
-from isaaclab_pc.launch.run_record import RunRecord
 from isaaclab_pc.physics import backends
+from isaaclab_pc.processes.child_process import STOP_SIGNALS
 from isaaclab_pc.report import page
+from isaaclab_pc.run import algorithm, jobs
+from isaaclab_pc.run import record as run_record
+from isaaclab_pc.run.record import RunRecord
 from isaaclab_pc.settings import RunSettings
 
 DRIVER = """\
@@ -28,8 +29,8 @@ import sys
 sys.path.insert(0, {folder!r})
 from conftest import FAKE_WORKER
 from isaaclab_pc.commands import train
-from isaaclab_pc.launch import worker
-worker.PROGRAM = FAKE_WORKER
+from isaaclab_pc.run import jobs
+jobs.PROGRAM = FAKE_WORKER
 sys.exit(train.main(["num_envs={num_envs}", "device=cpu", "seed=1", "scaling.cache=ignore"]))
 """
 
@@ -231,7 +232,7 @@ def test_a_crash_shows_the_end_of_the_log_and_is_recorded(folder, capsys, runs, 
 
 
 def test_a_crash_with_the_code_of_a_storm_is_a_crash(folder, capsys, runs, record, monkeypatch):
-    monkeypatch.setattr(worker, "PROGRAM", (sys.executable, "-c", "raise SystemExit(4)"))
+    monkeypatch.setattr(jobs, "PROGRAM", (sys.executable, "-c", "raise SystemExit(4)"))
     assert main(["num_envs=8", "device=cpu"]) == 1
     assert record(runs()[0])["status"] == "failed"
     assert "the worker ended with exit code 4" in capsys.readouterr().err
@@ -262,13 +263,13 @@ def test_a_process_that_dies_after_a_signal_leaves_a_run_that_can_go_on(folder, 
         "log.write_text('torch.OutOfMemoryError: CUDA out of memory.\\n')\n"
         "sys.exit(137)"
     )
-    monkeypatch.setattr(worker, "PROGRAM", (sys.executable, "-c", program))
+    monkeypatch.setattr(jobs, "PROGRAM", (sys.executable, "-c", program))
     assert main(["num_envs=8", "device=cpu"]) == 75
     assert (record(runs()[0])["status"], record(runs()[0])["error"]) == ("interrupted", None)
 
 
 def test_a_disk_that_fills_while_training_is_recorded_where_that_is_possible(capsys, runs, record, monkeypatch):
-    monkeypatch.setattr(worker, "PROGRAM", (sys.executable, "-c", "raise SystemExit(5)"))
+    monkeypatch.setattr(jobs, "PROGRAM", (sys.executable, "-c", "raise SystemExit(5)"))
     assert main(["num_envs=8", "device=cpu"]) == 5
     (run,) = runs()
     assert (record(run)["status"], record(run)["error"]) == ("failed", "the disk was full")

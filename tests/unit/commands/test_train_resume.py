@@ -11,7 +11,7 @@ from filelock import FileLock
 from isaaclab_pc.commands import play, resume
 from isaaclab_pc.commands.train import main
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch import run_folder
+from isaaclab_pc.run import folder as run_folder
 from isaaclab_pc.settings import RunSettings
 
 

@@ -9,14 +9,14 @@ from dataclasses import replace
 
 import pytest
 
+from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.cluster import ray_tune
 from isaaclab_pc.cluster.tuning import Tuning
 from isaaclab_pc.commands import tune
 from isaaclab_pc.commands.tune_results import TuningDisplay, report
-from isaaclab_pc.launch import worker
-from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.launch.run_record import RunRecord
-from isaaclab_pc.scaling import FitResult
+from isaaclab_pc.num_envs.fit import FitResult
+from isaaclab_pc.run import jobs
+from isaaclab_pc.run.record import RunRecord
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.terminal.screen import JsonScreen, use
 
@@ -32,7 +32,7 @@ def started(tmp_path, monkeypatch):
     """Let nothing start, and return what would."""
     monkeypatch.chdir(tmp_path)
     calls = []
-    monkeypatch.setattr(worker, "PROGRAM", (sys.executable, "-c", CHECK))
+    monkeypatch.setattr(jobs, "PROGRAM", (sys.executable, "-c", CHECK))
     monkeypatch.setattr(ray_tune, "run_trials", lambda *arguments: calls.append(arguments) or [])
     monkeypatch.setattr(
         tune,

@@ -5,10 +5,10 @@ import re
 
 import pytest
 
+from isaaclab_pc.cli.task_names import our_tasks
 from isaaclab_pc.commands import train, view
-from isaaclab_pc.launch import pretrained
-from isaaclab_pc.launch.task_names import our_tasks
 from isaaclab_pc.learners.common.checkpoint_file import save_checkpoint
+from isaaclab_pc.run import pretrained
 
 CPU = ["device=cpu", "physics=newton_mjwarp"]
 

@@ -19,7 +19,7 @@ def check_exports(make: Callable[[FakeEnv, Path], Runner], num_envs: int, folder
         num_envs: Environments.
         folder: Where the files go.
     """
-    exported_policy = pytest.importorskip("isaaclab_pc.workers.exported_policy")
+    exported_policy = pytest.importorskip("isaaclab_pc.export.exported_policy")
     env = FakeEnv(num_envs, "state")
     trained, played = (make(env, folder / name) for name in ("trained", "played"))
     trained.train(1, go_on)

@@ -11,11 +11,11 @@ import torch
 from torch import nn
 
 from isaaclab_pc.agents.networks import RunningNorm
-from isaaclab_pc.distributed import average_gradients
 from isaaclab_pc.learners import RUNNERS, Decision
 from isaaclab_pc.learners.common.checkpoint_file import load_checkpoint
 from isaaclab_pc.learners.common.tripwire import Tripwire
 from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.tensors.distributed import average_gradients
 from isaaclab_pc.workers.ranks import Order, Ranks, follow
 from tests.unit.learners import test_distill_runner
 from tests.unit.learners.bench import Bench, flat, go_on

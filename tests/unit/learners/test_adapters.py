@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from isaaclab_pc import learners, packages
+from isaaclab_pc import learners
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.learners import LearnerOptions, load_adapter, require_library
+from isaaclab_pc.utils import packages
 from tests.unit.learners.bench import CONFIGS, PLAN, SETTINGS
 
 WRITTEN: dict[str, dict[str, Any]] = {

@@ -17,7 +17,7 @@ from isaaclab_pc.learners import TeacherPolicy, load_adapter
 from isaaclab_pc.learners.common.batch import BatchPlan
 from isaaclab_pc.learners.common.checkpoint_file import load_checkpoint, save_checkpoint
 from isaaclab_pc.learners.rsl_rl import cfg as rsl_rl_cfg
-from isaaclab_pc.tensor_bytes import tensor_bytes
+from isaaclab_pc.tensors.tensor_bytes import tensor_bytes
 from tests.unit.learners.bench import make_runner, train
 from tests.unit.learners.fake_env import FakeEnv
 

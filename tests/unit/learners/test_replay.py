@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isaaclab_pc.learners.rsl_rl.replay import Replay
-from isaaclab_pc.tensor_bytes import tensor_bytes
+from isaaclab_pc.tensors.tensor_bytes import tensor_bytes
 
 SHAPES = {"policy": (2,), "points": (3, 3)}
 

@@ -20,7 +20,7 @@ from isaaclab_pc.learners import (
     Decision,
 )
 from isaaclab_pc.learners.rsl_rl import cfg as rsl_rl_cfg
-from isaaclab_pc.tensor_bytes import tensor_bytes
+from isaaclab_pc.tensors.tensor_bytes import tensor_bytes
 from tests.unit.learners.bench import CONFIGS, NUM_ENVS, PLAN, SETTINGS, Bench, go_on
 from tests.unit.learners.fake_env import ACTIONS, EPISODE, NUM_POINTS
 

@@ -7,22 +7,21 @@ from pathlib import Path
 
 import numpy as np
 
-from isaaclab_pc.fault_dump import FORMAT, FaultDump
-from isaaclab_pc.iteration_log import append_iteration
-from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.launch.evaluation_result import Breakdown, Evaluation, Success, Third
-from isaaclab_pc.launch.run_folder import SETTINGS_NAME
-from isaaclab_pc.launch.run_record import (
+from isaaclab_pc.cli.compose import compose
+from isaaclab_pc.faults.dump import FORMAT, FaultDump
+from isaaclab_pc.num_envs.trial import MemoryReport, Outcome, Trial
+from isaaclab_pc.report.films import Film, add_films
+from isaaclab_pc.run.evaluation import Breakdown, Evaluation, Success, Third
+from isaaclab_pc.run.folder import SETTINGS_NAME
+from isaaclab_pc.run.iteration_log import append_iteration
+from isaaclab_pc.run.record import (
     CheckpointEntries,
     CheckpointEntry,
     CurvePoint,
     RestartEntry,
     RunRecord,
 )
-from isaaclab_pc.scaling import Outcome, Trial
-from isaaclab_pc.scaling.trial import MemoryReport
 from isaaclab_pc.supervise.events import EventLog
-from isaaclab_pc.viz.films import Film, add_films
 
 MIB = 2**20
 ITERATIONS = 6

@@ -9,7 +9,7 @@ pytest.importorskip("websockets", reason="needs viser: uv pip install -c constra
 
 from isaaclab_pc.report.page import comparison_page, run_page
 from tests.unit.report.run_folder import edit, make_faulty, make_run
-from tests.unit.viz.browser import Browser, browser, needs_chromium
+from tests.unit.viewer.browser import Browser, browser, needs_chromium
 
 PICTURES = """
 (() => {

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from isaaclab_pc.launch.command_line import parse_command
-from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.cli.command_line import parse_command
+from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.report.at_end import report_at_end
 from isaaclab_pc.report.comparison import differences
+from isaaclab_pc.report.films import add_films
 from isaaclab_pc.report.next_commands import commands
 from isaaclab_pc.report.page import comparison_page, run_page
 from isaaclab_pc.report.read_run import read_run, read_runs
 from isaaclab_pc.report.words import NOTHING
-from isaaclab_pc.viz.films import add_films
 from tests.unit.report.run_folder import ITERATIONS, STEPS, TRIALS, edit, make_faulty, make_film, make_run
 
 FIGURES = {

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from isaaclab_pc.commands import demo, export, play, replay, scale, train, train_to_end
-from isaaclab_pc.launch import child_process, worker
+from isaaclab_pc.processes import child_process
+from isaaclab_pc.run import jobs
 
 SCRIPTS = Path(__file__).parents[3] / "scripts"
 
@@ -109,7 +110,7 @@ LONG = "x" * 3000
 def test_the_other_scripts_refuse_in_one_line_too(tmp_path, monkeypatch, capsys, command, arguments):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(child_process, "run_child", lambda *_, **__: pytest.fail("a child was started"))
-    monkeypatch.setattr(worker, "run_child", lambda *_, **__: pytest.fail("a child was started"))
+    monkeypatch.setattr(jobs, "run_child", lambda *_, **__: pytest.fail("a child was started"))
     assert command.main(["device=cpu", *arguments]) == 2
     output = capsys.readouterr().err
     assert output.startswith("error: ")

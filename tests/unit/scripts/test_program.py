@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from isaaclab_pc import program_name
 from isaaclab_pc.__main__ import main
 from isaaclab_pc.commands import COMMANDS, new_task, play
-from isaaclab_pc.launch.child_process import run_child
-from isaaclab_pc.program_name import command_line, started_as_program
+from isaaclab_pc.processes.child_process import run_child
+from isaaclab_pc.terminal import program_name
+from isaaclab_pc.terminal.program_name import command_line, started_as_program
 
 SCRIPTS = Path(__file__).parents[3] / "scripts"
 
@@ -85,9 +85,7 @@ def test_a_command_line_is_one_that_can_be_typed(monkeypatch):
 
 
 def test_a_worker_names_the_command_that_the_user_typed(capfd):
-    program = (
-        "from isaaclab_pc.program_name import command_line; print(command_line('replay', 'dump=a.npz'), flush=True)"
-    )
+    program = "from isaaclab_pc.terminal import program_name as p; print(p.command_line('replay', 'dump=a.npz'))"
     worker = [sys.executable, "-c", program]
     with started_as_program():
         assert run_child(worker) == 0

@@ -3,9 +3,9 @@
 
 import torch
 
-from isaaclab_pc.keyed_random import keyed_hash
-from isaaclab_pc.sensors.realism import DepthRealism
-from isaaclab_pc.sensors.realism_cfg import DepthRealismCfg, StructuredLightNoiseCfg
+from isaaclab_pc.sensors.realism.cfg import DepthRealismCfg, StructuredLightNoiseCfg
+from isaaclab_pc.sensors.realism.depth_realism import DepthRealism
+from isaaclab_pc.tensors.keyed_random import keyed_hash
 
 FX = 60.0
 NO_LATERAL = 1e9

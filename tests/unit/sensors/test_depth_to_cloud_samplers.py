@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.spatial import KDTree
 
 from isaaclab_pc.sensors.depth_to_cloud import Cloud, pixel_order
-from isaaclab_pc.sensors.numba_kernels import permuted
-from isaaclab_pc.sensors.numba_sampler_kernels import first_of_voxels
+from isaaclab_pc.sensors.kernels.numba_kernels import permuted
+from isaaclab_pc.sensors.kernels.numba_sampler_kernels import first_of_voxels
 from tests.unit.sensors.cloud_reference import Scene, greedy_farthest, random_scene, voxel_of
 
 seeds = st.integers(0, 2**32 - 1)

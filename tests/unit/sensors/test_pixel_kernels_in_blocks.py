@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from isaaclab_pc.sensors.features import estimate_normals
-from isaaclab_pc.sensors.realism_cfg import (
+from isaaclab_pc.sensors.realism.cfg import (
     DepthRealismCfg,
     GaussianNoiseCfg,
     StereoNoiseCfg,

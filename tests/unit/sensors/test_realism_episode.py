@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from isaaclab.utils.math import quat_apply_inverse, quat_conjugate, quat_mul
 
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.sensors.realism import DepthRealism
-from isaaclab_pc.sensors.realism_cfg import (
+from isaaclab_pc.sensors.realism.cfg import (
     DepthRealismCfg,
     GaussianNoiseCfg,
     StereoNoiseCfg,
     StructuredLightNoiseCfg,
 )
+from isaaclab_pc.sensors.realism.depth_realism import DepthRealism
 from tests.unit.sensors.realism_helpers import FX, everything, make, make_keys, pinhole, poses
 
 

@@ -8,9 +8,9 @@ from hydra.core.override_parser.types import QuotedString
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from isaaclab_pc.launch import task_names
-from isaaclab_pc.launch.command_line import override_value, parse_command, parse_override
-from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.cli import task_names
+from isaaclab_pc.cli.command_line import override_value, parse_command, parse_override
+from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.base import check_value
 from isaaclab_pc.settings.run import SETTINGS

@@ -4,8 +4,8 @@
 import pytest
 import yaml
 
+from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.settings.base import check_value
 from isaaclab_pc.settings.run import INTERNAL, SETTINGS

@@ -13,13 +13,13 @@ import time
 import zipfile
 from pathlib import Path
 
-from isaaclab_pc.iteration_log import append_iteration
-from isaaclab_pc.launch.child_process import ExitCode, SignalFlag
-from isaaclab_pc.launch.heartbeat import Heart
-from isaaclab_pc.launch.run_folder import PROGRESS_NAME, SETTINGS_NAME
-from isaaclab_pc.launch.run_record import CheckpointEntries, CheckpointEntry, RunRecord
-from isaaclab_pc.launch.worker import CheckJob, TrainJob
-from isaaclab_pc.scaling.trial import Progress, TrainingPhase
+from isaaclab_pc.num_envs.trial import Progress, TrainingPhase
+from isaaclab_pc.processes.child_process import ExitCode, SignalFlag
+from isaaclab_pc.run.folder import PROGRESS_NAME, SETTINGS_NAME
+from isaaclab_pc.run.iteration_log import append_iteration
+from isaaclab_pc.run.jobs import CheckJob, TrainJob
+from isaaclab_pc.run.record import CheckpointEntries, CheckpointEntry, RunRecord
+from isaaclab_pc.supervise.heartbeat import Heart
 
 LAST = 10
 

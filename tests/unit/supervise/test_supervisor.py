@@ -16,13 +16,13 @@ import psutil
 import pytest
 from filelock import FileLock
 
+from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.cluster.start import start_command
-from isaaclab_pc.launch import worker
-from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.launch.run_folder import WORKER_LOCK
-from isaaclab_pc.launch.run_record import RunRecord
-from isaaclab_pc.launch.worker import TrainJob
-from isaaclab_pc.scaling.memory import FreeMemory
+from isaaclab_pc.num_envs.memory import FreeMemory
+from isaaclab_pc.run import jobs
+from isaaclab_pc.run.folder import WORKER_LOCK
+from isaaclab_pc.run.jobs import TrainJob
+from isaaclab_pc.run.record import RunRecord
 from isaaclab_pc.supervise import health, oom_watch, supervisor, watch
 from isaaclab_pc.supervise.deaths import DeathCause
 from isaaclab_pc.supervise.supervisor import supervise
@@ -65,7 +65,7 @@ def has_reached(heartbeat: Path, iteration: int) -> bool:
 @pytest.fixture
 def run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(worker, "PROGRAM", FAKE)
+    monkeypatch.setattr(jobs, "PROGRAM", FAKE)
     monkeypatch.setattr(supervisor, "LONGEST_PAUSE", 0.1)
     monkeypatch.setattr(watch, "_LOOK_SECONDS", 0.05)
     monkeypatch.setattr(oom_watch, "free_host_memory", lambda: FreeMemory(8 << 30, "memory"))
@@ -305,9 +305,9 @@ def test_nothing_is_left_of_a_process_that_is_killed_with_its_supervisor(run):
     driver = (
         f"import sys; sys.path.insert(0, {str(ROOT)!r}); from pathlib import Path;"
         "from tests.unit.supervise.test_supervisor import FAKE; from isaaclab_pc.supervise.supervisor import supervise;"
-        "from isaaclab_pc.launch import worker; from isaaclab_pc.launch.run_record import RunRecord;"
-        "from isaaclab_pc.settings import RunSettings; worker.PROGRAM = FAKE;"
-        "job = worker.TrainJob(RunSettings.load(Path('run/config.yaml')));"
+        "from isaaclab_pc.run import jobs; from isaaclab_pc.run.record import RunRecord;"
+        "from isaaclab_pc.settings import RunSettings; jobs.PROGRAM = FAKE;"
+        "job = jobs.TrainJob(RunSettings.load(Path('run/config.yaml')));"
         "from isaaclab_pc.cluster.start import start_command;"
         "supervise(RunRecord.load(Path('run')), job, start_command)"
     )

@@ -13,7 +13,7 @@ import pytest
 
 from isaaclab_pc.terminal.events import Memory
 from isaaclab_pc.terminal.live import LiveScreen
-from isaaclab_pc.user_stream import UserStream
+from isaaclab_pc.terminal.user_stream import UserStream
 from tests.unit.terminal.shown import METRICS, iteration, trials
 from tests.waiting import wait_until
 

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from isaaclab_pc.launch.child_process import run_child, run_script
+from isaaclab_pc.cli.script import run_script
+from isaaclab_pc.processes.child_process import run_child
 from isaaclab_pc.terminal import screen as screens
 from isaaclab_pc.terminal.events import (
     End,

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.launch.run_record import RunRecord
+from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.learners import load_adapter
 from isaaclab_pc.learners.common.batch import BatchPlan
+from isaaclab_pc.run.record import RunRecord
 from isaaclab_pc.tasks.reach.reach_env_cfg import ReachEnvCfg
 from isaaclab_pc.workers import play, probe, train
 from tests.unit.workers.fake_session import SETTINGS, FakeEnv, FakeRunner

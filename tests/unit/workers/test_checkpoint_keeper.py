@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.launch.evaluation_result import Evaluation, Success
-from isaaclab_pc.launch.run_record import RunRecord
+from isaaclab_pc.cli.compose import compose
+from isaaclab_pc.run.evaluation import Evaluation, Success
+from isaaclab_pc.run.record import RunRecord
 from isaaclab_pc.workers.checkpoint_keeper import CheckpointKeeper
 
 

@@ -7,8 +7,8 @@ import h5py
 import pytest
 import torch
 
-from isaaclab_pc.demo_file import DemoFile
-from isaaclab_pc.demos import Episodes
+from isaaclab_pc.demos.datasets import Episodes
+from isaaclab_pc.demos.demo_file import DemoFile
 from isaaclab_pc.workers.demo import GIVE_UP_AFTER, record, record_wave
 from tests.unit.commands.demo_helpers import POINTS, STEPS, FakeEnv, settings
 

@@ -4,7 +4,7 @@ from contextlib import contextmanager
 import pytest
 import torch
 
-from isaaclab_pc.launch.evaluation_result import Evaluation
+from isaaclab_pc.run.evaluation import Evaluation
 from isaaclab_pc.workers.evaluation import evaluate, evaluate_in_between
 from tests.unit.workers.fake_env import FakeEnv
 

@@ -3,9 +3,9 @@
 
 import pytest
 
+from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.guards import GuardCfg
-from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.workers.resolve import resolve
 
 

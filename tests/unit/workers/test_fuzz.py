@@ -4,9 +4,9 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.scaling.machine import Machine
-from isaaclab_pc.scaling.preflight import check_run
+from isaaclab_pc.cli.compose import compose
+from isaaclab_pc.num_envs.machine import Machine
+from isaaclab_pc.num_envs.preflight import check_run
 from isaaclab_pc.settings.base import shown
 from isaaclab_pc.settings.run import SETTINGS
 from isaaclab_pc.workers.resolve import resolve

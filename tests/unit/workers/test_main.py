@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from isaaclab_pc.launch.worker import JOBS, Job, PlayJob, ReplayJob, worker_command
+from isaaclab_pc.run.jobs import JOBS, Job, PlayJob, ReplayJob, worker_command
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.workers import __main__ as workers
 

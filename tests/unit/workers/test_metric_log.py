@@ -11,10 +11,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch import platform
-from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.launch.run_record import RunRecord
+from isaaclab_pc.run import platform
+from isaaclab_pc.run.record import RunRecord
 from isaaclab_pc.workers.metric_log import MetricLog, open_metric_log
 
 
@@ -62,7 +62,7 @@ def test_a_run_of_weights_and_biases_lies_in_the_runs_folder_under_its_name(run,
     code = """
         import sys
         from pathlib import Path
-        from isaaclab_pc.launch.run_record import RunRecord
+        from isaaclab_pc.run.record import RunRecord
         from isaaclab_pc.settings import RunSettings
         from isaaclab_pc.workers.metric_log import open_metric_log
         run = Path(sys.argv[1])

@@ -3,10 +3,10 @@
 
 import pytest
 
+from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.launch.worker import PlanJob
-from isaaclab_pc.scaling.preflight import Plan
+from isaaclab_pc.num_envs.preflight import Plan
+from isaaclab_pc.run.jobs import PlanJob
 from isaaclab_pc.workers.plan import plan
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.launch.worker import PlayJob
+from isaaclab_pc.cli.compose import compose
+from isaaclab_pc.run.jobs import PlayJob
 from isaaclab_pc.terminal.screen import Lines
 from isaaclab_pc.workers import play as worker
 from tests.unit.workers.fake_session import SETTINGS

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 import torch
 
+from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.launch.worker import ProbeJob
-from isaaclab_pc.scaling import Outcome, SearchSettings, Trial
+from isaaclab_pc.num_envs.search_settings import SearchSettings
+from isaaclab_pc.num_envs.trial import Outcome, Trial
+from isaaclab_pc.run.jobs import ProbeJob
 from isaaclab_pc.workers import probe
 from tests.unit.workers.fake_session import METRICS, SETTINGS, USAGE, FakeRunner
 
@@ -173,9 +174,9 @@ def test_what_was_printed_stands_in_the_log_before_the_trial_is_handed_over(tmp_
     code = f"""
 import ctypes, os, signal
 from pathlib import Path
-from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.launch.worker import ProbeJob
-from isaaclab_pc.scaling import Outcome, Trial
+from isaaclab_pc.cli.compose import compose
+from isaaclab_pc.run.jobs import ProbeJob
+from isaaclab_pc.num_envs.trial import Outcome, Trial
 from isaaclab_pc.workers.probe import _hand_over
 print("Python's")
 ctypes.CDLL(None).puts(b"the solver's")

@@ -10,8 +10,8 @@ import pytest
 from gymnasium import wrappers
 from gymnasium.envs.registration import WrapperSpec
 
+from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.workers import registration, session
 from isaaclab_pc.workers.resolve import resolve
 

@@ -15,10 +15,10 @@ from gymnasium.envs.registration import EnvSpec
 
 from isaaclab_pc.assets import franka
 from isaaclab_pc.assets.ur5e import UR5E_GRIPPER_CFG
+from isaaclab_pc.cli.compose import compose
+from isaaclab_pc.cli.task_names import our_tasks
 from isaaclab_pc.envs.arm_control import arm_action_size
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.launch.task_names import our_tasks
 from isaaclab_pc.learners import RUNNERS
 from isaaclab_pc.physics import PRESETS
 from isaaclab_pc.workers import resolve as resolving
@@ -293,8 +293,8 @@ def test_a_gpu_that_torch_cannot_use_is_refused_with_the_reason(monkeypatch, cou
 
 RESOLVE_ALL = """
 import sys
-from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.launch.task_names import our_tasks
+from isaaclab_pc.cli.compose import compose
+from isaaclab_pc.cli.task_names import our_tasks
 from isaaclab_pc.workers.resolve import resolve
 
 for backend in ("newton_mjwarp", "ovphysx"):

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.compose import compose
 from isaaclab_pc.settings import RunSettings
 from isaaclab_pc.workers import session as sessions
 from isaaclab_pc.workers.resolve import resolve
@@ -42,7 +42,7 @@ def test_what_shows_a_task_of_this_package_in_a_browser_is_not_isaac_labs(monkey
     import gymnasium
     import isaaclab.app
 
-    from isaaclab_pc.workers import live_view
+    from isaaclab_pc.viewer import live_view
 
     given = []
     shown = []

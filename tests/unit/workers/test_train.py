@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
+from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.launch.child_process import ExitCode
-from isaaclab_pc.launch.compose import compose
-from isaaclab_pc.launch.heartbeat import HEARTBEAT_NAME, Heartbeat
-from isaaclab_pc.launch.run_record import RunRecord
-from isaaclab_pc.launch.worker import TrainJob
 from isaaclab_pc.learners import NonFiniteError
-from isaaclab_pc.scaling.profile import Answer
-from isaaclab_pc.scaling.trial import Progress, TrainingPhase
+from isaaclab_pc.num_envs.profile import Answer
+from isaaclab_pc.num_envs.trial import Progress, TrainingPhase
+from isaaclab_pc.processes.child_process import ExitCode
+from isaaclab_pc.report.run_curves import read_run_curves
+from isaaclab_pc.run.jobs import TrainJob
+from isaaclab_pc.run.record import RunRecord
 from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.supervise.heartbeat import HEARTBEAT_NAME, Heartbeat
 from isaaclab_pc.terminal.screen import Lines
-from isaaclab_pc.viz.run_curves import read_run_curves
 from isaaclab_pc.workers import checkpoint_keeper as checkpoints
 from isaaclab_pc.workers import train as worker
 from tests.unit.workers.fake_session import METRICS, SETTINGS, USAGE

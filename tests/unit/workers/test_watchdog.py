@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from isaaclab_pc.launch.child_process import ExitCode
-from isaaclab_pc.launch.compose import compose
+from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.learners import load_adapter
 from isaaclab_pc.learners.common.batch import BatchPlan
+from isaaclab_pc.processes.child_process import ExitCode
 from isaaclab_pc.tasks.reach.reach_env_cfg import ReachEnvCfg
 from isaaclab_pc.workers.watchdog import EarlyStop, LearnerWatch, StormWatch
 

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""From a checked command line to the settings of one run, composed by Hydra."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from hydra import compose as hydra_compose
+from hydra import initialize_config_module
+from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from isaaclab_pc.cli.plugins import load_hydra_plugins
+from isaaclab_pc.cli.task_names import resolve_task
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.settings import PhysicsSettings, RunSettings
+from isaaclab_pc.settings.physics import BACKENDS
+
+__all__ = ["CONFIG_MODULE", "CONFIG_NAME", "compose", "on_one_line", "settings_of_composed", "store_settings"]
+
+CONFIG_MODULE = "isaaclab_pc.conf"
+CONFIG_NAME = "train"
+
+
+def compose(settings: Sequence[str] = (), env: Sequence[str] = (), agent: Sequence[str] = ()) -> RunSettings:
+    """Compose and check the settings of one run, the task's name resolved to its gym id.
+
+    Args:
+        settings: ``key=value`` as Hydra reads it.
+        env: ``env.<field>=value``, for the task's config.
+        agent: ``agent.<field>=value``, for the agent's config.
+
+    Raises:
+        ConfigError: A value is refused, by Hydra or by this package.
+    """
+    store_settings()
+    with _no_global_hydra(), initialize_config_module(CONFIG_MODULE, version_base="1.3"):
+        try:
+            composed = hydra_compose(CONFIG_NAME, overrides=list(settings))
+        except (HydraException, OmegaConfBaseException) as error:
+            raise ConfigError(on_one_line(error)) from None
+    return settings_of_composed(composed, env, agent)
+
+
+def settings_of_composed(composed: DictConfig, env: Sequence[str] = (), agent: Sequence[str] = ()) -> RunSettings:
+    """Check what Hydra composed, with further overrides; as :func:`compose`.
+
+    Raises:
+        ConfigError: A value is refused.
+    """
+    try:
+        plain: Any = OmegaConf.to_container(composed, resolve=True)
+    except OmegaConfBaseException as error:
+        raise ConfigError(on_one_line(error)) from None
+    plain.pop("hydra", None)
+    plain["env_overrides"] = [*plain["env_overrides"], *env]
+    plain["agent_overrides"] = [*plain["agent_overrides"], *agent]
+
+    settings = RunSettings(**plain)
+    return settings.with_values({"task": resolve_task(settings.task)})
+
+
+@functools.cache
+def store_settings() -> None:
+    """Put the names and defaults of all settings where Hydra finds them, whatever plugins it has."""
+    load_hydra_plugins()
+    store = ConfigStore.instance()
+    store.store(name="run_settings", node=RunSettings().model_dump())
+    for backend in BACKENDS:
+        store.store(group="physics", name=backend, node=PhysicsSettings(backend=backend).model_dump())
+
+
+def on_one_line(error: Exception) -> str:
+    """Return the message of one of Hydra's errors, which may have many lines, on one."""
+    return " ".join(str(error).split())
+
+
+@contextlib.contextmanager
+def _no_global_hydra() -> Iterator[None]:
+    """Set a running Hydra application aside: only one may be initialized at a time."""
+    state = GlobalHydra.get_state()
+    GlobalHydra.instance().clear()
+    try:
+        yield
+    finally:
+        GlobalHydra.set_state(state)

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs of a command line: one, or with ``-m`` one for each combination of values, by Hydra's sweeper and launcher."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import hydra
+from hydra import compose as hydra_compose
+from hydra import initialize_config_module
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, OmegaConf
+
+from isaaclab_pc.cli.command_line import Command, override_value, parse_override, quoted
+from isaaclab_pc.cli.compose import (
+    CONFIG_MODULE,
+    CONFIG_NAME,
+    compose,
+    on_one_line,
+    settings_of_composed,
+    store_settings,
+)
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.processes.child_process import ExitCode, was_stopped
+from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.terminal.screen import current
+
+__all__ = ["launcher_settings", "run_each"]
+
+
+def run_each(command: Command, run: Callable[[RunSettings], int]) -> int:
+    """Compose the settings of each run of a command line, run it, and return the highest exit code.
+
+    Raises:
+        ConfigError: The settings of the only run are refused, or those of Hydra.
+        SystemExit: Ctrl-C, which is for all of the runs.
+    """
+    if not command.flags:
+        return run(compose(command.settings, command.env, command.agent))
+
+    _check_hydra_settings(command)
+    with tempfile.TemporaryDirectory() as scratch:
+        return _run_hydra(command, run, scratch)
+
+
+def _run_hydra(command: Command, run: Callable[[RunSettings], int], scratch: str) -> int:
+    codes = [int(ExitCode.OK)]
+    started = []
+
+    def job(composed: DictConfig) -> None:
+        if command.multirun:
+            # Not resolved: an override may refer to a setting that does not exist, which is refused below.
+            hydra_settings: Any = OmegaConf.to_container(HydraConfig.get(), resolve=False)
+            overrides = hydra_settings["overrides"]["task"]
+            current().decide(
+                f"\n== run {HydraConfig.get().job.num}: {' '.join(overrides)}", run=HydraConfig.get().job.num
+            )
+        try:
+            settings = settings_of_composed(composed)
+            started.append(settings)
+            codes.append(run(settings))
+        except ConfigError as error:
+            current().fail(str(error))
+            codes.append(ExitCode.REFUSED)
+        started.clear()
+        if was_stopped(codes[-1]):
+            sys.exit(codes[-1])
+
+    # The sweeper writes its own config into its folder, for which a run has no use.
+    sweep_dir = [] if "hydra.sweep.dir" in command.given else [f"hydra.sweep.dir={override_value(scratch)}"]
+    arguments = [*command.flags, *command.settings, *packed_overrides(command), *sweep_dir]
+    with _hydra_sees(arguments):
+        try:
+            hydra.main(version_base="1.3", config_path=f"pkg://{CONFIG_MODULE}", config_name=CONFIG_NAME)(job)()
+        except Exception as error:
+            if started:
+                raise
+            # Not one of our runs: whatever Hydra came upon in what it was given.
+            raise ConfigError(
+                f"{' '.join([*command.flags, *_hydra_settings(command)])}: {on_one_line(error)}"
+            ) from None
+    return max(codes)
+
+
+def packed_overrides(command: Command) -> list[str]:
+    """Render ``env.*`` and ``agent.*`` as two lists for Hydra, or as a sweep over all combinations of their values."""
+    overrides = {"env_overrides": command.env, "agent_overrides": command.agent}
+    return [f"{name}={_pack(texts, command.multirun)}" for name, texts in overrides.items() if texts]
+
+
+def _pack(overrides: Sequence[str], multirun: bool) -> str:
+    combinations: list[list[str]] = [[]]
+    for text in overrides:
+        override = parse_override(text)
+        several = multirun and override.is_sweep_override()
+        values = [f"{override.key_or_group}={v}" for v in override.sweep_string_iterator()] if several else [text]
+        combinations = [[*chosen, value] for chosen in combinations for value in values]
+    return ",".join("[" + ",".join(map(quoted, chosen)) + "]" for chosen in combinations)
+
+
+def _hydra_settings(command: Command) -> list[str]:
+    return [text for text in command.settings if re.match(r"[+~]*hydra[./@=]", text)]
+
+
+def launcher_settings(command: Command) -> dict[str, Any]:
+    """Compose the values below ``hydra.launcher``.
+
+    Raises:
+        ConfigError: Hydra refuses them.
+    """
+    return _hydra_value(command, "launcher")
+
+
+def _hydra_value(command: Command, name: str) -> Any:
+    """Return one of Hydra's own settings, composed."""
+    own = _hydra_settings(command)
+    store_settings()
+    with initialize_config_module(CONFIG_MODULE, version_base="1.3"):
+        try:
+            composed = hydra_compose(CONFIG_NAME, overrides=own, return_hydra_config=True)
+            value = OmegaConf.select(composed.hydra, name, throw_on_missing=True)
+            return OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
+        except Exception as error:
+            # Not only Hydra's own exceptions: also those that its code runs into.
+            raise ConfigError(f"{' '.join(own)}: {on_one_line(error)}") from None
+
+
+def _check_hydra_settings(command: Command) -> None:
+    """Refuse what Hydra itself would refuse with a traceback."""
+    folder = Path(_hydra_value(command, "sweep.dir"))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"hydra.sweep.dir={folder}: {error}; give a folder where you may write.") from None
+
+
+@contextlib.contextmanager
+def _hydra_sees(arguments: Sequence[str]) -> Iterator[None]:
+    """Let Hydra's application, which reads the program's arguments, see others, and let it raise its errors."""
+    before = sys.argv
+    full_error = os.environ.get("HYDRA_FULL_ERROR")
+    sys.argv = [before[0], *arguments]
+    # Otherwise it prints a traceback and ends the program.
+    os.environ["HYDRA_FULL_ERROR"] = "1"
+    try:
+        yield
+    finally:
+        sys.argv = before
+        if full_error is None:
+            del os.environ["HYDRA_FULL_ERROR"]
+        else:
+            os.environ["HYDRA_FULL_ERROR"] = full_error

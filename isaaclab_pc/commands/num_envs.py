@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""``num_envs=auto`` for a run: search for each kind of device, and show the user the trials. Loads no torch.
+
+All processes of a run on several GPUs have the same number of environments, so the GPU with the least room decides.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.num_envs.answer_parts import answer_parts
+from isaaclab_pc.num_envs.fit import FitResult, ProbeError, fit
+from isaaclab_pc.num_envs.gpu import Gpu
+from isaaclab_pc.num_envs.retry import apply_overrides, retry_overrides
+from isaaclab_pc.num_envs.search_settings import SearchSettings
+from isaaclab_pc.num_envs.trial import Overrides, Trial, format_size
+from isaaclab_pc.run.jobs import ProbeJob, worker_command
+from isaaclab_pc.run.platform import gpu_count
+from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.terminal.screen import Screen, current
+
+__all__ = ["FIRST_GPU_RESERVE", "find_num_envs", "num_envs_per_process"]
+
+FIRST_GPU_RESERVE = 512 << 20
+"""Memory that each further process is taken to need on the first process's GPU [bytes]: about a CUDA context, which
+libraries open on the default GPU. An assumption, not measured."""
+
+
+def num_envs_per_process(run: RunSettings, on_trial: Callable[[Trial], None]) -> FitResult:
+    """Find the number of environments that each process of a run can have, showing each trial.
+
+    Args:
+        run: The run's settings, device and algorithm chosen.
+        on_trial: Called with each trial.
+
+    Returns:
+        The answer; it has been printed.
+
+    Raises:
+        ConfigError: A GPU cannot be read, no size fits, or the config is refused by the first child.
+        ProbeError: A trial failed for another reason than its size.
+    """
+    processes = run.gpus
+    if run.cluster is not None:
+        # What this machine can take stands for all of them.
+        processes = run.workers if run.device == "cpu" else min(run.workers, gpu_count())
+    if processes == 1 or run.device == "cpu":
+        return find_num_envs(run, SearchSettings.of(run), on_trial, processes=processes)
+
+    def search(group: GpuGroup, num_envs: int | None, overrides: Overrides) -> FitResult:
+        reserved = f", {format_size(group.reserve)} of it kept for the other processes" if group.reserve else ""
+        current().say(f"{group.device}{reserved}, for {', '.join(group.devices)}:")
+        on_device = apply_overrides(run, {**overrides, "device": group.device})
+        only_size = {} if num_envs is None else {"min": num_envs, "max": num_envs, "granule": num_envs}
+        return find_num_envs(
+            on_device,
+            SearchSettings.of(on_device, **only_size),
+            lambda trial: on_trial(replace(trial, device=group.device)),
+            processes=processes,
+            reserve=group.reserve,
+        )
+
+    devices = [f"cuda:{index}" for index in range(processes)]
+    result = smallest_answer(group_gpus(devices), search)
+    current().decide(f"num_envs={result.num_envs} on each of {', '.join(devices)}")
+    return result
+
+
+def find_num_envs(
+    run: RunSettings,
+    search: SearchSettings,
+    on_trial: Callable[[Trial], None],
+    *,
+    processes: int = 1,
+    reserve: int = 0,
+) -> FitResult:
+    """Find the number of environments on one device, showing each trial.
+
+    Args:
+        run: The run's settings, device and physics backend chosen.
+        search: How to search.
+        on_trial: Called with each trial.
+        processes: As for :func:`~isaaclab_pc.num_envs.fit`.
+        reserve: Likewise.
+
+    Returns:
+        The answer; its reason has been printed.
+
+    Raises:
+        ConfigError: No size fits, or the config is refused by the first child.
+        ProbeError: A trial failed for another reason than its size.
+    """
+    screen = current()
+    label = _label(run, search)
+    screen.begin("search", "num_envs=auto: trying sizes (real rollouts and updates in child processes)")
+
+    def show(trial: Trial) -> None:
+        if trial.config_error:
+            return  # the error itself follows, without the trial's numbers
+        on_trial(trial)
+        screen.say(f"  {trial}")
+        for line, count in trial.repeated_lines:
+            screen.say(f"    native code printed {count} lines such as: {line}")
+
+    try:
+        result = fit(
+            functools.partial(probe_command, run),
+            search,
+            answer_parts(run),
+            show,
+            retry=functools.partial(retry_overrides, smallest=search.usual_smallest),
+            label=label,
+            processes=processes,
+            reserve=reserve,
+        )
+    except ProbeError as error:
+        if error.trial.config_error:
+            raise ConfigError(error.trial.detail) from None
+        raise
+    finally:
+        screen.end_phase()
+
+    _show(result, search, screen)
+    return result
+
+
+def probe_command(run: RunSettings, num_envs: int, result_path: Path, overrides: Overrides) -> list[str]:
+    """Write the job of a child that tries a size, and return its command line.
+
+    Args:
+        run: The run's settings, device and physics backend chosen.
+        num_envs: The size.
+        result_path: Where the child leaves its trial; the job goes beside it.
+        overrides: Settings in place of the run's.
+    """
+    job = ProbeJob(apply_overrides(run, overrides), num_envs, result_path)
+    return worker_command(job, result_path.with_suffix(".job.json"))
+
+
+def _show(result: FitResult, search: SearchSettings, screen: Screen) -> None:
+    """Say what was chosen, and which limit or override goes with it."""
+    screen.decide(result.reason, num_envs=result.num_envs, **result.overrides)
+    most = next((trial.most_envs for trial in result.trials if trial.most_envs is not None), None)
+    if most is not None and result.num_envs + search.sizes.granule > most:
+        screen.say(
+            f"note: more than {most} environments would exceed the agent's samples_per_update; "
+            "scaling.objective=memory or scaling.min takes more"
+        )
+    if result.overrides:
+        given = " ".join(f"{name}={value}" for name, value in result.overrides.items())
+        screen.decide(f"with {given}, as its trial", **result.overrides)
+
+
+def _label(run: RunSettings, search: SearchSettings) -> str:
+    """Describe a search for a list of searches."""
+    budget = [] if search.budget is None else [f"scaling.budget={search.budget}"]
+    given = [*budget, *run.env_overrides, *run.agent_overrides]
+    where = f"obs={run.obs}, {run.runner}, {run.algorithm}, {run.physics.backend}, {search.device}"
+    return " ".join([f"{run.task} ({where}, {search.resolved_objective})", *given])
+
+
+@dataclass(frozen=True)
+class GpuGroup:
+    """GPUs of one model and size."""
+
+    devices: tuple[str, ...]
+    """``cuda:N`` of each."""
+    device: str
+    """The one that is searched on: it has the least room."""
+    reserve: int
+    """Memory of it that is not for the environments [bytes]."""
+
+
+GroupSearch = Callable[[GpuGroup, int | None, Overrides], FitResult]
+"""``search(group, num_envs, overrides)`` finds a number on the group's device, or tries only ``num_envs`` where that is
+given. The overrides take the place of the user's settings."""
+
+
+def group_gpus(
+    devices: Sequence[str], reserve_per_process: int = FIRST_GPU_RESERVE, open_gpu: Callable[[str], Gpu] = Gpu
+) -> list[GpuGroup]:
+    """Group GPUs that can stand for each other.
+
+    Args:
+        devices: ``cuda:N`` of every process of the run, each once, the first process's first.
+        reserve_per_process: Memory that each further process needs on the first one's GPU [bytes].
+        open_gpu: Opens a GPU to read its model and memory.
+
+    Returns:
+        A group for each model and total memory, in the order in which they come. The device of a group is its GPU with
+        the least free memory; what is reserved on the first process's GPU does not count as free.
+
+    Raises:
+        ConfigError: A GPU cannot be read.
+    """
+    # (free memory, device, reserve) of each GPU, by model.
+    members: dict[str, list[tuple[int, str, int]]] = {}
+    for rank, device in enumerate(devices):
+        gpu = open_gpu(device)
+        reserve = reserve_per_process * (len(devices) - 1) if rank == 0 else 0
+        members.setdefault(gpu.model, []).append((gpu.free() - reserve, device, reserve))
+
+    groups = []
+    for same_model in members.values():
+        _, fullest, reserve = min(same_model, key=lambda member: member[0])
+        groups.append(GpuGroup(tuple(device for _, device, _ in same_model), fullest, reserve))
+    return groups
+
+
+def smallest_answer(groups: Sequence[GpuGroup], search: GroupSearch) -> FitResult:
+    """Search once for each group and take the smallest answer.
+
+    Args:
+        groups: From :func:`group_gpus`.
+        search: Finds the answer of a group.
+
+    Returns:
+        The answer with the fewest environments. Where another group found more, the smaller number was tried there too,
+        with the settings that go with it: a size that was not tried is never used.
+
+    Raises:
+        ConfigError: No size fits some group.
+        ProbeError: A trial failed for another reason than its size.
+    """
+    answers = [search(group, None, {}) for group in groups]
+    smallest = min(answers, key=lambda answer: answer.num_envs)
+
+    tried = [(answer.num_envs, answer.overrides) for answer in answers]
+    while others := [i for i, size in enumerate(tried) if size != (smallest.num_envs, smallest.overrides)]:
+        answer = search(groups[others[0]], smallest.num_envs, smallest.overrides)
+        smallest = replace(smallest, overrides={**smallest.overrides, **answer.overrides})
+        tried[others[0]] = (smallest.num_envs, smallest.overrides)
+    return smallest

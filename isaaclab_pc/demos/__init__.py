@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Demonstrations: the HDF5 file that they are recorded to, and PyTorch datasets of it."""

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The parts of a run that decide how many environments fit: settings, files, sources and versions.
+
+Loads no torch, and imports none of the sources.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from types import CodeType
+
+from isaaclab_pc.cli.task_names import task_modules
+from isaaclab_pc.learners import RUNNERS
+from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.utils.packages import installed_versions
+
+__all__ = ["answer_parts", "digest_of", "places_of", "settings_that_matter"]
+
+_ALLOCATING = (
+    *("torch", "warp-lang", "newton", "mujoco", "mujoco-warp", "ovphysx", "isaacsim", "numba"),
+    *("isaaclab", "isaaclab-tasks", "isaaclab-newton", "isaaclab-physx", "isaaclab-ov", "isaaclab-rl", "tensordict"),
+)
+"""Distributions that allocate memory or take time in a training, beside its learning library."""
+
+_LEARNING = {"rsl_rl": "rsl-rl-lib", "rl_games": "rl-games", "skrl": "skrl", "sb3": "stable-baselines3"}
+"""Distribution of each learning library."""
+assert _LEARNING.keys() == RUNNERS.keys()
+
+_IRRELEVANT = {
+    *("num_envs", "seed", "max_iterations", "resume", "scaling", "eval", "supervise", "logger", "host", "force"),
+    *("device", "node_rank", "rendezvous"),
+}
+"""Settings on which neither memory nor speed depends, or which the search takes by themselves."""
+
+_ROOMS = ("agents", "envs", "sensors", "guards", "faults", "physics", "assets", "learners", "tensors")
+"""Folders of this package that compute or allocate in a training, beside its task. The others start it, show it and
+search; they can change without costing anybody a search."""
+
+_LIBRARIES = ("isaaclab", "isaacsim", "omni", "torch", "gymnasium", "rsl_rl", "rl_games", "skrl", "stable_baselines3")
+"""How packages begin that have a version, by which they are known. Of the tasks in them, only their own folder counts:
+people edit those in place."""
+
+_KINDS = {
+    *(".py", ".yaml", ".yml", ".json", ".toml", ".xml", ".mjcf", ".urdf", ".usd", ".usda", ".usdc", ".usdz"),
+    *(".obj", ".stl", ".dae", ".ply", ".glb", ".gltf"),
+}
+"""Kinds of files that count in a folder: sources, configurations and assets, no policies and no logs."""
+
+
+def answer_parts(settings: RunSettings) -> Mapping[str, str]:
+    """Return what the best number of environments depends on, beside the machine, its driver and the search.
+
+    The configurations of environment and agent follow from the settings, the sources of the task and the versions of
+    libraries. What a configuration reads from elsewhere shows in the digest that trials and trainings leave of theirs.
+
+    Args:
+        settings: The run's settings, device and algorithm chosen.
+
+    Raises:
+        ConfigError: The task is of another package, and Isaac Lab's tasks cannot be imported.
+    """
+    versions = installed_versions((*_ALLOCATING, _LEARNING[settings.runner]))
+    return {
+        "settings": settings_that_matter(settings),
+        "files": json.dumps(_named_files(settings)),
+        "sources": _sources(settings.task),
+        "versions": json.dumps(versions, sort_keys=True),
+    }
+
+
+def settings_that_matter(settings: RunSettings) -> str:
+    """Return the settings that memory and speed depend on, as JSON, without the device.
+
+    Args:
+        settings: The run's settings, device and algorithm chosen.
+    """
+    relevant = {key: value for key, value in settings.model_dump().items() if key not in _IRRELEVANT}
+    return json.dumps(relevant, sort_keys=True)
+
+
+@functools.cache
+def _sources(task: str) -> str:
+    return digest_of(places_of(task_modules(task)))
+
+
+def _named_files(settings: RunSettings) -> list[tuple[int, int]]:
+    """Return size and time [ns] of the files that the user's overrides name, such as assets."""
+    values = [text.partition("=")[2].strip("'\"") for text in (*settings.env_overrides, *settings.agent_overrides)]
+    stats = [os.stat(value) for value in values if os.path.isfile(value)]
+    return [(stat.st_size, stat.st_mtime_ns) for stat in stats]
+
+
+def places_of(modules: Iterable[str]) -> list[Path]:
+    """Return the files and folders that decide what a task takes.
+
+    Args:
+        modules: Modules of its environment and configurations, as they are registered.
+
+    Returns:
+        The whole package of each, of whatever name; of this package, and of libraries that have a version, the module's
+        own folder. The rooms of this package that every task trains with are always among them.
+    """
+    package = Path(__file__).parents[1]
+    places = [package / room for room in _ROOMS]
+    for module in modules:
+        top, *parts = module.split(".")
+        found = importlib.util.find_spec(top)
+        if found is None:
+            continue
+        roots = list(found.submodule_search_locations or ())
+        if not roots:
+            places += [Path(found.origin)] if found.origin is not None else []
+        elif top == package.name or top.startswith(_LIBRARIES):
+            places += [Path(root, *parts[:-1]) for root in roots] if parts[1:] else []
+        else:
+            places += map(Path, roots)
+    return sorted({place.resolve() for place in places})
+
+
+def digest_of(places: Iterable[Path]) -> str:
+    """Hash what files say.
+
+    Comments, docstrings and layout of Python code change nothing, and neither do the paths of the places.
+
+    Args:
+        places: Files, and folders with all that is below them; those that are not there are passed over.
+    """
+    digest = hashlib.sha256()
+    for place in places:
+        files = [place] if place.is_file() else sorted(place.rglob("*"))
+        for file in files:
+            hidden = any(part.startswith((".", "__")) for part in file.relative_to(place).parts[:-1])
+            if file.suffix.lower() in _KINDS and not hidden and file.is_file():
+                digest.update(f"{place.name}/{file.relative_to(place)}\0".encode(errors="surrogateescape"))
+                digest.update(hashlib.sha256(_meaning(file)).digest())
+    return digest.hexdigest()
+
+
+def _meaning(file: Path) -> bytes:
+    """Return the content of a file; of Python code without what does nothing."""
+    try:
+        content = file.read_bytes()
+    except OSError:
+        return b""
+    if file.suffix != ".py":
+        return content
+    try:
+        # As with python -OO: without docstrings. What it compiles to is quicker to hash than its tree.
+        return "\n".join(_parts(compile(content, "", "exec", dont_inherit=True, optimize=2))).encode()
+    except (SyntaxError, ValueError):
+        return content
+
+
+def _parts(code: CodeType) -> Iterator[str]:
+    """Yield all of compiled code but where in a file it stands."""
+    names = (code.co_name, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
+    yield repr((names, code.co_flags, code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount))
+    yield code.co_code.hex()
+    yield code.co_exceptiontable.hex()
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _parts(constant)
+        elif isinstance(constant, frozenset):
+            # Each process has an order of its own.
+            yield repr(sorted(map(repr, constant)))
+        else:
+            yield repr(constant)

@@ -1,0 +1,381 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Checks of a run's resolved config against ceilings of renderers, PhysX and the machine, before a simulator starts.
+
+Past most of these ceilings nothing fails: cameras show other environments, contacts vanish, every step is slow.
+"""
+
+# USD's type stubs say that every call returns None.
+# pyright: reportAttributeAccessIssue=false, reportArgumentType=false, reportOptionalMemberAccess=false
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.learners.common.batch import BatchPlan
+from isaaclab_pc.num_envs.machine import Machine
+from isaaclab_pc.num_envs.trial import format_size
+from isaaclab_pc.physics.backends import INSTALL_ISAACSIM
+from isaaclab_pc.utils.json_record import JsonRecord
+from isaaclab_pc.utils.packages import is_installed
+
+__all__ = ["Finding", "Plan", "check_run", "check_samples", "preflight"]
+
+RTX_PARTITIONS = 15_625
+"""Scene partitions, one per environment, of the RTX renderers: Isaac Lab pull request 7573."""
+RTX_TILES = 4096
+"""Views of one camera that Isaac Sim's RTX renderer was seen to return rightly: of 8192 it left out 3093 and gave
+environments each other's images (Isaac Lab pull request 7740, on an L40)."""
+WARP_ELEMENTS = 2**31 - 1
+"""Largest extent of a Warp array along one axis (``warp._src.types.check_array_shape``)."""
+PATCHES_PER_ENV = 40
+"""Contact patches per environment, as PhysX's default buffer has at Isaac Lab's usual 4096 environments. Measured
+elsewhere: 55 needed per environment (Isaac Lab issue 176); 13 let a hand's grasps fail (unilabsim/unisim issue 292)."""
+ROLLOUT_SHARE = 0.5
+"""Largest share of the free memory that a rollout's observations take without a warning; minibatches come on top."""
+BYTES_PER_PIXEL = 8
+"""Depth and segmentation of one pixel: 4 bytes each."""
+NEWTON_BYTES_PER_ENV = 100_000
+PHYSX_BYTES_PER_ENV = 400_000
+"""Host memory of one more environment on the CPU, at least: an arm, a table and a cube were measured to take 0.12 MB on
+Newton and 0.7 MB on ovphysx."""
+TRIANGLES = 10_000
+"""Most triangles of a collision mesh without a warning: a rule of thumb."""
+
+_RENDERERS = {"isaac_rtx": ("isaacsim", INSTALL_ISAACSIM), "ovrtx": ("ovrtx", "pip install 'isaaclab[ovrtx]'")}
+"""Renderers that are installed separately: the module that each needs, and how to install it."""
+_SIMPLE_COLLIDERS = ("convexHull", "boundingCube", "boundingSphere")
+"""Approximations that cost the same for any mesh."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A problem of a run that was found before it starts."""
+
+    severity: Literal["error", "warning"]
+    """Whether the run is refused."""
+    setting: str
+    """The first thing to change, as it is written on the command line or in the task's config."""
+    message: str
+    """The problem and its remedy; names the setting."""
+    sized: bool = False
+    """Whether the problem may go away with fewer environments."""
+
+    def __str__(self) -> str:
+        """Return the message."""
+        return self.message
+
+
+@dataclass(frozen=True)
+class Plan(JsonRecord):
+    """Batches and problems of a run, as a child reads them off its configs."""
+
+    batch: BatchPlan
+    """Horizon and minibatches."""
+    findings: tuple[str, ...]
+    """Problems that the preflight found, for people."""
+
+
+def check_run(env_cfg: Any, machine: Machine, *, trial: bool, visualizers: Sequence[str] = ()) -> list[str]:
+    """Refuse a run that cannot work, before a simulator starts.
+
+    Args:
+        env_cfg: As for :func:`preflight`.
+        machine: As for :func:`preflight`.
+        trial: Whether this is one of the sizes that a search tries.
+        visualizers: As for :func:`preflight`.
+
+    Returns:
+        Warnings, for the user of a run that may start.
+
+    Raises:
+        ConfigError: All errors, one per line.
+        MemoryError: The same in a trial, where fewer environments may solve all of them. A search takes it for any
+            trial that ran out of memory, and goes on with smaller sizes.
+    """
+    return _refuse_errors(preflight(env_cfg, machine, visualizers), trial=trial)
+
+
+def check_samples(space: Any, plan: BatchPlan, replay_samples: int, free: int, *, trial: bool) -> list[str]:
+    """Refuse more samples than the memory can hold, before a learner allocates them.
+
+    Args:
+        space: Observation space of one environment. Clouds and images count, vectors do not.
+        plan: The update's samples.
+        replay_samples: Samples that learning keeps over iterations, as float16; 0: it keeps none.
+        free: Free memory of the device that learns [bytes].
+        trial: As for :func:`check_run`.
+
+    Raises:
+        ConfigError: They do not fit.
+        MemoryError: The same in a trial.
+    """
+    spaces = getattr(space, "spaces", None)
+    parts = list(spaces.values()) if isinstance(spaces, Mapping) else [space]
+    large = [part for part in parts if len(part.shape or ()) > 1]
+    values = sum(math.prod(part.shape) for part in large)
+    sample = 2 * values if replay_samples else sum(math.prod(part.shape) * part.dtype.itemsize for part in large)
+    samples = replay_samples or plan.samples_per_update
+    size = samples * sample
+    if size <= (1.0 if replay_samples else ROLLOUT_SHARE) * free:
+        return []
+
+    if replay_samples:
+        setting = "replay_samples"
+        message = (
+            f"replay_samples={samples}: the clouds or images alone, {format_size(sample)} each, take "
+            f"{format_size(size)} of {format_size(free)} free memory. Use at most replay_samples={free // sample}, or "
+            "num_envs=auto, which finds how many fit."
+        )
+    else:
+        setting = "agent.samples_per_update"
+        message = (
+            f"The clouds or images of one rollout ({samples} samples of {format_size(sample)}) take "
+            f"{format_size(size)} of {format_size(free)} free memory. Use fewer samples per update: "
+            "agent.samples_per_update (agent.params.config.samples_per_update of RL-Games), fewer environments where "
+            f"the horizon of {plan.horizon} steps cannot shrink, or smaller observations: points.num_points, "
+            "points.dtype=float16, env.history_length, the camera's width and height."
+        )
+    return _refuse_errors([Finding("error" if size > free else "warning", setting, message, sized=True)], trial=trial)
+
+
+def _refuse_errors(findings: list[Finding], *, trial: bool) -> list[str]:
+    """Raise the errors, and return the warnings."""
+    errors = [finding for finding in findings if finding.severity == "error"]
+    if errors:
+        kind = MemoryError if trial and all(error.sized for error in errors) else ConfigError
+        raise kind("\n".join(map(str, errors)))
+    return [str(finding) for finding in findings]
+
+
+def preflight(env_cfg: Any, machine: Machine, visualizers: Sequence[str] = ()) -> list[Finding]:
+    """Check a run; starts nothing.
+
+    Args:
+        env_cfg: Isaac Lab's environment config, resolved: ``scene.num_envs``, ``sim.device`` and ``sim.physics`` set.
+        machine: The machine.
+        visualizers: Isaac Lab's visualizers that will be on.
+
+    Returns:
+        Errors and warnings; empty when all is well.
+    """
+    return [
+        *_check_renderers(env_cfg),
+        *_check_rtx(env_cfg),
+        *_check_viewport(env_cfg, visualizers),
+        *_check_images(env_cfg),
+        *_check_environments(env_cfg, machine.free_bytes),
+        *_check_contact_patches(env_cfg),
+        *_check_colliders(env_cfg),
+        *_check_threads(machine),
+    ]
+
+
+def _parts(env_cfg: Any) -> Iterator[tuple[str, Any]]:
+    """Yield every field of the scene and of the config itself, where direct environments keep some, with its path."""
+    for prefix, cfg in (("env.scene", env_cfg.scene), ("env", env_cfg)):
+        for name, value in vars(cfg).items():
+            yield f"{prefix}.{name}", value
+
+
+def _cameras(env_cfg: Any) -> Iterator[tuple[str, Any, str]]:
+    """Yield path, config and renderer of every camera."""
+    for path, part in _parts(env_cfg):
+        if hasattr(part, "renderer_cfg"):
+            yield path, part, getattr(part.renderer_cfg, "renderer_type", "")
+
+
+def _rendered_cameras(env_cfg: Any) -> Iterator[tuple[str, Any, str]]:
+    """Yield path, config and renderer of the cameras that render: our tasks remove those that the policy ignores."""
+    removed = [f"env.scene.{name}" for name in env_cfg.unseen()] if hasattr(env_cfg, "unseen") else []
+    for path, camera, renderer in _cameras(env_cfg):
+        if path not in removed:
+            yield path, camera, renderer
+
+
+def _warning(setting: str, message: str) -> Finding:
+    return Finding("warning", setting, message)
+
+
+def _too_many(message: str) -> Finding:
+    """Return an error that fewer environments may solve."""
+    return Finding("error", "num_envs", message, sized=True)
+
+
+def _check_renderers(env_cfg: Any) -> Iterator[Finding]:
+    """Find renderers of cameras that are not installed: Kit would end the process minutes later."""
+    for path, _, renderer in _cameras(env_cfg):
+        module, install = _RENDERERS.get(renderer, ("", ""))
+        if module and not is_installed(module):
+            setting = f"{path}.renderer_cfg"
+            yield Finding(
+                "error",
+                setting,
+                f"{setting} is the renderer {renderer}, which needs {module}: {install}. Without it, give the camera "
+                "isaaclab_newton's NewtonWarpRendererCfg in the task's config.",
+            )
+
+
+def _check_rtx(env_cfg: Any) -> Iterator[Finding]:
+    """Find more environments than the RTX renderers keep apart. Known from Isaac Lab's documentation, not measured."""
+    num_envs = env_cfg.scene.num_envs
+    for path, camera, renderer in _rendered_cameras(env_cfg):
+        # Isaac Lab gives an environment one partition, whatever the number of its cameras.
+        partitioned = renderer == "ovrtx" or getattr(camera.renderer_cfg, "enable_scene_partitioning", False)
+        if partitioned and num_envs > RTX_PARTITIONS:
+            yield _too_many(
+                f"num_envs={num_envs}: {path}'s renderer {renderer} has {RTX_PARTITIONS} scene partitions, and further "
+                f"environments share images without an error. Use at most num_envs={RTX_PARTITIONS}; with "
+                f"num_envs=auto, scaling.max={RTX_PARTITIONS}.",
+            )
+        elif renderer == "isaac_rtx" and num_envs > RTX_TILES:
+            yield _warning(
+                "num_envs",
+                f"num_envs={num_envs}: above {RTX_TILES} views of {path}, Isaac Sim's RTX renderer was seen to mix up "
+                f"environments' images without an error. Look at them, or use num_envs={RTX_TILES} or less.",
+            )
+
+
+def _check_viewport(env_cfg: Any, visualizers: Sequence[str]) -> Iterator[Finding]:
+    """Find cameras beside Isaac Sim's viewport, which its renderer draws as one more image at each step.
+
+    Isaac Lab turns the viewport off in headless runs for that reason: its pull request 851. Not measured here.
+    """
+    paths = [path for path, _, renderer in _rendered_cameras(env_cfg) if renderer == "isaac_rtx"]
+    if "kit" in visualizers and paths:
+        yield _warning(
+            "visualizer",
+            f"visualizer=kit: Isaac Sim draws its viewport beside {', '.join(paths)} at each step, which costs time "
+            "and GPU memory that num_envs=auto did not measure without it. Train with visualizer=null, or watch with "
+            "visualizer=viser.",
+        )
+
+
+def _check_images(env_cfg: Any) -> Iterator[Finding]:
+    """Find images too large for Newton's renderer, which flattens those of all environments into one Warp array.
+
+    Isaac Sim's RTX renderer and torch keep four axes, of which none comes near the limit.
+    """
+    num_envs = env_cfg.scene.num_envs
+    for path, camera, renderer in _rendered_cameras(env_cfg):
+        pixels = camera.width * camera.height
+        if renderer == "newton_warp" and num_envs * pixels > WARP_ELEMENTS:
+            yield _too_many(
+                f"num_envs={num_envs}: with {path}.width={camera.width} and {path}.height={camera.height} the images "
+                f"have {num_envs * pixels} pixels, and a Warp array takes {WARP_ELEMENTS}. Use at most "
+                f"num_envs={WARP_ELEMENTS // pixels} (with num_envs=auto, scaling.max), or smaller images.",
+            )
+
+
+def _check_environments(env_cfg: Any, free: int) -> Iterator[Finding]:
+    """Find more environments or larger images than the memory can hold, before they fill it."""
+    num_envs = env_cfg.scene.num_envs
+    images = sum(BYTES_PER_PIXEL * camera.width * camera.height for _, camera, _ in _rendered_cameras(env_cfg))
+    simulation = 0
+    if str(env_cfg.sim.device).startswith("cpu"):
+        is_newton = hasattr(env_cfg.sim.physics, "solver_cfg")
+        simulation = NEWTON_BYTES_PER_ENV if is_newton else PHYSX_BYTES_PER_ENV
+
+    size = num_envs * (images + simulation)
+    if size > free:
+        yield _too_many(
+            f"num_envs={num_envs}: the environments and their images take {format_size(size)} at least, and "
+            f"{format_size(free)} are free. Use at most num_envs={free // (images + simulation)}, smaller images, or "
+            "num_envs=auto.",
+        )
+
+
+def _check_contact_patches(env_cfg: Any) -> Iterator[Finding]:
+    """Find a small buffer of PhysX on a GPU: it drops the contacts that do not fit and only logs it."""
+    patches = getattr(env_cfg.sim.physics, "gpu_max_rigid_patch_count", None)
+    if patches is None or not str(env_cfg.sim.device).startswith("cuda"):
+        return
+    num_envs = env_cfg.scene.num_envs
+    if patches < PATCHES_PER_ENV * num_envs:
+        setting = "env.sim.physics.gpu_max_rigid_patch_count"
+        yield _warning(
+            setting,
+            f"{setting}={patches} leaves {patches / num_envs:.0f} contact patches to each of {num_envs} environments; "
+            "PhysX drops the contacts for which there is no room. If its log shows a patch buffer overflow, use "
+            f"{setting}={PATCHES_PER_ENV * num_envs}.",
+        )
+
+
+def _check_colliders(env_cfg: Any) -> Iterator[Finding]:
+    """Find collision meshes that slow every step of every environment; files on asset servers are not read."""
+    for path, part in _parts(env_cfg):
+        spawn = getattr(part, "spawn", None)
+        if getattr(spawn, "collision_from_visuals", False):
+            setting = f"{path}.spawn.collision_from_visuals"
+            yield _warning(
+                setting,
+                f"{setting}=true makes colliders of the meshes that are there to be looked at: use the file's own "
+                f"collision meshes, {setting}=false.",
+            )
+
+        triangles, field = _collider(spawn)
+        if triangles > TRIANGLES:
+            setting = f"{path}.spawn.{field}"
+            yield _warning(
+                setting,
+                f"{setting}: each environment collides {triangles} triangles. Give the meshes the approximation "
+                f"convexHull, or use meshes of at most {TRIANGLES} triangles.",
+            )
+
+
+def _collider(spawn: Any) -> tuple[int, str]:
+    """Return the triangles that an asset collides with other than as hulls or boxes, and the field to change."""
+    mesh = getattr(spawn, "mesh", None)
+    if mesh is not None and spawn.collision_props is not None:
+        props = spawn.mesh_collision_props
+        names = [part.mesh_approximation_name for part in (props if isinstance(props, list) else [props]) if part]
+        simple = any(name in _SIMPLE_COLLIDERS for name in names)
+        return (0 if simple else _mesh_triangles(mesh)), "mesh_collision_props"
+
+    usd_path = getattr(spawn, "usd_path", None)
+    # Whether Kit starts after a stage was opened with its pxr could not be tried.
+    if isinstance(usd_path, str) and Path(usd_path).is_file() and not is_installed("isaacsim"):
+        return _usd_triangles(usd_path), "usd_path"
+    return 0, ""
+
+
+def _mesh_triangles(mesh: Any) -> int:
+    """Count the triangles of a mesh in memory or in a local file; 0 where the file cannot be read here."""
+    if not isinstance(mesh, str):
+        return len(getattr(mesh, "mesh", mesh).faces)
+
+    import trimesh
+
+    path = Path(mesh)
+    if not path.is_file() or path.suffix.lower().lstrip(".") not in trimesh.available_formats():
+        return 0
+    return len(trimesh.load_mesh(path).faces)
+
+
+def _usd_triangles(path: str) -> int:
+    """Count the triangles of the collision meshes in a USD file."""
+    from pxr import Usd, UsdGeom, UsdPhysics
+
+    def collides(prim: Any) -> bool:
+        if not (prim.IsA(UsdGeom.Mesh) and prim.HasAPI(UsdPhysics.CollisionAPI)):
+            return False
+        enabled = UsdPhysics.CollisionAPI(prim).GetCollisionEnabledAttr().Get()
+        approximation = UsdPhysics.MeshCollisionAPI(prim).GetApproximationAttr().Get()
+        return enabled is not False and approximation not in _SIMPLE_COLLIDERS
+
+    stage = Usd.Stage.Open(path)
+    meshes = filter(collides, Usd.PrimRange(stage.GetPseudoRoot(), Usd.TraverseInstanceProxies()))
+    faces = (UsdGeom.Mesh(prim).GetFaceVertexCountsAttr().Get() or () for prim in meshes)
+    return sum(corners - 2 for counts in faces for corners in counts)
+
+
+def _check_threads(machine: Machine) -> Iterator[Finding]:
+    """Find more threads than cores: torch counts the machine's cores and ignores the CPU quota of a container."""
+    if machine.threads > machine.cores:
+        yield _warning(
+            "OMP_NUM_THREADS",
+            f"torch uses {machine.threads} threads on {machine.cores} usable CPU cores, which slows both down: set the "
+            f"environment variable OMP_NUM_THREADS={machine.cores}.",
+        )

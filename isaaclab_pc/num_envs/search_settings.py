@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The ``scaling`` settings, completed for the device that is searched on."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, NamedTuple, Self
+
+from pydantic import StringConstraints, model_validator
+
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.num_envs.search import Objective
+from isaaclab_pc.settings import RunSettings, ScalingSettings
+from isaaclab_pc.settings.base import Expects
+from isaaclab_pc.settings.scaling import MAX_NUM_ENVS
+
+__all__ = ["SearchSettings", "Sizes"]
+
+
+class Sizes(NamedTuple):
+    """Which sizes a search tries."""
+
+    lo: int
+    """Smallest."""
+    hi: int
+    """Largest."""
+    granule: int
+    """All are multiples of this."""
+    start: int
+    """The first one."""
+    floor: int = 1
+    """Smallest one that is tried where not even ``lo`` fits."""
+    finest: int = 1
+    """Those below ``lo`` are multiples of this."""
+
+
+# Past 256 environments on a CPU, building the scene costs every start more than the extra frames per second give back.
+_CPU_FAST = Sizes(lo=32, hi=256, granule=16, start=256)
+_CPU_LARGE = Sizes(lo=32, hi=1024, granule=16, start=32)
+# As many as an update of agent=large has samples for.
+_CUDA_FAST = Sizes(lo=64, hi=MAX_NUM_ENVS, granule=64, start=4096)
+_CUDA_LARGE = Sizes(lo=64, hi=MAX_NUM_ENVS, granule=64, start=256)
+
+
+class SearchSettings(ScalingSettings):
+    """The settings of a search on one device. What is None there is as usual for the device.
+
+    Raises:
+        ConfigError: A setting is outside its range, or no size lies within the bounds.
+    """
+
+    device: Annotated[str, StringConstraints(pattern=r"^(cpu|cuda|cuda:[0-9]+)$"), Expects("cpu, cuda or cuda:N")] = (
+        "cpu"
+    )
+    """Where the trials run. Host memory is held to 0.8 of what is free also on a GPU."""
+
+    @classmethod
+    def of(cls, settings: RunSettings, **changes: Any) -> Self:
+        """Complete a run's settings for its device.
+
+        Args:
+            settings: The run's settings. A number of environments that they give is the only size to try.
+            **changes: Fields that differ.
+        """
+        given = settings.num_envs
+        only = {} if given == "auto" else {"min": given, "max": given, "granule": given}
+        return cls(device=settings.device, **{**settings.scaling.model_dump(), **only, **changes})
+
+    @model_validator(mode="after")
+    def _check_sizes(self) -> Self:
+        sizes = self.sizes
+        if sizes.hi // sizes.granule * sizes.granule < sizes.lo:
+            raise ConfigError(
+                f"scaling.granule={sizes.granule}: no multiple of it lies between scaling.min={sizes.lo} and "
+                f"scaling.max={sizes.hi}"
+            )
+        return self
+
+    @property
+    def usual_smallest(self) -> int:
+        """Fewest environments that are tried while one size fits; only where none does, fewer are."""
+        sizes = self.sizes
+        return -(-sizes.lo // sizes.granule) * sizes.granule
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether the device is a GPU."""
+        return self.device != "cpu"
+
+    @property
+    def resolved_objective(self) -> Objective:
+        """The objective; as auto, throughput."""
+        if self.objective == "auto":
+            return Objective.THROUGHPUT
+        return Objective(self.objective)
+
+    @property
+    def keeps_to_agent(self) -> bool:
+        """Whether no more environments are tried than an update of the agent has samples for."""
+        return self.on_gpu and self.resolved_objective is Objective.THROUGHPUT
+
+    @property
+    def sizes(self) -> Sizes:
+        """The sizes to try; what the user left open gives way to what the user set."""
+        fast, large = (_CUDA_FAST, _CUDA_LARGE) if self.on_gpu else (_CPU_FAST, _CPU_LARGE)
+        usual = fast if self.resolved_objective is Objective.THROUGHPUT else large
+
+        hi = self.max if self.max is not None else max(usual.hi, self.min or 0, self.granule or 0)
+        largest = hi // (self.granule or 1) * (self.granule or 1)
+        lo = self.min if self.min is not None else max(1, min(usual.lo, largest))
+        granule = self.granule if self.granule is not None else min(usual.granule, hi)
+        while self.granule is None and granule > 1 and hi // granule * granule < lo:
+            granule //= 2
+        start = min(max(usual.start, lo), hi)
+
+        finest = self.granule or 1
+        floor = -(-(self.min or 1) // finest) * finest
+        return Sizes(lo, hi, granule, start, floor, finest)

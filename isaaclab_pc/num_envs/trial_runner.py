@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One trial in a child process, metered and bounded from outside."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from isaaclab_pc.num_envs.classify import classify_exit, contact_overflow, out_of_memory_line
+from isaaclab_pc.num_envs.gpu import Gpu, GpuUse
+from isaaclab_pc.num_envs.memory import free_host_memory, memory_cgroups, oom_kills
+from isaaclab_pc.num_envs.trial import Meter, Outcome, Progress, TrainingPhase, Trial, format_size
+from isaaclab_pc.processes.output_filter import OutputFilter
+from isaaclab_pc.processes.process_tree import ProcessTree
+
+__all__ = ["Budgets", "phase_path", "run_trial"]
+
+INTERVAL = 0.05
+"""Time between two looks at the child [s]."""
+_OTHERS_SHARE = 0.02
+"""Part of a budget that other programs may take without being named as the reason why it did not do."""
+_TAIL = 4 << 20
+"""How much of the log's end is searched for the cause of a failure [bytes]: PhysX writes thousands of lines after it.
+"""
+
+
+@dataclass(frozen=True)
+class Budgets:
+    """Memory and time that a child may use."""
+
+    host: int
+    """Host memory of its process tree [bytes]."""
+    device: int | None = None
+    """GPU memory of its process tree [bytes]; None on the CPU."""
+    seconds: float | None = None
+    """Time from start to result [s]; None: no limit."""
+    build_seconds: float | None = None
+    """Time from start until it trains [s], which then is no part of `seconds`; None: it is."""
+
+
+def run_trial(
+    argv: Sequence[str],
+    num_envs: int,
+    result_path: Path,
+    log_path: Path,
+    budgets: Budgets,
+    gpu: Gpu | None = None,
+    on_training: Callable[[], None] = lambda: None,
+) -> Trial:
+    """Run a child that tries a size, and watch it.
+
+    The child writes a `Trial` to `result_path` when it is done. It is looked at every `INTERVAL` and ended with
+    all its descendants when it passes a budget. No process is left behind, whatever happens here.
+
+    Args:
+        argv: The child's program and arguments.
+        num_envs: The size it tries.
+        result_path: Where it writes its trial; an old file there is removed first.
+        log_path: Where its output goes.
+        budgets: What it may use.
+        gpu: The GPU it uses; None on the CPU.
+        on_training: Called when it begins to train, where `Budgets.build_seconds` is given.
+
+    Returns:
+        The trial, with what was metered, its progress and its repeated lines attached. A child that has written its
+        trial is ended at once: simulators take seconds to close, and crash or hang while they do. One that trained
+        while PhysX dropped contacts is an `Outcome.OVERFLOW` with `Trial.physx_buffers`.
+    """
+    for path in (result_path, phase_path(result_path)):
+        path.unlink(missing_ok=True)
+    log_path.write_bytes(b"")
+
+    cgroups = memory_cgroups()
+    kills_before = oom_kills(cgroups)
+    if gpu is not None:
+        gpu.start()
+    host_free = free_host_memory().size
+    began = time.monotonic()
+    with OutputFilter(log_path, inlets=1) as output, ProcessTree(argv, output.inlets[0]) as tree:
+        meter = _Meter(tree, gpu, budgets)
+        trial, returncode = _watch(tree, meter, result_path, _TimeLimit(budgets, result_path, on_training))
+
+    wall_seconds = time.monotonic() - began
+    use = None if gpu is None else gpu.finish()
+    # The parent's own verdict counts more than what the child wrote.
+    trial = trial or _read_result(result_path, num_envs)
+    if trial is None:
+        kills = oom_kills(cgroups) - kills_before
+        outcome, detail = classify_exit(returncode or 0, _tail(log_path), oom_kills=kills)
+        trial = Trial(num_envs, outcome, detail=detail)
+    elif trial.outcome is Outcome.ERROR:
+        trial = _with_out_of_memory(trial, log_path)
+    elif trial.outcome in (Outcome.FITS, Outcome.OVERFLOW):
+        trial = _with_dropped_contacts(trial, log_path)
+
+    if use is not None:
+        trial = _with_device_memory(trial, use)
+    return replace(
+        trial,
+        num_envs=num_envs,
+        wall_seconds=round(wall_seconds, 3),
+        host_bytes=tree.host_bytes,
+        host_budget=budgets.host,
+        device_budget=budgets.device,
+        taken_by_others=_taken_by_others(trial, budgets, host_free - free_host_memory().size, use),
+        log=str(log_path),
+        progress=_read_progress(result_path),
+        repeated_lines=tuple(output.floods),
+    )
+
+
+def phase_path(result_path: Path) -> Path:
+    """Return where a child keeps its `Progress`."""
+    return result_path.with_suffix(".phase")
+
+
+def _with_device_memory(trial: Trial, use: GpuUse) -> Trial:
+    """Attach the GPU memory that was metered, or that the child's libraries held where that is more."""
+    held = 0 if trial.memory is None else trial.memory.held_peak or 0
+    if held > use.peak:
+        return replace(trial, device_bytes=held, device_meter=Meter.LIBRARIES)
+    return replace(trial, device_bytes=use.peak, device_meter=use.meter)
+
+
+def _taken_by_others(trial: Trial, budgets: Budgets, host: int, use: GpuUse | None) -> int:
+    """Return the memory that others took, of the host or the GPU, if that may be why a trial did not fit."""
+    if trial.outcome is Outcome.OVER_BUDGET:
+        # That of the host is metered without theirs.
+        is_theirs = use is not None and budgets.device is not None and use.peak <= budgets.device
+        return max(use.others, 0) if use is not None and is_theirs else 0
+    if trial.outcome is not Outcome.OOM:
+        return 0
+
+    taken = [(host, budgets.host)]
+    if use is not None and budgets.device is not None:
+        taken.append((use.others, budgets.device))
+    return max((size for size, budget in taken if size > _OTHERS_SHARE * budget), default=0)
+
+
+def _read_progress(result_path: Path) -> Progress | None:
+    """Return what a child did last; None where it did not begin to train, or was ended while it wrote."""
+    try:
+        return Progress.read(phase_path(result_path))
+    except (OSError, ValueError):
+        return None
+
+
+@dataclass
+class _Meter:
+    """Both memories of a process tree against their budgets."""
+
+    tree: ProcessTree
+    gpu: Gpu | None
+    budgets: Budgets
+
+    def exceeded(self, *, exactly: bool) -> str:
+        """Measure, exactly or at least where it is near the budget; return what passed it, or an empty string."""
+        host = self.tree.sample(0 if exactly else self.budgets.host)
+        device = 0 if self.gpu is None else self.gpu.sample(self.tree.pids)
+
+        if host > self.budgets.host:
+            return f"passed {format_size(self.budgets.host)} of host memory"
+        if self.budgets.device is not None and device > self.budgets.device:
+            return f"passed {format_size(self.budgets.device)} of GPU memory"
+        return ""
+
+
+class _TimeLimit:
+    """A child's time: one limit, or one for the build and another from there on."""
+
+    def __init__(self, budgets: Budgets, result_path: Path, on_training: Callable[[], None]) -> None:
+        self._budgets = budgets
+        self._result_path = result_path
+        self._on_training = on_training
+        self._builds = budgets.build_seconds is not None
+        self._began = time.monotonic()
+
+    def exceeded(self) -> str:
+        """Return what took too long, or an empty string."""
+        if self._builds and _has_trained(_read_progress(self._result_path)):
+            self._builds = False
+            self._began = time.monotonic()
+            self._on_training()
+
+        seconds = self._budgets.build_seconds if self._builds else self._budgets.seconds
+        if seconds is None or time.monotonic() - self._began <= seconds:
+            return ""
+        return f"not {'built' if self._builds else 'done'} after {seconds:.0f} s"
+
+
+def _has_trained(progress: Progress | None) -> bool:
+    return progress is not None and progress.phase is not TrainingPhase.BUILD
+
+
+def _watch(
+    tree: ProcessTree, meter: _Meter, result_path: Path, time_limit: _TimeLimit
+) -> tuple[Trial | None, int | None]:
+    """Look at the child until it is done or has to be ended; return the parent's verdict, if any, and the exit code."""
+    while True:
+        # In this order: what it used until it was done is in the last look.
+        is_done = _is_written(result_path)
+        exceeded = meter.exceeded(exactly=is_done)
+        if exceeded:
+            return Trial(0, Outcome.OVER_BUDGET, detail=exceeded), None
+        if is_done:
+            return None, None
+
+        returncode = tree.wait(INTERVAL)
+        if returncode is not None:
+            return None, returncode
+        if (late := time_limit.exceeded()) and not _is_written(result_path):
+            return Trial(0, Outcome.TIMEOUT, detail=late), None
+
+
+def _is_written(path: Path) -> bool:
+    """Whether a whole trial stands there."""
+    try:
+        Trial.read(path)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _read_result(path: Path, num_envs: int) -> Trial | None:
+    """Return what the child wrote; None when it wrote nothing. A file that is no trial is an error of the child."""
+    try:
+        trial = Trial.read(path)
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        return Trial(num_envs, Outcome.ERROR, detail=f"its result cannot be read: {error}")
+
+    if trial.num_envs != num_envs:
+        return replace(trial, outcome=Outcome.ERROR, detail=f"its result is for num_envs={trial.num_envs}")
+    return trial
+
+
+def _with_out_of_memory(trial: Trial, log_path: Path) -> Trial:
+    """Turn an error into `Outcome.OOM` where it, or its log, says that memory ran out."""
+    line = out_of_memory_line(f"{trial.detail}\n{_tail(log_path)}")
+    return replace(trial, outcome=Outcome.OOM, detail=line) if line else trial
+
+
+def _with_dropped_contacts(trial: Trial, log_path: Path) -> Trial:
+    """Turn a trial into `Outcome.OVERFLOW` where its log says that PhysX dropped contacts."""
+    with log_path.open(encoding="utf-8", errors="replace") as log:
+        overflow = contact_overflow(log)
+    if overflow is None:
+        return trial
+    return replace(
+        trial,
+        outcome=Outcome.OVERFLOW,
+        frames_per_second=0.0,
+        detail=overflow.line,
+        physx_buffers=overflow.sizes,
+    )
+
+
+def _tail(path: Path) -> str:
+    """Return the end of a log as text."""
+    with path.open("rb") as log:
+        log.seek(0, 2)
+        log.seek(max(log.tell() - _TAIL, 0))
+        return log.read().decode(errors="replace")

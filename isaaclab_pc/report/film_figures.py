@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Figures of films for a run's report: one cloud from two sides, and episodes as strips of frames."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.ticker import MaxNLocator
+from scipy.spatial.transform import Rotation
+
+from isaaclab_pc.report.drawing import HEIGHT_SPAN, INK, draw_svg
+from isaaclab_pc.report.films import Film
+from isaaclab_pc.report.run_figures import PageFigure
+
+__all__ = ["film_figure", "look_figure"]
+
+_GROUND = "#1b2230"
+"""Behind the points, in both of the page's themes: the lowest and the highest points stand out from it."""
+
+_AXES = ("#ff7b6b", "#8be28b", "#7db8ff")
+_AXIS_LENGTH = 0.06
+_GOAL = {"markeredgecolor": "#ff8ff0", "markerfacecolor": "none", "markersize": 8, "markeredgewidth": 1.5}
+_MARGIN = 0.07
+"""Around all that is shown [m]: a gripper's axes at the edge stay whole."""
+
+_LOWEST = 0.4
+"""Share of the colour map below which colours are too dark on the ground."""
+
+_SIDE = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+_ABOVE = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0]])
+_COLUMNS = 4
+
+
+def look_figure(key: str, title: str, film: Film) -> PageFigure:
+    """Draw the last frame of a film: a cloud from the side and from above, or a depth image.
+
+    Returns:
+        The figure, with its points in the environment's frame: x away from the robot, y to its left, z up.
+    """
+    columns, rows = _table(film)
+    label = f"{title}: {'; '.join(f'{name} {value}' for name, value in zip(columns, rows[-1], strict=True))}"
+
+    def draw_clouds(panels: Any) -> None:
+        views = ((_SIDE, "x [m]", "z [m]", "from the side"), (_ABOVE, "-y [m]", "x [m]", "from above"))
+        for axes, (view, x_label, y_label, name) in zip(panels, views, strict=True):
+            _draw_cloud(axes, film, -1, view)
+            axes.set(xlabel=x_label, ylabel=y_label)
+            axes.set_title(name, fontsize=9, color=INK)
+
+    if film.points is None:
+        svg = draw_svg(lambda axes: _draw_depth(axes, film, -1), key, label)
+    else:
+        svg = draw_svg(draw_clouds, key, label, (4.6, 2.5), (1, 2))
+    return PageFigure(key, title, svg, columns, rows, _note(film))
+
+
+def film_figure(key: str, title: str, film: Film) -> PageFigure:
+    """Draw all frames of a film beside each other."""
+    columns, rows = _table(film)
+    first, last = rows[0], rows[-1]
+    label = (
+        f"{title}, {len(rows)} frames from {first[0]} to {last[0]} s; the gripper goes from {first[1]} to {last[1]} m"
+    )
+    view = _oblique()
+
+    def draw(panels: Any) -> None:
+        for frame, axes in enumerate(panels.flat):
+            if frame >= len(rows):
+                axes.set_axis_off()
+                continue
+            if film.points is None:
+                _draw_depth(axes, film, frame)
+            else:
+                _draw_cloud(axes, film, frame, view)
+            axes.set_title(f"{rows[frame][0]} s", fontsize=9, color=INK, pad=3)
+            axes.set(xticks=[], yticks=[])
+            axes.spines[:].set_visible(False)
+
+    lines = -(-len(rows) // _COLUMNS)
+    aspect = 1.0 if film.depth is None else film.depth.shape[1] / film.depth.shape[2]
+    svg = draw_svg(draw, key, label, (4.6, 0.1 + (0.25 + 1.1 * aspect) * lines), (lines, _COLUMNS))
+    return PageFigure(key, title, svg, columns, rows, _note(film))
+
+
+def _note(film: Film) -> str:
+    """Return when the film was made, and the meaning of its colours and marks."""
+    iterations = int(film.iteration)
+    when = f"After {iterations:,} iteration{'' if iterations == 1 else 's'}"
+    if film.depth is not None:
+        near, far = _depth_range(film.depth)
+        return f"{when}. Bright is near, {near:.2f} m; dark is far, {far:.2f} m; pixels that hit nothing are empty."
+    goal = ", the ring is the goal" if film.goal is not None else ""
+    return (
+        f"{when}. Colours are heights, from 0 m, dark, to {HEIGHT_SPAN} m, bright. The three lines are the "
+        f"gripper{goal}."
+    )
+
+
+def _table(film: Film) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """Return the frames as numbers: the names of the columns, and the rows."""
+    columns = {"time [s]": [f"{time:.2f}" for time in film.times]}
+    columns["gripper x, y, z [m]"] = [_position(tool[:3]) for tool in film.tool]
+    if film.goal is not None:
+        columns["goal x, y, z [m]"] = [_position(goal) for goal in film.goal]
+    if film.points is not None:
+        columns["points"] = [str(len(cloud)) for cloud in film.points]
+        columns["lowest and highest [m]"] = [f"{z.min():.3f}, {z.max():.3f}" for z in film.points[..., 2]]
+    if film.depth is not None:
+        hits = [f"{int((image > 0).sum()):,} of {image.size:,}" for image in film.depth]
+        columns["pixels that saw something"] = hits
+    return tuple(columns), tuple(zip(*columns.values(), strict=True))
+
+
+def _position(position: np.ndarray) -> str:
+    return ", ".join(f"{value:.3f}" for value in position)
+
+
+def _oblique() -> np.ndarray:
+    """Return the axes of a picture seen from in front of the robot, from its right and from above, shape (2, 3)."""
+    forward = -np.array([0.6, -0.6, 0.5])
+    right = np.cross(forward, [0.0, 0.0, 1.0])
+    up = np.cross(right, forward)
+    return np.stack([right / np.linalg.norm(right), up / np.linalg.norm(up)])
+
+
+def _height_colors(heights: np.ndarray) -> np.ndarray:
+    """Return the colours of heights [m]: red, green, blue and opacity from 0 to 1, shape (K, 4)."""
+    share = (heights / HEIGHT_SPAN).clip(0.0, 1.0)
+    return mpl.colormaps["viridis"](_LOWEST + (1.0 - _LOWEST) * share)
+
+
+def _draw_cloud(axes: Any, film: Film, frame: int, view: np.ndarray) -> None:
+    """Draw a frame's points, gripper and goal, projected onto the two axes of a picture, shape (2, 3)."""
+    assert film.points is not None
+    points = film.points[frame].astype(np.float64)
+    # The nearest points come last.
+    points = points[np.argsort(points @ np.cross(view[0], view[1]))]
+    axes.set_facecolor(_GROUND)
+    axes.grid(visible=False)
+    size = float(np.clip(1500 / len(points), 4.0, 12.0))
+    # As pixels: so many shapes would make the page large.
+    axes.scatter(*(points @ view.T).T, s=size, c=_height_colors(points[:, 2]), linewidths=0, rasterized=True)
+
+    center = film.tool[frame, :3].astype(np.float64)
+    ends = center + _AXIS_LENGTH * Rotation.from_quat(film.tool[frame, 3:]).as_matrix().T
+    for end, color in zip(ends, _AXES, strict=True):
+        axes.plot(*(np.stack([center, end]) @ view.T).T, color=color, linewidth=1.6)
+    if film.goal is not None:
+        axes.plot(*(view @ film.goal[frame]), "o", **_GOAL)
+    axes.set_aspect("equal")
+    _set_limits(axes, film, view)
+
+
+def _set_limits(axes: Any, film: Film, view: np.ndarray) -> None:
+    """Show the same square in all frames, with nearly all points, the grippers and the goals in it."""
+    assert film.points is not None
+    cloud = film.points.reshape(-1, 3).astype(np.float64) @ view.T
+    marks = [film.tool[:, :3] @ view.T, *([film.goal @ view.T] if film.goal is not None else [])]
+    corners = np.vstack([np.quantile(cloud, (0.01, 0.99), axis=0), *marks])
+    low, high = corners.min(axis=0), corners.max(axis=0)
+    center, half = (low + high) / 2, (high - low).max() / 2 + _MARGIN
+    axes.set(xlim=(center[0] - half, center[0] + half), ylim=(center[1] - half, center[1] + half))
+    axes.xaxis.set_major_locator(MaxNLocator(3))
+    axes.yaxis.set_major_locator(MaxNLocator(4))
+
+
+def _depth_range(depth: np.ndarray) -> tuple[float, float]:
+    """Return the nearest and the farthest distance of all frames [m]."""
+    hit = depth[depth > 0]
+    return (float(hit.min()), float(hit.max())) if hit.size else (0.0, 1.0)
+
+
+def _draw_depth(axes: Any, film: Film, frame: int) -> None:
+    assert film.depth is not None
+    near, far = _depth_range(film.depth)
+    shown = np.ma.masked_less_equal(film.depth[frame].astype(np.float64), 0.0)
+    axes.set_facecolor(_GROUND)
+    axes.imshow(shown, cmap="viridis_r", vmin=near, vmax=far, interpolation="nearest")
+    axes.set(xticks=[], yticks=[])
+    axes.spines[:].set_visible(False)
+    axes.grid(visible=False)

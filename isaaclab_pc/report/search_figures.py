@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Figures of a search for the number of environments: for a run's report, and for ``scripts/scale.py`` as a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from isaaclab_pc.num_envs.ledger import Ledger, fit_line
+from isaaclab_pc.num_envs.trends import TOLERANCE, pooled_speeds
+from isaaclab_pc.num_envs.trial import Outcome, Trial, format_size
+from isaaclab_pc.report.drawing import BAD, GOOD, SERIES, save_png
+from isaaclab_pc.report.run_figures import LIMIT, TREND, Bar, Curve, PageFigure, curve_figure, draw_curves, row_figure
+
+__all__ = ["ledger_figure", "memory_figure", "save_search_plot", "speed_figure"]
+
+_MIB = 2**20
+_GIB = 2**30
+
+_ENVIRONMENTS = "environments"
+_SPEED = "frames per second"
+
+_FITS: Mapping[str, Any] = {"color": SERIES[0], "marker": "o", "linestyle": "", "markersize": 6}
+_FAILS: Mapping[str, Any] = {"color": BAD, "marker": "x", "linestyle": "", "markersize": 7}
+_CHOSEN: Mapping[str, Any] = {
+    **{"color": GOOD, "marker": "o", "linestyle": "", "markersize": 11, "markerfacecolor": "none"},
+    **{"markeredgewidth": 2, "zorder": 4},
+}
+
+
+def ledger_figure(key: str, title: str, ledger: Ledger, budget: int | None) -> PageFigure:
+    """Draw the parts of memory one after another up to the peak, and the budget.
+
+    Args:
+        key: Name in the page.
+        title: Headline.
+        ledger: At least one entry.
+        budget: Memory that there was [bytes]; None: not known.
+    """
+    bars = []
+    end = 0.0
+    for entry in ledger.entries:
+        begin, end = end, end + entry.total / _MIB
+        bars.append(Bar(entry.kind, begin, end, format_size(entry.total)))
+    rows = [(entry.kind, *map(_size, (entry.total, entry.fixed, entry.per_env))) for entry in ledger.entries]
+    rows.append(("sum", format_size(ledger.total), "", ""))
+    limit = None
+    if budget is not None:
+        rows.append(("budget", format_size(budget), "", ""))
+        limit = (budget / _MIB, f"budget {format_size(budget)}")
+    table = (("", "memory", "fixed", "per environment"), tuple(rows))
+    return row_figure(key, title, "memory [MiB]", bars, table, limit=limit)
+
+
+def _size(size: float | None) -> str:
+    return "" if size is None else format_size(size)
+
+
+def memory_figure(key: str, title: str, trials: Sequence[Trial], num_envs: int | str) -> PageFigure:
+    """Draw the memory of a search's trials over the number of environments, and the budget.
+
+    Args:
+        key: Name in the page.
+        title: Headline.
+        trials: At least one.
+        num_envs: The number that was chosen; ``auto`` where none was.
+    """
+    rows = tuple(
+        (f"{trial.num_envs:,}", trial.outcome.replace("_", " "), format_size(peak), trial.detail)
+        for trial, peak in zip(trials, _peaks(trials), strict=True)
+    )
+    table = ((_ENVIRONMENTS, "outcome", "peak memory", "why"), rows)
+    curves = _memory_curves(trials, num_envs)
+    return curve_figure(key, title, _ENVIRONMENTS, _memory_label(trials), curves, y_range="zero", table=table)
+
+
+def speed_figure(key: str, title: str, trials: Sequence[Trial], num_envs: int | str) -> PageFigure:
+    """Draw the speed of each size of a search, pooled over its trials.
+
+    Args:
+        key: Name in the page.
+        title: Headline.
+        trials: At least one that fitted.
+        num_envs: The number that was chosen; ``auto`` where none was.
+    """
+    rows = tuple((f"{size:,}", f"{speed:,.0f}") for size, speed in pooled_speeds(trials).items())
+    table = ((_ENVIRONMENTS, _SPEED), rows)
+    curves = _speed_curves(trials, num_envs)
+    return curve_figure(key, title, _ENVIRONMENTS, _SPEED, curves, y_range="zero", table=table)
+
+
+def save_search_plot(trials: Sequence[Trial], num_envs: int, title: str, path: Path) -> None:
+    """Draw the trials of a search as a PNG file: peak memory to the left, training frames per second to the right.
+
+    Args:
+        trials: All trials, at least one; one that was ended is drawn at the memory that it had reached.
+        num_envs: The number of environments that was chosen.
+        title: Headline.
+        path: File to write.
+    """
+
+    def draw(panels: Any) -> None:
+        memory, speed = panels.flat
+        draw_curves(memory, _ENVIRONMENTS, _memory_label(trials), _memory_curves(trials, num_envs), y_range="zero")
+        draw_curves(speed, _ENVIRONMENTS, _SPEED, _speed_curves(trials, num_envs), y_range="zero")
+
+    save_png(draw, path, title, (11, 4.4), (1, 2))
+
+
+def _memory_label(trials: Sequence[Trial]) -> str:
+    return f"peak {'host' if trials[0].device_bytes is None else 'GPU'} memory [GiB]"
+
+
+def _peaks(trials: Sequence[Trial]) -> list[int]:
+    """Return the memory that each trial reached: that of the GPU where there is one [bytes]."""
+    if trials[0].device_bytes is None:
+        return [trial.host_bytes for trial in trials]
+    return [trial.device_bytes or 0 for trial in trials]
+
+
+def _memory_curves(trials: Sequence[Trial], num_envs: int | str) -> list[Curve]:
+    right = 1.05 * max(trial.num_envs for trial in trials)
+    used = [(trial, peak / _GIB) for trial, peak in zip(trials, _peaks(trials), strict=True)]
+    curves = []
+    intercept, slope = fit_line({trial.num_envs: gib for trial, gib in used if trial.fits})
+    if intercept is not None and slope is not None:
+        name = f"{1024 * slope:.2g} MiB per environment"
+        curves.append(Curve(name, [0.0, right], [intercept, intercept + slope * right], look=TREND))
+    budget = trials[0].host_budget if trials[0].device_bytes is None else trials[0].device_budget
+    if budget is not None:
+        curves.append(Curve(f"budget, {format_size(budget)}", [0.0, right], [budget / _GIB] * 2, look=LIMIT))
+    return curves + _trial_curves(used, num_envs)
+
+
+def _speed_curves(trials: Sequence[Trial], num_envs: int | str) -> list[Curve]:
+    speeds = pooled_speeds(trials)
+    of_size = {trial.num_envs: trial for trial in trials if trial.fits}
+    curves = [Curve("", list(speeds), list(speeds.values()), look=TREND)]
+    if speeds:
+        enough = (1 - TOLERANCE) * max(speeds.values())
+        look = {**TREND, "linestyle": ":"}
+        curves.append(Curve(f"{TOLERANCE:.0%} below the best", [0.0, 1.05 * max(speeds)], [enough] * 2, look=look))
+    return curves + _trial_curves([(of_size[size], speed) for size, speed in speeds.items()], num_envs)
+
+
+def _trial_curves(points: Sequence[tuple[Trial, float]], num_envs: int | str) -> list[Curve]:
+    """Return a dot for each trial that fits, a cross for each that does not, and a ring around the chosen one."""
+    curves = []
+    for outcome in dict.fromkeys(trial.outcome for trial, _ in points):
+        these = [(trial.num_envs, value) for trial, value in points if trial.outcome == outcome]
+        sizes, values = zip(*sorted(these), strict=True)
+        look = _FITS if outcome == Outcome.FITS else _FAILS
+        curves.append(Curve(outcome.replace("_", " "), sizes, values, look=look))
+    chosen = [value for trial, value in points if trial.fits and trial.num_envs == num_envs]
+    if chosen and isinstance(num_envs, int):
+        curves.append(Curve(f"chosen, {num_envs:,}", [num_envs], chosen[:1], look=_CHOSEN))
+    return curves

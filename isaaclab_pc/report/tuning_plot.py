@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The plot of a tuning: the metric over each setting that was searched."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from matplotlib.ticker import LogLocator, NullFormatter
+
+from isaaclab_pc.report.drawing import BAD, LINE, SERIES, save_png
+
+__all__ = ["TuningPoint", "save_tuning_plot"]
+
+_COLUMNS = 3
+_RATIO = 9.9
+"""Ratio of a setting's largest to its smallest value from which its axis is logarithmic."""
+
+_STYLES = {
+    "completed": {"marker": "o", "color": SERIES[0]},
+    "stopped early": {"marker": "o", "facecolors": "none", "edgecolors": SERIES[0]},
+    "failed": {"marker": "x", "color": BAD},
+    "unfinished": {"marker": "o", "color": LINE},
+}
+"""Marker of a trial by its status; all others are unfinished."""
+
+
+@dataclass(frozen=True)
+class TuningPoint:
+    """One trial."""
+
+    values: Mapping[str, str]
+    """Of the settings that were searched, by dotted name."""
+    status: str
+    """``completed``, ``stopped early``, ``failed``; all others are unfinished."""
+    score: float | None
+    """The metric; None where there is none."""
+    is_best: bool = False
+    """Whether it is the best of all."""
+
+
+def save_tuning_plot(points: Sequence[TuningPoint], metric: str, title: str, path: Path) -> None:
+    """Draw the trials of a tuning as a PNG file, one panel for each setting.
+
+    A trial without a score is drawn at the bottom.
+
+    Args:
+        points: All trials that began, at least one.
+        metric: Name of the metric.
+        title: Headline.
+        path: PNG file to write.
+    """
+    names = list(points[0].values)
+    columns = min(len(names), _COLUMNS)
+    rows = math.ceil(len(names) / columns)
+    scores = [point.score for point in points if point.score is not None]
+    low, high = (min(scores), max(scores)) if scores else (0.0, 1.0)
+    margin = 0.08 * ((high - low) or abs(high) or 1.0)
+
+    def draw(panels: Any) -> None:
+        for axes, name in zip(panels.flat, names, strict=False):
+            _draw(axes, points, name, low - margin)
+            axes.set(xlabel=name, ylabel=metric, ylim=(low - 2 * margin, high + 2 * margin))
+        for axes in panels.flat[len(names) :]:
+            axes.set_axis_off()
+        handles, labels = panels.flat[0].get_legend_handles_labels()
+        panels.flat[0].figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+
+    save_png(draw, path, title, (max(4.2 * columns, 6.4), 3.6 * rows + 0.8), (rows, columns))
+
+
+def _draw(axes: Any, points: Sequence[TuningPoint], name: str, bottom: float) -> None:
+    places = _places(axes, [point.values[name] for point in points])
+    heights = [bottom if point.score is None else point.score for point in points]
+    labels = [point.status if point.status in _STYLES else "unfinished" for point in points]
+    for label, style in _STYLES.items():
+        chosen = [index for index, other in enumerate(labels) if other == label]
+        if chosen:
+            axes.scatter([places[i] for i in chosen], [heights[i] for i in chosen], s=40, label=label, **style)
+    for place, point in zip(places, points, strict=True):
+        if point.is_best:
+            axes.scatter(place, point.score, s=220, marker="*", color=SERIES[1], label="best", zorder=3, alpha=0.8)
+
+
+def _places(axes: Any, values: Sequence[str]) -> list[float]:
+    """Return where values stand on the axis: numbers at themselves, names side by side."""
+    try:
+        numbers = [float(value) for value in values]
+    except ValueError:
+        names = sorted(set(values))
+        axes.set_xticks(range(len(names)), names)
+        axes.set_xlim(-0.5, len(names) - 0.5)
+        return [float(names.index(value)) for value in values]
+    if min(numbers) > 0 and max(numbers) > _RATIO * min(numbers):
+        axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    return numbers

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""``iterations.jsonl``: what each iteration of a run reported, one line each, whatever the learning library."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from isaaclab_pc.utils.json_record import Count, JsonRecord, NonNegative, Size
+
+__all__ = ["ITERATIONS_NAME", "Iteration", "append_iteration", "last_iteration", "read_iterations"]
+
+ITERATIONS_NAME = "iterations.jsonl"
+"""The file's name in the run's folder."""
+
+_TAIL_BYTES = 1 << 16
+"""End of the file that is searched for its last line."""
+
+
+@dataclass(frozen=True)
+class Iteration(JsonRecord):
+    """One iteration, as it stands in the file."""
+
+    iteration: Size
+    """Iterations completed, 1 after the first."""
+
+    env_steps: Count
+    """Steps of all environments together until then."""
+
+    wall_s: NonNegative
+    """The run's time until then, all resumptions together, evaluations included [s]."""
+
+    metrics: dict[str, float]
+    """The runner's metrics, by the names of :meth:`isaaclab_pc.learners.Runner.train`; those that are not
+    finite are left out."""
+
+
+def append_iteration(folder: Path, iteration: int, env_steps: int, wall_s: float, metrics: Mapping[str, float]) -> None:
+    """Append a completed iteration to a run's file.
+
+    Args:
+        folder: The run's folder.
+        iteration: As in :class:`Iteration`.
+        env_steps: Likewise.
+        wall_s: Likewise.
+        metrics: What the runner reported, NaN and infinities included.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    finite = {name: float(value) for name, value in metrics.items() if math.isfinite(value)}
+    entry = Iteration(iteration, env_steps, wall_s, finite)
+    with (folder / ITERATIONS_NAME).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(entry.to_dict()) + "\n")
+
+
+def read_iterations(folder: Path) -> list[Iteration]:
+    """Read a run's iterations in their order.
+
+    Where a run went on from an older checkpoint, the iterations that it repeated count as they were the last time. A
+    line that is cut off, as by a full disk, is passed over.
+
+    Args:
+        folder: The run's folder.
+
+    Returns:
+        One entry for each iteration; empty where the run has completed none.
+    """
+    try:
+        lines = (folder / ITERATIONS_NAME).read_bytes().splitlines()
+    except FileNotFoundError:
+        return []
+
+    entries: list[Iteration] = []
+    for line in lines:
+        try:
+            entry = Iteration.from_json(line)
+        except ValueError:
+            continue
+        while entries and entries[-1].iteration >= entry.iteration:
+            entries.pop()
+        entries.append(entry)
+    return entries
+
+
+def last_iteration(folder: Path) -> Iteration | None:
+    """Read the last iteration that a run has written, without those before it.
+
+    Args:
+        folder: The run's folder.
+
+    Returns:
+        The newest line that is whole; None where there is none.
+    """
+    try:
+        with (folder / ITERATIONS_NAME).open("rb") as file:
+            file.seek(max(file.seek(0, os.SEEK_END) - _TAIL_BYTES, 0))
+            lines = file.read().splitlines()
+    except OSError:
+        return None
+
+    for line in reversed(lines):
+        with contextlib.suppress(ValueError):
+            return Iteration.from_json(line)
+    return None

@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Jobs of the worker, the child process that simulates, and how it is started. Loads no torch.
+
+A job is one JSON file, and all that a worker is told: ``python -m isaaclab_pc.workers <mode> <folder>/job.json``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from isaaclab_pc.processes.child_process import ExitCode, run_child, show_log, was_stopped
+from isaaclab_pc.run.folder import LOG_NAME, writing
+from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.utils.json_record import Count, JsonRecord, Size
+
+__all__ = [
+    "JOBS",
+    "JOB_NAME",
+    "CheckJob",
+    "DemoJob",
+    "ExportJob",
+    "Job",
+    "PlanJob",
+    "PlayJob",
+    "ProbeJob",
+    "ReplayJob",
+    "StabilityJob",
+    "TrainJob",
+    "ViewJob",
+    "launch_worker",
+    "worker_command",
+]
+
+JOB_NAME = "job.json"
+"""The job's file in the folder that its worker writes to."""
+
+# -P: a module that lies in the working directory is not imported in place of an installed one.
+PROGRAM: tuple[str, ...] = (sys.executable, "-P", "-m", "isaaclab_pc.workers")
+"""Starts the worker."""
+
+
+@dataclass(frozen=True)
+class Job(JsonRecord):
+    """Work of a child process."""
+
+    mode: ClassVar[str]
+    """The job's name."""
+
+    has_log: ClassVar[bool] = True
+    """Whether output that is not for the user goes to a log beside the job; the parent keeps all of it otherwise."""
+
+    user: ClassVar[int] = 1
+    """Descriptor of what is for the user."""
+
+
+@dataclass(frozen=True)
+class TrainJob(Job):
+    """Train a run to its end, in its folder."""
+
+    mode = "train"
+
+    settings: RunSettings
+    """The run's settings, ``num_envs`` a number."""
+
+    checkpoint: Path | None = None
+    """Where to go on; None for a new run."""
+
+
+@dataclass(frozen=True)
+class PlayJob(Job):
+    """Evaluate a policy, and write ``result.json``."""
+
+    mode = "play"
+
+    settings: RunSettings
+    """The settings to evaluate under, ``num_envs`` a number."""
+
+    checkpoint: Path | None
+    """The policy; None: the task's expert."""
+
+
+@dataclass(frozen=True)
+class ExportJob(Job):
+    """Write a policy for programs without a simulator."""
+
+    mode = "export"
+
+    settings: RunSettings
+    """The settings that the policy acts under."""
+
+    checkpoint: Path
+    """The policy."""
+
+
+@dataclass(frozen=True)
+class ProbeJob(Job):
+    """Try a number of environments."""
+
+    mode = "probe"
+    has_log = False
+
+    settings: RunSettings
+    """The run's settings."""
+
+    num_envs: Size
+    """Environments to try."""
+
+    result: Path
+    """Where the :class:`~isaaclab_pc.num_envs.Trial` goes."""
+
+
+@dataclass(frozen=True)
+class PlanJob(Job):
+    """Read the batches and problems of a run off its configs."""
+
+    mode = "plan"
+
+    settings: RunSettings
+    """The run's settings."""
+
+    num_envs: Size
+    """Environments to plan for."""
+
+    result: Path
+    """Where the :class:`~isaaclab_pc.num_envs.preflight.Plan` goes."""
+
+
+@dataclass(frozen=True)
+class CheckJob(Job):
+    """Check runs against the configs of their tasks and agents."""
+
+    mode = "check"
+
+    runs: tuple[RunSettings, ...]
+    """Settings of the runs."""
+
+    result: Path
+    """Where the numbers of iterations that the runs have go: a list in JSON, each number once."""
+
+
+@dataclass(frozen=True)
+class DemoJob(Job):
+    """Record episodes of a task's expert."""
+
+    mode = "demo"
+
+    settings: RunSettings
+    """The settings to record under, ``num_envs`` a number."""
+
+    file: Path
+    """The file, checked and locked by the parent."""
+
+    episodes: Size
+    """Number of episodes to reach, those that are in the file already included."""
+
+    keep: Literal["success", "all"]
+    """Episodes that are kept."""
+
+
+@dataclass(frozen=True)
+class ReplayJob(Job):
+    """Replay one environment of a fault dump."""
+
+    mode = "replay"
+
+    settings: RunSettings
+    """The recorded settings, of one environment."""
+
+    dump: Path
+    """The dump."""
+
+    position: Count
+    """Index of the environment in the dump."""
+
+    result: Path
+    """Where the :class:`~isaaclab_pc.faults.replay_result.ReplayResult` goes."""
+
+
+@dataclass(frozen=True)
+class StabilityJob(Job):
+    """Measure one setting of physics."""
+
+    mode = "stability"
+    user = 2  # standard output is in the middle of the parent's line
+
+    settings: RunSettings
+    """The settings to measure under, ``num_envs`` a number."""
+
+    values: Mapping[str, int]
+    """Fields of ``physics`` that differ from the settings."""
+
+    result: Path
+    """Where the :class:`~isaaclab_pc.physics.stability.Cell` goes."""
+
+
+@dataclass(frozen=True)
+class ViewJob(Job):
+    """Show environments in a browser, or record them."""
+
+    mode = "view"
+
+    settings: RunSettings
+    """The settings to act under, ``num_envs`` a number."""
+
+    policy: str | None = None
+    """``random``, ``zero``, ``expert`` or ``keyboard``; None: the checkpoint, or without one the expert where there is
+    one, else random."""
+
+    checkpoint: Path | None = None
+    """A policy that was trained under the settings."""
+
+    record: Path | None = None
+    """A recording, in the place of a page."""
+
+    steps: Size | None = None
+    """Steps after which it ends; None: never, or with a recording the longest episode."""
+
+    port: Size | None = None
+    """Port of the page; None: viser's own."""
+
+    color: str = "height"
+    """Quantity that colours the points at first."""
+
+
+JOBS: dict[str, type[Job]] = {
+    job.mode: job
+    for job in (
+        *(TrainJob, PlayJob, ExportJob, ProbeJob, PlanJob),
+        *(CheckJob, DemoJob, ReplayJob, StabilityJob, ViewJob),
+    )
+}
+"""Every kind of job by its mode."""
+
+
+def worker_command(job: Job, path: Path) -> list[str]:
+    """Write a job, and return the command line of the worker that does it.
+
+    Args:
+        job: What to do.
+        path: The job's file; an older one is replaced. The worker writes to the folder of it.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    job.write(path)
+    return [*PROGRAM, job.mode, str(path)]
+
+
+def launch_worker(job: Job, folder: Path, *, keep_log: bool = False) -> int:
+    """Run a worker to its end; where it fails, show the end of its log.
+
+    Args:
+        job: What it does.
+        folder: Where the job and the log go.
+        keep_log: Whether the folder will be removed: the log of a failure is moved out of it.
+
+    Returns:
+        The exit code: that of the worker where it did its job, refused it or was stopped, else 1.
+
+    Raises:
+        ConfigError: The folder cannot be written.
+    """
+    log = folder / LOG_NAME
+    with writing(folder):
+        command = worker_command(job, folder / JOB_NAME)
+    code = run_child(command, log=log)
+    if code in (ExitCode.OK, ExitCode.REFUSED) or was_stopped(code):
+        return code
+    show_log(log, code, keep=keep_log)
+    return ExitCode.FAILED

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Warp's compiled kernels: where they are kept, and whether a start has to compile them. Loads no Warp."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.num_envs.size_trials import FIRST_BUILD_SECONDS
+from isaaclab_pc.processes.caches import cache_root, check_writable, use_writable_caches
+from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.terminal.screen import current
+from isaaclab_pc.utils.packages import installed_versions
+
+__all__ = [
+    "UNFINISHED",
+    "announce_first_start",
+    "begin_build",
+    "check_kernel_cache",
+    "copy_kernels",
+    "shared_kernel_cache",
+]
+
+_COMPILED = {"cpu": ("*.o",), "cuda": ("*.cubin", "*.ptx")}
+"""Files of Warp's compiled kernels, by kind of device."""
+
+UNFINISHED = re.compile(r"^\.|_p\d+_t\d+$")
+"""Names of entries that Warp is still building, or that are still being copied."""
+
+
+def shared_kernel_cache(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the folder where Warp keeps its kernels, one folder inside of it for each version of Warp."""
+    given = environment.get("WARP_CACHE_PATH")
+    if given:
+        return Path(given)
+    return cache_root(environment) / "warp"
+
+
+def check_kernel_cache() -> None:
+    """Make sure that kernels can be kept, before a simulator starts.
+
+    Where the user's caches cannot be written, temporary ones take their place, with the kernels so far: the image of a
+    container may hold all. The folder that ``WARP_CACHE_PATH`` names stays, and may be read-only if it holds kernels.
+
+    Raises:
+        ConfigError: ``WARP_CACHE_PATH`` cannot be written and holds no kernels, or no folder for caches can be written.
+    """
+    version = installed_versions(["warp-lang"]).get("warp-lang")
+    if version is None:
+        return
+    replaced = use_writable_caches()
+    folder = shared_kernel_cache() / version
+    if "WARP_CACHE_PATH" not in os.environ:
+        if replaced is not None and not folder.exists():
+            copy_kernels(replaced / "warp" / version, folder)
+        return
+
+    try:
+        check_writable(folder)
+    except OSError as error:
+        what = f"{folder}, where Warp keeps the kernels that it compiles, cannot be written ({error.strerror})"
+        then = "set WARP_CACHE_PATH to a folder where you may write."
+        if not any(folder.glob("*/")):
+            raise ConfigError(f"{what}: {then}") from None
+        current().warn(f"warning: {what}; where one is missing, {then}")
+
+
+def announce_first_start(device: str) -> None:
+    """Explain a long start, where no kernel was ever compiled for a device.
+
+    Args:
+        device: ``cpu`` or ``cuda:N``, or several.
+    """
+    if _has_kernels(device):
+        return
+    current().say(
+        f"note: first start on this machine: kernels are compiled for {_kind(device)}, which takes minutes "
+        f"({FIRST_BUILD_SECONDS / 60:g} at most with num_envs=auto); later starts take them from "
+        f"{shared_kernel_cache()}"
+    )
+
+
+def begin_build(settings: RunSettings) -> None:
+    """Begin the phase in which a child builds: ``compile`` where no kernel was ever compiled for the device.
+
+    Args:
+        settings: The run's settings, device and physics backend chosen.
+    """
+    screen = current()
+    what = f"building {settings.num_envs} environments of {settings.task}"
+    if _has_kernels(settings.device):
+        screen.begin("build", what)
+    else:
+        screen.begin("compile", f"compiling kernels and {what}")
+
+
+def _kind(device: str) -> str:
+    return device.partition(":")[0]
+
+
+def _has_kernels(device: str) -> bool:
+    cache = shared_kernel_cache()
+    return any(True for pattern in _COMPILED[_kind(device)] for _ in cache.glob(f"*/*/{pattern}"))
+
+
+def copy_kernels(source: Path, target: Path) -> None:
+    """Copy a cache into a new folder; where that fails, a warning says so, and the new one stays empty.
+
+    Args:
+        source: Kernels of one version of Warp; it may be missing.
+        target: The new folder.
+    """
+    if not source.is_dir():
+        return
+    try:
+        shutil.copytree(source, target, ignore=lambda _, names: {*filter(UNFINISHED.search, names)})
+    except OSError as error:
+        shutil.rmtree(target, ignore_errors=True)
+        current().warn(f"warning: the kernels in {source} cannot be used: {error}")

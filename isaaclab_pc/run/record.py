@@ -1,0 +1,434 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""``run.json``, the record of a run, which play, resume and reports read. Loads no torch."""
+
+from __future__ import annotations
+
+import json
+import math
+import platform
+import subprocess
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.learners import read_header
+from isaaclab_pc.num_envs.profile import Answer
+from isaaclab_pc.num_envs.trial import Trial
+from isaaclab_pc.run.evaluation import Evaluation
+from isaaclab_pc.run.iteration_log import last_iteration
+from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.utils.files import write_text_atomically
+from isaaclab_pc.utils.packages import installed_versions
+
+__all__ = [
+    "CHECKPOINT_FOLDER",
+    "RECORD_NAME",
+    "CheckpointEntries",
+    "CheckpointEntry",
+    "CurvePoint",
+    "RestartEntry",
+    "RunData",
+    "RunRecord",
+    "add_progress",
+    "git_commit",
+    "versions",
+]
+
+RECORD_NAME = "run.json"
+CHECKPOINT_FOLDER = "checkpoints"
+
+_PACKAGES = (
+    "isaaclab_pc",
+    "isaaclab",
+    "torch",
+    "warp-lang",
+    "newton",
+    "mujoco-warp",
+    "ovphysx",
+    "isaacsim",
+    "rsl-rl-lib",
+    "rl-games",
+    "skrl",
+    "stable-baselines3",
+    "gymnasium",
+)
+
+
+class _Part(BaseModel):
+    """Something in the record; it is checked whenever it is read or changed."""
+
+    model_config = ConfigDict(extra="forbid", validate_assignment=True, use_attribute_docstrings=True)
+
+
+class CheckpointEntry(_Part):
+    """One checkpoint of a run."""
+
+    path: str
+    """File, relative to the run's folder."""
+
+    iteration: int
+    """Iterations completed."""
+
+    success_rate: float | None
+    """Mean success rate of training since the checkpoint before; None where it is not known."""
+
+    evaluation: Evaluation | None = None
+    """Its evaluation for the choice of the best; None where there was none."""
+
+
+class CheckpointEntries(_Part):
+    """The checkpoints that are worth finding."""
+
+    latest: CheckpointEntry | None = None
+    """The newest."""
+
+    best: CheckpointEntry | None = None
+    """The one with the best evaluation; the newest until one was evaluated."""
+
+
+class CurvePoint(_Part):
+    """How good the policy was at some time of the training."""
+
+    iteration: int
+    """Iterations completed."""
+
+    env_steps: int
+    """Steps of all environments together until then."""
+
+    wall_s: float
+    """The run's time until then, earlier evaluations included [s]."""
+
+    evaluation_s: float
+    """How long this evaluation took [s]."""
+
+    evaluation: Evaluation
+    """Its result, without the breakdown."""
+
+
+class RestartEntry(_Part):
+    """A training process that died, and how the run went on."""
+
+    time: str
+    """When, ISO 8601."""
+
+    cause: str
+    """Why it died: a :class:`~isaaclab_pc.supervise.deaths.DeathCause`."""
+
+    detail: str
+    """The same for people."""
+
+    iteration: int
+    """Iterations that it had completed."""
+
+    from_iteration: int
+    """Iterations of the checkpoint that the next process went on from; 0: from the start."""
+
+    note: str
+    """Changes from then on; empty where there were none."""
+
+    num_envs: int = 0
+    """Environments that it had; 0: not known."""
+
+    taken_by_others: int = 0
+    """Memory that other programs took while it ran, where it ran out of memory for that [bytes]."""
+
+
+class RunData(_Part):
+    """Facts of a run. Numbers that are not finite are written as null."""
+
+    task: str
+    """Gym id."""
+
+    runner: str
+    """Learning library."""
+
+    algorithm: str
+    """``ppo`` or ``distill``."""
+
+    teacher: str | None = None
+    """Whom it imitates: ``expert``, or the path of a run or checkpoint."""
+
+    experiment: str
+    """Name of the experiment's folder."""
+
+    status: Literal["running", "completed", "interrupted", "failed", "storm"] = "running"
+    """``storm``: too many environments failed, and the run stopped with a checkpoint."""
+
+    error: str | None = None
+    """Error message, for people."""
+
+    started: str
+    """When it was started first, ISO 8601."""
+
+    ended: str | None = None
+    """When it ended last, ISO 8601."""
+
+    wall_s: float = 0.0
+    """Time that it took, all resumptions together [s]."""
+
+    num_envs: int | Literal["auto"]
+    """Environments; ``auto`` until they are found."""
+
+    max_iterations: int | None
+    """The run's last iteration; None until the agent's config is read."""
+
+    completed_iterations: int = 0
+    """Iterations completed."""
+
+    env_steps: int = 0
+    """Steps of all environments together."""
+
+    trials: list[dict[str, Any]] = Field(default_factory=list)
+    """Sizes that the search for the number of environments tried: fields of :class:`~isaaclab_pc.num_envs.Trial`."""
+
+    earlier_search: str | None = None
+    """When an earlier run's search found the number of environments, which was taken from the cache; None where this
+    run searched, or the number was given."""
+
+    answer: Answer | None = None
+    """The answer of the search, and what the training tells of it; None where the number was given."""
+
+    configuration: str = ""
+    """Digest of the configurations of environment and agent; empty where no search found the number."""
+
+    checkpoints: CheckpointEntries = CheckpointEntries()
+    """The latest and the best checkpoint."""
+
+    evaluations: list[CurvePoint] = Field(default_factory=list)
+    """The evaluations that chose the best checkpoint, in the order of the training."""
+
+    resumed: list[str] = Field(default_factory=list)
+    """File names of the checkpoints that the run was resumed from."""
+
+    restarts: list[RestartEntry] = Field(default_factory=list)
+    """Training processes that died and were replaced."""
+
+    versions: dict[str, str]
+    """Versions of Python, the platform and the packages that a result depends on."""
+
+    git: str | None
+    """Commit of this package's repository, with ``-dirty`` where files differ from it."""
+
+    physics: str | None = None
+    """Physics backend that ran."""
+
+    device: str | None = None
+    """Device that it ran on."""
+
+    batch: dict[str, int] | None = None
+    """Horizon and minibatches: the fields of :class:`~isaaclab_pc.learners.common.batch.BatchPlan`."""
+
+    build_s: float | None = None
+    """Time that building environment and runner took [s]."""
+
+    peak_bytes: int | None = None
+    """Most memory that the process which trained had [bytes]."""
+
+    device_peak_bytes: int | None = None
+    """Most GPU memory that it was seen to have [bytes]; None on the CPU."""
+
+    metrics: dict[str, float | None] = Field(default_factory=dict)
+    """Metrics of the last iteration."""
+
+    guard: dict[str, int] = Field(default_factory=dict)
+    """Environments that the guard ended, by cause."""
+
+    contacts: dict[str, Any] | None = None
+    """How full the solver's contact buffers were: a :class:`~isaaclab_pc.physics.ContactUsage`."""
+
+    harder_physics: dict[str, int | float] | None = None
+    """After a storm: fields of ``physics`` to go on with."""
+
+    evaluation: Evaluation | None = None
+    """The evaluation at the end."""
+
+    success: float | None = None
+    """Its share of episodes that ended in success."""
+
+
+class RunRecord:
+    """``run.json`` of one run: read, changed in memory, written atomically on every update.
+
+    The process that trains writes it when it starts, with each checkpoint and when it ends. What it has done since
+    stands in :data:`~isaaclab_pc.run.iteration_log.ITERATIONS_NAME`, and :meth:`load` adds it.
+    """
+
+    def __init__(self, folder: Path, data: RunData) -> None:
+        """Hold a record; use :meth:`create` or :meth:`load`."""
+        self.folder = folder
+        self.data = data
+
+    @classmethod
+    def create(cls, folder: Path, settings: RunSettings, experiment: str) -> RunRecord:
+        """Start and write the record of a new run.
+
+        Args:
+            folder: The run's folder.
+            settings: The run's settings, which stand beside the record in a file of their own.
+            experiment: Name of the experiment's folder.
+        """
+        data = RunData(
+            task=settings.task,
+            runner=settings.runner,
+            algorithm=settings.algorithm,
+            teacher=settings.teacher,
+            experiment=experiment,
+            started=_now(),
+            num_envs=settings.num_envs,
+            max_iterations=settings.max_iterations,
+            versions=versions(),
+            git=git_commit(),
+        )
+        record = cls(folder, data)
+        record.update()
+        return record
+
+    @classmethod
+    def load(cls, folder: Path) -> RunRecord:
+        """Read the record of an existing run, with the iterations since it was written.
+
+        Raises:
+            ConfigError: There is none, or it cannot be read.
+        """
+        path = folder / RECORD_NAME
+        try:
+            text = path.read_text(encoding="utf-8")
+            json.loads(text)
+        except FileNotFoundError:
+            raise ConfigError(f"{folder} is not a run's folder: it has no {RECORD_NAME}.") from None
+        except (OSError, ValueError, RecursionError) as error:
+            raise ConfigError(f"{path} cannot be read: {error}") from None
+
+        try:
+            # From the text: the parts that are a JsonRecord take no other input.
+            data = RunData.model_validate_json(text)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"])) or "it"
+            raise ConfigError(f"{path} is not the record of a run: {where}: {first['msg'].lower()}.") from None
+        add_progress(folder, data)
+        return cls(folder, data)
+
+    def note(self, **fields: Any) -> None:
+        """Set fields of :attr:`data` by name, which :meth:`update` writes."""
+        for name, value in fields.items():
+            setattr(self.data, name, value)
+
+    def update(self, **fields: Any) -> None:
+        """Set fields of :attr:`data`, and write the file at once; a reader sees the old record or the new one."""
+        self.note(**fields)
+        content = _without_nonfinite(self.data.model_dump())
+        write_text_atomically(self.folder / RECORD_NAME, json.dumps(content, indent=2) + "\n")
+
+    def add_trial(self, trial: Trial) -> None:
+        """Keep a trial of the search for the number of environments."""
+        self.update(trials=[*self.data.trials, trial.to_dict()])
+
+    def go_on(self, checkpoint: Path | None, **fields: Any) -> int:
+        """Let the run go on: what came after the checkpoint is no part of it any more.
+
+        The best checkpoint stays the best until its file is written anew.
+
+        Args:
+            checkpoint: One of the run's; None: it begins anew.
+            **fields: What else changes, as for :meth:`update`.
+        """
+        iteration = 0 if checkpoint is None else _iteration(checkpoint)
+        entries = CheckpointEntries()
+        if checkpoint is not None:
+            before = self.data.checkpoints
+            path = f"{CHECKPOINT_FOLDER}/{checkpoint.name}"
+            known = (entry for entry in (before.latest, before.best) if entry is not None and entry.path == path)
+            latest = next(known, None) or CheckpointEntry(path=path, iteration=iteration, success_rate=None)
+            entries = CheckpointEntries(latest=latest, best=before.best)
+
+        self.update(
+            status="running",
+            error=None,
+            ended=None,
+            harder_physics=None,
+            evaluation=None,
+            success=None,
+            completed_iterations=iteration,
+            evaluations=[point for point in self.data.evaluations if point.iteration <= iteration],
+            checkpoints=entries,
+            **fields,
+        )
+        return iteration
+
+    def finish(self, status: str, error: str | None = None) -> None:
+        """Close the record with a status of :class:`RunData`, and what went wrong, for people."""
+        self.update(status=status, error=error, ended=_now())
+
+    def checkpoint(self, which: Literal["latest", "best"]) -> Path | None:
+        """Return the ``latest`` or ``best`` checkpoint, or None where there is none (any more)."""
+        entry: CheckpointEntry | None = getattr(self.data.checkpoints, which)
+        path = self.folder / entry.path if entry is not None else None
+        return path if path is not None and path.is_file() else None
+
+
+def add_progress(folder: Path, data: RunData) -> None:
+    """Add the iterations that a run has completed since its record was written.
+
+    Args:
+        folder: The run's folder.
+        data: What ``run.json`` says; its iterations, steps, time and metrics become those of the last iteration.
+    """
+    last = last_iteration(folder)
+    # The time of a run that goes on from an older checkpoint goes on, too.
+    if last is not None and last.wall_s > data.wall_s:
+        data.completed_iterations = last.iteration
+        data.env_steps = last.env_steps
+        data.wall_s = last.wall_s
+        data.metrics = dict(last.metrics)
+
+
+def _iteration(checkpoint: Path) -> int:
+    """Return the iterations after which a checkpoint was written; 0 where it does not tell."""
+    iteration = read_header(checkpoint).get("iteration")
+    return iteration if isinstance(iteration, int) else 0
+
+
+def _now() -> str:
+    return datetime.now().astimezone().isoformat(timespec="seconds")
+
+
+def _without_nonfinite(value: Any) -> Any:
+    """Replace NaN and inf, which JSON does not have, by null."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {str(key): _without_nonfinite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_nonfinite(item) for item in value]
+    return value
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python, the platform and the packages that a result depends on."""
+    found = {"python": platform.python_version(), "platform": platform.platform()}
+    return found | installed_versions(_PACKAGES)
+
+
+def git_commit() -> str | None:
+    """Return the commit of this package's own repository, marked where files differ from it."""
+    git = ["git", "-C", str(Path(__file__).parent)]
+    try:
+        # A package installed into a venv inside somebody's repository must not report that repository.
+        subprocess.run(
+            [*git, "ls-files", "--error-unmatch", "__init__.py"], check=True, capture_output=True, timeout=10
+        )
+        done = subprocess.run(
+            [*git, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=10,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Isaac Lab's visualizers: which there are, what each needs, and how many environments to show. Loads no torch."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.physics.backends import INSTALL_ISAACSIM
+from isaaclab_pc.utils.packages import is_installed
+
+__all__ = [
+    "INSTALL_VIZ",
+    "NUM_ENVS_SHOWN",
+    "VISUALIZERS",
+    "Visualizer",
+    "check_host",
+    "check_num_envs_shown",
+    "check_visualizers",
+]
+
+MOST_ENVS_SHOWN = 64
+"""Environments that can be told apart in a browser."""
+
+NUM_ENVS_SHOWN = 4
+"""Environments of ``num_envs=auto`` with a visualizer: every step draws all of them."""
+
+
+@dataclass(frozen=True)
+class Visualizer:
+    """Needs of a visualizer."""
+
+    module: str
+    """Module that it imports."""
+
+    install: str
+    """Command that installs it."""
+
+    shows: str
+    """Where it shows, as the end of a sentence."""
+
+    window: bool = True
+    """Whether it opens a window on this machine."""
+
+
+INSTALL_VIZ = "pip install 'isaaclab_pc[viz]'"
+
+VISUALIZERS: Mapping[str, Visualizer] = {
+    "kit": Visualizer("isaacsim", INSTALL_ISAACSIM, "in Isaac Sim's window"),
+    "newton_gl": Visualizer("pyglet", "pip install 'pyglet>=2.1.6,<3'", "in a window"),
+    "newton_rtx": Visualizer("ovrtx", "pip install 'isaaclab[ovrtx]'", "in a window"),
+    # The child finds a free port for it, and says which.
+    "viser": Visualizer(
+        "viser", INSTALL_VIZ, "in a browser, at the address that is printed when it is there", window=False
+    ),
+}
+"""By Isaac Lab 3.0's names; its rerun is left out, since viser shows the same and has controls."""
+
+
+def check_host(host: str) -> None:
+    """Refuse an address of another machine.
+
+    Raises:
+        ConfigError: This machine cannot listen there.
+    """
+    try:
+        with socket.socket() as probe:
+            probe.bind((host, 0))
+    except OSError as error:
+        raise ConfigError(
+            f"host={host}: this machine cannot listen there ({error.strerror}). 127.0.0.1 is this machine alone, "
+            "0.0.0.0 all of its networks."
+        ) from None
+
+
+def check_num_envs_shown(num_envs: int, force: bool) -> None:
+    """Refuse to show more environments in a browser than can be told apart, unless forced.
+
+    Raises:
+        ConfigError: There are too many.
+    """
+    if num_envs > MOST_ENVS_SHOWN and not force:
+        raise ConfigError(
+            f"num_envs={num_envs}: more than {MOST_ENVS_SHOWN} environments are too small to see and slow to draw. "
+            "Give fewer, or force=true."
+        )
+
+
+def check_visualizers(
+    names: Sequence[str], backend: str, environment: Mapping[str, str] = os.environ, platform: str = sys.platform
+) -> None:
+    """Refuse visualizers that cannot start here.
+
+    Args:
+        names: The visualizers.
+        backend: The physics backend that will run.
+        environment: Environment variables.
+        platform: As ``sys.platform`` names it.
+
+    Raises:
+        ConfigError: One is not installed, needs a display that is not there, or cannot share a process with another
+            one or with the physics backend.
+    """
+    for name in names:
+        visualizer = VISUALIZERS[name]
+        if not is_installed(visualizer.module):
+            raise ConfigError(
+                f"visualizer={name} needs {visualizer.module}, which is not installed: {visualizer.install}."
+            )
+
+    # Isaac Lab refuses these two as well, but only after it has imported the simulator.
+    if "kit" in names and backend == "ovphysx":
+        raise ConfigError(
+            "visualizer=kit: physics=ovphysx is PhysX without Kit, and the two cannot share a process. Use "
+            "visualizer=viser, or physics=newton_mjwarp or isaacsim_physx."
+        )
+    if "newton_rtx" in names and ("kit" in names or backend == "isaacsim_physx"):
+        raise ConfigError("visualizer=newton_rtx cannot share a process with Isaac Sim; use visualizer=kit alone.")
+
+    # Without DISPLAY, Isaac Lab would draw where nobody can see it.
+    windows = [name for name in names if VISUALIZERS[name].window]
+    if windows and platform == "linux" and not environment.get("DISPLAY"):
+        raise ConfigError(
+            f"visualizer={windows[0]} opens a window, and there is no display (DISPLAY is not set): log in with one, "
+            "or use visualizer=viser, which shows in a browser, also from another machine."
+        )

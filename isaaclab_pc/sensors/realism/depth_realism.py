@@ -1,0 +1,363 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Errors of a real depth camera, put on rendered depth, on the camera's calibration and on the time of a frame."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import warp as wp
+from isaaclab.utils.math import quat_apply, quat_from_angle_axis, quat_mul
+
+from isaaclab_pc.sensors.kernels import warp_base_kernels
+from isaaclab_pc.sensors.realism import kernels
+from isaaclab_pc.sensors.realism.cfg import (
+    DepthRealismCfg,
+    GaussianNoiseCfg,
+    Range,
+    StereoNoiseCfg,
+    StructuredLightNoiseCfg,
+    bounds,
+    can_exceed_zero,
+)
+from isaaclab_pc.tensors.keyed_random import keyed_uniform
+from isaaclab_pc.tensors.warp_stream import current_stream
+
+_PIXEL_STREAM = 0
+_CALIBRATION_STREAM = 1
+_LATENCY_STREAM = 2
+
+_CALIBRATION_COLUMNS = 9
+"""Numbers drawn for a camera: position 3, rotation 3, focal length 1, principal point 2."""
+
+
+class DepthRealism:
+    """Applies a :class:`DepthRealismCfg` to the depth cameras of all environments.
+
+    What stays the same for an episode (values between bounds, calibration errors, latency) is drawn by :meth:`redraw`,
+    the noise of a frame by :meth:`corrupt`. Both depend on the given keys and on nothing else, so equal keys give equal
+    errors, whichever index an environment has. No method waits for the device, and nothing of the images' size is
+    allocated after the first call, so that a CUDA graph can capture every method.
+    """
+
+    def __init__(
+        self,
+        cfg: DepthRealismCfg,
+        image_sizes: Sequence[tuple[int, int]],
+        num_envs: int,
+        device: str,
+        far: Sequence[float] | None = None,
+    ) -> None:
+        """Allocate the images, and draw the first episode.
+
+        Args:
+            cfg: Which errors.
+            image_sizes: Height and width [px] of each camera's image.
+            num_envs: Number of environments, N.
+            device: Torch device.
+            far: Depth from which a camera's pixel is a miss [m], one for each camera: a renderer that writes its far
+                clip where it hits nothing needs it, since noise would turn the clip into a wall. None: infinity.
+
+        Raises:
+            ConfigError: A setting is out of its range.
+        """
+        cfg.check()
+        wp.init()
+        self.cfg = cfg
+        self.num_envs = num_envs
+        self.device = torch.empty(0, device=device).device
+        self._sizes = [(int(height), int(width)) for height, width in image_sizes]
+        self._env_ids = torch.arange(num_envs, device=self.device)
+
+        self._allocate_images([float("inf")] * len(self._sizes) if far is None else far)
+        self._allocate_calibration()
+        self._allocate_delay()
+        self.redraw(torch.ones(num_envs, dtype=torch.bool, device=self.device), self._env_ids)
+
+    @property
+    def age(self) -> torch.Tensor:
+        """Age of the tensors that :meth:`delay` last returned [frames], shape (N,), int64."""
+        return torch.minimum(self._lag, (self._frames - 1).clamp(min=0))
+
+    def redraw(self, mask: torch.Tensor, keys: torch.Tensor) -> None:
+        """Begin an episode: draw what is constant over it, and drop the frames of the last one.
+
+        Args:
+            mask: Environments that were reset, shape (N,), bool.
+            keys: Keys of the draws, shape (N,), int64, read where ``mask`` is set.
+
+        Raises:
+            ValueError: A tensor's shape, dtype or device is not as expected.
+        """
+        self._expect("mask", mask, torch.bool, self.num_envs)
+        self._expect("keys", keys, torch.int64, self.num_envs)
+
+        if self._corrupts:
+            unit = self._draw(keys, _PIXEL_STREAM, kernels.NUM_COLUMNS)
+            _overwrite(self._parameters, mask, self._low + unit * self._span)
+
+        if self._errs_in_pose or self._errs_in_intrinsics:
+            self._redraw_calibration(mask, keys)
+
+        low, high = self._lag_bounds
+        if high > 0:
+            unit = self._draw(keys, _LATENCY_STREAM, 1)[:, 0]
+            _overwrite(self._lag, mask, low + (unit * (high - low + 1)).long())
+            self._frames.masked_fill_(mask, 0)
+
+    def corrupt(
+        self,
+        camera: int,
+        depth: torch.Tensor,
+        intrinsics: torch.Tensor,
+        keys: torch.Tensor,
+        mask: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Turn rendered depth into what a real camera would have read.
+
+        A miss stays a miss, and so does a pixel that lateral noise moves onto one.
+
+        Args:
+            camera: Index of the camera.
+            depth: Distance to the image plane [m], shape (N, H, W), float32, which is not changed; 0, infinity, NaN
+                and whatever is not nearer than ``far`` are misses.
+            intrinsics: Pinhole matrices of the rendered image [px], shape (N, 3, 3), float32.
+            keys: Keys of this frame's noise, shape (N,), int32.
+            mask: Environments to write, shape (N,), bool; the others keep their last image. None writes all.
+
+        Returns:
+            Depth [m], shape (N, H, W), float32, with 0 for a miss: a buffer of this object that the next call for this
+            camera overwrites, or ``depth`` itself if no error of depth is configured.
+
+        Raises:
+            ValueError: A tensor's shape, dtype or device is not as expected.
+        """
+        if not self._corrupts:
+            return depth
+
+        height, width = self._sizes[camera]
+        self._expect("depth", depth, torch.float32, self.num_envs, height, width)
+        self._expect("intrinsics", intrinsics, torch.float32, self.num_envs, 3, 3)
+        self._expect("keys", keys, torch.int32, self.num_envs)
+        if mask is not None:
+            self._expect("mask", mask, torch.bool, self.num_envs)
+
+        # On a GPU a warp has one row or two, so that neighbouring threads read neighbouring pixels.
+        _, warp_lanes = warp_base_kernels.lanes_on(str(self.device))
+        env_bits = height.bit_length() - 1 if warp_lanes > 1 else 0
+        wp.launch(
+            kernels.corrupt_depth,
+            dim=(self.num_envs << env_bits) * warp_lanes,
+            inputs=[
+                wp.from_torch(depth),
+                wp.from_torch(intrinsics),
+                wp.from_torch(keys),
+                wp.from_torch(self._no_mask if mask is None else mask),
+                wp.from_torch(self._parameters, dtype=kernels.Parameters),
+                self._cameras[camera],
+                env_bits,
+                wp.from_torch(self._images[camera]),
+            ],
+            device=str(self.device),
+            stream=current_stream(self.device),
+        )
+        return self._images[camera]
+
+    def calibrate(
+        self, camera: int, intrinsics: torch.Tensor, pos: torch.Tensor, quat: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return what the robot believes about a camera: its true calibration with this episode's error.
+
+        Position and rotation errors are constant in the camera's frame, so a camera on the wrist keeps its own.
+
+        Args:
+            camera: Index of the camera.
+            intrinsics: Pinhole matrices [px], shape (N, 3, 3).
+            pos: Positions [m], shape (N, 3), in any frame.
+            quat: Orientations in that frame, (x, y, z, w), shape (N, 4).
+
+        Returns:
+            The three with errors, as new tensors; where no such error is configured, the given ones.
+        """
+        if self._errs_in_pose:
+            pos = pos + quat_apply(quat, self._offset[camera])
+            quat = torch.nn.functional.normalize(quat_mul(quat, self._turn[camera]), dim=-1)
+        if self._errs_in_intrinsics:
+            intrinsics = torch.addcmul(self._intrinsics_offset[camera], intrinsics, self._intrinsics_factor[camera])
+        return intrinsics, pos, quat
+
+    def delay(self, *tensors: torch.Tensor, mask: torch.Tensor | None = None) -> tuple[torch.Tensor, ...]:
+        """Return the tensors of an earlier frame, as old as the latency of each environment.
+
+        Call it once for each frame, with all tensors of the frame. An environment that has not had enough frames since
+        its reset gets the first of them.
+
+        Args:
+            *tensors: Tensors of this frame, the same number, shapes (N, ...) and dtypes at every call.
+            mask: Environments that have a new frame, shape (N,), bool; the others get what they got last. None: all
+                have one.
+
+        Returns:
+            New tensors of the same shapes and dtypes; the given ones if there is no latency.
+
+        Raises:
+            ValueError: The number of tensors or a shape is not that of the first call.
+        """
+        _, longest_lag = self._lag_bounds
+        if longest_lag == 0:
+            return tensors
+
+        # Isaac Lab's DelayBuffer moves all environments on together, but a sensor updates only those out of date.
+        length = longest_lag + 1
+        if not self._rings:
+            self._rings = [
+                torch.zeros(length, *tensor.shape, dtype=tensor.dtype, device=tensor.device) for tensor in tensors
+            ]
+        if [tensor.shape for tensor in tensors] != [ring.shape[1:] for ring in self._rings]:
+            raise ValueError(
+                f"delay got tensors of shapes {[tuple(tensor.shape) for tensor in tensors]}; at the first call they "
+                f"were {[tuple(ring.shape[1:]) for ring in self._rings]}: give the same ones at every call."
+            )
+
+        # An environment without a frame yet must take this one: its ring still holds those of the last episode.
+        new = torch.ones_like(self._frames, dtype=torch.bool) if mask is None else mask | (self._frames == 0)
+        slot = self._frames % length
+        self._frames += new
+
+        last = self._frames - 1
+        read = (last - torch.minimum(self._lag, last)) % length
+
+        delayed = []
+        for ring, tensor in zip(self._rings, tensors, strict=True):
+            if mask is not None:
+                fresh = new.view(-1, *[1] * (tensor.dim() - 1))
+                tensor = torch.where(fresh, tensor, ring[slot, self._env_ids])
+            ring[slot, self._env_ids] = tensor
+            delayed.append(ring[read, self._env_ids])
+        return tuple(delayed)
+
+    def _allocate_images(self, far: Sequence[float]) -> None:
+        """Allocate what :meth:`corrupt` uses."""
+        cfg = self.cfg
+        self._corrupts = (
+            cfg.noise is not None
+            or cfg.quantization > 0.0
+            or any(can_exceed_zero(value) for value in (cfg.flying_pixels, cfg.min_range, cfg.dropout))
+            or bounds(cfg.max_range)[0] < float("inf")
+        )
+
+        ranges = _pixel_ranges(cfg)
+        self._low = torch.tensor([bounds(value)[0] for value in ranges], device=self.device)
+        # Not high - low in torch: infinity less infinity is NaN.
+        spans = [0.0 if low == high else high - low for low, high in map(bounds, ranges)]
+        self._span = torch.tensor(spans, device=self.device)
+        self._parameters = torch.zeros(self.num_envs, kernels.NUM_COLUMNS, device=self.device)
+
+        self._cameras = self._make_cameras(far)
+        sizes = self._sizes if self._corrupts else []
+        self._images = [torch.zeros(self.num_envs, *size, device=self.device) for size in sizes]
+        self._no_mask = torch.zeros(0, dtype=torch.bool, device=self.device)
+
+    def _allocate_calibration(self) -> None:
+        """Allocate what :meth:`calibrate` uses."""
+        cfg = self.cfg
+        self._errs_in_pose = cfg.position_jitter > 0.0 or cfg.rotation_jitter > 0.0
+        self._errs_in_intrinsics = cfg.focal_jitter > 0.0 or cfg.principal_point_jitter > 0.0
+
+        limits = [cfg.position_jitter] * 3 + [cfg.rotation_jitter] * 3
+        limits += [cfg.focal_jitter] + [cfg.principal_point_jitter] * 2
+        self._limits = torch.tensor(limits, device=self.device)
+
+        num_cameras = len(self._sizes)
+        self._offset = torch.zeros(num_cameras, self.num_envs, 3, device=self.device)
+        self._turn = torch.zeros(num_cameras, self.num_envs, 4, device=self.device)
+        self._intrinsics_factor = torch.ones(num_cameras, self.num_envs, 3, 3, device=self.device)
+        self._intrinsics_offset = torch.zeros(num_cameras, self.num_envs, 3, 3, device=self.device)
+
+    def _allocate_delay(self) -> None:
+        """Allocate what :meth:`delay` uses, but for the frames, whose shapes the first call tells."""
+        latency = self.cfg.latency
+        self._lag_bounds = (latency, latency) if isinstance(latency, int) else tuple(latency)
+        self._lag = torch.zeros(self.num_envs, dtype=torch.long, device=self.device)
+        self._frames = torch.zeros(self.num_envs, dtype=torch.long, device=self.device)
+        self._rings: list[torch.Tensor] = []
+
+    def _make_cameras(self, far: Sequence[float]) -> list[Any]:
+        models = {
+            type(None): kernels.NO_NOISE,
+            GaussianNoiseCfg: kernels.GAUSSIAN,
+            StructuredLightNoiseCfg: kernels.STRUCTURED_LIGHT,
+            StereoNoiseCfg: kernels.STEREO,
+        }
+        noise = self.cfg.noise
+
+        cameras = []
+        first_pixel = 0
+        for (height, width), limit in zip(self._sizes, far, strict=True):
+            camera: Any = kernels.Camera()
+            camera.far = limit
+            camera.model = models[type(noise)]
+            camera.focal_length = getattr(noise, "focal_length", None) or 0.0
+            camera.disparity_step = getattr(noise, "disparity_step", 0.0)
+            camera.quantization = self.cfg.quantization
+            camera.edge_threshold = self.cfg.edge_threshold
+            camera.first_pixel = first_pixel
+            cameras.append(camera)
+            first_pixel += height * width
+        return cameras
+
+    def _redraw_calibration(self, mask: torch.Tensor, keys: torch.Tensor) -> None:
+        num_cameras = len(self._sizes)
+        unit = self._draw(keys, _CALIBRATION_STREAM, num_cameras * _CALIBRATION_COLUMNS)
+        error = (2.0 * unit - 1.0).view(self.num_envs, num_cameras, _CALIBRATION_COLUMNS).transpose(0, 1) * self._limits
+        position, rotation, focal, principal_point = error.split([3, 3, 1, 2], dim=-1)
+
+        turn = quat_from_angle_axis(rotation.norm(dim=-1).flatten(), rotation.reshape(-1, 3))
+        factor = torch.ones_like(self._intrinsics_factor)
+        factor[..., 0, 0] += focal[..., 0]
+        factor[..., 1, 1] += focal[..., 0]
+        offset = torch.zeros_like(self._intrinsics_offset)
+        offset[..., :2, 2] = principal_point
+
+        _overwrite(self._offset, mask, position, dim=1)
+        _overwrite(self._turn, mask, turn.view(num_cameras, self.num_envs, 4), dim=1)
+        _overwrite(self._intrinsics_factor, mask, factor, dim=1)
+        _overwrite(self._intrinsics_offset, mask, offset, dim=1)
+
+    def _draw(self, keys: torch.Tensor, stream: int, columns: int) -> torch.Tensor:
+        # The keys already depend on seed, environment and episode.
+        return keyed_uniform(0, keys, torch.zeros_like(keys), stream, columns)
+
+    def _expect(self, name: str, tensor: torch.Tensor, dtype: torch.dtype, *shape: int) -> None:
+        if tuple(tensor.shape) != shape or tensor.dtype != dtype or tensor.device != self.device:
+            raise ValueError(
+                f"{name} is {tuple(tensor.shape)}, {tensor.dtype} on {tensor.device}; expected {shape}, {dtype} on "
+                f"{self.device}."
+            )
+
+
+def _pixel_ranges(cfg: DepthRealismCfg) -> list[Range]:
+    """Return the kernel's parameters, in the order of its columns."""
+    ranges: list[Range] = [0.0] * kernels.NUM_COLUMNS
+    if isinstance(cfg.noise, GaussianNoiseCfg):
+        ranges[kernels.NOISE] = cfg.noise.std
+    elif isinstance(cfg.noise, StructuredLightNoiseCfg):
+        ranges[kernels.NOISE] = cfg.noise.scale
+    elif isinstance(cfg.noise, StereoNoiseCfg):
+        ranges[kernels.NOISE] = cfg.noise.disparity_std
+        ranges[kernels.LATERAL] = cfg.noise.lateral_std
+        ranges[kernels.BASELINE] = cfg.noise.baseline
+
+    ranges[kernels.FLYING_PIXELS] = cfg.flying_pixels
+    ranges[kernels.MIN_RANGE] = cfg.min_range
+    ranges[kernels.MAX_RANGE] = cfg.max_range
+    ranges[kernels.DROPOUT] = cfg.dropout
+    return ranges
+
+
+def _overwrite(kept: torch.Tensor, mask: torch.Tensor, new: torch.Tensor, dim: int = 0) -> None:
+    """Overwrite ``kept`` in place where the mask, which counts along dimension ``dim``, is set."""
+    shape = [1] * kept.dim()
+    shape[dim] = -1
+    torch.where(mask.view(shape), new, kept, out=kept)

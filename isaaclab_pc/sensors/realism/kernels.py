@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Warp kernel of the depth camera's errors: the same code on the CPU and on CUDA."""
+
+import warp as wp
+
+from isaaclab_pc.sensors.kernels.warp_base_kernels import lower_bits, warp_bits
+
+NO_NOISE = wp.constant(0)
+GAUSSIAN = wp.constant(1)
+STRUCTURED_LIGHT = wp.constant(2)
+STEREO = wp.constant(3)
+
+# Columns of an environment's parameters. NOISE is std [m], scale [-] or the std of disparity [px], as the model says.
+NOISE = wp.constant(0)
+LATERAL = wp.constant(1)
+BASELINE = wp.constant(2)
+FLYING_PIXELS = wp.constant(3)
+MIN_RANGE = wp.constant(4)
+MAX_RANGE = wp.constant(5)
+DROPOUT = wp.constant(6)
+NUM_COLUMNS = 7
+Parameters = wp.types.vector(length=NUM_COLUMNS, dtype=wp.float32)
+
+
+@wp.struct
+class Camera:
+    """Constants of all environments."""
+
+    far: wp.float32
+    """Depth from which a pixel is a miss [m]."""
+    model: wp.int32
+    """Model of the noise."""
+    focal_length: wp.float32
+    """Focal length at which disparity and lateral noise are given [px]; 0: the rendered image's."""
+    disparity_step: wp.float32
+    """Step to which disparity is rounded [px]; 0 does not round."""
+    quantization: wp.float32
+    """Step to which depth is rounded [m]; 0 does not round."""
+    edge_threshold: wp.float32
+    """Difference in depth from which two neighbouring pixels make an edge [m]."""
+    first_pixel: wp.int32
+    """Number of pixels of the cameras before this one, so that no two cameras share random numbers."""
+
+
+MAX_ANGLE_RATIO = wp.constant(8.0)
+"""theta / (pi/2 - theta) at 80 degrees: the published formulas have a pole at 90."""
+
+# The largest normal number drawn is 5.3, and a shift below half a pixel rounds to none.
+SMALLEST_SHIFT = wp.constant(0.094)
+
+
+@wp.func
+def normal(bits: wp.uint32) -> wp.float32:
+    """Turn 32 random bits into a standard normal number, |x| < 5.3.
+
+    The inverse of the normal distribution, algorithm AS 241, PPND7 (Wichura 1988), to 7 digits. It takes no logarithm
+    for 85 % of the numbers: on a CPU it costs less than half of Warp's Box-Muller or of erfinv.
+    """
+    # 23 bits and a half are exact in float32, so neither 0 nor 1 is reached and the tails are symmetric.
+    q = (wp.float32(bits >> wp.uint32(9)) + 0.5) * wp.static(2.0**-23) - 0.5
+    r = 0.180625 - q * q
+    if r >= 0.0:
+        numerator = ((59.109374720 * r + 159.29113202) * r + 50.434271938) * r + 3.3871327179
+        return q * numerator / (((67.187563600 * r + 78.757757664) * r + 17.895169469) * r + 1.0)
+    r = wp.sqrt(-wp.log(0.5 - wp.abs(q))) - 1.6
+    numerator = ((0.17023821103 * r + 1.3067284816) * r + 2.7568153900) * r + 1.4234372777
+    return wp.sign(q) * numerator / ((0.12021132975 * r + 0.73700164250) * r + 1.0)
+
+
+@wp.func
+def read(depth: wp.array3d(dtype=wp.float32), env: int, v: int, u: int, far: float) -> wp.float32:
+    """Read a depth; 0 for a miss and outside the image."""
+    if v < 0 or u < 0 or v >= depth.shape[1] or u >= depth.shape[2]:
+        return 0.0
+    z = depth[env, v, u]
+    # Written so that NaN is a miss.
+    if z > 0.0 and z < far:
+        return z
+    return 0.0
+
+
+@wp.func
+def slope(z: float, before: float, after: float) -> wp.float32:
+    """Return the slope [m/px] of the surface that a pixel lies on: at an edge, the side that is not the step."""
+    backward = z - before
+    forward = after - z
+    if before <= 0.0:
+        backward = forward
+    if after <= 0.0:
+        forward = backward
+    if before <= 0.0 and after <= 0.0:
+        return 0.0
+    if wp.abs(backward) < wp.abs(forward):
+        return backward
+    return forward
+
+
+@wp.func
+def farther(z: float, other: float, best: float) -> wp.float32:
+    """Return which of two neighbours differs more from ``z``; a miss differs from nothing."""
+    if other > 0.0 and wp.abs(other - z) > wp.abs(best - z):
+        return other
+    return best
+
+
+@wp.func
+def angle_ratio(z: float, du: float, dv: float, x: float, y: float, k: wp.vec4f) -> wp.float32:
+    """Return theta / (pi/2 - theta), theta between optical axis and normal, from the slopes of depth [m/px].
+
+    ``x`` and ``y`` are the pixel's centre from the principal point [px].
+    """
+    across = wp.sqrt(k[0] * du * k[0] * du + k[1] * dv * k[1] * dv)
+    theta = wp.atan(across / wp.abs(z + x * du + y * dv))
+    return wp.min(theta / wp.max(wp.HALF_PI - theta, 1.0e-6), MAX_ANGLE_RATIO)
+
+
+@wp.func
+def axial_noise(z: float, noise: float, ratio: float, focal_length: float, p: Parameters, camera: Camera) -> wp.float32:
+    """Return depth with axial noise; ``noise`` is a standard normal number times the environment's NOISE."""
+    if camera.model == GAUSSIAN:
+        return z + noise
+    if camera.model == STRUCTURED_LIGHT:
+        return z + noise * (0.0012 + 0.0019 * (z - 0.4) * (z - 0.4) + 0.0001 / wp.sqrt(z) * ratio * ratio)
+    product = focal_length * p[BASELINE]
+    disparity = product / z + noise
+    if camera.disparity_step > 0.0:
+        disparity = camera.disparity_step * wp.rint(disparity / camera.disparity_step)
+    return product / disparity
+
+
+@wp.func
+def corrupt_pixel(
+    depth: wp.array3d(dtype=wp.float32),
+    env: int,
+    v: int,
+    u: int,
+    z: float,
+    k: wp.vec4f,
+    p: Parameters,
+    camera: Camera,
+    key: int,
+) -> wp.float32:
+    """Return what a real camera reads at a pixel whose true depth is ``z``; ``k`` is (fx, fy, cx, cy)."""
+    state = wp.rand_init(key, camera.first_pixel + v * depth.shape[2] + u)
+    flies = p[FLYING_PIXELS] > 0.0
+    if flies:
+        flies = wp.randf(state) < p[FLYING_PIXELS]
+
+    left = float(0.0)
+    right = float(0.0)
+    above = float(0.0)
+    below = float(0.0)
+    if flies or camera.model == STRUCTURED_LIGHT:
+        left = read(depth, env, v, u - 1, camera.far)
+        right = read(depth, env, v, u + 1, camera.far)
+        above = read(depth, env, v - 1, u, camera.far)
+        below = read(depth, env, v + 1, u, camera.far)
+
+    focal_length = camera.focal_length
+    if focal_length <= 0.0:
+        focal_length = k[0]
+    ratio = float(0.0)
+    lateral = p[LATERAL] / focal_length
+    if camera.model == STRUCTURED_LIGHT:
+        x = float(u) + 0.5 - k[2]
+        y = float(v) + 0.5 - k[3]
+        ratio = angle_ratio(z, slope(z, left, right), slope(z, above, below), x, y, k)
+        lateral = p[NOISE] * (0.8 + 0.035 * ratio) / focal_length
+
+    if lateral * wp.max(k[0], k[1]) > SMALLEST_SHIFT:
+        across = u + int(wp.rint(lateral * k[0] * normal(wp.randu(state))))
+        down = v + int(wp.rint(lateral * k[1] * normal(wp.randu(state))))
+        across = wp.clamp(across, 0, depth.shape[2] - 1)
+        down = wp.clamp(down, 0, depth.shape[1] - 1)
+        z = read(depth, env, down, across, camera.far)
+        if z <= 0.0:
+            return 0.0
+
+    if flies:
+        other = farther(z, left, z)
+        other = farther(z, right, other)
+        other = farther(z, above, other)
+        other = farther(z, below, other)
+        if wp.abs(other - z) > camera.edge_threshold:
+            z += wp.randf(state) * (other - z)
+
+    if camera.model != NO_NOISE:
+        z = axial_noise(z, p[NOISE] * normal(wp.randu(state)), ratio, focal_length, p, camera)
+    if camera.quantization > 0.0:
+        z = camera.quantization * wp.rint(z / camera.quantization)
+
+    if not (z > 0.0 and z >= p[MIN_RANGE] and z <= p[MAX_RANGE] and z < wp.INF):
+        return 0.0
+    if p[DROPOUT] > 0.0:  # noqa: SIM102
+        if wp.randf(state) < p[DROPOUT]:
+            return 0.0
+    return z
+
+
+# Four blocks of 256 threads a multiprocessor: with the registers that the compiler would take, only three would fit. A
+# loop over the grid, which no launch of ours needs, would cost some more.
+@wp.kernel(enable_backward=False, grid_stride=False, launch_bounds=(256, 4))
+def corrupt_depth(
+    depth: wp.array3d(dtype=wp.float32),
+    intrinsics: wp.array3d(dtype=wp.float32),
+    keys: wp.array(dtype=wp.int32),
+    mask: wp.array(dtype=wp.bool),
+    parameters: wp.array(dtype=Parameters),
+    camera: Camera,
+    env_bits: wp.int32,
+    corrupted: wp.array3d(dtype=wp.float32),
+) -> None:
+    """Write what a real camera would have read; a mask without elements writes all environments.
+
+    2 ** ``env_bits`` warps for each environment, of which each takes every so many-th row.
+    """
+    # The numbers of an environment and of its threads are cut out of the thread's: a division takes 64 bits and longer.
+    thread = wp.tid()
+    warp = thread >> warp_bits()
+    env = warp >> env_bits
+    # Warp evaluates both sides of `and`, and without a mask the inner read is out of bounds.
+    if mask.shape[0] > 0:  # noqa: SIM102
+        if not mask[env]:
+            return
+
+    key = keys[env]
+    p = parameters[env]
+    k = wp.vec4f(intrinsics[env, 0, 0], intrinsics[env, 1, 1], intrinsics[env, 0, 2], intrinsics[env, 1, 2])
+
+    v = lower_bits(warp, env_bits)
+    while v < depth.shape[1]:
+        u = lower_bits(thread, warp_bits())
+        while u < depth.shape[2]:
+            z = read(depth, env, v, u, camera.far)
+            if z > 0.0:
+                z = corrupt_pixel(depth, env, v, u, z, k, p, camera, key)
+            corrupted[env, v, u] = z
+            u += 1 << warp_bits()
+        v += 1 << env_bits

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Reads from a running environment what a viewer draws."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from isaaclab_pc.envs import PointCloudEnv
+from isaaclab_pc.envs.observation_history import newest_frame
+from isaaclab_pc.guards.causes import Cause
+from isaaclab_pc.sensors.scene_cameras import depth_image, image_intrinsics
+from isaaclab_pc.viewer.observed_cloud import points_in_world
+from isaaclab_pc.viewer.point_colors import PointColors
+from isaaclab_pc.viewer.scene_bodies import SceneBodies
+from isaaclab_pc.viewer.scene_frame import CameraView, Mark, Poses, SceneFrame, SceneLayout
+
+__all__ = ["SceneReader"]
+
+
+class SceneReader:
+    """Reads frames (:mod:`isaaclab_pc.viewer.scene_frame`) from an environment.
+
+    Example:
+        .. code-block:: python
+
+            reader = SceneReader(env.unwrapped)
+            observations, _ = env.reset()
+            frame = reader.after_reset(observations)
+            while True:
+                actions = policy(observations)
+                result = env.step(actions)
+                frame = reader.after_step(actions, result)
+                observations = result[0]
+    """
+
+    def __init__(self, env: PointCloudEnv) -> None:
+        """Read the layout.
+
+        Args:
+            env: The unwrapped environment, with a cloud, a depth image or neither.
+        """
+        self._env = env
+        self._steps = 0
+        self._bodies = SceneBodies(env.sim)
+        cloud = env.point_cloud
+        # No others: an image that the policy does not see would be rendered for the viewer alone.
+        names = cloud.cfg.cameras if cloud is not None else ("camera",) if env.camera is not None else ()
+        self._cameras = {name: env.scene[name] for name in names}
+        self._colors = None if cloud is None else PointColors(cloud, list(self._cameras.values()))
+        self.layout = SceneLayout(
+            origins=_array(env.scene.env_origins),
+            parts=self._bodies.parts,
+            crop=None if cloud is None else np.array([cloud.cfg.crop_lower, cloud.cfg.crop_upper], np.float32),
+            color_legends={} if self._colors is None else self._colors.legends,
+            cameras=tuple(self._cameras),
+            step_s=env.step_dt,
+        )
+        """Constants of the environment."""
+
+    def after_reset(self, observations: Mapping[str, torch.Tensor]) -> SceneFrame:
+        """Return the frame after ``env.reset``, which returned the observations."""
+        return self._read(newest_frame(observations, self._env.cfg.history_length))
+
+    def after_step(self, actions: torch.Tensor, result: tuple[Any, ...]) -> SceneFrame:
+        """Return the frame after a step; environments that were done show the start of their next episode.
+
+        Args:
+            actions: Argument of ``env.step``, shape (N, A).
+            result: Its result.
+        """
+        self._steps += 1
+        env = self._env
+        observations, reward, terminated, truncated, _ = result
+        done = terminated | truncated
+        return replace(
+            self._read(newest_frame(observations, env.cfg.history_length)),
+            actions=_array(actions),
+            reward=_array(reward),
+            reward_terms={name: _array(value) for name, value in env.reward_terms.items()},
+            # A reset clears what was fulfilled; what held at an episode's end is kept.
+            success=_array(torch.where(done, env.episode_success, env.episode_tracker.fulfilled)),
+            done=_array(done),
+        )
+
+    def after_physics_step(
+        self, step: float, asset: str, name: str, text: str, watched: Mapping[str, float]
+    ) -> SceneFrame:
+        """Return the frame between two steps, with the cloud that a policy would see.
+
+        Args:
+            step: Steps, and the fraction of the running one.
+            asset: Asset to mark, by its name in the scene; empty: the gripper.
+            name: Joint or body of the asset.
+            text: Description of the fault; empty: nothing is marked.
+            watched: Values for the curves.
+        """
+        observations = {} if self._env.point_cloud is None else {"points": self._env.observe_points()}
+        frame = replace(self._read(observations), step=step, watched=dict(watched))
+        return replace(frame, mark=Mark(self._position_of(asset, name, frame), text)) if text else frame
+
+    def _position_of(self, asset: str, name: str, frame: SceneFrame) -> np.ndarray:
+        """Return the position of a joint or body of the first environment [m], shape (3,)."""
+        found = self._env.scene[asset] if asset else None
+        if found is not None and name in found.body_names:
+            return _array(found.data.body_pos_w.torch[0, found.body_names.index(name)])
+        position = self._bodies.joint_position(name)
+        return frame.gripper[0, :3] if position is None else position
+
+    def _read(self, observations: Mapping[str, torch.Tensor]) -> SceneFrame:
+        env = self._env
+        origins = env.scene.env_origins
+        goal = env._goal()
+        return SceneFrame(
+            step=self._steps,
+            part_poses=self._bodies.poses(),
+            gripper=_poses(env.tool_pos + origins, env.tool_quat),
+            cameras=tuple(_camera_view(name, camera) for name, camera in self._cameras.items()),
+            goal=None if goal is None else _array(goal + origins),
+            faults=tuple(Cause.labels(bits) for bits in env.guard.causes.tolist()),
+            benched=_array(env.guard.benched),
+            **({} if env.point_cloud is None else self._read_cloud(observations["points"])),
+        )
+
+    def _read_cloud(self, observed: torch.Tensor) -> dict[str, Any]:
+        """Return the cloud's fields of a frame; ``observed`` is (N, K, 3 or more)."""
+        cloud = self._env.point_cloud
+        assert cloud is not None
+        assert self._colors is not None
+        points = points_in_world(self._env, observed[..., :3])
+        heights = points[..., 2] - self._env.scene.env_origins[:, None, 2]
+        return {
+            "cloud": _array(points),
+            "cloud_colors": self._colors.read(_array(heights)),
+            "age": _array(cloud.age),
+            "crop_poses": _poses(*cloud.frame_pose(cloud.cfg.crop_frame or cloud.cfg.frame)),
+        }
+
+
+def _camera_view(name: str, camera: Any) -> CameraView:
+    depth = _array(depth_image(camera))
+    return CameraView(
+        name=name,
+        poses=_poses(camera.data.pos_w.torch, camera.data.quat_w_ros.torch),
+        intrinsics=_array(image_intrinsics(camera)),
+        depth=np.where(np.isfinite(depth), depth, 0.0).astype(np.float32),
+    )
+
+
+def _poses(pos: torch.Tensor, quat: torch.Tensor | None) -> Poses:
+    """Return poses, shape (N, 7); a quaternion of None stands for the world's axes."""
+    if quat is None:
+        quat = pos.new_tensor([0.0, 0.0, 0.0, 1.0]).expand(len(pos), 4)
+    return _array(torch.cat([pos, quat], dim=1))
+
+
+def _array(tensor: torch.Tensor) -> np.ndarray:
+    return tensor.detach().cpu().numpy().copy()

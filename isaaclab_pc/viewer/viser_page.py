@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A page in a browser that shows running environments beside a panel of controls; served by viser."""
+
+from __future__ import annotations
+
+import viser
+
+from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.viewer.arm_drive import ArmDrive
+from isaaclab_pc.viewer.controls import Controls
+from isaaclab_pc.viewer.scene_frame import SceneFrame, SceneLayout
+from isaaclab_pc.viewer.viser_panel import Panel
+from isaaclab_pc.viewer.viser_scene import ViserScene
+from isaaclab_pc.viewer.web_address import free_port, host_name
+
+__all__ = ["VISER_PORT", "ViserPage"]
+
+VISER_PORT = 8080
+"""viser's usual port, and that of Isaac Lab's visualizer of this name."""
+
+
+class ViserPage:
+    """The page.
+
+    Example:
+        .. code-block:: python
+
+            page = ViserPage("127.0.0.1", VISER_PORT, Controls())
+            page.begin(reader.layout, "### lift")
+            page.show(frame)
+            page.close()
+    """
+
+    scene: ViserScene
+    """The 3D scene, since :meth:`begin`."""
+
+    panel: Panel
+    """The panel, since :meth:`begin`."""
+
+    def __init__(self, host: str, port: int, controls: Controls) -> None:
+        """Begin to serve.
+
+        Args:
+            host: Address to listen on.
+            port: Port to listen on; the next free one where it is taken, and that is said.
+            controls: Gets the person's requests.
+
+        Raises:
+            ConfigError: This user may listen on no such port.
+        """
+        self._server = viser.ViserServer(host=host, port=free_port(host, port), label="isaaclab_pc", verbose=False)
+        self._server.gui.configure_theme(control_width="large", show_logo=False, show_share_button=False)
+        self._controls = controls
+        self._frame: SceneFrame | None = None
+
+    @property
+    def port(self) -> int:
+        """The port that it listens on."""
+        return self._server.get_port()
+
+    @property
+    def url(self) -> str:
+        """Address for a browser."""
+        return f"http://{host_name(self._server.get_host())}:{self.port}"
+
+    def begin(
+        self,
+        layout: SceneLayout,
+        title: str,
+        settings: RunSettings | None = None,
+        color: str = "height",
+        drive: ArmDrive | None = None,
+    ) -> None:
+        """Show other environments.
+
+        Args:
+            layout: Constants of the environments.
+            title: Headline, as Markdown.
+            settings: Present settings, some of which the panel changes; None where another program steps the
+                environments, and the page has no controls.
+            color: Way to colour the points at first, of the layout's.
+            drive: Gets the actions of the person who drives the arm; None: somebody else acts.
+        """
+        self._frame = None
+        self.scene = ViserScene(self._server, layout)
+        self.panel = Panel(self._server, self.scene, layout, self._controls, title, settings, color, drive)
+
+    def show(self, frame: SceneFrame) -> None:
+        """Show a frame, and remember it for the curves."""
+        self._frame = frame
+        self.panel.remember(frame)
+        self.redraw()
+
+    def redraw(self) -> None:
+        """Show the last frame as the panel is set now."""
+        if self._frame is None:
+            return
+        with self._server.atomic():
+            self.scene.draw(self._frame, self.panel.color.value, self.panel.point_size.value / 1000.0)
+            self.panel.draw(self._frame)
+        self.update_status()
+
+    def update_status(self) -> None:
+        """Show the present step, and the answer to the last request."""
+        self.panel.update_status(0 if self._frame is None else self._frame.step)
+
+    def close(self) -> None:
+        """Stop serving."""
+        self._server.stop()

@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The panel of viser's page: controls, layers, one environment's curves and images, and settings."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import viser
+from matplotlib.colors import to_hex
+from viser import uplot
+
+from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.settings.base import choices_of
+from isaaclab_pc.settings.run import SETTINGS
+from isaaclab_pc.viewer.arm_drive import ArmDrive
+from isaaclab_pc.viewer.controls import Controls
+from isaaclab_pc.viewer.scene_frame import SceneFrame, SceneLayout, curves, fault_text
+from isaaclab_pc.viewer.scene_pictures import depth_picture
+from isaaclab_pc.viewer.viser_drive import DrivePanel
+from isaaclab_pc.viewer.viser_scene import LAYERS, ViserScene
+
+__all__ = ["AS_TASK", "Panel"]
+
+AS_TASK = "as the task"
+"""Entry for no value in a list of choices."""
+
+_SETTINGS = (
+    *("points.num_points", "points.sampler", "points.realism"),
+    *("physics.dt", "physics.substeps", "physics.position_iterations", "physics.velocity_iterations"),
+)
+"""Settings that the panel changes."""
+
+_HISTORY = 300
+"""Steps that the curves show."""
+
+_LOG_LENGTH = 8
+_CURVES = {"watched": "What failed", "reward": "Reward and its terms", "action": "Actions"}
+"""Titles of the diagrams, by the group of their curves."""
+
+_STROKES = [to_hex(color) for color in mpl.colormaps["tab10"](np.arange(10))]
+
+
+class Panel:
+    """The panel of one layout. Its inputs are attributes, and their effects are methods."""
+
+    def __init__(
+        self,
+        server: viser.ViserServer,
+        scene: ViserScene,
+        layout: SceneLayout,
+        controls: Controls,
+        title: str,
+        settings: RunSettings | None,
+        color: str,
+        drive: ArmDrive | None,
+    ) -> None:
+        """Replace the present panel; the arguments are those of :meth:`ViserPage.begin`."""
+        self._gui = server.gui
+        self._scene = scene
+        self._layout = layout
+        self._controls = controls
+        self._has_controls = settings is not None
+        self._history: deque[SceneFrame] = deque(maxlen=_HISTORY)
+        self._log: deque[str] = deque(maxlen=_LOG_LENGTH)
+
+        self._gui.reset()
+        self._gui.add_markdown(title)
+        self.status = self._gui.add_markdown("")
+        if self._has_controls:
+            self._add_buttons()
+        tabs = self._gui.add_tab_group()
+        if drive is not None:
+            with tabs.add_tab("Drive"):
+                self.drive = DrivePanel(self._gui, drive, layout.num_envs)
+        with tabs.add_tab("Scene"):
+            self._add_display(color)
+        with tabs.add_tab("Environment"):
+            self._add_environment()
+        if settings is not None:
+            with tabs.add_tab("Settings"):
+                self._add_settings(settings)
+
+    def press(self, button: str) -> None:
+        """Press a button of the first row."""
+        self._handlers[button]()
+
+    def build_again(self) -> None:
+        """Request environments with the settings that were changed."""
+        values = {key: _read(handle.value) for key, handle in self.settings.items()}
+        changed = {key: value for key, value in values.items() if value != self._present[key]}
+        if changed:
+            self._controls.message = "building the environments again"
+            self._controls.rebuild(changed)
+        else:
+            self._controls.message = "no setting was changed"
+
+    def remember(self, frame: SceneFrame) -> None:
+        """Add a frame to the curves and to the log."""
+        if self._history and frame.step <= self._history[-1].step:
+            # A replay begins anew.
+            self._history.clear()
+        if frame.actions is not None or frame.watched:
+            # The curves show numbers only; the rest takes memory.
+            self._history.append(replace(frame, part_poses=(), cameras=(), cloud=None, cloud_colors={}))
+        for env in range(self._layout.num_envs):
+            if fault := fault_text(frame, env):
+                self._log.appendleft(f"step {frame.step:g}, env {env}: {fault}")
+
+    def draw(self, frame: SceneFrame) -> None:
+        """Show the numbers and images of the chosen environment."""
+        env = int(self.env.value)
+        _set(self._facts, "content", _facts(frame, env))
+        if self._history:
+            steps = np.array([past.step for past in self._history], np.float64)
+            rows = [curves(past, env) for past in self._history]
+            for group, diagram in self.diagrams.items():
+                diagram.draw(steps, [row.get(group, {}) for row in rows])
+        for camera in frame.cameras:
+            image = self.depth[camera.name]
+            image.image = depth_picture(camera.depth[env])
+            _set(image, "visible", True)
+        _set(self.log, "content", "\n\n".join(("**Guard, all environments**", *(self._log or ("nothing found",)))))
+
+    def update_status(self, step: float) -> None:
+        """Show the present step, and the answer to the last request."""
+        controls = self._controls
+        text = f"Step {step:g} ({step * self._layout.step_s:.1f} s)"
+        if self._has_controls:
+            text += " · **paused**" if controls.paused else f" · running, {controls.speed:g} x real time at most"
+        _set(self.status, "content", f"{text}\n\n{controls.message}" if controls.message else text)
+
+    def _add_buttons(self) -> None:
+        controls = self._controls
+        self._handlers: dict[str, Callable[[], None]] = {
+            "Run": controls.run,
+            "Pause": controls.pause,
+            "Step": controls.step,
+            "To next fault": controls.run_to_fault,
+            "Reset": controls.reset,
+        }
+        hint = "A fault is what the guard finds: a value that is not finite or too large."
+        buttons = self._gui.add_button_group("Control", tuple(self._handlers), hint=hint)
+        buttons.on_click(lambda _: self.press(buttons.value))
+        self.speed = self._gui.add_slider("Speed", 0.05, 1.0, 0.05, controls.speed, hint="Times real time, at most.")
+        self.speed.on_update(lambda _: setattr(controls, "speed", self.speed.value))
+
+    def _add_display(self, color: str) -> None:
+        ways = tuple(self._layout.color_legends)
+        has_cloud = bool(ways)
+        self.color = self._gui.add_dropdown(
+            "Colour points by", ways or (color,), initial_value=color, visible=has_cloud
+        )
+        self._legend = self._gui.add_markdown("", visible=has_cloud)
+        self.point_size = self._gui.add_slider("Point size [mm]", 1, 30, 1, 12, visible=has_cloud)
+        self.color.on_update(lambda _: self._on_color())
+        self.point_size.on_update(lambda _: self._request_redraw())
+        self._on_color()
+        self.layers = {layer: self._add_layer(layer) for layer in LAYERS}
+
+    def _add_layer(self, layer: str) -> Any:
+        box = self._gui.add_checkbox(layer.capitalize(), initial_value=True)
+        box.on_update(lambda _: setattr(self._scene.layers[layer], "visible", box.value))
+        return box
+
+    def _on_color(self) -> None:
+        self._legend.content = " · ".join(self._layout.color_legends.get(self.color.value, ()))
+        self._request_redraw()
+
+    def _request_redraw(self) -> None:
+        self._controls.redraw = True
+
+    def _add_environment(self) -> None:
+        self.env = self._gui.add_dropdown("Environment", [str(env) for env in range(self._layout.num_envs)])
+        self.env.on_update(lambda _: self._request_redraw())
+        self._facts = self._gui.add_markdown("")
+        folder = self._gui.add_folder("Curves")
+        self.diagrams = {group: _Diagram(self._gui, folder, title) for group, title in _CURVES.items()}
+        # Until the first images come.
+        nothing = np.zeros((3, 4, 3), np.uint8)
+        self.depth = {
+            name: self._gui.add_image(nothing, label=f"Depth, {name}", format="png", visible=False)
+            for name in self._layout.cameras
+        }
+        self.log = self._gui.add_markdown("")
+
+    def _add_settings(self, settings: RunSettings) -> None:
+        self._gui.add_markdown("The environments are built again with what is changed here. Empty: the task's own.")
+        values = settings.flat()
+        self._present = {key: values[key] for key in _SETTINGS}
+        self.settings = {key: self._add_setting(key, value) for key, value in self._present.items()}
+        self._gui.add_button("Build again").on_click(lambda _: self.build_again())
+
+    def _add_setting(self, key: str, value: Any) -> Any:
+        meaning = SETTINGS[key].meaning
+        if choices := choices_of(SETTINGS[key].type):
+            return self._gui.add_dropdown(key, (AS_TASK, *choices), initial_value=value or AS_TASK, hint=meaning)
+        return self._gui.add_text(key, "" if value is None else str(value), hint=meaning)
+
+
+class _Diagram:
+    """Several values over the last steps."""
+
+    def __init__(self, gui: Any, folder: Any, title: str) -> None:
+        self._gui = gui
+        self._folder = folder
+        self._title = title
+        self.plot: Any = None
+
+    def draw(self, steps: np.ndarray, rows: Sequence[Mapping[str, float]]) -> None:
+        """Draw the values of the last row's names, one row for each step."""
+        names = list(rows[-1])
+        if not names:
+            return
+        data = (steps, *(np.array([row.get(name, np.nan) for row in rows], np.float64) for name in names))
+        if self.plot is not None:
+            self.plot.data = data
+            return
+
+        series = [uplot.Series(label="step")]
+        for index, name in enumerate(names):
+            series.append(uplot.Series(label=name, stroke=_STROKES[index % len(_STROKES)], width=1.5))
+        with self._folder, self._gui.add_folder(self._title):
+            scales = {"x": uplot.Scale(time=False)}
+            self.plot = self._gui.add_uplot(data, tuple(series), scales=scales, aspect=1.8)
+
+
+def _facts(frame: SceneFrame, env: int) -> str:
+    """Return an environment's numbers as Markdown."""
+    facts = []
+    if frame.success is not None:
+        facts.append(f"success **{'yes' if frame.success[env] else 'no'}**")
+    if frame.cloud is not None:
+        distinct = len(np.unique(frame.cloud[env], axis=0))
+        facts.append(f"{distinct} distinct points of {len(frame.cloud[env])}")
+    if frame.age is not None and frame.age[env] > 0:
+        facts.append(f"{frame.age[env]} frames old")
+    x, y, z = frame.gripper[env, :3]
+    facts.append(f"gripper at {x:.3f}, {y:.3f}, {z:.3f} m")
+    return " · ".join(facts)
+
+
+def _set(handle: Any, name: str, value: Any) -> None:
+    """Change a property where it differs: each change is a message to every browser."""
+    if getattr(handle, name) != value:
+        setattr(handle, name, value)
+
+
+def _read(text: str) -> Any:
+    """Return the typed number or name; None for nothing."""
+    text = text.strip()
+    if text in ("", AS_TASK):
+        return None
+    for convert in (int, float):
+        try:
+            return convert(text)
+        except ValueError:
+            continue
+    return text

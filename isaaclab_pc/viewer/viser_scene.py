@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The 3D scene of viser's page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import combinations, product
+from typing import Any
+
+import numpy as np
+import viser
+
+from isaaclab_pc.viewer.scene_frame import CameraView, Poses, SceneFrame, SceneLayout, label_text
+from isaaclab_pc.viewer.scene_pictures import depth_picture
+
+__all__ = ["LAYERS", "ViserScene"]
+
+LAYERS = ("cloud", "bodies", "cameras", "crop box", "gripper", "goal", "labels")
+"""Layers that can be shown and hidden."""
+
+_BODY_OPACITY = 0.55
+"""Points lie on the bodies' surfaces: opaque bodies would hide half of them."""
+
+_CROP_COLOR = (255, 160, 0)
+_GOAL_COLOR = (0, 190, 90)
+_CAMERA_COLOR = (60, 60, 70)
+_MARK_COLOR = (225, 30, 30)
+_MARK_RADIUS = 0.09
+"""Of the ball around a fault [m]: larger than a link of an arm."""
+
+_LABEL_OFFSET = np.array([0.3, 0.0, 0.95])
+"""Position of an environment's label from its origin [m]."""
+
+
+class ViserScene:
+    """Draws frames into a server's scene."""
+
+    def __init__(self, server: viser.ViserServer, layout: SceneLayout) -> None:
+        """Empty the scene, and look at the environments."""
+        self._scene = server.scene
+        self._layout = layout
+        self.handles: dict[str, Any] = {}
+        """Nodes of the scene, by name."""
+        self._scene.reset()
+        self._scene.set_up_direction("+z")
+        self.layers = {layer: self._scene.add_frame(f"/{layer}", show_axes=False) for layer in LAYERS}
+        """Parents of the nodes, by layer."""
+
+        reach = 1.3 + np.ptp(layout.origins, axis=0).max()
+        look_at = layout.origins.mean(axis=0) + np.array([0.5, 0.3, 0.1])
+        server.initial_camera.look_at = look_at
+        server.initial_camera.position = look_at + np.array([0.5, -0.65, 0.45]) * reach
+
+    def draw(self, frame: SceneFrame, color: str, point_size: float) -> None:
+        """Draw a frame in the place of the last one.
+
+        Args:
+            frame: The frame.
+            color: Way to colour the points, of the layout's.
+            point_size: Width of a point [m].
+        """
+        self._draw_bodies(frame)
+        for env in range(self._layout.num_envs):
+            self._draw_cloud(frame, env, color, point_size)
+            self._place(f"/gripper/{env}", frame.gripper[env], self._add_axes)
+            if frame.goal is not None:
+                self._place(f"/goal/{env}", _at(frame.goal[env]), self._add_goal)
+            for camera in frame.cameras:
+                self._draw_camera(camera, env)
+            self._draw_label(f"/labels/{env}", self._layout.origins[env] + _LABEL_OFFSET, label_text(frame, env))
+        if frame.mark is not None:
+            self._place("/labels/mark", _at(frame.mark.position), self._add_mark)
+            self._draw_label("/labels/mark_text", frame.mark.position, frame.mark.text)
+
+    def _draw_bodies(self, frame: SceneFrame) -> None:
+        for part, poses in zip(self._layout.parts, frame.part_poses, strict=True):
+            name = f"/bodies/{part.name}"
+            positions, wxyz = poses[:, :3], np.roll(poses[:, 3:], 1, axis=1)
+            if name not in self.handles:
+                self.handles[name] = self._scene.add_batched_meshes_simple(
+                    name,
+                    part.vertices,
+                    part.triangles,
+                    wxyz,
+                    positions,
+                    batched_colors=part.color,
+                    opacity=_BODY_OPACITY,
+                    lod="off",
+                )
+            self.handles[name].batched_positions = positions
+            self.handles[name].batched_wxyzs = wxyz
+
+    def _draw_cloud(self, frame: SceneFrame, env: int, color: str, point_size: float) -> None:
+        if frame.cloud is None or frame.crop_poses is None:
+            return
+        name = f"/cloud/{env}"
+        # Relative to the environment's origin: a browser gets them as float16.
+        origin = self._layout.origins[env]
+        points = frame.cloud[env] - origin
+        colors = frame.cloud_colors[color][env]
+        if name not in self.handles:
+            self.handles[name] = self._scene.add_point_cloud(
+                name, points, colors, point_shape="circle", point_shading="flat", position=origin
+            )
+        cloud = self.handles[name]
+        cloud.points = points
+        cloud.colors = colors
+        cloud.point_size = point_size
+        self._place(f"/crop box/{env}", frame.crop_poses[env], self._add_crop)
+
+    def _draw_camera(self, camera: CameraView, env: int) -> None:
+        name = f"/cameras/{camera.name}/{env}"
+        height, width = camera.depth.shape[1:]
+        fov = 2.0 * np.arctan(height / (2.0 * camera.intrinsics[env, 1, 1]))
+
+        def add(name: str) -> Any:
+            return self._scene.add_camera_frustum(
+                name, float(fov), width / height, scale=0.18, thickness=0.005, color=_CAMERA_COLOR, format="png"
+            )
+
+        self._place(name, camera.poses[env], add)
+        self.handles[name].image = depth_picture(camera.depth[env])
+
+    def _draw_label(self, name: str, position: np.ndarray, text: str) -> None:
+        self._place(name, _at(position), lambda name: self._scene.add_label(name, "", anchor="bottom-center"))
+        if self.handles[name].text != text:
+            self.handles[name].text = text
+
+    def _place(self, name: str, pose: Poses, add: Callable[[str], Any]) -> None:
+        """Move a node to its present pose; add it to the scene if it is new."""
+        if name not in self.handles:
+            self.handles[name] = add(name)
+        self.handles[name].position = pose[:3]
+        self.handles[name].wxyz = np.roll(pose[3:], 1)
+
+    def _add_axes(self, name: str) -> Any:
+        return self._scene.add_frame(name, axes_length=0.1, axes_radius=0.004)
+
+    def _add_goal(self, name: str) -> Any:
+        return self._scene.add_icosphere(name, radius=0.02, color=_GOAL_COLOR)
+
+    def _add_mark(self, name: str) -> Any:
+        return self._scene.add_icosphere(name, radius=_MARK_RADIUS, color=_MARK_COLOR, opacity=0.5)
+
+    def _add_crop(self, name: str) -> Any:
+        assert self._layout.crop is not None
+        return self._scene.add_line_segments(name, _edges(self._layout.crop), _CROP_COLOR, thickness=0.004)
+
+
+def _edges(corners: np.ndarray) -> np.ndarray:
+    """Return the twelve edges of a box with the given lowest and highest corner, shape (12, 2, 3)."""
+    points = np.array(list(product(*corners.T)), np.float32)
+    return np.array([(a, b) for a, b in combinations(points, 2) if (a != b).sum() == 1])
+
+
+def _at(position: np.ndarray) -> Poses:
+    return np.concatenate([position, [0.0, 0.0, 0.0, 1.0]])

@@ -1,0 +1,389 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""GPU memory of a process tree, against a fake NVML."""
+
+import os
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+
+import psutil
+import pytest
+
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.num_envs import gpu as gpu_module
+from isaaclab_pc.num_envs.cuda_memory import CudaMemory
+from isaaclab_pc.num_envs.gpu import Gpu, OwnMemory, held_by_libraries
+from isaaclab_pc.num_envs.trial import Meter
+from tests.fake_nvml import FakeGpu, FakeNvml, process
+from tests.waiting import is_gone
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def card(nvml: FakeNvml) -> FakeGpu:
+    """The first of two GPUs, which the tests change."""
+    card = FakeGpu("Fake gpu0", uuid="GPU-5a")
+    nvml.gpus = [card, FakeGpu("Fake gpu1", uuid="GPU-6b")]
+    return card
+
+
+def test_memory_of_the_trees_processes_is_summed_and_its_peak_kept(card: FakeGpu) -> None:
+    gpu = Gpu("cuda:0", {})
+    gpu.start()
+    card.compute = [process(7, 300 * MIB), process(8, 50 * MIB), process(99, 4000 * MIB)]
+    assert gpu.sample([7, 8]) == 350 * MIB
+    card.compute = [process(7, 100 * MIB)]
+    assert gpu.sample([7, 8]) == 350 * MIB
+    card.compute = []
+    assert gpu.finish() == (350 * MIB, Meter.PROCESS, 0)
+    gpu.start()
+    card.compute = [process(9, 100 * MIB)]
+    assert gpu.sample([9]) == 100 * MIB, "a new tree has its own peak"
+
+
+def test_a_neighbour_that_grows_before_our_context_exists_or_when_it_is_gone_is_not_counted(card: FakeGpu) -> None:
+    gpu = Gpu("cuda:0", {})
+    gpu.start()
+    card.used += 4000 * MIB
+    gpu.sample([7])
+    card.used += 300 * MIB
+    card.compute = [process(7, 300 * MIB)]
+    assert gpu.sample([7]) == 300 * MIB
+    card.used += 4000 * MIB
+    card.compute = []
+    assert gpu.sample([7]) == 300 * MIB
+
+
+def test_a_neighbour_that_frees_hides_nothing_and_one_that_grows_adds_nothing(card: FakeGpu) -> None:
+    card.used = 3000 * MIB
+    gpu = Gpu("cuda:0", {})
+    for neighbour in (-500 * MIB, 2000 * MIB):
+        gpu.start()
+        card.used += neighbour
+        card.used += 700 * MIB
+        gpu.sample([7])
+        card.used -= 700 * MIB
+        assert gpu.finish() == (700 * MIB, Meter.CARD, neighbour)
+
+
+def test_a_stranger_with_the_number_of_one_of_ours_is_not_counted(card: FakeGpu) -> None:
+    gpu = Gpu("cuda:0", {})
+    card.compute = [process(7, 4000 * MIB)]
+    card.used += 4000 * MIB
+    gpu.start()
+    card.used += 300 * MIB
+    assert gpu.sample([7]) == 300 * MIB
+    card.used -= 300 * MIB
+    assert gpu.finish() == (300 * MIB, Meter.CARD, 0)
+
+
+def test_a_process_that_outlives_the_tree_was_a_stranger(card: FakeGpu) -> None:
+    gpu = Gpu("cuda:0", {})
+    gpu.start()
+    card.used += 4300 * MIB
+    card.compute = [process(7, 4000 * MIB)]
+    gpu.sample([7])
+    card.used -= 300 * MIB
+    assert gpu.finish() == (300 * MIB, Meter.CARD, 4000 * MIB)
+
+
+def test_memory_that_the_driver_takes_back_late_is_ours(card: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = Gpu("cuda:0", {})
+    gpu.start()
+    card.used += 900 * MIB
+    gpu.sample([7])
+
+    def free_some(_: float) -> None:
+        card.used = max(card.used - 300 * MIB, 1 << 30)
+
+    monkeypatch.setattr("isaaclab_pc.num_envs.gpu.time.sleep", free_some)
+    assert gpu.finish() == (900 * MIB, Meter.CARD, 0)
+
+
+def test_a_reading_that_blocks_is_given_up(card: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = Gpu("cuda:0", {})
+    monkeypatch.setattr("isaaclab_pc.num_envs.gpu.DEADLINE_S", 0.2)
+    card.blocked = threading.Event()
+    try:
+        for _ in range(2):
+            with pytest.raises(ConfigError, match=r"device=cuda:0: its memory cannot be read \(no answer in 0.2 s\)"):
+                gpu.sample([7])
+        with pytest.raises(ConfigError, match="no answer"):
+            Gpu("cuda:0", {})
+    finally:
+        card.blocked.set()
+
+
+def test_process_that_computes_and_renders_counts_once(card: FakeGpu) -> None:
+    gpu = Gpu("cuda", {})
+    card.compute = [process(7, 300 * MIB)]
+    card.graphics = [process(7, 300 * MIB), process(8, 20 * MIB)]
+    assert gpu.sample([7, 8]) == 320 * MIB
+
+
+def test_growth_of_the_whole_device_stands_in_where_the_driver_does_not_tell_per_process(card: FakeGpu) -> None:
+    card.used = 1000 * MIB
+    card.graphics = None
+    gpu = Gpu("cuda:0", {})
+    gpu.start()
+    card.used = 1700 * MIB
+    card.compute = [process(7, None), process(1, 600 * MIB)]
+    assert gpu.sample([7]) == 700 * MIB
+    card.used = 900 * MIB
+    assert gpu.sample([7]) == 700 * MIB
+
+
+@pytest.mark.parametrize(
+    ("device", "visible", "name"),
+    [
+        ("cuda", None, "gpu0"),
+        ("cuda:1", None, "gpu1"),
+        ("cuda:0", "1", "gpu1"),
+        ("cuda:1", "1, 0", "gpu0"),
+        ("cuda:0", "GPU-6b", "gpu1"),
+        ("cuda:1", "0,MIG-7b", "mig2"),
+    ],
+)
+def test_devices_are_counted_as_cuda_counts_them(
+    nvml: FakeNvml, card: FakeGpu, device: str, visible: str | None, name: str
+) -> None:
+    instances: list[FakeGpu | None] = [FakeGpu("Fake mig1", uuid="MIG-7a"), FakeGpu("Fake mig2", uuid="MIG-7b")]
+    nvml.gpus = [*(nvml.gpus or ()), FakeGpu(instances=instances)]
+    environment = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
+    assert Gpu(device, environment).name == f"Fake {name} {8 << 30} driver 999.1"
+
+
+@pytest.mark.parametrize("visible", [None, "0", "GPU-5a"])
+def test_first_instance_of_a_divided_gpu_is_taken_and_nobody_needs_to_read_the_whole(
+    nvml: FakeNvml, card: FakeGpu, visible: str | None
+) -> None:
+    card.instances = [None, FakeGpu("Fake mig1"), FakeGpu("Fake mig2")]
+    card.memory_error = nvml.NVMLError_NoPermission
+    environment = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
+    assert Gpu("cuda:0", environment).name == f"Fake mig1 {8 << 30} driver 999.1"
+
+
+@pytest.mark.parametrize("instances", [[], [None, None]])
+def test_gpu_without_instances_is_taken_whole(card: FakeGpu, instances: list[FakeGpu | None]) -> None:
+    card.instances = instances
+    assert Gpu("cuda:0", {}).model == f"Fake gpu0 {8 << 30}"
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """The machine's memory, of which a GPU takes its own."""
+    memory = SimpleNamespace(total=100 * MIB, available=80 * MIB)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: memory)
+    return memory
+
+
+def test_gpu_that_shares_the_machines_memory_is_metered_by_it(
+    nvml: FakeNvml, card: FakeGpu, machine: SimpleNamespace
+) -> None:
+    card.memory_error = nvml.NVMLError_NotSupported
+    gpu = Gpu("cuda:0", {})
+    assert gpu.model == f"Fake gpu0 {100 * MIB}"
+    assert gpu.free() == 80 * MIB
+
+    gpu.start()
+    machine.available = 50 * MIB
+    card.compute = [process(7, 10 * MIB)]
+    assert gpu.sample([7]) == 30 * MIB, "what the process has on the host comes out of the same memory"
+    machine.available = 70 * MIB
+    assert gpu.sample([7]) == 30 * MIB
+
+
+def test_cuda_tells_the_memory_where_nvml_may_not(nvml: FakeNvml, card: FakeGpu) -> None:
+    card.memory_error = nvml.NVMLError_NoPermission
+    free = [70 * MIB]
+    gpu = Gpu("cuda:0", {}, cuda_memory=lambda: (free[0], 100 * MIB))
+    assert gpu.model == f"Fake gpu0 {100 * MIB}"
+    assert gpu.free() == 70 * MIB
+
+    gpu.start()
+    free[0] = 30 * MIB
+    assert gpu.sample([7]) == 40 * MIB
+
+
+def fake_cuda(folder: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> None:
+    """Let children import a torch whose ``cuda.mem_get_info(device)`` has this body."""
+    (folder / "torch.py").write_text(f"class cuda:\n    def mem_get_info(device):\n        {body}\n", encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+
+
+def test_a_child_asks_cuda_for_as_long_as_somebody_wants_to_know(
+    nvml: FakeNvml, card: FakeGpu, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_cuda(tmp_path, monkeypatch, "return {'cuda:1': (3, 7)}[device]")
+    nvml.gpus = [FakeGpu(), card]
+    card.memory_error = nvml.NVMLError_NoPermission
+    gpu = Gpu("cuda:1", {})
+    assert (gpu.free(), gpu.free()) == (3, 3)
+    assert gpu.model == "Fake gpu0 7"
+
+    (child,) = [one for one in psutil.Process().children() if "mem_get_info" in " ".join(one.cmdline())]
+    del gpu
+    assert is_gone(child.pid)
+
+
+def test_memory_that_nobody_tells_is_refused_with_what_to_do(
+    nvml: FakeNvml, card: FakeGpu, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_cuda(tmp_path, monkeypatch, "raise RuntimeError('no CUDA-capable device is detected')")
+    card.memory_error = nvml.NVMLError_NoPermission
+    with pytest.raises(
+        ConfigError,
+        match=r"^device=cuda:0: its memory cannot be read \(RuntimeError: no CUDA-capable device is detected\);"
+        r".*nvidia-smi -L.*num_envs",
+    ):
+        Gpu("cuda:0", {})
+
+
+@pytest.mark.parametrize(
+    ("body", "answer"),
+    [
+        ("print('a library speaks', 7); return (3, 7)", (3, 7)),
+        ("__import__('sys').stderr.write('x' * 200_000); return (3, 7)", (3, 7)),
+        ("__import__('time').sleep(60)", "CUDA gives no answer in 1 s"),
+    ],
+)
+def test_cuda_is_heard_whatever_else_its_child_writes_and_not_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, answer: object
+) -> None:
+    fake_cuda(tmp_path, monkeypatch, body)
+    if isinstance(answer, str):
+        monkeypatch.setattr("isaaclab_pc.num_envs.cuda_memory._FIRST_S", 1.0)
+    memory = CudaMemory("cuda:0")
+    for _ in range(2):
+        if isinstance(answer, str):
+            with pytest.raises(OSError, match=answer):
+                memory.read()
+            return
+        assert memory.read() == answer
+
+
+def test_gpu_that_is_lost_while_it_is_metered_is_said(nvml: FakeNvml, card: FakeGpu) -> None:
+    gpu = Gpu("cuda:0", {})
+    card.memory_error = nvml.NVMLError_GpuIsLost
+    with pytest.raises(ConfigError, match=r"device=cuda:0: its memory cannot be read \(GPU is lost\)"):
+        gpu.sample([7])
+
+
+@pytest.mark.parametrize(
+    ("device", "visible"), [("cuda:5", None), ("cuda:1", "0"), ("cuda:0", ""), ("cuda:0", "GPU-none")]
+)
+@pytest.mark.usefixtures("nvml")
+def test_device_that_does_not_exist_is_refused(device: str, visible: str | None) -> None:
+    environment = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
+    with pytest.raises(ConfigError, match=f"device={device}"):
+        Gpu(device, environment)
+
+
+def test_missing_driver_is_refused(nvml: FakeNvml) -> None:
+    nvml.gpus = None
+    with pytest.raises(ConfigError, match=r"device=cuda:0: .*Driver Not Loaded"):
+        Gpu("cuda:0", {})
+
+
+def test_real_library_without_a_gpu_gives_the_same_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    with pytest.raises(ConfigError, match="device=cuda:0"):
+        Gpu("cuda:0")
+
+
+@pytest.mark.gpu
+def test_real_gpu_reports_the_memory_of_a_process() -> None:
+    import torch
+
+    gpu = Gpu("cuda:0")
+    gpu.start()
+    before = gpu.sample([os.getpid()])
+    block = torch.empty(512 * MIB, dtype=torch.uint8, device="cuda:0")
+    assert gpu.sample([os.getpid()]) - before >= block.nbytes
+
+
+class FakeTorch:
+    """What torch and Warp tell of the GPU, and the limit that torch is given."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, card: FakeGpu) -> None:
+        import torch
+        import warp
+
+        self.reserved = 0
+        self.reserved_peak = 0
+        self.pool = 0
+        self.limit = 0.0
+        told = {
+            "memory_reserved": lambda device: self.reserved,
+            "max_memory_reserved": lambda device: self.reserved_peak,
+            "mem_get_info": lambda device: (card.total - card.used, card.total),
+            "get_allocator_backend": lambda: "native",
+            "set_per_process_memory_fraction": lambda fraction, device: setattr(self, "limit", fraction),
+        }
+        for name, function in told.items():
+            monkeypatch.setattr(torch.cuda, name, function)
+        monkeypatch.setattr(warp, "is_mempool_enabled", lambda device: True)
+        for name in ("current", "high"):
+            monkeypatch.setattr(warp, f"get_mempool_used_mem_{name}", lambda device: self.pool)
+
+
+@pytest.fixture
+def libraries(monkeypatch: pytest.MonkeyPatch, card: FakeGpu) -> FakeTorch:
+    return FakeTorch(monkeypatch, card)
+
+
+@pytest.mark.parametrize("tells", [True, False])
+def test_a_process_knows_its_own_memory_whatever_a_neighbour_does(
+    card: FakeGpu, libraries: FakeTorch, tells: bool
+) -> None:
+    def takes(reserved: int, pool: int, beside: int) -> None:
+        libraries.reserved = reserved
+        libraries.reserved_peak = max(libraries.reserved_peak, reserved)
+        libraries.pool = pool
+        card.compute = [process(os.getpid(), reserved + pool + beside)] if tells else [process(os.getpid(), None)]
+
+    own = OwnMemory("cuda:0")
+    takes(300 * MIB, 200 * MIB, 400 * MIB)
+    card.used += 900 * MIB
+    assert own.read() == (900 * MIB, 900 * MIB)
+    card.used += 4000 * MIB
+    takes(500 * MIB, 200 * MIB, 400 * MIB)
+    assert own.read() == (1100 * MIB, 1100 * MIB)
+    takes(100 * MIB, 200 * MIB, 400 * MIB)
+    assert own.read() == (700 * MIB, 1100 * MIB)
+
+
+def test_a_budget_limits_torch_to_what_all_else_leaves(card: FakeGpu, libraries: FakeTorch) -> None:
+    own = OwnMemory("cuda:0")
+    libraries.reserved, libraries.pool = 300 * MIB, 200 * MIB
+    card.used += 900 * MIB
+    own.hold_to(2000 * MIB)
+    assert libraries.limit == pytest.approx((2000 - 600) * MIB / card.total)
+    own.hold_to(0.5)
+    assert libraries.limit == pytest.approx((0.5 * (7 << 30) - 600 * MIB) / card.total)
+    with pytest.raises(MemoryError, match=r"scaling\.budget"):
+        own.hold_to(600 * MIB)
+
+
+def test_what_torch_and_warp_share_counts_once(
+    card: FakeGpu, libraries: FakeTorch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    libraries.reserved, libraries.pool = 300 * MIB, 500 * MIB
+    assert held_by_libraries("cuda:0", peak=False) == 800 * MIB
+    monkeypatch.setattr("torch.cuda.get_allocator_backend", lambda: "cudaMallocAsync")
+    assert held_by_libraries("cuda:0", peak=False) == 500 * MIB
+
+
+def test_a_process_whose_driver_does_not_answer_counts_what_its_libraries_hold(
+    nvml: FakeNvml, card: FakeGpu, libraries: FakeTorch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu_module, "DEADLINE_S", 0.2)
+    own = OwnMemory("cuda:0")
+    libraries.reserved = libraries.reserved_peak = 300 * MIB
+    card.blocked = blocked = threading.Event()
+    monkeypatch.setattr(nvml, "nvmlDeviceGetComputeRunningProcesses", lambda handle: blocked.wait())
+    try:
+        assert own.read() == own.read() == (300 * MIB, 300 * MIB)
+    finally:
+        card.blocked.set()

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Host memory: cgroups of both versions, SLURM, and budgets as users write them."""
+
+from pathlib import Path
+
+import psutil
+import pytest
+
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.num_envs.memory import (
+    Cgroup,
+    FreeMemory,
+    free_host_memory,
+    memory_cgroups,
+    oom_kills,
+    resolve_budget,
+)
+from isaaclab_pc.settings.scaling import parse_budget
+
+GIB = 1 << 30
+
+
+def write(folder: Path, **files: object) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        (folder / name.replace("__", ".")).write_text(f"{content}\n")
+    return folder
+
+
+def fake_proc(folder: Path, cgroup: str, *mounts: str) -> Path:
+    return write(folder, cgroup=cgroup, mountinfo="\n".join(mounts))
+
+
+@pytest.fixture
+def v2(tmp_path: Path) -> tuple[Path, Path]:
+    """A job's cgroup of version 2, limited at two levels, and the process folder that names it."""
+    root = write(tmp_path / "cgroup", memory__stat="")
+    write(root / "job", memory__max=8 * GIB, memory__current=3 * GIB, memory__stat=f"anon 1\ninactive_file {GIB}")
+    write(
+        root / "job/step",
+        memory__max="max",
+        memory__current=2 * GIB,
+        memory__stat="inactive_file 0",
+        memory__events="oom 3\noom_kill 2",
+    )
+    proc = fake_proc(
+        tmp_path / "proc",
+        "0::/job/step",
+        f"30 23 0:26 / {root} rw,nosuid shared:9 - cgroup2 cgroup2 rw,memory_recursiveprot",
+        "31 23 0:27 / /tmp rw - tmpfs tmpfs rw",
+    )
+    return root, proc
+
+
+def test_limit_of_an_outer_group_counts_and_file_cache_does_not(v2: tuple[Path, Path]) -> None:
+    root, proc = v2
+    groups = memory_cgroups(proc)
+    assert [group.folder for group in groups] == [root / "job/step", root / "job", root]
+    assert [group.free() for group in groups] == [None, 6 * GIB, None]
+    assert free_host_memory(groups, {}, available=20 * GIB) == FreeMemory(6 * GIB, "cgroup")
+    assert free_host_memory(groups, {}, available=5 * GIB) == FreeMemory(5 * GIB, "memory")
+
+
+@pytest.mark.parametrize(
+    ("high", "most", "free"),
+    [
+        ("max", 8 * GIB, 6 * GIB),
+        (4 * GIB, 8 * GIB, 2 * GIB),
+        (4 * GIB, "max", 2 * GIB),
+        (12 * GIB, 8 * GIB, 6 * GIB),
+        (1 * GIB, 8 * GIB, 0),
+        (0, "max", 0),
+        ("max", "max", None),
+    ],
+)
+def test_where_a_group_is_throttled_is_a_limit_like_that_where_it_is_killed(
+    tmp_path: Path, high: object, most: object, free: int | None
+) -> None:
+    stat = f"inactive_file {GIB}"
+    folder = write(tmp_path, memory__high=high, memory__max=most, memory__current=3 * GIB, memory__stat=stat)
+    assert Cgroup(folder, 2).free() == free
+
+
+def test_where_an_outer_group_is_throttled_counts_too(v2: tuple[Path, Path]) -> None:
+    root, proc = v2
+    write(root / "job", memory__high=5 * GIB)
+    write(root / "job/step", memory__high=6 * GIB)
+    assert free_host_memory(memory_cgroups(proc), {}, available=20 * GIB) == FreeMemory(3 * GIB, "cgroup")
+
+
+def test_kills_are_read_from_the_groups_events(v2: tuple[Path, Path]) -> None:
+    assert oom_kills(memory_cgroups(v2[1])) == 2
+    assert oom_kills([]) == 0
+
+
+def test_kills_of_others_in_a_group_around_this_one_are_not_its_own(v2: tuple[Path, Path]) -> None:
+    root, proc = v2
+    write(root / "job", memory__events="oom_kill 7")
+    assert oom_kills(memory_cgroups(proc)) == 2
+    (root / "job/step/memory.events").unlink()
+    assert oom_kills(memory_cgroups(proc)) == 7, "the innermost one that tells"
+
+
+def test_version_1_group_is_found_beside_an_empty_version_2_tree(tmp_path: Path) -> None:
+    memory = tmp_path / "memory"
+    write(
+        memory / "jobs/7",
+        memory__limit_in_bytes=4 * GIB,
+        memory__usage_in_bytes=2 * GIB,
+        memory__stat=f"inactive_file 1\ntotal_inactive_file {GIB // 2}",
+        memory__oom_control="oom_kill_disable 0\nunder_oom 0\noom_kill 5",
+    )
+    write(memory / "jobs", memory__limit_in_bytes=9223372036854771712, memory__usage_in_bytes=2 * GIB, memory__stat="")
+    unified = write(tmp_path / "unified")
+    proc = fake_proc(
+        tmp_path / "proc",
+        "9:cpuset:/\n4:memory:/jobs/7\n0::/",
+        f"35 31 0:32 / {memory} rw,relatime - cgroup cgroup rw,memory",
+        f"33 31 0:30 / {tmp_path} rw,relatime - cgroup cgroup rw,cpuset",
+        f"41 31 0:38 / {unified} rw,relatime - cgroup2 cgroup2 rw",
+    )
+    groups = memory_cgroups(proc)
+    assert Cgroup(memory / "jobs/7", 1) in groups
+    assert free_host_memory(groups, {}, available=20 * GIB) == FreeMemory(5 * GIB // 2, "cgroup")
+    assert oom_kills(groups) == 5
+
+
+def test_container_whose_mount_shows_only_its_own_group_is_understood(tmp_path: Path) -> None:
+    mount = write(tmp_path / "memory", memory__limit_in_bytes=GIB, memory__usage_in_bytes=0, memory__stat="")
+    line = f"35 31 0:32 /docker/abc {mount} ro - cgroup cgroup rw,memory"
+    inside = fake_proc(tmp_path / "proc", "4:memory:/docker/abc", line)
+    assert [group.folder for group in memory_cgroups(inside)] == [mount]
+    outside = fake_proc(tmp_path / "proc2", "4:memory:/", line)
+    assert [group.folder for group in memory_cgroups(outside)] == [mount]
+
+
+def test_machine_without_cgroups_has_what_is_available(tmp_path: Path) -> None:
+    assert memory_cgroups(tmp_path / "no-such-process") == []
+    assert free_host_memory([], {}, available=GIB) == FreeMemory(GIB, "memory")
+
+
+def test_group_over_its_limit_has_nothing_free(tmp_path: Path) -> None:
+    folder = write(tmp_path, memory__max=GIB, memory__current=2 * GIB, memory__stat="inactive_file 0")
+    assert Cgroup(folder, 2).free() == 0
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"SLURM_MEM_PER_NODE": "4096"},
+        {"SLURM_MEM_PER_CPU": "1024", "SLURM_CPUS_ON_NODE": "4"},
+        {"SLURM_MEM_PER_NODE": "0", "SLURM_MEM_PER_CPU": "4096"},
+    ],
+)
+def test_slurm_allocation_less_what_this_process_uses_is_free(environment: dict[str, str]) -> None:
+    free = free_host_memory([], environment, available=64 * GIB)
+    assert free.source == "SLURM"
+    assert free.size == pytest.approx(4 * GIB - psutil.Process().memory_info().rss, abs=64 << 20)
+
+
+@pytest.mark.parametrize("environment", [{}, {"SLURM_MEM_PER_NODE": "0"}, {"SLURM_MEM_PER_NODE": "4G"}])
+def test_slurm_without_a_limit_changes_nothing(environment: dict[str, str]) -> None:
+    assert free_host_memory([], environment, available=GIB) == FreeMemory(GIB, "memory")
+
+
+def test_real_machine_has_free_memory() -> None:
+    assert 0 < free_host_memory().size <= psutil.virtual_memory().total
+
+
+@pytest.mark.parametrize(
+    ("text", "budget"),
+    [
+        (0.8, 0.8),
+        ("0.8", 0.8),
+        (1, 1.0),
+        ("80%", 0.8),
+        ("20GiB", 20 * GIB),
+        ("1.5 GiB", 3 * GIB // 2),
+        ("512MB", 512_000_000),
+        ("20G", 20 * GIB),
+        ("2Ti", 2048 * GIB),
+        ("4096", 4096),
+        (2**31, 2**31),
+    ],
+)
+def test_budget_is_a_fraction_or_a_size(text: float | str, budget: float) -> None:
+    assert parse_budget(text) == budget
+    assert type(parse_budget(text)) is type(budget)
+
+
+@pytest.mark.parametrize("text", [0, -1, 0.0, -0.5, True, "lots", "", "20 apples", "0GiB", "150%", "GiB", "nan", "1e3"])
+def test_other_budgets_are_refused_by_name(text: float | str) -> None:
+    with pytest.raises(ConfigError, match=r"scaling\.budget="):
+        parse_budget(text)
+
+
+def test_budget_is_never_more_than_what_is_free() -> None:
+    assert resolve_budget(0.5, 8 * GIB) == 4 * GIB
+    assert resolve_budget(2 * GIB, 8 * GIB) == 2 * GIB
+    assert resolve_budget(20 * GIB, 8 * GIB) == 8 * GIB

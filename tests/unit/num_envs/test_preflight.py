@@ -1,0 +1,398 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The checks before a simulator starts, on Isaac Lab's own configs. Starts none."""
+
+# USD's type stubs say that every call returns None.
+# pyright: reportAttributeAccessIssue=false, reportArgumentType=false, reportOptionalMemberAccess=false
+
+import traceback
+from typing import Any
+
+import gymnasium as gym
+import isaaclab.sim as sim_utils
+import numpy as np
+import pytest
+import warp as wp
+from isaaclab.assets import AssetBaseCfg
+from isaaclab.sensors import CameraCfg
+from isaaclab.sim.schemas import UsdPhysicsCollisionCfg, UsdPhysicsMeshCollisionCfg
+from isaaclab_newton.physics import NewtonCfg
+from isaaclab_ov.physics import OvPhysxCfg
+from isaaclab_ov.renderers import OVRTXRendererCfg
+from isaaclab_physx.physics import PhysxCfg
+from isaaclab_physx.renderers import IsaacRtxRendererCfg
+from isaaclab_physx.sim.schemas import PhysxConvexHullCfg, PhysxSDFMeshCfg
+from pxr import Usd, UsdGeom, UsdPhysics
+
+from isaaclab_pc.cli.compose import compose
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.learners.common.batch import BatchPlan
+from isaaclab_pc.num_envs import preflight
+from isaaclab_pc.num_envs.classify import classify_exit
+from isaaclab_pc.num_envs.machine import Machine
+from isaaclab_pc.num_envs.preflight import Finding, check_run, check_samples
+from isaaclab_pc.num_envs.trial import Outcome
+from isaaclab_pc.physics import apply_physics
+from isaaclab_pc.settings import PhysicsSettings
+from isaaclab_pc.tasks.reach.reach_env_cfg import ReachEnvCfg
+from isaaclab_pc.workers.probe_watch import ProbeWatch
+from isaaclab_pc.workers.session import open_session
+
+PLAN = BatchPlan(horizon=64, num_minibatches=4, minibatch_size=1024)
+MACHINE = Machine(free_bytes=16 << 30, threads=2, cores=2)
+HUGE = Machine(free_bytes=1 << 50, threads=2, cores=2)
+INSTALLED = ("isaacsim", "ovrtx")
+
+
+def reach_cfg(num_envs: int = 64, device: str = "cpu", **fields: Any) -> Any:
+    cfg: Any = ReachEnvCfg(**fields)
+    cfg.sim.device = device
+    cfg.scene.num_envs = num_envs
+    apply_physics(cfg, PhysicsSettings(backend="newton_mjwarp"))
+    return cfg
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch):
+    """Set which packages seem installed."""
+
+    def install(*modules: str) -> None:
+        monkeypatch.setattr(preflight, "is_installed", lambda module: module in modules)
+
+    return install
+
+
+def check(cfg: Any, machine: Machine = MACHINE) -> list[Finding]:
+    """Run the checks; every message must name its setting."""
+    findings = preflight.preflight(cfg, machine)
+    for finding in findings:
+        assert finding.setting in str(finding)
+    return findings
+
+
+def only(cfg: Any, machine: Machine = MACHINE) -> Finding:
+    (finding,) = check(cfg, machine)
+    return finding
+
+
+def test_a_usual_run_is_fine() -> None:
+    assert check(reach_cfg()) == []
+    assert check(reach_cfg(4096, "cuda:0")) == []
+
+
+# Renderers
+
+
+@pytest.mark.parametrize(("renderer", "module"), [(IsaacRtxRendererCfg, "isaacsim"), (OVRTXRendererCfg, "ovrtx")])
+def test_a_renderer_that_is_not_installed_is_refused(installed, renderer: Any, module: str) -> None:
+    cfg = reach_cfg()
+    cfg.scene.camera.renderer_cfg = renderer()
+    installed(module)
+    assert check(cfg) == []
+    installed()
+    finding = only(cfg)
+    assert (finding.severity, finding.setting) == ("error", "env.scene.camera.renderer_cfg")
+    assert not finding.sized
+    assert f"needs {module}: " in str(finding)
+
+
+def test_the_camera_of_isaac_labs_direct_tasks_is_beside_the_scene_and_renders_with_rtx_by_default(installed) -> None:
+    cfg = reach_cfg()
+    cfg.tiled_camera = CameraCfg(prim_path="/World/Camera", spawn=None, width=8, height=8)
+    installed()
+    assert only(cfg).setting == "env.tiled_camera.renderer_cfg"
+
+
+@pytest.mark.parametrize(
+    ("renderer", "num_envs", "severity"),
+    [
+        (OVRTXRendererCfg(), 15_625, None),
+        (OVRTXRendererCfg(), 15_626, "error"),
+        (IsaacRtxRendererCfg(enable_scene_partitioning=True), 15_626, "error"),
+        (IsaacRtxRendererCfg(enable_scene_partitioning=False), 15_626, "warning"),
+        (IsaacRtxRendererCfg(), 4096, None),
+        (IsaacRtxRendererCfg(), 4097, "warning"),
+    ],
+)
+def test_rtx_keeps_so_many_environments_apart(installed, renderer: Any, num_envs: int, severity: str | None) -> None:
+    installed(*INSTALLED)
+    cfg = reach_cfg(num_envs)
+    cfg.scene.camera.renderer_cfg = renderer
+    found = [(finding.severity, finding.setting, finding.sized) for finding in check(cfg)]
+    assert found == ([] if severity is None else [(severity, "num_envs", severity == "error")])
+
+
+def test_an_environment_has_one_partition_for_all_of_its_cameras(installed) -> None:
+    installed(*INSTALLED)
+    cfg = reach_cfg(15_625)
+    cfg.scene.camera.renderer_cfg = OVRTXRendererCfg()
+    cfg.scene.wrist = CameraCfg(prim_path="/World/W", spawn=None, width=8, height=8, renderer_cfg=OVRTXRendererCfg())
+    assert check(cfg) == []
+
+
+def test_isaac_sims_viewport_beside_its_cameras_gives_a_warning(installed) -> None:
+    installed(*INSTALLED)
+    cfg = reach_cfg()
+    assert preflight.preflight(cfg, MACHINE, ["kit"]) == [], "another renderer draws this camera"
+    cfg.scene.camera.renderer_cfg = IsaacRtxRendererCfg()
+    assert preflight.preflight(cfg, MACHINE, ["viser", "newton_gl"]) == []
+    (finding,) = preflight.preflight(cfg, MACHINE, ["viser", "kit"])
+    assert (finding.severity, finding.setting) == ("warning", "visualizer")
+    assert "env.scene.camera" in str(finding)
+    assert check_run(cfg, MACHINE, trial=False, visualizers=["kit"]) == [str(finding)]
+
+
+def test_images_must_fit_into_one_warp_array() -> None:
+    cfg = reach_cfg(32_768)
+    cfg.scene.camera.width, cfg.scene.camera.height = 256, 255
+    assert check(cfg, machine=HUGE) == []
+    cfg.scene.camera.height = 256
+    finding = only(cfg, machine=HUGE)
+    assert (finding.severity, finding.setting, finding.sized) == ("error", "num_envs", True)
+    assert "num_envs=32767" in str(finding)
+
+
+@pytest.mark.parametrize(
+    ("fields", "num_envs", "fits"),
+    [
+        # 100 kB of simulation and 8 bytes for each of 48 x 36 pixels: 113,824 bytes of 16 GiB.
+        ({}, (16 << 30) // 113_824, True),
+        ({}, (16 << 30) // 113_824 + 1, False),
+        ({"obs": "state"}, (16 << 30) // 100_000, True),
+        ({"obs": "state"}, (16 << 30) // 100_000 + 1, False),
+    ],
+)
+def test_what_environments_and_images_take_at_least_must_be_free(fields: dict, num_envs: int, fits: bool) -> None:
+    found = [finding for finding in check(reach_cfg(num_envs, **fields)) if "take" in str(finding)]
+    if fits:
+        assert found == []
+    else:
+        assert (found[0].severity, found[0].sized) == ("error", True)
+        assert f"Use at most num_envs={num_envs - 1}" in str(found[0])
+
+
+def test_large_images_of_few_environments_are_refused_too() -> None:
+    cfg = reach_cfg(64)
+    cfg.scene.camera.width = 8192
+    cfg.scene.camera.height = 8192
+    assert any("take 32.0 GiB at least" in str(finding) for finding in check(cfg))
+
+
+def test_the_ceiling_is_warps_own() -> None:
+    def flat(size: int) -> Any:
+        return wp.array(ptr=8, dtype=wp.float32, shape=(size,), device="cpu", copy=False)
+
+    assert flat(preflight.WARP_ELEMENTS).size == preflight.WARP_ELEMENTS
+    with pytest.raises(ValueError, match="signed 32-bit"):
+        flat(preflight.WARP_ELEMENTS + 1)
+
+
+def test_a_camera_that_nobody_observes_is_not_measured_but_must_be_installed(installed) -> None:
+    cfg = reach_cfg(10_000_000, obs="state")
+    assert check(cfg, machine=HUGE) == []
+    cfg.scene.camera.renderer_cfg = IsaacRtxRendererCfg()
+    installed()
+    assert only(cfg, machine=HUGE).setting == "env.scene.camera.renderer_cfg"
+
+
+# PhysX
+
+
+@pytest.mark.parametrize("physics", [PhysxCfg, OvPhysxCfg])
+def test_physx_on_a_gpu_needs_room_for_contacts(physics: Any) -> None:
+    cfg = reach_cfg(8192, "cuda:0")
+    cfg.sim.physics = physics()
+    finding = only(cfg)
+    assert (finding.severity, finding.setting) == ("warning", "env.sim.physics.gpu_max_rigid_patch_count")
+    assert "gpu_max_rigid_patch_count=327680" in str(finding)
+    cfg.sim.physics.gpu_max_rigid_patch_count = 327_680
+    assert check(cfg) == []
+
+
+@pytest.mark.parametrize(
+    ("physics", "num_envs", "device"),
+    [(PhysxCfg, 4096, "cuda:0"), (OvPhysxCfg, 8192, "cpu"), (NewtonCfg, 8192, "cuda:0")],
+)
+def test_few_environments_the_cpu_and_newton_have_no_patch_buffer_to_fill(
+    physics: Any, num_envs: int, device: str
+) -> None:
+    cfg = reach_cfg(num_envs, device)
+    cfg.sim.physics = physics()
+    assert check(cfg) == []
+
+
+# Colliders
+
+
+def mesh_asset(faces: int, props: Any) -> AssetBaseCfg:
+    mesh = sim_utils.MeshFileCfg.TriangleMeshCfg(np.zeros((3, 3)), np.zeros((faces, 3), int))
+    spawn = sim_utils.MeshFileCfg(mesh=mesh, collision_props=UsdPhysicsCollisionCfg(), mesh_collision_props=props)
+    return AssetBaseCfg(prim_path="{ENV_REGEX_NS}/Part", spawn=spawn)
+
+
+@pytest.mark.parametrize("props", [None, [UsdPhysicsMeshCollisionCfg()], PhysxSDFMeshCfg()])
+def test_detailed_colliders_give_a_warning(props: Any) -> None:
+    cfg = reach_cfg()
+    cfg.scene.part = mesh_asset(10_001, props)
+    finding = only(cfg)
+    assert (finding.severity, finding.setting) == ("warning", "env.scene.part.spawn.mesh_collision_props")
+    assert "10001 triangles" in str(finding)
+
+
+def test_hulls_small_meshes_and_meshes_without_collisions_do_not() -> None:
+    cfg = reach_cfg()
+    cfg.scene.hull = mesh_asset(10_001, [UsdPhysicsMeshCollisionCfg(), PhysxConvexHullCfg()])
+    cfg.scene.small = mesh_asset(10_000, None)
+    cfg.scene.visual = mesh_asset(10_001, None)
+    cfg.scene.visual.spawn.collision_props = None
+    assert check(cfg) == []
+
+
+def test_a_mesh_file_is_counted_and_one_that_is_elsewhere_is_not(tmp_path) -> None:
+    file = tmp_path / "mesh.obj"
+    vertices = "".join(f"v {x} {y} 0\n" for x in range(72) for y in range(72))
+    quads = [(72 * x + y + 1, 72 * x + y + 2, 72 * x + y + 74, 72 * x + y + 73) for x in range(71) for y in range(71)]
+    file.write_text(vertices + "".join("f {} {} {} {}\n".format(*quad) for quad in quads))
+    cfg = reach_cfg()
+    cfg.scene.part = mesh_asset(0, None)
+    cfg.scene.part.spawn.mesh = str(file)
+    assert f"{2 * 71 * 71} triangles" in str(only(cfg))
+    cfg.scene.part.spawn.mesh = "https://example.invalid/mesh.obj"
+    assert check(cfg) == []
+
+
+def test_the_colliders_of_a_usd_file_are_counted(tmp_path, installed) -> None:
+    installed()
+    stage = Usd.Stage.CreateNew(str(tmp_path / "part.usda"))
+    root: Any = UsdGeom.Xform.Define(stage, "/Part").GetPrim()
+    stage.SetDefaultPrim(root)
+    prims: dict[str, Any] = {}
+    for name, quads in (("hull", 9000), ("off", 9000), ("visual", 9000), ("mesh", 5000)):
+        mesh: Any = UsdGeom.Mesh.Define(stage, f"/Part/{name}")
+        mesh.CreateFaceVertexCountsAttr([4] * quads)
+        prims[name] = mesh.GetPrim()
+        if name != "visual":
+            UsdPhysics.CollisionAPI.Apply(prims[name])
+    apply: Any = UsdPhysics.MeshCollisionAPI.Apply
+    apply(prims["hull"]).CreateApproximationAttr("convexHull")
+    collision: Any = UsdPhysics.CollisionAPI
+    collision(prims["off"]).CreateCollisionEnabledAttr(False)
+    stage.Save()
+    cfg = reach_cfg()
+    spawn = sim_utils.UsdFileCfg(usd_path=str(tmp_path / "part.usda"))
+    cfg.scene.part = AssetBaseCfg(prim_path="{ENV_REGEX_NS}/Part", spawn=spawn)
+    assert check(cfg) == []
+    apply(prims["mesh"]).GetPrim()
+    UsdGeom.Mesh(prims["mesh"]).GetFaceVertexCountsAttr().Set([4] * 5001)
+    stage.Save()
+    finding = only(cfg)
+    assert (finding.severity, finding.setting) == ("warning", "env.scene.part.spawn.usd_path")
+    assert "10002 triangles" in str(finding)
+
+
+def test_colliders_made_of_visual_meshes_give_a_warning() -> None:
+    cfg = reach_cfg()
+    spawn: Any = sim_utils.UrdfFileCfg(asset_path="arm.urdf", fix_base=True, joint_drive=None)
+    cfg.scene.part = AssetBaseCfg(prim_path="{ENV_REGEX_NS}/Part", spawn=spawn)
+    assert check(cfg) == []
+    cfg.scene.part.spawn.collision_from_visuals = True
+    assert only(cfg).setting == "env.scene.part.spawn.collision_from_visuals"
+
+
+# Threads
+
+
+def test_more_threads_than_cores_give_a_warning() -> None:
+    assert check(reach_cfg(), machine=Machine(16 << 30, 4, 4)) == []
+    finding = only(reach_cfg(), machine=Machine(16 << 30, 32, 4))
+    assert (finding.severity, finding.setting) == ("warning", "OMP_NUM_THREADS")
+    assert "OMP_NUM_THREADS=4" in str(finding)
+
+
+# What becomes of findings
+
+
+def test_all_errors_are_in_one_message(installed) -> None:
+    installed()
+    cfg = reach_cfg(16_384)
+    cfg.scene.camera.renderer_cfg = IsaacRtxRendererCfg()
+    for trial in (False, True):
+        with pytest.raises(ConfigError, match=r"renderer_cfg is the renderer isaac_rtx(?s:.*)num_envs=16384"):
+            check_run(cfg, MACHINE, trial=trial)
+
+
+def test_warnings_keep_nothing_from_running() -> None:
+    (warning,) = check_run(reach_cfg(), Machine(16 << 30, 3, 2), trial=False)
+    assert warning.startswith("torch uses 3 threads on 2 usable CPU cores")
+    assert check_run(reach_cfg(), MACHINE, trial=False) == []
+
+
+def test_a_trial_with_too_many_environments_bounds_the_search_instead_of_ending_it(installed) -> None:
+    installed(*INSTALLED)
+    cfg = reach_cfg(16_384)
+    cfg.scene.camera.renderer_cfg = OVRTXRendererCfg()
+    with pytest.raises(ConfigError, match="num_envs=16384"):
+        check_run(cfg, MACHINE, trial=False)
+    with pytest.raises(MemoryError) as raised:
+        check_run(cfg, MACHINE, trial=True)
+    outcome, line = classify_exit(1, "".join(traceback.format_exception(raised.value)))
+    assert outcome is Outcome.OOM
+    assert "num_envs=16384" in line
+
+
+@pytest.mark.parametrize(("trial", "error"), [(False, ConfigError), (True, MemoryError)])
+def test_a_session_is_refused_before_a_simulator_starts(tmp_path, trial: bool, error: type[Exception]) -> None:
+    config = compose(["device=cpu", "physics=newton_mjwarp"])
+    watch = ProbeWatch("cpu", tmp_path / "phase") if trial else None
+    session = open_session(config, 2_000_000, "reach", tmp_path, watch)
+    with pytest.raises(error, match=r"env\.scene\.camera\.width=48"), session:
+        pytest.fail("a simulator was started")
+    assert {path.name for path in tmp_path.iterdir()} == ({"phase"} if trial else set())
+
+
+# Samples
+
+
+def space(points: tuple[int, ...], dtype: str = "float16") -> gym.spaces.Dict:
+    """A cloud beside a vector, which does not count."""
+    kind = np.dtype(dtype).type
+    vector = gym.spaces.Box(-np.inf, np.inf, (24,))
+    return gym.spaces.Dict({"policy": vector, "points": gym.spaces.Box(-np.inf, np.inf, points, kind)})
+
+
+def test_a_rollout_that_does_not_fit_is_an_error_and_one_that_hardly_does_a_warning() -> None:
+    cloud = space((3, 1024, 3), "float32")
+    size = PLAN.samples_per_update * 3 * 1024 * 3 * 4
+    assert check_samples(cloud, PLAN, 0, 2 * size, trial=False) == []
+    for free in (2 * size - 1, size):
+        (warning,) = check_samples(cloud, PLAN, 0, free, trial=True)
+        assert "agent.samples_per_update" in warning
+    for trial, error in ((False, ConfigError), (True, MemoryError)):
+        with pytest.raises(error, match=r"144\.0 MiB(?s:.*)agent\.samples_per_update(?s:.*)points\.num_points"):
+            check_samples(cloud, PLAN, 0, size - 1, trial=trial)
+
+
+@pytest.mark.parametrize(("trial", "error"), [(False, ConfigError), (True, MemoryError)])
+def test_a_replay_that_does_not_fit_is_refused(trial: bool, error: type[Exception]) -> None:
+    # It keeps clouds as float16, whatever they are made as.
+    cloud = space((64, 3), "float32")
+    most = (1 << 30) // (64 * 3 * 2)
+    assert check_samples(cloud, PLAN, most, 1 << 30, trial=trial) == []
+    with pytest.raises(error, match=rf"^replay_samples={most + 1}: .* Use at most replay_samples={most}, or num_envs"):
+        check_samples(cloud, PLAN, most + 1, 1 << 30, trial=trial)
+
+
+@pytest.mark.parametrize(
+    "vectors", [gym.spaces.Box(-1.0, 1.0, (24,)), gym.spaces.Discrete(3), gym.spaces.Dict(), gym.spaces.Tuple(())]
+)
+def test_vectors_are_small(vectors: gym.Space) -> None:
+    assert check_samples(vectors, PLAN, 0, 1, trial=False) == []
+
+
+def test_the_machine_is_seen_as_it_is() -> None:
+    machine = Machine.here("cpu")
+    assert machine.free_bytes > 1 << 20
+    assert machine.cores >= 1
+    assert machine.threads >= 1
+    assert check(reach_cfg(), machine) == [
+        finding for finding in check(reach_cfg(), machine=machine) if finding.setting == "OMP_NUM_THREADS"
+    ]

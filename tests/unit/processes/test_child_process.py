@@ -1,0 +1,359 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Children are small Python scripts; the parent that is signalled is one too, so that the test runner is not."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from isaaclab_pc.cli.script import run_script
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.processes.child_process import (
+    LOG_LINES,
+    STOP_SIGNALS,
+    ExitCode,
+    SignalFlag,
+    exit_code_of,
+    interruptible,
+    run_child,
+    show_log,
+)
+from tests.waiting import is_gone, wait_until
+
+# A worker that notes so many signals, takes a moment to write its checkpoint, and leaves with the code of the first.
+POLITE = """
+    import signal, sys, time
+    got = []
+    def note(number, _):
+        got.append(number)
+        print("got", number, flush=True)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP):
+        signal.signal(number, note)
+    print("ready", flush=True)
+    while len(got) < NUM_SIGNALS:
+        time.sleep(0.01)
+    time.sleep(0.5)
+    print("checkpoint written after", *got, flush=True)
+    sys.exit(128 + got[0])
+"""
+STUBBORN = """
+    import signal, subprocess, sys, time
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    grandchild = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    print("ready", grandchild.pid, flush=True)
+    time.sleep(60)
+"""
+
+
+def polite(num_signals=1):
+    return POLITE.replace("NUM_SIGNALS", str(num_signals))
+
+
+@pytest.fixture
+def parent(tmp_path):
+    """Start a parent that runs a child; give it once the child is ready, and the processes below it."""
+    started = []
+
+    def start(child_code, grace=30.0):
+        script = tmp_path / "child.py"
+        script.write_text(textwrap.dedent(child_code), encoding="utf-8")
+        code = (
+            "import sys; from isaaclab_pc.processes.child_process import run_child;"
+            f"code = run_child([sys.executable, {str(script)!r}], grace={grace});"
+            "print('code', code, flush=True); sys.exit(code)"
+        )
+        pipe = subprocess.PIPE
+        process = subprocess.Popen([sys.executable, "-c", code], stdout=pipe, stderr=pipe, text=True)
+        started.append(process)
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line.startswith("ready"), line
+        return process, psutil.Process(process.pid).children(recursive=True)
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def send_and_wait(process, number):
+    """Send a polite worker's parent a signal, and wait until the worker has it."""
+    process.send_signal(number)
+    assert process.stdout.readline() == f"got {int(number)}\n"
+
+
+def begin_to_stop(process):
+    """Send a parent Ctrl-C, and wait until it has passed it on: another one before would be the same one."""
+    process.send_signal(signal.SIGINT)
+    assert process.stderr.readline() == "\n"
+    assert process.stderr.readline().startswith("stopping; ")
+
+
+@pytest.mark.parametrize("code", [0, 1, 2, 7])
+def test_the_childs_exit_code_is_passed_on(code):
+    assert run_child([sys.executable, "-c", f"raise SystemExit({code})"]) == code
+
+
+def test_a_child_that_a_signal_killed_gives_128_and_its_number():
+    assert run_child([sys.executable, "-c", "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"]) == 139
+
+
+def test_the_child_has_a_process_group_of_its_own(tmp_path):
+    path = tmp_path / "group"
+    run_child([sys.executable, "-c", f"import os; open({str(path)!r}, 'w').write(str(os.getpgrp()))"])
+    assert int(path.read_text()) != os.getpgrp()
+
+
+@pytest.mark.parametrize("number", STOP_SIGNALS)
+def test_a_signal_is_passed_on_once_and_the_child_finishes_its_checkpoint(parent, number):
+    process, _ = parent(polite())
+    send_and_wait(process, number)
+    output, _ = process.communicate(timeout=60)
+    assert output == f"checkpoint written after {int(number)}\ncode {128 + number}\n"
+    assert process.returncode == 128 + number
+
+
+def test_two_kinds_of_signals_of_a_scheduler_leave_time_for_the_checkpoint(parent):
+    process, _ = parent(polite(2))
+    send_and_wait(process, signal.SIGUSR1)
+    send_and_wait(process, signal.SIGTERM)
+    output, _ = process.communicate(timeout=60)
+    assert output == f"checkpoint written after {int(signal.SIGUSR1)} {int(signal.SIGTERM)}\ncode 138\n"
+
+
+def test_a_hangup_that_nohup_ignores_stays_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with interruptible(), SignalFlag() as flag:
+            signal.raise_signal(signal.SIGHUP)
+            assert flag.received == []
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_child_can_be_watched(tmp_path):
+    seen = []
+
+    def watch(child):
+        seen.append(child)
+        if len(seen) == 3:
+            child.send_signal(signal.SIGTERM)
+
+    assert run_child([sys.executable, "-c", "import time; time.sleep(60)"], watch=watch) == 143
+    assert len(seen) >= 3
+
+
+def test_a_child_that_its_watch_gives_up_is_ended_as_a_failure():
+    looks = []
+
+    def watch(child):
+        child.sample()
+        looks.append(list(child.pids))
+        return len(looks) > 1
+
+    assert run_child([sys.executable, "-c", "import time; time.sleep(60)"], watch=watch) == ExitCode.FAILED
+    assert [pid for pid in looks[-1] if not is_gone(pid)] == []
+
+
+def test_in_a_job_of_slurm_a_signal_that_comes_again_leaves_time_for_the_checkpoint(parent, monkeypatch):
+    monkeypatch.setenv("SLURM_JOB_ID", "4711")
+    process, _ = parent(polite(3))
+    for _ in range(3):
+        send_and_wait(process, signal.SIGTERM)
+    output, _ = process.communicate(timeout=60)
+    assert output == "checkpoint written after 15 15 15\ncode 143\n"
+    assert process.returncode == 143
+
+
+def test_in_a_job_of_slurm_a_second_ctrl_c_still_ends_everything_at_once(parent, monkeypatch):
+    monkeypatch.setenv("SLURM_JOB_ID", "4711")
+    process, _ = parent(STUBBORN)
+    begin_to_stop(process)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=20) == 130
+
+
+def test_a_second_ctrl_c_ends_everything_at_once(parent):
+    process, family = parent(STUBBORN)
+    begin_to_stop(process)
+    time.sleep(0.3)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=20) == 130
+    assert len(family) == 2
+    assert psutil.wait_procs(family, timeout=30)[1] == []
+
+
+def test_a_child_that_ignores_the_signal_is_ended_after_the_grace_period(parent):
+    process, family = parent(STUBBORN, grace=0.5)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=20) == 143
+    assert len(family) == 2
+    assert psutil.wait_procs(family, timeout=30)[1] == []
+
+
+def test_what_a_dead_child_left_behind_is_ended(tmp_path):
+    path = tmp_path / "pid"
+    code = (
+        "import subprocess, sys; p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']);"
+        f"open({str(path)!r}, 'w').write(str(p.pid))"
+    )
+    assert run_child([sys.executable, "-c", code]) == 0
+    pid = int(path.read_text())
+    wait_until(lambda: is_gone(pid), seconds=30)  # by itself it would end later
+
+
+def test_a_worker_does_not_outlive_a_killed_parent(parent):
+    process, family = parent("""
+        import time
+        print("ready", flush=True)
+        time.sleep(60)
+    """)
+    process.kill()
+    assert len(family) == 1
+    assert psutil.wait_procs(family, timeout=30)[1] == []
+
+
+def test_a_terminal_that_closes_stops_the_child_with_its_checkpoint(tmp_path):
+    child, result = tmp_path / "child.py", tmp_path / "result"
+    child.write_text(
+        textwrap.dedent(polite()).replace('print("checkpoint', f'open({str(result)!r}, "a").write("checkpoint\\n"); #'),
+        encoding="utf-8",
+    )
+    driver = (
+        "import sys; from isaaclab_pc.processes.child_process import run_child;"
+        f"code = run_child([sys.executable, {str(child)!r}]);"
+        f"open({str(result)!r}, 'a').write(f'code {{code}}')"
+    )
+    master, slave = os.openpty()
+    command = ["setsid", "--ctty", "--wait", sys.executable, "-c", driver]
+    process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave)
+    try:
+        os.close(slave)
+        shown = b""
+        while not shown.endswith(b"\n"):
+            shown += os.read(master, 1)
+        assert shown == b"ready\r\n"
+        os.close(master)
+        process.wait(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    assert result.read_text(encoding="utf-8") == f"checkpoint\ncode {128 + signal.SIGHUP}"
+
+
+def test_handlers_are_restored():
+    before = [signal.getsignal(number) for number in STOP_SIGNALS]
+    with SignalFlag() as flag:
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGINT)
+        assert flag.received == [signal.SIGTERM, signal.SIGINT]
+        assert flag.exit_code == 143
+    assert [signal.getsignal(number) for number in STOP_SIGNALS] == before
+
+
+@pytest.mark.parametrize("number", STOP_SIGNALS)
+def test_a_signal_unwinds_the_stack_where_there_is_nothing_to_save(number):
+    before = signal.getsignal(number)
+    with pytest.raises(SystemExit) as caught, interruptible():
+        signal.raise_signal(number)
+    assert caught.value.code == 128 + number
+    assert signal.getsignal(number) == before
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_signal_whose_exception_was_lost_is_remembered():
+    class Callback:
+        def __del__(self):
+            signal.raise_signal(signal.SIGTERM)
+
+    with interruptible():
+        callback = Callback()
+        del callback
+        with SignalFlag() as flag:
+            assert flag.received == [signal.SIGTERM]
+            assert flag.exit_code == 143
+    with SignalFlag() as flag:
+        assert flag.received == []
+
+
+def _raise(error):
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("work", "code", "shown"),
+    [
+        (lambda: 4, 4, ""),
+        (lambda: _raise(ConfigError("seed=-1: expected a number.")), 2, "error: seed=-1: expected a number.\n"),
+        (lambda: _raise(SystemExit(143)), 143, ""),
+        (lambda: _raise(SystemExit("no Kit")), 1, ""),
+        (lambda: signal.raise_signal(signal.SIGINT), 130, ""),
+        (lambda: signal.raise_signal(signal.SIGTERM), 143, ""),
+    ],
+)
+def test_the_way_that_work_ends_is_an_exit_code(capsys, work, code, shown):
+    assert exit_code_of(work) == code
+    assert capsys.readouterr().err == shown
+
+
+def test_an_error_of_the_program_keeps_its_traceback(capsys):
+    assert exit_code_of(lambda: _raise(RuntimeError("it broke"))) == ExitCode.FAILED
+    error = capsys.readouterr().err
+    assert "Traceback" in error
+    assert "RuntimeError: it broke" in error
+
+
+def _close_after(error):
+    try:
+        raise error
+    finally:
+        raise RuntimeError("it was closed twice")
+
+
+def test_the_end_of_a_log_names_the_first_error(capsys):
+    assert exit_code_of(lambda: _close_after(ValueError("it broke"))) == ExitCode.FAILED
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last == "ValueError: it broke; then RuntimeError: it was closed twice"
+
+
+def test_a_wrong_setting_is_said_though_closing_failed(capsys):
+    assert exit_code_of(lambda: _close_after(ConfigError("num_envs=0"))) == ExitCode.REFUSED
+    assert capsys.readouterr().err.splitlines()[-1] == "error: num_envs=0"
+
+
+def test_a_full_disk_is_said_in_one_line_also_where_a_library_raised_another_error(capsys):
+    def work():
+        try:
+            Path("/dev/full").write_text("x")
+        finally:
+            raise RuntimeError("unexpected pos 768 vs 662")
+
+    assert exit_code_of(work) == ExitCode.DISK_FULL
+    assert capsys.readouterr().err == "error: the disk is full (No space left on device): make room, then go on\n"
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_help_is_printed_instead_of_working(capsys, flag):
+    assert run_script(["seed=1", flag], "the help", lambda _: pytest.fail("it worked")) == 0
+    assert capsys.readouterr().out.startswith("the help\n")
+    assert run_script(["seed=1"], "the help", len) == 1
+
+
+def test_the_end_of_a_failed_childs_log_is_shown_and_where_the_rest_is(capsys, tmp_path):
+    log = tmp_path / "worker.log"
+    log.write_text("".join(f"line {number}\n" for number in range(100)), encoding="utf-8")
+    show_log(log, 139)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:-1] == [f"line {number}" for number in range(100 - LOG_LINES, 100)]
+    assert lines[-1] == f"error: the worker ended with exit code 139; all of its output is in {log}"
+    show_log(tmp_path / "none.log", 1)
+    assert "exit code 1" in capsys.readouterr().err

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Folders of runs: one each, whoever starts at the same time."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from isaaclab_pc.cli.compose import compose
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.run.folder import experiment_name, locked, make_folder, make_run_folder
+from tests.no_locks import without_locks
+
+
+def test_runs_that_start_together_get_folders_of_their_own(tmp_path):
+    with ThreadPoolExecutor(8) as pool:
+        folders = list(pool.map(lambda _: make_run_folder(tmp_path, "rsl_rl", "reach"), range(24)))
+    assert len(set(folders)) == 24
+    assert all(folder.is_dir() and folder.parent == tmp_path / "rsl_rl" / "reach" for folder in folders)
+
+
+def test_a_cluster_jobs_id_is_part_of_the_folders_name(tmp_path, monkeypatch):
+    monkeypatch.setenv("SLURM_JOB_ID", "4711")
+    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "3")
+    assert make_run_folder(tmp_path, "rsl_rl", "reach").name.endswith("_4711_3")
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
+    (tmp_path / "rsl_rl").touch()
+    with pytest.raises(ConfigError, match="start from a folder where you may write"):
+        make_run_folder(tmp_path, "rsl_rl", "reach")
+
+
+def test_a_job_that_was_requeued_finds_its_folder(tmp_path):
+    folder = make_run_folder(tmp_path, "rsl_rl", "reach", "2026-01-02_03-04-05_4711_3")
+    (folder / "run.json").touch()
+    assert make_run_folder(tmp_path, "rsl_rl", "reach", "2026-01-02_03-04-05_4711_3") == folder
+    assert (folder / "run.json").exists()
+
+
+def test_a_suffix_is_part_of_the_name(tmp_path):
+    folder = make_folder(tmp_path / "scale", "4711")
+    assert folder.parent == tmp_path / "scale"
+    assert folder.name.endswith("_4711")
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        (["task=reach"], "reach"),
+        (["task=reach", "obs=depth"], "reach_depth"),
+        (["task=open_drawer", "obs=state"], "open_drawer_state"),
+    ],
+)
+def test_the_experiments_name_tells_observations_apart(settings, name):
+    assert experiment_name(compose(settings)) == name
+
+
+def test_a_task_of_another_package_keeps_its_gym_id():
+    assert experiment_name(compose().with_values({"task": "Isaac-Cartpole"})) == "Isaac-Cartpole"
+
+
+def test_a_folder_is_locked_until_its_run_has_ended(tmp_path):
+    with locked(tmp_path), pytest.raises(ConfigError, match="is being trained by another process"), locked(tmp_path):
+        pass
+    with locked(tmp_path):
+        pass
+
+
+def test_a_folder_without_locks_is_refused_with_the_next_step(tmp_path, monkeypatch):
+    without_locks(monkeypatch)
+    with pytest.raises(ConfigError, match=r"\.lock cannot be locked: .*start from a folder on another disk"):
+        locked(tmp_path).__enter__()
+
+
+def test_a_folder_in_which_no_lock_can_be_made_is_refused_with_the_next_step(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match=r"\.lock cannot be written .*start from a folder where you may write"):
+        locked(tmp_path / "file").__enter__()
+
+
+def test_an_error_of_what_is_done_with_the_lock_stays_what_it_is(tmp_path):
+    with pytest.raises(OSError, match="of the training"), locked(tmp_path):
+        raise OSError("of the training")

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Where kernels are kept, and whether a start compiles them."""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.run import kernel_cache
+from isaaclab_pc.run.kernel_cache import (
+    announce_first_start,
+    check_kernel_cache,
+    shared_kernel_cache,
+)
+from tests.unit.kernel_files import WARP, content, make_shared_cache, write
+
+
+@pytest.fixture
+def shared(tmp_path, monkeypatch):
+    return make_shared_cache(tmp_path, monkeypatch)
+
+
+def test_where_warp_keeps_its_kernels():
+    import warp
+
+    assert shared_kernel_cache({"XDG_CACHE_HOME": "/cache"}) == Path("/cache/warp")
+    assert shared_kernel_cache({"WARP_CACHE_PATH": "/a", "XDG_CACHE_HOME": "/cache"}) == Path("/a")
+    assert shared_kernel_cache({}) == Path.home() / ".cache" / "warp"
+    assert warp.config.version == WARP
+
+
+@pytest.mark.parametrize(
+    ("device", "compiled", "announced"),
+    [
+        ("cpu", None, "cpu"),
+        ("cpu", "wp_a/a.cpu1.o", None),
+        ("cuda:1", "wp_a/a.cpu1.o", "cuda"),
+        ("cuda:1", "wp_a/a.sm90.cubin", None),
+        ("cuda:0,cuda:1", "wp_a/a.sm75.ptx", None),
+        ("cpu", "wp_a_p1_t2/a.cpp", "cpu"),
+    ],
+)
+def test_first_start_on_a_kind_of_device_is_announced(tmp_path, monkeypatch, capsys, device, compiled, announced):
+    monkeypatch.setenv("WARP_CACHE_PATH", str(tmp_path))
+    if compiled is not None:
+        file = tmp_path / "1.0" / compiled
+        file.parent.mkdir(parents=True)
+        file.touch()
+    announce_first_start(device)
+    note = (
+        f"note: first start on this machine: kernels are compiled for {announced}, which takes minutes "
+        f"(15 at most with num_envs=auto); later starts take them from {tmp_path}\n"
+    )
+    assert capsys.readouterr().out == (note if announced else "")
+
+
+@pytest.fixture
+def read_only(monkeypatch):
+    """No folder of kernels may be written; a test may run as root, whom permissions do not hold."""
+
+    def refuse(folder):
+        raise OSError(30, "Read-only file system", str(folder))
+
+    monkeypatch.setattr(kernel_cache, "check_writable", refuse)
+
+
+def test_a_chosen_cache_that_can_be_made_is_accepted_and_not_made_yet(tmp_path, monkeypatch, capsys):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("WARP_CACHE_PATH", str(tmp_path / "a" / "b"))
+    check_kernel_cache()
+    assert capsys.readouterr().err == ""
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+    monkeypatch.setenv("WARP_CACHE_PATH", str(tmp_path / "file"))
+    with pytest.raises(ConfigError, match=r"file/[\d.]+, where Warp keeps .* cannot be written .*WARP_CACHE_PATH"):
+        check_kernel_cache()
+
+
+@pytest.mark.usefixtures("read_only")
+def test_a_chosen_cache_that_cannot_be_written_is_used_with_a_warning_while_it_holds_kernels(shared, capsys):
+    check_kernel_cache()
+    assert f"warning: {shared}, where Warp keeps the kernels" in capsys.readouterr().err
+    shutil.rmtree(shared)
+    shared.mkdir()
+    with pytest.raises(ConfigError, match="cannot be written"):
+        check_kernel_cache()
+
+
+def test_kernels_in_a_home_that_cannot_be_written_are_taken_over(tmp_path, monkeypatch, capsys):
+    home = tmp_path / "home"
+    write(home / ".cache" / "warp" / WARP / "wp_old_1a" / "a.cpu.o", "compiled into the image")
+    (home / ".cache" / "isaaclab_pc").touch()
+    (tmp_path / "tmp").mkdir()
+    for name, value in {"HOME": home, "TMPDIR": tmp_path / "tmp", "XDG_CACHE_HOME": "", "MPLCONFIGDIR": home}.items():
+        monkeypatch.setenv(name, str(value))
+    monkeypatch.delenv("WARP_CACHE_PATH", raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", None)
+
+    for warnings in (1, 0):
+        check_kernel_cache()
+        assert shared_kernel_cache().is_relative_to(tmp_path / "tmp")
+        assert content(shared_kernel_cache() / WARP) == {"wp_old_1a/a.cpu.o": "compiled into the image"}
+        assert len(capsys.readouterr().err.splitlines()) == warnings

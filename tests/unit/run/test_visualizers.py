@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What visualizers need, checked before a simulator starts."""
+
+import pytest
+
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.run.visualizers import VISUALIZERS, check_host, check_visualizers
+
+DISPLAY = {"DISPLAY": ":0"}
+
+
+def test_the_names_are_isaac_labs():
+    from isaaclab.visualizers import visualizer_cfg
+
+    assert {*VISUALIZERS, "rerun"} == set(visualizer_cfg._VISUALIZER_TYPES), "rerun is for recordings"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("viser", r"needs viser, which is not installed: pip install 'isaaclab_pc\[viz\]'"),
+        ("kit", "needs isaacsim, which is not installed: install Isaac Lab together with Isaac Sim"),
+        ("newton_rtx", r"needs ovrtx, which is not installed: pip install 'isaaclab\[ovrtx\]'"),
+    ],
+)
+def test_a_missing_package_says_what_to_install(has_visualizers, name, message):
+    has_visualizers("newton_gl")
+    with pytest.raises(ConfigError, match=f"visualizer={name} {message}"):
+        check_visualizers(["newton_gl", name], "newton_mjwarp", DISPLAY)
+
+
+@pytest.mark.parametrize("name", ["kit", "newton_gl", "newton_rtx"])
+def test_a_window_needs_a_display(has_visualizers, name):
+    has_visualizers(name, "viser")
+    check_visualizers([name], "newton_mjwarp", DISPLAY, "linux")
+    check_visualizers([name], "newton_mjwarp", {}, "win32")
+    with pytest.raises(ConfigError, match=f"visualizer={name} opens a window, and there is no display.*viser"):
+        check_visualizers(["viser", name], "newton_mjwarp", {}, "linux")
+
+
+def test_a_browser_needs_no_display(has_visualizers):
+    has_visualizers("viser")
+    check_visualizers(["viser"], "ovphysx", {}, "linux")
+
+
+@pytest.mark.parametrize(
+    ("names", "backend", "message"),
+    [
+        (["kit"], "ovphysx", "visualizer=kit: physics=ovphysx is PhysX without Kit.*newton_mjwarp"),
+        (["newton_rtx"], "isaacsim_physx", "visualizer=newton_rtx cannot share a process with Isaac Sim"),
+        (["newton_rtx", "kit"], "newton_mjwarp", "visualizer=newton_rtx cannot share a process with Isaac Sim"),
+    ],
+)
+def test_what_cannot_share_a_process_is_refused(has_visualizers, names, backend, message):
+    has_visualizers(*VISUALIZERS)
+    with pytest.raises(ConfigError, match=message):
+        check_visualizers(names, backend, DISPLAY)
+    check_visualizers(names[:1], "newton_mjwarp", DISPLAY)
+
+
+def test_an_address_of_another_machine_is_refused():
+    check_host("127.0.0.1")
+    check_host("0.0.0.0")
+    with pytest.raises(ConfigError, match=r"host=192.0.2.1: this machine cannot listen there.*127\.0\.0\.1"):
+        check_host("192.0.2.1")

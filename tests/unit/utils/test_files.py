@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A file is whole or not there, whatever ends its writer."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from filelock import Timeout
+
+from isaaclab_pc.errors import ConfigError
+from isaaclab_pc.utils.files import full_disk, locked_file, write_atomically, write_text_atomically
+from tests.no_locks import without_locks
+
+KILLED_WHILE_WRITING = """
+import os, signal, sys
+from pathlib import Path
+from isaaclab_pc.utils.files import write_atomically
+
+with write_atomically(Path(sys.argv[1])) as partial:
+    partial.write_text("half")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_the_file_has_the_new_content_and_nothing_lies_beside_it(tmp_path):
+    path = tmp_path / "a.txt"
+    write_text_atomically(path, "old")
+    write_text_atomically(path, "new ü")
+    assert path.read_text(encoding="utf-8") == "new ü"
+    assert os.listdir(tmp_path) == ["a.txt"]
+
+
+def test_the_place_is_empty_until_the_block_ends(tmp_path):
+    path = tmp_path / "a.bin"
+    with write_atomically(path) as partial:
+        partial.write_bytes(b"1")
+        assert not path.exists()
+        assert partial.parent == path.parent
+    assert path.read_bytes() == b"1"
+
+
+def test_an_error_keeps_the_old_file(tmp_path):
+    path = tmp_path / "a.txt"
+    write_text_atomically(path, "old")
+
+    def fail_halfway():
+        with write_atomically(path) as partial:
+            partial.write_text("half")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail_halfway()
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["a.txt"]
+
+
+def test_a_writer_that_is_killed_keeps_the_old_file(tmp_path):
+    path = tmp_path / "a.txt"
+    write_text_atomically(path, "old")
+    done = subprocess.run([sys.executable, "-c", KILLED_WHILE_WRITING, path], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert path.read_text() == "old"
+
+
+def test_a_folder_that_is_not_there_is_an_error(tmp_path):
+    with pytest.raises(OSError, match="nowhere"):
+        write_text_atomically(tmp_path / "nowhere" / "a.txt", "text")
+
+
+@pytest.mark.parametrize(
+    ("error", "found"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device", "a.pt"), "No space left on device: a.pt"),
+        (OSError(errno.EDQUOT, "Disk quota exceeded"), "Disk quota exceeded"),
+        (OSError(errno.EACCES, "Permission denied", "a.pt"), ""),
+        (RuntimeError("No space left on device"), ""),
+    ],
+)
+def test_a_full_disk_is_told_from_other_errors(error, found):
+    assert full_disk(error) == found
+
+
+def test_a_lock_keeps_others_out_until_the_block_ends(tmp_path):
+    path = tmp_path / "lock"
+    with locked_file(path) as is_held:
+        assert is_held
+        with pytest.raises(Timeout), locked_file(path, instead="Wait."):
+            pass
+    with locked_file(path) as is_held:
+        assert is_held
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
+def test_where_the_file_system_has_no_locks_a_needed_one_is_refused_and_a_courtesy_is_left_out(
+    tmp_path, monkeypatch, number
+):
+    without_locks(monkeypatch, number)
+    with pytest.raises(ConfigError, match=r"lock cannot be locked: its file system has no locks .* Go elsewhere\."):
+        locked_file(tmp_path / "lock", instead="Go elsewhere.").__enter__()
+    with locked_file(tmp_path / "lock") as is_held:
+        assert not is_held
+
+
+def test_a_lock_whose_file_cannot_be_made_is_another_error(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(FileExistsError), locked_file(tmp_path / "file" / "lock"):
+        pass

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The page in a browser: it answers, its controls do what they say, and it writes no error to the console."""
+
+import urllib.request
+from dataclasses import replace
+
+import numpy as np
+import psutil
+import pytest
+from scipy.spatial.transform import Rotation
+
+pytest.importorskip("viser", reason="needs viser: uv pip install -c constraints.txt -e '.[viz]'")
+
+from viser import transforms
+
+from isaaclab_pc.settings import RunSettings
+from isaaclab_pc.viewer.arm_drive import ArmDrive, Motion
+from isaaclab_pc.viewer.controls import Controls
+from isaaclab_pc.viewer.scene_frame import Mark, label_text
+from isaaclab_pc.viewer.scene_pictures import depth_picture
+from isaaclab_pc.viewer.viser_page import ViserPage
+from isaaclab_pc.viewer.viser_panel import AS_TASK
+from isaaclab_pc.viewer.viser_scene import LAYERS
+from tests.unit.viewer import scenes
+from tests.unit.viewer.browser import browser, needs_chromium
+from tests.waiting import free_ports, wait_until
+
+SETTINGS = RunSettings().with_values({"points.sampler": "fps"})
+
+
+@pytest.fixture
+def controls():
+    return Controls()
+
+
+@pytest.fixture
+def page(controls):
+    """A page that shows two environments after one step."""
+    page = ViserPage("127.0.0.1", free_ports(1)[0], controls)
+    page.begin(scenes.layout(), "### Two environments", SETTINGS)
+    page.show(scenes.frame(1))
+    yield page
+    page.close()
+
+
+def test_the_server_answers_on_this_machine_alone(page):
+    with urllib.request.urlopen(page.url) as answer:
+        assert b"<html" in answer.read()
+    listening = [one.laddr for one in psutil.Process().connections() if one.status == psutil.CONN_LISTEN]
+    assert [address.ip for address in listening if address.port == page.port] == ["127.0.0.1"]
+
+
+def test_a_port_that_is_taken_is_passed_over(page, controls, capsys):
+    other = ViserPage("127.0.0.1", page.port, controls)
+    try:
+        assert other.port > page.port
+        assert other.url == f"http://localhost:{other.port}"
+        assert f"note: port {page.port} is taken, {other.port} is" in capsys.readouterr().out
+    finally:
+        other.close()
+
+
+def test_the_buttons_control_the_loop(page, controls):
+    page.panel.press("Pause")
+    assert controls.paused
+    page.panel.press("Step")
+    assert [controls.take_step(1e-9) for _ in range(2)] == [True, False]
+    page.panel.press("Reset")
+    assert controls.take_reset()
+    page.panel.press("To next fault")
+    assert not controls.paused
+    controls.saw_fault("env 1: reward")
+    assert controls.paused
+    page.panel.press("Run")
+    assert not controls.paused
+    page.panel.speed.value = 0.25
+    assert controls.speed == 0.25
+
+
+def test_the_settings_that_were_changed_are_asked_for(page, controls):
+    page.panel.settings["points.num_points"].value = "64"
+    page.panel.build_again()
+    assert controls.take_rebuild() == {"points.num_points": 64}
+
+    page.panel.settings["points.num_points"].value = ""
+    page.panel.build_again()
+    assert controls.take_rebuild() is None
+    assert controls.message == "no setting was changed"
+
+    page.panel.settings["points.sampler"].value = AS_TASK
+    page.panel.build_again()
+    assert controls.take_rebuild() == {"points.sampler": None}
+
+
+def test_points_are_drawn_in_the_chosen_colours_where_they_are(page, controls):
+    cloud = page.scene.handles["/cloud/1"]
+    drawn = cloud.points.astype(float) + np.asarray(cloud.position)
+    assert np.allclose(drawn, np.array([1.0, 2.5, 0.25]), atol=1e-3)
+    assert np.all(cloud.colors == 10)
+
+    page.panel.color.value = "camera"
+    assert controls.redraw
+    page.redraw()
+    assert np.all(page.scene.handles["/cloud/1"].colors == 20)
+
+
+def test_cameras_and_grippers_are_turned_as_they_are(page):
+    rotation = Rotation.from_euler("xyz", [0.4, -0.7, 1.1])
+    frame = scenes.frame(2)
+    poses = np.hstack([frame.gripper[:, :3], np.tile(rotation.as_quat(), (2, 1))])
+    page.show(replace(frame, gripper=poses, cameras=(replace(frame.cameras[0], poses=poses),)))
+    for name in ("/gripper/1", "/cameras/camera/1"):
+        drawn = transforms.SO3(np.asarray(page.scene.handles[name].wxyz)).as_matrix()
+        assert drawn == pytest.approx(rotation.as_matrix(), abs=1e-5)
+
+
+def test_every_camera_has_its_depth_image(page):
+    frame = scenes.frame(2)
+    page.show(frame)
+    assert [image.label for image in page.panel.depth.values()] == ["Depth, camera", "Depth, wrist_camera"]
+    for camera in frame.cameras:
+        image = page.panel.depth[camera.name]
+        assert image.visible
+        assert np.array_equal(image.image, depth_picture(camera.depth[0]))
+
+
+def test_layers_are_hidden(page):
+    for layer in LAYERS:
+        page.panel.layers[layer].value = False
+        assert not page.scene.layers[layer].visible
+
+
+def test_the_guards_finding_stands_over_the_environment_and_in_the_log(page):
+    frame = scenes.frame(2, faults=((), ("joint_velocity",)), done=np.array([False, True]))
+    page.show(frame)
+    assert label_text(frame, 0) == "env 0   reward 0.50"
+    assert label_text(frame, 1) == "env 1   reward 0.25   success   new episode   GUARD: joint_velocity"
+    assert page.scene.handles["/labels/1"].text == label_text(frame, 1)
+    assert "step 2, env 1: joint_velocity" in page.panel.log.content
+
+
+@pytest.fixture
+def drive(page):
+    """What a person drives the page's environments with."""
+    motions = [Motion("x", "away", ("K", "I")), Motion("gripper", "", ("C", "V"), start=1.0, stays=True)]
+    drive = ArmDrive(motions, key_steps=3)
+    page.begin(scenes.layout(), "### Driven", SETTINGS, drive=drive)
+    return drive
+
+
+def test_sliders_and_keys_drive_the_arm_of_the_chosen_environment(page, drive):
+    panel = page.panel.drive
+    panel.sliders[0].value = -0.5
+    panel.sliders[1].value = -1.0
+    assert drive.next_action() == [-0.5, -1.0]
+    panel.press(1, 1.0)
+    assert panel.sliders[1].value == 1.0, "the slider follows the key"
+    panel.press(0, 1.0)
+    assert drive.next_action() == [1.0, 1.0]
+
+    panel.env.value = "1"
+    assert drive.env == 1
+    assert drive.next_action() == [0.0, 1.0], "nobody asked this one to move"
+    assert panel.sliders[0].value == 0.0
+
+
+def test_another_environment_takes_the_place_of_the_first(page, drive):
+    page.begin(scenes.layout(), "### Others", SETTINGS)
+    page.show(scenes.frame(7))
+    assert "Step 7" in page.panel.status.content
+    assert not hasattr(page.panel, "drive"), "nobody drives it"
+
+
+def test_beside_a_run_there_is_nothing_to_press(page):
+    page.begin(scenes.layout(), "### A training")
+    page.show(scenes.frame(4))
+    assert page.panel.status.content.strip() == "Step 4 (0.2 s)"
+    assert not hasattr(page.panel, "speed")
+    assert not hasattr(page.panel, "settings")
+
+
+def test_what_a_replay_found_is_marked_and_its_values_are_a_curve_until_it_begins_anew(page):
+    mark = Mark(np.array([0.5, 0.1, 0.2]), "panda_joint4 velocity")
+    for step in (1.5, 2.0, 2.5):
+        watched = {"velocity": 10.0 * step, "bound": 20.0}
+        page.show(scenes.frame(step, actions=None, reward=None, cloud=None, mark=mark, watched=watched))
+    assert page.scene.handles["/labels/mark"].position == pytest.approx((0.5, 0.1, 0.2))
+    assert page.scene.handles["/labels/mark_text"].text == "panda_joint4 velocity"
+    steps, velocity, bound = page.panel.diagrams["watched"].plot.data
+    assert steps.tolist()[-3:] == [1.5, 2.0, 2.5]
+    assert velocity.tolist()[-3:] == [15.0, 20.0, 25.0]
+    assert bound.tolist()[-1] == 20.0
+
+    page.show(scenes.frame(0.5, actions=None, reward=None, cloud=None, mark=mark, watched={"velocity": 1.0}))
+    assert page.panel.diagrams["watched"].plot.data[0].tolist() == [0.5]
+
+
+def test_depth_is_coloured_from_near_to_far_and_misses_are_black():
+    picture = depth_picture(np.array([[0.5, 1.0], [0.0, 0.75]], np.float32))
+    near, far, miss = picture[0, 0], picture[0, -1], picture[-1, 0]
+    assert picture.shape == (8, 8, 3)
+    assert not np.array_equal(near, far)
+    assert np.array_equal(miss, [0, 0, 0])
+
+
+@needs_chromium
+def test_a_browser_shows_it_without_an_error_and_its_buttons_and_keys_work(page, drive, controls, tmp_path):
+    page.show(scenes.frame(1))
+    with browser(tmp_path / "profile") as chromium:
+        chromium.open(page.url)
+        for text in ("Driven", "Step 1 (0.1 s)", "gripper (C/V)"):
+            chromium.wait_for(text)
+        chromium.press("i")
+        wait_until(lambda: drive.next_action()[0] == 1.0)
+        chromium.press("c")
+        wait_until(lambda: page.panel.drive.sliders[1].value == -1.0)
+        assert drive.next_action()[1] == -1.0
+
+        chromium.click("Scene")
+        chromium.wait_for("Labels")
+        chromium.click("Settings")
+        chromium.wait_for("points.num_points")
+        chromium.click("Pause")
+        wait_until(lambda: controls.paused)
+        page.update_status()
+        chromium.wait_for("paused")
+        assert chromium.errors == []
