@@ -209,7 +209,7 @@ def parse_script_command[Own: Settings](
             near = closest(key, takes.names)
             if not near.startswith("did"):
                 near = closest(key, [*settings_of(own), *(name.rstrip(".") for name in may_change)])
-            raise ConfigError(f"{shown(key)} has no use here: {near} See --help.")
+            raise ConfigError(f"{shown(key or argument)} has no use here: {near} See --help.")
     return settings, parse_command(others, takes)
 
 

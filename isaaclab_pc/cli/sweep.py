@@ -74,6 +74,7 @@ def _run_hydra(command: Command, run: Callable[[RunSettings], int], scratch: str
     # The sweeper writes its own config into its folder, for which a run has no use.
     sweep_dir = [] if "hydra.sweep.dir" in command.given else [f"hydra.sweep.dir={override_value(scratch)}"]
     arguments = [*command.flags, *command.settings, *packed_overrides(command), *sweep_dir]
+    store_settings()
     with _hydra_sees(arguments):
         try:
             hydra.main(version_base="1.3", config_path=f"pkg://{CONFIG_MODULE}", config_name=CONFIG_NAME)(job)()

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import psutil
@@ -166,18 +165,12 @@ def test_in_a_job_of_slurm_a_signal_that_comes_again_leaves_time_for_the_checkpo
     assert process.returncode == 143
 
 
-def test_in_a_job_of_slurm_a_second_ctrl_c_still_ends_everything_at_once(parent, monkeypatch):
-    monkeypatch.setenv("SLURM_JOB_ID", "4711")
-    process, _ = parent(STUBBORN)
-    begin_to_stop(process)
-    process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=20) == 130
-
-
-def test_a_second_ctrl_c_ends_everything_at_once(parent):
+@pytest.mark.parametrize("job", ["", "4711"])
+def test_a_second_ctrl_c_ends_everything_at_once_also_in_a_job_of_slurm(parent, monkeypatch, job):
+    if job:
+        monkeypatch.setenv("SLURM_JOB_ID", job)
     process, family = parent(STUBBORN)
     begin_to_stop(process)
-    time.sleep(0.3)
     assert process.poll() is None
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=20) == 130

@@ -114,16 +114,6 @@ def test_a_foot_is_never_wider_than_the_window_is_now(terminal):
     assert max(map(len, shown)) <= 40
 
 
-def test_a_terminal_of_few_letters_gets_no_others(terminal):
-    parent, child = terminal(80)
-    with os.fdopen(child, "w", encoding="iso-8859-1") as stream:
-        screen = LiveScreen(stream)
-        screen.begin("train")
-        screen.show(iteration())
-        screen.close()
-    assert "iteration 1/10" in read_to_end(parent)
-
-
 def test_on_a_terminal_the_clock_of_a_phase_moves_though_nothing_happens(terminal):
     parent, child = terminal(80)
     shown = b""
