@@ -241,10 +241,9 @@ class RunData(_Part):
 
 @dataclass
 class RunRecord:
-    """``run.json`` of one run: read, changed in memory, written atomically on every update.
+    """``run.json`` of one run: changed in memory, written atomically when a run starts, ends and saves a checkpoint.
 
-    The process that trains writes it when it starts, with each checkpoint and when it ends; :meth:`load` adds the
-    iterations since, from :data:`~isaaclab_pc.run.iteration_log.ITERATIONS_NAME`.
+    :meth:`load` adds the iterations since, from :data:`~isaaclab_pc.run.iteration_log.ITERATIONS_NAME`.
     """
 
     folder: Path
@@ -274,11 +273,7 @@ class RunRecord:
 
     @classmethod
     def load(cls, folder: Path) -> RunRecord:
-        """Read the record of an existing run, with the iterations since it was written.
-
-        Raises:
-            ConfigError: There is none, or it cannot be read.
-        """
+        """Read the record of a run, with the iterations since it was written; raise a ConfigError where it cannot."""
         path = folder / RECORD_NAME
         try:
             # From bytes: the parts that are a JsonRecord take no other input.
@@ -310,12 +305,10 @@ class RunRecord:
         self.update(trials=[*self.data.trials, trial.to_dict()])
 
     def go_on(self, checkpoint: Path | None, **fields: Any) -> int:
-        """Let the run go on from a checkpoint, or anew from None: what came after it is no part of the run any more.
+        """Let the run go on from a checkpoint, or anew from None, and return the iterations that are completed.
 
-        The best checkpoint stays the best until its file is written anew. ``fields`` are as for :meth:`update`.
-
-        Returns:
-            Iterations that the checkpoint has completed.
+        What came after the checkpoint is no part of the run any more; the best one stays the best until its file is
+        written anew. ``fields`` are as for :meth:`update`.
         """
         iteration = 0
         entries = CheckpointEntries()
