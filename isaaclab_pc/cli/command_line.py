@@ -6,16 +6,14 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, QuotedString
 from hydra.errors import HydraException
 
-from isaaclab_pc.cli.spelling import check_form, why_unreadable
 from isaaclab_pc.cli.task_names import resolve_task, short_names
 from isaaclab_pc.errors import ConfigError, closest
 from isaaclab_pc.settings.base import Settings, check_value, settings_of, shown
@@ -27,12 +25,14 @@ __all__ = [
     "JSON_FLAG",
     "Command",
     "Takes",
+    "check_form",
     "keys_of",
     "override_value",
     "parse_command",
     "parse_override",
     "parse_script_command",
     "quoted",
+    "single_values",
     "split_own",
 ]
 
@@ -69,19 +69,18 @@ JSON_FLAG = "--json"
 _OPTIONS = ("--help", JSON_FLAG)
 """Words without a value that every script has."""
 
-_SHORT_FLAGS = {"-m": "--multirun", "-r": "--run", "-c": "--cfg", "-i": "--info", "-h": "--help", "-p": "--package"}
-_FLAGS = ("--help", "--hydra-help", "--version", "--resolve", "--run", "--multirun")
-_FLAGS_WITH_VALUE = {
-    "--cfg": ("job", "hydra", "all"),
-    "--info": ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath"),
-    "--package": None,
-    "--config-dir": None,
-    "-cd": None,
+_SHORT_FLAGS = {
+    "-m": "--multirun",
+    "-r": "--run",
+    "-c": "--cfg",
+    "-i": "--info",
+    "-p": "--package",
+    "-cd": "--config-dir",
 }
-"""Hydra's flags that take a value, and the values; None: any."""
+"""Hydra's flags, short and long."""
 
-_EXCLUSIVE = ("--multirun", "--run", "--cfg", "--info")
-"""Flags of Hydra of which there may be one."""
+_HYDRA_FLAGS = ("--hydra-help", "--version", "--resolve", *_SHORT_FLAGS.values())
+_FLAGS_WITH_VALUE = ("--cfg", "--info", "--package", "--config-dir")
 
 EVERY_SETTING = (*SETTINGS, "env.", "agent.")
 """Settings of a script that takes all those of a run."""
@@ -161,12 +160,12 @@ def parse_command(argv: Sequence[str], takes: Takes = ANYTHING) -> Command:
     arguments = iter(argv)
     for argument in arguments:
         flag = _SHORT_FLAGS.get(argument, argument)
-        if (flag in _FLAGS or flag in _FLAGS_WITH_VALUE) and not takes.sweeps:
-            raise ConfigError(f"{argument} has no use here; --help shows what has.")
-        if flag in _FLAGS:
+        if flag in _HYDRA_FLAGS:
+            if not takes.sweeps:
+                raise ConfigError(f"{argument} has no use here; --help shows what has.")
             command.flags.append(flag)
-        elif flag in _FLAGS_WITH_VALUE:
-            command.flags.extend([flag, _value_of_flag(flag, next(arguments, None))])
+            if flag in _FLAGS_WITH_VALUE:
+                command.flags.extend(itertools.islice(arguments, 1))
         elif argument.startswith("-"):
             _refuse_flag(argument, takes)
         elif "=" not in argument:
@@ -178,13 +177,12 @@ def parse_command(argv: Sequence[str], takes: Takes = ANYTHING) -> Command:
         else:
             command.settings.append(argument)
 
-    _check_flags(command.flags)
     command.settings[:] = [_with_quotes(text, command.multirun) for text in command.settings]
     hydra_runs = bool(command.flags) or (takes.sweeps and command.launcher in _CLUSTER_LAUNCHERS)
     for text in command.settings:
         _check_setting(text, command, hydra_runs)
     for text in (*command.env, *command.agent):
-        _single_values(parse_override(text), command.multirun)
+        single_values(parse_override(text), command.multirun)
     return command
 
 
@@ -205,22 +203,18 @@ def parse_script_command[Own: Settings](
     takes = Takes(own, may_change)
     has_use = keys_of(*may_change)
     for argument in others:
+        check_form(argument, takes.names)
         key, equals, _ = argument.partition("=")
         if equals and not argument.startswith("-") and not has_use(key):
-            check_form(argument, takes.names)
             near = closest(key, takes.names)
             if not near.startswith("did"):
                 near = closest(key, [*settings_of(own), *(name.rstrip(".") for name in may_change)])
-            raise ConfigError(f"{shown(key)} has no use here: {near} See --help.")
+            raise ConfigError(f"{shown(key or argument)} has no use here: {near} See --help.")
     return settings, parse_command(others, takes)
 
 
 def split_own[Own: Settings](argv: Sequence[str], own: type[Own]) -> tuple[Own, list[str]]:
-    """Return a script's own settings, and the other arguments of its command line.
-
-    Raises:
-        ConfigError: A value is refused.
-    """
+    """Return a script's own settings, ``~`` expanded, and the other arguments; a refused value is a ConfigError."""
     values: dict[str, Any] = {}
     others = []
     for argument in argv:
@@ -228,7 +222,7 @@ def split_own[Own: Settings](argv: Sequence[str], own: type[Own]) -> tuple[Own, 
         if separator and key in settings_of(own):
             if not value:
                 raise ConfigError(f"{key}= has no value: give one, or leave {key} out.")
-            values[key] = None if value == "null" else value
+            values[key] = None if value == "null" else os.path.expanduser(value)
         else:
             others.append(argument)
     return own(**values), others
@@ -241,17 +235,13 @@ def keys_of(*patterns: str) -> Callable[[str], bool]:
 
 
 def parse_override(text: str) -> Override:
-    """Parse ``key=value`` in Hydra's grammar.
-
-    Raises:
-        ConfigError: It is none.
-    """
+    """Parse ``key=value`` in Hydra's grammar, or raise a ConfigError with Hydra's reason."""
     try:
         return OverridesParser.create().parse_override(text)
     except (HydraException, RecursionError, ValueError) as error:
         # ValueError: Python reads no integer of more than 4300 digits.
         reason = (str(error).splitlines() or ["too deep"])[0]
-        raise ConfigError(f"{shown(text)} cannot be read: {shown(why_unreadable(text, reason))}") from None
+        raise ConfigError(f"{shown(text)} cannot be read: {shown(reason)}") from None
 
 
 def override_value(value: object) -> str:
@@ -275,34 +265,14 @@ def quoted(text: str) -> str:
     return f"'{_BEFORE_QUOTE.sub(r'\1\1', text).replace("'", r'\'')}'"
 
 
-def _value_of_flag(flag: str, value: str | None) -> str:
-    if value is None:
-        raise ConfigError(f"{flag} needs a value; --hydra-help explains it.")
-    if flag in ("-cd", "--config-dir") and not Path(value).is_dir():
-        raise ConfigError(f"{flag} {value}: there is no such folder.")
-    choices = _FLAGS_WITH_VALUE[flag]
-    if choices is not None and value not in choices:
-        raise ConfigError(f"{flag} {value}: expected one of {', '.join(choices)}.")
-    return value
-
-
-def _check_flags(flags: Sequence[str]) -> None:
-    """Refuse flags that Hydra would refuse with a traceback."""
-    asked = [flag for flag in _EXCLUSIVE if flag in flags]
-    if len(asked) > 1:
-        raise ConfigError(f"{' and '.join(asked)} exclude each other: give one of them.")
-    if "--resolve" in flags and "--cfg" not in asked:
-        raise ConfigError("--resolve has no use without --cfg.")
-
-
 def _with_quotes(text: str, multirun: bool) -> str:
-    """Keep from Hydra what only looks like its grammar: letters of a path, and the commas of one run's GPUs."""
+    """Quote what only looks like Hydra's grammar: paths, with ~ expanded, and the commas of one run's GPUs."""
     key, _, value = text.partition("=")
     if multirun and "," in value:
         return text
     is_path = key in _PATHS and value not in ("", "null") and value[0] not in "'\"$"
     is_gpus = key == "device" and re.fullmatch(CUDA_DEVICES, value)
-    return f"{key}={override_value(value)}" if is_path or is_gpus else text
+    return f"{key}={override_value(os.path.expanduser(value))}" if is_path or is_gpus else text
 
 
 def _refuse_flag(argument: str, takes: Takes) -> None:
@@ -310,26 +280,32 @@ def _refuse_flag(argument: str, takes: Takes) -> None:
     name = flag.lstrip("-").replace("-", "_")
     if name in takes.names:
         raise ConfigError(f"{argument}: settings are written without dashes, {name}={value or '<value>'}.")
-    of_hydra = (*_FLAGS, *_FLAGS_WITH_VALUE) if takes.sweeps else ()
-    near = closest(flag, [*takes.options, *_OPTIONS, *of_hydra])
-    raise ConfigError(f"{argument} is not an option: {near}")
+    options = [*takes.options, *_OPTIONS, *(_HYDRA_FLAGS if takes.sweeps else ())]
+    raise ConfigError(f"{argument} is not an option: {closest(flag, options)}")
 
 
 def _refuse_word(argument: str, takes: Takes) -> None:
-    """Refuse what is no ``key=value``, and say what is meant."""
+    """Refuse an argument that is no ``key=value``, with the setting that is meant."""
     if f"--{argument}" in (*takes.options, *_OPTIONS):
         raise ConfigError(f"{argument}: did you mean --{argument}?")
     check_form(argument, takes.names)
     paths = [name for name in _MAIN_PATHS if name in takes.names]
-    is_path = argument in _POLICIES or os.path.lexists(argument)
-    example = f"{paths[0]}={argument}" if paths and is_path else "task=reach"
+    example = "task=reach"
     if argument in short_names():
         example = f"task={argument}"
+    elif paths and (argument in _POLICIES or os.path.lexists(argument)):
+        example = f"{paths[0]}={argument}"
     raise ConfigError(f"{shown(argument)}: settings are written key=value, such as {example}.")
 
 
-def _single_values(override: Override, multirun: bool) -> list[str]:
-    """Return ``key=value`` for each of the runs that an override makes."""
+def check_form(argument: str, names: Collection[str]) -> None:
+    """Refuse the name of a setting that stands alone, as in ``seed = 1``, unless a file has that name."""
+    if argument in names and not os.path.lexists(argument):
+        raise ConfigError(f"{argument}: settings are written {argument}=<value>, without spaces around =.")
+
+
+def single_values(override: Override, multirun: bool) -> list[str]:
+    """Return ``key=value`` for each of the runs that an override makes, or raise a ConfigError."""
     text = str(override.input_line)
     if not override.is_sweep_override():
         return [text]
@@ -360,7 +336,7 @@ def _check_setting(text: str, command: Command, hydra_runs: bool) -> None:
     if key not in SETTINGS and key not in GROUPS:
         raise ConfigError(f"{key} is not a setting: {closest(key, [*SETTINGS, *GROUPS])} See --help for all of them.")
 
-    for single in _single_values(override, command.multirun):
+    for single in single_values(override, command.multirun):
         value = _plain(parse_override(single).value())
         if key in GROUPS:
             check_value(SETTINGS[GROUPS[key]]._replace(key=key), value)

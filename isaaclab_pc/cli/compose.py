@@ -16,7 +16,6 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from isaaclab_pc.cli.plugins import load_hydra_plugins
 from isaaclab_pc.cli.task_names import resolve_task
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.settings import PhysicsSettings, RunSettings
@@ -37,7 +36,7 @@ def compose(settings: Sequence[str] = (), env: Sequence[str] = (), agent: Sequen
         agent: ``agent.<field>=value``, for the agent's config.
 
     Raises:
-        ConfigError: A value is refused, by Hydra or by this package.
+        ConfigError: Hydra or this package refuses a value.
     """
     store_settings()
     with _no_global_hydra(), initialize_config_module(CONFIG_MODULE, version_base="1.3"):
@@ -68,8 +67,7 @@ def settings_of_composed(composed: DictConfig, env: Sequence[str] = (), agent: S
 
 @functools.cache
 def store_settings() -> None:
-    """Put the names and defaults of all settings where Hydra finds them, whatever plugins it has."""
-    load_hydra_plugins()
+    """Put the names and defaults of all settings where Hydra finds them."""
     store = ConfigStore.instance()
     store.store(name="run_settings", node=RunSettings().model_dump())
     for backend in BACKENDS:

@@ -20,23 +20,18 @@ _WIDTH = 118
 _NAME_WIDTH = 30
 _DEFAULT_WIDTH = 12
 
-_FIRST_SECTION = "The run"
-
 
 def settings_table(
     shows: Callable[[str], bool] = lambda key: True,
     own: type[Settings] | None = None,
     instead: Mapping[str, tuple[str, str]] = MappingProxyType({}),
 ) -> str:
-    """Render settings for a help page, each group under the sentence that describes it.
+    """Render settings for a help page: name, default and meaning, each group under the sentence that describes it.
 
     Args:
         shows: Tells by its dotted name whether a setting of a run is shown.
         own: Describes settings that only the script has, shown first.
         instead: Default and meaning of settings that mean something else here than in training, by dotted name.
-
-    Returns:
-        Lines of name, default and meaning.
     """
     sections = {} if own is None else {_title(own): list(settings_of(own).values())}
     sections |= _sections({key: setting for key, setting in SETTINGS.items() if shows(key)})
@@ -88,7 +83,7 @@ def _sections(settings: Mapping[str, Setting]) -> dict[str, list[Setting]]:
     sections: dict[str, list[Setting]] = {}
     for setting in settings.values():
         group = setting.key.rpartition(".")[0]
-        title = _title(RunSettings.model_fields[group].annotation) if group else _FIRST_SECTION
+        title = _title(RunSettings.model_fields[group].annotation) if group else "The run"
         sections.setdefault(title, []).append(setting)
     return sections
 

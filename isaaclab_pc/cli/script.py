@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from isaaclab_pc.cli.command_line import JSON_FLAG, split_own
-from isaaclab_pc.cli.spelling import check_spelling
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.processes.child_process import ExitCode, exit_code_of, was_stopped
 from isaaclab_pc.settings.output import OutputSettings
@@ -38,13 +37,13 @@ def run_script(
 
     Args:
         argv: Arguments without the program's name.
-        help_text: What ``-h`` and ``--help`` print.
+        help_text: Printed for ``-h`` and ``--help``.
         work: Takes the arguments and returns the exit code.
         when_stopped: The exit code of a script that was stopped by a signal; None: 128 + N.
 
     Returns:
-        The exit code: 0 after the help, otherwise that of :func:`exit_code_of`; 5 where it would be 0, the script made
-        no file, and standard output could not be written.
+        0 after the help, otherwise as :func:`exit_code_of`; 5 instead of 0 where the script made no file, and standard
+        output could not be written.
     """
     with standard_streams() as lost:
         made: Mapping[str, Sequence[str]] = {}
@@ -54,12 +53,7 @@ def run_script(
         else:
             try:
                 with output(argv) as (screen, others):
-
-                    def checked() -> int:
-                        check_spelling(others)
-                        return work(others)
-
-                    code = exit_code_of(checked)
+                    code = exit_code_of(lambda: work(others))
                     if when_stopped is not None and was_stopped(code):
                         code = when_stopped
                     screen.close(code)
@@ -71,10 +65,7 @@ def run_script(
 
 
 def _checked_output(code: int, lost: str, made: Mapping[str, Sequence[str]]) -> int:
-    """Return the exit code of a script: another one where its result was in what it printed, and some of that is lost.
-
-    A result that is in a file is safe: only the name is told again.
-    """
+    """Return another exit code where a result that is in no file was lost; name the files again otherwise."""
     if not lost or code != ExitCode.OK:
         return code
     why = f"standard output cannot be written ({lost})"
@@ -88,10 +79,7 @@ def _checked_output(code: int, lost: str, made: Mapping[str, Sequence[str]]) -> 
 
 @contextlib.contextmanager
 def output(argv: Sequence[str]) -> Iterator[tuple[Screen, list[str]]]:
-    """Choose the screen of a script, and take what chooses it out of the command line.
-
-    Yields:
-        The screen, which :func:`isaaclab_pc.terminal.screen.current` returns inside the block, and the other arguments.
+    """Choose the screen of a script, which ``current`` returns inside the block; yield it and the other arguments.
 
     Raises:
         ConfigError: ``quiet`` is neither true nor false, or is given with ``--json``.

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import hydra
@@ -18,7 +18,7 @@ from hydra import initialize_config_module
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
-from isaaclab_pc.cli.command_line import Command, override_value, parse_override, quoted
+from isaaclab_pc.cli.command_line import Command, override_value, parse_override, quoted, single_values
 from isaaclab_pc.cli.compose import (
     CONFIG_MODULE,
     CONFIG_NAME,
@@ -45,7 +45,6 @@ def run_each(command: Command, run: Callable[[RunSettings], int]) -> int:
     if not command.flags:
         return run(compose(command.settings, command.env, command.agent))
 
-    _check_hydra_settings(command)
     with tempfile.TemporaryDirectory() as scratch:
         return _run_hydra(command, run, scratch)
 
@@ -56,12 +55,11 @@ def _run_hydra(command: Command, run: Callable[[RunSettings], int], scratch: str
 
     def job(composed: DictConfig) -> None:
         if command.multirun:
+            hydra_config = HydraConfig.get()
             # Not resolved: an override may refer to a setting that does not exist, which is refused below.
-            hydra_settings: Any = OmegaConf.to_container(HydraConfig.get(), resolve=False)
-            overrides = hydra_settings["overrides"]["task"]
-            current().decide(
-                f"\n== run {HydraConfig.get().job.num}: {' '.join(overrides)}", run=HydraConfig.get().job.num
-            )
+            overrides: Any = OmegaConf.to_container(hydra_config.overrides.task, resolve=False)
+            number = hydra_config.job.num
+            current().decide(f"\n== run {number}: {' '.join(overrides)}", run=number)
         try:
             settings = settings_of_composed(composed)
             started.append(settings)
@@ -76,16 +74,15 @@ def _run_hydra(command: Command, run: Callable[[RunSettings], int], scratch: str
     # The sweeper writes its own config into its folder, for which a run has no use.
     sweep_dir = [] if "hydra.sweep.dir" in command.given else [f"hydra.sweep.dir={override_value(scratch)}"]
     arguments = [*command.flags, *command.settings, *packed_overrides(command), *sweep_dir]
+    store_settings()
     with _hydra_sees(arguments):
         try:
             hydra.main(version_base="1.3", config_path=f"pkg://{CONFIG_MODULE}", config_name=CONFIG_NAME)(job)()
         except Exception as error:
             if started:
                 raise
-            # Not one of our runs: whatever Hydra came upon in what it was given.
-            raise ConfigError(
-                f"{' '.join([*command.flags, *_hydra_settings(command)])}: {on_one_line(error)}"
-            ) from None
+            given = " ".join([*command.flags, *_hydra_settings(command)])
+            raise ConfigError(f"{given}: {on_one_line(error)}") from None
     return max(codes)
 
 
@@ -96,13 +93,8 @@ def packed_overrides(command: Command) -> list[str]:
 
 
 def _pack(overrides: Sequence[str], multirun: bool) -> str:
-    combinations: list[list[str]] = [[]]
-    for text in overrides:
-        override = parse_override(text)
-        several = multirun and override.is_sweep_override()
-        values = [f"{override.key_or_group}={v}" for v in override.sweep_string_iterator()] if several else [text]
-        combinations = [[*chosen, value] for chosen in combinations for value in values]
-    return ",".join("[" + ",".join(map(quoted, chosen)) + "]" for chosen in combinations)
+    values = [single_values(parse_override(text), multirun) for text in overrides]
+    return ",".join(f"[{','.join(map(quoted, chosen))}]" for chosen in itertools.product(*values))
 
 
 def _hydra_settings(command: Command) -> list[str]:
@@ -110,35 +102,17 @@ def _hydra_settings(command: Command) -> list[str]:
 
 
 def launcher_settings(command: Command) -> dict[str, Any]:
-    """Compose the values below ``hydra.launcher``.
-
-    Raises:
-        ConfigError: Hydra refuses them.
-    """
-    return _hydra_value(command, "launcher")
-
-
-def _hydra_value(command: Command, name: str) -> Any:
-    """Return one of Hydra's own settings, composed."""
+    """Compose the values below ``hydra.launcher``, or raise a ConfigError with Hydra's reason."""
     own = _hydra_settings(command)
     store_settings()
     with initialize_config_module(CONFIG_MODULE, version_base="1.3"):
         try:
             composed = hydra_compose(CONFIG_NAME, overrides=own, return_hydra_config=True)
-            value = OmegaConf.select(composed.hydra, name, throw_on_missing=True)
-            return OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
+            launcher: Any = OmegaConf.to_container(composed.hydra.launcher, resolve=True)
         except Exception as error:
-            # Not only Hydra's own exceptions: also those that its code runs into.
+            # Hydra's code raises more than Hydra's own exceptions.
             raise ConfigError(f"{' '.join(own)}: {on_one_line(error)}") from None
-
-
-def _check_hydra_settings(command: Command) -> None:
-    """Refuse what Hydra itself would refuse with a traceback."""
-    folder = Path(_hydra_value(command, "sweep.dir"))
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"hydra.sweep.dir={folder}: {error}; give a folder where you may write.") from None
+    return launcher
 
 
 @contextlib.contextmanager

@@ -9,25 +9,24 @@ import importlib.util
 import json
 import os
 import pkgutil
-import select
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
-from typing import TypedDict
+from collections.abc import Callable, Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any, TypedDict
 
-from isaaclab_pc.cli.plugins import ISAACLAB_TASKS, load_task_packages
 from isaaclab_pc.errors import ConfigError, closest
+from isaaclab_pc.processes.child_process import is_stop
 from isaaclab_pc.terminal.screen import current
 
 __all__ = [
-    "all_ids",
-    "answer_with_tasks",
-    "broken_packages",
     "describe_registered",
     "expert_tasks",
     "has_expert",
     "has_sizes",
+    "load_task_packages",
     "our_tasks",
     "registered_tasks",
     "require_expert",
@@ -35,19 +34,19 @@ __all__ = [
     "short_name",
     "short_names",
     "task_modules",
+    "write_tasks",
 ]
 
 SLOW_SECONDS = 20.0
-"""Time without a word from the process that imports all packages, after which it is said which it is at [s]."""
+"""Time after which the package that is being imported is named [s]."""
+
+ISAACLAB_TASKS = "isaaclab_tasks"
+"""The package of Isaac Lab's own tasks."""
 
 PREFIX = "IsaacPC-"
 """Begins the gym ids of this package's tasks."""
 
-_LIST_ALL = """
-import sys
-from isaaclab_pc.cli.task_names import answer_with_tasks
-answer_with_tasks(int(sys.argv[1]))
-"""
+_LIST_ALL = "import sys; from isaaclab_pc.cli.task_names import write_tasks; write_tasks(sys.argv[1])"
 
 
 class Traits(TypedDict):
@@ -77,11 +76,7 @@ def expert_tasks() -> dict[str, str]:
 
 
 def has_expert(task_id: str) -> bool:
-    """Tell whether a task of any package has an expert: a module ``expert`` beside that of its environment.
-
-    Raises:
-        ConfigError: As :func:`registered_tasks`.
-    """
+    """Tell whether a task has a module ``expert`` beside its environment's; raises as :func:`registered_tasks` does."""
     if task_id in our_tasks().values():
         return task_id in expert_tasks().values()
     return _traits(task_id)["has_expert"]
@@ -113,10 +108,11 @@ def _modules(task_id: str) -> list[str]:
     return sorted({name for name in names if name and name != "isaaclab_pc.tasks.registration"})
 
 
-def require_expert(task_id: str, asked: str) -> None:
-    """Refuse a task without an expert; ``asked`` says in the message what asks for one."""
+def require_expert(task_id: str, asked: str, instead: str = "") -> None:
+    """Refuse a task without an expert with a ConfigError: what asks for one, and what to do instead."""
     if not has_expert(task_id):
-        raise ConfigError(f"{asked}: {task_id} has no expert; these have one: {', '.join(sorted(expert_tasks()))}.")
+        having = ", ".join(sorted(expert_tasks()))
+        raise ConfigError(f"{asked}: {task_id} has no expert; these have one: {having}.{instead}")
 
 
 def _has_expert_module(task_id: str) -> bool:
@@ -153,26 +149,44 @@ def describe_registered() -> dict[str, Traits]:
     }
 
 
-def answer_with_tasks(descriptor: int) -> None:
-    """Write the tasks of all installed packages to a pipe: lines of JSON, the name of each package before its import.
+def load_task_packages(begin: Callable[[str], object] = lambda name: None) -> dict[str, str]:
+    """Import Isaac Lab's tasks and those of other packages, found by their entry points ``isaaclab.tasks``.
 
     Args:
-        descriptor: The pipe, which nothing else is written to: what is imported prints lines of its own.
+        begin: Called with the name of each package of others before it is imported.
+
+    Returns:
+        The errors of those that cannot be imported, on one line, by name.
     """
-    with os.fdopen(descriptor, "w", buffering=1, encoding="utf-8") as pipe:
-        broken = load_task_packages(lambda name: pipe.write(json.dumps(name) + "\n"))
-        pipe.write(json.dumps({"tasks": describe_registered(), "broken": broken}) + "\n")
+    import isaaclab_tasks  # noqa: F401 (registers Isaac Lab's)
+
+    broken = {}
+    for entry_point in metadata.entry_points(group="isaaclab.tasks"):
+        owner = "" if entry_point.dist is None else f" of {entry_point.dist.name}"
+        name = f"{entry_point.value}{owner}"
+        begin(name)
+        try:
+            entry_point.load()
+        except BaseException as error:
+            if is_stop(error):
+                raise
+            broken[name] = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    return broken
 
 
-def all_ids() -> list[str]:
-    """Return every gym id that Isaac Lab can configure; raises as :func:`registered_tasks` does."""
-    return sorted(registered_tasks())
+def write_tasks(path: str) -> None:
+    """Write the tasks of all installed packages as lines of JSON, the name of each package before its import.
+
+    The process ends here, whatever the packages have left running in it.
+    """
+    with open(path, "w", buffering=1, encoding="utf-8") as file:
+        broken = load_task_packages(lambda name: file.write(json.dumps(name) + "\n"))
+        file.write(json.dumps([describe_registered(), broken]) + "\n")
+    os._exit(0)
 
 
 def registered_tasks() -> dict[str, Traits]:
-    """Return what every task that Isaac Lab can configure offers, by gym id.
-
-    A package that cannot be imported is warned of, once.
+    """Return what every task that Isaac Lab can configure offers, by gym id; warn of broken packages once.
 
     Raises:
         ConfigError: Isaac Lab's tasks cannot be imported, or a package ends the process that imports it.
@@ -180,73 +194,66 @@ def registered_tasks() -> dict[str, Traits]:
     return _listing()[0]
 
 
-def broken_packages() -> dict[str, str]:
-    """Return what is wrong with the packages of tasks that cannot be imported, by name."""
-    return _listing()[1]
-
-
 @functools.cache
 def _listing() -> tuple[dict[str, Traits], dict[str, str]]:
-    """Return the tasks of all packages, and what is wrong with those that cannot be imported, by name.
-
-    A child process lists them, which takes seconds, because importing Isaac Lab's tasks loads torch.
-    """
-    importing = ISAACLAB_TASKS
-    told = ""
-    outlet, inlet = os.pipe()
-    with tempfile.TemporaryFile() as errors, os.fdopen(outlet, "rb", buffering=0) as pipe:
+    """List the tasks of all packages, and the errors of broken ones, in a child: Isaac Lab's tasks load torch."""
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as errors:
+        answer = Path(folder, "tasks")
         child = subprocess.Popen(
-            [sys.executable, "-P", "-c", _LIST_ALL, str(inlet)],
+            [sys.executable, "-P", "-c", _LIST_ALL, str(answer)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=errors,
-            pass_fds=(inlet,),
         )
-        os.close(inlet)
+        told = None
         try:
-            text = b""
-            while True:
-                if told != importing and not select.select([pipe], [], [], SLOW_SECONDS)[0]:
-                    told = importing
+            while (code := _wait(child)) is None:
+                importing = _last_line(answer)
+                if importing != told:
                     current().say(f"note: importing {importing} takes long", stderr=True)
-                chunk = pipe.read(1 << 16)
-                if not chunk:
-                    break
-                *lines, text = (text + chunk).split(b"\n")
-                for line in map(json.loads, lines):
-                    if isinstance(line, dict):
-                        for name, error in line["broken"].items():
-                            current().warn(f"warning: {name} cannot be imported, and its tasks are missing: {error}")
-                        return line["tasks"], line["broken"]
-                    importing = line
-            code = child.wait()
+                told = importing
         finally:
-            # Whatever it still has running was started by what it has imported.
             child.kill()
             child.wait()
+        last = _last_line(answer)
         errors.seek(0)
-        last_line = (errors.read().decode(errors="replace").strip().splitlines() or [f"exit code {code}"])[-1]
-    raise ConfigError(f"{importing} cannot be imported: {last_line}. Mend it or uninstall it.")
+        why = (errors.read().decode(errors="replace").strip().splitlines() or [f"exit code {code}"])[-1]
+
+    if isinstance(last, str):
+        raise ConfigError(f"{last} cannot be imported: {why}. Mend it or uninstall it.")
+    tasks, broken = last
+    for name, error in broken.items():
+        current().warn(f"warning: {name} cannot be imported, and its tasks are missing: {error}")
+    return tasks, broken
+
+
+def _wait(child: subprocess.Popen[bytes]) -> int | None:
+    try:
+        return child.wait(SLOW_SECONDS)
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def _last_line(answer: Path) -> Any:
+    """Return the package that is being imported, or the listing where it is complete."""
+    *lines, _ = answer.read_text(encoding="utf-8").split("\n") if answer.exists() else [""]
+    return json.loads(lines[-1]) if lines else ISAACLAB_TASKS
 
 
 def resolve_task(name: str) -> str:
-    """Turn what the user wrote into a gym id.
-
-    Raises:
-        ConfigError: No task has that name; the message shows similar ones.
-    """
-    # What is near a short name and of letters alone is most likely a slip; the short names are known without gymnasium.
+    """Turn a short name or a gym id into a gym id, or raise a ConfigError with similar names."""
+    # A slip in a short name is found without gymnasium and without importing packages.
     folders = short_names()
     looks_short = name.islower() and name.replace("_", "").isalpha()
     if looks_short and name not in folders and difflib.get_close_matches(name, folders):
-        raise _not_a_task(name, folders)
+        raise _not_a_task(name, folders, {})
 
     ours = our_tasks()
     if name in ours:
         return ours[name]
-    if name in ours.values() or name in all_ids():
+    if name in ours.values() or name in registered_tasks():
         return name
-    raise _not_a_task(name, [*ours, *all_ids()], broken_packages())
+    raise _not_a_task(name, [*ours, *registered_tasks()], _listing()[1])
 
 
 def short_names() -> list[str]:
@@ -256,10 +263,11 @@ def short_names() -> list[str]:
     return [module.name for module in pkgutil.iter_modules(spec.submodule_search_locations) if module.ispkg]
 
 
-def _not_a_task(name: str, known: Sequence[str], broken: Mapping[str, str] | None = None) -> ConfigError:
-    causes = [f" It may be of {owner}, which cannot be imported: {why}." for owner, why in (broken or {}).items()]
-    near = closest(name, known)
-    return ConfigError(f"task={name} is not a task:{''.join(causes)} {near} scripts/list_tasks.py shows all.")
+def _not_a_task(name: str, known: Sequence[str], broken: Mapping[str, str]) -> ConfigError:
+    causes = [f" It may be of {owner}, which cannot be imported: {why}." for owner, why in broken.items()]
+    return ConfigError(
+        f"task={name} is not a task:{''.join(causes)} {closest(name, known)} scripts/list_tasks.py shows all."
+    )
 
 
 def short_name(task_id: str) -> str:

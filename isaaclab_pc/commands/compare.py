@@ -11,10 +11,9 @@ from typing import Annotated
 from pydantic import Field
 from rich.table import Table
 
-from isaaclab_pc.cli.command_line import Takes, split_own
+from isaaclab_pc.cli.command_line import Takes, check_form, split_own
 from isaaclab_pc.cli.help import settings_table
 from isaaclab_pc.cli.script import run_script
-from isaaclab_pc.cli.spelling import check_form
 from isaaclab_pc.commands.comparison import first_reaching, write_csv_files
 from isaaclab_pc.commands.named_run import named_run
 from isaaclab_pc.errors import ConfigError, closest

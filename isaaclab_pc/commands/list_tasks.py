@@ -9,7 +9,7 @@ import gymnasium
 
 from isaaclab_pc.cli.command_line import Takes
 from isaaclab_pc.cli.script import run_script
-from isaaclab_pc.cli.task_names import all_ids, our_tasks
+from isaaclab_pc.cli.task_names import our_tasks, registered_tasks
 from isaaclab_pc.errors import ConfigError, closest
 from isaaclab_pc.learners import RUNNERS, agent_key
 from isaaclab_pc.processes.child_process import ExitCode
@@ -54,7 +54,7 @@ def _run(argv: Sequence[str]) -> int:
         screen.say(f"{short:{width}}  {task_id}  ({', '.join(_runners(task_id))})")
 
     if "--all" in argv:
-        others = [task_id for task_id in all_ids() if task_id not in tasks.values()]
+        others = [task_id for task_id in sorted(registered_tasks()) if task_id not in tasks.values()]
         screen.say("\n  ".join(["\nof other packages:", *others]))
     return ExitCode.OK
 

@@ -7,11 +7,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from isaaclab_pc.cli.command_line import Takes, parse_script_command
+from isaaclab_pc.cli.command_line import Takes, check_form, parse_script_command
 from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.cli.help import settings_table
 from isaaclab_pc.cli.script import run_script
-from isaaclab_pc.cli.spelling import check_form
 from isaaclab_pc.commands.named_run import named_run
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.processes.child_process import ExitCode

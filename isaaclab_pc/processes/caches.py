@@ -25,11 +25,7 @@ _USERS = ("warp", "numba", "isaaclab_pc")
 
 
 def cache_root(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder of the user's caches, which may not be there: ``XDG_CACHE_HOME``, or ``~/.cache``.
-
-    Args:
-        environment: Environment variables.
-    """
+    """Return the folder of the user's caches, which may be missing: ``XDG_CACHE_HOME``, or ``~/.cache``."""
     given = environment.get("XDG_CACHE_HOME")
     if given:
         return Path(given)
@@ -79,9 +75,6 @@ def use_writable_caches() -> Path | None:
 
 def check_writable(folder: Path) -> None:
     """Try to write where a folder is or will be made; nothing is left there.
-
-    Args:
-        folder: It may be missing, and its parents, too.
 
     Raises:
         OSError: It cannot be written; permissions alone do not tell on a disk that is full or read-only.

@@ -7,14 +7,12 @@ A child is told once to stop, has time for a checkpoint, and is never left behin
 from __future__ import annotations
 
 import contextlib
-import errno
 import math
 import os
 import shutil
 import signal
 import sys
 import tempfile
-import termios
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -135,11 +133,7 @@ class SignalFlag:
         return 128 + self.received[0] if self.received else 0
 
     def leave(self) -> None:
-        """End the block where a signal came, as :func:`interruptible` does: what there was to save is saved.
-
-        Raises:
-            SystemExit: With :attr:`exit_code`.
-        """
+        """End the block where a signal came, by a SystemExit with :attr:`exit_code`; all is saved."""
         if self.received:
             raise SystemExit(self.exit_code)
 
@@ -157,21 +151,17 @@ def run_child(
     watch: Callable[[ProcessTree], object] | None = None,
     flag: SignalFlag | None = None,
 ) -> int:
-    """Run a child to its end.
+    """Run a child to its end, and show its standard output on this script's screen, whose phase ends with it.
 
-    The first of :data:`STOP_SIGNALS` is passed on to the child, which may then take ``grace`` seconds; others after it
-    are passed on, too. The same one again, or the end of that time, kills the child with all its descendants. In a job
-    of SLURM, which repeats its signals, only a second SIGINT does.
-
-    What the child writes to standard output is shown on this script's screen, whose phase ends with the child.
+    :data:`STOP_SIGNALS` are passed on to the child, which may take ``grace`` seconds after the first. The same one
+    again, or the end of that time, kills it with all its descendants. In a job of SLURM, only a second SIGINT does.
 
     Args:
         argv: The child's command line.
         grace: Time between the first signal and the kill [s].
         log: Log of a child that calls :func:`~isaaclab_pc.processes.output_filter.divert_output`. Native code's output
             goes there through a filter, which counts a line that is repeated over and over, and warns of it once.
-        watch: Called some twenty times a second while the child runs; it may send signals to it. Where it returns True,
-            the child is given up: it is killed, and left behind where nothing ends it.
+        watch: Called some twenty times a second; where it returns True, the child is killed.
         flag: Remembers the signals to this process, where the caller does so for longer than the child lives.
 
     Returns:
@@ -181,42 +171,29 @@ def run_child(
     def warn_of_flood(line: str) -> None:
         current().warn(f"warning: native code prints this over and over, which {log} counts from here on: {line}")
 
+    def show(line: bytes) -> None:
+        current().receive(line.decode(errors="replace"))
+
     try:
         with contextlib.ExitStack() as stack:
             flag = flag or stack.enter_context(SignalFlag())
-            native = None if log is None else stack.enter_context(OutputFilter(log, on_flood=warn_of_flood))
-            return _run(argv, grace, () if native is None else native.inlets, watch, flag)
+            inlets = [] if log is None else stack.enter_context(OutputFilter(log, on_flood=warn_of_flood)).inlets
+            tree = ProcessTree(
+                argv,
+                stack.enter_context(ChildLines(show)).inlets[0],
+                {**os.environ, INLETS: ",".join(map(str, inlets))} if inlets else None,
+                pass_fds=inlets,
+                # So that it still writes its checkpoint if this process is killed.
+                on_our_death=signal.SIGTERM,
+                expendable=False,
+                keep_stderr=True,
+            )
+            code = _wait(stack.enter_context(tree), flag, grace, watch)
+            if code is None:
+                return flag.exit_code or ExitCode.FAILED
+            return code if code >= 0 else flag.exit_code or 128 - code
     finally:
         current().end_phase()
-
-
-def _run(
-    argv: Sequence[str],
-    grace: float,
-    inlets: Sequence[int],
-    watch: Callable[[ProcessTree], object] | None,
-    flag: SignalFlag,
-) -> int:
-    environment = {**os.environ, INLETS: ",".join(map(str, inlets))} if inlets else None
-    # SIGTERM, so that it still writes its checkpoint if this process is killed.
-    with ChildLines(lambda line: current().receive(line.decode(errors="replace"))) as lines:
-        tree = ProcessTree(
-            argv,
-            lines.inlets[0],
-            environment,
-            pass_fds=inlets,
-            on_our_death=signal.SIGTERM,
-            expendable=False,
-            keep_stderr=True,
-        )
-        with tree as child:
-            code = _wait(child, flag, grace, watch)
-
-    if code is None:
-        return flag.exit_code or ExitCode.FAILED
-    if code < 0:
-        return flag.exit_code or 128 - code
-    return code
 
 
 def _wait(
@@ -231,11 +208,11 @@ def _wait(
             return code
 
         for number in flag.received[len(passed_on) :]:
-            if number in passed_on and _means_at_once(number):
+            # SLURM repeats its signals, and has a SIGKILL for those that do not end.
+            if number in passed_on and (number == signal.SIGINT or "SLURM_JOB_ID" not in os.environ):
                 return None
             if not passed_on:
                 deadline = time.monotonic() + grace
-                _leave_closed_terminal()
                 again = "Ctrl-C again stops at once" if number == signal.SIGINT else f"within {grace:.0f} s"
                 current().say(f"\nstopping; {again}", stderr=True)
             child.send_signal(number)
@@ -246,31 +223,11 @@ def _wait(
             return None
 
 
-def _means_at_once(number: int) -> bool:
-    """Tell what a signal means that comes again; SLURM repeats its own, and has a SIGKILL for those that do not end."""
-    return number == signal.SIGINT or "SLURM_JOB_ID" not in os.environ
-
-
-def _leave_closed_terminal() -> None:
-    """Write to nowhere from here on, where the terminal that is written to was closed: it would raise an error."""
-    for descriptor in (1, 2):
-        try:
-            termios.tcgetattr(descriptor)
-        except termios.error as error:
-            if error.args[0] == errno.EIO:
-                nowhere = os.open(os.devnull, os.O_WRONLY)
-                os.dup2(nowhere, descriptor)
-                os.close(nowhere)
-
-
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Let :data:`STOP_SIGNALS` end the block with an exception, where there is nothing to save.
+    """Let :data:`STOP_SIGNALS` end the block with a SystemExit of code 128 + N, where there is nothing to save.
 
     A :class:`SignalFlag` inside of it knows a signal whose exception was lost.
-
-    Raises:
-        SystemExit: With code 128 + N, inside the block, where signal N arrives.
     """
 
     def leave(number: int, _frame: FrameType | None) -> None:
@@ -289,12 +246,11 @@ def interruptible() -> Iterator[None]:
 def exit_code_of(work: Callable[[], int]) -> int:
     """Run a script's or a child's work, and turn its exceptions into exit codes.
 
-    :data:`STOP_SIGNALS` raise an exception in it, as in :func:`interruptible`. The message of a ConfigError, or about a
-    full disk, is shown on the screen of this process.
+    :data:`STOP_SIGNALS` raise an exception in it. The screen shows the message of a ConfigError and of a full disk.
 
     Returns:
-        What ``work`` returned; 2 if it raised a ConfigError, or another error in its place; 5 if the disk was full;
-        128 + N after one of the signals; 1 after any other exception, whose traceback goes to standard error.
+        The code of ``work``; 2 after a ConfigError, also one that another error hides; 5 where the disk is full;
+        128 + N after a signal; 1 after any other exception, with a traceback on standard error.
     """
     try:
         with interruptible():

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A deadline for calls into drivers: one that hangs, as after a fault of the GPU, returns to nobody."""
 
-import queue
 import threading
 from collections.abc import Callable
 
@@ -12,38 +11,26 @@ DEADLINE_S = 20.0
 
 
 def answer_of[Answer](call: Callable[[], Answer], seconds: float) -> Answer:
-    """Call, and give up on a call that does not return; its thread ends with this process at the latest.
-
-    Args:
-        call: What may hang.
-        seconds: Longest time to wait [s].
-
-    Returns:
-        What the call returned; what it raised is raised.
+    """Call, and give up after ``seconds`` on a call that does not return; its thread ends with this process.
 
     Raises:
-        TimeoutError: It did not return.
+        TimeoutError: It did not return. Its own exceptions are raised as they are.
     """
-    outcome: queue.SimpleQueue[tuple[Answer | None, BaseException | None]] = queue.SimpleQueue()
+    answers: list[Answer] = []
+    errors: list[BaseException] = []
 
     def work() -> None:
         try:
-            outcome.put((call(), None))
+            answers.append(call())
         except BaseException as error:
-            outcome.put((None, error))
+            errors.append(error)
 
     thread = threading.Thread(target=work, daemon=True, name="answer_of")
     thread.start()
-    try:
-        answer, error = outcome.get(timeout=seconds)
-    except queue.Empty:
-        raise TimeoutError(f"no answer in {seconds:g} s") from None
-    # Or it would keep what was called alive for a moment longer.
-    thread.join()
-    if error is not None:
-        try:
-            raise error
-        finally:
-            # Its traceback holds this frame, which must not hold it.
-            del error
-    return answer  # pyright: ignore[reportReturnType]
+    thread.join(seconds)
+    if thread.is_alive():
+        raise TimeoutError(f"no answer in {seconds:g} s")
+    if errors:
+        # Its traceback holds this frame, which must not hold it.
+        raise errors.pop()
+    return answers[0]

@@ -20,10 +20,7 @@ _PR_SET_PDEATHSIG = 1
 def tied_to_this_process(argv: Sequence[str], on_our_death: signal.Signals, *, expendable: bool = False) -> list[str]:
     """Return the command line of a child that gets a signal when this process dies, even by SIGKILL.
 
-    Args:
-        argv: Program and arguments.
-        on_our_death: The signal.
-        expendable: Whether it volunteers to be the first victim of the kernel's out-of-memory killer.
+    An ``expendable`` child volunteers to be the first victim of the kernel's out-of-memory killer.
     """
     tie = (str(os.getpid()), str(int(on_our_death)), str(int(expendable)))
     return [sys.executable, "-I", "-S", __file__, *tie, *argv]

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Reads the output of a child line by line, and keeps a flood of native lines out of its log.
 
-Simulators are written in C and C++, and print to the file descriptors 1 and 2 without Python's knowledge: PhysX a line
-for every body that is not finite in every physics step, MuJoCo Warp one for every environment that lacks room for its
-constraints. The parent reads these descriptors through pipes. A thread of the child could not: native code may hold
-Python's lock while it waits for room in the pipe. Loads neither torch nor a simulator.
+Simulators print to the descriptors 1 and 2 past Python: PhysX a line for every body that is not finite in every physics
+step. The parent reads them through pipes. A thread of the child could not: native code may hold Python's lock while it
+waits for room in the pipe.
 """
 
 from __future__ import annotations
@@ -60,12 +59,7 @@ class ChildLines:
     """Pipes for a child, and a thread that hands on its lines; a context manager around the child's life."""
 
     def __init__(self, on_line: Callable[[bytes], object], pipes: int = 1) -> None:
-        """Open nothing yet.
-
-        Args:
-            on_line: Called in the thread with every line, without its line feed.
-            pipes: Number of pipes; a line of one is never mixed with a line of another.
-        """
+        """Call ``on_line`` in the thread with every line of every pipe, without its line feed."""
         self._on_line = on_line
         self._num_pipes = pipes
         self._ended_at = float("inf")
@@ -131,8 +125,7 @@ class Repeats:
     def count(self, line: bytes) -> int:
         """Return how many lines of its kind have come with this one.
 
-        It is 0 for blank and indented lines and for the first lines of tracebacks: this is what Python,
-        ``faulthandler`` and C++ print at a crash.
+        It is 0 for what Python and C++ print at a crash: blank and indented lines, and first lines of tracebacks.
         """
         if not line or line[:1].isspace() or b"most recent call" in line:
             return 0
@@ -151,20 +144,13 @@ class Repeats:
 
 
 class OutputFilter(ChildLines):
-    """Writes a child's native output to its log, but for lines of a kind that came :data:`FLOOD` times before.
+    """Writes native output to a log, but for lines of a kind that came :data:`FLOOD` times; its end counts those.
 
-    The end of the log tells how many there were. It is opened for appending, so that the child may write its own lines
-    there too.
+    The log is opened for appending, so that the child may write its own lines there too.
     """
 
     def __init__(self, log: Path, inlets: int = 2, on_flood: Callable[[str], object] | None = None) -> None:
-        """Open nothing yet.
-
-        Args:
-            log: The log.
-            inlets: Number of descriptors for the child.
-            on_flood: Called in the reader's thread with the first line of each kind that is left out.
-        """
+        """Filter ``inlets`` descriptors into ``log``; call ``on_flood`` in the thread with the first line left out."""
         super().__init__(self._take, inlets)
         self._log = log
         self._file: IO[bytes] | None = None
@@ -224,10 +210,8 @@ class LogTail:
 def divert_output(log: Path, user: int = 1) -> IO[str]:
     """Send what this process prints to a log: Python's lines directly, native code's through the parent's filter.
 
-    Without such a filter native code writes to the log directly, too.
-
     Args:
-        log: The log, that of the parent's :class:`OutputFilter`.
+        log: The log, that of the parent's :class:`OutputFilter`; without a filter, native code writes there directly.
         user: Descriptor that the user sees, 1 or 2.
 
     Returns:

@@ -36,10 +36,9 @@ _END_S = 5.0
 
 
 class ProcessTree:
-    """A child process in a session of its own, with its descendants.
+    """A child process in a session of its own, with its descendants; a context manager that ends all of them.
 
-    A context manager: whatever happens inside, all the processes are gone after it. The child also gets a signal when
-    this process dies, even by SIGKILL.
+    The child also gets a signal when this process dies, even by SIGKILL.
     """
 
     def __init__(
@@ -109,14 +108,7 @@ class ProcessTree:
         return self._peak
 
     def wait(self, seconds: float) -> int | None:
-        """Wait for the child to end.
-
-        Args:
-            seconds: Longest time to wait [s].
-
-        Returns:
-            Its exit code, negative for a signal; None while it runs.
-        """
+        """Wait up to ``seconds`` [s]; return the exit code, negative for a signal, or None while it runs."""
         with suppress(subprocess.TimeoutExpired):
             return self._child.wait(seconds)
         return None
@@ -128,12 +120,11 @@ class ProcessTree:
     def sample(self, budget: int | None = None) -> int:
         """Measure the host memory in use now.
 
-        Pages that processes of the tree share count once (PSS). What a process shares with strangers, such as the
-        libraries of another simulator, counts in full (RSS): the strangers may end. The kernel walks every page for a
-        PSS, 3 ms per GiB, so the pace of exact readings is limited; RSS is fast and never less.
+        Pages that the tree's processes share count once (PSS); what a process shares with strangers, who may end,
+        counts in full (RSS). A PSS takes 3 ms per GiB, so exact readings are few; RSS is fast and never less.
 
         Args:
-            budget: What matters to the caller [bytes]: near it the reading is exact, whatever it costs.
+            budget: Near it the reading is exact, whatever it costs [bytes].
 
         Returns:
             The peak since the child started [bytes], including peaks of the child itself between two samples.
@@ -159,13 +150,11 @@ class ProcessTree:
         return self._peak
 
     def _usage(self) -> dict[psutil.Process, int]:
-        """Return the resident memory of each process [bytes].
-
-        A new process with the memory of its parent counts as 0: between vfork and exec it shows its parent's.
-        """
+        """Return the resident memory of each process [bytes]."""
         usage = {process: _resident(process) for process in self._seen}
         sizes = {process.pid: size for process, size in usage.items()}
         for process, first_seen in self._seen.items():
+            # Between vfork and exec a process shows its parent's memory as its own.
             if time.monotonic() - first_seen < _NEWBORN_S:
                 with suppress(psutil.Error):
                     if math.isclose(sizes.get(process.ppid(), 0), usage[process], rel_tol=0.02):
@@ -175,7 +164,7 @@ class ProcessTree:
     def end(self) -> None:
         """End every process of the tree at once and wait until they are gone.
 
-        One that the kernel does not let go of, as where a driver hangs, is named on standard error and left behind.
+        One that the kernel keeps, as where a driver hangs, is named on standard error and left behind.
         """
         with suppress(ProcessLookupError):
             os.killpg(self._child.pid, signal.SIGKILL)
@@ -236,11 +225,8 @@ def _highest_resident(pid: int) -> int:
 
 
 def _proportional(processes: Sequence[psutil.Process]) -> int:
-    """Return the proportional memory of several processes together, at one time [bytes]; 0 for one.
-
-    What a process shared moves to the others when it ends. Had it been read before, it would count twice: whenever one
-    has ended meanwhile, the others are read again without it.
-    """
+    """Return the proportional memory of several processes together, at one time [bytes]; 0 for one."""
+    # What a process shared moves to the others when it ends: where one has ended meanwhile, the others are read again.
     while len(processes) > 1:
         total = sum(map(_pss, processes))
         alive = [process for process in processes if _resident(process)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from isaaclab_pc.cli.task_names import expert_tasks, has_expert, has_sizes
+from isaaclab_pc.cli.task_names import has_expert, has_sizes, require_expert
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.learners import read_header
 from isaaclab_pc.run.find_checkpoint import find_checkpoint
@@ -43,9 +43,8 @@ def choose_algorithm(settings: RunSettings, *, begins: bool = True) -> RunSettin
         begins: Whether the run begins here; one that goes on needs its ``init`` no more.
 
     Returns:
-        The settings with ``algorithm``, ``teacher``, ``init`` and ``agent`` as they will be: policies are the paths of
-        their checkpoints, or ``teacher`` is ``train`` while it does not exist. With ``init``, the network is that
-        policy's.
+        The settings with ``algorithm``, ``teacher``, ``init`` and ``agent`` as they will be, policies as paths of their
+        checkpoints. With ``init``, the network is that policy's.
 
     Raises:
         ConfigError: Runner, task, teacher or init do not go together with the algorithm.
@@ -85,20 +84,11 @@ def with_state_observations(settings: RunSettings) -> RunSettings:
 def teacher_settings(settings: RunSettings) -> RunSettings:
     """Return the settings of the run that trains the teacher of ``teacher=train``.
 
-    It has the same task, robot, physics and actions. What is about the student's learning or its length is left out,
-    and so is who watches: PPO would learn nothing in the few environments that are drawn.
+    Left out is what only concerns the student, and the visualizer: PPO would learn nothing in the few environments that
+    are drawn.
     """
-    others = {
-        "recurrent": None,
-        "algorithm": "ppo",
-        "teacher": None,
-        "replay_samples": None,
-        "minibatch_size": None,
-        "chunk": None,
-        "max_iterations": None,
-        "visualizer": None,
-        "agent_overrides": [],
-    }
+    of_student = ("recurrent", "teacher", "replay_samples", "minibatch_size", "chunk", "max_iterations", "visualizer")
+    others = {**dict.fromkeys(of_student), "algorithm": "ppo", "agent_overrides": []}
     return with_state_observations(settings).with_values(others)
 
 
@@ -130,7 +120,7 @@ def _agent(settings: RunSettings) -> str:
 
 
 def _check_recurrent(settings: RunSettings, chosen: str) -> None:
-    """Refuse a memory where nothing here can train one."""
+    """Refuse a memory that nothing here can train."""
     if settings.recurrent is None:
         return
     if settings.runner not in _RECURRENT or chosen != "ppo":
@@ -169,31 +159,18 @@ def _check_distill(settings: RunSettings) -> None:
 
 
 def _find_teacher(settings: RunSettings) -> str:
-    """Return ``expert`` or the path of a checkpoint."""
+    """Return ``expert``, ``train`` or the path of a checkpoint."""
     teacher = settings.teacher or EXPERT
+    if teacher == EXPERT:
+        instead = " Give teacher=<run> of a run with obs=state, or algorithm=ppo."
+        require_expert(settings.task, "teacher=expert", instead)
+        return EXPERT
     if teacher == TRAIN:
         if settings.obs == "state":
             raise ConfigError(f"teacher={TRAIN} with obs=state: the student would see what its teacher sees.")
         return TRAIN
-    if teacher != EXPERT:
-        return str(_find_policy(settings, teacher))
 
-    if not has_expert(settings.task):
-        tasks = ", ".join(expert_tasks())
-        raise ConfigError(
-            f"teacher=expert: {settings.task} has no expert; these have one: {tasks}. Give teacher=<run> of a run with "
-            "obs=state, or algorithm=ppo."
-        )
-    return EXPERT
-
-
-def _find_policy(settings: RunSettings, teacher: str) -> Path:
-    """Return the checkpoint of a policy that can teach this run; reads settings and headers only."""
-    as_teacher = settings.with_values({"obs": "state"})
-    record, checkpoint = find_checkpoint(teacher, LOGS, settings.runner, experiment_name(as_teacher), "teacher")
-    trained = RunSettings.load(record.folder / SETTINGS_NAME)
-
-    _check_same_actions(f"teacher={teacher}", trained, settings, checkpoint)
+    trained, checkpoint = _find_policy("teacher", settings, experiment_name(settings.with_values({"obs": "state"})))
     if trained.obs != "state":
         raise ConfigError(
             f"teacher={teacher} comes from a run with obs={trained.obs}: only a policy with obs=state can teach. "
@@ -204,18 +181,12 @@ def _find_policy(settings: RunSettings, teacher: str) -> Path:
             f"teacher={teacher} comes from a run with recurrent={trained.recurrent}: its student would have to know "
             "what it remembers. Train a teacher without recurrent."
         )
-    return checkpoint.resolve()
+    return str(checkpoint.resolve())
 
 
 def _find_student(settings: RunSettings, init: str) -> tuple[str, RunSettings]:
-    """Return the checkpoint of a policy from which PPO can go on, and its settings; reads settings and headers only."""
-    if init == PRETRAINED:
-        trained, checkpoint = find_pretrained(settings, "init")
-    else:
-        record, checkpoint = find_checkpoint(init, LOGS, settings.runner, experiment_name(settings), "init")
-        trained = RunSettings.load(record.folder / SETTINGS_NAME)
-
-    _check_same_actions(f"init={init}", trained, settings, checkpoint)
+    """Return the checkpoint of a policy from which PPO can go on, and its settings."""
+    trained, checkpoint = _find_policy("init", settings, experiment_name(settings))
     if trained.learner == "ppo":
         raise ConfigError(
             f"init={init} comes from a run with algorithm=ppo: it goes on with resume=<that run> and a larger "
@@ -224,8 +195,19 @@ def _find_student(settings: RunSettings, init: str) -> tuple[str, RunSettings]:
     for key, there in (("obs", trained.obs), ("agent", trained.agent_size), ("encoder", trained.encoder)):
         if getattr(settings, key) not in ("auto", there):
             raise ConfigError(f"init={init} comes from a run with {key}={there}: give {key}={there} here, too.")
-
     return str(checkpoint.resolve()), trained
+
+
+def _find_policy(key: str, settings: RunSettings, experiment: str) -> tuple[RunSettings, Path]:
+    """Return the settings and the checkpoint of ``teacher`` or ``init``; reads settings and headers only."""
+    policy = getattr(settings, key)
+    if (key, policy) == ("init", PRETRAINED):
+        trained, checkpoint = find_pretrained(settings, key)
+    else:
+        record, checkpoint = find_checkpoint(policy, LOGS, settings.runner, experiment, key)
+        trained = RunSettings.load(record.folder / SETTINGS_NAME)
+    _check_same_actions(f"{key}={policy}", trained, settings, checkpoint)
+    return trained, checkpoint
 
 
 def _network_overrides(student: RunSettings) -> list[str]:
@@ -253,5 +235,4 @@ def _check_same_actions(given: str, trained: RunSettings, settings: RunSettings,
 
 
 def _action_overrides(settings: RunSettings) -> list[str]:
-    """Return the overrides that say what an action does."""
     return sorted(text for text in settings.env_overrides if text.startswith(_ACTION_FIELDS))

@@ -65,30 +65,18 @@ def find_checkpoint(
 
 
 def check_checkpoint(path: Path, settings: RunSettings) -> None:
-    """Refuse a file that is no checkpoint or belongs to another task or library; reads its header only.
-
-    Raises:
-        ConfigError: It does not fit.
-    """
+    """Refuse a file that is no checkpoint or is of another task or library; reads its header only."""
     check_header(read_header(path), {"task": settings.task, "runner": settings.runner}, path)
 
 
 def newest_checkpoint(record: RunRecord) -> Path | None:
-    """Return the newest checkpoint of a run that is not damaged, with a warning about those that are; None without any.
-
-    Raises:
-        ConfigError: All of its checkpoints are damaged.
-    """
+    """Return the newest undamaged checkpoint or None; raise a ConfigError where all are damaged."""
     checkpoints = _checkpoints(record, "latest")
     return _first_intact(checkpoints) if checkpoints else None
 
 
 def newest_run(root: Path, runner: str, experiment: str) -> RunRecord:
-    """Return the newest run of an experiment, with a checkpoint or without.
-
-    Raises:
-        ConfigError: There is none.
-    """
+    """Return the newest run of an experiment, with or without a checkpoint; raise a ConfigError without any."""
     parent = root / runner / experiment
     runs = _newest_first(parent)
     if not runs:

@@ -54,13 +54,13 @@ LOG_NAME = "worker.log"
 
 
 def experiment_name(settings: RunSettings) -> str:
-    """Return the name of the experiment's folder: the task, with the observations where they are not the cloud."""
+    """Return the name of the experiment's folder: the task, and the observations unless they are the cloud."""
     name = short_name(settings.task)
     return name if settings.obs == "points" else f"{name}_{settings.obs}"
 
 
 def make_run_folder(root: Path, runner: str, experiment: str, name: str | None = None) -> Path:
-    """Make ``<root>/<runner>/<experiment>/<time>[_<job id>]``, or the folder of a given name, which may be there.
+    """Make ``<root>/<runner>/<experiment>/<time>[_<job id>]``, or a folder with a name, which may be there.
 
     Raises:
         ConfigError: The folder cannot be made.
@@ -105,14 +105,10 @@ def writing(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def locked(folder: Path, name: str = SCRIPT_LOCK, timeout: float = 0.0) -> Iterator[None]:
-    """Keep other processes from training the run in a folder.
+    """Keep other processes from training the run in a folder, for the time of a block.
 
-    Both the script and its worker hold a lock: a worker that outlives its script by a checkpoint still writes there.
-
-    Args:
-        folder: The run's folder.
-        name: :data:`SCRIPT_LOCK` or :data:`WORKER_LOCK`.
-        timeout: How long to wait for another process [s].
+    A script holds :data:`SCRIPT_LOCK` and its worker :data:`WORKER_LOCK`: a worker that outlives its script by a
+    checkpoint still writes there. ``timeout`` is how long to wait for another process [s].
 
     Raises:
         ConfigError: Another process trains it, or the lock's file cannot be made or locked.
@@ -128,7 +124,10 @@ def locked(folder: Path, name: str = SCRIPT_LOCK, timeout: float = 0.0) -> Itera
 
 
 def wait_for_worker(folder: Path) -> bool:
-    """Wait for a worker that outlives its script: killed, the script leaves it to write one more checkpoint.
+    """Wait for a worker that outlives its script, which was killed, to write one more checkpoint.
+
+    Returns:
+        Whether there was one.
 
     Raises:
         ConfigError: It still trains after the time that it has for its checkpoint.

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from isaaclab_pc.terminal.events import finite
 from isaaclab_pc.utils.json_record import Count, JsonRecord, NonNegative, Size
 
 __all__ = ["ITERATIONS_NAME", "Iteration", "append_iteration", "last_iteration", "read_iterations"]
@@ -41,35 +41,17 @@ class Iteration(JsonRecord):
 
 
 def append_iteration(folder: Path, iteration: int, env_steps: int, wall_s: float, metrics: Mapping[str, float]) -> None:
-    """Append a completed iteration to a run's file.
-
-    Args:
-        folder: The run's folder.
-        iteration: As in :class:`Iteration`.
-        env_steps: Likewise.
-        wall_s: Likewise.
-        metrics: What the runner reported, NaN and infinities included.
-
-    Raises:
-        OSError: The file cannot be written.
-    """
-    finite = {name: float(value) for name, value in metrics.items() if math.isfinite(value)}
-    entry = Iteration(iteration, env_steps, wall_s, finite)
+    """Append a completed iteration, the finite ones of its metrics, to a run's file; raises OSError."""
+    entry = Iteration(iteration, env_steps, wall_s, finite(metrics))
     with (folder / ITERATIONS_NAME).open("a", encoding="utf-8") as file:
         file.write(json.dumps(entry.to_dict()) + "\n")
 
 
 def read_iterations(folder: Path) -> list[Iteration]:
-    """Read a run's iterations in their order.
+    """Read a run's iterations in their order; empty where it has completed none.
 
-    Where a run went on from an older checkpoint, the iterations that it repeated count as they were the last time. A
-    line that is cut off, as by a full disk, is passed over.
-
-    Args:
-        folder: The run's folder.
-
-    Returns:
-        One entry for each iteration; empty where the run has completed none.
+    Iterations that were repeated after a resume count as they were the last time. Lines that are cut off, as by a full
+    disk, are passed over.
     """
     try:
         lines = (folder / ITERATIONS_NAME).read_bytes().splitlines()
@@ -89,14 +71,7 @@ def read_iterations(folder: Path) -> list[Iteration]:
 
 
 def last_iteration(folder: Path) -> Iteration | None:
-    """Read the last iteration that a run has written, without those before it.
-
-    Args:
-        folder: The run's folder.
-
-    Returns:
-        The newest line that is whole; None where there is none.
-    """
+    """Return the newest whole line of a run's file, without reading those before it; None without any."""
     try:
         with (folder / ITERATIONS_NAME).open("rb") as file:
             file.seek(max(file.seek(0, os.SEEK_END) - _TAIL_BYTES, 0))

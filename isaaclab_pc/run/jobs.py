@@ -58,53 +58,47 @@ class Job(JsonRecord):
 
 
 @dataclass(frozen=True)
-class TrainJob(Job):
+class _RunJob(Job):
+    settings: RunSettings
+    """Settings to act under; ``num_envs`` is a number, but in a probe and a plan."""
+
+
+@dataclass(frozen=True)
+class TrainJob(_RunJob):
     """Train a run to its end, in its folder."""
 
     mode = "train"
-
-    settings: RunSettings
-    """The run's settings, ``num_envs`` a number."""
 
     checkpoint: Path | None = None
     """Where to go on; None for a new run."""
 
 
 @dataclass(frozen=True)
-class PlayJob(Job):
+class PlayJob(_RunJob):
     """Evaluate a policy, and write ``result.json``."""
 
     mode = "play"
-
-    settings: RunSettings
-    """The settings to evaluate under, ``num_envs`` a number."""
 
     checkpoint: Path | None
     """The policy; None: the task's expert."""
 
 
 @dataclass(frozen=True)
-class ExportJob(Job):
+class ExportJob(_RunJob):
     """Write a policy for programs without a simulator."""
 
     mode = "export"
-
-    settings: RunSettings
-    """The settings that the policy acts under."""
 
     checkpoint: Path
     """The policy."""
 
 
 @dataclass(frozen=True)
-class ProbeJob(Job):
+class ProbeJob(_RunJob):
     """Try a number of environments."""
 
     mode = "probe"
     has_log = False
-
-    settings: RunSettings
-    """The run's settings."""
 
     num_envs: Size
     """Environments to try."""
@@ -114,13 +108,10 @@ class ProbeJob(Job):
 
 
 @dataclass(frozen=True)
-class PlanJob(Job):
+class PlanJob(_RunJob):
     """Read the batches and problems of a run off its configs."""
 
     mode = "plan"
-
-    settings: RunSettings
-    """The run's settings."""
 
     num_envs: Size
     """Environments to plan for."""
@@ -143,13 +134,10 @@ class CheckJob(Job):
 
 
 @dataclass(frozen=True)
-class DemoJob(Job):
+class DemoJob(_RunJob):
     """Record episodes of a task's expert."""
 
     mode = "demo"
-
-    settings: RunSettings
-    """The settings to record under, ``num_envs`` a number."""
 
     file: Path
     """The file, checked and locked by the parent."""
@@ -162,13 +150,10 @@ class DemoJob(Job):
 
 
 @dataclass(frozen=True)
-class ReplayJob(Job):
-    """Replay one environment of a fault dump."""
+class ReplayJob(_RunJob):
+    """Replay one environment of a fault dump, under its recorded settings."""
 
     mode = "replay"
-
-    settings: RunSettings
-    """The recorded settings, of one environment."""
 
     dump: Path
     """The dump."""
@@ -181,14 +166,11 @@ class ReplayJob(Job):
 
 
 @dataclass(frozen=True)
-class StabilityJob(Job):
+class StabilityJob(_RunJob):
     """Measure one setting of physics."""
 
     mode = "stability"
     user = 2  # standard output is in the middle of the parent's line
-
-    settings: RunSettings
-    """The settings to measure under, ``num_envs`` a number."""
 
     values: Mapping[str, int]
     """Fields of ``physics`` that differ from the settings."""
@@ -198,13 +180,10 @@ class StabilityJob(Job):
 
 
 @dataclass(frozen=True)
-class ViewJob(Job):
+class ViewJob(_RunJob):
     """Show environments in a browser, or record them."""
 
     mode = "view"
-
-    settings: RunSettings
-    """The settings to act under, ``num_envs`` a number."""
 
     policy: str | None = None
     """``random``, ``zero``, ``expert`` or ``keyboard``; None: the checkpoint, or without one the expert where there is
@@ -237,29 +216,21 @@ JOBS: dict[str, type[Job]] = {
 
 
 def worker_command(job: Job, path: Path) -> list[str]:
-    """Write a job, and return the command line of the worker that does it.
-
-    Args:
-        job: What to do.
-        path: The job's file; an older one is replaced. The worker writes to the folder of it.
-
-    Raises:
-        OSError: The file cannot be written.
-    """
+    """Write a job's file, beside which its worker writes; return the command line of the worker."""
     job.write(path)
     return [*PROGRAM, job.mode, str(path)]
 
 
 def launch_worker(job: Job, folder: Path, *, keep_log: bool = False) -> int:
-    """Run a worker to its end; where it fails, show the end of its log.
+    """Run a worker to its end, with job and log in a folder; where it fails, show the end of its log.
 
     Args:
-        job: What it does.
+        job: The job.
         folder: Where the job and the log go.
         keep_log: Whether the folder will be removed: the log of a failure is moved out of it.
 
     Returns:
-        The exit code: that of the worker where it did its job, refused it or was stopped, else 1.
+        The worker's exit code where it did its job, refused it or was stopped, else 1.
 
     Raises:
         ConfigError: The folder cannot be written.

@@ -35,16 +35,14 @@ UNFINISHED = re.compile(r"^\.|_p\d+_t\d+$")
 def shared_kernel_cache(environment: Mapping[str, str] = os.environ) -> Path:
     """Return the folder where Warp keeps its kernels, one folder inside of it for each version of Warp."""
     given = environment.get("WARP_CACHE_PATH")
-    if given:
-        return Path(given)
-    return cache_root(environment) / "warp"
+    return Path(given) if given else cache_root(environment) / "warp"
 
 
 def check_kernel_cache() -> None:
     """Make sure that kernels can be kept, before a simulator starts.
 
-    Where the user's caches cannot be written, temporary ones take their place, with the kernels so far: the image of a
-    container may hold all. The folder that ``WARP_CACHE_PATH`` names stays, and may be read-only if it holds kernels.
+    Where the user's caches cannot be written, temporary ones take their place, with the kernels so far. The folder that
+    ``WARP_CACHE_PATH`` names stays, and may be read-only if it holds kernels.
 
     Raises:
         ConfigError: ``WARP_CACHE_PATH`` cannot be written and holds no kernels, or no folder for caches can be written.
@@ -70,11 +68,7 @@ def check_kernel_cache() -> None:
 
 
 def announce_first_start(device: str) -> None:
-    """Explain a long start, where no kernel was ever compiled for a device.
-
-    Args:
-        device: ``cpu`` or ``cuda:N``, or several.
-    """
+    """Explain a long start, where no kernel was ever compiled for a device, ``cpu`` or ``cuda:N``."""
     if _has_kernels(device):
         return
     current().say(
@@ -85,11 +79,7 @@ def announce_first_start(device: str) -> None:
 
 
 def begin_build(settings: RunSettings) -> None:
-    """Begin the phase in which a child builds: ``compile`` where no kernel was ever compiled for the device.
-
-    Args:
-        settings: The run's settings, device and physics backend chosen.
-    """
+    """Begin the phase in which a child builds: ``compile`` where no kernel was ever compiled for the device."""
     screen = current()
     what = f"building {settings.num_envs} environments of {settings.task}"
     if _has_kernels(settings.device):
@@ -108,12 +98,7 @@ def _has_kernels(device: str) -> bool:
 
 
 def copy_kernels(source: Path, target: Path) -> None:
-    """Copy a cache into a new folder; where that fails, a warning says so, and the new one stays empty.
-
-    Args:
-        source: Kernels of one version of Warp; it may be missing.
-        target: The new folder.
-    """
+    """Copy one version's kernels into a new folder; where that fails, warn, and leave the new one empty."""
     if not source.is_dir():
         return
     try:

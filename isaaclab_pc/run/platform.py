@@ -9,8 +9,8 @@ from __future__ import annotations
 import functools
 import itertools
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from importlib import metadata
 from typing import Any
 
@@ -45,11 +45,7 @@ _ISAACLAB_VERSIONS = ("3.0.", "28.")
 
 
 def check_isaaclab() -> None:
-    """Refuse an Isaac Lab that this package was not built for.
-
-    Raises:
-        ConfigError: Isaac Lab is missing or is not release 3.0.
-    """
+    """Refuse an Isaac Lab that is missing or not release 3.0, with a ConfigError."""
     try:
         version = metadata.version("isaaclab")
     except metadata.PackageNotFoundError:
@@ -64,13 +60,10 @@ def check_isaaclab() -> None:
 def choose_platform(settings: RunSettings) -> RunSettings:
     """Choose the device and the physics backend that will run, and check the visualizers.
 
-    Returns:
-        The settings with ``device`` and ``physics.backend`` as they will run, and ``num_envs=auto`` made a few where a
-        visualizer is on.
+    With a visualizer, ``num_envs=auto`` becomes a few.
 
     Raises:
-        ConfigError: ``device`` names several GPUs, or the backend or a visualizer is not installed or
-            cannot start here; the message says what to install and what works without it.
+        ConfigError: ``device`` names several GPUs, or the backend or a visualizer cannot start here.
     """
     if "," in settings.device:
         raise ConfigError(
@@ -78,8 +71,13 @@ def choose_platform(settings: RunSettings) -> RunSettings:
             "CUDA_VISIBLE_DEVICES chooses which."
         )
     device = resolve_device(settings.device)
-    if device != "cpu":
-        _check_device_order()
+    order = os.environ.get("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+    if device != "cpu" and order != "PCI_BUS_ID":
+        # A number would mean another GPU to CUDA than to the driver's own library.
+        raise ConfigError(
+            f"CUDA_DEVICE_ORDER={order}: GPUs are counted by PCI_BUS_ID here, as in nvidia-smi. Unset it, and choose "
+            "GPUs with CUDA_VISIBLE_DEVICES."
+        )
     backend = resolve_backend(settings.physics.backend, device)
     if (settings.physics.backend, backend) == ("physx", "ovphysx"):
         current().decide(
@@ -111,14 +109,7 @@ def check_logger(settings: RunSettings) -> None:
 
 
 def check_gpus(settings: RunSettings) -> None:
-    """Refuse to train on more GPUs than there are.
-
-    Args:
-        settings: The run's settings, device chosen.
-
-    Raises:
-        ConfigError: ``gpus`` does not fit this machine or the other settings.
-    """
+    """Refuse more GPUs than there are, or processes that other settings exclude, with a ConfigError."""
     if "TORCHELASTIC_RUN_ID" in os.environ:
         raise ConfigError(
             "torchrun started this script, which starts its processes itself: leave torchrun out, and give "
@@ -146,16 +137,6 @@ def check_gpus(settings: RunSettings) -> None:
         raise ConfigError(f"gpus={settings.gpus}: {there} are visible here; see nvidia-smi and CUDA_VISIBLE_DEVICES.")
 
 
-def _check_device_order() -> None:
-    """Refuse an order of the GPUs in which a number means another GPU to CUDA than to the driver's own library."""
-    order = os.environ.get("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
-    if order != "PCI_BUS_ID":
-        raise ConfigError(
-            f"CUDA_DEVICE_ORDER={order}: GPUs are counted by PCI_BUS_ID here, as in nvidia-smi. Unset it, and choose "
-            "GPUs with CUDA_VISIBLE_DEVICES."
-        )
-
-
 def resolve_device(device: str) -> str:
     """Turn ``auto`` into ``cuda:0`` where the driver has a GPU, else ``cpu``; the parent opens no CUDA context."""
     if device == "auto":
@@ -164,11 +145,7 @@ def resolve_device(device: str) -> str:
 
 
 def gpu_count() -> int:
-    """Return the number of GPUs that this process sees.
-
-    Raises:
-        ConfigError: The driver does not answer.
-    """
+    """Return the number of GPUs that this process sees; raise a ConfigError where the driver hangs."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible in ("", "-1"):
         return 0
@@ -184,7 +161,7 @@ def gpu_count() -> int:
 
 
 def driver_versions() -> tuple[str, str] | None:
-    """Return the version of the NVIDIA driver and the newest CUDA that it knows; None where there is no driver.
+    """Return the versions of the NVIDIA driver and of the newest CUDA that it knows; None without a driver.
 
     Raises:
         ConfigError: The driver does not answer.
@@ -199,10 +176,7 @@ def driver_versions() -> tuple[str, str] | None:
 
 
 def working_gpus() -> tuple[list[str], int]:
-    """Ask each GPU that this process sees whether it still answers.
-
-    Returns:
-        The UUIDs of those that do, in CUDA's order, and how many do not.
+    """Return the UUIDs of the visible GPUs that still answer, in CUDA's order, and how many do not.
 
     Raises:
         ConfigError: The driver does not even tell how many there are.
@@ -235,15 +209,18 @@ def _uuid(nvml: Any, name: str) -> str | None:
 
 
 def _ask_driver[Answer](question: Callable[[Any], Answer], without: Answer) -> Answer:
-    """Ask NVML; returns ``without`` where there is no driver.
-
-    Raises:
-        ConfigError: It does not answer.
-    """
+    """Ask NVML; return ``without`` where there is no driver, and raise a ConfigError where it hangs."""
+    import pynvml
 
     def ask() -> Answer:
-        with _driver() as nvml:
-            return without if nvml is None else question(nvml)
+        try:
+            pynvml.nvmlInit()
+        except pynvml.NVMLError:
+            return without
+        try:
+            return question(pynvml)
+        finally:
+            pynvml.nvmlShutdown()
 
     try:
         return answer_of(ask, DEADLINE_S)
@@ -251,19 +228,3 @@ def _ask_driver[Answer](question: Callable[[Any], Answer], without: Answer) -> A
         raise ConfigError(
             f"the NVIDIA driver gives {error}: see whether nvidia-smi does, or use device=cpu."
         ) from error
-
-
-@contextmanager
-def _driver() -> Iterator[Any]:
-    """Open NVML for the time of a block; yield its module, or None where there is no driver."""
-    import pynvml
-
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        yield None
-        return
-    try:
-        yield pynvml
-    finally:
-        pynvml.nvmlShutdown()

@@ -21,11 +21,7 @@ PRETRAINED = "pretrained"
 
 
 def policy_file(task: str) -> Path:
-    """Return where a task's policy lies or would lie: a checkpoint without what only training needs.
-
-    Its header has the settings of the run that trained it, by dotted name, as far as they are not the defaults and not
-    those of a machine.
-    """
+    """Return where a task's policy lies or would lie: a checkpoint, its settings in the header."""
     spec = importlib.util.find_spec(f"isaaclab_pc.tasks.{task}")
     assert spec is not None
     assert spec.origin is not None

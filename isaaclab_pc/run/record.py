@@ -8,6 +8,7 @@ import math
 import platform
 import subprocess
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -42,24 +43,13 @@ RECORD_NAME = "run.json"
 CHECKPOINT_FOLDER = "checkpoints"
 
 _PACKAGES = (
-    "isaaclab_pc",
-    "isaaclab",
-    "torch",
-    "warp-lang",
-    "newton",
-    "mujoco-warp",
-    "ovphysx",
-    "isaacsim",
-    "rsl-rl-lib",
-    "rl-games",
-    "skrl",
-    "stable-baselines3",
-    "gymnasium",
+    *("isaaclab_pc", "isaaclab", "torch", "warp-lang", "newton", "mujoco-warp", "ovphysx", "isaacsim"),
+    *("rsl-rl-lib", "rl-games", "skrl", "stable-baselines3", "gymnasium"),
 )
 
 
 class _Part(BaseModel):
-    """Something in the record; it is checked whenever it is read or changed."""
+    """A part of the record, checked whenever it is read or changed."""
 
     model_config = ConfigDict(extra="forbid", validate_assignment=True, use_attribute_docstrings=True)
 
@@ -183,14 +173,13 @@ class RunData(_Part):
     """Steps of all environments together."""
 
     trials: list[dict[str, Any]] = Field(default_factory=list)
-    """Sizes that the search for the number of environments tried: fields of :class:`~isaaclab_pc.num_envs.Trial`."""
+    """Sizes that the search tried: fields of :class:`~isaaclab_pc.num_envs.Trial`."""
 
     earlier_search: str | None = None
-    """When an earlier run's search found the number of environments, which was taken from the cache; None where this
-    run searched, or the number was given."""
+    """When an earlier run's search found the number of environments; None where it is not from the cache."""
 
     answer: Answer | None = None
-    """The answer of the search, and what the training tells of it; None where the number was given."""
+    """The answer of the search, and how it held in training; None where the number was given."""
 
     configuration: str = ""
     """Digest of the configurations of environment and agent; empty where no search found the number."""
@@ -250,27 +239,22 @@ class RunData(_Part):
     """Its share of episodes that ended in success."""
 
 
+@dataclass
 class RunRecord:
-    """``run.json`` of one run: read, changed in memory, written atomically on every update.
+    """``run.json`` of one run: changed in memory, written atomically when a run starts, ends and saves a checkpoint.
 
-    The process that trains writes it when it starts, with each checkpoint and when it ends. What it has done since
-    stands in :data:`~isaaclab_pc.run.iteration_log.ITERATIONS_NAME`, and :meth:`load` adds it.
+    :meth:`load` adds the iterations since, from :data:`~isaaclab_pc.run.iteration_log.ITERATIONS_NAME`.
     """
 
-    def __init__(self, folder: Path, data: RunData) -> None:
-        """Hold a record; use :meth:`create` or :meth:`load`."""
-        self.folder = folder
-        self.data = data
+    folder: Path
+    """The run's folder."""
+
+    data: RunData
+    """The content of the file."""
 
     @classmethod
     def create(cls, folder: Path, settings: RunSettings, experiment: str) -> RunRecord:
-        """Start and write the record of a new run.
-
-        Args:
-            folder: The run's folder.
-            settings: The run's settings, which stand beside the record in a file of their own.
-            experiment: Name of the experiment's folder.
-        """
+        """Write the record of a new run; its settings stand beside it in a file of their own."""
         data = RunData(
             task=settings.task,
             runner=settings.runner,
@@ -289,23 +273,15 @@ class RunRecord:
 
     @classmethod
     def load(cls, folder: Path) -> RunRecord:
-        """Read the record of an existing run, with the iterations since it was written.
-
-        Raises:
-            ConfigError: There is none, or it cannot be read.
-        """
+        """Read the record of a run, with the iterations since it was written; raise a ConfigError where it cannot."""
         path = folder / RECORD_NAME
         try:
-            text = path.read_text(encoding="utf-8")
-            json.loads(text)
+            # From bytes: the parts that are a JsonRecord take no other input.
+            data = RunData.model_validate_json(path.read_bytes())
         except FileNotFoundError:
             raise ConfigError(f"{folder} is not a run's folder: it has no {RECORD_NAME}.") from None
-        except (OSError, ValueError, RecursionError) as error:
+        except OSError as error:
             raise ConfigError(f"{path} cannot be read: {error}") from None
-
-        try:
-            # From the text: the parts that are a JsonRecord take no other input.
-            data = RunData.model_validate_json(text)
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"])) or "it"
@@ -329,17 +305,16 @@ class RunRecord:
         self.update(trials=[*self.data.trials, trial.to_dict()])
 
     def go_on(self, checkpoint: Path | None, **fields: Any) -> int:
-        """Let the run go on: what came after the checkpoint is no part of it any more.
+        """Let the run go on from a checkpoint, or anew from None, and return the iterations that are completed.
 
-        The best checkpoint stays the best until its file is written anew.
-
-        Args:
-            checkpoint: One of the run's; None: it begins anew.
-            **fields: What else changes, as for :meth:`update`.
+        What came after the checkpoint is no part of the run any more; the best one stays the best until its file is
+        written anew. ``fields`` are as for :meth:`update`.
         """
-        iteration = 0 if checkpoint is None else _iteration(checkpoint)
+        iteration = 0
         entries = CheckpointEntries()
         if checkpoint is not None:
+            found = read_header(checkpoint).get("iteration")
+            iteration = found if isinstance(found, int) else 0
             before = self.data.checkpoints
             path = f"{CHECKPOINT_FOLDER}/{checkpoint.name}"
             known = (entry for entry in (before.latest, before.best) if entry is not None and entry.path == path)
@@ -372,12 +347,7 @@ class RunRecord:
 
 
 def add_progress(folder: Path, data: RunData) -> None:
-    """Add the iterations that a run has completed since its record was written.
-
-    Args:
-        folder: The run's folder.
-        data: What ``run.json`` says; its iterations, steps, time and metrics become those of the last iteration.
-    """
+    """Set iterations, steps, time and metrics of a record to those of the last iteration in the run's folder."""
     last = last_iteration(folder)
     # The time of a run that goes on from an older checkpoint goes on, too.
     if last is not None and last.wall_s > data.wall_s:
@@ -385,12 +355,6 @@ def add_progress(folder: Path, data: RunData) -> None:
         data.env_steps = last.env_steps
         data.wall_s = last.wall_s
         data.metrics = dict(last.metrics)
-
-
-def _iteration(checkpoint: Path) -> int:
-    """Return the iterations after which a checkpoint was written; 0 where it does not tell."""
-    iteration = read_header(checkpoint).get("iteration")
-    return iteration if isinstance(iteration, int) else 0
 
 
 def _now() -> str:
@@ -416,19 +380,14 @@ def versions() -> dict[str, str]:
 
 def git_commit() -> str | None:
     """Return the commit of this package's own repository, marked where files differ from it."""
-    git = ["git", "-C", str(Path(__file__).parent)]
     try:
         # A package installed into a venv inside somebody's repository must not report that repository.
-        subprocess.run(
-            [*git, "ls-files", "--error-unmatch", "__init__.py"], check=True, capture_output=True, timeout=10
-        )
-        done = subprocess.run(
-            [*git, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
-            check=True,
-            capture_output=True,
-            text=True,
-            timeout=10,
-        )
+        _git("ls-files", "--error-unmatch", "__init__.py")
+        return _git("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
     except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout.strip()
+
+
+def _git(*arguments: str) -> str:
+    command = ["git", "-C", str(Path(__file__).parent), *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=10).stdout.strip()

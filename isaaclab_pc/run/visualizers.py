@@ -62,11 +62,7 @@ VISUALIZERS: Mapping[str, Visualizer] = {
 
 
 def check_host(host: str) -> None:
-    """Refuse an address of another machine.
-
-    Raises:
-        ConfigError: This machine cannot listen there.
-    """
+    """Refuse an address where this machine cannot listen, with a ConfigError."""
     try:
         with socket.socket() as probe:
             probe.bind((host, 0))
@@ -78,11 +74,7 @@ def check_host(host: str) -> None:
 
 
 def check_num_envs_shown(num_envs: int, force: bool) -> None:
-    """Refuse to show more environments in a browser than can be told apart, unless forced.
-
-    Raises:
-        ConfigError: There are too many.
-    """
+    """Refuse more environments than can be told apart in a browser, unless forced, with a ConfigError."""
     if num_envs > MOST_ENVS_SHOWN and not force:
         raise ConfigError(
             f"num_envs={num_envs}: more than {MOST_ENVS_SHOWN} environments are too small to see and slow to draw. "
@@ -102,15 +94,13 @@ def check_visualizers(
         platform: As ``sys.platform`` names it.
 
     Raises:
-        ConfigError: One is not installed, needs a display that is not there, or cannot share a process with another
-            one or with the physics backend.
+        ConfigError: One is not installed, needs a display, or cannot share a process with another or with the backend.
     """
     for name in names:
         visualizer = VISUALIZERS[name]
         if not is_installed(visualizer.module):
-            raise ConfigError(
-                f"visualizer={name} needs {visualizer.module}, which is not installed: {visualizer.install}."
-            )
+            needs = f"needs {visualizer.module}, which is not installed"
+            raise ConfigError(f"visualizer={name} {needs}: {visualizer.install}.")
 
     # Isaac Lab refuses these two as well, but only after it has imported the simulator.
     if "kit" in names and backend == "ovphysx":

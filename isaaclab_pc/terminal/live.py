@@ -19,7 +19,6 @@ from isaaclab_pc.terminal.words import event_text, iteration_line, iteration_num
 __all__ = ["LiveScreen", "is_terminal"]
 
 _REDRAWS_PER_S = 4
-_USUAL_COLUMNS = 80
 
 
 def is_terminal(stream: TextIO) -> bool:
@@ -30,14 +29,13 @@ def is_terminal(stream: TextIO) -> bool:
 class _Foot(Progress):
     """A phase with its clock and its bar, above lines of numbers."""
 
-    def __init__(self, console: Console, terminal: TextIO | None, phase: str) -> None:
-        columns = (TextColumn("[bold]{task.description}"), TimeElapsedColumn(), BarColumn(bar_width=None))
-        self._console = console
-        self._terminal = terminal
+    def __init__(self, console: Console, phase: str) -> None:
         self._lines: list[str] = []
         # It draws itself while it is made.
         super().__init__(
-            *columns,
+            TextColumn("[bold]{task.description}"),
+            TimeElapsedColumn(),
+            BarColumn(bar_width=None),
             console=console,
             refresh_per_second=_REDRAWS_PER_S,
             transient=True,
@@ -53,9 +51,6 @@ class _Foot(Progress):
 
     def get_renderables(self) -> Iterable[RenderableType]:
         """Yield what is redrawn."""
-        if self._terminal is not None:
-            # Lines of the width at the start would wrap in a narrower window, where rich could not erase them.
-            self._console.width = _width(self._terminal)
         yield self.make_tasks_table(self.tasks)
         yield from map(Text, self._lines)
 
@@ -64,15 +59,9 @@ class LiveScreen(Screen):
     """Lines that stay, above a foot that is redrawn while a phase runs."""
 
     def __init__(self, stream: TextIO, console: Console | None = None) -> None:
-        """Draw nothing yet.
-
-        Args:
-            stream: The terminal; a :class:`~isaaclab_pc.terminal.user_stream.UserStream` may close.
-            console: rich's, of another width, or one that records; None: one as wide as the terminal is at the time.
-        """
+        """Draw nothing yet; ``console`` takes the place of rich's own for the stream."""
         super().__init__()
-        self._console = console or Console(file=stream, width=_width(stream), force_terminal=True)
-        self._terminal = stream if console is None else None
+        self._console = console or Console(file=stream, force_terminal=True)
         self._foot: _Foot | None = None
         self._iteration: Iteration | None = None
 
@@ -92,7 +81,7 @@ class LiveScreen(Screen):
 
     def _open_foot(self) -> Progress:
         assert self._phase is not None
-        self._foot = _Foot(self._console, self._terminal, self._phase.phase)
+        self._foot = _Foot(self._console, self._phase.phase)
         if self._phase.phase in ("train", "evaluate") and self._iteration is not None:
             self._show_iteration(self._iteration)
         return self._foot
@@ -136,12 +125,3 @@ class LiveScreen(Screen):
     def _print(self, text: str, style: str = "") -> None:
         if text:
             self._console.print(Text(text, style), soft_wrap=True)
-
-
-def _width(stream: TextIO) -> int:
-    """Return the columns of a terminal, also where the standard streams go elsewhere."""
-    try:
-        # A terminal that was never told its size has 0.
-        return os.get_terminal_size(stream.fileno()).columns or _USUAL_COLUMNS
-    except OSError:
-        return _USUAL_COLUMNS

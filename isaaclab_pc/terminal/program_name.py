@@ -31,10 +31,7 @@ def in_repository() -> bool:
 
 @contextlib.contextmanager
 def started_as_program() -> Iterator[None]:
-    """Inside the block, and in processes that it starts, the user has started the console script.
-
-    In a repository there is one, too.
-    """
+    """Tell this block, and processes that it starts, that the user has started the console script."""
     before = os.environ.get(_IS_PROGRAM)
     os.environ[_IS_PROGRAM] = "1"
     try:
@@ -47,21 +44,12 @@ def started_as_program() -> Iterator[None]:
 
 
 def as_started(text: str) -> str:
-    """Return a text with the names of scripts as the user has to write them.
-
-    Args:
-        text: Names them as in ``python scripts/train.py`` or ``scripts/train.py``.
-    """
+    """Return a text with names such as ``python scripts/train.py`` as the user has to write them."""
     return text if _by_scripts() else _SCRIPT.sub(rf"{PROGRAM} \1", text)
 
 
 def command_line(script: str, *arguments: str | Path) -> str:
-    """Return the command that starts one of the scripts, quoted for a shell.
-
-    Args:
-        script: Its name, such as ``train``.
-        *arguments: What follows it.
-    """
+    """Return the command that starts a script such as ``train`` with arguments, quoted for a shell."""
     program = ["python", f"scripts/{script}.py"] if _by_scripts() else [PROGRAM, script]
     return shlex.join([*program, *map(str, arguments)])
 

@@ -181,12 +181,7 @@ class Lines(Screen):
     """Plain lines, for pipes, logs and ``nohup``."""
 
     def __init__(self, stream: IO[str] | None = None, *, quiet: bool = False) -> None:
-        """Write to a stream.
-
-        Args:
-            stream: Where all lines go; None: to standard output, and warnings and errors to standard error.
-            quiet: Whether to show only decisions, warnings, errors, the result and what was made.
-        """
+        """Write to a stream, or to standard output and error; ``quiet`` shows no progress and no notes."""
         super().__init__()
         self._stream = stream
         self._quiet = quiet

@@ -22,13 +22,7 @@ class UserStream(io.TextIOWrapper):
     """A text stream that raises no error: what cannot be written is lost."""
 
     def __init__(self, descriptor: int, encoding: str = "utf-8", errors: str = "strict") -> None:
-        """Write to a copy of a descriptor, which stays as it is when the descriptor is sent elsewhere.
-
-        Args:
-            descriptor: Such as 1.
-            encoding: Of the text.
-            errors: What becomes of letters that the encoding lacks, as for ``open``.
-        """
+        """Write to a copy of a descriptor, which stays as it is when the descriptor is sent elsewhere."""
         # Open to the end of the process: a library's log handler may hold the stream for so long.
         self._raw = _Raw(os.dup(descriptor), "w", closefd=False)
         buffer: Any = self._raw

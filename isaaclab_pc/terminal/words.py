@@ -36,16 +36,15 @@ def event_text(event: Event) -> str:
 def iteration_line(event: Iteration) -> str:
     """Return the one line of an iteration, as docs/reading-output.md explains it."""
     width = len(str(event.max_iterations))
-    trouble = [f"guard {sum(event.guard.values())}"] if any(event.guard.values()) else []
-    trouble += [f"restarts {event.restarts}"] if event.restarts else []
     parts = [
         f"iteration {event.iteration:{width}d}/{event.max_iterations}",
         f"ETA {clock(event.eta_s)}",
         f"{_number(event, 'Perf/total_fps', '.0f')} steps/s",
         _results(event),
         _times(event),
-        *trouble,
     ]
+    parts += [f"guard {sum(event.guard.values())}"] if any(event.guard.values()) else []
+    parts += [f"restarts {event.restarts}"] if event.restarts else []
     return "  ".join(parts)
 
 
@@ -84,9 +83,8 @@ def _trial_line(event: Trial) -> str:
 
 
 def _results(event: Iteration) -> str:
-    return (
-        f"reward {_number(event, 'mean_reward', '.2f')}  success {_number(event, 'success_rate', '.0f', scale=100)} %"
-    )
+    success = _number(event, "success_rate", ".0f", scale=100)
+    return f"reward {_number(event, 'mean_reward', '.2f')}  success {success} %"
 
 
 def _times(event: Iteration) -> str:
@@ -99,14 +97,12 @@ def _number(event: Iteration, name: str, format_spec: str, scale: float = 1.0) -
 
 
 def _memory(memory: Memory) -> str:
-    parts = [_share("memory", memory.host_bytes, memory.host_limit)]
-    if memory.device_bytes is not None and memory.device_limit is not None:
-        parts.append(_share("GPU", memory.device_bytes, memory.device_limit))
-    return "  ".join(parts)
-
-
-def _share(name: str, used: int, limit: int) -> str:
-    return f"{name} {used / 2**30:.1f} of {limit / 2**30:.1f} GiB"
+    uses = {
+        "memory": (memory.host_bytes, memory.host_limit),
+        "GPU": (memory.device_bytes, memory.device_limit),
+    }
+    known = ((name, used, limit) for name, (used, limit) in uses.items() if used is not None and limit is not None)
+    return "  ".join(f"{name} {used / 2**30:.1f} of {limit / 2**30:.1f} GiB" for name, used, limit in known)
 
 
 def _phase_line(event: Phase) -> str:

@@ -17,17 +17,10 @@ NOT_READABLE = (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile,
 
 
 def read_arrays(path: Path, most_bytes: int) -> dict[str, np.ndarray]:
-    """Read an archive of arrays.
-
-    Args:
-        path: The file.
-        most_bytes: More than it may unpack to [bytes].
-
-    Returns:
-        The arrays by name.
+    """Read an archive of arrays by name.
 
     Raises:
-        Exception: One of :data:`NOT_READABLE`: there is no such file, it is no archive, or it says that it is larger.
+        Exception: One of :data:`NOT_READABLE`: it is no archive, or unpacks to more than ``most_bytes``.
     """
     _check_bytes(path, most_bytes)
     content = np.load(path, allow_pickle=False)

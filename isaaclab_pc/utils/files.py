@@ -19,13 +19,9 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 @contextmanager
 def write_atomically(path: Path) -> Iterator[Path]:
-    """Write a file beside its place, and move it there once it is complete and on the disk.
+    """Yield a path beside a file, and move it there once the block ends and it is on the disk.
 
-    Args:
-        path: Where the file goes; an older one is replaced. Its folder exists.
-
-    Yields:
-        A path in the same folder to write to. Where the block raises, it is removed, and ``path`` stays as it was.
+    Where the block raises, nothing is left of it, and an older file stays.
 
     Raises:
         OSError: The file cannot be written.
@@ -85,11 +81,7 @@ def locked_file(path: Path, timeout: float = 0.0, instead: str = "") -> Iterator
 
 
 def full_disk(error: BaseException) -> str:
-    """Find a full disk, or a spent quota, among what an exception came from; libraries raise others in its place.
-
-    Returns:
-        What the system says, with the file where it is known; empty where it is another error.
-    """
+    """Return what the system says of a full disk or quota, with the file, where an error came of one; else ""."""
     for cause in error_chain(error):
         if isinstance(cause, OSError) and cause.errno in _NO_ROOM:
             return f"{cause.strerror}: {cause.filename}" if cause.filename else str(cause.strerror)

@@ -66,12 +66,7 @@ class JsonRecord:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read a record from a JSON file.
-
-        Raises:
-            OSError: It cannot be read.
-            ValueError: As :meth:`from_json`.
-        """
+        """Read a record from a JSON file; raises OSError, or ValueError as :meth:`from_json` does."""
         return cls.from_json(path.read_bytes())
 
 

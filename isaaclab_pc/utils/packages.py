@@ -11,20 +11,12 @@ __all__ = ["installed_versions", "is_installed", "wrong_versions"]
 
 
 def is_installed(module: str) -> bool:
-    """Tell whether a top-level module can be imported.
-
-    Args:
-        module: Its import name, such as ``rl_games``.
-    """
+    """Tell whether a top-level module, such as ``rl_games``, can be imported."""
     return importlib.util.find_spec(module) is not None
 
 
 def installed_versions(distributions: Iterable[str]) -> dict[str, str]:
-    """Return the versions of those distributions that are installed, by name.
-
-    Args:
-        distributions: Names as on the package index, such as ``rl-games``.
-    """
+    """Return the versions of those distributions, such as ``rl-games``, that are installed, by name."""
     versions = {}
     for name in distributions:
         try:
@@ -35,14 +27,9 @@ def installed_versions(distributions: Iterable[str]) -> dict[str, str]:
 
 
 def wrong_versions(extra: str) -> list[str]:
-    """Tell which packages of an extra are installed in a version that this package was not made for.
+    """Return a clause for each package of an extra that is installed in a wrong version.
 
-    Args:
-        extra: One of ``setup.py``, such as ``rl_games``.
-
-    Returns:
-        A clause for each, such as ``rl-games 1.6.1 is installed, <1.7,>=1.6.5 is needed``. None where this package runs
-        without having been installed: only its metadata knows.
+    Such as ``rl-games 1.6.1 is installed, <1.7,>=1.6.5 is needed``; none where this package's metadata is missing.
     """
     # Registering the tasks imports this module, with gymnasium alone.
     from packaging.requirements import Requirement

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isaaclab_pc.assets.robots import DEFAULT_ROBOT, ROBOTS
-from isaaclab_pc.cli.plugins import load_task_packages
+from isaaclab_pc.cli.task_names import load_task_packages
 from isaaclab_pc.errors import ConfigError, describe_error
 from isaaclab_pc.learners import Adapter, LearnerOptions, TeacherPolicy, agent_key, load_adapter
 from isaaclab_pc.learners.common.batch import BatchPlan, most_envs, plan_batch

@@ -3,16 +3,19 @@
 
 import pytest
 
+from isaaclab_pc import commands
 from isaaclab_pc.cli import compose as compose_module
 from isaaclab_pc.cli import task_names
 from isaaclab_pc.cli.command_line import (
     EVERY_SETTING,
     Takes,
-    keys_of,
+    check_form,
     parse_command,
     parse_override,
     parse_script_command,
+    split_own,
 )
+from isaaclab_pc.commands import compare, demo, list_tasks, play, replay, scale, train, tune, view
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.settings.base import ScriptSettings
 from isaaclab_pc.settings.run import INTERNAL
@@ -25,7 +28,7 @@ def test_the_command_line_is_split(tmp_path):
     command = parse_command(
         ["-m", "task=reach", "env.a.b=1", "agent.lr=0.1", "seed=1,2", "-p", "physics", "-cd", str(tmp_path)]
     )
-    assert command.flags == ["--multirun", "--package", "physics", "-cd", str(tmp_path)]
+    assert command.flags == ["--multirun", "--package", "physics", "--config-dir", str(tmp_path)]
     assert command.settings == ["task=reach", "seed=1,2"]
     assert command.env == ["env.a.b=1"]
     assert command.agent == ["agent.lr=0.1"]
@@ -44,51 +47,33 @@ def test_the_name_of_a_group_counts_as_the_setting_that_it_stands_for():
     ("argument", "message"),
     [
         ("task=raech", "did you mean reach"),
-        pytest.param("task=" + "x" * 3000, r"^task=x{80}\.\.\.: expected a name of at most 200 letters\.$", id="long"),
         ("runer=rsl_rl", "did you mean runner"),
         ("num_envs='8'", "num_envs=8: expected auto, or a whole number"),
-        ("physics.dt=1e-300", "physics.dt=1e-300: expected null, or a number from 1e-05 to 0.1 s"),
         ("physics=newton", "^physics=newton: expected one of .* did you mean newton_mjwarp"),
         ("--task=reach", "without dashes"),
         ("--hlep", "did you mean --help"),
+        ("+seed=1", "no use here"),
         ("reach", "task=reach"),
-        ("+extra=1", "no use here"),
         ("seed@x=1", "no use here"),
-        ("~seed", "written key=value"),
-        ("seed=1,2", "need -m"),
         ("env.a=1,2", "need -m"),
         ("env.a=[1", r"^env\.a=\[1 cannot be read"),
         pytest.param("seed=" + "9" * 5000, r"^seed=9{75}\.\.\. cannot be read: .*4300 digits", id="digits"),
         pytest.param("seed=" + "[" * 3000 + "]" * 3000, r"^seed=\[{75}\.\.\. cannot be read", id="brackets"),
+        ("num_envs", r"^num_envs: settings are written num_envs=<value>, without spaces around =\.$"),
+        ("--num-envs=16", "without dashes, num_envs=16"),
+        ("latest", "resume=latest"),
+        ("json", "--json"),
         ("env=1", "not a setting"),
         ("eval={seed:3}", "eval is not a setting"),
         ("hydra.foo=1", r"^hydra\.foo=1: Hydra's own settings .* no use without -m"),
-        ("hydra/launcher=basic", r"^hydra/launcher=basic: Hydra's own settings"),
-        ("--cfg", "--cfg needs a value"),
         ("device=cuda:0,cuda:1x", "need -m|cannot be read"),
     ],
 )
 def test_a_wrong_argument_is_refused_before_composing(argument, message, monkeypatch):
     monkeypatch.setattr(compose_module, "hydra_compose", lambda *_, **__: pytest.fail("Hydra composed"))
-    monkeypatch.setattr(task_names, "all_ids", lambda: pytest.fail("Isaac Lab was imported"))
+    monkeypatch.setattr(task_names, "_listing", lambda: pytest.fail("Isaac Lab was imported"))
     with pytest.raises(ConfigError, match=message):
         parse_command([argument])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--cfg", "jobs"], "^--cfg jobs: expected one of job, hydra, all"),
-        (["-i", "bogus"], "^--info bogus: expected one of all, config"),
-        (["-cd", "/nope"], "^-cd /nope: there is no such folder"),
-        (["--resolve"], "^--resolve has no use without --cfg"),
-        (["-m", "--cfg", "job"], "^--multirun and --cfg exclude each other"),
-        (["--multirun", "--run"], "^--multirun and --run exclude each other"),
-    ],
-)
-def test_flags_that_hydra_would_refuse_are_refused(arguments, message):
-    with pytest.raises(ConfigError, match=message):
-        parse_command(arguments)
 
 
 @pytest.mark.parametrize("key", sorted(INTERNAL))
@@ -103,10 +88,8 @@ def test_lists_filled_by_the_program_are_no_keys_of_the_command_line(key):
         ("task=reach,raech", "^task=raech is not a task"),
         ("physics=auto,newton", "^physics=newton: expected"),
         ("seed=range(-1,3)", "^seed=-1: expected"),
-        ("seed=glob(*)", r"^seed=glob\(\*\) is not a list of values"),
         ("seed=range(1,3,0)", r"^seed=range\(1,3,0\) is not a list of values"),
         ("seed=range(1,1000000000)", "more than 10000 runs"),
-        ("agent.a=range(0,1e9)", "more than 10000 runs"),
     ],
 )
 def test_every_value_of_a_sweep_is_checked_before_the_first_run(argument, message):
@@ -133,12 +116,53 @@ def test_several_gpus_are_one_value_of_one_run_and_several_of_a_sweep():
     assert parse_command(["-m", "device=cuda:0,cuda:1"]).settings == ["device=cuda:0,cuda:1"]
 
 
+SCRIPTS = [compare, demo, list_tasks, play, replay, scale, train, tune, view]
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.__name__.rpartition(".")[2])
+def test_every_script_refuses_spaces_around_an_equals_sign_on_one_line(script, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert script.main(["seed", "=", "16"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(("error: seed", "error: = "))
+
+
+def test_no_script_is_left_out():
+    names = {script.__name__.rpartition(".")[2] for script in SCRIPTS}
+    # export, report and new_task run the same function, behind a check of what is installed or named.
+    assert names | {"export", "report", "new_task"} == set(commands.COMMANDS)
+
+
+def test_a_file_may_have_the_name_of_a_setting(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=r"^seed: "):
+        check_form("seed", ["seed"])
+    (tmp_path / "seed").mkdir()
+    check_form("seed", ["seed"])
+
+
+@pytest.mark.parametrize(
+    ("script", "key"), [(play, "resume"), (view, "policy"), (replay, "dump"), (demo, "file"), (train, "resume")]
+)
+def test_a_path_alone_is_meant_for_the_setting_of_the_script_that_takes_one(script, key, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run").mkdir()
+    assert script.main(["run"]) == 2
+    assert f"{key}=run" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("path", ["/data/jürgen/run", "runs/a (1)", "runs/a=b,c", "runs/#1!", "runs/it's"])
 @pytest.mark.parametrize("key", ["resume", "teacher", "init"])
 def test_a_path_is_taken_as_it_is(key, path):
     (text,) = parse_command([f"{key}={path}"]).settings
     value = parse_override(text).value()
     assert getattr(value, "text", value) == path
+
+
+def test_a_home_that_the_shell_left_is_expanded(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/me")
+    assert parse_command(["resume=~/run"]).settings == ["resume=/home/me/run"]
+    assert split_own(["file=~/a"], Own)[0].file == "/home/me/a"
 
 
 def test_a_path_may_be_left_out_quoted_or_one_of_several():
@@ -171,6 +195,12 @@ def test_a_script_takes_its_own_settings_and_a_few_of_a_run():
     assert parse_script_command(["file=null"], Own, ())[0].file is None
 
 
+@pytest.mark.parametrize("key", ["episodes", "file"])
+def test_a_variable_of_the_shell_that_is_empty_is_not_taken_for_the_default(key):
+    with pytest.raises(ConfigError, match=f"^{key}= has no value"):
+        split_own([f"{key}="], Own)
+
+
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
@@ -187,12 +217,3 @@ def test_a_script_takes_its_own_settings_and_a_few_of_a_run():
 def test_a_script_refuses_the_rest(argument: str, message: str):
     with pytest.raises(ConfigError, match=message):
         parse_script_command([argument], Own, ("seed", "physics."))
-
-
-def test_a_group_stands_for_all_of_its_settings():
-    takes = keys_of("seed", "points.")
-    assert takes("points.num_points")
-    assert takes("points")
-    assert takes("seed")
-    assert not takes("pointsize")
-    assert not takes("eval.seed")

@@ -35,11 +35,6 @@ def test_every_physics_option_has_all_settings_of_the_group(backend):
     assert compose([f"physics.backend={backend}"]).physics == composed
 
 
-def test_a_setting_that_is_given_twice_takes_the_last_value():
-    assert compose(["seed=1", "seed=2"]).seed == 2
-    assert compose(["physics=newton_mjwarp", "physics.substeps=3"]).physics.substeps == 3
-
-
 def test_composing_works_beside_a_running_hydra_application():
     compose()
     with initialize_config_module("isaaclab_pc.conf", version_base="1.3"):

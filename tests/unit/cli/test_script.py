@@ -182,16 +182,6 @@ def test_a_script_that_has_nothing_to_print_loses_nothing(outcome, streams):
     assert outcome(*SILENT, streams)[0] == 0
 
 
-@pytest.mark.parametrize(
-    ("redirection", "code"), [(">&-", 5), ("<&- > /dev/full", 5), ("2>&-", 0), ("2> /dev/full", 0)]
-)
-def test_the_programs_help_as_a_shell_starts_it(redirection, code):
-    shell = f"exec {sys.executable} -m isaaclab_pc --help {redirection}"
-    done = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == code
-    assert "Traceback" not in done.stderr
-
-
 def test_a_full_disk_gets_what_fits_and_the_rest_counts_as_lost(tmp_path):
     code = textwrap.dedent("""
         import resource, signal

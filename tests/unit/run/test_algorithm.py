@@ -12,7 +12,6 @@ import pytest
 from isaaclab_pc.cli import task_names
 from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.run import algorithm
 from isaaclab_pc.run.algorithm import choose_algorithm, teacher_settings
 from isaaclab_pc.run.folder import SETTINGS_NAME
 from isaaclab_pc.run.record import RunRecord
@@ -32,8 +31,7 @@ OTHERS = {
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty working folder, where of our tasks lift alone has an expert."""
     monkeypatch.setattr(task_names, "registered_tasks", lambda: OTHERS)
-    for module in (task_names, algorithm):
-        monkeypatch.setattr(module, "expert_tasks", lambda: EXPERTS)
+    monkeypatch.setattr(task_names, "expert_tasks", lambda: EXPERTS)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -98,10 +96,6 @@ def test_the_agent_is_large_on_a_gpu_unless_it_is_given(arguments: list[str], ag
     assert choose_algorithm(chosen) == chosen
 
 
-def test_whoever_does_not_train_has_the_agent_of_a_cpu() -> None:
-    assert compose(["task=lift", "device=cuda:0"]).agent_size == "default"
-
-
 def test_a_teacher_is_trained_on_the_state_with_the_settings_that_are_not_the_students_own() -> None:
     given = ["task=push", "teacher=train", "seed=5", "points.num_points=64", "replay_samples=5000", "max_iterations=7"]
     given.append("visualizer=viser")
@@ -117,26 +111,16 @@ def test_a_teacher_is_trained_on_the_state_with_the_settings_that_are_not_the_st
     assert choose_algorithm(teacher) == teacher
 
 
-def test_what_was_chosen_stays() -> None:
-    once = choose_algorithm(compose(["task=lift"]))
-    assert choose_algorithm(once) == once
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["task=lift", "algorithm=distill", "runner=rl_games"], "only RSL-RL can distill. Use runner=rsl_rl, or algo"),
-        (["task=lift", "teacher=expert", "runner=rl_games"], "only RSL-RL can distill"),
         (
             ["task=push", "algorithm=distill"],
             "teacher=expert: IsaacPC-Push.* has no expert; these have one: lift. Give",
         ),
         (["task=lift", "algorithm=ppo", "teacher=expert"], "teacher=expert has no effect with algorithm=ppo"),
         (["task=push", "replay_samples=5000"], "replay_samples=5000 has no effect with algorithm=ppo"),
-        (
-            ["task=lift", "algorithm=ppo", "runner=skrl", "teacher=expert"],
-            "teacher=expert has no effect with algorithm=ppo",
-        ),
         (["task=lift", "algorithm=distill", "init=pretrained"], "init=pretrained has no effect with algorithm=distill"),
         (["task=push", "teacher=nowhere"], "teacher=nowhere: expected latest, best, or the path"),
         (["task=push", "teacher=latest"], "teacher=latest: .*push_state holds no run with a checkpoint"),
@@ -144,19 +128,15 @@ def test_what_was_chosen_stays() -> None:
             ["task=push", "teacher=train", "algorithm=distill", "obs=state"],
             "the student would see what its teacher sees",
         ),
-        (["task=push", "teacher=train", "runner=rl_games"], "only RSL-RL can distill"),
         (["task=lift", "init=pretrained", "runner=rl_games"], "init=pretrained with runner=rl_games: give runner=rsl_"),
-        (["task=lift", "init=pretrained", "teacher=expert"], "init=pretrained has no effect with algorithm=distill"),
         (["task=lift", "init=pretrained", "obs=depth"], "from a run with obs=points: give obs=points here"),
         (["task=lift", "init=pretrained", "robot=ur5e"], "with robot=franka, this one has robot=ur5e"),
         (["task=push", "init=nowhere"], "init=nowhere: expected latest, best, or the path"),
-        (["task=push", "init=latest"], "init=latest: .*push holds no run with a checkpoint"),
         (
             ["task=lift", "recurrent=gru", "runner=skrl"],
             "recurrent=gru with runner=skrl algorithm=ppo: only PPO of rsl_rl and rl",
         ),
         (["task=lift", "recurrent=lstm", "algorithm=distill"], "recurrent=lstm with runner=rsl_rl algorithm=distill"),
-        (["task=lift", "recurrent=lstm", "teacher=expert"], "recurrent=lstm with runner=rsl_rl algorithm=distill"),
         (
             ["task=lift", "recurrent=gru", "init=pretrained"],
             "init=pretrained: that policy has no memory. Leave out one",
@@ -202,7 +182,6 @@ def test_a_run_with_the_state_teaches(leave_run: Callable[..., Path], by: str) -
     ("trained", "asked", "message"),
     [
         (["task=reach", "obs=state"], [], "comes from a run with task=IsaacPC-Reach.*, this one has task=IsaacPC-Push"),
-        (["task=push", "obs=state", "runner=rl_games"], [], "with runner=rl_games, this one has runner=rsl_rl"),
         (["task=push", "obs=state", "robot=ur5e"], [], "with robot=ur5e, this one has robot=franka"),
         (["task=push", "obs=points"], [], "obs=points: only a policy with obs=state can teach. Train one"),
         (["task=push", "obs=state", "recurrent=gru"], [], "recurrent=gru: its student would have to know what it rem"),
@@ -228,20 +207,13 @@ def test_ppo_goes_on_with_the_network_of_the_student(leave_run: Callable[..., Pa
     assert chosen.agent_overrides == ["agent.actor.hidden_dims=[64]", "agent.algorithm.gamma=0.9"]
 
 
-@pytest.mark.parametrize(
-    ("trained", "agent"), [([], "default"), (["agent=default"], "default"), (["agent=large"], "large")]
-)
-def test_ppo_goes_on_with_the_size_of_the_student_on_any_device(
-    leave_run: Callable[..., Path], trained: list[str], agent: str
+@pytest.mark.parametrize("device", ["cpu", "cuda:0"])
+def test_ppo_goes_on_with_the_size_and_the_encoder_of_the_student_on_any_device(
+    leave_run: Callable[..., Path], device: str
 ) -> None:
-    checkpoint = leave_run("task=lift", "algorithm=distill", *trained)
-    for device in ("cpu", "cuda:0"):
-        assert choose_algorithm(compose(["task=lift", f"init={checkpoint}", f"device={device}"])).agent == agent
-
-
-def test_ppo_goes_on_with_the_encoder_of_the_student(leave_run: Callable[..., Path]) -> None:
-    checkpoint = leave_run("task=lift", "algorithm=distill", "encoder=dp3")
-    assert choose_algorithm(compose(["task=lift", f"init={checkpoint}"])).encoder == "dp3"
+    checkpoint = leave_run("task=lift", "algorithm=distill", "agent=large", "encoder=dp3")
+    chosen = choose_algorithm(compose(["task=lift", f"init={checkpoint}", f"device={device}"]))
+    assert (chosen.agent, chosen.encoder) == ("large", "dp3")
 
 
 def test_a_run_that_goes_on_needs_its_init_no_more(leave_run: Callable[..., Path]) -> None:

@@ -86,7 +86,6 @@ def test_runs_without_a_checkpoint_are_named_before_an_older_one_is_taken(tmp_pa
 
 DAMAGES = {
     "empty": lambda content: b"",
-    "halved": lambda content: content[: len(content) // 2],
     "garbage": lambda content: os.urandom(len(content)),
     "a flipped bit in the weights": lambda content: content.replace(b"\x00\x80\x00D", b"\x00\x81\x00D", 1),
 }

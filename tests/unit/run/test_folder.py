@@ -7,7 +7,7 @@ import pytest
 
 from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.errors import ConfigError
-from isaaclab_pc.run.folder import experiment_name, locked, make_folder, make_run_folder
+from isaaclab_pc.run.folder import experiment_name, locked, make_run_folder
 from tests.no_locks import without_locks
 
 
@@ -37,12 +37,6 @@ def test_a_job_that_was_requeued_finds_its_folder(tmp_path):
     assert (folder / "run.json").exists()
 
 
-def test_a_suffix_is_part_of_the_name(tmp_path):
-    folder = make_folder(tmp_path / "scale", "4711")
-    assert folder.parent == tmp_path / "scale"
-    assert folder.name.endswith("_4711")
-
-
 @pytest.mark.parametrize(
     ("settings", "name"),
     [
@@ -53,10 +47,6 @@ def test_a_suffix_is_part_of_the_name(tmp_path):
 )
 def test_the_experiments_name_tells_observations_apart(settings, name):
     assert experiment_name(compose(settings)) == name
-
-
-def test_a_task_of_another_package_keeps_its_gym_id():
-    assert experiment_name(compose().with_values({"task": "Isaac-Cartpole"})) == "Isaac-Cartpole"
 
 
 def test_a_folder_is_locked_until_its_run_has_ended(tmp_path):

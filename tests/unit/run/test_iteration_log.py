@@ -20,10 +20,6 @@ def test_what_was_appended_is_read_back_without_what_is_not_finite(tmp_path: Pat
     assert read_iterations(tmp_path) == [Iteration(1, 10, 2.0, {"mean_reward": 0.5})]
 
 
-def test_a_run_that_has_just_begun_has_no_iterations(tmp_path: Path):
-    assert read_iterations(tmp_path) == []
-
-
 def test_iterations_that_were_repeated_after_a_resume_count_as_they_were_the_last_time(tmp_path: Path):
     for iteration in (1, 2, 3):
         append(tmp_path, iteration, 0.0)

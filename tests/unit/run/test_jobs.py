@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Jobs: what a worker is told is what it reads; and how the parent runs it."""
 
-import json
 import sys
 from pathlib import Path
 
@@ -53,14 +52,6 @@ def test_a_worker_reads_what_it_was_told(job, tmp_path):
 
 def test_every_kind_of_job_has_an_example():
     assert {type(job) for job in EXAMPLES} == set(JOBS.values())
-
-
-def test_a_probe_without_a_size_is_no_job(tmp_path):
-    worker_command(ProbeJob(SETTINGS, 8, B), tmp_path / "job.json")
-    content = json.loads((tmp_path / "job.json").read_text(encoding="utf-8"))
-    for wrong in ({**content, "num_envs": None}, {key: content[key] for key in content if key != "num_envs"}):
-        with pytest.raises(ValueError, match="num_envs"):
-            ProbeJob.from_dict(wrong)
 
 
 @pytest.mark.parametrize(("code", "expected", "shows"), [(0, 0, False), (2, 2, False), (143, 143, False), (7, 1, True)])

@@ -5,7 +5,7 @@ from isaaclab_pc.cli.compose import compose
 from isaaclab_pc.cli.task_names import our_tasks
 from isaaclab_pc.errors import ConfigError
 from isaaclab_pc.run import pretrained
-from isaaclab_pc.run.pretrained import find_pretrained, policy_file, pretrained_tasks
+from isaaclab_pc.run.pretrained import find_pretrained, pretrained_tasks
 
 
 def test_all_tasks_come_with_a_policy():
@@ -26,7 +26,3 @@ def test_a_task_without_one_is_refused_by_name(tmp_path, monkeypatch):
     (tmp_path / "push.pt").touch()
     with pytest.raises(ConfigError, match="resume=pretrained: lift comes with no policy; these do: push"):
         find_pretrained(compose(["task=lift"]))
-
-
-def test_it_lies_in_the_tasks_folder():
-    assert policy_file("lift").with_name("lift_env.py").is_file()

@@ -72,13 +72,6 @@ def test_a_run_that_goes_on_from_an_older_checkpoint_forgets_what_came_after_it(
     assert record.data.checkpoints == CheckpointEntries()
 
 
-def test_an_update_replaces_the_file_and_leaves_no_other(tmp_path):
-    record = RunRecord.create(tmp_path, compose(), "reach")
-    record.update(completed_iterations=3, success=0.5)
-    assert RunRecord.load(tmp_path).data.completed_iterations == 3
-    assert os.listdir(tmp_path) == ["run.json"]
-
-
 def test_a_failed_write_keeps_the_old_record(tmp_path):
     record = RunRecord.create(tmp_path, compose(), "reach")
     with pytest.raises(TypeError):
@@ -111,14 +104,6 @@ def test_numbers_that_json_lacks_become_null(tmp_path):
     assert RunRecord.load(tmp_path).data.metrics["nan"] is None
 
 
-def test_finishing_tells_how_it_ended(tmp_path):
-    RunRecord.create(tmp_path, compose(), "reach").finish("failed", "it broke")
-    data = RunRecord.load(tmp_path).data
-    assert (data.status, data.error) == ("failed", "it broke")
-    assert data.ended is not None
-    assert data.ended >= data.started
-
-
 @pytest.mark.parametrize("content", ["{", "[]", "{}", "3", '{"task": "reach"}', "[" * 100_000])
 def test_what_is_no_record_is_refused(tmp_path, content):
     (tmp_path / "run.json").write_text(content, encoding="utf-8")
@@ -132,10 +117,8 @@ def test_what_is_no_record_is_refused(tmp_path, content):
     [
         ("status", "finished"),
         ("num_envs", "many"),
-        ("completed_iterations", "x"),
         ("checkpoints", {"latest": {"path": 3, "iteration": 1, "success_rate": None}, "best": None}),
         ("no_such_field", 1),
-        ("started", None),
     ],
 )
 def test_a_record_with_a_wrong_field_is_refused_by_its_name(tmp_path, field, value):

@@ -38,11 +38,6 @@ def test_a_window_needs_a_display(has_visualizers, name):
         check_visualizers(["viser", name], "newton_mjwarp", {}, "linux")
 
 
-def test_a_browser_needs_no_display(has_visualizers):
-    has_visualizers("viser")
-    check_visualizers(["viser"], "ovphysx", {}, "linux")
-
-
 @pytest.mark.parametrize(
     ("names", "backend", "message"),
     [

@@ -30,28 +30,14 @@ def script(tmp_path):
 REFUSED = [
     (["task=raech"], "task=raech is not a task: did you mean reach?"),
     (["runner=rslrl"], "runner=rslrl: expected one of rsl_rl, rl_games, skrl, sb3; did you mean rsl_rl or skrl?"),
-    (["num_env=4"], "num_env is not a setting: did you mean num_envs"),
-    (["device=tpu"], "device=tpu: expected auto, cpu, cuda or cuda:N."),
-    (["--task", "reach"], "--task: settings are written without dashes, task=<value>."),
     (["resume=latest"], "holds no run with a checkpoint"),
     (["scaling.min=9", "scaling.max=3"], "scaling.min=9 is above scaling.max=3."),
     (["-m", "seed=1,2", "num_envs=8,0"], "num_envs=0: expected"),
     (["seed=4294967296"], "seed=4294967296: expected a whole number from 0 to 4,294,967,295."),
-    (["seed=" + "9" * 5000], "seed=999"),
-    (["eval.seed=42"], "eval.seed=42 is the seed of training too"),
-    (["hydra.foo=1"], "hydra.foo=1: Hydra's own settings"),
     (["--run", "hydra.run.dir=/proc/nope"], "hydra.run.dir=/proc/nope: "),
-    (["-m", "hydra.foo=1", "seed=1,2"], "hydra.foo=1: "),
     (["-m", "hydra.sweep.dir=/proc/nope", "seed=1,2"], "hydra.sweep.dir=/proc/nope: "),
-    (["-m", "seed=glob(*)"], "seed=glob(*) is not a list of values"),
-    (["max_iterations=1e21"], "max_iterations=1e+21: expected null, or a whole number"),
-    (["physics.dt=1e-300"], "physics.dt=1e-300: expected null, or a number from 1e-05 to 0.1 s."),
-    (["task=" + "x" * 3000], "task=xxx"),
-    (["eval.episodes=1e12"], "eval.episodes=1000000000000.0: expected a whole number from 1 to 1,000,000."),
     (["points.crop=[[100,101],[0,1],[0,1]]"], "points.crop=[[100, 101], [0, 1], [0, 1]]: expected null, or [[x0,x1]"),
     (["resume=" + "x" * 3000], "resume=xxx"),
-    (["resume=${oc.env:ISAACLAB_PC_NO_SUCH_VARIABLE}"], "ISAACLAB_PC_NO_SUCH_VARIABLE"),
-    (["scaling.budget=" + "9" * 400 + "TB"], "scaling.budget=999"),
     (["env.a=[1"], "env.a=[1 cannot be read"),
 ]
 
@@ -68,11 +54,7 @@ def test_wrong_settings_are_one_line_that_names_them(tmp_path, monkeypatch, caps
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [["task=raech"], ["num_envs=0"], ["-m", "seed=1,2", "num_envs=8,0"], ["--run", "hydra.run.dir=/proc/nope"]],
-    ids=["choice", "number", "sweep", "hydra"],
-)
+@pytest.mark.parametrize("arguments", [["task=raech"], ["--run", "hydra.run.dir=/proc/nope"]], ids=["choice", "hydra"])
 def test_a_real_process_says_the_same(script, tmp_path, arguments):
     done = script("train.py", *arguments)
     assert done.returncode == 2
@@ -88,21 +70,12 @@ LONG = "x" * 3000
     ("command", "arguments"),
     [
         (play, [f"resume={LONG}"]),
-        (play, ["resume=/etc/passwd"]),
-        (play, ["num_envs=200000"]),
         (export, [f"run={LONG}"]),
         (export, ["run=/etc/passwd"]),
-        (replay, [f"dump={LONG}"]),
         (replay, ["dump=/etc/passwd"]),
-        (replay, ["dump=/proc"]),
-        (replay, ["dump=/dev/null", "env=" + "9" * 5000]),
         (demo, ["episodes=" + "9" * 5000]),
-        (demo, ["episodes=1e3"]),
-        (demo, ["keep=null"]),
         (demo, ["task=reach", f"file={LONG}.hdf5"]),
         (demo, ["task=reach", "file=/proc/a.hdf5"]),
-        (scale, ["scaling.budget=" + "9" * 400 + "KB"]),
-        (scale, ["scaling.granule=65535", "scaling.min=65536"]),
         (scale, ["--stability", "eval.episodes=0"]),
     ],
     ids=lambda value: str(value)[:60],
@@ -127,11 +100,9 @@ def test_isaac_sims_physx_without_isaac_sim_says_what_to_install_and_what_works(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["train.py", "play.py", "tune.py", "list_tasks.py"])
-def test_scripts_explain_themselves(script, tmp_path, name):
-    done = script(name, "--help")
-    assert done.returncode == 0
-    assert f"python scripts/{name}" in done.stdout
+def test_a_script_explains_itself(script, tmp_path):
+    done = script("train.py", "--help")
+    assert (done.returncode, "python scripts/train.py" in done.stdout) == (0, True)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -140,24 +111,6 @@ def test_printing_the_composed_settings_trains_nothing(script, tmp_path):
     assert done.returncode == 0
     assert "env.episode_length_s=3" in done.stdout
     assert list(tmp_path.iterdir()) == []
-
-
-def test_play_without_a_run_says_so(script):
-    done = script("play.py")
-    assert done.returncode == 2
-    assert "holds no run with a checkpoint; give task= or obs= of one, or train one first" in done.stderr
-
-
-def test_tasks_are_listed_with_their_ids(script):
-    done = script("list_tasks.py")
-    assert done.returncode == 0
-    assert ["reach", "IsaacPC-Reach-Franka-Direct"] in [line.split()[:2] for line in done.stdout.splitlines()]
-
-
-def test_an_unknown_option_of_the_list_is_refused(script):
-    done = script("list_tasks.py", "--al")
-    assert done.returncode == 2
-    assert "did you mean --all" in done.stderr
 
 
 THE_CALL = """import sys

@@ -114,16 +114,6 @@ def test_a_phase_says_how_far_it_has_come(monkeypatch):
     wait_until(lambda: re.search(r"train: \d:\d\d:\d\d so far\n", stream.getvalue()))
 
 
-def test_a_closed_pipe_ends_nothing():
-    read, write = os.pipe()
-    os.close(read)
-    with os.fdopen(write, "w") as stream:
-        Lines(stream).say("lost")
-        Lines(stream).show(iteration())
-        # Python would complain about what is left in its buffer.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
 # Programs
 
 

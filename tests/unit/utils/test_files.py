@@ -33,15 +33,6 @@ def test_the_file_has_the_new_content_and_nothing_lies_beside_it(tmp_path):
     assert os.listdir(tmp_path) == ["a.txt"]
 
 
-def test_the_place_is_empty_until_the_block_ends(tmp_path):
-    path = tmp_path / "a.bin"
-    with write_atomically(path) as partial:
-        partial.write_bytes(b"1")
-        assert not path.exists()
-        assert partial.parent == path.parent
-    assert path.read_bytes() == b"1"
-
-
 def test_an_error_keeps_the_old_file(tmp_path):
     path = tmp_path / "a.txt"
     write_text_atomically(path, "old")
@@ -63,11 +54,6 @@ def test_a_writer_that_is_killed_keeps_the_old_file(tmp_path):
     done = subprocess.run([sys.executable, "-c", KILLED_WHILE_WRITING, path], check=False)
     assert done.returncode == -signal.SIGKILL
     assert path.read_text() == "old"
-
-
-def test_a_folder_that_is_not_there_is_an_error(tmp_path):
-    with pytest.raises(OSError, match="nowhere"):
-        write_text_atomically(tmp_path / "nowhere" / "a.txt", "text")
 
 
 @pytest.mark.parametrize(
