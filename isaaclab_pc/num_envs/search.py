@@ -38,8 +38,8 @@ from isaaclab_pc.num_envs.trial import Outcome, Trial
 __all__ = ["BRACKET", "RESOLUTION", "Objective", "SearchResult", "StopReason", "search"]
 
 RESOLUTION = 0.02
-"""Part by which a predicted size has to be larger than the best one to be worth a trial. What is given up is between
-nothing and this part, so in the median the winner is 99 % of the largest size that fits."""
+"""Part by which a predicted size has to be larger than the best one to be worth a trial. The winner is at most this
+part too small; in the median the winner is 99 % of the largest size that fits."""
 BRACKET = 0.06
 """Bisection stops when the bracket is narrower than this part of its lower end. Each halving costs a trial, and every
 other trial fails. From a bracket of `_REACH`, the widest after two sizes, it takes six."""
